@@ -1,0 +1,6 @@
+"""The contract between those who measure and those who decide.
+
+Here live the records, the keys they stand under, their bytes, the store that remembers them and the
+snapshot that readers decide on. Nothing here knows how a value was measured or what it is used for.
+`records`, `keys`, `codec`, `timing` and `snapshot` are pure; `memory`, `etcd` and `follower` do I/O.
+"""

@@ -1,0 +1,133 @@
+"""All that is known at one moment, immutable, and how fresh it is.
+
+A heartbeat that *changes* is the only proof that a node's data are new: a lease proves a living process, a
+sender's wall clock proves nothing. So each node carries the reader's own monotonic time at which its
+(epoch, seq) was last seen to change. A heartbeat first met in a listing may be of any age: the node is
+provisional until the heartbeat changes.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+from typing import TypeVar
+
+from msgspec import Struct, structs
+
+from clusterstate import codec, keys, timing
+from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency
+from clusterstate.store import Changed, Gone, Item, Listing
+
+V = TypeVar("V")
+
+
+class Freshness(StrEnum):
+    FRESH = "fresh"
+    STALE = "stale"
+    PROVISIONAL = "provisional"
+    """Loaded, and not yet seen to change."""
+    SILENT = "silent"
+    """No heartbeat at all."""
+
+
+class NodeState(Struct, frozen=True):
+    """One node's records; None: absent or unreadable. changed_at: the reader's monotonic seconds."""
+
+    identity: Identity | None = None
+    heartbeat: Heartbeat | None = None
+    latency: Latency | None = None
+    hardware: Hardware | None = None
+    changed_at: float | None = None
+
+    def age_seconds(self, now: float) -> float | None:
+        return None if self.changed_at is None else now - self.changed_at
+
+    def freshness(self, now: float) -> Freshness:
+        if self.heartbeat is None:
+            return Freshness.SILENT
+        if self.changed_at is None:
+            return Freshness.PROVISIONAL
+        return Freshness.FRESH if now < self.fresh_until else Freshness.STALE
+
+    @property
+    def fresh_until(self) -> float:
+        """Monotonic seconds; -inf while silent or provisional."""
+        if self.heartbeat is None or self.changed_at is None:
+            return float("-inf")
+        return self.changed_at + timing.stale_seconds(self.heartbeat.push_interval_seconds)
+
+
+_NOTHING = NodeState()
+
+
+class Snapshot(Struct, frozen=True):
+    """node → what is known, as of `revision` of store `cluster`. problems: key → why its value was skipped."""
+
+    nodes: Mapping[str, NodeState] = MappingProxyType({})
+    problems: Mapping[str, str] = MappingProxyType({})
+    revision: int = 0
+    cluster: str = ""
+
+
+def listed(before: Snapshot, listing: Listing, now: float) -> Snapshot:
+    """The snapshot of a fresh listing. A node met before keeps its proof of freshness, from the same store only."""
+    known = before.nodes if before.cluster == listing.cluster and listing.revision >= before.revision else {}
+    empty = Snapshot(cluster=listing.cluster, revision=listing.revision)
+    loaded = _apply(empty, listing.items, None)
+    return structs.replace(
+        loaded, nodes=MappingProxyType({n: _proved(known.get(n), s, now) for n, s in loaded.nodes.items()})
+    )
+
+
+def applied(before: Snapshot, changes: Iterable[Changed | Gone], now: float) -> Snapshot:
+    """The snapshot after `changes`. One that is no newer than `before` has been seen and is dropped."""
+    return _apply(before, (c for c in changes if c.mod_revision > before.revision), now)
+
+
+def _apply(before: Snapshot, changes: Iterable[Item | Changed | Gone], now: float | None) -> Snapshot:
+    """An unreadable record is named in `problems` and is unknown from then on; it never leaves the value before it."""
+    nodes, problems, revision = dict(before.nodes), dict(before.problems), before.revision
+    for change in changes:
+        revision = max(revision, change.mod_revision)
+        key = keys.parse(change.key)
+        if key is None:
+            continue
+        record, problem = _decoded(key.kind, change)
+        _keep(problems, change.key, problem)
+        _keep(nodes, key.node, _changed(nodes.get(key.node, _NOTHING), key.kind, record, now))
+    return Snapshot(MappingProxyType(nodes), MappingProxyType(problems), revision, before.cluster)
+
+
+def _decoded(kind: str, change: Item | Changed | Gone) -> tuple[AnyRecord | None, str | None]:
+    """The record, or what is wrong with it; neither when it is gone."""
+    if isinstance(change, Gone):
+        return None, None
+    try:
+        return codec.decode(keys.KINDS[kind], change.value), None
+    except codec.BadRecord as error:
+        return None, str(error)
+
+
+def _changed(before: NodeState, kind: str, record: AnyRecord | None, now: float | None) -> NodeState | None:
+    """None when nothing is left of the node."""
+    after = structs.replace(before, **{kind: record})
+    if isinstance(record, Heartbeat) and now is not None and _moved(before.heartbeat, record):
+        after = structs.replace(after, changed_at=now)
+    return after if any((after.identity, after.heartbeat, after.latency, after.hardware)) else None
+
+
+def _keep(table: dict[str, V], key: str, value: V | None) -> None:
+    if value is None:
+        table.pop(key, None)
+    else:
+        table[key] = value
+
+
+def _moved(before: Heartbeat | None, after: Heartbeat) -> bool:
+    return before is None or (before.epoch, before.seq) != (after.epoch, after.seq)
+
+
+def _proved(known: NodeState | None, loaded: NodeState, now: float) -> NodeState:
+    if known is None or known.heartbeat is None or loaded.heartbeat is None:
+        return loaded
+    moved = _moved(known.heartbeat, loaded.heartbeat)
+    return structs.replace(loaded, changed_at=now if moved else known.changed_at)

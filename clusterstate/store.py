@@ -1,0 +1,124 @@
+"""The store: what may be asked of it, and how it can fail.
+
+Errors are named by what the caller can do:
+
+    StoreError
+    ├── Unavailable      not reached, no answer in time, no leader        try again, with full jitter
+    ├── OutOfSpace       etcd's NOSPACE alarm                             slow down; an operator must make room
+    ├── Denied           credentials or role refused                      an operator must fix them
+    ├── Compacted        the revision asked for is gone                   list again
+    ├── LeaseLost        the lease has run out                            grant a new one, write everything again
+    └── GuardFailed      somebody else wrote first                        step back
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+LARGEST_TRANSACTION_OPS = 128
+"""etcd's own default limit, --max-txn-ops."""
+
+
+class StoreError(Exception):
+    pass
+
+
+class Unavailable(StoreError):
+    pass
+
+
+class OutOfSpace(StoreError):
+    pass
+
+
+class Denied(StoreError):
+    pass
+
+
+class Compacted(StoreError):
+    pass
+
+
+class LeaseLost(StoreError):
+    pass
+
+
+class GuardFailed(StoreError):
+    pass
+
+
+class Item(Struct, frozen=True):
+    key: str
+    value: bytes
+    mod_revision: int
+
+
+class Listing(Struct, frozen=True):
+    """All items under a prefix at one revision, in key order. `cluster` changes when the store is another one."""
+
+    items: tuple[Item, ...]
+    revision: int
+    cluster: str
+
+
+class Put(Struct, frozen=True):
+    key: str
+    value: bytes
+
+
+class Delete(Struct, frozen=True):
+    key: str
+
+
+Write = Put | Delete
+
+
+class Changed(Struct, frozen=True):
+    key: str
+    value: bytes
+    mod_revision: int
+
+
+class Gone(Struct, frozen=True):
+    key: str
+    mod_revision: int
+
+
+class Batch(Struct, frozen=True):
+    """Changes in revision order; none in answer to a progress request. All before `resume_revision` have been seen."""
+
+    changes: tuple[Changed | Gone, ...]
+    resume_revision: int
+
+
+class Guard(Struct, frozen=True):
+    """Write only if `key` holds exactly `value`; None: only if there is no such key."""
+
+    key: str
+    value: bytes | None
+
+
+class Store(Protocol):
+    """Every call may raise Unavailable, OutOfSpace or Denied, and answers or fails within the store's call timeout."""
+
+    async def read_prefix(self, prefix: str) -> Listing:
+        """Everything under `prefix` at one revision, however many pages it takes."""
+
+    def watch(self, prefix: str, start_revision: int) -> AsyncIterator[Batch]:
+        """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the line is lost or silent."""
+
+    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Guard | None = None) -> int:
+        """The revision after. Puts live under `lease` (0: kept). At most 128 writes are one transaction, more
+        are several in order, each under the guard. LeaseLost, GuardFailed. ValueError for a key twice."""
+
+    async def grant(self, ttl_seconds: int) -> int:
+        """A lease."""
+
+    async def keep_alive(self, lease: int) -> None:
+        """Starts the lease's time anew. LeaseLost."""
+
+    async def revoke(self, lease: int) -> None:
+        """Ends the lease and deletes what lives under it. No error when it had ended already."""
+
+    async def close(self) -> None: ...

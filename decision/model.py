@@ -1,0 +1,83 @@
+"""The words of a decision: what goes in, what a plugin says, what comes out.
+
+A plugin looks at all the nodes at once, because a Python call for each of 5,000 nodes costs more than the
+thinking. It says nothing about a node that it has no objection to, and None about a pod that it has no say in.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from msgspec import Struct
+
+from clusterstate.snapshot import Snapshot
+from decision.policy import Policy
+
+
+class Pod(Struct, frozen=True):
+    """What decisions use of a pod."""
+
+    namespace: str
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+
+
+class Facts(Struct, frozen=True):
+    """Everything that a plugin may look at besides the pod. now: the monotonic seconds that the snapshot's ages use."""
+
+    snapshot: Snapshot
+    policy: Policy
+    now: float
+
+
+class Refusal(Struct, frozen=True, gc=False):
+    """Why a node may not take the pod.
+
+    reason: the same words for every node with the same cause and no value of the node's in them, because
+    kube-scheduler counts equal reasons ("3 delay to edge-1 over 25 ms"). measured and age_seconds: what it
+    was decided on, for the explanation; None: nothing was known.
+    """
+
+    plugin: str
+    reason: str
+    measured: str = ""
+
+
+class Part(Struct, frozen=True):
+    """What one score said. values: node → 0 (worst) .. 1 (best). unknown: node → why there is no value."""
+
+    plugin: str
+    weight: float
+    values: Mapping[str, float]
+    unknown: Mapping[str, str] = {}
+
+
+class Decision(Struct, frozen=True):
+    """kept and refused together are the nodes asked about, each once, in their order; scores has every kept node.
+
+    neutral: why the scores say nothing (all equal); "" when they do.
+    """
+
+    pod: Pod
+    kept: tuple[str, ...]
+    refused: Mapping[str, Refusal]
+    parts: tuple[Part, ...]
+    scores: Mapping[str, int]
+    neutral: str = ""
+
+
+class Filter(Protocol):
+    """Says which nodes may not take the pod, and why. Nothing in the answer: no objection."""
+
+    name: str
+
+    def refusals(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]: ...
+
+
+class Score(Protocol):
+    """Says how good each node would be for the pod. None: no say in this pod."""
+
+    name: str
+
+    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None: ...

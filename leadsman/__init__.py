@@ -1,0 +1,1 @@
+"""The command line: `leadsman agent|extender|explain|demo`. Settings are read here, once, and passed down."""
