@@ -106,7 +106,7 @@ class Store(Protocol):
         """Everything under `prefix` at one revision, however many pages it takes."""
 
     def watch(self, prefix: str, start_revision: int) -> AsyncIterator[Batch]:
-        """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the line is lost or silent."""
+        """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the line is lost."""
 
     async def write(self, writes: Sequence[Write], lease: int = 0, guard: Guard | None = None) -> int:
         """The revision after. Puts live under `lease` (0: kept). At most 128 writes are one transaction, more
