@@ -9,6 +9,8 @@ P + 2T ≤ S < L: one failed and repeated call does not make a healthy node stal
 it vanishes. Past 1,000 nodes P, S and L stretch together, so that the store sees at most 200 reports a second.
 """
 
+from math import ceil
+
 from msgspec import Struct
 
 STALE_INTERVALS = 3
@@ -50,6 +52,6 @@ def stale_seconds(push_interval_seconds: float) -> float:
 
 
 def for_nodes(base: Timing, nodes: int) -> Timing:
-    """The timing at `nodes` nodes: P at least nodes / 200 s, at most two minutes."""
-    push = max(base.push_interval_seconds, nodes / _REPORTS_PER_SECOND)
-    return Timing(min(push, _LONGEST_INTERVAL_SECONDS), base.call_timeout_seconds)
+    """The timing at `nodes` nodes. P grows in whole steps, so that a node more or less seldom changes it."""
+    steps = max(1, ceil(nodes / (_REPORTS_PER_SECOND * base.push_interval_seconds)))
+    return Timing(min(base.push_interval_seconds * steps, _LONGEST_INTERVAL_SECONDS), base.call_timeout_seconds)

@@ -1,0 +1,142 @@
+"""Reports: the latest measurements → records → one transaction under the agent's lease.
+
+The lease is renewed only after a completed measure and put: nothing keeps frozen data alive in the background.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from random import Random
+
+from agent.claim import Claim, Taken, claim
+from agent.deadband import worth_writing
+from agent.progress import Progress
+from clusterstate import codec, keys
+from clusterstate.records import AnyRecord, Heartbeat, Identity
+from clusterstate.store import Delete, GuardFailed, LeaseLost, OutOfSpace, Put, Store, StoreError
+from clusterstate.timing import Timing
+
+log = logging.getLogger(__name__)
+
+FIRST_BACKOFF_SECONDS = 0.5
+LONGEST_BACKOFF_SECONDS = 5.0
+"""Back within 8 s once the store heals: this wait, then a claim and a report."""
+OUT_OF_SPACE_BACKOFF_SECONDS = 30.0
+"""Only an operator can make room; until then a cluster of retries would be a storm."""
+
+Records = Mapping[type[AnyRecord], AnyRecord | None]
+"""What to say now. None: nothing is known, and what was said before must go."""
+
+
+class Reporter:
+    """Claims the node, then reports every P ± 10 %, until another owner holds the node: then Taken.
+
+    timing: asked before each report, because P stretches with the cluster. `reports`, `failures` and `last_error`
+    are for /metrics and the log.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        node: str,
+        wanted: Identity,
+        timing: Callable[[], Timing],
+        records: Callable[[], Records],
+        progress: Progress,
+        rng: Random,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self._store, self._node, self._wanted = store, node, wanted
+        self._timing, self._records, self._progress = timing, records, progress
+        self._rng, self._sleep = rng, sleep
+        self._said: dict[type[AnyRecord], AnyRecord | None] = {}
+        self._seq = 0
+        self.held: Claim | None = None
+        self.reports = 0
+        self.failures: Counter[str] = Counter()
+        self.last_error = ""
+
+    async def run(self) -> None:
+        """Never returns. Taken: stop this process, another one writes this node."""
+        await self._sleep(self._rng.uniform(0, self._timing().push_interval_seconds))
+        failures = 0
+        while True:
+            try:
+                await self.report()
+            except StoreError as error:
+                failures += 1
+                self._failed(error)
+                await self._sleep(self._rng.uniform(0, _longest_backoff(error, failures)))
+            else:
+                failures = 0
+                await self._sleep(self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1))
+
+    async def report(self) -> None:
+        """One report, unless a loop has stalled: then nothing is renewed and the node goes stale, as it should."""
+        if stalled := self._progress.stalled():
+            self._note(f"not reporting, stalled: {', '.join(stalled)}")
+            return
+        timing = self._timing()
+        try:
+            held = self.held = await self._claimed(timing)
+            await self._write(held, timing)
+            await self._store.keep_alive(held.lease)
+        except (LeaseLost, GuardFailed):
+            self.held = None
+            raise
+        self.reports += 1
+        self._note("")
+
+    async def close(self) -> None:
+        """Ends the lease, so that the node's records go at once. StoreError when the store cannot be reached."""
+        if self.held is not None:
+            await self._store.revoke(self.held.lease)
+            self.held = None
+
+    async def _claimed(self, timing: Timing) -> Claim:
+        if self.held is not None and self.held.lease_seconds == timing.lease_seconds:
+            return self.held
+        self._said.clear()
+        return await self._waited_for_claim(timing)
+
+    async def _waited_for_claim(self, timing: Timing) -> Claim:
+        """An agent that was killed holds the node until its lease ends: wait that long for it, and not longer."""
+        for _ in range(timing.lease_seconds + 2):
+            try:
+                return await claim(self._store, self._node, self._wanted, timing.lease_seconds)
+            except Taken as error:
+                self._note(f"waiting for the other agent's lease to end: {error}")
+                await self._sleep(1.0)
+        return await claim(self._store, self._node, self._wanted, timing.lease_seconds)
+
+    async def _write(self, held: Claim, timing: Timing) -> None:
+        """While a write is under way, and after it failed, nobody knows what the store has: all is said again."""
+        now = {kind: record for kind, record in self._records().items() if record is not None}
+        changed = [record for kind, record in now.items() if worth_writing(self._said.get(kind), record)]
+        gone = [Delete(keys.key(self._node, kind)) for kind in self._said.keys() - now.keys()]
+        after = {kind: self._said.get(kind) for kind in now} | {type(record): record for record in changed}
+        self._said = dict.fromkeys(self._said | now)
+        self._seq += 1
+        beat = Heartbeat(held.identity.epoch, self._seq, timing.push_interval_seconds)
+        puts = [Put(keys.key(self._node, type(record)), codec.encode(record)) for record in (*changed, beat)]
+        await self._store.write([*gone, *puts], held.lease, held.guard)
+        self._said = after
+
+    def _failed(self, error: StoreError) -> None:
+        self.failures[type(error).__name__] += 1
+        self._note(f"report failed, retrying: {type(error).__name__}: {error}")
+
+    def _note(self, trouble: str) -> None:
+        """Logs when the trouble changes, not each time it is met."""
+        kind, before = trouble.partition(":")[0], self.last_error.partition(":")[0]
+        if trouble and kind != before:
+            log.warning(trouble)
+        elif before and not trouble:
+            log.info("reporting again")
+        self.last_error = trouble
+
+
+def _longest_backoff(error: StoreError, failures: int) -> float:
+    longest = OUT_OF_SPACE_BACKOFF_SECONDS if isinstance(error, OutOfSpace) else LONGEST_BACKOFF_SECONDS
+    return min(longest, FIRST_BACKOFF_SECONDS * 2.0 ** min(failures, 10))

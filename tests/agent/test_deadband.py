@@ -1,0 +1,53 @@
+"""What is worth a write."""
+
+import pytest
+
+from agent.deadband import worth_writing
+from clusterstate.records import Hardware, Identity, Latency, Method, PeerLatency
+
+
+def latency(p50: float = 10.0, p95: float = 12.0, received: int = 30, method: Method = Method.ICMP) -> Latency:
+    return Latency({"edge-2": PeerLatency(30, received, p50, p95, min(p50, 1.0), 0.1, method=method)})
+
+
+@pytest.mark.parametrize(
+    ("after", "written"),
+    [
+        (latency(), False),
+        (latency(p50=10.4), False),
+        (latency(p50=10.6), True),
+        (latency(p95=14.0), False),
+        (latency(p95=15.5), True),
+        (latency(received=29), False),
+        (latency(received=27), True),
+        (latency(method=Method.TCP), True),
+        (Latency({"edge-2": PeerLatency(30, 0)}), True),
+        (Latency({}), True),
+        (Latency({**latency().peers, "edge-3": PeerLatency(1, 0)}), True),
+    ],
+)
+def test_latency_is_written_when_it_moved_out_of_its_band(after: Latency, written: bool) -> None:
+    assert worth_writing(latency(), after) is written
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after", "written"),
+    [
+        ("cpu_busy_ratio", 0.50, 0.51, False),
+        ("cpu_busy_ratio", 0.10, 0.15, True),
+        ("temperature_celsius", 5.0, 5.9, False),
+        ("temperature_celsius", 5.0, 6.5, True),
+        ("edac_uncorrectable_errors", 0.0, 1.0, True),
+    ],
+)
+def test_hardware_is_written_when_a_value_left_its_band(name: str, before: float, after: float, written: bool) -> None:
+    assert worth_writing(Hardware({name: before}), Hardware({name: after})) is written
+
+
+def test_small_lan_latencies_may_wander_by_50_microseconds() -> None:
+    assert not worth_writing(latency(p50=0.20, p95=0.3), Latency({"edge-2": PeerLatency(30, 30, 0.24, 0.4, 0.22, 0.1)}))
+
+
+def test_the_first_record_and_a_changed_identity_are_written() -> None:
+    assert worth_writing(None, latency())
+    assert worth_writing(Identity("uid", 1, "10.0.0.1"), Identity("uid", 2, "10.0.0.1"))
