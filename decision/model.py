@@ -7,9 +7,10 @@ thinking. It says nothing about a node that it has no objection to, and None abo
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from clusterstate.snapshot import Snapshot
+from decision.memo import Memo
 from decision.policy import Policy
 
 
@@ -24,33 +25,40 @@ class Pod(Struct, frozen=True):
 
 
 class Facts(Struct, frozen=True):
-    """Everything that a plugin may look at besides the pod. now: the monotonic seconds that the snapshot's ages use."""
+    """Everything that a plugin may look at besides the pod.
+
+    now: the monotonic seconds that the snapshot's ages use. memo: pass the same one each time to save time.
+    """
 
     snapshot: Snapshot
     policy: Policy
     now: float
+    memo: Memo = field(default_factory=Memo)
 
 
 class Refusal(Struct, frozen=True, gc=False):
     """Why a node may not take the pod.
 
     reason: the same words for every node with the same cause and no value of the node's in them, because
-    kube-scheduler counts equal reasons ("3 delay to edge-1 over 25 ms"). measured and age_seconds: what it
-    was decided on, for the explanation; None: nothing was known.
+    kube-scheduler counts equal reasons ("3 delay to edge-1 over 25 ms"). So nodes share one Refusal, and the
+    values are asked for when somebody wants them explained (Filter.measured).
     """
 
     plugin: str
     reason: str
-    measured: str = ""
 
 
 class Part(Struct, frozen=True):
-    """What one score said. values: node → 0 (worst) .. 1 (best). unknown: node → why there is no value."""
+    """What one score said. values: node → 0 (worst) .. 1 (best). unknown: node → why there is no value.
+
+    neutral: why the scores were made without this part; "" when it counted.
+    """
 
     plugin: str
     weight: float
     values: Mapping[str, float]
     unknown: Mapping[str, str] = {}
+    neutral: str = ""
 
 
 class Decision(Struct, frozen=True):
@@ -67,12 +75,21 @@ class Decision(Struct, frozen=True):
     neutral: str = ""
 
 
+Measured = Mapping[str, Mapping[str, float]]
+"""Quantity, with its unit in the name → node → value. Nodes without a value are absent."""
+
+
 class Filter(Protocol):
-    """Says which nodes may not take the pod, and why. Nothing in the answer: no objection."""
+    """Says which nodes may not take the pod, and why. Nothing in the answer: no objection.
+
+    measured: what it looked at, for explanations; it may take its time.
+    """
 
     name: str
 
     def refusals(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]: ...
+
+    def measured(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Measured: ...
 
 
 class Score(Protocol):
@@ -81,3 +98,5 @@ class Score(Protocol):
     name: str
 
     def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None: ...
+
+    def measured(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Measured: ...

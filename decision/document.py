@@ -1,0 +1,111 @@
+"""YAML text → plain data that is bounded, and errors that name the place in it.
+
+A policy comes from a ConfigMap that many may edit. So no aliases (a few lines of them expand to gigabytes),
+no depth that exhausts the stack, no size that exhausts memory, and no key twice, of which YAML would
+silently keep the last.
+"""
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from typing import Any, get_args, get_type_hints
+
+import yaml
+from msgspec import Meta, Struct
+
+MAX_CHARACTERS = 65_536
+MAX_DEPTH = 20
+
+_MAX_SHOWN = 60
+"""Characters of an offending value that an error repeats."""
+
+_PATH = re.compile(r" - at `(?:key` in `)?\$([^`]*)`$")
+_UNKNOWN_FIELD = re.compile(r"unknown field `(.*?)`", re.DOTALL)
+
+
+class Unreadable(ValueError):
+    """The text is not YAML, or more than is accepted. Names line and column."""
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that refuses a key given twice."""
+
+
+def load(text: str) -> object:
+    """The plain data of one YAML document; None for an empty one. Raises Unreadable."""
+    if len(text) > MAX_CHARACTERS:
+        raise Unreadable(f"$: got {len(text):,} characters, allowed {MAX_CHARACTERS:,}")
+    try:
+        _check(yaml.parse(text, Loader=yaml.SafeLoader))
+        return yaml.load(text, Loader=_Loader)
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        raise Unreadable(f"$: {_said(error)}") from error
+
+
+def _check(events: Iterable[yaml.Event]) -> None:
+    depth = 0
+    for event in events:
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise _refused(f"got a nesting deeper than {MAX_DEPTH}", event.start_mark)
+        if isinstance(event, yaml.AliasEvent):
+            raise _refused(f"got the alias *{event.anchor}, allowed are plain values only", event.start_mark)
+
+
+def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[str] = set()
+    for key, _ in node.value:
+        if isinstance(key, yaml.ScalarNode) and key.value in seen:
+            raise _refused(f"got {_shown(key.value)} twice, allowed once", key.start_mark)
+        seen.add(str(key.value))
+    return loader.construct_mapping(node, deep=True)
+
+
+_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+
+
+def _refused(what: str, mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=what, problem_mark=mark)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
+        mark = error.problem_mark
+        return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
+    return " ".join(str(error).split())
+
+
+def misfit(message: str, plain: object, root: type[Struct]) -> str:
+    """A msgspec ValidationError's message as "$.path: got …, allowed …". plain: what was converted to `root`."""
+    at = _PATH.search(message)
+    path = at[1].split(".")[1:] if at else []
+    value, kind = _walk(plain, root, path)
+    where = ".".join(["$", *path])
+    if unknown := _UNKNOWN_FIELD.search(message):
+        return f"{where}.{unknown[1][:_MAX_SHOWN]}: unknown field, allowed {_allowed(kind)}"
+    if isinstance(value, dict) and _is(kind, Struct):
+        return f"{where}: {_PATH.sub('', message)}"
+    return f"{where}: got {_shown(value)}, allowed {_allowed(kind)}"
+
+
+def _walk(value: Any, kind: Any, path: list[str]) -> tuple[Any, Any]:
+    for name in path:
+        value, kind = value[name], get_type_hints(kind, include_extras=True)[name]
+    return value, kind
+
+
+def _allowed(kind: Any) -> str:
+    if _is(kind, Struct):
+        return "the fields " + ", ".join(kind.__struct_fields__)
+    if _is(kind, Enum):
+        return ", ".join(str(member.value) for member in kind)
+    return " ".join(f"a number from {meta.ge:g} to {meta.le:g}" for meta in get_args(kind) if isinstance(meta, Meta))
+
+
+def _is(kind: Any, base: type) -> bool:
+    return isinstance(kind, type) and issubclass(kind, base)
+
+
+def _shown(value: object) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"

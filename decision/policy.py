@@ -1,0 +1,111 @@
+"""What the operator may choose about decisions, and how it is read. examples/policy.yaml explains each default."""
+
+import hashlib
+from enum import StrEnum
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from decision import document
+
+Weight = Annotated[float, Meta(ge=0, le=100)]
+"""Relative to the other weights beside it; 0 switches off."""
+
+Celsius = Annotated[float, Meta(ge=-50, le=200)]
+
+
+class PolicyError(ValueError):
+    """The policy cannot be used. Names the place in the document, what stands there and what is allowed."""
+
+
+class Statistic(StrEnum):
+    """Which value of a probe window counts as the delay."""
+
+    P50 = "p50"
+    P95 = "p95"
+    MIN = "min"
+
+
+class Direction(StrEnum):
+    """Whose measurement of a pair counts."""
+
+    WORST = "worst"
+    """The larger of the fresh ones."""
+    FORWARD = "forward"
+    """The one by the node that the pod names."""
+    BACKWARD = "backward"
+    """The one by the node asked about."""
+
+
+class Unmeasured(StrEnum):
+    """What happens to a node whose delay is not known."""
+
+    REFUSE = "refuse"
+    ACCEPT = "accept"
+
+
+class Section(Struct, frozen=True, forbid_unknown_fields=True):
+    """The base of all parts of a policy: a misspelt field is an error, never a silent default."""
+
+
+class Delay(Section, frozen=True):
+    statistic: Statistic = Statistic.P50
+    direction: Direction = Direction.WORST
+    unmeasured: Unmeasured = Unmeasured.REFUSE
+
+
+class Nearest(Section, frozen=True):
+    weight: Weight = 2.0
+
+
+class PressureWeights(Section, frozen=True):
+    cpu: Weight = 2.0
+    memory: Weight = 2.0
+    io: Weight = 2.0
+    load: Weight = 1.0
+    temperature: Weight = 1.0
+
+
+class TemperatureRange(Section, frozen=True):
+    """No pressure up to `low`, full pressure from `high`."""
+
+    low: Celsius = 60.0
+    high: Celsius = 95.0
+
+    def __post_init__(self) -> None:
+        if not self.low < self.high:
+            raise ValueError(f"low {self.low:g} is not below high {self.high:g}")
+
+
+class Pressure(Section, frozen=True):
+    weight: Weight = 1.0
+    weights: PressureWeights = PressureWeights()
+    temperature_celsius: TemperatureRange = TemperatureRange()
+
+
+class Scores(Section, frozen=True):
+    nearest: Nearest = Nearest()
+    pressure: Pressure = Pressure()
+
+
+class Policy(Section, frozen=True):
+    delay: Delay = Delay()
+    scores: Scores = Scores()
+
+
+def parse(text: str) -> Policy:
+    """The policy of a YAML text; what it does not mention keeps its default. Raises PolicyError."""
+    try:
+        plain = document.load(text)
+    except document.Unreadable as error:
+        raise PolicyError(str(error)) from error
+    try:
+        return msgspec.convert({} if plain is None else plain, Policy)
+    except msgspec.ValidationError as error:
+        raise PolicyError(document.misfit(str(error), plain, Policy)) from error
+
+
+def digest(policy: Policy) -> str:
+    """12 hexadecimal digits that tell policies apart in logs and explanations."""
+    return hashlib.sha256(msgspec.json.encode(policy)).hexdigest()[:12]
