@@ -1,0 +1,97 @@
+"""The manifests as objects: as they stand in the files, and as kustomize builds them with each component."""
+
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "daemonset"
+COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
+BUILDS = {"base": [], **{name: [name] for name in COMPONENTS}, "everything": COMPONENTS}
+PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
+
+Objects = list[dict[str, Any]]
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+def load(path: Path) -> Objects:
+    return [document for document in yaml.safe_load_all(path.read_text()) if document]
+
+
+def files() -> Objects:
+    """Every object that is written out in the base or in a component, before kustomize."""
+    paths = sorted(p for p in MANIFESTS.glob("**/*.yaml") if p.name not in ("kustomization.yaml", "policy.yaml"))
+    return [document for path in paths if path.parent.name != "scheduler" for document in load(path)]
+
+
+@pytest.fixture(scope="session")
+def render(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Objects]:
+    """name of a build → what `kubectl kustomize` makes of it."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("install kubectl")
+    copy = tmp_path_factory.mktemp("kustomize")
+    shutil.copytree(MANIFESTS, copy / "daemonset")
+    built: dict[str, Objects] = {}
+
+    def build(name: str) -> Objects:
+        if name not in built:
+            built[name] = kustomize(copy / name, BUILDS[name])
+        return built[name]
+
+    return build
+
+
+def kustomize(folder: Path, components: list[str]) -> Objects:
+    folder.mkdir()
+    wanted = {"resources": ["../daemonset/base"], "components": [f"../daemonset/components/{c}" for c in components]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(wanted))
+    done = subprocess.run(["kubectl", "kustomize", str(folder)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return list(yaml.safe_load_all(done.stdout))
+
+
+@pytest.fixture(params=["files", *(pytest.param(name, marks=pytest.mark.integration) for name in BUILDS)])
+def build_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def objects(build_name: str, request: pytest.FixtureRequest) -> Objects:
+    return files() if build_name == "files" else request.getfixturevalue("render")(build_name)
+
+
+@pytest.fixture
+def privileged(build_name: str) -> bool:
+    """The build has a component that needs more than the restricted profile."""
+    return build_name in PRIVILEGED
+
+
+@pytest.fixture
+def find(objects: Objects) -> Callable[[str, str], dict[str, Any]]:
+    """kind, name → the one object."""
+
+    def one(kind: str, name: str) -> dict[str, Any]:
+        (found,) = [o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name]
+        return found
+
+    return one
+
+
+@pytest.fixture
+def workloads(objects: Objects) -> Objects:
+    return [o for o in objects if o["kind"] in ("DaemonSet", "Deployment", "StatefulSet")]
+
+
+@pytest.fixture
+def scheduler(root: Path) -> dict[str, Any]:
+    (document,) = load(root / "daemonset/scheduler/kube-scheduler.yaml")
+    return document

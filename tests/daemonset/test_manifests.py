@@ -1,0 +1,143 @@
+"""Every object is one that the API would take, and they fit together."""
+
+from configparser import ConfigParser
+
+import kubernetes_validate
+import pytest
+
+LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")}
+COMPONENT = "app.kubernetes.io/component"
+SHARED = {"Namespace", "PriorityClass"}
+"""Kinds that belong to no one component; so do the settings that agent and extender share."""
+
+
+@pytest.mark.parametrize("version", ["1.28", "1.32", "1.37"])
+def test_every_object_is_valid_against_the_schemas_of(version, objects):
+    for found in objects:
+        if not found["apiVersion"].startswith("monitoring.coreos.com/"):
+            kubernetes_validate.validate(found, version, strict=True)
+
+
+def test_a_misspelt_field_is_found():
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate(
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": {"prots": []}},
+            "1.37",
+            strict=True,
+        )
+
+
+def test_no_object_stands_twice(objects):
+    names = [(o["apiVersion"], o["kind"], o["metadata"]["name"]) for o in objects]
+    assert len(names) == len(set(names))
+
+
+def test_built_objects_carry_the_recommended_labels(objects, build_name, root):
+    if build_name == "files":
+        return
+    version = setup(root)["metadata"]["version"]
+    for found in objects:
+        labels, name = found["metadata"]["labels"], found["metadata"]["name"]
+        assert set(labels) >= LABELS, name
+        assert labels["app.kubernetes.io/version"] == version
+        assert COMPONENT in labels or found["kind"] in SHARED or name.startswith("leadsman-settings"), name
+
+
+def test_images_carry_the_version_of_setup_cfg(workloads, root):
+    images = {c["image"] for w in workloads for c in w["spec"]["template"]["spec"]["containers"]}
+    ours = {image for image in images if image.startswith("leadsman:")}
+    assert ours == {f"leadsman:{setup(root)['metadata']['version']}"}
+
+
+def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(objects, workloads):
+    pods = [w["spec"]["template"]["metadata"]["labels"] for w in workloads]
+    for found in objects:
+        selector = selects(found)
+        if selector:
+            assert [pod for pod in pods if selector.items() <= pod.items()] == [
+                pod for pod in pods if pod[COMPONENT] == found["metadata"]["labels"][COMPONENT]
+            ]
+            assert "app.kubernetes.io/version" not in selector
+
+
+def test_etcd_is_not_restarted_by_our_own_new_version(find):
+    template = find("StatefulSet", "leadsman-etcd")["spec"]["template"]
+    assert "app.kubernetes.io/version" not in template["metadata"]["labels"]
+
+
+def test_etcd_is_new_enough(find):
+    (etcd,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["containers"]
+    version = tuple(int(part) for part in etcd["image"].rpartition(":v")[2].split("."))
+    assert (3, 6, 14) <= version < (3, 7) or version >= (3, 7, 1)
+
+
+def test_the_agent_runs_everywhere_and_is_replaced_before_a_new_one_starts(find):
+    spec = find("DaemonSet", "leadsman-agent")["spec"]
+    assert spec["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "10%", "maxSurge": 0}
+    assert spec["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
+
+
+def test_the_agent_learns_who_it_is_from_the_downward_api(find):
+    (agent,) = find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"]["containers"]
+    assert {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in agent["env"]} == {
+        "NODE_NAME": "spec.nodeName",
+        "POD_NAME": "metadata.name",
+        "POD_UID": "metadata.uid",
+        "POD_IP": "status.podIP",
+        "HOST_IP": "status.hostIP",
+        "NODE_ZONE": "metadata.labels['topology.kubernetes.io/zone']",
+    }
+
+
+def test_the_extender_survives_the_loss_of_a_pod(find):
+    extender, budget = find("Deployment", "leadsman-extender"), find("PodDisruptionBudget", "leadsman-extender")
+    assert extender["spec"]["replicas"] > budget["spec"]["minAvailable"] >= 1
+    assert "podAntiAffinity" in extender["spec"]["template"]["spec"]["affinity"]
+
+
+def test_pods_run_under_accounts_and_a_priority_that_exist(objects, workloads):
+    names = {(o["kind"], o["metadata"]["name"]) for o in objects}
+    for workload in workloads:
+        pod = workload["spec"]["template"]["spec"]
+        assert ("ServiceAccount", pod["serviceAccountName"]) in names
+        assert ("PriorityClass", pod["priorityClassName"]) in names
+
+
+def test_no_service_becomes_a_setting(workloads):
+    """Service links would set LEADSMAN_ETCD_PORT and its like in every pod."""
+    assert not any(w["spec"]["template"]["spec"]["enableServiceLinks"] for w in workloads)
+
+
+def test_memory_is_limited_and_cpu_is_not(workloads):
+    for workload in workloads:
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        assert set(container["resources"]["requests"]) == {"cpu", "memory"}
+        assert set(container["resources"]["limits"]) == {"memory"}
+
+
+def test_every_mount_has_its_volume(workloads):
+    for workload in workloads:
+        pod = workload["spec"]["template"]["spec"]
+        volumes = {v["name"] for v in pod.get("volumes", [])}
+        volumes |= {claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])}
+        assert {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])} == volumes
+
+
+@pytest.mark.integration
+def test_a_changed_policy_keeps_its_name_and_changed_settings_get_a_new_one(render):
+    names = {o["metadata"]["name"] for o in render("base") if o["kind"] == "ConfigMap"}
+    assert "leadsman-policy" in names
+    assert "leadsman-settings" not in names
+
+
+def selects(found):
+    """The labels that a Service, a workload, a budget, a NetworkPolicy or a monitor selects pods by; {} for others."""
+    spec = found.get("spec", {})
+    selector = spec.get("podSelector") or spec.get("selector") or {}
+    return selector.get("matchLabels", selector)
+
+
+def setup(root):
+    config = ConfigParser()
+    config.read(root / "setup.cfg")
+    return config

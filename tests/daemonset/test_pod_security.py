@@ -1,0 +1,100 @@
+"""Pods meet the restricted profile: https://kubernetes.io/docs/concepts/security/pod-security-standards/."""
+
+from copy import deepcopy
+
+import pytest
+
+SAFE_SYSCTLS = {
+    "kernel.shm_rmid_forced",
+    "net.ipv4.ip_local_port_range",
+    "net.ipv4.ip_unprivileged_port_start",
+    "net.ipv4.ping_group_range",
+    "net.ipv4.tcp_syncookies",
+}
+VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
+ENFORCE = "pod-security.kubernetes.io/enforce"
+
+
+def violations(pod):
+    """The rules of the restricted profile that a pod spec breaks."""
+    security = pod.get("securityContext", {})
+    broken = [name for name in HOST_NAMESPACES if pod.get(name)]
+    broken += ["sysctl" for s in security.get("sysctls", []) if s["name"] not in SAFE_SYSCTLS]
+    broken += ["volume" for v in pod.get("volumes", []) if not set(v) - {"name"} <= VOLUMES]
+    for container in pod["containers"]:
+        broken += container_violations(container, security)
+    return broken
+
+
+def container_violations(container, pod_security):
+    own = {**pod_security, **container.get("securityContext", {})}
+    capabilities = own.get("capabilities", {})
+    rules = {
+        "runAsNonRoot": own.get("runAsNonRoot") is True and own.get("runAsUser", 1) != 0,
+        "seccomp": own.get("seccompProfile", {}).get("type") in ("RuntimeDefault", "Localhost"),
+        "escalation": own.get("allowPrivilegeEscalation") is False and not own.get("privileged"),
+        "capabilities": capabilities.get("drop") == ["ALL"] and not capabilities.get("add"),
+        "hostPort": not any(p.get("hostPort") for p in container.get("ports", [])),
+    }
+    return [rule for rule, kept in rules.items() if not kept]
+
+
+def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workloads, build_name):
+    allowed = {"hostnetwork": {"hostNetwork"}, "host-metrics": {"volume"}, "everything": {"hostNetwork", "volume"}}
+    for workload in workloads:
+        agent = workload["kind"] == "DaemonSet"
+        assert set(violations(workload["spec"]["template"]["spec"])) == (
+            allowed.get(build_name, set()) if agent else set()
+        )
+
+
+def test_the_namespace_enforces_what_its_pods_meet(find, privileged):
+    labels = find("Namespace", "leadsman")["metadata"]["labels"]
+    assert labels[ENFORCE] == ("privileged" if privileged else "restricted")
+
+
+def test_root_is_read_only_and_the_user_is_the_image_s(workloads, root):
+    assert "\nUSER 10001:10001\n" in (root / "Dockerfile").read_text()
+    for workload in workloads:
+        pod = workload["spec"]["template"]["spec"]
+        assert pod["securityContext"]["runAsUser"] == 10001
+        assert all(c["securityContext"]["readOnlyRootFilesystem"] for c in pod["containers"])
+
+
+def test_icmp_is_allowed_by_a_safe_sysctl_that_the_host_network_does_not_take(find):
+    pod = find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"]
+    sysctls = [] if pod.get("hostNetwork") else [{"name": "net.ipv4.ping_group_range", "value": "0 2147483647"}]
+    assert pod["securityContext"].get("sysctls", []) == sysctls
+
+
+def test_the_host_network_resolves_cluster_names(find):
+    pod = find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"]
+    assert pod.get("dnsPolicy", "ClusterFirst") == "ClusterFirst" + "WithHostNet" * pod.get("hostNetwork", False)
+
+
+def test_host_paths_are_read_only(workloads):
+    for pod in (w["spec"]["template"]["spec"] for w in workloads):
+        host = {v["name"] for v in pod.get("volumes", []) if "hostPath" in v}
+        mounts = [m for c in pod["containers"] for m in c.get("volumeMounts", []) if m["name"] in host]
+        assert all(m["readOnly"] for m in mounts)
+
+
+BREAKS = {
+    "hostNetwork": lambda pod: pod.update(hostNetwork=True),
+    "sysctl": lambda pod: pod["securityContext"].update(sysctls=[{"name": "net.core.somaxconn", "value": "1"}]),
+    "volume": lambda pod: pod.update(volumes=[{"name": "x", "hostPath": {"path": "/"}}]),
+    "runAsNonRoot": lambda pod: pod["securityContext"].pop("runAsNonRoot"),
+    "seccomp": lambda pod: pod["securityContext"].pop("seccompProfile"),
+    "escalation": lambda pod: pod["containers"][0]["securityContext"].pop("allowPrivilegeEscalation"),
+    "capabilities": lambda pod: pod["containers"][0]["securityContext"]["capabilities"].update(add=["NET_RAW"]),
+    "hostPort": lambda pod: pod["containers"][0]["ports"][0].update(hostPort=9102),
+}
+
+
+@pytest.mark.parametrize("build_name", ["files"], indirect=True)
+@pytest.mark.parametrize("rule", BREAKS)
+def test_the_check_sees_a_broken(rule, find):
+    pod = deepcopy(find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"])
+    BREAKS[rule](pod)
+    assert violations(pod) == [rule]
