@@ -8,19 +8,9 @@ from bisect import bisect
 from collections.abc import Iterable
 from hashlib import blake2b
 
-from msgspec import Struct
-
+from agent.rtt.peer import Peer
 from clusterstate.keys import check_node_name
 from clusterstate.snapshot import Snapshot
-
-
-class Peer(Struct, frozen=True):
-    """A node to probe. zone, rack: "" when unknown."""
-
-    name: str
-    address: str
-    zone: str = ""
-    rack: str = ""
 
 
 class BadPeers(ValueError):

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.peers import BadPeers, Peer, choose, parse, registered
+from agent.peers import BadPeers, choose, parse, registered
+from agent.rtt.peer import Peer
 from clusterstate.records import Heartbeat, Identity
 from clusterstate.snapshot import NodeState, Snapshot
 

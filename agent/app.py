@@ -1,0 +1,55 @@
+"""The agent's HTTP side: /metrics, /healthz, /readyz, /config. Read-only, and without I/O behind it."""
+
+from collections.abc import Callable
+
+import msgspec
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.aiohttp import make_aiohttp_handler
+
+from agent.progress import Progress
+from agent.reporting import Reporter
+from agent.settings import Settings
+
+ENDPOINTS = (
+    "/metrics  measurements for Prometheus\n/healthz  loops turn\n/readyz   reports arrive\n/config   settings\n"
+)
+
+
+def create_app(
+    settings: Settings,
+    registry: CollectorRegistry,
+    progress: Progress,
+    reporter: Reporter,
+    stopping: Callable[[], bool],
+) -> web.Application:
+    async def index(_: web.Request) -> web.Response:
+        return web.Response(text=f"leadsman agent on {settings.node}\n{ENDPOINTS}")
+
+    async def healthz(_: web.Request) -> web.Response:
+        """The process's own loops. Never depends on etcd: a restart would not bring it back."""
+        stalled = progress.stalled()
+        lines = [f"{name}: no round for {seconds:.0f} s" for name, seconds in stalled.items()]
+        return web.Response(status=503 if stalled else 200, text="\n".join(lines or ["ok"]) + "\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        trouble = "stopping" if stopping() else reporter.last_error or ("" if reporter.reports else "no report yet")
+        return web.Response(status=503 if trouble else 200, text=f"{trouble or 'ok'}\n")
+
+    async def config(_: web.Request) -> web.Response:
+        return web.json_response(text=msgspec.json.encode(redacted(settings)).decode())
+
+    app = web.Application()
+    app.router.add_get("/", index)
+    app.router.add_get("/metrics", make_aiohttp_handler(registry))
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/config", config)
+    return app
+
+
+def redacted(settings: Settings) -> dict[str, object]:
+    """The settings as JSON values, without the password."""
+    shown: dict[str, object] = msgspec.to_builtins(settings, enc_hook=str)
+    password = "<redacted>" if settings.etcd.password else ""
+    return shown | {"etcd": msgspec.to_builtins(settings.etcd, enc_hook=str) | {"password": password}}

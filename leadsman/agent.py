@@ -1,0 +1,68 @@
+"""`leadsman agent`: measure on this node."""
+
+import argparse
+import asyncio
+import socket
+from uuid import uuid4
+
+from agent.settings import Settings
+from clusterstate.timing import Timing
+from leadsman.options import Options, address, count, etcd_settings, existing_file, existing_folder, one_of, positive
+
+
+def options(add: Options) -> None:
+    who = add.group("this node")
+    who.flag("node-name", "the node's name in Kubernetes", socket.gethostname().lower(), also=["NODE_NAME"])
+    who.flag("address", "address that peers probe", also=["POD_IP", "HOST_IP"])
+    who.flag("owner", "who writes this node's records; the pod's UID", also=["POD_UID"])
+    who.flag("zone", "topology.kubernetes.io/zone of the node", "", also=["NODE_ZONE"])
+    who.flag("rack", "rack or any group below a zone", "", also=["NODE_RACK"])
+    probing = add.group("probing")
+    probing.flag(
+        "peers", "static list of peers, `name address [zone [rack]]` a line", None, existing_file, metavar="FILE"
+    )
+    probing.flag("max-peers", "peers probed at most (default 16)", 16, count, metavar="K")
+    probing.flag("probe", "how (default auto: ICMP, TCP where it is blocked)", "auto", one_of("auto", "icmp", "tcp"))
+    probing.flag("probe-interval-seconds", "time between probes to one peer (default 1)", 1.0, positive, metavar="S")
+    probing.flag("window-seconds", "how long a probe counts (default 30)", 30.0, positive, metavar="S")
+    probing.flag("tcp-port", "peers' port for TCP probes (default: own listen port)", None, count, metavar="PORT")
+    report = add.group("reporting")
+    report.flag("push-interval-seconds", "time between reports (default 5)", 5.0, positive, metavar="S")
+    report.flag("call-timeout-seconds", "time limit of one call to etcd (default 3)", 3.0, positive, metavar="S")
+    report.flag("listen", "/metrics, /healthz, /readyz, /config (default 0.0.0.0:9102)", "0.0.0.0:9102", address)
+    roots = add.group("hardware")
+    roots.flag("proc-root", "the host's /proc", "/proc", existing_folder, metavar="DIR")
+    roots.flag("sys-root", "the host's /sys", "/sys", existing_folder, metavar="DIR")
+    add.etcd()
+    add.log_level()
+
+
+def settings(args: argparse.Namespace) -> Settings:
+    """ValueError, with what to do, when the flags do not fit together."""
+    if not args.address:
+        raise ValueError("--address is missing: the address at which other nodes reach this one [$POD_IP]")
+    return Settings(
+        node=args.node_name,
+        address=args.address,
+        owner=args.owner or f"{args.node_name}-{uuid4()}",
+        etcd=etcd_settings(args),
+        zone=args.zone,
+        rack=args.rack,
+        peers_file=args.peers,
+        max_peers=args.max_peers,
+        probe=args.probe,
+        probe_interval_seconds=args.probe_interval_seconds,
+        window_seconds=args.window_seconds,
+        tcp_port=args.tcp_port or int(args.listen.rpartition(":")[2]),
+        timing=Timing(args.push_interval_seconds, args.call_timeout_seconds),
+        listen=args.listen,
+        proc_root=args.proc_root,
+        sys_root=args.sys_root,
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    from agent.run import run as measure
+
+    asyncio.run(measure(settings(args)))
+    return 0

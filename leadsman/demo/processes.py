@@ -1,0 +1,50 @@
+"""The demo's child processes: started, watched, and gone when the demo is gone."""
+
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+
+_PATIENCE_SECONDS = 5
+
+
+class Processes(AbstractContextManager["Processes"]):
+    """Runs `leadsman ARGUMENTS` children; logs go to files in `logs`. On exit all are ended, the last first."""
+
+    def __init__(self) -> None:
+        self.logs = Path(tempfile.mkdtemp(prefix="leadsman-demo-"))
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, arguments: Sequence[str], prefix: Sequence[str] = ()) -> None:
+        """prefix: what puts the command somewhere else, such as `ip netns exec NAME`."""
+        command = [*prefix, sys.executable, "-m", "leadsman.main", *arguments]
+        with (self.logs / f"{name}.log").open("wb") as log:
+            self._running[name] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+
+    def ended(self) -> str:
+        """What ended by itself, with the end of its log; "" when all run."""
+        name = next((name for name, child in self._running.items() if child.poll() is not None), None)
+        return "" if name is None else f"{name} ended: {self.log(name)[-2000:].strip()}"
+
+    def log(self, name: str) -> str:
+        return (self.logs / f"{name}.log").read_text(errors="replace")
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        children = list(reversed(self._running.values()))
+        for child in children:
+            child.terminate()
+        for child in children:
+            _wait(child)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> None:
+    try:
+        child.wait(_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

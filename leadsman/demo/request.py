@@ -1,0 +1,43 @@
+"""The scheduler's side of the demo: a request that a real kube-scheduler 1.36.2 sent, and its two calls.
+
+`request.json` is that request's body, byte for byte. The demo puts its own nodes' names in and a delay bound on
+the pod; everything else is as the scheduler sent it.
+"""
+
+import json
+from collections.abc import Sequence
+from importlib.resources import files
+from typing import Any, cast
+from urllib.request import Request, urlopen
+
+_TIMEOUT_SECONDS = 10
+
+
+def captured(nodes: Sequence[str], labels: dict[str, str]) -> dict[str, Any]:
+    """The captured body with these node names and these labels added to the pod's."""
+    body = json.loads(files(__package__).joinpath("request.json").read_text())
+    body["NodeNames"] = list(nodes)
+    body["Pod"]["metadata"]["labels"] |= labels
+    return cast(dict[str, Any], body)
+
+
+def pod_name(body: dict[str, Any]) -> str:
+    return f"{body['Pod']['metadata']['namespace']}/{body['Pod']['metadata']['name']}"
+
+
+def schedule(extender: str, body: dict[str, Any]) -> None:
+    """Filter, then prioritize with the nodes that were kept, as kube-scheduler does."""
+    kept = _post(f"{extender}/filter", body)["NodeNames"]
+    if kept:
+        _post(f"{extender}/prioritize", body | {"NodeNames": kept})
+
+
+def get(url: str, accept: str = "application/json") -> bytes:
+    with urlopen(Request(url, headers={"Accept": accept}), timeout=_TIMEOUT_SECONDS) as answer:
+        return cast(bytes, answer.read())
+
+
+def _post(url: str, body: dict[str, Any]) -> Any:
+    data = json.dumps(body).encode()
+    with urlopen(Request(url, data, {"Content-Type": "application/json"}), timeout=_TIMEOUT_SECONDS) as answer:
+        return json.load(answer)

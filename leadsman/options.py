@@ -1,0 +1,107 @@
+"""Flags with environment fallbacks. Each flag reads LEADSMAN_<FLAG>; some also a name that Kubernetes users expect."""
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agent.settings import EtcdSettings
+
+
+class Options:
+    """Adds flags to `parser` whose defaults come from `environ`."""
+
+    def __init__(self, parser: argparse._ActionsContainer, environ: Mapping[str, str]) -> None:
+        self.parser, self._environ = parser, environ
+
+    def flag(
+        self,
+        name: str,
+        text: str,
+        default: Any = None,
+        parse: Callable[[str], Any] = str,
+        also: Sequence[str] = (),
+        **more: Any,
+    ) -> None:
+        """also: further environment variables, after LEADSMAN_<FLAG>. The first one that is set and not empty wins."""
+        variables = [f"LEADSMAN_{name.upper().replace('-', '_')}", *also]
+        given = next((self._environ[v] for v in variables if self._environ.get(v)), None)
+        shown = f"{text} [{', '.join('$' + v for v in variables)}]"
+        self.parser.add_argument(f"--{name}", help=shown, type=parse, default=given or default, **more)
+
+    def group(self, title: str) -> "Options":
+        return Options(self.parser.add_argument_group(title), self._environ)
+
+    def etcd(self) -> None:
+        """Where the state is, and how to be let in."""
+        group = self.group("etcd")
+        group.flag("etcd", "client URLs, comma-separated", "http://127.0.0.1:2379", urls, metavar="URL[,URL]")
+        group.flag(
+            "etcd-ca", "PEM file that the server's certificate must chain to", None, existing_file, metavar="FILE"
+        )
+        group.flag("etcd-user", "user name, when etcd's own access control is on", "", metavar="NAME")
+        group.flag("etcd-password-file", "file that holds the user's password", None, existing_file, metavar="FILE")
+
+    def log_level(self) -> None:
+        self.flag("log-level", "how much to say (default info)", "info", one_of("debug", "info", "warning", "error"))
+
+
+def etcd_settings(args: argparse.Namespace) -> EtcdSettings:
+    password = args.etcd_password_file.read_text().strip() if args.etcd_password_file else ""
+    return EtcdSettings(args.etcd, args.etcd_ca, args.etcd_user, password)
+
+
+def urls(text: str) -> tuple[str, ...]:
+    found = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
+    if not found or not all(url.startswith(("http://", "https://")) for url in found):
+        raise argparse.ArgumentTypeError(f"{text!r}: want http://HOST:PORT or https://HOST:PORT, comma-separated")
+    return found
+
+
+def one_of(*allowed: str) -> Callable[[str], str]:
+    """Not argparse's `choices`, which do not check a default, and so no environment variable either."""
+
+    def parse(text: str) -> str:
+        if text not in allowed:
+            raise argparse.ArgumentTypeError(f"{text!r}: want one of {', '.join(allowed)}")
+        return text
+
+    return parse
+
+
+def positive(text: str) -> float:
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < float("inf"):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a number above 0")
+    return value
+
+
+def count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"{text!r}: want a whole number above 0")
+    return int(text)
+
+
+def address(text: str) -> str:
+    """HOST:PORT; an IPv6 host in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not (host and colon and port.isdecimal() and int(port) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r}: want HOST:PORT, with an IPv6 host in [brackets]")
+    return text
+
+
+def existing_file(text: str) -> Path:
+    path = Path(text)
+    if not path.is_file():
+        raise argparse.ArgumentTypeError(f"{text!r}: no such file")
+    return path
+
+
+def existing_folder(text: str) -> Path:
+    path = Path(text)
+    if not path.is_dir():
+        raise argparse.ArgumentTypeError(f"{text!r}: no such folder")
+    return path
