@@ -1,0 +1,85 @@
+"""Control groups v2: what the pods together use, against their limit.
+
+Source: docs.kernel.org/admin-guide/cgroup-v2.html
+
+Read are the root and the slices next below it, never a pod's own group: the number of series does not grow
+with the pods. The root has no memory files.
+"""
+
+import os
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from agent.hardware import pressure
+from agent.hardware.files import optional
+from agent.hardware.samples import NothingHere, Roots, Sample, counter, gauge
+
+SLICES = ("", "kubepods.slice", "kubepods", "system.slice")
+"""kubepods.slice with the systemd driver, kubepods with cgroupfs."""
+
+CPU_SECONDS = counter("cgroup_cpu_seconds_total", "CPU seconds used by the slice.", "slice")
+THROTTLED_SECONDS = counter("cgroup_cpu_throttled_seconds_total", "Seconds held back by a CPU limit.", "slice")
+MEMORY = gauge("cgroup_memory_current_bytes", "Memory used by the slice.", "slice")
+MEMORY_MAX = gauge("cgroup_memory_max_bytes", "Memory limit of the slice; no series without a limit.", "slice")
+EVENTS = counter("cgroup_memory_events_total", "Times the slice met each memory bound.", "slice", "event")
+WAITING = counter("cgroup_pressure_waiting_seconds_total", "Seconds some task waited.", "slice", "resource")
+
+_EVENTS = ("high", "max", "oom", "oom_kill")
+
+
+class Group(Struct, frozen=True):
+    """One control group. None or missing: the controller is off, the limit is "max" or the kernel is older."""
+
+    cpu: dict[str, int] | None
+    """cpu.stat, microseconds and counts."""
+    memory_bytes: int | None
+    memory_max_bytes: int | None
+    events: dict[str, int] | None
+    waiting: dict[str, pressure.Pressure]
+
+
+def parse_flat(text: str) -> dict[str, int]:
+    """Flat keyed files (cpu.stat, memory.events): key → number."""
+    return {key: int(value) for key, value in (line.split() for line in text.splitlines())}
+
+
+def parse_limit(text: str) -> int | None:
+    """memory.max, bytes; None for "max": no limit."""
+    return None if text.strip() == "max" else int(text)
+
+
+def collect(roots: Roots) -> Iterator[Sample]:
+    root = _unified(f"{roots.sys}/fs/cgroup")
+    for name in SLICES:
+        if os.path.isdir(f"{root}/{name}"):
+            yield from _samples(name or "/", _read(f"{root}/{name}"))
+
+
+def _unified(mount: str) -> str:
+    for root in (mount, f"{mount}/unified"):
+        if os.path.exists(f"{root}/cgroup.controllers"):
+            return root
+    raise NothingHere(f"no cgroup v2 hierarchy at {mount}")
+
+
+def _read(path: str) -> Group:
+    stalls = {name: optional(f"{path}/{name}.pressure", pressure.parse) for name in ("cpu", "memory", "io")}
+    return Group(
+        optional(f"{path}/cpu.stat", parse_flat),
+        optional(f"{path}/memory.current", int),
+        optional(f"{path}/memory.max", parse_limit),
+        optional(f"{path}/memory.events", parse_flat),
+        {name: stall for name, stall in stalls.items() if stall},
+    )
+
+
+def _samples(name: str, group: Group) -> Iterator[Sample]:
+    for key, family in (("usage_usec", CPU_SECONDS), ("throttled_usec", THROTTLED_SECONDS)):
+        if key in (group.cpu or {}):
+            yield family((group.cpu or {})[key] / 1e6, name)
+    for size_bytes, family in ((group.memory_bytes, MEMORY), (group.memory_max_bytes, MEMORY_MAX)):
+        if size_bytes is not None:
+            yield family(size_bytes, name)
+    yield from (EVENTS(count, name, event) for event, count in (group.events or {}).items() if event in _EVENTS)
+    yield from (WAITING(stall.some.total_seconds, name, key) for key, stall in group.waiting.items() if stall.some)

@@ -1,0 +1,43 @@
+"""The collectors by name. A new source is a file beside this one and a line here."""
+
+from agent.hardware import (
+    cgroup,
+    conntrack,
+    cpu,
+    disks,
+    edac,
+    filesystems,
+    hwmon,
+    links,
+    load,
+    memory,
+    network,
+    pressure,
+    thermal,
+    throttle,
+    vmstat,
+)
+from agent.hardware.nvidia import Nvidia
+from agent.hardware.samples import Collect
+
+
+def standard() -> dict[str, Collect]:
+    """All of them, in the order they run: plain /proc text first, what can hang last."""
+    return {
+        "cpu": cpu.collect,
+        "load": load.collect,
+        "memory": memory.collect,
+        "vmstat": vmstat.collect,
+        "pressure": pressure.collect,
+        "cgroup": cgroup.collect,
+        "disks": disks.collect,
+        "network": network.collect,
+        "conntrack": conntrack.collect,
+        "links": links.collect,
+        "throttle": throttle.collect,
+        "edac": edac.collect,
+        "thermal": thermal.collect,
+        "hwmon": hwmon.collect,
+        "filesystems": filesystems.collect,
+        "nvidia": Nvidia(),
+    }

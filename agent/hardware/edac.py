@@ -1,0 +1,37 @@
+"""Memory errors that the controllers counted.
+
+Source: Documentation/ABI/testing/sysfs-devices-edac, docs.kernel.org/driver-api/edac.html
+"""
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from agent.hardware.files import names, parsed
+from agent.hardware.samples import NothingHere, Roots, Sample, counter
+
+CORRECTABLE = counter("edac_correctable_errors_total", "Memory errors corrected.", "controller")
+UNCORRECTABLE = counter("edac_uncorrectable_errors_total", "Memory errors that could not be corrected.", "controller")
+
+
+class Controller(Struct, frozen=True):
+    """Errors since the driver was loaded or the counters were reset."""
+
+    number: str
+    correctable: int
+    uncorrectable: int
+
+
+def parse(number: str, ce_count: str, ue_count: str) -> Controller:
+    return Controller(number, int(ce_count), int(ue_count))
+
+
+def collect(roots: Roots) -> Iterator[Sample]:
+    root = f"{roots.sys}/devices/system/edac/mc"
+    controllers = [name for name in names(root) if name[2:].isdigit()]
+    if not controllers:
+        raise NothingHere("no memory controller reports errors (no EDAC driver, or memory without ECC)")
+    for name in controllers:
+        found = parse(name[2:], parsed(f"{root}/{name}/ce_count", str), parsed(f"{root}/{name}/ue_count", str))
+        yield CORRECTABLE(found.correctable, found.number)
+        yield UNCORRECTABLE(found.uncorrectable, found.number)

@@ -1,0 +1,74 @@
+"""Reading small kernel files. `os.read` because it costs a third of `open().read()` (5 against 13 µs a file)."""
+
+import errno
+import os
+from collections.abc import Callable
+from typing import TypeVar
+
+from agent.hardware.samples import Fault
+
+T = TypeVar("T")
+
+NOTHING = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ENODATA, errno.EOPNOTSUPP, errno.EINVAL}
+)
+"""How the kernel says "there is none". EOPNOTSUPP: PSI is off; ENODATA: a sensor sleeps; EINVAL: a link down."""
+
+_CHUNK_BYTES = 65_536
+
+
+class Malformed(ValueError):
+    """Text that the parser does not know. Nothing to do on the node: report it with the kernel's version."""
+
+
+def read(path: str) -> str:
+    """The whole file. OSError as the kernel gave it."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return _drain(file).decode("utf-8", "replace")
+    finally:
+        os.close(file)
+
+
+def parsed(path: str, parse: Callable[[str], T]) -> T:
+    """parse(text of path). Malformed names the file and shows the text's start."""
+    text = read(path)
+    try:
+        return parse(text)
+    except (ValueError, LookupError) as error:
+        raise Malformed(f"{path}: {text[:80]!r}: {error}") from error
+
+
+def optional(path: str, parse: Callable[[str], T]) -> T | None:
+    """As `parsed`; None where the kernel has none."""
+    try:
+        return parsed(path, parse)
+    except OSError as error:
+        if error.errno in NOTHING:
+            return None
+        raise
+
+
+def attempt(path: str, parse: Callable[[str], T]) -> T | Fault | None:
+    """As `optional`; a Fault where the file is there and cannot be read or parsed."""
+    try:
+        return optional(path, parse)
+    except Malformed as error:
+        return Fault(str(error))
+    except OSError as error:
+        return Fault(f"{path}: {error.strerror}")
+
+
+def names(path: str) -> list[str]:
+    """The directory's entries, in order; none where there is no such directory."""
+    try:
+        return sorted(os.listdir(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
+def _drain(file: int) -> bytes:
+    chunks = []
+    while chunk := os.read(file, _CHUNK_BYTES):
+        chunks.append(chunk)
+    return b"".join(chunks)

@@ -1,0 +1,85 @@
+"""Space on the node's own filesystems: mounts from /proc/1/mounts, sizes by psutil.disk_usage (statvfs).
+
+Only filesystems on a block device of the node (and a ZFS or overlay root), each once, at its shortest mount point.
+Left out: pods' volumes and image layers, whose number grows with the pods, and network filesystems, which can hang.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from typing import Protocol
+
+import psutil
+from msgspec import Struct
+
+from agent.hardware.files import optional, parsed
+from agent.hardware.samples import Fault, NothingHere, Roots, Sample, gauge
+
+SIZE = gauge("filesystem_size_bytes", "Size of the filesystem.", "device", "fstype", "mountpoint")
+AVAILABLE = gauge("filesystem_avail_bytes", "Bytes that a plain user can still use.", "device", "fstype", "mountpoint")
+FREE = gauge("filesystem_free_bytes", "Bytes that root can still use.", "device", "fstype", "mountpoint")
+READ_ONLY = gauge("filesystem_readonly", "1 when mounted read-only.", "device", "fstype", "mountpoint")
+
+_POD_MOUNTS = re.compile(r"/(?:dev|proc|sys|snap|run/|var/lib/(?:kubelet/|docker/|containers/|containerd/|rancher/)).*")
+_ROOT_TYPES = ("overlay", "zfs")
+_ESCAPE = re.compile(r"\\([0-7]{3})")
+
+
+class Mount(Struct, frozen=True):
+    device: str
+    mountpoint: str
+    fstype: str
+    read_only: bool
+
+
+class Usage(Protocol):
+    """What psutil.disk_usage answers, in bytes; `free` is what a plain user gets."""
+
+    @property
+    def total(self) -> int: ...
+    @property
+    def used(self) -> int: ...
+    @property
+    def free(self) -> int: ...
+
+
+def parse(text: str) -> tuple[Mount, ...]:
+    """The node's own filesystems, one a device. Source: proc_pid_mounts(5), fstab(5) for the escapes."""
+    mounts = [_mount(*line.split()[:4]) for line in text.splitlines()]
+    kept = [mount for mount in mounts if _is_own(mount)]
+    shortest = {mount.device: mount for mount in sorted(kept, key=lambda mount: -len(mount.mountpoint))}
+    return tuple(sorted(shortest.values(), key=lambda mount: mount.mountpoint))
+
+
+def collect(roots: Roots, usage: Callable[[str], Usage] = psutil.disk_usage) -> Iterator[Sample | Fault]:
+    if roots.rootfs == "/" and roots.proc != "/proc":
+        raise NothingHere(f"mounts of {roots.proc}, but rootfs is this container's own: say where the host's root is")
+    mounts = optional(f"{roots.proc}/1/mounts", parse)
+    for mount in parsed(f"{roots.proc}/self/mounts", parse) if mounts is None else mounts:
+        yield from _samples(mount, f"{roots.rootfs.rstrip('/')}{mount.mountpoint}", usage)
+
+
+def _mount(device: str, mountpoint: str, fstype: str, options: str) -> Mount:
+    return Mount(_unescape(device), _unescape(mountpoint), fstype, "ro" in options.split(","))
+
+
+def _unescape(text: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 8)), text)
+
+
+def _is_own(mount: Mount) -> bool:
+    if mount.mountpoint == "/":
+        return mount.device.startswith("/dev/") or mount.fstype in _ROOT_TYPES
+    return mount.device.startswith("/dev/") and not _POD_MOUNTS.fullmatch(mount.mountpoint)
+
+
+def _samples(mount: Mount, path: str, usage: Callable[[str], Usage]) -> Iterator[Sample | Fault]:
+    labels = (mount.device, mount.fstype, mount.mountpoint)
+    try:
+        space = usage(path)
+    except OSError as error:
+        yield Fault(f"{path}: {error.strerror}")
+        return
+    yield SIZE(space.total, *labels)
+    yield AVAILABLE(space.free, *labels)
+    yield FREE(space.total - space.used, *labels)
+    yield READ_ONLY(mount.read_only, *labels)

@@ -1,0 +1,67 @@
+"""The latest reading as Prometheus families. Rendered from memory: a scrape reads no file and waits for no sensor.
+
+Names and meanings are node_exporter's behind `leadsman_`, in snake_case throughout, which `promtool check metrics`
+asks for (memory_available_bytes, not memory_MemAvailable_bytes). The number of series is bounded by the hardware,
+not by the cores or the pods.
+"""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from agent.hardware.reading import Absent, Measured, Outcome, Overdue, Reading
+from agent.hardware.samples import Family, Sample
+
+_PREFIX = "leadsman_"
+
+SUCCESS = "collector_success", "1 when the collector's last reading had no fault; 0 also while it is quarantined."
+DURATION = "collector_duration_seconds", "How long the collector's last reading took, or has been taking."
+ABSENT = "collector_absent", "1 when this node has none of what the collector reads; that is no fault."
+QUARANTINED = "collector_quarantined", "1 while the collector rests because it did not answer in time."
+
+
+def families(latest: Reading | None) -> Iterator[Metric]:
+    """All metrics of the reading; nothing before the first."""
+    if latest is None:
+        return
+    yield _counter("hardware_rounds_total", "Completed rounds of all collectors.", latest.round)
+    yield from _collectors(latest)
+    yield from _hardware(latest)
+
+
+def _collectors(latest: Reading) -> Iterator[Metric]:
+    """A collector that is absent succeeded: there was nothing to read."""
+    for (name, text), value in (
+        (SUCCESS, _is_success),
+        (DURATION, lambda outcome: outcome.duration_seconds),
+        (ABSENT, lambda outcome: isinstance(outcome, Absent)),
+        (QUARANTINED, lambda outcome: isinstance(outcome, Overdue)),
+    ):
+        metric = GaugeMetricFamily(_PREFIX + name, text, labels=["collector"])
+        for collector, outcome in latest.outcomes.items():
+            metric.add_metric([collector], float(value(outcome)))
+        yield metric
+
+
+def _is_success(outcome: Outcome) -> bool:
+    return isinstance(outcome, Absent) or (isinstance(outcome, Measured) and not outcome.faults)
+
+
+def _hardware(latest: Reading) -> Iterator[Metric]:
+    grouped: dict[str, list[Sample]] = {}
+    for sample, _ in latest.samples():
+        grouped.setdefault(sample.family.name, []).append(sample)
+    for samples in grouped.values():
+        yield _metric(samples[0].family, samples)
+
+
+def _metric(family: Family, samples: list[Sample]) -> Metric:
+    kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
+    metric = kind(_PREFIX + family.name, family.help, labels=family.labels)
+    for sample in samples:
+        metric.add_metric(sample.labels, sample.value)
+    return metric
+
+
+def _counter(name: str, text: str, value: float) -> Metric:
+    return CounterMetricFamily(_PREFIX + name, text, value=value)

@@ -1,0 +1,95 @@
+"""The rounds: every few seconds all collectors that are not in quarantine, the result kept in memory."""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from agent.hardware.collectors import standard
+from agent.hardware.quarantine import Quarantine, is_over, overrun
+from agent.hardware.reading import Outcome, Overdue, Reading
+from agent.hardware.samples import Collect, Roots
+from agent.hardware.summary import summary
+from agent.hardware.sweep import Stuck, sweep
+from clusterstate.records import Hardware
+
+INTERVAL_SECONDS = 5.0
+DEADLINE_SECONDS = 1.0
+OLDEST_SECONDS = 15.0
+"""An older reading makes no record: the reader of a record trusts it for three intervals."""
+
+log = logging.getLogger(__name__)
+
+
+class HardwareMonitor:
+    """`run` for ever; `latest` and `record` answer from memory.
+
+    deadline_seconds: for each collector; longer means that a stuck one delays its round by more. collectors:
+    name → function, all by default. clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        roots: Roots,
+        *,
+        collectors: Mapping[str, Collect] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        interval_seconds: float = INTERVAL_SECONDS,
+        deadline_seconds: float = DEADLINE_SECONDS,
+    ) -> None:
+        self._roots, self._collectors, self._clock = roots, standard() if collectors is None else collectors, clock
+        self._interval_seconds, self._deadline_seconds = interval_seconds, deadline_seconds
+        self._quarantines: dict[str, Quarantine] = {}
+        self._stuck: dict[str, Stuck] = {}
+        self._before: Reading | None = None
+        self.latest: Reading | None = None
+
+    @property
+    def rounds(self) -> int:
+        """Completed rounds; one that stands still says that the monitor does."""
+        return self.latest.round if self.latest else 0
+
+    async def run(self) -> None:
+        """Rounds that never overlap. Ends only by cancellation; stuck threads, which are daemons, may outlive it."""
+        while True:
+            began = self._clock()
+            await self.round()
+            await asyncio.sleep(max(0.0, self._interval_seconds - (self._clock() - began)))
+
+    async def round(self) -> Reading:
+        """One reading of every collector that is not in quarantine."""
+        todo = {name: collect for name, collect in self._collectors.items() if self._may_run(name)}
+        swept = await sweep(todo, self._roots, self._clock, self._deadline_seconds)
+        self._settle(todo, swept.stuck)
+        outcomes = {name: swept.outcomes.get(name) or self._overdue(name) for name in self._collectors}
+        self._before, self.latest = self.latest, Reading(self._clock(), self.rounds + 1, outcomes)
+        return self.latest
+
+    def record(self, now: float, oldest_seconds: float = OLDEST_SECONDS) -> Hardware | None:
+        """The record for the store; None while there is no reading, or none younger than oldest_seconds."""
+        if self.latest is None or now - self.latest.at_seconds > oldest_seconds:
+            return None
+        return Hardware(summary(self._before, self.latest))
+
+    def _may_run(self, name: str) -> bool:
+        quarantine = self._quarantines.get(name)
+        return quarantine is None or is_over(quarantine, self._clock(), name in self._running())
+
+    def _running(self) -> dict[str, Stuck]:
+        self._stuck = {name: stuck for name, stuck in self._stuck.items() if stuck.thread.is_alive()}
+        return self._stuck
+
+    def _settle(self, ran: Mapping[str, Collect], stuck: Mapping[str, Stuck]) -> None:
+        """Release those that came back in time, put those that did not into quarantine."""
+        for name in ran.keys() - stuck.keys():
+            if self._quarantines.pop(name, None):
+                log.info("collector %s answers again", name)
+        for name, held in stuck.items():
+            if name not in self._quarantines:
+                log.warning("collector %s overran its deadline of %g s: quarantined", name, self._deadline_seconds)
+            self._quarantines[name] = overrun(self._quarantines.get(name), held.began_seconds, self._clock())
+        self._stuck.update(stuck)
+
+    def _overdue(self, name: str) -> Outcome:
+        quarantine = self._quarantines[name]
+        return Overdue(quarantine.overruns, self._clock() - quarantine.began_seconds)

@@ -1,0 +1,26 @@
+"""When a collector that overran its deadline may run again: after a pause that doubles with each overrun in a row."""
+
+from msgspec import Struct
+
+FIRST_PAUSE_SECONDS = 5.0
+LONGEST_PAUSE_SECONDS = 300.0
+
+
+class Quarantine(Struct, frozen=True):
+    """overruns in a row; not before: on the monotonic clock."""
+
+    overruns: int
+    began_seconds: float
+    not_before_seconds: float
+
+
+def overrun(before: Quarantine | None, began_seconds: float, now: float) -> Quarantine:
+    """The quarantine after one more overrun of a run that began at began_seconds."""
+    count = before.overruns + 1 if before else 1
+    pause = min(FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 10), LONGEST_PAUSE_SECONDS)
+    return Quarantine(count, began_seconds, now + pause)
+
+
+def is_over(quarantine: Quarantine, now: float, running: bool) -> bool:
+    """running: its thread has not come back yet. Then it is never started a second time."""
+    return not running and now >= quarantine.not_before_seconds

@@ -1,0 +1,84 @@
+"""What one round found: an outcome a collector.
+
+Measured   samples; `faults` names sensors that failed beside them
+Absent     this node has none: nothing to repair
+Failed     the reading failed: somebody should look
+Overdue    it did not answer in time, or rests since it last did not
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+
+from msgspec import Struct
+
+from agent.hardware.files import NOTHING
+from agent.hardware.samples import Collect, Fault, NothingHere, Roots, Sample
+
+
+class Measured(Struct, frozen=True):
+    """at_seconds: the monotonic clock when it began, for rates."""
+
+    at_seconds: float
+    duration_seconds: float
+    samples: tuple[Sample, ...]
+    faults: tuple[str, ...] = ()
+
+
+class Absent(Struct, frozen=True):
+    reason: str
+    duration_seconds: float = 0.0
+
+
+class Failed(Struct, frozen=True):
+    error: str
+    duration_seconds: float = 0.0
+
+
+class Overdue(Struct, frozen=True):
+    """duration_seconds: how long it has been running or ran; overruns: how many times in a row."""
+
+    overruns: int
+    duration_seconds: float
+
+
+Outcome = Measured | Absent | Failed | Overdue
+
+
+class Reading(Struct, frozen=True):
+    """One round. at_seconds: the monotonic clock at its end; round: 1 for the first."""
+
+    at_seconds: float
+    round: int
+    outcomes: Mapping[str, Outcome]
+
+    def samples(self) -> Iterator[tuple[Sample, float]]:
+        """Each sample with the time its collector began."""
+        for outcome in self.outcomes.values():
+            if isinstance(outcome, Measured):
+                yield from ((sample, outcome.at_seconds) for sample in outcome.samples)
+
+
+def measure(collect: Collect, roots: Roots, clock: Callable[[], float]) -> Outcome:
+    """Run one collector. Whatever it raises is its own failure, so that one cannot end the others."""
+    began = clock()
+    found: list[Sample | Fault] = []
+    try:
+        found.extend(collect(roots))
+    except NothingHere as absent:
+        return Absent(str(absent), clock() - began)
+    except Exception as error:
+        return _broken(error, clock() - began)
+    return _outcome(found, began, clock() - began)
+
+
+def _broken(error: Exception, duration_seconds: float) -> Outcome:
+    if isinstance(error, OSError) and error.errno in NOTHING:
+        return Absent(f"{error.filename or 'file'}: {error.strerror}", duration_seconds)
+    return Failed(f"{type(error).__name__}: {error}", duration_seconds)
+
+
+def _outcome(found: list[Sample | Fault], began: float, duration_seconds: float) -> Outcome:
+    samples = tuple(item for item in found if isinstance(item, Sample))
+    faults = tuple(item.what for item in found if isinstance(item, Fault))
+    if samples:
+        return Measured(began, duration_seconds, samples, faults)
+    return Failed("; ".join(faults), duration_seconds) if faults else Absent("no device", duration_seconds)

@@ -1,0 +1,57 @@
+"""What a collector yields: a Sample of a metric Family, or a Fault where one of several sensors could not be read."""
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+from msgspec import Struct
+
+Labels = tuple[str, ...]
+
+
+class Family(Struct, frozen=True):
+    """A metric, its name without `leadsman_`, ending in the unit or `_total`. Calling it makes a Sample."""
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    help: str
+    labels: Labels = ()
+
+    def __call__(self, value: float, *labels: str) -> "Sample":
+        return Sample(self, value, labels)
+
+
+class Sample(Struct, frozen=True):
+    """One value; `labels` are the values of the family's labels, in its order."""
+
+    family: Family
+    value: float
+    labels: Labels = ()
+
+
+class Fault(Struct, frozen=True):
+    """One sensor that failed beside others that answered: path and error."""
+
+    what: str
+
+
+class Roots(Struct, frozen=True):
+    """Where the host's trees are mounted. rootfs: prefix of its mount points, to read the space on its filesystems."""
+
+    proc: str = "/proc"
+    sys: str = "/sys"
+    rootfs: str = "/"
+
+
+class NothingHere(Exception):
+    """This node has no such hardware, driver or kernel feature: an answer, not a fault."""
+
+
+Collect = Callable[[Roots], Iterable[Sample | Fault]]
+
+
+def gauge(name: str, text: str, *labels: str) -> Family:
+    return Family(name, "gauge", text, labels)
+
+
+def counter(name: str, text: str, *labels: str) -> Family:
+    return Family(name, "counter", text, labels)

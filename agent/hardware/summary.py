@@ -1,0 +1,187 @@
+"""From two successive readings to the values of a Hardware record: about twenty, whatever the size of the node.
+
+Pure. A value that cannot be known (no such hardware, a collector that failed, a counter that was reset, no reading
+before this one) is absent.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+
+from agent.hardware import (
+    cgroup,
+    conntrack,
+    cpu,
+    disks,
+    edac,
+    filesystems,
+    hwmon,
+    links,
+    load,
+    memory,
+    network,
+    nvidia,
+    pressure,
+    thermal,
+    throttle,
+    vmstat,
+)
+from agent.hardware.change import Change, between
+from agent.hardware.reading import Reading
+from agent.hardware.samples import Family, Labels
+from clusterstate import measures
+
+Values = Mapping[Labels, float]
+
+PLAUSIBLE_CELSIUS = (-55.0, 150.0)
+"""The widest range of silicon sensors; drivers show e.g. -273.2 or 255 for "no value"."""
+
+
+Measure = Callable[[Change], float | None]
+
+
+def summary(before: Reading | None, after: Reading) -> dict[str, float]:
+    """Well-known name → value, all finite, rounded to 4 digits after the point."""
+    change = between(before, after)
+    found = ((name, measure(change)) for name, measure in MEASURES.items())
+    return {name: round(value, 4) for name, value in found if value is not None and math.isfinite(value)}
+
+
+def _only(family: Family) -> Measure:
+    return lambda change: change.values(family).get(())
+
+
+def _total(family: Family) -> Measure:
+    return lambda change: _sum(change.values(family))
+
+
+def _sum(values: Values) -> float | None:
+    return sum(values.values()) if values else None
+
+
+def _share(part: Measure, whole: Measure) -> Measure:
+    """part / whole; unknown when either is, or the whole is nothing."""
+    return lambda change: _divided(part(change), whole(change))
+
+
+def _divided(part: float | None, whole: float | None) -> float | None:
+    return part / whole if part is not None and whole else None
+
+
+def _rest(share: Measure) -> Measure:
+    """1 - share."""
+    return lambda change: None if (value := share(change)) is None else 1 - value
+
+
+def _cpu_busy(change: Change) -> float | None:
+    grown = change.growth(cpu.SECONDS)
+    idle = sum(seconds for (mode,), seconds in grown.items() if mode in cpu.IDLE_MODES)
+    return _divided(sum(grown.values()) - idle, sum(grown.values()))
+
+
+def _swapped(change: Change) -> float | None:
+    rates = [*change.rates(vmstat.SWAP_IN).values(), *change.rates(vmstat.SWAP_OUT).values()]
+    return sum(rates) if rates else None
+
+
+def _disk_busy(change: Change) -> float | None:
+    return min(max(change.rates(disks.IO_SECONDS).values()), 1.0) if change.rates(disks.IO_SECONDS) else None
+
+
+def _disk_bytes(change: Change) -> float | None:
+    rates = [*change.rates(disks.READ_BYTES).values(), *change.rates(disks.WRITTEN_BYTES).values()]
+    return sum(rates) if rates else None
+
+
+def _filesystem_used(change: Change) -> float | None:
+    """As df counts it: of what a plain user could have had, the share that is taken; the fullest writable one."""
+    return max((used for used in _filesystems(change) if used is not None), default=None)
+
+
+def _filesystems(change: Change) -> Iterator[float | None]:
+    sizes, free = change.values(filesystems.SIZE), change.values(filesystems.FREE)
+    read_only = change.values(filesystems.READ_ONLY)
+    for labels, available in change.values(filesystems.AVAILABLE).items():
+        used = sizes[labels] - free[labels]
+        if not read_only[labels]:
+            yield _divided(used, used + available)
+
+
+def _physical(change: Change, rates: Values) -> Values:
+    """Only devices with hardware behind them, so that a bridge or bond does not count its members' bytes twice."""
+    physical = change.values(links.UP)
+    return {labels: rate for labels, rate in rates.items() if labels in physical} if physical else rates
+
+
+def _network(family: Family) -> Measure:
+    return lambda change: _sum(_physical(change, change.rates(family)))
+
+
+def _headrooms(change: Change) -> dict[Labels, float]:
+    """Device → bytes per second that the busier direction leaves of its speed, for links that are up."""
+    sent, speeds = change.rates(network.SENT_BYTES), change.values(links.SPEED)
+    received = change.rates(network.RECEIVED_BYTES)
+    up = [labels for labels, value in change.values(links.UP).items() if value and labels in speeds and labels in sent]
+    return {labels: max(speeds[labels] - max(sent[labels], received.get(labels, 0.0)), 0.0) for labels in up}
+
+
+def _headroom(change: Change) -> float | None:
+    return max(_headrooms(change).values(), default=None)
+
+
+def _sriov_headroom(change: Change) -> float | None:
+    free = change.values(links.VFS_FREE)
+    return max((room for labels, room in _headrooms(change).items() if free.get(labels)), default=None)
+
+
+def _hottest(change: Change) -> float | None:
+    families = (hwmon.TEMPERATURE, thermal.TEMPERATURE)
+    found = (value for family in families for value in change.values(family).values())
+    return max((value for value in found if PLAUSIBLE_CELSIUS[0] <= value <= PLAUSIBLE_CELSIUS[1]), default=None)
+
+
+def _throttled(change: Change) -> float | None:
+    grown = [*change.growth(throttle.CORES).values(), *change.growth(throttle.PACKAGES).values()]
+    return float(any(grown)) if grown else None
+
+
+def _pods_memory(change: Change) -> float | None:
+    current, limits = change.values(cgroup.MEMORY), change.values(cgroup.MEMORY_MAX)
+    pods = [labels for labels in (("kubepods.slice",), ("kubepods",)) if labels in current and labels in limits]
+    return _divided(current[pods[0]], limits[pods[0]]) if pods else None
+
+
+def _gpu_busy(change: Change) -> float | None:
+    busy = change.values(nvidia.BUSY)
+    return _divided(_sum(busy), len(busy))
+
+
+def _gpus(change: Change) -> float | None:
+    return len(change.values(nvidia.MEMORY_SIZE)) or None
+
+
+MEASURES: Mapping[str, Measure] = {
+    measures.CPU_PRESSURE: _only(pressure.WAITING_RATIO["cpu"]),
+    measures.MEMORY_PRESSURE: _only(pressure.WAITING_RATIO["memory"]),
+    measures.IO_PRESSURE: _only(pressure.WAITING_RATIO["io"]),
+    measures.CPU_BUSY: _cpu_busy,
+    measures.LOAD_PER_CPU: _share(_only(load.LOAD1), _only(cpu.ONLINE)),
+    measures.MEMORY_AVAILABLE: _share(_only(memory.AVAILABLE), _only(memory.TOTAL)),
+    measures.PODS_MEMORY_USED: _pods_memory,
+    measures.SWAP_USED: _rest(_share(_only(memory.SWAP_FREE), _only(memory.SWAP_TOTAL))),
+    measures.SWAP_PAGES: _swapped,
+    measures.DISK_BUSY: _disk_busy,
+    measures.DISK_BYTES: _disk_bytes,
+    measures.FILESYSTEM_USED: _filesystem_used,
+    measures.NETWORK_RECEIVED: _network(network.RECEIVED_BYTES),
+    measures.NETWORK_SENT: _network(network.SENT_BYTES),
+    measures.NETWORK_HEADROOM: _headroom,
+    measures.SRIOV_FREE: _total(links.VFS_FREE),
+    measures.SRIOV_HEADROOM: _sriov_headroom,
+    measures.CONNTRACK_USED: _share(_only(conntrack.ENTRIES), _only(conntrack.LIMIT)),
+    measures.TEMPERATURE: _hottest,
+    measures.THROTTLED: _throttled,
+    measures.MEMORY_ERRORS: _total(edac.UNCORRECTABLE),
+    measures.GPUS: _gpus,
+    measures.GPU_BUSY: _gpu_busy,
+    measures.GPU_MEMORY_USED: _share(_total(nvidia.MEMORY_USED), _total(nvidia.MEMORY_SIZE)),
+}

@@ -1,0 +1,115 @@
+"""Running collectors in threads under a deadline.
+
+One thread works down the list. When a collector overruns, that thread is left to it and a fresh one takes the
+rest: a round without trouble costs one thread, and each stuck collector holds exactly one. The threads are
+daemons, since a read that hangs in a driver cannot be interrupted and must not hold up the process's exit.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Mapping
+from threading import Lock, Thread
+
+from msgspec import Struct
+
+from agent.hardware.reading import Outcome, measure
+from agent.hardware.samples import Collect, Roots
+
+Clock = Callable[[], float]
+
+
+class Stuck(Struct, frozen=True):
+    """A collector that overran, and the thread it holds."""
+
+    began_seconds: float
+    thread: Thread
+
+
+class Swept(Struct, frozen=True):
+    outcomes: dict[str, Outcome]
+    stuck: dict[str, Stuck]
+
+
+async def sweep(todo: Mapping[str, Collect], roots: Roots, clock: Clock, deadline_seconds: float) -> Swept:
+    """Run all of `todo`. Takes at most deadline_seconds for each that gets stuck, over what the others take."""
+    swept = Swept({}, {})
+    while todo:
+        worker = Worker(todo, roots, clock)
+        todo = await _attend(worker, swept, deadline_seconds)
+    return swept
+
+
+async def _attend(worker: "Worker", swept: Swept, deadline_seconds: float) -> Mapping[str, Collect]:
+    """What is left to run because the worker got stuck; nothing when it finished."""
+    try:
+        stuck = await worker.finished_or_stuck(deadline_seconds)
+    finally:
+        rest = worker.leave()
+    swept.outcomes.update(worker.outcomes())
+    if stuck:
+        swept.stuck[stuck[0]] = stuck[1]
+        swept.outcomes.pop(stuck[0], None)
+    return rest
+
+
+class Worker:
+    """One thread working down a list of collectors. Must be made in a running event loop."""
+
+    def __init__(self, todo: Mapping[str, Collect], roots: Roots, clock: Clock) -> None:
+        self._todo = deque(todo.items())
+        self._roots, self._clock = roots, clock
+        self._lock = Lock()
+        self._stopped = False
+        self._running: tuple[str, float] | None = None
+        self._outcomes: dict[str, Outcome] = {}
+        self._loop, self._finished = asyncio.get_running_loop(), asyncio.Event()
+        self._thread = Thread(target=self._work, name="hardware", daemon=True)
+        self._thread.start()
+
+    async def finished_or_stuck(self, deadline_seconds: float) -> tuple[str, Stuck] | None:
+        """None once the list is done; the collector that has run for deadline_seconds, after which none is started."""
+        while not await self._finishes_within(self._left(deadline_seconds)):
+            if running := self._stop_overdue(deadline_seconds):
+                return running[0], Stuck(running[1], self._thread)
+        return None
+
+    def leave(self) -> Mapping[str, Collect]:
+        """Start no further collector. What had not begun."""
+        with self._lock:
+            self._stopped = True
+            return dict(self._todo)
+
+    def outcomes(self) -> dict[str, Outcome]:
+        with self._lock:
+            return dict(self._outcomes)
+
+    def _stop_overdue(self, deadline_seconds: float) -> tuple[str, float] | None:
+        """Under one lock, so that the collector found overdue is the last that this thread runs."""
+        with self._lock:
+            overdue = self._running is not None and self._clock() - self._running[1] >= deadline_seconds
+            self._stopped = self._stopped or overdue
+            return self._running if overdue else None
+
+    def _left(self, deadline_seconds: float) -> float:
+        running = self._running
+        return deadline_seconds - (self._clock() - running[1]) if running else deadline_seconds
+
+    async def _finishes_within(self, seconds: float) -> bool:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._finished.wait(), max(seconds, 0))
+        return self._finished.is_set()
+
+    def _work(self) -> None:
+        while item := self._take():
+            outcome = measure(item[1], self._roots, self._clock)
+            with self._lock:
+                self._outcomes[item[0]] = outcome
+        with contextlib.suppress(RuntimeError):  # the loop ended while a read hung: nobody waits
+            self._loop.call_soon_threadsafe(self._finished.set)
+
+    def _take(self) -> tuple[str, Collect] | None:
+        with self._lock:
+            item = self._todo.popleft() if self._todo and not self._stopped else None
+            self._running = (item[0], self._clock()) if item else None
+            return item
