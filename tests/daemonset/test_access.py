@@ -1,0 +1,93 @@
+"""Who may ask the API server for what, and who may talk to whom."""
+
+PART = "app.kubernetes.io/component"
+
+
+def test_nothing_is_granted_but_binding_pods_and_only_by_the_component_for_it(objects, build_name):
+    rules = [rule for o in objects if o["kind"] in ("Role", "ClusterRole") for rule in o["rules"]]
+    bind = {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}
+    assert rules == ([bind] if build_name in ("files", "bind", "everything") else [])
+
+
+def test_roles_go_to_our_own_accounts_only(objects):
+    accounts = {o["metadata"]["name"] for o in objects if o["kind"] == "ServiceAccount"}
+    for binding in (o for o in objects if o["kind"].endswith("RoleBinding")):
+        assert {(s["kind"], s["namespace"]) for s in binding["subjects"]} == {("ServiceAccount", "leadsman")}
+        assert {s["name"] for s in binding["subjects"]} <= accounts
+
+
+def test_only_an_extender_that_binds_has_a_token(objects, workloads, build_name):
+    assert not any(o["automountServiceAccountToken"] for o in objects if o["kind"] == "ServiceAccount")
+    with_token = [
+        w["metadata"]["name"] for w in workloads if w["spec"]["template"]["spec"]["automountServiceAccountToken"]
+    ]
+    assert with_token == (["leadsman-extender"] if build_name in ("bind", "everything") else [])
+
+
+def test_no_object_is_a_secret(objects):
+    assert "Secret" not in {o["kind"] for o in objects}
+
+
+def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(objects, workloads):
+    policies = {
+        o["spec"]["podSelector"]["matchLabels"][PART]: o["spec"] for o in objects if o["kind"] == "NetworkPolicy"
+    }
+    inside = {
+        w["metadata"]["labels"][PART] for w in workloads if not w["spec"]["template"]["spec"].get("hostNetwork", False)
+    }
+    assert set(policies) == inside
+    assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in policies.values())
+
+
+def test_only_agents_and_extenders_reach_etcd(find, build_name):
+    callers = open_to(find("NetworkPolicy", "leadsman-etcd"), "client")
+    nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
+    on_host = nodes if build_name in ("hostnetwork", "everything") else set()
+    assert callers == {"agent", "extender"} | on_host
+
+
+def test_etcd_s_members_reach_each_other(find):
+    assert open_to(find("NetworkPolicy", "leadsman-etcd"), "peer") == {"etcd"}
+
+
+def test_the_extender_s_scheduling_port_is_open_and_its_metrics_are_prometheus_s(find):
+    policy = find("NetworkPolicy", "leadsman-extender")
+    assert open_to(policy, "http") == {"anyone"}
+    assert open_to(policy, "ops") == {"monitoring"}
+
+
+def test_agents_reach_each_other_by_any_protocol(objects):
+    """ICMP has no name in a NetworkPolicy: only a rule without ports lets it pass."""
+    for policy in (
+        o["spec"] for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", "leadsman-agent")
+    ):
+        assert [name_of(rule["from"][0]) for rule in policy["ingress"] if "ports" not in rule] == ["agent"]
+        assert [name_of(rule["to"][0]) for rule in policy["egress"] if "ports" not in rule] == ["agent"]
+
+
+def test_callers_may_call_what_lets_them_in(objects):
+    for name in ("leadsman-agent", "leadsman-extender"):
+        for policy in (o["spec"] for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", name)):
+            outward = {
+                (name_of(rule["to"][0]), p["port"])
+                for rule in policy["egress"]
+                if "to" in rule
+                for p in rule.get("ports", [])
+            }
+            assert ("etcd", 2379) in outward
+
+
+def open_to(policy, port):
+    """Who may come in on the named port."""
+    rules = [r for r in policy["spec"]["ingress"] if port in [p["port"] for p in r.get("ports", [])]]
+    return {name_of(peer) for rule in rules for peer in rule.get("from", [None])}
+
+
+def name_of(peer):
+    if peer is None:
+        return "anyone"
+    if "ipBlock" in peer:
+        return peer["ipBlock"]["cidr"]
+    if "namespaceSelector" in peer:
+        return peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
+    return peer["podSelector"]["matchLabels"][PART]

@@ -1,0 +1,60 @@
+"""The arguments and settings in the manifests are ones that `leadsman` takes."""
+
+import pytest
+
+from leadsman.main import parser
+
+ONLY_FOR_PEOPLE = {"POD_NAME"}
+"""Seen in the pod's description; nothing reads it."""
+
+WORKLOADS = {"agent": ("DaemonSet", "leadsman-agent"), "extender": ("Deployment", "leadsman-extender")}
+
+
+@pytest.fixture(params=sorted(WORKLOADS))
+def command(request):
+    pytest.importorskip(f"leadsman.{request.param}")
+    return request.param
+
+
+@pytest.fixture
+def container(command, find):
+    (only,) = find(*WORKLOADS[command])["spec"]["template"]["spec"]["containers"]
+    return only
+
+
+@pytest.fixture
+def settings(root):
+    lines = (root / "daemonset/base/settings.env").read_text().split()
+    return dict(line.split("=", 1) for line in lines)
+
+
+def on_this_machine(argument, root):
+    """Paths inside the container → the same things here."""
+    argument = argument.replace("/etc/leadsman/policy.yaml", str(root / "daemonset/base/policy.yaml"))
+    return argument.replace("/host/", "/")
+
+
+def test_every_argument_is_accepted(command, container, settings, root):
+    arguments = [on_this_machine(argument, root) for argument in container["args"]]
+    parsed = parser(settings, only=command).parse_args(arguments)
+    assert parsed.command == command
+    assert parsed.etcd == ("http://leadsman-etcd:2379",)
+
+
+def test_every_variable_is_one_that_the_command_reads(command, container, settings, capsys):
+    with pytest.raises(SystemExit):
+        parser({}, only=command).parse_args([command, "--help"])
+    known = capsys.readouterr().out
+    wanted = {*settings, *(variable["name"] for variable in container.get("env", []))} - ONLY_FOR_PEOPLE
+    assert not {name for name in wanted if f"${name}" not in known}
+
+
+def test_settings_come_from_the_one_config_map(container):
+    (source,) = container["envFrom"]
+    assert source["configMapRef"]["name"].startswith("leadsman-settings")
+
+
+def test_an_unknown_argument_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        parser({}, only="agent").parse_args(["agent", "--no-such-flag"])
+    assert "--no-such-flag" in capsys.readouterr().err

@@ -1,0 +1,7 @@
+"""The policy that is rolled out is one that the extender takes."""
+
+from decision import policy
+
+
+def test_it_states_the_defaults(root):
+    assert policy.parse((root / "daemonset/base/policy.yaml").read_text()) == policy.Policy()

@@ -1,0 +1,98 @@
+"""One port number, wherever it is named."""
+
+from urllib.parse import urlsplit
+
+LISTEN = {"--listen": {"agent": "metrics", "extender": "http"}, "--ops-listen": {"extender": "ops"}}
+ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
+
+
+def containers(workloads):
+    return [w["spec"]["template"]["spec"]["containers"][0] for w in workloads]
+
+
+def ports(container):
+    return {port["name"]: port["containerPort"] for port in container["ports"]}
+
+
+def arguments(container):
+    return dict(argument.partition("=")[::2] for argument in container["args"])
+
+
+def test_ours_listen_on_the_ports_they_declare(workloads):
+    for container in (c for c in containers(workloads) if c["name"] != "etcd"):
+        given = arguments(container)
+        listens = {names[container["name"]]: given[flag] for flag, names in LISTEN.items() if flag in given}
+        assert listens == {name: f"0.0.0.0:{number}" for name, number in ports(container).items()}
+
+
+def test_etcd_listens_on_the_ports_it_declares(find):
+    (etcd,) = containers([find("StatefulSet", "leadsman-etcd")])
+    given = arguments(etcd)
+    assert {name: urlsplit(given[flag]).port for flag, name in ETCD_URLS.items()} == ports(etcd)
+    assert urlsplit(given["--advertise-client-urls"].replace("$(POD_NAME)", "x")).port == ports(etcd)["client"]
+    assert urlsplit(given["--initial-advertise-peer-urls"].replace("$(POD_NAME)", "x")).port == ports(etcd)["peer"]
+
+
+def test_agents_probe_each_other_by_tcp_where_they_listen(find):
+    (agent,) = containers([find("DaemonSet", "leadsman-agent")])
+    assert int(arguments(agent)["--tcp-port"]) == ports(agent)["metrics"] == 9102
+
+
+def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads):
+    for container in containers(workloads):
+        asked = {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")}
+        assert asked == {"ops" if container["name"] == "extender" else "metrics"}
+        assert asked <= set(ports(container))
+
+
+def test_probes_ask_for_health_and_readiness(workloads):
+    paths = {
+        c["name"]: (c["livenessProbe"]["httpGet"]["path"], c["readinessProbe"]["httpGet"]["path"])
+        for c in containers(workloads)
+    }
+    ours = ("/healthz", "/readyz")
+    assert paths == {"agent": ours, "extender": ours, "etcd": ("/livez", "/readyz")}
+
+
+def test_services_lead_to_declared_ports_under_the_same_number(objects, workloads):
+    behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
+    for service in (o for o in objects if o["kind"] == "Service"):
+        declared = behind[service["metadata"]["labels"]["app.kubernetes.io/component"]]
+        assert all(declared[port["targetPort"]] == port["port"] for port in service["spec"]["ports"])
+
+
+def test_settings_name_etcd_s_service(find, root):
+    service = find("Service", "leadsman-etcd")
+    (port,) = service["spec"]["ports"]
+    url = f"http://{service['metadata']['name']}:{port['port']}"
+    assert f"LEADSMAN_ETCD={url}\n" in (root / "daemonset/base/settings.env").read_text()
+
+
+def test_the_scheduler_calls_the_extender_s_service(find, scheduler):
+    service = find("Service", "leadsman-extender")
+    (extender,) = scheduler["extenders"]
+    url = urlsplit(extender["urlPrefix"])
+    assert url.hostname == f"{service['metadata']['name']}.{service['metadata'].get('namespace', 'leadsman')}.svc"
+    assert [port["name"] for port in service["spec"]["ports"] if port["port"] == url.port] == ["http"]
+
+
+def test_monitors_scrape_declared_ports(objects, workloads):
+    behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
+    for monitor in (o for o in objects if o["apiVersion"].startswith("monitoring.coreos.com/")):
+        declared = behind[monitor["metadata"]["labels"]["app.kubernetes.io/component"]]
+        endpoints = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
+        assert all(e["port"] in declared and e["path"] == "/metrics" for e in endpoints)
+
+
+def test_each_member_of_etcd_is_named_in_the_initial_cluster(find):
+    spec = find("StatefulSet", "leadsman-etcd")["spec"]
+    (etcd,) = spec["template"]["spec"]["containers"]
+    (cluster,) = [e["value"] for e in etcd["env"] if e["name"] == "INITIAL_CLUSTER"]
+    peer = arguments(etcd)["--initial-advertise-peer-urls"]
+    names = [f"leadsman-etcd-{n}" for n in range(spec["replicas"])]
+    assert cluster.split(",") == [f"{name}={peer.replace('$(POD_NAME)', name)}" for name in names]
+    assert f".{spec['serviceName']}:" in peer
+
+
+def paired(workloads):
+    return list(zip(workloads, containers(workloads), strict=True))

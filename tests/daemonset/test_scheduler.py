@@ -1,0 +1,115 @@
+"""The scheduler's configuration: fields that kube-scheduler knows, values with which our score can win.
+
+Fields from k8s.io/kube-scheduler/config/v1/types.go and, for the two embedded structs,
+k8s.io/component-base/config/v1alpha1/types.go, as of Kubernetes 1.37. kube-scheduler decodes strictly: an unknown
+field stops it.
+"""
+
+import re
+
+import pytest
+
+TOP = {
+    "apiVersion",
+    "kind",
+    "parallelism",
+    "leaderElection",
+    "clientConnection",
+    "enableProfiling",
+    "enableContentionProfiling",
+    "percentageOfNodesToScore",
+    "podInitialBackoffSeconds",
+    "podMaxBackoffSeconds",
+    "profiles",
+    "extenders",
+    "delayCacheUntilActive",
+}
+EXTENDER = {
+    "urlPrefix": str,
+    "filterVerb": str,
+    "preemptVerb": str,
+    "prioritizeVerb": str,
+    "weight": int,
+    "bindVerb": str,
+    "enableHTTPS": bool,
+    "tlsConfig": dict,
+    "httpTimeout": str,
+    "nodeCacheCapable": bool,
+    "managedResources": list,
+    "ignorable": bool,
+}
+CLIENT = {"kubeconfig", "acceptContentTypes", "contentType", "qps", "burst"}
+LEADER = {
+    "leaderElect",
+    "leaseDuration",
+    "renewDeadline",
+    "retryPeriod",
+    "resourceLock",
+    "resourceName",
+    "resourceNamespace",
+}
+BUILT_IN_TOTAL = 473
+"""The built-in plugins' total for an empty node, seen on kube-scheduler 1.36.2."""
+
+
+@pytest.fixture
+def extender(scheduler):
+    (only,) = scheduler["extenders"]
+    return only
+
+
+def test_it_is_the_stable_configuration(scheduler):
+    assert scheduler["apiVersion"] == "kubescheduler.config.k8s.io/v1"
+    assert scheduler["kind"] == "KubeSchedulerConfiguration"
+
+
+def test_every_field_is_known_and_of_its_type(scheduler, extender):
+    assert set(scheduler) <= TOP
+    assert set(scheduler["clientConnection"]) <= CLIENT
+    assert set(scheduler["leaderElection"]) <= LEADER
+    assert {name: type(value) for name, value in extender.items()} == {name: EXTENDER[name] for name in extender}
+
+
+def test_all_three_verbs_are_served(extender):
+    """Who refuses nodes must also answer preempt, or pods are evicted from nodes that we refuse."""
+    assert [extender[verb] for verb in ("filterVerb", "prioritizeVerb", "preemptVerb")] == [
+        "filter",
+        "prioritize",
+        "preempt",
+    ]
+
+
+def test_nobody_s_scheduling_depends_on_us(extender):
+    assert extender["ignorable"] is True
+    assert "bindVerb" not in extender
+    assert "managedResources" not in extender
+
+
+def test_all_nodes_are_offered_and_by_name(scheduler, extender):
+    assert scheduler["percentageOfNodesToScore"] == 100
+    assert extender["nodeCacheCapable"] is True
+
+
+def test_the_best_of_our_scores_outbids_the_built_in_total(extender):
+    best, scale = 10, 10
+    assert best * extender["weight"] * scale > BUILT_IN_TOTAL
+    assert best * (extender["weight"] - 1) * scale < BUILT_IN_TOTAL
+
+
+def test_a_lost_extender_costs_a_pod_at_most_two_seconds(extender):
+    milliseconds = re.fullmatch(r"(\d+)ms", extender["httpTimeout"])
+    assert milliseconds
+    assert 300 <= int(milliseconds[1]) <= 1000
+
+
+def test_plain_http_is_said_and_not_dressed_up_as_tls(extender):
+    """enableHTTPS without a caFile verifies nothing."""
+    assert extender["enableHTTPS"] is False
+    assert extender["urlPrefix"].startswith("http://")
+    assert "tlsConfig" not in extender
+
+
+def test_the_scheduler_still_finds_the_api_server_and_its_peers(scheduler):
+    """With --config, kube-scheduler ignores --kubeconfig."""
+    assert scheduler["clientConnection"]["kubeconfig"]
+    assert scheduler["leaderElection"]["leaderElect"] is True
