@@ -1,0 +1,71 @@
+"""docs/deploying.md says what the manifests do."""
+
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+from clusterstate.timing import Timing, for_nodes
+
+REPORT_BYTES = 14_400
+"""Database bytes of one report whose values have the largest size, measured on etcd 3.5."""
+
+
+@pytest.fixture
+def text(root):
+    return (root / "docs/deploying.md").read_text()
+
+
+def blocks(text, language):
+    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
+
+
+def test_every_path_in_it_exists(text, root):
+    paths = set(re.findall(r"(?<![\w/])daemonset/(?!leadsman-)[\w./-]*\w", text))
+    assert {"daemonset/overlay", "daemonset/scheduler/kube-scheduler.yaml"} <= paths
+    assert not [path for path in paths if not (root / path).exists()]
+
+
+def test_it_and_the_overlay_name_every_component(text, root):
+    components = {folder.name for folder in (root / "daemonset/components").iterdir()}
+    assert set(re.findall(r"^\| `([\w-]+)` \| .* \| .* \|$", text, re.MULTILINE)) >= components
+    overlay = (root / "daemonset/overlay/kustomization.yaml").read_text()
+    assert set(re.findall(r"# - \.\./components/([\w-]+)", overlay)) == components
+
+
+@pytest.mark.integration
+def test_its_patches_apply(text, root, tmp_path):
+    if shutil.which("kubectl") is None:
+        pytest.skip("install kubectl")
+    shutil.copytree(root / "daemonset", tmp_path / "daemonset")
+    patches = [yaml.safe_load(block) for block in blocks(text, "yaml") if block.startswith("patches:")]
+    assert len(patches) == 2
+    for number, patch in enumerate(patches):
+        overlay = tmp_path / f"patch{number}"
+        overlay.mkdir()
+        (overlay / "kustomization.yaml").write_text(yaml.safe_dump({"resources": ["../daemonset/overlay"], **patch}))
+        subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, check=True)
+
+
+def test_its_scheduler_settings_are_the_file_s(text, scheduler):
+    (extender,) = scheduler["extenders"]
+    known = {**scheduler, **extender}
+    settings = text.partition("| setting |")[2].partition("\n\n")[0]
+    for name, value in re.findall(r"^\| `(\w+)` \| ([\w ]+) \|", settings, re.MULTILINE):
+        assert str(known[name]).lower() == value.replace(" ", ""), name
+
+
+def test_the_name_it_replaces_is_the_file_s(text, root):
+    (old,) = re.findall(r'sed "s/([^/]+)/\$ip/"', text)
+    assert f"urlPrefix: http://{old}:" in (root / "daemonset/scheduler/kube-scheduler.yaml").read_text()
+
+
+@pytest.mark.parametrize("nodes", [100, 1_000, 5_000, 20_000])
+@pytest.mark.parametrize("build_name", ["files"], indirect=True)
+def test_ten_minutes_of_the_largest_reports_fit_the_quota(nodes, find):
+    (etcd,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["containers"]
+    (quota,) = [int(a.partition("=")[2]) for a in etcd["args"] if a.startswith("--quota-backend-bytes=")]
+    reports = 600 * nodes / for_nodes(Timing(), nodes).push_interval_seconds
+    assert reports * REPORT_BYTES < quota
