@@ -14,9 +14,9 @@ from msgspec import Meta, Struct
 Rtt = Annotated[float, Meta(ge=0, le=60_000)]
 """Milliseconds. Above a minute is no round trip of a packet but a fault of the measurement."""
 
-Count = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Short = Annotated[str, Meta(max_length=253)]
-MetricName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}$")]
+MetricName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}\Z")]
 
 
 class Method(StrEnum):
@@ -38,7 +38,7 @@ class Identity(Record, frozen=True):
     """
 
     owner: Annotated[str, Meta(min_length=1, max_length=253)]
-    epoch: Annotated[int, Meta(ge=0)]
+    epoch: Count
     address: Annotated[str, Meta(min_length=1, max_length=253)]
     zone: Short = ""
     rack: Short = ""
@@ -47,8 +47,8 @@ class Identity(Record, frozen=True):
 class Heartbeat(Record, frozen=True):
     """Vouches that all other records of the node hold now. Written last in each report, after a completed round."""
 
-    epoch: Annotated[int, Meta(ge=0)]
-    seq: Annotated[int, Meta(ge=0)]
+    epoch: Count
+    seq: Count
     push_interval_seconds: Annotated[float, Meta(gt=0, le=120)]
 
 
@@ -70,8 +70,8 @@ class PeerLatency(Struct, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         if self.received > self.sent:
             raise ValueError(f"received {self.received} of {self.sent} probes sent")
-        if (self.received > 0) is not (self.p50_ms is not None):
-            raise ValueError(f"p50_ms {self.p50_ms} with {self.received} replies")
+        if not (self.received > 0) is (self.p50_ms is not None) is (self.p95_ms is not None):
+            raise ValueError(f"p50_ms {self.p50_ms}, p95_ms {self.p95_ms} with {self.received} replies")
         if not (self.min_ms or 0.0) <= (self.p50_ms or 0.0) <= (self.p95_ms or 0.0):
             raise ValueError(f"not min_ms {self.min_ms} <= p50_ms {self.p50_ms} <= p95_ms {self.p95_ms}")
 

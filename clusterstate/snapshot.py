@@ -2,8 +2,8 @@
 
 A heartbeat that *changes* is the only proof that a node's data are new: a lease proves a living process, a
 sender's wall clock proves nothing. So each node carries the reader's own monotonic time at which its
-(epoch, seq) was last seen to change. A heartbeat first met in a listing may be of any age: the node is
-provisional until the heartbeat changes.
+(epoch, seq) was last seen to change. What a listing holds, and what changed before a watch began, may be of
+any age: it proves nothing, and a node first met so is provisional until its heartbeat changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -68,18 +68,20 @@ class Snapshot(Struct, frozen=True):
     cluster: str = ""
 
 
-def listed(before: Snapshot, listing: Listing, now: float) -> Snapshot:
+def listed(before: Snapshot, listing: Listing) -> Snapshot:
     """The snapshot of a fresh listing. A node met before keeps its proof of freshness, from the same store only."""
     known = before.nodes if before.cluster == listing.cluster and listing.revision >= before.revision else {}
     empty = Snapshot(cluster=listing.cluster, revision=listing.revision)
     loaded = _apply(empty, listing.items, None)
-    return structs.replace(
-        loaded, nodes=MappingProxyType({n: _proved(known.get(n), s, now) for n, s in loaded.nodes.items()})
-    )
+    nodes = {node: _proved(known.get(node, _NOTHING), state) for node, state in loaded.nodes.items()}
+    return structs.replace(loaded, nodes=MappingProxyType(nodes))
 
 
-def applied(before: Snapshot, changes: Iterable[Changed | Gone], now: float) -> Snapshot:
-    """The snapshot after `changes`. One that is no newer than `before` has been seen and is dropped."""
+def applied(before: Snapshot, changes: Iterable[Changed | Gone], now: float | None) -> Snapshot:
+    """The snapshot after `changes`. One that is no newer than `before` has been seen and is dropped.
+
+    now: monotonic seconds; None for changes of unknown age (`Batch.backlog`), which prove nothing fresh.
+    """
     return _apply(before, (c for c in changes if c.mod_revision > before.revision), now)
 
 
@@ -126,8 +128,7 @@ def _moved(before: Heartbeat | None, after: Heartbeat) -> bool:
     return before is None or (before.epoch, before.seq) != (after.epoch, after.seq)
 
 
-def _proved(known: NodeState | None, loaded: NodeState, now: float) -> NodeState:
-    if known is None or known.heartbeat is None or loaded.heartbeat is None:
-        return loaded
-    moved = _moved(known.heartbeat, loaded.heartbeat)
-    return structs.replace(loaded, changed_at=now if moved else known.changed_at)
+def _proved(known: NodeState, loaded: NodeState) -> NodeState:
+    """`loaded` with the proof of `known`: newer data under an older proof, which is the safe side."""
+    proof = None if loaded.heartbeat is None else known.changed_at
+    return structs.replace(loaded, changed_at=proof)

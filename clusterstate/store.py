@@ -3,15 +3,17 @@
 Errors are named by what the caller can do:
 
     StoreError
-    ├── Unavailable      not reached, no answer in time, no leader        try again, with full jitter
+    ├── Unavailable      not reached, no answer in time, no leader        try again, with full jitter; a write may
+    │                                                                     have been done
     ├── OutOfSpace       etcd's NOSPACE alarm                             slow down; an operator must make room
     ├── Denied           credentials or role refused                      an operator must fix them
-    ├── Compacted        the revision asked for is gone                   list again
+    ├── Compacted        the revision asked for is gone, or the store     list again
+    │                    is another one or has gone back in time
     ├── LeaseLost        the lease has run out                            grant a new one, write everything again
     └── GuardFailed      somebody else wrote first                        step back
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from typing import Protocol
 
 from msgspec import Struct
@@ -86,10 +88,15 @@ class Gone(Struct, frozen=True):
 
 
 class Batch(Struct, frozen=True):
-    """Changes in revision order; none in answer to a progress request. All before `resume_revision` have been seen."""
+    """Changes in revision order. None: the store answered and had nothing new. A watch from `resume_revision`
+    on misses nothing that came after this batch.
+
+    backlog: the changes were made before the watch began, nobody knows how long ago.
+    """
 
     changes: tuple[Changed | Gone, ...]
     resume_revision: int
+    backlog: bool = False
 
 
 class Guard(Struct, frozen=True):
@@ -103,10 +110,13 @@ class Store(Protocol):
     """Every call may raise Unavailable, OutOfSpace or Denied, and answers or fails within the store's call timeout."""
 
     async def read_prefix(self, prefix: str) -> Listing:
-        """Everything under `prefix` at one revision, however many pages it takes."""
+        """Everything under `prefix` at one revision, however many pages it takes. Compacted when it took too long."""
 
-    def watch(self, prefix: str, start_revision: int) -> AsyncIterator[Batch]:
-        """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the line is lost."""
+    def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
+        """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the line is lost.
+
+        cluster: of the listing that the watch continues; "": any. Close it (`contextlib.aclosing`) when done.
+        """
 
     async def write(self, writes: Sequence[Write], lease: int = 0, guard: Guard | None = None) -> int:
         """The revision after. Puts live under `lease` (0: kept). At most 128 writes are one transaction, more

@@ -1,0 +1,154 @@
+"""The store on etcd v3, over its JSON gateway.
+
+The gateway answers a watch only when the request's body has ended, so a progress request cannot follow on the
+same line (found on 3.5.1). A line that has been silent is opened anew at the same revision instead: the answer
+proves that etcd lives and that nothing was missed, and its absence that it does not.
+"""
+
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import aclosing
+
+from clusterstate import gateway
+from clusterstate.gateway import Watched
+from clusterstate.store import (
+    LARGEST_TRANSACTION_OPS,
+    Batch,
+    Compacted,
+    Denied,
+    Guard,
+    GuardFailed,
+    Item,
+    LeaseLost,
+    Listing,
+    StoreError,
+    Write,
+)
+from clusterstate.transport import Access, Lines, Transport
+
+PAGE_KEYS = 500
+"""At 4 KiB a value one page is 2.7 MB of JSON at most."""
+
+
+class EtcdStore:
+    """clusterstate.store.Store on etcd.
+
+    silence_seconds: a watch raises Unavailable at the latest after so long without a sign of life. Half of it
+    is waited for, then a new line has the call timeout to be opened.
+    """
+
+    def __init__(self, access: Access, *, silence_seconds: float = 10.0):
+        if silence_seconds < 2 * access.call_timeout_seconds:
+            raise ValueError(f"silence_seconds {silence_seconds}: want 2 x call timeout {access.call_timeout_seconds}")
+        self.transport = Transport(access)
+        self._silence_seconds = silence_seconds
+
+    async def read_prefix(self, prefix: str) -> Listing:
+        """Pages of PAGE_KEYS, each within the call timeout."""
+        start, end, revision = prefix.encode(), gateway.prefix_end(prefix.encode()), 0
+        items: list[Item] = []
+        while True:
+            body = gateway.page(start, end, revision, PAGE_KEYS)
+            page = await self.transport.call("/v3/kv/range", body, gateway.Ranged)
+            revision = revision or page.header.revision
+            items += map(gateway.item, page.kvs)
+            if not page.more:
+                return Listing(tuple(items), revision, page.header.cluster_id)
+            start = page.kvs[-1].key + b"\0"
+
+    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
+        resume = start_revision
+        while True:
+            async with aclosing(self._line(prefix, resume, cluster)) as batches:
+                async for batch in batches:
+                    resume = batch.resume_revision
+                    yield batch
+
+    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Guard | None = None) -> int:
+        if len({write.key for write in writes}) < len(writes):
+            raise ValueError(f"a key twice in one write: {sorted(write.key for write in writes)}")
+        revision = 0
+        for start in range(0, len(writes) or 1, LARGEST_TRANSACTION_OPS):
+            body = gateway.txn(writes[start : start + LARGEST_TRANSACTION_OPS], lease, guard)
+            done = await self.transport.call("/v3/kv/txn", body, gateway.Committed)
+            if not done.succeeded:
+                raise GuardFailed(f"{guard.key if guard else ''}: somebody else wrote it")
+            revision = done.header.revision
+        return revision
+
+    async def grant(self, ttl_seconds: int) -> int:
+        granted = await self.transport.call("/v3/lease/grant", {"TTL": str(ttl_seconds)}, gateway.Granted)
+        return granted.id
+
+    async def keep_alive(self, lease: int) -> None:
+        answer = await self.transport.call("/v3/lease/keepalive", {"ID": str(lease)}, gateway.Streamed)
+        if gateway.result(answer, gateway.KeptAlive).ttl <= 0:
+            raise LeaseLost(f"lease {lease}: ran out")
+
+    async def revoke(self, lease: int) -> None:
+        try:
+            await self.transport.call("/v3/lease/revoke", {"ID": str(lease)}, gateway.Answer)
+        except LeaseLost:
+            return
+
+    async def close(self) -> None:
+        await self.transport.close()
+
+    async def _line(self, prefix: str, start: int, cluster: str) -> AsyncGenerator[Batch]:
+        """One streaming call; ends when it has been silent for half of silence_seconds."""
+        body = gateway.watch(prefix, start)
+        async with self.transport.stream("/v3/watch", body, _refuse, self._silence_seconds / 2) as opened:
+            created = gateway.line(opened.first, Watched)
+            _check_history(created, start, cluster)
+            yield Batch((), start)
+            while (watched := await _next(opened.rest)) is not None:
+                for batch in _batches(watched, created.header.revision):
+                    yield batch
+
+
+def _refuse(first: bytes) -> None:
+    """Raises the error of a watch that never began. A stale token and a forbidden prefix look the same in it."""
+    watched = gateway.line(first, Watched)
+    if watched.canceled:
+        error = _ended(watched)
+        raise gateway.TokenRefused(str(error)) if isinstance(error, Denied) else error
+
+
+async def _next(lines: Lines) -> Watched | None:
+    """None when the line is silent."""
+    try:
+        watched = gateway.line(await lines.next(), Watched)
+    except TimeoutError:
+        return None
+    if watched.canceled:
+        raise _ended(watched)
+    return watched
+
+
+def _ended(watched: Watched) -> StoreError:
+    """etcd may set `created` on a message that ends the watch too, so this is asked first."""
+    if watched.compact_revision:
+        return Compacted(f"compacted up to revision {watched.compact_revision}")
+    return gateway.reason(watched.cancel_reason or "watch cancelled", gateway.UNAVAILABLE)
+
+
+def _check_history(created: Watched, start: int, cluster: str) -> None:
+    """Compacted when what the caller knows is not this store's past: it was wiped, restored or is behind."""
+    found = created.header
+    if cluster and found.cluster_id != cluster:
+        raise Compacted(f"cluster {found.cluster_id}, not {cluster} any longer")
+    if found.revision < start - 1:
+        raise Compacted(f"revision {found.revision}, but {start - 1} was seen before")
+
+
+def _batches(watched: Watched, began: int) -> Iterator[Batch]:
+    """The changes before the watch began, then those since. A transaction has one revision and is never parted.
+
+    Without events it is progress: the header's revision has been reached, unless it answers a request by hand.
+    """
+    changes = tuple(map(gateway.change, watched.events))
+    backlog = tuple(c for c in changes if c.mod_revision <= began)
+    for part, old in ((backlog, True), (changes[len(backlog) :], False)):
+        if part:
+            yield Batch(part, part[-1].mod_revision + 1, old)
+    if not changes and watched.watch_id >= 0:
+        yield Batch((), watched.header.revision + 1)

@@ -1,0 +1,205 @@
+"""The store in memory: for the simulator and for tests. The contract tests hold it to what etcd does.
+
+Leases run out on the clock it is given, when the store is next used or `expire` is called.
+"""
+
+import asyncio
+import time
+from bisect import bisect_right
+from collections.abc import AsyncGenerator, Callable, Sequence
+from itertools import count
+
+from msgspec import Struct
+
+from clusterstate.store import (
+    LARGEST_TRANSACTION_OPS,
+    Batch,
+    Changed,
+    Compacted,
+    Delete,
+    Gone,
+    Guard,
+    GuardFailed,
+    Item,
+    LeaseLost,
+    Listing,
+    Put,
+    StoreError,
+    Write,
+)
+
+PROGRESS_SECONDS = 5.0
+"""An idle watch says so often that it lives."""
+
+LONGEST_LOG = 20_000
+"""Changes kept for watches to begin at; the older half is compacted then."""
+
+_clusters = count(1)
+
+
+class Lease(Struct):
+    ttl_seconds: int
+    runs_out_at: float
+
+
+class MemoryStore:
+    """clusterstate.store.Store. clock: monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._failure: StoreError | None = None
+        self._changed = asyncio.Event()
+        self._lease_ids = count(1)
+        self._begin()
+
+    async def read_prefix(self, prefix: str) -> Listing:
+        self._enter()
+        found = [item for key, item in sorted(self._items.items()) if key.startswith(prefix)]
+        return Listing(tuple(found), self.revision, self.cluster)
+
+    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
+        self._enter()
+        began, watched, seen = self.revision, cluster or self.cluster, start_revision - 1
+        yield self._progress(watched, seen)
+        while True:
+            changed, now_at = self._changed, self.revision
+            for batch in _by_age(self._since(seen, prefix), began):
+                yield batch
+            seen = now_at
+            if not await self._woken(changed):
+                yield self._progress(watched, seen)
+            self._enter()
+            self._check_history(watched, seen)
+
+    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Guard | None = None) -> int:
+        self._enter()
+        if len({write.key for write in writes}) < len(writes):
+            raise ValueError(f"a key twice in one write: {sorted(write.key for write in writes)}")
+        for start in range(0, len(writes) or 1, LARGEST_TRANSACTION_OPS):
+            self._commit(writes[start : start + LARGEST_TRANSACTION_OPS], lease, guard)
+        return self.revision
+
+    async def grant(self, ttl_seconds: int) -> int:
+        self._enter()
+        lease = next(self._lease_ids)
+        self._leases[lease] = Lease(ttl_seconds, self._clock() + ttl_seconds)
+        return lease
+
+    async def keep_alive(self, lease: int) -> None:
+        self._enter()
+        found = self._leases.get(lease)
+        if found is None:
+            raise LeaseLost(f"lease {lease}: ran out")
+        found.runs_out_at = self._clock() + found.ttl_seconds
+
+    async def revoke(self, lease: int) -> None:
+        self._enter()
+        self._end(lease)
+
+    async def close(self) -> None:
+        """What is stored stays."""
+
+    def expire(self) -> None:
+        """Ends the leases that have run out by now, so that watchers hear of it."""
+        now = self._clock()
+        for lease in [lease for lease, found in self._leases.items() if found.runs_out_at <= now]:
+            self._end(lease)
+
+    def compact(self) -> None:
+        """Forgets all changes so far, as `etcdctl compact` to the newest revision does."""
+        self._compacted = self.revision
+        self._log.clear()
+
+    def fail(self, failure: StoreError) -> None:
+        """Every call and watch raises it, until `heal`."""
+        self._failure = failure
+        self._wake()
+
+    def heal(self) -> None:
+        self._failure = None
+
+    def wipe(self) -> None:
+        """Another, empty store takes its place; watches are cut."""
+        self._begin()
+        self._wake()
+
+    def _begin(self) -> None:
+        self.cluster, self.revision = str(next(_clusters)), 1
+        self._compacted = 0
+        self._items: dict[str, Item] = {}
+        self._held: dict[str, int] = {}
+        self._leases: dict[int, Lease] = {}
+        self._log: list[Changed | Gone] = []
+
+    def _enter(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self.expire()
+
+    def _progress(self, cluster: str, seen: int) -> Batch:
+        self._enter()
+        self._check_history(cluster, seen)
+        return Batch((), seen + 1)
+
+    def _check_history(self, cluster: str, seen: int) -> None:
+        if self.cluster != cluster or self.revision < seen:
+            raise Compacted(f"cluster {self.cluster}, revision {self.revision}; {cluster}, {seen} was seen before")
+        if seen < self._compacted:
+            raise Compacted(f"compacted up to revision {self._compacted}")
+
+    def _since(self, seen: int, prefix: str) -> tuple[Changed | Gone, ...]:
+        first = bisect_right(self._log, seen, key=lambda change: change.mod_revision)
+        return tuple(change for change in self._log[first:] if change.key.startswith(prefix))
+
+    def _commit(self, writes: Sequence[Write], lease: int, guard: Guard | None) -> None:
+        found = self._items.get(guard.key) if guard else None
+        if guard and (found.value if found else None) != guard.value:
+            raise GuardFailed(f"{guard.key}: somebody else wrote it")
+        if lease and lease not in self._leases and any(isinstance(write, Put) for write in writes):
+            raise LeaseLost(f"lease {lease}: ran out")
+        kept = [write for write in writes if isinstance(write, Put) or write.key in self._items]
+        self.revision += bool(kept)
+        for write in kept:
+            self._do(write, lease)
+        self._trim()
+        self._wake()
+
+    def _do(self, write: Write, lease: int) -> None:
+        if isinstance(write, Delete):
+            del self._items[write.key]
+            self._held.pop(write.key, None)
+            self._log.append(Gone(write.key, self.revision))
+            return
+        self._items[write.key] = Item(write.key, write.value, self.revision)
+        self._held[write.key] = lease
+        self._log.append(Changed(write.key, write.value, self.revision))
+
+    def _end(self, lease: int) -> None:
+        if self._leases.pop(lease, None) is not None:
+            held = [Delete(key) for key, by in self._held.items() if by == lease]
+            self._commit(held, 0, None)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _trim(self) -> None:
+        if len(self._log) > LONGEST_LOG:
+            half = LONGEST_LOG // 2
+            self._compacted = self._log[half - 1].mod_revision
+            del self._log[:half]
+
+    async def _woken(self, changed: asyncio.Event) -> bool:
+        """False when nothing changed for PROGRESS_SECONDS or until a lease may have run out."""
+        left = (found.runs_out_at - self._clock() for found in self._leases.values())
+        try:
+            async with asyncio.timeout(max(0.01, min((PROGRESS_SECONDS, *left)))):
+                return await changed.wait()
+        except TimeoutError:
+            return False
+
+
+def _by_age(changes: tuple[Changed | Gone, ...], began: int) -> list[Batch]:
+    backlog = tuple(c for c in changes if c.mod_revision <= began)
+    parts = ((backlog, True), (changes[len(backlog) :], False))
+    return [Batch(part, part[-1].mod_revision + 1, old) for part, old in parts if part]

