@@ -1,0 +1,110 @@
+"""The peers under probe and what their probes came to. No I/O: told of everything, asked by the report and /metrics."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from agent.rtt.choice import Choice, Mode
+from agent.rtt.echo import Answered, Result, Unusable
+from agent.rtt.names import Endpoint
+from agent.rtt.peer import PathClass, Peer, Place
+from agent.rtt.settings import ProbeSettings
+from agent.rtt.silence import Silence
+from agent.rtt.tally import Histogram
+from agent.rtt.target import Target
+from clusterstate.records import Method, PeerLatency
+
+_PATIENCE_INTERVALS = 5
+"""Of common silence before it is a local fault: two peers at 50 % loss are silent that long once in 1,000 times."""
+
+
+class Probe(NamedTuple):
+    """One question. endpoint: where the target was when it was asked."""
+
+    target: Target
+    endpoint: Endpoint
+    method: Method
+
+
+class Ledger:
+    """targets: peer's name → state. histograms: every RTT since the start, by class of path."""
+
+    def __init__(self, settings: ProbeSettings, here: Place) -> None:
+        self._window_seconds, self._mode, self._here = settings.window_seconds, settings.mode, here
+        self._silence = Silence(_PATIENCE_INTERVALS * settings.interval_seconds + settings.timeout_seconds)
+        self.targets: dict[str, Target] = {}
+        self.histograms = {path: Histogram() for path in PathClass}
+
+    def set_peers(self, peers: Iterable[Peer]) -> tuple[list[str], list[str]]:
+        """The names that left and those that came. One whose address changed has done both: nothing of it is kept."""
+        wanted = {peer.name: peer for peer in peers}
+        left = [n for n, t in self.targets.items() if n not in wanted or wanted[n].address != t.peer.address]
+        for name in left:
+            del self.targets[name]
+        came = [name for name in wanted if name not in self.targets]
+        for name, peer in wanted.items():
+            if name in self.targets:
+                self.targets[name].describe(peer, self._here)
+            else:
+                self.targets[name] = Target(peer, self._here, self._mode, self._window_seconds)
+        return left, came
+
+    def use_tcp_only(self) -> None:
+        self._mode = Mode.TCP
+        for target in self.targets.values():
+            target.choice = Choice(Mode.TCP)
+
+    def look(self, now: float) -> None:
+        """To be called once a round, so that a silence is timed only while there are peers to hear."""
+        self._silence.look(sum(t.endpoint is not None for t in self.targets.values()), now)
+
+    def sent(self, probe: Probe) -> None:
+        """A probe is under way, or was found undeliverable. A try of the other method counts nowhere."""
+        probe.target.counts.sent += probe.method is probe.target.choice.method
+
+    def kept_back(self, probe: Probe) -> None:
+        """No probe left this host: no loss, but the method has failed."""
+        probe.target.counts.unsent += 1
+        probe.target.heard(probe.method, answered=False)
+
+    def ended(self, probe: Probe, sent: float, result: Result) -> None:
+        """A probe sent at monotonic seconds was answered or lost. Nothing is kept of a peer that has left or moved."""
+        target = probe.target
+        if self.targets.get(target.peer.name) is not target or target.endpoint != probe.endpoint:
+            return
+        target.heard(probe.method, answered=not_lost(result))
+        if probe.method is target.choice.method:
+            self._enter(target, sent, result)
+
+    def latencies(self, now: float) -> dict[str, PeerLatency]:
+        """Peer → its window at monotonic `now`. Absent: no outcome yet. Empty during a fault."""
+        if self.fault(now):
+            return {}
+        until = self._silence.losses_until
+        found = {n: t.window.latency(now, t.choice.method, until) for n, t in self.targets.items()}
+        return {name: latency for name, latency in found.items() if latency.sent}
+
+    def fault(self, now: float) -> str | None:
+        """Why nothing is known of any peer just now; None when something is. See `silence`."""
+        return self._silence.fault(now)
+
+    def _enter(self, target: Target, sent: float, result: Result) -> None:
+        if isinstance(result, Unusable):
+            target.counts.unusable += 1
+            self._break_silence(sent)
+        elif isinstance(result, Answered):
+            target.window.add(sent, result.rtt_seconds * 1e3)
+            self.histograms[target.path].add(result.rtt_seconds)
+            self._break_silence(sent)
+        else:
+            target.counts.lost += 1
+            target.window.add(sent, None)
+
+    def _break_silence(self, sent: float) -> None:
+        gap = self._silence.answered(sent)
+        if gap:
+            for target in self.targets.values():
+                target.window.forget_losses(*gap)
+
+
+def not_lost(result: Result) -> bool:
+    return isinstance(result, Answered | Unusable)

@@ -1,0 +1,49 @@
+"""From a peer's address to a socket address. Literal addresses at once, names by the resolver, off the loop."""
+
+import asyncio
+import socket
+from collections.abc import Iterable
+from ipaddress import ip_address
+from typing import Any, NamedTuple
+
+from agent.rtt.packet import Version
+from agent.rtt.sockets import FAMILY, VERSION, SocketAddress
+
+
+class Endpoint(NamedTuple):
+    version: Version
+    address: SocketAddress
+
+    @property
+    def family(self) -> socket.AddressFamily:
+        return FAMILY[self.version]
+
+    def at_port(self, port: int) -> SocketAddress:
+        return (self.address[0], port, *self.address[2:])
+
+
+def literal(address: str) -> Endpoint | None:
+    """The endpoint of an IPv4 or IPv6 address, with its zone if it has one; None for a name."""
+    try:
+        ip_address(address)
+        found = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
+    except (ValueError, OSError):
+        return None
+    return _first(found)
+
+
+async def resolve(name: str) -> Endpoint | None:
+    """The endpoint of a host name; None when it has none just now."""
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
+    except (OSError, UnicodeError):
+        return None
+    return _first(found)
+
+
+def _first(found: Iterable[tuple[Any, ...]]) -> Endpoint | None:
+    """The resolver's own order of preference (RFC 6724)."""
+    for family, _kind, _protocol, _name, address in found:
+        if family in VERSION:
+            return Endpoint(VERSION[family], address)
+    return None

@@ -1,0 +1,208 @@
+"""The prober: asks every peer once an interval and keeps what they answered.
+
+    set_peers ─▶ Ledger, Schedule      run: due → probe → answered or lost → Ledger      latencies, fault ◀─ Ledger
+
+One event loop; no call blocks it and no probe waits for another.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from random import Random
+
+from agent.rtt import clock as clocks
+from agent.rtt import names, tcp
+from agent.rtt.choice import Mode
+from agent.rtt.echo import Echoes, Lost
+from agent.rtt.ledger import Ledger, Probe
+from agent.rtt.packet import Version
+from agent.rtt.peer import Peer, Place
+from agent.rtt.schedule import Schedule
+from agent.rtt.settings import ProbeSettings
+from agent.rtt.sockets import EchoSocket, IcmpRefused, Sent, open_sockets
+from agent.rtt.target import Target
+from clusterstate.records import Method, PeerLatency
+
+_log = logging.getLogger(__name__)
+
+_SHORTEST_SLEEP_SECONDS = 0.005
+"""Probes due within it go out together, so that 1,000 peers cost at most 200 wake-ups a second."""
+
+_LONGEST_SLEEP_SECONDS = 0.25
+_MOST_HANDSHAKES = 256
+"""Open at once; more would come near the usual limit of 1,024 descriptors. The next are kept back and counted."""
+
+_LOOK_UP_AGAIN_SECONDS = 60.0
+_RETRY_LOOK_UP_SECONDS = 5.0
+
+
+class Prober:
+    """ledger: what is known, for `metrics`. rounds: intervals gone through; it stands still when `run` hangs."""
+
+    def __init__(
+        self,
+        settings: ProbeSettings,
+        here: Place | None = None,
+        clock: clocks.Clock = clocks.read,
+        rng: Random | None = None,
+        opener: Callable[[], Mapping[Version, EchoSocket]] = open_sockets,
+        resolve: Callable[[str], Awaitable[names.Endpoint | None]] = names.resolve,
+    ) -> None:
+        """here: where this node stands, for the classes of paths."""
+        self._settings, self._clock, self._opener, self._resolve = settings, clock, opener, resolve
+        self._schedule: Schedule[str] = Schedule(settings.interval_seconds, rng or Random())
+        self._echoes = self._echoes_on({})
+        self._came = asyncio.Event()
+        self._handshakes = 0
+        self._faulty = False
+        self.ledger = Ledger(settings, here or Place())
+        self.rounds = 0
+        self.refusal: str | None = None
+        """Why the kernel allows no ICMP socket, so that all peers are probed by TCP; None otherwise."""
+
+    def set_peers(self, peers: Iterable[Peer]) -> None:
+        """Probes exactly these from now on. Nothing is kept of one that has left or has changed its address."""
+        left, came = self.ledger.set_peers(peers)
+        for name in left:
+            self._schedule.remove(name)
+        for name in came:
+            self._schedule.add(name, self._clock().seconds)
+        self._came.set()
+
+    def latencies(self, now: float) -> dict[str, PeerLatency]:
+        """Peer → its window at monotonic `now`. Absent: no outcome yet. Empty during a fault."""
+        return self.ledger.latencies(now)
+
+    @property
+    def fault(self) -> str | None:
+        """Why nothing is known of any peer just now; None when something is."""
+        return self.ledger.fault(self._clock().seconds)
+
+    @property
+    def strays(self) -> Mapping[str, int]:
+        """Received ICMP messages that answer no probe of ours, by reason."""
+        return self._echoes.strays
+
+    async def run(self) -> None:
+        """Probes until cancelled. IcmpRefused in mode icmp when the kernel allows no ICMP socket."""
+        with self._sockets() as sockets:
+            self._echoes = self._echoes_on(sockets)
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._keep_resolved(), name="resolve peers")
+                await self._pace(group)
+
+    @contextlib.contextmanager
+    def _sockets(self) -> Iterator[Mapping[Version, EchoSocket]]:
+        """Open, and watched by the event loop."""
+        sockets, loop = self._open(), asyncio.get_running_loop()
+        for sock in sockets.values():
+            loop.add_reader(sock.fileno(), lambda: self._echoes.receive())
+        try:
+            yield sockets
+        finally:
+            for sock in sockets.values():
+                loop.remove_reader(sock.fileno())
+                sock.close()
+
+    def _open(self) -> Mapping[Version, EchoSocket]:
+        if self._settings.mode is Mode.TCP:
+            return {}
+        try:
+            return self._opener()
+        except IcmpRefused as refused:
+            if self._settings.mode is Mode.ICMP:
+                raise
+            _log.warning("all peers are probed by TCP handshakes: %s", refused)
+            self.refusal = str(refused)
+            self.ledger.use_tcp_only()
+            return {}
+
+    def _echoes_on(self, sockets: Mapping[Version, EchoSocket]) -> Echoes[Probe]:
+        return Echoes(sockets, self._settings.timeout_seconds, self._clock, lambda *end: self.ledger.ended(*end))
+
+    async def _pace(self, group: asyncio.TaskGroup) -> None:
+        self.ledger.look(self._clock().seconds)
+        round_ends = self._clock().seconds + self._settings.interval_seconds
+        while True:
+            now = self._clock().seconds
+            self._echoes.expire()
+            for name in self._schedule.due(now):
+                self._ask(self.ledger.targets[name], group)
+            if now >= round_ends:
+                round_ends = now + self._settings.interval_seconds
+                self._end_round(now)
+            await asyncio.sleep(self._pause_seconds())
+
+    def _pause_seconds(self) -> float:
+        wait = self._schedule.wait_seconds(self._clock().seconds)
+        longest = min(_LONGEST_SLEEP_SECONDS, self._settings.interval_seconds)
+        return longest if wait is None else min(max(wait, _SHORTEST_SLEEP_SECONDS), longest)
+
+    def _end_round(self, now: float) -> None:
+        self.rounds += 1
+        self.ledger.look(now)
+        fault = self.fault
+        if fault and not self._faulty:
+            _log.warning("latencies are unknown: %s", fault)
+        if self._faulty and not fault:
+            _log.info("latencies are known again")
+        self._faulty = fault is not None
+
+    def _ask(self, target: Target, group: asyncio.TaskGroup) -> None:
+        if target.endpoint is None:
+            return
+        for method in target.choice.turn():
+            probe = Probe(target, target.endpoint, method)
+            if method is Method.ICMP:
+                self._echo(probe)
+            else:
+                self._start_handshake(probe, group)
+
+    def _echo(self, probe: Probe) -> None:
+        sent = self._echoes.send(probe, *probe.endpoint)
+        if sent is Sent.KEPT_BACK:
+            self.ledger.kept_back(probe)
+            return
+        self.ledger.sent(probe)
+        if sent is Sent.UNREACHABLE:
+            self.ledger.ended(probe, self._clock().seconds, Lost())
+
+    def _start_handshake(self, probe: Probe, group: asyncio.TaskGroup) -> None:
+        if self._handshakes >= _MOST_HANDSHAKES:
+            self.ledger.kept_back(probe)
+        else:
+            self._handshakes += 1
+            group.create_task(self._shake_hands(probe), name=f"handshake with {probe.target.peer.name}")
+
+    async def _shake_hands(self, probe: Probe) -> None:
+        sent = self._clock().seconds
+        to = probe.endpoint.at_port(self._settings.tcp_port)
+        try:
+            result = await tcp.handshake(probe.endpoint.family, to, self._settings.timeout_seconds)
+        finally:
+            self._handshakes -= 1
+        if result is None:
+            self.ledger.kept_back(probe)
+        else:
+            self.ledger.sent(probe)
+            self.ledger.ended(probe, sent, result)
+
+    async def _keep_resolved(self) -> None:
+        """Looks up new names at once, those without an answer every 5 s, all every minute."""
+        look_up_all_at = 0.0
+        while True:
+            self._came.clear()
+            now = self._clock().seconds
+            everyone = now >= look_up_all_at
+            look_up_all_at = now + _LOOK_UP_AGAIN_SECONDS if everyone else look_up_all_at
+            named = [t for t in self.ledger.targets.values() if t.is_name and (everyone or t.endpoint is None)]
+            await asyncio.gather(*(self._look_up(target) for target in named))
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_RETRY_LOOK_UP_SECONDS):
+                    await self._came.wait()
+
+    async def _look_up(self, target: Target) -> None:
+        endpoint = await self._resolve(target.peer.address)
+        if endpoint:
+            target.move(endpoint)

@@ -1,0 +1,51 @@
+"""When to probe whom: each key once an interval, ± 10 %, at phases of its own.
+
+Random phases spread the probes over the interval and keep agents that started together from probing together.
+"""
+
+import heapq
+from collections.abc import Hashable
+from random import Random
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+
+_JITTER = 0.1
+
+
+class Schedule(Generic[K]):
+    def __init__(self, interval_seconds: float, rng: Random) -> None:
+        self._interval, self._rng = interval_seconds, rng
+        self._heap: list[tuple[float, int, K]] = []
+        self._serials: dict[K, int] = {}
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._serials)
+
+    def add(self, key: K, now: float) -> None:
+        """First due at random within an interval from `now`."""
+        self._serial += 1
+        self._serials[key] = self._serial
+        heapq.heappush(self._heap, (now + self._rng.random() * self._interval, self._serial, key))
+
+    def remove(self, key: K) -> None:
+        del self._serials[key]
+
+    def due(self, now: float) -> list[K]:
+        """The keys whose time has come, each once. What was missed while nobody asked is not caught up."""
+        keys = []
+        while self._heap and self._heap[0][0] <= now:
+            when, serial, key = heapq.heappop(self._heap)
+            if self._serials.get(key) == serial:
+                keys.append(key)
+                heapq.heappush(self._heap, (self._next(when, now), serial, key))
+        return keys
+
+    def wait_seconds(self, now: float) -> float | None:
+        """Until the next key is due; None when there is none."""
+        return max(0.0, self._heap[0][0] - now) if self._heap else None
+
+    def _next(self, when: float, now: float) -> float:
+        step = self._interval * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+        return when + step if when + step > now else now + step

@@ -1,0 +1,51 @@
+"""Tells "this node hears nobody" from "that peer is gone".
+
+When every peer is silent, the common cause is on this side: a cable, a firewall rule, a full conntrack table.
+So a loss counts only once some peer has answered a probe sent no earlier, and the losses of a long common
+silence are taken back. One peer alone proves nothing either way: with fewer than two, every loss counts.
+"""
+
+import math
+from typing import NamedTuple
+
+_FEWEST_PEERS = 2
+
+
+class Gap(NamedTuple):
+    """Between the sending of two answered probes, in monotonic seconds."""
+
+    after: float
+    before: float
+
+
+class Silence:
+    def __init__(self, patience_seconds: float) -> None:
+        """patience_seconds: a common silence longer than this is a local fault. Much shorter, and two lossy
+        peers would pass for one; much longer, and false losses are reported for that long."""
+        self._patience = patience_seconds
+        self._since: float | None = None
+        self._comparable = False
+
+    def look(self, peers: int, now: float) -> None:
+        """To be told how many peers are probed, whenever some are."""
+        self._comparable = peers >= _FEWEST_PEERS
+        if self._since is None or not self._comparable:
+            self._since = now
+
+    def answered(self, sent: float) -> Gap | None:
+        """A peer answered the probe sent then. The gap that this ends, if it was a local fault."""
+        before = self._since
+        self._since = sent if before is None else max(before, sent)
+        too_long = before is not None and self._comparable and sent - before > self._patience
+        return Gap(before, sent) if too_long and before is not None else None
+
+    @property
+    def losses_until(self) -> float:
+        """Losses of probes sent after this are not evidence yet. Monotonic seconds."""
+        return self._since if self._comparable and self._since is not None else math.inf
+
+    def fault(self, now: float) -> str | None:
+        """Why nothing can be said of any peer; None when something can."""
+        if not self._comparable or self._since is None or now - self._since <= self._patience:
+            return None
+        return f"no peer has answered for {now - self._since:.0f} s: the fault is on this node or on all paths from it"

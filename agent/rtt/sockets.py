@@ -1,0 +1,155 @@
+"""ICMP sockets: one a family for all targets, unprivileged if the kernel lets us, raw otherwise.
+
+IP_RECVERR stays off, so ICMP errors about one target (unreachable, time exceeded) never become errors of the
+socket that all share; such a probe is lost by its timeout.
+"""
+
+import errno
+import socket
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from typing import Any, NamedTuple
+
+from agent.rtt.packet import REPLY, Version, without_ipv4_header
+
+SocketAddress = tuple[Any, ...]
+"""As getaddrinfo gives it: (host, port) or (host, port, flow, scope)."""
+
+FAMILY = {Version.V4: socket.AF_INET, Version.V6: socket.AF_INET6}
+VERSION = {family: version for version, family in FAMILY.items()}
+
+# Linux' numbers, absent from the socket module: asm-generic/socket.h, linux/icmp.h, linux/icmpv6.h.
+_SO_TIMESTAMPNS = 35
+_SOL_RAW = 255
+_ICMP_FILTER = 1
+_ICMPV6_FILTER = 1
+
+_PROTOCOL = {Version.V4: socket.IPPROTO_ICMP, Version.V6: socket.IPPROTO_ICMPV6}
+_RECEIVE_BUFFER_BYTES = 1 << 20
+_LARGEST_DATAGRAM = 2048
+_ROOM_FOR_STAMP = 64
+_MOST_AT_ONCE = 1024
+_TIMESPEC = struct.Struct("@ll")
+
+_REFUSED = {errno.EACCES, errno.EPERM}
+_NO_SUCH_FAMILY = {errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT, errno.EINVAL}
+_UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
+
+
+class IcmpRefused(Exception):
+    """The kernel allows no ICMP socket. The text says which setting allows it."""
+
+
+class Sent(Enum):
+    """What became of a probe at sending."""
+
+    UNDER_WAY = "under_way"
+    UNREACHABLE = "unreachable"
+    """No route or no such neighbour: the network's answer, so the probe is lost."""
+    KEPT_BACK = "kept_back"
+    """This host did not let it out (buffers full, a firewall rule, a bad address): no probe at all."""
+
+
+class Datagram(NamedTuple):
+    """message: from the ICMP header on. source: numeric address. wall_ns: CLOCK_REALTIME at the kernel's receiving."""
+
+    message: bytes
+    source: str
+    wall_ns: int
+
+
+class EchoSocket:
+    """A non-blocking ICMP socket. raw: it needs CAP_NET_RAW and sees all echo replies of the network namespace."""
+
+    def __init__(self, sock: socket.socket, version: Version, raw: bool) -> None:
+        self._socket = sock
+        self._strip = raw and version is Version.V4
+        self.version, self.raw = version, raw
+        sock.setblocking(False)
+        sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER_BYTES)
+        if raw:
+            _replies_only(sock, version)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def send(self, message: bytes, to: SocketAddress) -> Sent:
+        try:
+            self._socket.sendto(message, to)
+        except OSError as error:
+            return Sent.UNREACHABLE if error.errno in _UNREACHABLE else Sent.KEPT_BACK
+        return Sent.UNDER_WAY
+
+    def drain(self) -> Iterator[Datagram]:
+        """What has arrived, at most 1,024 messages. Unstamped ones are passed over; an error is not repeated."""
+        for _ in range(_MOST_AT_ONCE):
+            try:
+                data, ancillary, _flags, source = self._socket.recvmsg(_LARGEST_DATAGRAM, _ROOM_FOR_STAMP)
+            except BlockingIOError:
+                return
+            except OSError:
+                continue
+            stamp = _stamp(ancillary)
+            if stamp is not None:
+                yield Datagram(without_ipv4_header(data) if self._strip else data, source[0], stamp)
+
+
+def open_sockets(opener: Callable[..., socket.socket] = socket.socket) -> Mapping[Version, EchoSocket]:
+    """A socket for each family that this kernel has. IcmpRefused when it allows none."""
+    found = {version: _open(version, opener) for version in Version}
+    sockets = {version: opened for version, opened in found.items() if opened is not None}
+    if not sockets:
+        raise IcmpRefused(_how_to_allow(_ping_group_range()))
+    return sockets
+
+
+def _open(version: Version, opener: Callable[..., socket.socket]) -> EchoSocket | None:
+    """None when the family does not exist or both kinds are refused."""
+    for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
+        try:
+            sock = opener(FAMILY[version], kind, _PROTOCOL[version])
+        except OSError as error:
+            if error.errno not in _REFUSED | _NO_SUCH_FAMILY:
+                raise
+        else:
+            return EchoSocket(sock, version, raw=kind == socket.SOCK_RAW)
+    return None
+
+
+def _replies_only(sock: socket.socket, version: Version) -> None:
+    """A raw socket would see every ICMP message; the kernel is told to pass echo replies alone. A set bit blocks."""
+    if version is Version.V4:
+        sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("@I", 0xFFFFFFFF & ~(1 << REPLY[version])))
+        return
+    words = [0xFFFFFFFF] * 8
+    words[REPLY[version] >> 5] &= ~(1 << (REPLY[version] & 31))
+    sock.setsockopt(socket.IPPROTO_ICMPV6, _ICMPV6_FILTER, struct.pack("@8I", *words))
+
+
+def _stamp(ancillary: list[tuple[int, int, bytes]]) -> int | None:
+    for level, kind, data in ancillary:
+        if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
+            seconds, nanoseconds = _TIMESPEC.unpack_from(data)
+            return int(seconds * 1_000_000_000 + nanoseconds)
+    return None
+
+
+def _ping_group_range(path: str = "/proc/sys/net/ipv4/ping_group_range") -> str:
+    try:
+        with open(path, encoding="ascii") as file:
+            return " ".join(file.read().split())
+    except OSError:
+        return "unreadable"
+
+
+def _how_to_allow(found: str) -> str:
+    return (
+        f'ICMP sockets are refused: net.ipv4.ping_group_range is "{found}" and does not include this process\'s group, '
+        'and it lacks CAP_NET_RAW. Allow it with `sysctl -w net.ipv4.ping_group_range="0 2147483647"`, in a pod with '
+        "securityContext.sysctls (a safe sysctl; with hostNetwork set it on the node), or probe by TCP"
+    )

@@ -1,0 +1,81 @@
+"""The probes to one peer in the last seconds, summed up as a PeerLatency."""
+
+import math
+from bisect import insort
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from clusterstate.records import Method, PeerLatency
+
+
+class Outcome(NamedTuple):
+    """sent: monotonic seconds. rtt_ms: None when lost."""
+
+    sent: float
+    rtt_ms: float | None
+
+
+def _sent(outcome: Outcome) -> float:
+    return outcome.sent
+
+
+class Window:
+    """Outcomes in order of sending. A probe enters when it is answered or lost, so one under way counts as neither."""
+
+    def __init__(self, span_seconds: float) -> None:
+        self._span = span_seconds
+        self._outcomes: list[Outcome] = []
+        self.last_reply: float | None = None
+        """Monotonic seconds; it outlives the span."""
+
+    def add(self, sent: float, rtt_ms: float | None) -> None:
+        """One outcome. Outcomes may come in another order than their probes were sent."""
+        insort(self._outcomes, Outcome(sent, rtt_ms), key=_sent)
+        self._drop_before(self._outcomes[-1].sent - self._span)
+        if rtt_ms is not None:
+            self.last_reply = max(self.last_reply or 0.0, sent + rtt_ms / 1e3)
+
+    def clear(self) -> None:
+        self._outcomes.clear()
+
+    def forget_losses(self, after: float, before: float) -> None:
+        """Takes back the losses of probes sent strictly between the two: they said nothing about the peer."""
+        self._outcomes = [o for o in self._outcomes if o.rtt_ms is not None or not after < o.sent < before]
+
+    def latency(self, now: float, method: Method, losses_until: float = math.inf) -> PeerLatency:
+        """The span up to `now`. A loss of a probe sent after `losses_until` is not counted yet."""
+        self._drop_before(now - self._span)
+        rtts = [o.rtt_ms for o in self._outcomes if o.rtt_ms is not None]
+        lost = sum(o.rtt_ms is None and o.sent <= losses_until for o in self._outcomes)
+        age = None if self.last_reply is None else max(0.0, now - self.last_reply)
+        return _summary(rtts, lost, age, method)
+
+    def _drop_before(self, start: float) -> None:
+        if self._outcomes and self._outcomes[0].sent < start:
+            self._outcomes = [o for o in self._outcomes if o.sent >= start]
+
+
+def _summary(rtts: Sequence[float], lost: int, age: float | None, method: Method) -> PeerLatency:
+    ordered = sorted(rtts)
+    return PeerLatency(
+        sent=len(rtts) + lost,
+        received=len(rtts),
+        p50_ms=nearest_rank(ordered, 0.50),
+        p95_ms=nearest_rank(ordered, 0.95),
+        min_ms=ordered[0] if ordered else None,
+        jitter_ms=jitter(rtts),
+        last_reply_age_seconds=age,
+        method=method,
+    )
+
+
+def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
+    """The smallest value that at least `share` (0..1] of the values do not exceed: always one that was measured."""
+    return ordered[math.ceil(share * len(ordered)) - 1] if ordered else None
+
+
+def jitter(rtts: Sequence[float]) -> float | None:
+    """The mean absolute difference of neighbours; None for fewer than two."""
+    differences = [abs(b - a) for a, b in pairwise(rtts)]
+    return sum(differences) / len(differences) if differences else None
