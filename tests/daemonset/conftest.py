@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ def load(path: Path) -> Objects:
     return [document for document in yaml.safe_load_all(path.read_text()) if document]
 
 
+@cache
 def files() -> Objects:
     """Every object that is written out in the base or in a component, before kustomize."""
     paths = sorted(p for p in MANIFESTS.glob("**/*.yaml") if p.name not in ("kustomization.yaml", "policy.yaml"))

@@ -5,6 +5,9 @@ from urllib.parse import urlsplit
 LISTEN = {"--listen": {"agent": "metrics", "extender": "http"}, "--ops-listen": {"extender": "ops"}}
 ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
 
+MONITORS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
+"""Kind → its list of endpoints, in monitoring.coreos.com/v1."""
+
 
 def containers(workloads):
     return [w["spec"]["template"]["spec"]["containers"][0] for w in workloads]
@@ -80,8 +83,10 @@ def test_monitors_scrape_declared_ports(objects, workloads):
     behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
     for monitor in (o for o in objects if o["apiVersion"].startswith("monitoring.coreos.com/")):
         declared = behind[monitor["metadata"]["labels"]["app.kubernetes.io/component"]]
-        endpoints = monitor["spec"].get("endpoints") or monitor["spec"]["podMetricsEndpoints"]
-        assert all(e["port"] in declared and e["path"] == "/metrics" for e in endpoints)
+        assert set(monitor["spec"]) == {"selector", MONITORS[monitor["kind"]]}
+        (endpoint,) = monitor["spec"][MONITORS[monitor["kind"]]]
+        assert endpoint["port"] in declared
+        assert endpoint["path"] == "/metrics"
 
 
 def test_each_member_of_etcd_is_named_in_the_initial_cluster(find):
