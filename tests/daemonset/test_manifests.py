@@ -1,5 +1,6 @@
 """Every object is one that the API would take, and they fit together."""
 
+import re
 from configparser import ConfigParser
 
 import kubernetes_validate
@@ -113,6 +114,14 @@ def test_memory_is_limited_and_cpu_is_not(workloads):
         (container,) = workload["spec"]["template"]["spec"]["containers"]
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
         assert set(container["resources"]["limits"]) == {"memory"}
+
+
+def test_every_reference_in_an_argument_is_a_variable_of_the_container(workloads):
+    """Kubernetes leaves an unknown $(NAME) as it stands."""
+    for workload in workloads:
+        (container,) = workload["spec"]["template"]["spec"]["containers"]
+        used = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
+        assert used <= {variable["name"] for variable in container.get("env", [])}
 
 
 def test_every_mount_has_its_volume(workloads):
