@@ -132,6 +132,24 @@ def test_every_mount_has_its_volume(workloads):
         assert {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])} == volumes
 
 
+def test_every_config_map_asked_for_is_generated(objects, workloads, build_name):
+    if build_name == "files":
+        return
+    generated = {o["metadata"]["name"] for o in objects if o["kind"] == "ConfigMap"}
+    pods = [w["spec"]["template"]["spec"] for w in workloads]
+    volumes = {v["configMap"]["name"] for pod in pods for v in pod.get("volumes", []) if "configMap" in v}
+    settings = {s["configMapRef"]["name"] for pod in pods for c in pod["containers"] for s in c.get("envFrom", [])}
+    assert volumes | settings == generated
+
+
+def test_the_policy_is_read_where_it_is_mounted(find, root):
+    pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
+    (mount,) = pod["containers"][0]["volumeMounts"]
+    assert "subPath" not in mount
+    assert f"--policy={mount['mountPath']}/policy.yaml" in pod["containers"][0]["args"]
+    assert "files: [policy.yaml]" in (root / "daemonset/base/kustomization.yaml").read_text()
+
+
 @pytest.mark.integration
 def test_a_changed_policy_keeps_its_name_and_changed_settings_get_a_new_one(render):
     names = {o["metadata"]["name"] for o in render("base") if o["kind"] == "ConfigMap"}
