@@ -63,7 +63,7 @@ def without_ipv4_header(data: bytes) -> bytes:
 
 
 def checksum(message: bytes) -> int:
-    """RFC 1071: the one's complement of the one's complement sum of 16-bit words of a message as long as `request`'s."""
+    """RFC 1071: the one's complement of the one's complement sum of 16-bit words, of a message as long as ours."""
     total: int = sum(_WORDS.unpack(message))
     while total > 0xFFFF:
         total = (total >> 16) + (total & 0xFFFF)

@@ -1,0 +1,108 @@
+"""Network namespaces with names that say which process made them, so that what a dead one left can be told.
+
+leadsman-<pid>-<start of that process in clock ticks since boot>-<host>
+"""
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+PREFIX = "leadsman"
+_HOME = Path("/run/netns")
+_OWN = "/proc/self/ns/net"
+_CLONE_NEWNET = 0x40000000  # linux/sched.h
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def run_prefix(pid: int) -> str:
+    """The beginning of the names that process `pid` gives."""
+    return f"{PREFIX}-{pid}-{_started(pid)}-"
+
+
+def existing() -> list[str]:
+    """All names of ours, whoever made them."""
+    return sorted(p.name for p in _HOME.glob(f"{PREFIX}-*")) if _HOME.is_dir() else []
+
+
+def stale() -> list[str]:
+    """Those whose maker no longer runs."""
+    return [name for name in existing() if not _maker_runs(name)]
+
+
+def add(names: Iterable[str]) -> None:
+    _ip_batch(f"netns add {name}" for name in names)
+
+
+def remove(names: Sequence[str]) -> None:
+    """Kills what runs in them, then removes them. One that is gone already is no error."""
+    for name in names:
+        for pid in _pids(name):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    if names:
+        _ip_batch((f"netns del {name}" for name in names), go_on=True)
+
+
+@contextlib.contextmanager
+def inside(name: str) -> Iterator[None]:
+    """The calling thread works in the namespace: sockets, devices, /proc/sys/net and child processes."""
+    back = os.open(_OWN, os.O_RDONLY)
+    try:
+        _enter(_HOME / name)
+        yield
+    finally:
+        _set(back)
+        os.close(back)
+
+
+def configure(commands: Iterable[str]) -> None:
+    """Runs `ip` commands in the namespace that the thread is in. CalledProcessError when one is refused."""
+    _ip_batch(commands)
+
+
+def _enter(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        _set(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _set(descriptor: int) -> None:
+    if _libc.setns(descriptor, _CLONE_NEWNET):
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+
+
+def _ip_batch(commands: Iterable[str], go_on: bool = False) -> None:
+    options = ["-force"] if go_on else []
+    subprocess.run(
+        ["ip", *options, "-batch", "-"],
+        input="\n".join(commands) + "\n",
+        text=True,
+        check=not go_on,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL if go_on else None,
+    )
+
+
+def _pids(name: str) -> list[int]:
+    done = subprocess.run(["ip", "netns", "pids", name], capture_output=True, text=True, check=False)
+    return [int(pid) for pid in done.stdout.split() if int(pid) != os.getpid()]
+
+
+def _maker_runs(name: str) -> bool:
+    _prefix, pid, started, _host = name.split("-", 3)
+    return pid.isdigit() and _started(int(pid)) == started
+
+
+def _started(pid: int) -> str:
+    """Field 22 of /proc/<pid>/stat, proc(5); "" when there is no such process."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[19]
+    except OSError:
+        return ""
