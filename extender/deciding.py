@@ -1,0 +1,143 @@
+"""A decision within its deadline, or the neutral one.
+
+Neutral: all nodes pass, all scores are equal. So a plugin that is slow or broken costs quality, not scheduling. The
+one exception is a pod with delay bounds under a policy that refuses what is not known (`delay.unmeasured: refuse`):
+dropping its bound would break a promise, so all nodes are refused, as unresolvable, and nobody is evicted in vain.
+"""
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeVar
+
+from msgspec import Struct
+
+from clusterstate.snapshot import Snapshot
+from decision import bounds
+from decision.decide import NEUTRAL, Judged, Ranked, judge, rank
+from decision.memo import Memo
+from decision.model import Facts, Pod, Refusal
+from decision.policy import Policy, Unmeasured
+from extender.journal import Journal
+from extender.metrics import Metrics
+from extender.workers import Overran, Workers
+
+T = TypeVar("T")
+
+_log = logging.getLogger(__name__)
+
+
+class State(Protocol):
+    """What is known now. Any object with a current Snapshot will do."""
+
+    @property
+    def current(self) -> Snapshot: ...
+
+
+class PolicySource(Protocol):
+    @property
+    def current(self) -> Policy: ...
+
+
+class Core(Struct, frozen=True):
+    """The decision core's two questions; tests put slow and broken ones here."""
+
+    judge: Callable[[Pod, Sequence[str], Facts], Judged] = judge
+    rank: Callable[[Pod, Sequence[str], Facts], Ranked] = rank
+
+
+OURS = Core()
+
+
+class Decider:
+    """clock: monotonic seconds, the same as the state's."""
+
+    def __init__(
+        self,
+        state: State,
+        policy: PolicySource,
+        clock: Callable[[], float],
+        *,
+        journal: Journal,
+        metrics: Metrics,
+        workers: Workers,
+        core: Core = OURS,
+    ) -> None:
+        self.journal, self.workers = journal, workers
+        self._state, self._policy, self._clock = state, policy, clock
+        self._metrics, self._core = metrics, core
+        self._memo = Memo()
+        self._faults: dict[str, str] = {}
+
+    async def filter(self, pod: Pod, nodes: tuple[str, ...]) -> Judged:
+        facts = self._facts()
+        judged = await self._judged("filter", pod, nodes, facts)
+        self.journal.filtered(pod, nodes, judged, facts)
+        return judged
+
+    async def prioritize(self, pod: Pod, nodes: tuple[str, ...]) -> Mapping[str, int]:
+        facts = self._facts()
+        ranked = await self._run("prioritize", lambda: self._core.rank(pod, nodes, facts))
+        if isinstance(ranked, Fault):
+            self._metrics.decided("prioritize", "neutral", ranked.reason)
+            ranked = Ranked((), dict.fromkeys(nodes, NEUTRAL), ranked.text)
+        else:
+            self._metrics.decided("prioritize", "equal" if ranked.neutral else "ranked")
+        self.journal.prioritized(pod, nodes, ranked, facts)
+        return ranked.scores
+
+    async def preempt(self, pod: Pod, nodes: tuple[str, ...]) -> Judged:
+        """As filter, and not recorded: it is asked about a pod that was filtered just before."""
+        return await self._judged("preempt", pod, nodes, self._facts())
+
+    def _facts(self) -> Facts:
+        return Facts(self._state.current, self._policy.current, self._clock(), self._memo)
+
+    async def _judged(self, verb: str, pod: Pod, nodes: tuple[str, ...], facts: Facts) -> Judged:
+        judged = await self._run(verb, lambda: self._core.judge(pod, nodes, facts))
+        if isinstance(judged, Fault):
+            self._metrics.decided(verb, "neutral", judged.reason)
+            return _without_plugins(pod, nodes, facts.policy, judged.text)
+        result = "kept" if not judged.refused else "restricted" if judged.kept else "refused"
+        self._metrics.decided(verb, result, next((refusal.plugin for refusal in judged.refused.values()), ""))
+        return judged
+
+    async def _run(self, verb: str, work: Callable[[], T]) -> "T | Fault":
+        """What `work` returns, or what went wrong, logged when that changes."""
+        try:
+            result: T | Fault = await self.workers.run(work)
+        except Overran as error:
+            result = Fault("overran", f"decision overran {self.workers.deadline_seconds * 1000:g} ms")
+            self._note(verb, "overran", error)
+        except Exception as error:  # A plugin's fault, whatever it is, must not become the scheduler's.
+            result = Fault("fault", "decision failed")
+            self._note(verb, f"{type(error).__name__}: {error}", error)
+        else:
+            self._note(verb, "", None)
+        return result
+
+    def _note(self, verb: str, fault: str, error: Exception | None) -> None:
+        if self._faults.get(verb, "") == fault:
+            return
+        self._faults[verb] = fault
+        if error:
+            _log.error("%s: %s; answers are neutral until this ends", verb, fault, exc_info=error)
+        else:
+            _log.info("%s: decisions are made again", verb)
+
+
+class Fault(Struct, frozen=True):
+    """reason: the metric's word. text: the same for a reader."""
+
+    reason: str
+    text: str
+
+
+def _without_plugins(pod: Pod, nodes: tuple[str, ...], policy: Policy, why: str) -> Judged:
+    if policy.delay.unmeasured is Unmeasured.REFUSE and bounded(pod):
+        return Judged((), dict.fromkeys(nodes, Refusal("deadline", why)))
+    return Judged(nodes, {})
+
+
+def bounded(pod: Pod) -> bool:
+    """Whether the pod asks for a delay bound, well-formed or not."""
+    return any(label.startswith(bounds.PREFIX) for label in pod.labels)

@@ -1,0 +1,94 @@
+"""kube-scheduler's four verbs, and two pages for people. Each handler: read, decide, answer."""
+
+from collections.abc import AsyncIterator, Callable
+from typing import Protocol
+
+import aiohttp
+from aiohttp import hdrs, web
+
+from extender import answers, pages, wire
+from extender.binding import ApiServer
+from extender.bodies import Bodies
+from extender.deciding import Decider, State
+from extender.workers import Overran
+
+PAGE_DEADLINE_SECONDS = 5.0
+
+
+class PolicyProblem(Protocol):
+    @property
+    def problem(self) -> str: ...
+
+
+class Verbs:
+    """What kube-scheduler asks."""
+
+    def __init__(self, decider: Decider, bodies: Bodies) -> None:
+        self._decider, self._bodies = decider, bodies
+
+    async def filter(self, request: web.Request) -> web.Response:
+        async with self._bodies.read(request) as body:
+            asked = wire.read_args(body)
+            judged = await self._decider.filter(asked.pod, asked.names)
+            reasons = {node: refusal.reason for node, refusal in judged.refused.items()}
+            return _json(answers.filtered(asked, judged.kept, reasons))
+
+    async def prioritize(self, request: web.Request) -> web.Response:
+        async with self._bodies.read(request) as body:
+            asked = wire.read_args(body)
+        return _json(answers.prioritized(await self._decider.prioritize(asked.pod, asked.names)))
+
+    async def preempt(self, request: web.Request) -> web.Response:
+        """Victims only where the pod could then run: nobody is evicted for a node that filter refuses."""
+        async with self._bodies.read(request) as body:
+            asked = wire.read_preemption(body)
+        judged = await self._decider.preempt(asked.pod, tuple(asked.victims))
+        return _json(answers.preempted({node: asked.victims[node] for node in judged.kept}))
+
+
+class BindVerb:
+    """Off by default: kube-scheduler binds itself."""
+
+    def __init__(self, api: ApiServer, bodies: Bodies) -> None:
+        self._api, self._bodies = api, bodies
+
+    async def session(self, _: web.Application) -> AsyncIterator[None]:
+        """kube-scheduler binds in parallel without bound; the API server gets 32 at once."""
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=32)) as self._session:
+            yield
+
+    async def bind(self, request: web.Request) -> web.Response:
+        async with self._bodies.read(request) as body:
+            binding = wire.read_binding(body)
+        return _json(answers.bound(await self._api.bind(self._session, binding)))
+
+
+class Pages:
+    """What people ask. Made on a worker, because 5,000 nodes take some 10 ms."""
+
+    def __init__(self, decider: Decider, state: State, policy: PolicyProblem, clock: Callable[[], float]) -> None:
+        self._decider, self._state, self._policy, self._clock = decider, state, policy, clock
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
+        kept, json = pages.entry(self._decider.journal, request.query.get("pod")), _wants_json(request)
+        return await self._page(lambda: pages.explained(kept, self._clock(), json), json)
+
+    async def state(self, request: web.Request) -> web.Response:
+        snapshot, problem, json = self._state.current, self._policy.problem, _wants_json(request)
+        return await self._page(lambda: pages.state(snapshot, self._clock(), problem, json), json)
+
+    async def _page(self, make: Callable[[], bytes], json: bool) -> web.Response:
+        try:
+            page = await self._decider.workers.run(make, PAGE_DEADLINE_SECONDS)
+        except Overran as error:
+            return web.Response(status=503, text=f"{error}\n")
+        return _json(page) if json else web.Response(body=page, content_type="text/plain", charset="utf-8")
+
+
+def _json(body: bytes) -> web.Response:
+    return web.Response(body=body, content_type="application/json")
+
+
+def _wants_json(request: web.Request) -> bool:
+    return request.query.get("format") == "json" or "application/json" in request.headers.get(hdrs.ACCEPT, "")

@@ -1,0 +1,135 @@
+"""An extender on a real socket, the captured bodies of a real kube-scheduler, and a state with three measured nodes."""
+
+import gzip
+import io
+import json
+import time
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from msgspec import Struct
+
+from clusterstate.records import Heartbeat, Identity, Latency, PeerLatency
+from clusterstate.snapshot import NodeState, Snapshot
+from decision.policy import Policy
+from extender.app import create_app, create_ops_app
+from extender.connections import serve
+from extender.metrics import Metrics
+from extender.workers import Workers
+
+CAPTURES = Path(__file__).parents[1] / "data" / "captures"
+
+
+class Fixed(Struct):
+    """A state, or a policy, that stands still."""
+
+    current: Any
+    problem: str = ""
+
+
+class Extender(Struct):
+    """A running extender and a client on one keep-alive connection."""
+
+    session: aiohttp.ClientSession
+    port: int
+    metrics: Metrics
+    workers: Workers
+
+    async def post(self, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
+        async with self.session.post(path, data=io.BytesIO(body), headers=headers) as answer:
+            return answer.status, await answer.read()
+
+    async def get(self, path: str, **headers: str) -> tuple[int, str]:
+        async with self.session.get(path, headers=headers) as answer:
+            return answer.status, await answer.text()
+
+    async def asked(self, path: str, body: bytes) -> Any:
+        status, answer = await self.post(path, body)
+        assert status == 200, answer
+        return json.loads(answer)
+
+    def count(self, name: str, **labels: str) -> float:
+        return self.metrics.registry.get_sample_value(name, labels) or 0.0
+
+
+Starter = Callable[..., AbstractAsyncContextManager[Extender]]
+
+
+@pytest.fixture
+def starts() -> Starter:
+    """starts(state=…, policy=…, limits=…, and what create_app takes): an extender that ends with the block."""
+    return _started
+
+
+@asynccontextmanager
+async def _started(
+    state: Snapshot | None = None, policy: Any = None, limits: Any = None, ops: bool = False, **settings: Any
+) -> AsyncIterator[Extender]:
+    metrics, workers = Metrics("test"), settings.pop("workers", None) or Workers()
+    source = policy if policy is not None else Fixed(Policy())
+    state = state or Snapshot()
+    app = create_app(Fixed(state), source, time.monotonic, metrics=metrics, workers=workers, **settings)
+    async with AsyncExitStack() as stack:
+        stack.callback(workers.close)
+        port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, *([limits] if limits else [])))
+        if ops:
+            watched = create_ops_app(Fixed(state), metrics, workers)
+            port = await stack.enter_async_context(serve(watched, "127.0.0.1", 0))
+        connector = aiohttp.TCPConnector(limit=1)
+        session = aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector)
+        yield Extender(await stack.enter_async_context(session), port, metrics, workers)
+
+
+@pytest.fixture
+def captured() -> Callable[[str], bytes]:
+    """captured("names-3-filter"): the body as kube-scheduler sent it."""
+    return _captured
+
+
+def _captured(name: str) -> bytes:
+    plain = CAPTURES / f"{name}.json"
+    return plain.read_bytes() if plain.exists() else gzip.decompress((CAPTURES / f"{name}.json.gz").read_bytes())
+
+
+@pytest.fixture
+def labelled() -> Callable[[bytes, Mapping[str, str]], bytes]:
+    """A captured body whose pod carries these labels too; all other bytes stay."""
+    return _labelled
+
+
+def _labelled(body: bytes, labels: Mapping[str, str]) -> bytes:
+    added = json.dumps(labels, separators=(",", ":")).encode()[1:-1]
+    assert body.count(b'"labels":{"app"') >= 1
+    return body.replace(b'"labels":{"app"', b'"labels":{' + added + b',"app"', 1)
+
+
+@pytest.fixture
+def measured() -> Snapshot:
+    """node-00000 reaches node-00001 in 5 ms and node-00002 in 80 ms, both ways; all fresh."""
+    return network({"node-00001": 5.0, "node-00002": 80.0})
+
+
+def network(from_first: Mapping[str, float], first: str = "node-00000") -> Snapshot:
+    now = time.monotonic()
+    ways = {first: dict(from_first)} | {node: {first: ms} for node, ms in from_first.items()}
+    return Snapshot({node: _node(node, peers, now) for node, peers in ways.items()}, revision=7, cluster="c")
+
+
+def _node(node: str, peers: Mapping[str, float], now: float) -> NodeState:
+    windows = {peer: PeerLatency(30, 30, p50_ms=ms, p95_ms=ms, min_ms=ms) for peer, ms in peers.items()}
+    return NodeState(Identity("pod", 1, "10.0.0.1"), Heartbeat(1, 1, 5.0), Latency(windows), None, now)
+
+
+@pytest.fixture
+def args() -> Callable[..., bytes]:
+    """args(["a", "b"], delay_a="5"): a filter body in the names form."""
+
+    def made(nodes: Sequence[str], name: str = "p", **labels: str) -> bytes:
+        pod = {"metadata": {"name": name, "namespace": "ns", "uid": "u", "labels": labels}}
+        return json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes}).encode()
+
+    return made

@@ -1,0 +1,274 @@
+"""Every captured body is answered as kube-scheduler 1.36.2 needs it, and each trap of the wire is avoided."""
+
+import json
+import time
+
+import pytest
+
+from decision.decide import Judged
+from decision.model import Refusal
+from decision.policy import Delay, Policy, Unmeasured
+from extender.bodies import Bodies, Caps
+from extender.deciding import Core
+from extender.workers import Workers
+
+BOUND = {"delay_node-00000": "25"}
+NAMES = ["node-00001", "node-00002", "node-00000"]
+
+
+def broken(*_):
+    raise RuntimeError("a plugin's fault")
+
+
+def slow(*_):
+    time.sleep(0.6)
+
+
+@pytest.mark.parametrize("prefix", ["", "/scheduler"])
+@pytest.mark.parametrize("nodes", [3, 100, 1000])
+async def test_a_pod_nobody_has_a_say_in_passes_everywhere(starts, captured, nodes, prefix):
+    body = captured(f"names-{nodes}-filter")
+    async with starts() as extender:
+        answer = await extender.asked(f"{prefix}/filter", body)
+    assert answer == {
+        "Nodes": None,
+        "NodeNames": json.loads(body)["NodeNames"],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+
+
+@pytest.mark.parametrize("nodes", [3, 100, 1000])
+async def test_full_nodes_come_back_byte_for_byte(starts, captured, nodes):
+    body = captured(f"nodes-{nodes}-filter")
+    async with starts() as extender:
+        status, answer = await extender.post("/filter", body)
+    items = body[body.index(b'"items":[', body.index(b'"Nodes"')) : body.rindex(b"},")]
+    assert status == 200
+    assert items in answer
+    assert json.loads(answer)["NodeNames"] is None
+
+
+async def test_five_thousand_full_nodes_are_answered(starts, captured):
+    """A body of 45 MB, like a real one, made by repeating the items of the captured one under new names."""
+    thousand = json.loads(captured("nodes-1000-filter"))
+    items = [
+        item | {"metadata": item["metadata"] | {"name": f"copy-{copy}-{item['metadata']['name']}"}}
+        for copy in range(5)
+        for item in thousand["Nodes"]["items"]
+    ]
+    body = json.dumps(thousand | {"Nodes": {"metadata": {}, "items": items}}, separators=(",", ":")).encode()
+    async with starts() as extender:
+        answer = await extender.asked("/filter", body)
+    assert len(body) > 45_000_000
+    assert answer["Nodes"]["items"] == items
+
+
+@pytest.mark.parametrize("form", ["names", "nodes"])
+async def test_a_refused_node_has_its_reason_and_is_never_a_candidate_for_preemption(
+    starts, captured, labelled, measured, form
+):
+    async with starts(measured) as extender:
+        answer = await extender.asked("/filter", labelled(captured(f"{form}-3-filter"), BOUND))
+    items = (answer["Nodes"] or {"items": []})["items"]
+    kept = answer["NodeNames"] or [node["metadata"]["name"] for node in items]
+    assert sorted(kept) == ["node-00000", "node-00001"]
+    assert answer["FailedNodes"] == {}
+    assert list(answer["FailedAndUnresolvableNodes"]) == ["node-00002"]
+    assert "node-00000" in answer["FailedAndUnresolvableNodes"]["node-00002"]
+
+
+async def test_when_all_nodes_are_refused_the_list_is_empty_and_not_null(starts, captured, labelled, measured):
+    """Neither NodeNames nor Nodes would reject every node with no reason shown."""
+    body = labelled(captured("names-3-filter"), {"delay_nowhere": "25"})
+    async with starts(measured) as extender:
+        answer = await extender.asked("/filter", body)
+    assert (answer["NodeNames"], answer["Nodes"]) == ([], None)
+    assert sorted(answer["FailedAndUnresolvableNodes"]) == sorted(NAMES)
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize"])
+async def test_no_nodes_asked_is_answered(starts, args, verb):
+    async with starts() as extender:
+        answer = await extender.asked(f"/{verb}", args([]))
+    assert answer == [] or answer["NodeNames"] == []
+
+
+async def test_a_node_asked_twice_is_answered_once(starts, args):
+    async with starts() as extender:
+        assert (await extender.asked("/filter", args(["b", "a", "b"])))["NodeNames"] == ["b", "a"]
+        assert [score["Host"] for score in await extender.asked("/prioritize", args(["b", "a", "b"]))] == ["b", "a"]
+
+
+@pytest.mark.parametrize("capture", ["names-3-prioritize", "nodes-3-prioritize", "names-1000-prioritize"])
+async def test_scores_are_json_integers_from_0_to_10_one_for_each_node(starts, captured, labelled, measured, capture):
+    body = labelled(captured(capture), BOUND)
+    asked = json.loads(body)
+    names = asked["NodeNames"] or [node["metadata"]["name"] for node in asked["Nodes"]["items"]]
+    async with starts(measured) as extender:
+        scores = await extender.asked("/prioritize", body)
+    assert [score["Host"] for score in scores] == names
+    assert {type(score["Score"]) for score in scores} == {int}
+    assert all(0 <= score["Score"] <= 10 for score in scores)
+
+
+async def test_a_nearer_node_scores_higher(starts, captured, labelled, measured):
+    async with starts(measured) as extender:
+        scores = await extender.asked(
+            "/prioritize", labelled(captured("names-3-prioritize"), {"delay_node-00000": "90"})
+        )
+    by_node = {score["Host"]: score["Score"] for score in scores}
+    assert by_node["node-00001"] > by_node["node-00002"]
+
+
+@pytest.mark.parametrize("form", ["names", "nodes"])
+async def test_preempt_keeps_victims_only_where_the_pod_may_run(starts, captured, labelled, measured, form):
+    body = labelled(captured(f"preempt-{form}"), BOUND)
+    given = json.loads(body)
+    async with starts(measured) as extender:
+        answer = await extender.asked("/preempt", body)
+    want = {
+        node: {"Pods": [{"UID": pod.get("UID") or pod["metadata"]["uid"]} for pod in victims["Pods"]]}
+        for node, victims in (given["NodeNameToMetaVictims"] or given["NodeNameToVictims"]).items()
+        if node != "node-00002"
+    }
+    assert {node: {"Pods": v["Pods"]} for node, v in answer["NodeNameToMetaVictims"].items()} == want
+    assert list(answer) == ["NodeNameToMetaVictims"]
+
+
+async def test_bind_is_off_by_default(starts, captured):
+    async with starts() as extender:
+        assert (await extender.post("/bind", captured("bind")))[0] == 404
+
+
+async def test_a_bad_body_gets_400_with_the_path(starts, args):
+    async with starts() as extender:
+        body = args(["a"], delay_x="5").replace(b'"5"', b"5")
+        assert await extender.post("/filter", body) == (400, b"$.Pod.metadata.labels.delay_x: expected str, got int\n")
+
+
+@pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/filter/", 404), ("/state", 405)])
+async def test_an_unknown_path_or_method_is_refused_cleanly(starts, path, status):
+    async with starts() as extender:
+        assert (await extender.post(path, b"{}"))[0] == status
+
+
+@pytest.mark.parametrize("core", [Core(judge=slow, rank=slow), Core(judge=broken, rank=broken)])
+async def test_without_a_decision_all_nodes_pass_with_equal_scores(starts, captured, core):
+    body = captured("names-100-filter")
+    async with starts(core=core) as extender:
+        answer = await extender.asked("/filter", body)
+        scores = await extender.asked("/prioritize", body)
+        faults = [extender.count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason=reason)
+                  for reason in ("overran", "fault")]  # fmt: skip
+    assert answer["NodeNames"] == json.loads(body)["NodeNames"]
+    assert {score["Score"] for score in scores} == {5}
+    assert sum(faults) == 1
+
+
+async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts, captured):
+    async with starts(core=Core(judge=slow)) as extender:
+        began = time.monotonic()
+        await extender.asked("/filter", captured("names-3-filter"))
+        assert 0.2 <= time.monotonic() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("core", "reason"),
+    [(Core(judge=slow), "decision overran 200 ms"), (Core(judge=broken), "decision failed")],
+)
+async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(starts, captured, labelled, core, reason):
+    body = labelled(captured("names-3-filter"), BOUND)
+    async with starts(core=core) as extender:
+        answer = await extender.asked("/filter", body)
+    assert answer["NodeNames"] == []
+    assert answer["FailedAndUnresolvableNodes"] == dict.fromkeys(NAMES, reason)
+
+
+async def test_nobody_is_evicted_for_a_bounded_pod_without_a_decision(starts, captured, labelled):
+    async with starts(core=Core(judge=broken)) as extender:
+        answer = await extender.asked("/preempt", labelled(captured("preempt-names"), BOUND))
+    assert answer == {"NodeNameToMetaVictims": {}}
+
+
+async def test_a_bound_that_may_be_unmeasured_gives_way_too(starts, captured, labelled):
+    lenient = _Policy(Policy(delay=Delay(unmeasured=Unmeasured.ACCEPT)))
+    async with starts(core=Core(judge=broken), policy=lenient) as extender:
+        answer = await extender.asked("/filter", labelled(captured("names-3-filter"), BOUND))
+    assert answer["NodeNames"] == NAMES
+
+
+class _Policy:
+    problem = ""
+
+    def __init__(self, current):
+        self.current = current
+
+
+async def test_stuck_plugins_do_not_use_up_the_workers(starts, captured):
+    """Four calls overrun; the fifth is decided by a thread of its own: its plugin is not slow but broken."""
+    calls = []
+
+    def stuck_at_first(pod, nodes, facts):
+        calls.append(pod)
+        return slow() if len(calls) <= 4 else broken()
+
+    async with starts(core=Core(judge=stuck_at_first), workers=Workers(deadline_seconds=0.02, most=8)) as extender:
+        for _ in range(5):
+            await extender.asked("/filter", captured("names-3-filter"))
+        count = extender.count
+        assert count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason="overran") == 4
+        assert count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason="fault") == 1
+
+
+async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(starts, captured, caplog):
+    faulty = [True]
+
+    def sometimes(pod, nodes, facts):
+        return broken() if faulty[0] else _judged(nodes)
+
+    caplog.set_level("INFO", "extender.deciding")
+    async with starts(core=Core(judge=sometimes)) as extender:
+        for fault in (True, True, False, False):
+            faulty[0] = fault
+            await extender.asked("/filter", captured("names-3-filter"))
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "filter: RuntimeError: a plugin's fault; answers are neutral until this ends",
+        "filter: decisions are made again",
+    ]
+
+
+def _judged(nodes):
+    return Judged(tuple(nodes), {})
+
+
+async def test_refusals_are_counted_by_plugin(starts, captured):
+    def refuse(pod, nodes, facts):
+        return _judged(())._replace(refused=dict.fromkeys(nodes, Refusal("delay", "too far")))
+
+    async with starts(core=Core(judge=refuse)) as extender:
+        await extender.asked("/filter", captured("names-3-filter"))
+        assert extender.count("leadsman_extender_decisions_total", verb="filter", result="refused", reason="delay") == 1
+
+
+async def test_a_compressed_body_is_refused_unread(starts):
+    async with starts() as extender:
+        status, answer = await extender.post("/filter", b"x", **{"Content-Encoding": "gzip"})
+    assert (status, answer[:22]) == (415, b"Content-Encoding 'gzip")
+
+
+async def test_a_body_over_the_cap_is_refused(starts, captured):
+    async with starts(bodies=Bodies(Caps(largest_bytes=1000))) as extender:
+        status, answer = await extender.post("/filter", captured("names-3-filter"))
+    assert (status, answer) == (413, b"1890 bytes over the cap of 1000 bytes\n")
+
+
+async def test_durations_are_counted_by_verb_and_code(starts, captured):
+    async with starts() as extender:
+        await extender.post("/scheduler/filter", captured("names-3-filter"))
+        await extender.post("/filter", b"")
+        count = extender.count
+        assert count("leadsman_extender_request_duration_seconds_count", verb="filter", code="200") == 1
+        assert count("leadsman_extender_request_duration_seconds_count", verb="filter", code="400") == 1

@@ -1,0 +1,149 @@
+"""Bodies as kube-scheduler sends them, and bodies that nobody should send."""
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from extender import wire
+from extender.wire import BadRequest
+
+POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
+
+
+def body(**fields: Any) -> bytes:
+    return json.dumps(fields).encode()
+
+
+def refusal(data: bytes, read: Any = wire.read_args) -> str:
+    with pytest.raises(BadRequest) as caught:
+        read(data)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("nodes", [3, 100, 1000])
+@pytest.mark.parametrize("form", ["names", "nodes"])
+def test_captured_nodes_are_read_each_once_in_order(captured, form, nodes):
+    data = captured(f"{form}-{nodes}-filter")
+    raw = json.loads(data)
+    want = raw["NodeNames"] or [node["metadata"]["name"] for node in raw["Nodes"]["items"]]
+    asked = wire.read_args(data)
+    assert (list(asked.names), len(asked.names)) == (want, nodes)
+
+
+def test_a_captured_pod_is_read(captured):
+    pod = wire.read_args(captured("names-3-filter")).pod
+    assert (pod.namespace, pod.name, pod.labels) == ("default", "cap-00000", {"app": "cap"})
+    assert pod.uid == "a686c154-8437-4411-b677-3eb67eda336f"
+
+
+def test_a_full_node_keeps_its_own_bytes():
+    strange = b'{ "metadata" : {"name":"a", "x":1.50e0}, "spec":{"y":"\\u00e4"} }'
+    asked = wire.read_args(b'{"Pod":%b,"Nodes":{"items":[%b]}}' % (json.dumps(POD).encode(), strange))
+    assert asked.items is not None
+    assert bytes(asked.items["a"]) == strange
+
+
+@pytest.mark.parametrize("keys", [("Pod", "NodeNames"), ("pod", "nodenames"), ("pod", "nodeNames")])
+def test_keys_are_read_in_any_spelling_that_go_would_read(keys):
+    assert wire.read_args(body(**{keys[0]: POD, keys[1]: ["a"]})).names == ("a",)
+
+
+def test_lower_case_nodes_are_read():
+    assert wire.read_args(body(pod=POD, nodes={"items": [POD]})).names == ("p",)
+
+
+def test_a_node_named_twice_counts_once_where_it_stood_first():
+    assert wire.read_args(body(Pod=POD, NodeNames=["b", "a", "b"])).names == ("b", "a")
+
+
+def test_a_node_item_given_twice_is_the_first():
+    items = [{"metadata": {"name": "a"}, "n": 1}, {"metadata": {"name": "a"}, "n": 2}]
+    asked = wire.read_args(body(Pod=POD, Nodes={"items": items}))
+    assert [json.loads(bytes(item))["n"] for item in (asked.items or {}).values()] == [1]
+
+
+@pytest.mark.parametrize("none", [{"NodeNames": []}, {"Nodes": {"items": []}}, {"Nodes": {"items": None}}])
+def test_an_empty_list_of_nodes_is_a_question_too(none):
+    assert wire.read_args(body(Pod=POD, **none)).names == ()
+
+
+def test_unknown_fields_are_skipped():
+    assert wire.read_args(body(Pod=POD, NodeNames=["a"], Future={"x": 1})).names == ("a",)
+
+
+def test_null_labels_are_none():
+    assert wire.read_args(body(Pod={"metadata": {"name": "p", "labels": None}}, NodeNames=[])).pod.labels == {}
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (body(Pod=None, NodeNames=["a"]), "$.Pod: null or absent; must be"),
+        (body(Pod=POD, NodeNames=None, Nodes=None), "$.NodeNames: it and $.Nodes are null; one of them must"),
+        (b"{}", "$.Pod: null or absent"),
+        (b"null", "$: expected object, got null"),
+        (b"", "$: input data was truncated"),
+        (b'{"Pod":NaN}', "$: JSON is malformed: invalid character (byte 7)"),
+        (b"\xff\xfe", "$: JSON is malformed"),
+        (b'{"Pod":{"metadata":{"name":"\xff"}}}', "$: 'utf-8' codec can't decode byte 0xff"),
+        (b'{"Pod":{"metadata":{"name":"\\ud800"}}}', "$: "),
+        (b'{"Pod":' * 100_000, "$: maximum recursion depth"),
+        (b'{"Unknown":' + b"[" * 100_000, "$: maximum recursion depth"),
+        (body(pod={"metadata": {}}, nodenames=[]), "$.pod.metadata: object missing required field name"),
+        (body(Pod=POD, NodeNames=["a", 7]), "$.NodeNames[1]: expected str, got int"),
+        (body(Pod=POD, NodeNames="a"), "$.NodeNames: expected array | null, got str"),
+        (body(Pod=POD, Nodes={"items": [POD, {"metadata": {"name": 1}}]}), "$.Nodes.items[1].metadata.name: expected"),
+        (body(Pod=POD, Nodes={"items": [[]]}), "$.Nodes.items[0]: expected object, got array"),
+    ],
+)  # fmt: skip
+def test_a_bad_body_is_refused_by_path(data, words):
+    assert refusal(data).startswith(words)
+
+
+def test_a_bad_label_is_named():
+    pod = {"metadata": {"name": "p", "labels": {"app": "a", "delay_x": 5}}}
+    assert refusal(body(Pod=pod, NodeNames=[])) == "$.Pod.metadata.labels.delay_x: expected str, got int"
+
+
+def test_gzip_is_no_json():
+    assert refusal(gzip.compress(b"{}")).startswith("$: JSON is malformed")
+
+
+def test_preempt_in_the_names_form_is_read(captured):
+    asked = wire.read_preemption(captured("preempt-names"))
+    assert list(asked.victims) == ["node-00000", "node-00001", "node-00002"]
+    assert asked.victims["node-00001"].pods[0].uid == "748f8bb0-3f46-4cfa-be50-b9e572599262"
+
+
+def test_preempt_in_the_node_form_is_reduced_to_uids(captured):
+    data = captured("preempt-nodes")
+    want = {
+        node: [pod["metadata"]["uid"] for pod in victims["Pods"]]
+        for node, victims in json.loads(data)["NodeNameToVictims"].items()
+    }
+    got = wire.read_preemption(data).victims
+    assert {node: [pod.uid for pod in victims.pods or []] for node, victims in got.items()} == want
+
+
+def test_preempt_without_victims_is_refused():
+    assert refusal(body(Pod=POD), wire.read_preemption).startswith("$.NodeNameToMetaVictims: it and")
+
+
+def test_a_count_past_64_bits_is_refused():
+    victims = {"a": {"Pods": [], "NumPDBViolations": 2**63}}
+    assert "NumPDBViolations" in refusal(body(Pod=POD, NodeNameToMetaVictims=victims), wire.read_preemption)
+
+
+def test_a_captured_binding_is_read(captured):
+    binding = wire.read_binding(captured("bind"))
+    assert (binding.namespace, binding.name, binding.node) == ("default", "cap-00000", "node-00001")
+    assert binding.uid == "a686c154-8437-4411-b677-3eb67eda336f"
+
+
+@pytest.mark.parametrize("name", ["..", "a/b", "", "A", "a?b", None, "x" * 254])
+@pytest.mark.parametrize("key", ["PodName", "PodNamespace", "Node"])
+def test_a_binding_names_only_what_kubernetes_can_name(captured, key, name):
+    data = json.loads(captured("bind")) | {key: name}
+    assert refusal(json.dumps(data).encode(), wire.read_binding).startswith(f"$.{key}: name {name or ''!r}")
