@@ -1,0 +1,107 @@
+"""Host trees unpacked from one text file each (see tests/data/hosts/README.md), and readings of them."""
+
+import functools
+import re
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from agent.hardware import filesystems
+from agent.hardware.collectors import standard
+from agent.hardware.nvidia import Nvidia
+from agent.hardware.reading import Reading, measure
+from agent.hardware.samples import Collect, Family, Labels, Roots
+
+HOSTS = Path(__file__).parents[2] / "data" / "hosts"
+
+
+class Space(NamedTuple):
+    """As psutil.disk_usage answers, the same for every path."""
+
+    total: int = 100_000
+    used: int = 60_000
+    free: int = 35_000
+
+
+def unpack(text: str, root: Path) -> None:
+    """Write the tree that a bundle describes."""
+    for entry in re.split(r"^@ ", text, flags=re.MULTILINE)[1:]:
+        head, _, body = entry.partition("\n")
+        path, _, target = head.partition(" -> ")
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        if target:
+            (root / path).symlink_to(target)
+        elif path.endswith("/"):
+            (root / path).mkdir(exist_ok=True)
+        else:
+            (root / path).write_text(body)
+
+
+def roots_of(root: Path) -> Roots:
+    return Roots(str(root / "proc"), str(root / "sys"), str(root / "rootfs"))
+
+
+@pytest.fixture
+def unpacked(tmp_path: Path) -> Callable[[str], Roots]:
+    """Host name → the roots of its unpacked tree."""
+
+    def host(name: str) -> Roots:
+        unpack((HOSTS / f"{name}.tree").read_text(), tmp_path / name)
+        return roots_of(tmp_path / name)
+
+    return host
+
+
+@pytest.fixture
+def server(unpacked: Callable[[str], Roots]) -> Roots:
+    return unpacked("server")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Callable[[Mapping[str, str]], Roots]:
+    """Path → text of a tree of the test's own."""
+
+    def write(files: Mapping[str, str]) -> Roots:
+        unpack("".join(f"@ {path}\n{text}\n" for path, text in files.items()), tmp_path)
+        return roots_of(tmp_path)
+
+    return write
+
+
+def scripted() -> dict[str, Collect]:
+    """The standard collectors, but for what a tree cannot hold: space on filesystems, this machine's GPUs."""
+    space = functools.partial(filesystems.collect, usage=lambda path: Space())
+    return standard() | {"filesystems": space, "nvidia": Nvidia(no_package)}
+
+
+def no_package() -> None:
+    raise ImportError("pynvml")
+
+
+@pytest.fixture
+def values() -> Callable[[Collect, Roots, Family], dict[Labels, float]]:
+    """A collector's samples of one family: labels → value."""
+
+    def of(collect: Collect, roots: Roots, family: Family) -> dict[Labels, float]:
+        found = [item for item in collect(roots) if getattr(item, "family", None) == family]
+        return {sample.labels: sample.value for sample in found}
+
+    return of
+
+
+@pytest.fixture
+def reading_of() -> Callable[..., Reading]:
+    """All collectors on one tree, at a clock that stands still."""
+
+    def of(roots: Roots, at_seconds: float = 0.0, number: int = 1) -> Reading:
+        outcomes = {name: measure(collect, roots, lambda: at_seconds) for name, collect in scripted().items()}
+        return Reading(at_seconds, number, outcomes)
+
+    return of
+
+
+@pytest.fixture
+def hosts() -> Path:
+    return HOSTS

@@ -1,0 +1,32 @@
+import pytest
+
+from agent.hardware import cgroup
+from agent.hardware.samples import NothingHere
+
+
+def test_max_is_no_limit():
+    assert cgroup.parse_limit("max\n") is None
+    assert cgroup.parse_limit("4096\n") == 4096
+
+
+def test_the_slice_of_all_pods(server, values):
+    assert values(cgroup.collect, server, cgroup.MEMORY)[("kubepods.slice",)] == 30112044032
+    assert values(cgroup.collect, server, cgroup.MEMORY_MAX) == {("kubepods.slice",): 62914560000}
+    assert values(cgroup.collect, server, cgroup.CPU_SECONDS)[("kubepods.slice",)] == 81203.34412
+    assert values(cgroup.collect, server, cgroup.THROTTLED_SECONDS)[("kubepods.slice",)] == 120.334412
+    assert values(cgroup.collect, server, cgroup.EVENTS)[("kubepods.slice", "oom_kill")] == 2
+    assert values(cgroup.collect, server, cgroup.WAITING)[("kubepods.slice", "io")] == 301.223344
+
+
+def test_the_root_has_no_memory_files(server, values):
+    assert ("/",) in values(cgroup.collect, server, cgroup.CPU_SECONDS)
+    assert ("/",) not in values(cgroup.collect, server, cgroup.MEMORY)
+
+
+def test_a_hybrid_host_has_its_hierarchy_one_below(unpacked, values):
+    assert values(cgroup.collect, unpacked("vm"), cgroup.CPU_SECONDS).keys() == {("/",)}
+
+
+def test_version_1_alone_is_nothing(tree):
+    with pytest.raises(NothingHere, match="cgroup v2"):
+        list(cgroup.collect(tree({"sys/fs/cgroup/cpu/cpu.shares": "1024"})))

@@ -1,0 +1,73 @@
+import errno
+from types import SimpleNamespace
+
+import pytest
+
+from agent.hardware import filesystems
+from agent.hardware.files import parsed
+from agent.hardware.reading import Measured, measure
+from agent.hardware.samples import Fault, NothingHere, Roots
+
+
+def space(path):
+    return SimpleNamespace(total=1000, used=600, free=350)
+
+
+def mountpoints(text):
+    return [mount.mountpoint for mount in filesystems.parse(text)]
+
+
+def test_only_the_nodes_own_filesystems(server):
+    mounts = parsed(f"{server.proc}/1/mounts", filesystems.parse)
+    assert [mount.mountpoint for mount in mounts] == ["/", "/boot/efi", "/data"]
+
+
+def test_a_device_mounted_twice_counts_once_at_the_shortest_place():
+    assert mountpoints("/dev/sda /srv/data ext4 rw 0 0\n/dev/sda /srv ext4 rw 0 0\n") == ["/srv"]
+
+
+def test_network_filesystems_are_never_touched():
+    """statvfs on a dead NFS server hangs."""
+    assert mountpoints("filer:/x / nfs4 rw 0 0\nfiler:/y /home nfs4 rw 0 0\n//box/z /mnt cifs rw 0 0\n") == []
+
+
+def test_a_containers_root_counts():
+    assert mountpoints("overlay / overlay rw,lowerdir=/l 0 0\noverlay /x overlay rw 0 0\n") == ["/"]
+
+
+def test_escaped_spaces_are_spaces():
+    assert mountpoints("/dev/sda /my\\040disk ext4 rw 0 0\n") == ["/my disk"]
+
+
+def test_read_only_is_an_option_not_a_substring():
+    mounts = filesystems.parse("/dev/sda / ext4 rw,errors=remount-ro 0 0\n/dev/sdb /b ext4 ro,noatime 0 0\n")
+    assert [mount.read_only for mount in mounts] == [False, True]
+
+
+def test_free_counts_what_is_kept_for_root(tree, values):
+    roots = tree({"proc/1/mounts": "/dev/sda / ext4 rw 0 0"})
+    labels = ("/dev/sda", "ext4", "/")
+    collect = lambda roots: filesystems.collect(roots, space)  # noqa: E731
+    assert values(collect, roots, filesystems.SIZE) == {labels: 1000}
+    assert values(collect, roots, filesystems.AVAILABLE) == {labels: 350}
+    assert values(collect, roots, filesystems.FREE) == {labels: 400}
+    assert values(collect, roots, filesystems.READ_ONLY) == {labels: 0}
+
+
+def test_a_broken_filesystem_is_a_fault(tree):
+    def broken(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    roots = tree({"proc/1/mounts": "/dev/sda /data ext4 rw 0 0"})
+    assert list(filesystems.collect(roots, broken)) == [Fault(f"{roots.rootfs}/data: Input/output error")]
+
+
+def test_the_hosts_mounts_without_the_hosts_root_are_not_mixed_up(server):
+    with pytest.raises(NothingHere, match="rootfs"):
+        list(filesystems.collect(Roots(server.proc, server.sys)))
+
+
+def test_this_machines_own_root_has_a_size():
+    outcome = measure(filesystems.collect, Roots(), lambda: 0.0)
+    assert isinstance(outcome, Measured)
+    assert all(sample.value > 0 for sample in outcome.samples if sample.family == filesystems.SIZE)

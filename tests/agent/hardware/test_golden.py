@@ -1,0 +1,55 @@
+"""Each host's tree gives exactly the text of /metrics that lies beside it, and promtool finds nothing wrong in it."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+from prometheus_client import CollectorRegistry, Metric, generate_latest
+
+from agent.hardware.metrics import families
+from agent.hardware.reading import Reading
+
+NAMES = ["server", "edge", "vm"]
+
+
+class Latest:
+    """What the endpoint registers: a collector over one reading."""
+
+    def __init__(self, reading: Reading) -> None:
+        self.reading = reading
+
+    def collect(self) -> Iterator[Metric]:
+        return families(self.reading)
+
+
+def rendered(reading: Reading) -> str:
+    registry = CollectorRegistry()
+    registry.register(Latest(reading))
+    return generate_latest(registry).decode()
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_host_gives_its_golden_text(name, unpacked, reading_of, hosts):
+    text = rendered(reading_of(unpacked(name)))
+    golden = hosts / f"{name}.metrics"
+    if os.environ.get("LEADSMAN_GOLDEN") == "write":
+        golden.write_text(text)
+    assert text == golden.read_text()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", NAMES)
+def test_promtool_finds_nothing_wrong(name, unpacked, reading_of):
+    if not shutil.which("promtool"):
+        pytest.skip("apt-get install prometheus")
+    text = rendered(reading_of(unpacked(name)))
+    checked = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
+
+
+def test_no_series_counts_the_pods_or_the_cores(server, reading_of):
+    text = rendered(reading_of(server))
+    for left_out in ("veth", "cali", "cni0", "loop", "rbd", "dm-0", "nvme0n1p2", "kubelet", "cpu=", "Core 0"):
+        assert left_out not in text

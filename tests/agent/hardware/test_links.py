@@ -1,0 +1,32 @@
+import pytest
+
+from agent.hardware import links
+from agent.hardware.samples import NothingHere
+
+
+def test_mbit_become_bytes_per_second():
+    assert links.parse_speed("25000\n") == 3_125_000_000
+
+
+def test_a_speed_of_minus_one_is_unknown():
+    assert links.parse_speed("-1\n") is None
+
+
+def test_only_physical_functions_are_links(server, values):
+    """Not lo and cni0, which are virtual, and not the virtual functions ens1f0v0 and v2."""
+    assert values(links.collect, server, links.UP) == {("eno1",): 1, ("ens1f0",): 1, ("ens1f1",): 0}
+
+
+def test_a_link_that_is_down_has_no_speed(server, values):
+    assert values(links.collect, server, links.SPEED) == {("eno1",): 125e6, ("ens1f0",): 3125e6}
+
+
+def test_virtual_functions_whose_device_is_still_here_are_free(server, values):
+    assert values(links.collect, server, links.VFS_POSSIBLE) == {("ens1f0",): 8, ("ens1f1",): 8}
+    assert values(links.collect, server, links.VFS_ENABLED) == {("ens1f0",): 4, ("ens1f1",): 0}
+    assert values(links.collect, server, links.VFS_FREE) == {("ens1f0",): 2, ("ens1f1",): 0}
+
+
+def test_no_physical_device_is_nothing(tree):
+    with pytest.raises(NothingHere):
+        list(links.collect(tree({"sys/class/net/lo/operstate": "unknown"})))

@@ -1,0 +1,220 @@
+"""Rounds on the server's tree. A FIFO nobody writes to stands for a sensor whose read never returns."""
+
+import asyncio
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agent.hardware.monitor import HardwareMonitor
+from agent.hardware.reading import Measured, Overdue
+from agent.hardware.samples import Roots
+from clusterstate import measures
+
+DEADLINE = 0.1
+
+
+class Clock:
+    """Monotonic time that a test can move on."""
+
+    def __init__(self):
+        self.offset = 0.0
+
+    def __call__(self):
+        return time.monotonic() + self.offset
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def sensor(server):
+    """A sensor of the server made a FIFO; released at the end, so that no thread outlives the test."""
+    path = Path(server.sys) / "class/hwmon/hwmon4/temp1_input"
+    path.unlink()
+    os.mkfifo(path)
+    yield path
+    release(path)
+
+
+@pytest.fixture
+def monitor(server, clock):
+    return HardwareMonitor(server, clock=clock, deadline_seconds=DEADLINE)
+
+
+def threads():
+    return [thread for thread in threading.enumerate() if thread.name == "hardware"]
+
+
+def lasting_threads():
+    """Those that do not end by themselves, as the thread of a round does just after it."""
+    for thread in threads():
+        thread.join(0.2)
+    return threads()
+
+
+def release(path):
+    """Let the read return and put a plain file in the FIFO's place."""
+    if not path.is_fifo():
+        return
+    pipe = os.open(path, os.O_RDWR)
+    path.unlink()
+    path.write_text("34000\n")
+    os.write(pipe, b"34000\n")
+    lasting_threads()
+    os.close(pipe)
+    for thread in threads():
+        thread.join(5)
+    assert threads() == []
+
+
+async def test_before_the_first_round_there_is_nothing(monitor):
+    assert (monitor.latest, monitor.rounds, monitor.record(0.0)) == (None, 0, None)
+
+
+async def test_a_round_holds_every_collector(monitor):
+    reading = await monitor.round()
+    assert monitor.latest is reading
+    assert monitor.rounds == 1
+    assert {"cpu", "hwmon", "nvidia"} <= reading.outcomes.keys()
+
+
+async def test_a_stuck_sensor_is_flagged_and_the_others_are_read(monitor, sensor):
+    reading = await monitor.round()
+    assert isinstance(reading.outcomes["hwmon"], Overdue)
+    assert all(isinstance(reading.outcomes[name], Measured) for name in ("cpu", "edac", "thermal", "filesystems"))
+
+
+async def test_a_stuck_sensor_costs_the_next_rounds_nothing(monitor, sensor):
+    await monitor.round()
+    began = time.monotonic()
+    await monitor.round()
+    assert time.monotonic() - began < DEADLINE
+
+
+async def test_its_thread_is_never_doubled(monitor, sensor, clock):
+    for _ in range(5):
+        await monitor.round()
+        clock.offset += 1_000
+    assert len(lasting_threads()) == 1
+
+
+async def test_its_age_grows_while_it_is_stuck(monitor, sensor, clock):
+    await monitor.round()
+    clock.offset += 60
+    assert (await monitor.round()).outcomes["hwmon"].duration_seconds > 60
+
+
+async def test_it_comes_back_when_it_has_finished_and_its_pause_is_over(monitor, sensor, clock):
+    await monitor.round()
+    release(sensor)
+    assert isinstance((await monitor.round()).outcomes["hwmon"], Overdue)
+    clock.offset += 5
+    assert isinstance((await monitor.round()).outcomes["hwmon"], Measured)
+
+
+async def test_the_pause_doubles_while_it_stays_slow(server, clock):
+    """A collector that always takes two deadlines: it finishes, and overruns again."""
+
+    def slow(roots):
+        time.sleep(2 * DEADLINE)
+        return []
+
+    monitor = HardwareMonitor(server, collectors={"slow": slow}, clock=clock, deadline_seconds=DEADLINE)
+    await monitor.round()
+    threads()[0].join(5)
+    clock.offset += 5
+    assert (await monitor.round()).outcomes["slow"].overruns == 2
+    threads()[0].join(5)
+    clock.offset += 5
+    assert (await monitor.round()).outcomes["slow"].overruns == 2
+    clock.offset += 5
+    assert (await monitor.round()).outcomes["slow"].overruns == 3
+    threads()[0].join(5)
+
+
+async def test_quarantine_and_return_are_logged_once_each(monitor, sensor, clock, caplog):
+    caplog.set_level("INFO", "agent.hardware.monitor")
+    await monitor.round()
+    await monitor.round()
+    release(sensor)
+    clock.offset += 5
+    await monitor.round()
+    await monitor.round()
+    assert [record.message for record in caplog.records] == [
+        "collector hwmon overran its deadline of 0.1 s: quarantined",
+        "collector hwmon answers again",
+    ]
+
+
+async def test_the_record_is_of_the_latest_reading(monitor, clock):
+    await monitor.round()
+    assert monitor.record(clock()).values[measures.TEMPERATURE] == 61.0
+
+
+async def test_an_old_reading_makes_no_record(monitor, clock):
+    await monitor.round()
+    assert monitor.record(clock() + 14) is not None
+    assert monitor.record(clock() + 16) is None
+
+
+async def test_the_second_round_knows_rates(server, monitor, clock):
+    await monitor.round()
+    disks = Path(server.proc) / "diskstats"
+    disks.write_text(disks.read_text().replace(" 711220 ", " 713720 "))
+    clock.offset += 5
+    await monitor.round()
+    assert monitor.record(clock()).values[measures.DISK_BUSY] == pytest.approx(0.5, abs=0.02)
+
+
+async def test_it_runs_round_after_round_until_cancelled(server):
+    fourth, calls = threading.Event(), []
+
+    def count(roots):
+        calls.append(1)
+        if len(calls) == 4:
+            fourth.set()
+        return []
+
+    monitor = HardwareMonitor(server, collectors={"count": count}, interval_seconds=0.01)
+    task = asyncio.create_task(monitor.run())
+    assert await asyncio.to_thread(fourth.wait, 10)
+    assert monitor.rounds >= 3
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    for thread in threads():
+        thread.join(5)
+    assert threads() == []
+
+
+def test_a_stuck_sensor_does_not_keep_the_process(server, tmp_path):
+    """In a process of its own: it must end although the sensor's read never returns."""
+    path = Path(server.sys) / "class/hwmon/hwmon4/temp1_input"
+    path.unlink()
+    os.mkfifo(path)
+    script = (
+        "import asyncio, sys\n"
+        "from agent.hardware.monitor import HardwareMonitor\n"
+        "from agent.hardware.samples import Roots\n"
+        "monitor = HardwareMonitor(Roots(*sys.argv[1:]), deadline_seconds=0.1)\n"
+        "print(type(asyncio.run(monitor.round()).outcomes['hwmon']).__name__)\n"
+    )
+    roots = [server.proc, server.sys, server.rootfs]
+    ended = subprocess.run(
+        [sys.executable, "-c", script, *roots], capture_output=True, text=True, timeout=20, check=True
+    )
+    assert ended.stdout == "Overdue\n"
+    assert ended.stderr == "collector hwmon overran its deadline of 0.1 s: quarantined\n"
+
+
+async def test_this_machine_has_a_record(clock):
+    monitor = HardwareMonitor(Roots(), clock=clock)
+    await monitor.round()
+    assert monitor.record(clock()).values[measures.MEMORY_AVAILABLE] > 0

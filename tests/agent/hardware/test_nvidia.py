@@ -1,0 +1,125 @@
+"""NVML as far as it can be tested without a GPU: a scripted stand-in with the functions and errors that are used.
+
+It answers what NVML documents; no GPU has confirmed it.
+"""
+
+import pytest
+
+from agent.hardware import nvidia
+from agent.hardware.nvidia import Nvidia
+from agent.hardware.reading import Absent, Failed, Measured, measure
+from agent.hardware.samples import Roots
+
+GPU = ("0", "GPU-5f1c")
+
+
+class Pair:
+    def __init__(self, **fields):
+        self.__dict__.update(fields)
+
+
+class Nvml:
+    """One GPU. `fail` maps a function's name to the error it raises."""
+
+    NVML_TEMPERATURE_GPU = 0
+    NVMLError = type("NVMLError", (Exception,), {})
+    NVMLError_LibraryNotFound = type("NVMLError_LibraryNotFound", (NVMLError,), {})
+    NVMLError_DriverNotLoaded = type("NVMLError_DriverNotLoaded", (NVMLError,), {})
+    NVMLError_NotSupported = type("NVMLError_NotSupported", (NVMLError,), {})
+    NVMLError_GpuIsLost = type("NVMLError_GpuIsLost", (NVMLError,), {})
+
+    def __init__(self, **fail):
+        self.fail, self.calls, self.uuid = fail, [], "GPU-5f1c"
+
+    def __getattr__(self, name):
+        answers = {
+            "nvmlInit": lambda: None,
+            "nvmlDeviceGetCount": lambda: 1,
+            "nvmlDeviceGetHandleByIndex": lambda index: index,
+            "nvmlDeviceGetUUID": lambda handle: self.uuid,
+            "nvmlDeviceGetUtilizationRates": lambda handle: Pair(gpu=37, memory=5),
+            "nvmlDeviceGetMemoryInfo": lambda handle: Pair(total=80, free=60, used=20),
+            "nvmlDeviceGetTemperature": lambda handle, sensor: 54,
+            "nvmlDeviceGetPowerUsage": lambda handle: 71_500,
+        }
+        return lambda *arguments: self._answer(name, answers[name], arguments)
+
+    def _answer(self, name, answer, arguments):
+        self.calls.append(name)
+        if name in self.fail:
+            raise self.fail[name]
+        return answer(*arguments)
+
+
+def run(collector):
+    return measure(collector, Roots(), lambda: 0.0)
+
+
+def test_a_gpu_by_index_and_uuid():
+    assert run(Nvidia(Nvml)).samples == (
+        nvidia.BUSY(0.37, *GPU),
+        nvidia.MEMORY_USED(20, *GPU),
+        nvidia.MEMORY_SIZE(80, *GPU),
+        nvidia.TEMPERATURE(54, *GPU),
+        nvidia.POWER(71.5, *GPU),
+    )
+
+
+def test_a_uuid_in_bytes_is_text():
+    nvml = Nvml()
+    nvml.uuid = b"GPU-5f1c"
+    assert run(Nvidia(lambda: nvml)).samples[0].labels == GPU
+
+
+def test_without_the_package_it_is_absent():
+    def none():
+        raise ImportError("pynvml")
+
+    assert run(Nvidia(none)) == Absent("nvidia-ml-py is not installed (the extra `gpu` brings it)")
+
+
+@pytest.mark.parametrize("error", [Nvml.NVMLError_LibraryNotFound, Nvml.NVMLError_DriverNotLoaded])
+def test_without_a_driver_it_is_absent(error):
+    assert isinstance(run(Nvidia(lambda: Nvml(nvmlInit=error()))), Absent)
+
+
+def test_another_error_at_the_start_is_a_failure():
+    assert isinstance(run(Nvidia(lambda: Nvml(nvmlInit=Nvml.NVMLError("version mismatch")))), Failed)
+
+
+def test_what_the_gpu_cannot_tell_is_left_out():
+    outcome = run(Nvidia(lambda: Nvml(nvmlDeviceGetPowerUsage=Nvml.NVMLError_NotSupported())))
+    assert isinstance(outcome, Measured)
+    assert outcome.faults == ()
+    assert {sample.family for sample in outcome.samples}.isdisjoint({nvidia.POWER})
+
+
+def test_a_lost_gpu_is_a_fault():
+    outcome = run(Nvidia(lambda: Nvml(nvmlDeviceGetHandleByIndex=Nvml.NVMLError_GpuIsLost("lost"))))
+    assert outcome == Failed("GPU 0: lost")
+
+
+def test_it_is_opened_once():
+    nvml = Nvml()
+    collector = Nvidia(lambda: nvml)
+    run(collector)
+    run(collector)
+    assert nvml.calls.count("nvmlInit") == 1
+
+
+def test_after_a_driver_went_away_it_is_opened_anew():
+    nvml = Nvml(nvmlDeviceGetCount=Nvml.NVMLError("uninitialized"))
+    collector = Nvidia(lambda: nvml)
+    assert isinstance(run(collector), Failed)
+    nvml.fail.clear()
+    assert isinstance(run(collector), Measured)
+    assert nvml.calls.count("nvmlInit") == 2
+
+
+def test_a_driver_that_comes_later_is_found_within_a_minute():
+    nvml = Nvml(nvmlInit=Nvml.NVMLError_DriverNotLoaded())
+    collector = Nvidia(lambda: nvml)
+    run(collector)
+    nvml.fail.clear()
+    outcomes = [run(collector) for _ in range(13)]
+    assert [type(outcome) for outcome in outcomes] == [Absent] * 12 + [Measured]

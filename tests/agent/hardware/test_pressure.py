@@ -1,0 +1,32 @@
+import errno
+
+import pytest
+
+from agent.hardware import files, pressure
+from agent.hardware.samples import NothingHere
+
+
+def test_percent_become_ratios_and_microseconds_seconds():
+    text = "some avg10=4.50 avg60=1.2 avg300=0.8 total=2500000\nfull avg10=1.00 avg60=0 avg300=0 total=500000\n"
+    assert pressure.parse(text) == pressure.Pressure(pressure.Stall(0.045, 2.5), pressure.Stall(0.01, 0.5))
+
+
+def test_irq_has_full_only(server, values):
+    assert values(pressure.collect, server, pressure.STALLED_SECONDS["irq"]) == {(): 2.203344}
+    assert values(pressure.collect, server, pressure.WAITING_RATIO["irq"]) == {}
+
+
+def test_a_kernel_without_psi_has_nothing(tree):
+    with pytest.raises(NothingHere, match="psi=0"):
+        list(pressure.collect(tree({"proc/loadavg": "0"})))
+
+
+def test_psi_switched_off_at_boot_is_nothing_too(server, monkeypatch):
+    """The file is there, reading it answers EOPNOTSUPP."""
+
+    def refuse(path):
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(files, "read", refuse)
+    with pytest.raises(NothingHere, match="psi=0"):
+        list(pressure.collect(server))

@@ -1,0 +1,140 @@
+"""Threads, deadlines and what happens to a collector that does not come back. An Event stands for the stuck driver."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from agent.hardware import load
+from agent.hardware.reading import Failed, Measured
+from agent.hardware.samples import Roots
+from agent.hardware.sweep import sweep
+
+SAMPLE = load.LOAD1(0.5)
+DEADLINE = 0.05
+
+
+@pytest.fixture
+def gate():
+    """Set at the test's end, so that no thread outlives it."""
+    event = threading.Event()
+    yield event
+    event.set()
+    for thread in hardware_threads():
+        thread.join(5)
+    assert hardware_threads() == []
+
+
+def hardware_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "hardware"]
+
+
+def fast(roots):
+    yield SAMPLE
+
+
+def stuck_at(event):
+    def collect(roots):
+        event.wait(30)
+        yield SAMPLE
+
+    return collect
+
+
+def swept(todo):
+    return sweep(todo, Roots(), time.monotonic, DEADLINE)
+
+
+async def test_all_run_and_no_thread_remains(gate):
+    result = await swept({"a": fast, "b": fast})
+    assert list(result.outcomes) == ["a", "b"]
+    assert result.stuck == {}
+
+
+async def test_one_thread_serves_a_round_without_trouble(gate):
+    seen = []
+
+    def where(roots):
+        seen.append(threading.get_ident())
+        yield SAMPLE
+
+    await swept({"a": where, "b": where, "c": where})
+    assert len(set(seen)) == 1
+
+
+async def test_a_stuck_collector_does_not_keep_the_others(gate):
+    result = await swept({"a": fast, "stuck": stuck_at(gate), "b": fast})
+    assert result.outcomes.keys() == {"a", "b"}
+    assert all(isinstance(outcome, Measured) for outcome in result.outcomes.values())
+    assert result.stuck.keys() == {"stuck"}
+
+
+async def test_each_stuck_collector_holds_one_thread(gate):
+    result = await swept({"one": stuck_at(gate), "two": stuck_at(gate), "a": fast})
+    assert result.stuck["one"].thread is not result.stuck["two"].thread
+    held = {stuck.thread for stuck in result.stuck.values()}
+    assert {thread for thread in hardware_threads() if thread in held} == held
+    assert result.outcomes.keys() == {"a"}
+
+
+async def test_the_round_takes_one_deadline_a_stuck_collector(gate):
+    began = time.monotonic()
+    await swept({"one": stuck_at(gate), "two": stuck_at(gate)})
+    assert 2 * DEADLINE <= time.monotonic() - began < 20 * DEADLINE
+
+
+async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate):
+    calls = []
+    result = await swept({"stuck": stuck_at(gate), "after": lambda roots: calls.append(1) or [SAMPLE]})
+    gate.set()
+    result.stuck["stuck"].thread.join(5)
+    assert calls == [1]
+
+
+async def test_a_deadline_counts_for_each_collector_not_for_the_round(gate):
+    def slow(roots):
+        time.sleep(DEADLINE * 0.7)
+        yield SAMPLE
+
+    result = await sweep({str(number): slow for number in range(4)}, Roots(), time.monotonic, DEADLINE * 4)
+    assert len(result.outcomes) == 4
+
+
+async def test_a_collector_that_raises_leaves_the_others(gate):
+    def broken(roots):
+        raise ZeroDivisionError
+
+    result = await swept({"broken": broken, "a": fast})
+    assert isinstance(result.outcomes["broken"], Failed)
+    assert isinstance(result.outcomes["a"], Measured)
+
+
+async def test_cancelled_it_starts_no_further_collector(gate):
+    begun, calls = threading.Event(), []
+
+    def first(roots):
+        begun.set()
+        gate.wait(30)
+        yield SAMPLE
+
+    task = asyncio.create_task(sweep({"a": first, "b": calls.append}, Roots(), time.monotonic, 30.0))
+    await asyncio.to_thread(begun.wait, 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+    [thread.join(5) for thread in hardware_threads()]
+    assert calls == []
+
+
+async def test_nothing_to_do_needs_no_thread(gate):
+    assert (await swept({})).outcomes == {}
+
+
+def test_a_thread_that_comes_back_after_the_loop_closed_ends_quietly(gate):
+    """Warnings and unhandled thread exceptions are errors here."""
+    result = asyncio.run(swept({"stuck": stuck_at(gate)}))
+    gate.set()
+    result.stuck["stuck"].thread.join(5)
+    assert not result.stuck["stuck"].thread.is_alive()
