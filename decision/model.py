@@ -41,7 +41,7 @@ class Refusal(Struct, frozen=True, gc=False):
 
     reason: the same words for every node with the same cause and no value of the node's in them, because
     kube-scheduler counts equal reasons ("3 delay to edge-1 over 25 ms"). So nodes share one Refusal, and the
-    values are asked for when somebody wants them explained (Filter.measured).
+    values are asked for when somebody wants them explained (Filter.evidence).
     """
 
     plugin: str
@@ -62,9 +62,9 @@ class Part(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """kept and refused together are the nodes asked about, each once, in their order; scores has every kept node.
+    """kept, in the order asked, and refused together are the nodes asked about, each once.
 
-    neutral: why the scores say nothing (all equal); "" when they do.
+    scores: 0..10 for every kept node. neutral: why they say nothing (all equal); "" when they do.
     """
 
     pod: Pod
@@ -75,21 +75,25 @@ class Decision(Struct, frozen=True):
     neutral: str = ""
 
 
-Measured = Mapping[str, Mapping[str, float]]
-"""Quantity, with its unit in the name → node → value. Nodes without a value are absent."""
+class Evidence(Struct, frozen=True):
+    """What a plugin looked at, for explanations.
+
+    measured: quantity, with its unit in the name → node → value; nodes without a value are absent.
+    notes: node → how it stands, if it passes.
+    """
+
+    measured: Mapping[str, Mapping[str, float]] = {}
+    notes: Mapping[str, str] = {}
 
 
 class Filter(Protocol):
-    """Says which nodes may not take the pod, and why. Nothing in the answer: no objection.
-
-    measured: what it looked at, for explanations; it may take its time.
-    """
+    """Says which nodes may not take the pod, and why. Nothing in the answer: no objection."""
 
     name: str
 
     def refusals(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]: ...
 
-    def measured(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Measured: ...
+    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence: ...
 
 
 class Score(Protocol):
@@ -99,4 +103,4 @@ class Score(Protocol):
 
     def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None: ...
 
-    def measured(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Measured: ...
+    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence: ...

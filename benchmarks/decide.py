@@ -1,0 +1,84 @@
+"""How long one decision thinks, in µs: `python -m benchmarks.decide`.
+
+Each node reports hardware and 16 peers. "mesh": every node also measures the reference, the worst case.
+Between two decisions 1 % of the nodes report, as a busy cluster's do.
+"""
+
+import random
+import time
+from collections.abc import Callable
+from statistics import median
+
+from msgspec import structs
+
+from clusterstate import measures
+from clusterstate.records import Hardware, Heartbeat, Latency, PeerLatency
+from clusterstate.snapshot import NodeState, Snapshot
+from decision.decide import decide, judge, rank
+from decision.explain import explain, text
+from decision.memo import Memo
+from decision.model import Facts, Pod
+from decision.policy import Policy
+
+SIZES = (100, 1_000, 5_000)
+ROUNDS = 40
+NOW = 10.0
+
+
+def window(rng: random.Random) -> PeerLatency:
+    ms = rng.lognormvariate(2, 1)
+    return PeerLatency(30, 30, ms, ms * 1.2, ms * 0.9)
+
+
+def state(node: int, count: int, mesh: bool, rng: random.Random) -> NodeState:
+    peers = {f"node-{(node + step) % count}": window(rng) for step in range(1, 17)}
+    if mesh:
+        peers["node-0"] = window(rng)
+    metrics = (measures.CPU_PRESSURE, measures.MEMORY_PRESSURE, measures.IO_PRESSURE, measures.LOAD_PER_CPU)
+    hardware = Hardware({metric: rng.random() for metric in metrics} | {measures.TEMPERATURE: rng.uniform(30, 90)})
+    return NodeState(None, Heartbeat(1, 1, 5.0), Latency(peers), hardware, 5.0)
+
+
+def snapshots(count: int, mesh: bool, rng: random.Random) -> list[Snapshot]:
+    """One after another; between two, 1 % of the nodes report."""
+    nodes = {f"node-{node}": state(node, count, mesh, rng) for node in range(count)}
+    made = []
+    for _ in range(ROUNDS):
+        moved = rng.sample(sorted(nodes), max(1, count // 100))
+        nodes = nodes | {node: structs.replace(nodes[node], changed_at=6.0) for node in moved}
+        made.append(Snapshot(nodes))
+    return made
+
+
+def timed(work: Callable[[Facts, list[str]], object], made: list[Snapshot], renewed: bool) -> float:
+    """µs, the median of ROUNDS calls, each on names as they come out of a JSON body: new strings."""
+    memo, spent = Memo(), []
+    for snapshot in made:
+        facts = Facts(snapshot if renewed else made[0], Policy(), NOW, memo)
+        nodes = ["".join(node) for node in map(list, snapshot.nodes)]
+        start = time.perf_counter()
+        work(facts, nodes)
+        spent.append(time.perf_counter() - start)
+    return 1e6 * median(spent)
+
+
+def main() -> None:
+    free, bound = Pod("default", "free"), Pod("default", "bound", labels={"delay_node-0": "25"})
+    works: dict[str, Callable[[Facts, list[str]], object]] = {
+        "judge, no bound": lambda facts, nodes: judge(free, nodes, facts),
+        "judge, one bound": lambda facts, nodes: judge(bound, nodes, facts),
+        "rank, no bound": lambda facts, nodes: rank(free, nodes, facts),
+        "rank, one bound": lambda facts, nodes: rank(bound, nodes, facts),
+        "explain + text": lambda facts, nodes: text(explain(decide(bound, nodes, facts), facts)),
+    }
+    print(f"{'µs':<34}" + "".join(f"{size:>9,}" for size in SIZES) + "  nodes")
+    for mesh in (False, True):
+        made = {size: snapshots(size, mesh, random.Random(size)) for size in SIZES}
+        for renewed in (False, True):
+            for name, work in works.items():
+                row = f"{name}{', mesh' if mesh else ''}{', new state' if renewed else ''}"
+                print(f"{row:<34}" + "".join(f"{timed(work, made[size], renewed):>9,.0f}" for size in SIZES))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,205 @@
+"""Why this node: a Decision and its facts → everything there is to tell, as data and as text.
+
+The reasons and scores are the Decision's own. Only the values behind them are asked for again, from the
+same plugins and the same facts.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from decision import table
+from decision.decide import BEST, column, speaking, totals
+from decision.freshness import why_not
+from decision.model import Decision, Evidence, Facts
+from decision.plugins import FILTERS, SCORES
+from decision.policy import digest
+
+KEPT = "kept"
+REFUSED = "refused"
+
+
+class Node(Struct, frozen=True):
+    """One node's part in the decision.
+
+    score: 0..10, as answered; total: the weighted mean before rounding, 0..1; None: not scored. values: plugin
+    → 0 (worst) .. 1 (best), also where the node's own is unknown and the median counted; unknown: plugin → why.
+    measured: quantity, with its unit in the name → value. age_seconds: since the node's last report; None: never seen
+    to report.
+    """
+
+    node: str
+    verdict: str
+    reason: str = ""
+    plugin: str = ""
+    score: int | None = None
+    total: float | None = None
+    values: Mapping[str, float] = {}
+    unknown: Mapping[str, str] = {}
+    measured: Mapping[str, float] = {}
+    freshness: str = ""
+    age_seconds: float | None = None
+
+
+class Weighed(Struct, frozen=True):
+    """A score that was asked. neutral: why it did not count; "" when it did."""
+
+    plugin: str
+    weight: float
+    neutral: str
+
+
+class Explanation(Struct, frozen=True):
+    """nodes: best first, then the refused by reason. policy: its digest. decided_on: the quantities of the filters."""
+
+    pod: str
+    uid: str
+    headline: str
+    first: str | None
+    runner_up: str | None
+    neutral: str
+    policy: str
+    parts: tuple[Weighed, ...]
+    decided_on: tuple[str, ...]
+    refused_by_reason: Mapping[str, int]
+    nodes: tuple[Node, ...]
+
+
+def explain(decision: Decision, facts: Facts, judged: Facts | None = None) -> Explanation:
+    """facts: those that the scores were made of; judged: those of the filters, when they are others."""
+    nodes = [*decision.kept, *decision.refused]
+    by_filters = [each.evidence(decision.pod, nodes, judged or facts) for each in FILTERS]
+    by_scores = [each.evidence(decision.pod, nodes, facts) for each in SCORES]
+    told = _told(decision, facts, [*by_filters, *by_scores])
+    best = [node.node for node in told if node.verdict == KEPT]
+    reasons = Counter(refusal.reason for refusal in decision.refused.values())
+    return Explanation(
+        pod=f"{decision.pod.namespace}/{decision.pod.name}",
+        uid=decision.pod.uid,
+        headline=_headline(decision, told, reasons),
+        first=best[0] if best and not decision.neutral else None,
+        runner_up=best[1] if len(best) > 1 and not decision.neutral else None,
+        neutral=decision.neutral,
+        policy=digest(facts.policy),
+        parts=tuple(Weighed(part.plugin, part.weight, part.neutral) for part in decision.parts),
+        decided_on=tuple(quantity for evidence in by_filters for quantity in evidence.measured),
+        refused_by_reason=dict(reasons.most_common()),
+        nodes=tuple(told),
+    )
+
+
+def _told(decision: Decision, facts: Facts, evidence: Sequence[Evidence]) -> list[Node]:
+    heard = speaking(decision.parts)
+    sums = dict(zip(decision.kept, totals(heard, decision.kept), strict=True)) if heard else {}
+    columns = {part.plugin: dict(zip(decision.kept, column(part, decision.kept), strict=True)) for part in heard}
+    kept = [_kept(node, decision, sums.get(node), columns, facts, evidence) for node in decision.kept]
+    refused = [_refused(node, decision, facts, evidence) for node in decision.refused]
+    kept.sort(key=lambda told: (-(told.score or 0), -(told.total or 0.0), told.node))
+    return kept + sorted(refused, key=lambda told: (told.reason, told.node))
+
+
+def _kept(
+    node: str,
+    decision: Decision,
+    total: float | None,
+    columns: Mapping[str, Mapping[str, float]],
+    facts: Facts,
+    evidence: Sequence[Evidence],
+) -> Node:
+    return Node(
+        node,
+        KEPT,
+        reason="; ".join(each.notes[node] for each in evidence if node in each.notes),
+        score=decision.scores.get(node),
+        total=total,
+        values={plugin: values[node] for plugin, values in columns.items()},
+        unknown={part.plugin: part.unknown[node] for part in decision.parts if node in part.unknown},
+        measured=_measured(node, evidence),
+        freshness=why_not(node, facts),
+        age_seconds=_age_seconds(node, facts),
+    )
+
+
+def _refused(node: str, decision: Decision, facts: Facts, evidence: Sequence[Evidence]) -> Node:
+    refusal = decision.refused[node]
+    return Node(
+        node,
+        REFUSED,
+        reason=refusal.reason,
+        plugin=refusal.plugin,
+        measured=_measured(node, evidence),
+        freshness=why_not(node, facts),
+        age_seconds=_age_seconds(node, facts),
+    )
+
+
+def _measured(node: str, evidence: Sequence[Evidence]) -> Mapping[str, float]:
+    return {name: values[node] for each in evidence for name, values in each.measured.items() if node in values}
+
+
+def _age_seconds(node: str, facts: Facts) -> float | None:
+    state = facts.snapshot.nodes.get(node)
+    return None if state is None else state.age_seconds(facts.now)
+
+
+def _headline(decision: Decision, told: Sequence[Node], reasons: Counter[str]) -> str:
+    pod, asked = f"{decision.pod.namespace}/{decision.pod.name}", len(told)
+    if not decision.kept:
+        return f"{pod}: none of {asked} nodes: " + table.counted(reasons)
+    if decision.neutral or not decision.scores:
+        return f"{pod}: {len(decision.kept)} of {asked} nodes pass, all alike: {decision.neutral or 'not scored'}"
+    first = told[0]
+    return f"{pod}: {first.node} first (score {first.score} of {BEST}{_tied(decision, first)})" + (
+        f": {first.reason}" if first.reason else ""
+    )
+
+
+def _tied(decision: Decision, first: Node) -> str:
+    others = list(decision.scores.values()).count(first.score or 0) - 1
+    return f", as {others} other{'s' * (others > 1)}" if others else ""
+
+
+def text(explanation: Explanation, rows: int = 20) -> str:
+    """For a terminal: the headline, a table of at most `rows` nodes, and what was left out of it."""
+    shown = explanation.nodes[:rows]
+    plugins = [part.plugin for part in explanation.parts if not part.neutral]
+    header = ["NODE", "VERDICT", "SCORE", *map(str.upper, plugins), *map(_title, explanation.decided_on)]
+    cells = [_cells(node, plugins, explanation.decided_on) for node in shown]
+    lines = [explanation.headline, "", *table.aligned([[*header, "AGE", "REASON"], *cells])]
+    return "\n".join([*lines, *_remarks(explanation, shown)]) + "\n"
+
+
+def _cells(node: Node, plugins: Sequence[str], quantities: Sequence[str]) -> list[str]:
+    return [
+        node.node,
+        node.verdict,
+        "-" if node.score is None else str(node.score),
+        *(_value(node, plugin) for plugin in plugins),
+        *(table.number(node.measured[quantity]) if quantity in node.measured else "-" for quantity in quantities),
+        node.freshness if node.age_seconds is None else f"{node.age_seconds:.1f}s",
+        node.reason,
+    ]
+
+
+def _value(node: Node, plugin: str) -> str:
+    if plugin not in node.values:
+        return "-"
+    return f"{'~' if plugin in node.unknown else ''}{node.values[plugin]:.2f}"
+
+
+def _title(quantity: str) -> str:
+    """The unit in capitals like the other titles, a node's name as it is."""
+    unit, space, rest = quantity.partition(" ")
+    return unit.upper() + space + rest
+
+
+def _remarks(explanation: Explanation, shown: Sequence[Node]) -> list[str]:
+    left_out = len(explanation.nodes) - len(shown)
+    remarks = [f"{left_out} more nodes"] if left_out else []
+    if left_out and explanation.refused_by_reason:
+        remarks.append("refused: " + table.counted(explanation.refused_by_reason))
+    remarks += [f"not counted: {part.neutral}" for part in explanation.parts if part.neutral]
+    if any(node.unknown for node in shown):
+        remarks.append("~ unknown, counted as the median")
+    return ["", *remarks] if remarks else []

@@ -1,0 +1,51 @@
+"""Nearest first, among the nodes that keep a pod's delay bounds.
+
+RTTs spread over powers of ten, so the scale is relative: 1 at 0 ms, 1/2 at the candidates' median, 1/5 at
+twice that, x → 1 / (1 + (x / median)²). The steepest part lies where most candidates are, a far outlier or
+a liar does not move it, and a lower RTT of a node never lowers its own value. Several bounds: the mean.
+"""
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean, median
+
+from decision import bounds, pairs
+from decision.delay import REASONS
+from decision.model import Evidence, Facts, Part, Pod
+
+NAME = "nearest"
+
+FLOOR_MS = 0.05
+"""The least median: below it differences are noise of the measurement."""
+
+
+class NearestScore:
+    name = NAME
+
+    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
+        weight, wanted = facts.policy.scores.nearest.weight, bounds.readable(pod.labels)
+        if not (weight and wanted):
+            return None
+        found = {bound.reference: pairs.between(bound.reference, nodes, facts) for bound in wanted}
+        unknown = {
+            node: REASONS[cause].format(reference)
+            for reference, between in found.items()
+            for node, cause in between.unknown.items()
+        }
+        return Part(NAME, weight, _mean([_values(between.known) for between in found.values()]), unknown)
+
+    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
+        """Nothing that the delay filter has not told."""
+        return Evidence()
+
+
+def _values(known: Mapping[str, float]) -> Mapping[str, float]:
+    square = max(median(known.values()), FLOOR_MS) ** 2 if known else 1.0
+    return {node: square / (square + rtt_ms * rtt_ms) for node, rtt_ms in known.items()}
+
+
+def _mean(values: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+    """Only of the nodes that have all."""
+    first, *others = values
+    if not others:
+        return first
+    return {node: fmean(each[node] for each in values) for node in first if all(node in other for other in others)}

@@ -1,0 +1,91 @@
+"""How little a node's hardware is under pressure: 1 none .. 0 full.
+
+The weighted mean of what the node reports: PSI shares (docs.kernel.org/accounting/psi.html), load per CPU
+up to 1, and the hottest sensor between the policy's low and high. A metric that a node lacks drops out of its
+mean; a node with none is unknown.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from clusterstate import measures
+from clusterstate.snapshot import NodeState
+from decision.freshness import NEVER, fresh_until, why_not
+from decision.model import Evidence, Facts, Part, Pod
+from decision.policy import Pressure
+
+NAME = "pressure"
+NO_METRICS = "no pressure metrics"
+
+
+class Term(Struct, frozen=True):
+    """A metric counts as (value - low) / span, held to 0..1."""
+
+    metric: str
+    weight: float
+    low: float = 0.0
+    span: float = 1.0
+
+
+class PressureScore:
+    name = NAME
+
+    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
+        settings, now = facts.policy.scores.pressure, facts.now
+        if not settings.weight:
+            return None
+        until, ease_of = fresh_until(facts), _ease(facts)
+        values = {node: ease for node in nodes if until.get(node, NEVER) > now and (ease := ease_of[node]) is not None}
+        return Part(NAME, settings.weight, values, _unknown(values, nodes, facts))
+
+    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
+        """The metrics that count, of every node that reports them, fresh or not."""
+        metrics = [term.metric for term in terms(facts.policy.scores.pressure)]
+        return Evidence({metric: _reported(metric, nodes, facts) for metric in metrics})
+
+
+def terms(settings: Pressure) -> tuple[Term, ...]:
+    """What counts, and how, under these settings."""
+    weights, range_celsius = settings.weights, settings.temperature_celsius
+    every = (
+        Term(measures.CPU_PRESSURE, weights.cpu),
+        Term(measures.MEMORY_PRESSURE, weights.memory),
+        Term(measures.IO_PRESSURE, weights.io),
+        Term(measures.LOAD_PER_CPU, weights.load),
+        Term(measures.TEMPERATURE, weights.temperature, range_celsius.low, range_celsius.high - range_celsius.low),
+    )
+    return tuple(term for term in every if term.weight)
+
+
+def ease(counted: Sequence[Term], state: NodeState) -> float | None:
+    """1 - pressure of the node; None when it reports none of the metrics."""
+    values = {} if state.hardware is None else state.hardware.values
+    present = [term for term in counted if term.metric in values]
+    if not present:
+        return None
+    pressures = [min(1.0, max(0.0, (values[term.metric] - term.low) / term.span)) for term in present]
+    weighted = sum(term.weight * pressure for term, pressure in zip(present, pressures, strict=True))
+    return 1.0 - weighted / sum(term.weight for term in present)
+
+
+def _ease(facts: Facts) -> Mapping[str, float | None]:
+    settings = facts.policy.scores.pressure
+    return facts.memo.column(NAME, settings, partial(ease, terms(settings)), facts.snapshot)
+
+
+def _unknown(values: Mapping[str, float], nodes: Sequence[str], facts: Facts) -> Mapping[str, str]:
+    if len(values) == len(nodes):
+        return {}
+    causes = {node: why_not(node, facts) for node in nodes if node not in values}
+    return {node: NO_METRICS if cause == "fresh" else f"{cause} data" for node, cause in causes.items()}
+
+
+def _reported(metric: str, nodes: Sequence[str], facts: Facts) -> Mapping[str, float]:
+    states = ((node, facts.snapshot.nodes.get(node)) for node in nodes)
+    return {
+        node: state.hardware.values[metric]
+        for node, state in states
+        if state is not None and state.hardware is not None and metric in state.hardware.values
+    }
