@@ -1,0 +1,153 @@
+import pytest
+
+from agent.rtt.clock import Stamp, read
+from agent.rtt.echo import Answered, Echoes, Lost, Unusable
+from agent.rtt.packet import REPLY, Version
+from agent.rtt.sockets import Datagram, Sent
+
+COOKIE = b"sounding"
+HOST = ("10.0.0.1", 0)
+MS = 1_000_000
+
+
+class Line:
+    """Stands for an EchoSocket: keeps what is sent, yields what has arrived."""
+
+    def __init__(self, outcome=Sent.UNDER_WAY):
+        self.outcome, self.sent, self.arrived = outcome, [], []
+
+    def send(self, message, to):
+        self.sent.append(message)
+        return self.outcome
+
+    def drain(self):
+        while self.arrived:
+            yield self.arrived.pop(0)
+
+
+class Bench:
+    """Echoes over a line, with clocks that are set by hand."""
+
+    def __init__(self, outcome=Sent.UNDER_WAY):
+        self.now, self.ended, self.line = Stamp(10**12, 10**18), [], Line(outcome)
+        self.echoes = Echoes(
+            {Version.V4: self.line},
+            1.0,
+            lambda: self.now,
+            lambda target, sent, result: self.ended.append(result),
+            COOKIE,
+        )
+
+    def send(self):
+        return self.echoes.send("target", Version.V4, HOST)
+
+    def pass_ms(self, ms, wall_step_ms=0):
+        self.now = Stamp(self.now.monotonic_ns + ms * MS, self.now.wall_ns + (ms + wall_step_ms) * MS)
+
+    def answer(self, index=0, source=HOST[0], age_ms=0):
+        """The reply to the index-th request, as the kernel stamped it age_ms ago."""
+        message = bytes([REPLY[Version.V4]]) + self.line.sent[index][1:]
+        return Datagram(message, source, self.now.wall_ns - age_ms * MS)
+
+    def take(self, datagram):
+        self.echoes.take(Version.V4, datagram)
+
+
+@pytest.fixture
+def bench():
+    return Bench()
+
+
+def test_an_answer_is_timed_to_the_kernels_stamp(bench):
+    bench.send()
+    bench.pass_ms(90)
+    bench.take(bench.answer(age_ms=50))
+    assert bench.ended == [Answered(0.040)]
+
+
+def test_a_duplicate_is_no_sample(bench):
+    bench.send()
+    bench.pass_ms(5)
+    bench.take(bench.answer())
+    bench.take(bench.answer())
+    assert bench.ended == [Answered(0.005)]
+    assert bench.echoes.strays == {"duplicate_or_late": 1}
+
+
+def test_a_reply_from_another_address_is_no_sample_and_the_true_one_still_counts(bench):
+    bench.send()
+    bench.pass_ms(5)
+    bench.take(bench.answer(source="10.0.0.2"))
+    assert bench.ended == []
+    assert bench.echoes.strays == {"wrong_source": 1}
+    bench.take(bench.answer())
+    assert bench.ended == [Answered(0.005)]
+
+
+@pytest.mark.parametrize("message", [b"", bytes(64), bytes([3]) + bytes(63), b"\xff" * 2000])
+def test_a_strangers_message_is_no_sample(bench, message):
+    bench.send()
+    bench.pass_ms(5)
+    bench.take(Datagram(message, HOST[0], bench.now.wall_ns))
+    assert bench.ended == []
+    assert bench.echoes.strays == {"stranger": 1}
+
+
+def test_silence_is_lost_at_the_timeout_and_not_before(bench):
+    bench.send()
+    bench.pass_ms(999)
+    bench.echoes.expire()
+    assert bench.ended == []
+    bench.pass_ms(1)
+    bench.echoes.expire()
+    assert bench.ended == [Lost()]
+
+
+def test_a_late_reply_is_lost_and_never_a_latency(bench):
+    bench.send()
+    bench.pass_ms(1001)
+    bench.take(bench.answer())
+    bench.take(bench.answer())
+    assert bench.ended == [Lost()]
+
+
+def test_a_reply_that_waited_in_the_socket_while_the_loop_was_busy_is_in_time(bench):
+    bench.send()
+    bench.pass_ms(5000)
+    bench.line.arrived.append(bench.answer(age_ms=4990))
+    bench.echoes.expire()
+    assert bench.ended == [Answered(0.010)]
+
+
+@pytest.mark.parametrize("step_ms", [-3_600_000, -20, 20, 3_600_000])
+def test_a_clock_set_under_way_makes_no_latency_and_no_loss(bench, step_ms):
+    bench.send()
+    bench.pass_ms(30, wall_step_ms=step_ms)
+    bench.take(bench.answer())
+    assert bench.ended == [Unusable()]
+
+
+@pytest.mark.parametrize("outcome", [Sent.UNREACHABLE, Sent.KEPT_BACK])
+def test_what_was_not_sent_is_not_waited_for(outcome):
+    bench = Bench(outcome)
+    assert bench.send() is outcome
+    bench.pass_ms(2000)
+    bench.echoes.expire()
+    assert bench.ended == []
+
+
+def test_a_family_without_a_socket_is_kept_back(bench):
+    assert bench.echoes.send("target", Version.V6, ("::1", 0, 0, 0)) is Sent.KEPT_BACK
+
+
+def test_no_counter_is_used_twice(bench):
+    for _ in range(70_000):
+        bench.send()
+    assert len({message[8:24] for message in bench.line.sent}) == 70_000
+
+
+def test_two_processes_have_different_cookies():
+    lines = [Line(), Line()]
+    for line in lines:
+        Echoes({Version.V4: line}, 1.0, read, lambda *_: None).send("target", Version.V4, HOST)
+    assert lines[0].sent[0][8:16] != lines[1].sent[0][8:16]

@@ -1,0 +1,67 @@
+from collections import Counter
+from itertools import pairwise
+from random import Random
+
+from agent.rtt.schedule import Schedule
+
+
+def simulate(schedule, start, end, step=0.01):
+    """(time, key) of everything due, looked at every `step` seconds."""
+    found, now = [], start
+    while now < end:
+        found += [(now, key) for key in schedule.due(now)]
+        now += step
+    return found
+
+
+def test_every_key_comes_once_an_interval():
+    schedule = Schedule(1.0, Random(1))
+    for key in range(100):
+        schedule.add(key, 0.0)
+    counts = Counter(key for _, key in simulate(schedule, 0.0, 100.0))
+    assert len(counts) == 100
+    assert all(95 <= count <= 105 for count in counts.values())
+
+
+def test_a_thousand_keys_are_spread_over_the_interval():
+    schedule = Schedule(1.0, Random(1))
+    for key in range(1000):
+        schedule.add(key, 0.0)
+    bursts = Counter(round(now, 2) for now, _ in simulate(schedule, 0.0, 3.0))
+    assert max(bursts.values()) < 30
+
+
+def test_gaps_of_one_key_vary_so_that_agents_drift_apart():
+    schedule = Schedule(1.0, Random(1))
+    schedule.add("a", 0.0)
+    times = [now for now, _ in simulate(schedule, 0.0, 50.0)]
+    gaps = [b - a for a, b in pairwise(times)]
+    assert min(gaps) < 0.93
+    assert max(gaps) > 1.07
+    assert all(0.88 <= gap <= 1.12 for gap in gaps)
+
+
+def test_what_was_missed_is_not_caught_up():
+    schedule = Schedule(1.0, Random(1))
+    schedule.add("a", 0.0)
+    assert schedule.due(1000.0) == ["a"]
+    assert schedule.due(1000.5) == []
+
+
+def test_a_removed_key_is_due_no_more_and_one_added_again_only_once():
+    schedule = Schedule(1.0, Random(1))
+    schedule.add("a", 0.0)
+    schedule.remove("a")
+    assert schedule.due(5.0) == []
+    schedule.add("a", 5.0)
+    schedule.remove("a")
+    schedule.add("a", 5.0)
+    assert schedule.due(6.0) == ["a"]
+
+
+def test_the_wait_ends_when_the_next_is_due():
+    schedule = Schedule(1.0, Random(1))
+    assert schedule.wait_seconds(0.0) is None
+    schedule.add("a", 0.0)
+    assert schedule.due(schedule.wait_seconds(0.0)) == ["a"]
+    assert schedule.wait_seconds(100.0) == 0.0

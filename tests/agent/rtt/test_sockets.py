@@ -1,0 +1,109 @@
+import errno
+import os
+import select
+import socket
+import time
+
+import pytest
+
+from agent.rtt.packet import Echo, Version, reply, request
+from agent.rtt.sockets import EchoSocket, IcmpRefused, Sent, open_sockets
+
+LOOPBACK = {Version.V4: ("127.0.0.1", 0), Version.V6: ("::1", 0, 0, 0)}
+
+
+def refusing(code, *kinds):
+    """socket.socket that refuses these kinds."""
+
+    def opener(family, kind, protocol):
+        if kind in kinds:
+            raise OSError(code, os.strerror(code))
+        return socket.socket(family, kind, protocol)
+
+    return opener
+
+
+def answers(sock, count, deadline_seconds=5.0):
+    found, until = [], time.monotonic() + deadline_seconds
+    while len(found) < count and time.monotonic() < until:
+        select.select([sock], [], [], 0.2)
+        found += sock.drain()
+    return found
+
+
+@pytest.mark.parametrize("version", Version)
+def test_loopback_answers_with_a_kernel_stamp_between_sending_and_reading(icmp, version):
+    if version not in icmp:
+        pytest.skip("no IPv6 in this kernel")
+    echo = Echo(b"loopback", 7)
+    before = time.time_ns()
+    assert icmp[version].send(request(version, echo, 1), LOOPBACK[version]) is Sent.UNDER_WAY
+    (found,) = [d for d in answers(icmp[version], 1) if reply(version, d.message) == echo]
+    assert found.source == LOOPBACK[version][0]
+    assert before < found.wall_ns < time.time_ns()
+
+
+def test_nothing_arrived_is_nothing_and_does_not_block(icmp):
+    assert [list(sock.drain()) for sock in icmp.values()] == [[]] * len(icmp)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
+def test_a_kernel_that_refuses_both_is_told_how_to_allow_it(code):
+    opener = refusing(code, socket.SOCK_DGRAM, socket.SOCK_RAW)
+    with pytest.raises(IcmpRefused, match=r'net\.ipv4\.ping_group_range is "\d+ \d+".*sysctl -w .*"0 2147483647"'):
+        open_sockets(opener)
+
+
+def test_a_kernel_without_ipv6_gives_ipv4_alone(icmp):
+    def opener(family, kind, protocol):
+        if family == socket.AF_INET6:
+            raise OSError(errno.EAFNOSUPPORT, "no such family")
+        return socket.socket(family, kind, protocol)
+
+    sockets = open_sockets(opener)
+    assert list(sockets) == [Version.V4]
+    sockets[Version.V4].close()
+
+
+def test_too_many_open_files_is_no_refusal():
+    with pytest.raises(OSError, match="Too many open files"):
+        open_sockets(refusing(errno.EMFILE, socket.SOCK_DGRAM))
+
+
+class Refusing:
+    """A socket whose kernel answers every call with an error, then has nothing more."""
+
+    def __init__(self, *codes):
+        self._codes = list(codes)
+
+    def setblocking(self, flag): ...
+
+    def setsockopt(self, *option): ...
+
+    def _next(self, *arguments):
+        if not self._codes:
+            raise BlockingIOError
+        code = self._codes.pop(0)
+        raise OSError(code, os.strerror(code))
+
+    sendto = recvmsg = _next
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        (errno.ENETUNREACH, Sent.UNREACHABLE),
+        (errno.EHOSTUNREACH, Sent.UNREACHABLE),
+        (errno.EPERM, Sent.KEPT_BACK),
+        (errno.ENOBUFS, Sent.KEPT_BACK),
+        (errno.EAGAIN, Sent.KEPT_BACK),
+        (errno.EINVAL, Sent.KEPT_BACK),
+    ],
+)
+def test_a_send_error_is_lost_or_not_sent(code, expected):
+    assert EchoSocket(Refusing(code), Version.V4, raw=False).send(b"", ("10.0.0.1", 0)) is expected
+
+
+def test_errors_of_the_network_do_not_end_the_draining():
+    sock = EchoSocket(Refusing(errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN), Version.V4, raw=False)
+    assert list(sock.drain()) == []
