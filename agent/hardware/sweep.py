@@ -97,7 +97,8 @@ class Worker:
 
     async def _finishes_within(self, seconds: float) -> bool:
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._finished.wait(), max(seconds, 0))
+            async with asyncio.timeout(max(seconds, 0)):  # wait_for loses cancellations before Python 3.12
+                await self._finished.wait()
         return self._finished.is_set()
 
     def _work(self) -> None:

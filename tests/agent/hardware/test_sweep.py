@@ -138,3 +138,21 @@ def test_a_thread_that_comes_back_after_the_loop_closed_ends_quietly(gate):
     gate.set()
     result.stuck["stuck"].thread.join(5)
     assert not result.stuck["stuck"].thread.is_alive()
+
+
+async def test_a_cancellation_is_never_lost_to_a_round_that_ends_at_that_moment():
+    """Python 3.11's asyncio.wait_for swallows it; hence asyncio.timeout."""
+    loop, lost = asyncio.get_running_loop(), 0
+    for _ in range(200):
+        task = asyncio.create_task(sweep({"a": cancelling(loop, lambda: task)}, Roots(), time.monotonic, 30.0))  # noqa: B023
+        await asyncio.wait([task])
+        lost += not task.cancelled()
+    assert lost == 0
+
+
+def cancelling(loop, task):
+    def collect(roots):
+        loop.call_soon_threadsafe(lambda: loop.call_soon(task().cancel))
+        yield SAMPLE
+
+    return collect
