@@ -124,12 +124,12 @@ def test_every_reference_in_an_argument_is_a_variable_of_the_container(workloads
         assert used <= {variable["name"] for variable in container.get("env", [])}
 
 
-def test_every_mount_has_its_volume(workloads):
+def test_every_mount_has_its_volume_or_its_claim_and_not_both(workloads):
     for workload in workloads:
         pod = workload["spec"]["template"]["spec"]
-        volumes = {v["name"] for v in pod.get("volumes", [])}
-        volumes |= {claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])}
-        assert {m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])} == volumes
+        volumes = [v["name"] for v in pod.get("volumes", [])]
+        volumes += [claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])]
+        assert sorted(m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])) == sorted(volumes)
 
 
 def test_every_config_map_asked_for_is_generated(objects, workloads, build_name):
