@@ -70,6 +70,7 @@ async def _started(
     state: Snapshot | None = None, policy: Any = None, limits: Any = None, ops: bool = False, **settings: Any
 ) -> AsyncIterator[Extender]:
     metrics, workers = Metrics("test"), settings.pop("workers", None) or Workers()
+    draining = settings.pop("draining", lambda: False)
     source = policy if policy is not None else Fixed(Policy())
     state = state or Snapshot()
     app = create_app(Fixed(state), source, time.monotonic, metrics=metrics, workers=workers, **settings)
@@ -77,7 +78,7 @@ async def _started(
         stack.callback(workers.close)
         port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, *([limits] if limits else [])))
         if ops:
-            watched = create_ops_app(Fixed(state), metrics, workers)
+            watched = create_ops_app(Fixed(state), metrics, workers, draining)
             port = await stack.enter_async_context(serve(watched, "127.0.0.1", 0))
         connector = aiohttp.TCPConnector(limit=1)
         session = aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector)

@@ -1,0 +1,180 @@
+"""Bind against a scripted API server on a real socket."""
+
+import asyncio
+import datetime
+import json
+import ssl
+from contextlib import asynccontextmanager
+from ipaddress import IPv4Address
+
+import aiohttp
+import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from extender.binding import ApiServer, NotInCluster, in_cluster
+from extender.wire import read_binding
+
+PATH = "/api/v1/namespaces/default/pods/cap-00000/binding"
+
+
+class Script:
+    """Answers every POST with `status` and `body`, and remembers what came."""
+
+    def __init__(self, status=201, body=b'{"kind":"Status","status":"Success"}'):
+        self.status, self.body, self.silent = status, body, asyncio.Event()
+        self.asked = []
+
+    async def __call__(self, request):
+        self.asked.append((request.path, request.headers.get("Authorization"), await request.json()))
+        if self.status == 0:
+            await self.silent.wait()
+        return web.Response(status=self.status, body=self.body, content_type="application/json")
+
+    @asynccontextmanager
+    async def served(self, tls=None):
+        runner = web.ServerRunner(web.Server(self), shutdown_timeout=0.1)
+        await runner.setup()
+        site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+        await site.start()
+        try:
+            yield f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
+        finally:
+            self.silent.set()
+            await runner.cleanup()
+
+
+@asynccontextmanager
+async def binding(starts, script, **settings):
+    async with script.served() as url, starts(api=ApiServer(url, **settings)) as extender:
+        yield extender
+
+
+async def test_a_binding_is_posted_and_answered_once_the_api_server_has_bound(starts, captured):
+    script = Script()
+    async with binding(starts, script) as extender:
+        assert await extender.asked("/bind", captured("bind")) == {"Error": ""}
+    assert script.asked == [
+        (
+            PATH,
+            None,
+            {
+                "apiVersion": "v1",
+                "kind": "Binding",
+                "metadata": {
+                    "name": "cap-00000",
+                    "namespace": "default",
+                    "uid": "a686c154-8437-4411-b677-3eb67eda336f",
+                },
+                "target": {"apiVersion": "v1", "kind": "Node", "name": "node-00001"},
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "error"),
+    [
+        (409, b'{"kind":"Status","message":"pod is already assigned"}', "API server: 409 pod is already assigned"),
+        (500, b"<html>oops", "API server: 500 <html>oops"),
+        (403, b"[" * 200_000, "API server: 403 " + "[" * 200),
+        (302, b"", "API server: 302 "),
+        (204, b"", "API server: 204 "),
+    ],
+)
+async def test_without_a_binding_the_answer_is_an_error(starts, captured, status, body, error):
+    async with binding(starts, Script(status, body)) as extender:
+        assert await extender.asked("/bind", captured("bind")) == {"Error": error}
+
+
+async def test_an_api_server_that_does_not_answer_is_an_error(starts, captured):
+    async with binding(starts, Script(0), deadline_seconds=0.1) as extender:
+        answer = await extender.asked("/bind", captured("bind"))
+    assert answer["Error"].endswith("no answer within 0.1 s")
+
+
+async def test_an_api_server_that_is_not_there_is_an_error(starts, captured, unused_port):
+    async with starts(api=ApiServer(f"http://127.0.0.1:{unused_port}")) as extender:
+        answer = await extender.asked("/bind", captured("bind"))
+    assert "ClientConnectorError" in answer["Error"]
+
+
+@pytest.fixture
+async def unused_port():
+    server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    server.close()
+    await server.wait_closed()
+    return port
+
+
+async def test_the_token_is_read_again_for_each_call(starts, captured, tmp_path):
+    """kubelet rotates it."""
+    token, script = tmp_path / "token", Script()
+    token.write_text("old\n")
+    async with binding(starts, script, token_file=token) as extender:
+        await extender.asked("/bind", captured("bind"))
+        token.write_text("new\n")
+        await extender.asked("/bind", captured("bind"))
+    assert [authorization for _, authorization, _ in script.asked] == ["Bearer old", "Bearer new"]
+
+
+async def test_a_token_that_cannot_be_read_is_an_error_and_nothing_is_posted(starts, captured, tmp_path):
+    script = Script()
+    async with binding(starts, script, token_file=tmp_path / "token") as extender:
+        answer = await extender.asked("/bind", captured("bind"))
+    assert "No such file" in answer["Error"]
+    assert script.asked == []
+
+
+async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts, captured):
+    script = Script()
+    async with binding(starts, script) as extender:
+        body = json.dumps(json.loads(captured("bind")) | {"PodName": "../../secrets"}).encode()
+        assert (await extender.post("/bind", body))[0] == 400
+    assert script.asked == []
+
+
+async def test_in_a_cluster_the_api_server_is_known_by_its_own_ca(tmp_path, captured):
+    account, tls = tmp_path, _certified(tmp_path)
+    (account / "token").write_text("t")
+    script = Script()
+    async with script.served(tls) as url, aiohttp.ClientSession() as session:
+        port = url.rpartition(":")[2]
+        api = in_cluster({"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT_HTTPS": port}, account)
+        assert await api.bind(session, read_binding(captured("bind"))) == ""
+        assert "certificate verify failed" in await ApiServer(url).bind(session, read_binding(captured("bind")))
+    assert len(script.asked) == 1
+
+
+def test_outside_a_cluster_the_url_must_be_given(tmp_path):
+    with pytest.raises(NotInCluster, match="give the API server's URL"):
+        in_cluster({}, tmp_path)
+
+
+def _certified(account):
+    """A server's TLS context for 127.0.0.1; its CA goes to account/ca.crt."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(hours=1))
+        .not_valid_after(now + datetime.timedelta(hours=1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    (account / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    (account / "key").write_bytes(
+        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    )
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(account / "ca.crt", account / "key")
+    return tls

@@ -1,0 +1,92 @@
+import pytest
+
+from clusterstate.snapshot import NodeState, Snapshot
+from decision.decide import Judged, Ranked
+from decision.model import Facts, Pod, Refusal
+from decision.policy import Policy
+from extender.journal import Journal
+
+JUDGED = Judged(("a",), {"b": Refusal("delay", "too far")})
+RANKED = Ranked((), {"a": 7}, "")
+NODES = ("a", "b")
+
+
+def pod(name="p", uid="u"):
+    return Pod("ns", name, uid)
+
+
+def facts(now=0.0, nodes=0):
+    return Facts(Snapshot({f"n{number}": NodeState() for number in range(nodes)}), Policy(), now)
+
+
+@pytest.fixture
+def journal():
+    return Journal(most_pods=3, most_nodes=100)
+
+
+def test_filter_and_prioritize_of_a_pod_are_one_decision(journal):
+    journal.filtered(pod(), NODES, JUDGED, facts(1.0))
+    journal.prioritized(pod(), ("a",), RANKED, facts(2.0))
+    entry = journal.get("ns", "p")
+    assert (entry.decision.kept, entry.decision.refused, entry.decision.scores) == (("a",), JUDGED.refused, {"a": 7})
+    assert (entry.decided_at, entry.judged_on.now, entry.ranked_on.now) == (2.0, 1.0, 2.0)
+
+
+def test_a_pod_that_was_not_ranked_is_kept_too(journal):
+    """With one node left kube-scheduler does not ask for scores."""
+    journal.filtered(pod(), NODES, JUDGED, facts())
+    assert journal.get("ns", "p").decision.scores == {}
+
+
+def test_a_new_filter_call_begins_a_new_decision(journal):
+    journal.filtered(pod(), NODES, JUDGED, facts(1.0))
+    journal.prioritized(pod(), ("a",), RANKED, facts(2.0))
+    journal.filtered(pod(), NODES, JUDGED, facts(3.0))
+    assert (len(journal), journal.get("ns", "p").ranked) == (1, None)
+
+
+def test_scores_never_join_the_decision_on_another_pod_of_that_name(journal):
+    journal.filtered(pod(uid="old"), NODES, JUDGED, facts())
+    journal.prioritized(pod(uid="new"), ("a",), RANKED, facts())
+    assert journal.get("ns", "p").judged is None
+
+
+def test_the_newest_come_first_and_the_oldest_go(journal):
+    for name in "abcd":
+        journal.filtered(pod(name), NODES, JUDGED, facts())
+    assert [entry.pod.name for entry in journal.newest(9)] == ["d", "c", "b"]
+    assert journal.get("ns", "a") is None
+
+
+def test_a_pod_decided_again_is_new_again(journal):
+    for name in "abca":
+        journal.filtered(pod(name), NODES, JUDGED, facts())
+    assert [entry.pod.name for entry in journal.newest(2)] == ["a", "c"]
+
+
+def test_the_nodes_held_in_memory_are_bounded(journal):
+    for name in "abc":
+        journal.filtered(pod(name), NODES, JUDGED, facts(nodes=40))
+    assert (len(journal), journal.nodes) == (2, 84)
+
+
+def test_a_snapshot_that_several_decisions_share_counts_once(journal):
+    shared = facts(nodes=40)
+    for name in "abc":
+        journal.filtered(pod(name), NODES, JUDGED, shared)
+    assert (len(journal), journal.nodes) == (3, 46)
+
+
+def test_a_decision_larger_than_the_bound_is_kept_alone(journal):
+    journal.filtered(pod("small"), NODES, JUDGED, facts())
+    journal.filtered(pod("large"), NODES, JUDGED, facts(nodes=400))
+    assert [entry.pod.name for entry in journal.newest(9)] == ["large"]
+
+
+def test_what_is_forgotten_is_not_counted(journal):
+    for number in range(50):
+        journal.filtered(pod(f"p{number % 5}"), NODES, JUDGED, facts(nodes=number % 30))
+        journal.prioritized(pod(f"p{number % 5}"), NODES, RANKED, facts(nodes=number % 7))
+    kept = journal.newest(9)
+    held = sum(len(entry.nodes) + sum(len(each.snapshot.nodes) for each in entry.facts) for entry in kept)
+    assert journal.nodes == held

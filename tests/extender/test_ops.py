@@ -1,0 +1,91 @@
+"""/metrics, /healthz and /readyz."""
+
+import asyncio
+import shutil
+from asyncio.subprocess import PIPE
+
+import pytest
+
+from clusterstate.snapshot import Freshness, Snapshot
+from extender.metrics import of_state
+
+
+async def test_without_any_state_the_extender_is_ready_and_says_that_it_is_neutral(starts):
+    async with starts(ops=True) as extender:
+        assert await extender.get("/readyz") == (200, "ok; no state is loaded, answers are neutral\n")
+
+
+async def test_with_state_it_is_ready(starts, measured):
+    async with starts(measured, ops=True) as extender:
+        assert await extender.get("/readyz") == (200, "ok\n")
+
+
+async def test_while_draining_it_is_not_ready(starts):
+    async with starts(ops=True, draining=lambda: True) as extender:
+        assert await extender.get("/readyz") == (503, "draining\n")
+
+
+async def test_it_is_healthy_without_any_state(starts):
+    async with starts(ops=True) as extender:
+        assert await extender.get("/healthz") == (200, "ok\n")
+
+
+async def test_it_is_not_healthy_once_every_worker_is_stuck(starts):
+    async with starts(ops=True, workers=_Stuck()) as extender:
+        assert await extender.get("/healthz") == (503, "all workers are stuck\n")
+
+
+class _Stuck:
+    exhausted, overdue = True, 16
+
+    def close(self):
+        pass
+
+
+async def test_the_verbs_are_not_on_the_port_of_the_operators(starts):
+    async with starts(ops=True) as extender:
+        assert (await extender.post("/filter", b""))[0] == 404
+
+
+async def test_every_metric_of_the_conventions_is_there(starts, measured):
+    async with starts(measured, ops=True) as extender:
+        extender.metrics.answered("filter", 200, 0.001)
+        extender.metrics.decided("filter", "kept")
+        _, page = await extender.get("/metrics")
+    for series in (
+        'leadsman_extender_request_duration_seconds_bucket{code="200",le="0.001",verb="filter"} 1.0',
+        'leadsman_extender_decisions_total{reason="",result="kept",verb="filter"} 1.0',
+        'leadsman_state_nodes{freshness="fresh"} 3.0',
+        "leadsman_state_age_seconds ",
+        "leadsman_state_problems 0.0",
+        "leadsman_journal_pods 0.0",
+        'leadsman_build_info{version="test"} 1.0',
+    ):
+        assert f"\n{series}" in page
+
+
+def test_the_age_of_a_state_that_nobody_reported_is_absent_and_not_zero():
+    assert "leadsman_state_age_seconds" not in [metric.name for metric in of_state(Snapshot(), 1.0)]
+
+
+def test_nodes_are_counted_by_freshness(measured):
+    stale = max(node.changed_at for node in measured.nodes.values()) + 60
+    nodes = next(metric for metric in of_state(measured, stale) if metric.name == "leadsman_state_nodes")
+    assert {sample.labels["freshness"]: sample.value for sample in nodes.samples} == {
+        Freshness.FRESH: 0,
+        Freshness.STALE: 3,
+        Freshness.PROVISIONAL: 0,
+        Freshness.SILENT: 0,
+    }
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(not shutil.which("promtool"), reason="apt-get install prometheus")
+async def test_promtool_finds_nothing_to_say(starts, measured):
+    async with starts(measured, ops=True) as extender:
+        extender.metrics.answered("filter", 200, 0.001)
+        extender.metrics.decided("filter", "kept")
+        _, page = await extender.get("/metrics")
+    check = await asyncio.create_subprocess_exec("promtool", "check", "metrics", stdin=PIPE, stdout=PIPE, stderr=PIPE)
+    assert await check.communicate(page.encode()) == (b"", b"")
+    assert check.returncode == 0

@@ -1,0 +1,98 @@
+"""/explain and /state."""
+
+import json
+import time
+
+import pytest
+
+from clusterstate.snapshot import Snapshot
+from extender.deciding import Core
+
+BOUND = {"delay_node-00000": "25"}
+
+
+@pytest.fixture
+async def decided(starts, captured, labelled, measured):
+    """An extender that filtered and ranked default/cap-00000."""
+    async with starts(measured) as extender:
+        body = labelled(captured("names-3-filter"), BOUND)
+        answer = await extender.asked("/filter", body)
+        kept = body.replace(json.dumps(json.loads(body)["NodeNames"], separators=(",", ":")).encode(),
+                            json.dumps(answer["NodeNames"]).encode())  # fmt: skip
+        await extender.asked("/prioritize", kept)
+        yield extender
+
+
+async def test_an_explanation_names_every_node_with_score_or_reason(decided):
+    status, page = await decided.get("/explain?pod=default/cap-00000")
+    assert (status, page.startswith("decided 0.")) == (200, True)
+    assert all(node in page for node in ("node-00000", "node-00001", "node-00002"))
+    assert "over 25 ms" in page
+
+
+async def test_a_name_alone_is_a_pod_in_default(decided):
+    assert (await decided.get("/explain?pod=cap-00000"))[0] == 200
+
+
+@pytest.mark.parametrize(
+    ("query", "headers"),
+    [("&format=json", {}), ("", {"Accept": "application/json"}), ("&format=json", {"Accept": "*/*"})],
+)
+async def test_an_explanation_comes_as_json_on_demand(decided, query, headers):
+    _, page = await decided.get(f"/explain?pod=default/cap-00000{query}", **headers)
+    answer = json.loads(page)
+    assert answer["decided_seconds_ago"] >= 0
+    assert sorted(node["node"] for node in answer["explanation"]["nodes"]) == ["node-00000", "node-00001", "node-00002"]
+
+
+async def test_an_unknown_pod_gets_404_that_says_what_is_kept(decided):
+    status, page = await decided.get("/explain?pod=default/other")
+    assert status == 404
+    assert page.startswith("no decision on pod 'default/other' is kept\nkept are the last decisions")
+    assert "  default/cap-00000\n" in page
+
+
+async def test_no_pod_asked_gets_400(decided):
+    status, page = await decided.get("/explain")
+    assert (status, page.startswith("?pod=namespace/name is missing\n")) == (400, True)
+
+
+async def test_a_pod_that_was_never_ranked_is_explained(starts, captured):
+    async with starts() as extender:
+        await extender.asked("/filter", captured("names-3-filter"))
+        assert (await extender.get("/explain?pod=default/cap-00000"))[0] == 200
+
+
+async def test_a_pod_that_was_only_ranked_is_explained(starts, captured):
+    async with starts() as extender:
+        await extender.asked("/prioritize", captured("names-3-prioritize"))
+        assert (await extender.get("/explain?pod=default/cap-00000"))[0] == 200
+
+
+async def test_a_neutral_answer_says_so(starts, captured, labelled):
+    def slow(*_):
+        time.sleep(0.3)
+
+    body = labelled(captured("names-3-filter"), BOUND)
+    async with starts(core=Core(judge=slow, rank=slow)) as extender:
+        await extender.asked("/filter", body)
+        await extender.asked("/prioritize", captured("names-3-filter"))
+        _, page = await extender.get("/explain?pod=default/cap-00000")
+    assert "decision overran 200 ms" in page
+
+
+async def test_the_state_is_shown_with_freshness_and_delays(starts, measured):
+    async with starts(measured) as extender:
+        _, text = await extender.get("/state")
+        _, data = await extender.get("/state", Accept="application/json")
+    assert "node-00000  fresh  0." in text
+    assert "node-00001 5 ms, node-00002 80 ms" in text
+    state = json.loads(data)
+    assert (state["revision"], state["cluster"], state["problems"]) == (7, "c", {})
+    assert state["nodes"]["node-00000"]["peers_p50_ms"] == {"node-00001": 5.0, "node-00002": 80.0}
+
+
+async def test_the_state_names_what_cannot_be_read(starts):
+    broken = Snapshot(problems={"/leadsman/v1/nodes/a/latency": "not JSON"}, revision=1)
+    async with starts(broken) as extender:
+        assert "problem: /leadsman/v1/nodes/a/latency: not JSON" in (await extender.get("/state"))[1]
