@@ -1,0 +1,60 @@
+"""A small cluster to decide on, in the words of the tests."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from clusterstate.measures import CPU_PRESSURE
+from clusterstate.records import Hardware, Heartbeat, Latency, PeerLatency
+from clusterstate.snapshot import NodeState, Snapshot
+from decision.model import Facts, Pod
+from decision.policy import Policy
+
+NOW = 100.0
+AGE_SECONDS = {"fresh": 1.0, "stale": 15.0}
+
+
+def window(ms: float | None, **stated: Any) -> PeerLatency:
+    """A window with this median; None: every probe was lost."""
+    if ms is None:
+        return PeerLatency(sent=10, received=0)
+    return PeerLatency(**{"sent": 10, "received": 10, "p50_ms": ms, "p95_ms": ms * 2, "min_ms": ms / 2} | stated)
+
+
+def state(
+    peers: Mapping[str, float | None] | None = None,
+    metrics: Mapping[str, float] | None = None,
+    freshness: str = "fresh",
+) -> NodeState:
+    """A node's records. peers: name → median RTT in ms; freshness: fresh, stale, provisional or silent."""
+    return NodeState(
+        heartbeat=None if freshness == "silent" else Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0),
+        latency=None if peers is None else Latency({peer: window(ms) for peer, ms in peers.items()}),
+        hardware=None if metrics is None else Hardware(dict(metrics)),
+        changed_at=NOW - AGE_SECONDS[freshness] if freshness in AGE_SECONDS else None,
+    )
+
+
+def facts(nodes: Mapping[str, NodeState], policy: Policy | None = None, now: float = NOW) -> Facts:
+    return Facts(Snapshot(nodes=dict(nodes)), policy or Policy(), now)
+
+
+def pod(**labels: str) -> Pod:
+    """A pod with these labels."""
+    return Pod("default", "pod-1", labels=labels)
+
+
+@pytest.fixture(scope="session")
+def make() -> SimpleNamespace:
+    """The words above, for tests."""
+    return SimpleNamespace(window=window, state=state, facts=facts, pod=pod, now=NOW)
+
+
+@pytest.fixture
+def edge() -> Facts:
+    """edge-1 measured 12.125 ms to edge-2 and 40 ms to edge-3; nobody measured edge-4."""
+    pressures = {"edge-1": 0.1, "edge-2": 0.5, "edge-3": 0.0, "edge-4": 0.2}
+    peers: dict[str, dict[str, float | None]] = {"edge-1": {"edge-2": 12.125, "edge-3": 40.0}}
+    return facts({n: state(peers.get(n, {}), {CPU_PRESSURE: ratio}) for n, ratio in pressures.items()})

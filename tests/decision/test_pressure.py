@@ -1,0 +1,104 @@
+"""Pressure: the weighted mean of what a node reports, bounded, and unknown rather than zero."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clusterstate import measures
+from clusterstate.records import Hardware
+from clusterstate.snapshot import NodeState
+from decision.policy import Policy, Pressure, PressureWeights, Scores
+from decision.pressure import PressureScore, ease, terms
+
+EQUAL = terms(Pressure(weights=PressureWeights(cpu=1, memory=1, io=1, load=1, temperature=1)))
+
+
+def eased(**values: float) -> float | None:
+    return ease(EQUAL, NodeState(hardware=Hardware(values)))
+
+
+@pytest.mark.parametrize(
+    ("metric", "value", "left"),
+    [
+        (measures.CPU_PRESSURE, 0.25, 0.75),
+        (measures.MEMORY_PRESSURE, 0.25, 0.75),
+        (measures.IO_PRESSURE, 0.25, 0.75),
+        (measures.LOAD_PER_CPU, 0.25, 0.75),
+        (measures.LOAD_PER_CPU, 7.0, 0.0),
+        (measures.TEMPERATURE, 20.0, 1.0),
+        (measures.TEMPERATURE, 60.0, 1.0),
+        (measures.TEMPERATURE, 77.5, 0.5),
+        (measures.TEMPERATURE, 95.0, 0.0),
+        (measures.CPU_PRESSURE, -1e300, 1.0),
+        (measures.CPU_PRESSURE, 1e300, 0.0),
+    ],
+)
+def test_each_metric_counts_on_its_scale(metric: str, value: float, left: float) -> None:
+    assert eased(**{metric: value}) == pytest.approx(left)
+
+
+def test_a_missing_metric_drops_out_of_the_mean() -> None:
+    assert eased(**{measures.CPU_PRESSURE: 0.5, measures.LOAD_PER_CPU: 0.0}) == 0.75
+    assert eased(**{measures.CPU_PRESSURE: 0.5}) == 0.5
+
+
+def test_weights_are_shares() -> None:
+    three_to_one = terms(Pressure(weights=PressureWeights(cpu=3, memory=1)))
+    state = NodeState(hardware=Hardware({measures.CPU_PRESSURE: 1.0, measures.MEMORY_PRESSURE: 0.0}))
+    assert ease(three_to_one, state) == 0.25
+
+
+def test_weight_0_leaves_a_metric_out() -> None:
+    assert (
+        ease(terms(Pressure(weights=PressureWeights(cpu=0))), NodeState(hardware=Hardware({measures.CPU_PRESSURE: 1})))
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    "state", [NodeState(), NodeState(hardware=Hardware({})), NodeState(hardware=Hardware({"x": 1}))]
+)
+def test_a_node_with_none_of_the_metrics_is_unknown(state: NodeState) -> None:
+    assert ease(EQUAL, state) is None
+
+
+@given(st.dictionaries(st.sampled_from([term.metric for term in EQUAL]), st.floats(allow_nan=False), min_size=1))
+def test_no_report_leaves_0_and_1(values: dict[str, float]) -> None:
+    assert 0.0 <= eased(**values) <= 1.0
+
+
+def test_only_fresh_reports_count_and_the_others_say_why(make: SimpleNamespace) -> None:
+    metrics = {measures.CPU_PRESSURE: 0.25}
+    nodes = {kind: make.state({}, metrics, kind) for kind in ("fresh", "stale", "provisional", "silent")}
+    nodes["bare"] = make.state({}, {})
+    part = PressureScore().part(make.pod(), [*nodes, "absent"], make.facts(nodes))
+    assert part.values == {"fresh": 0.75}
+    assert part.unknown == {
+        "stale": "stale data",
+        "provisional": "provisional data",
+        "silent": "silent data",
+        "absent": "silent data",
+        "bare": "no pressure metrics",
+    }
+
+
+def test_weight_0_switches_the_score_off(make: SimpleNamespace) -> None:
+    policy = Policy(scores=Scores(pressure=Pressure(weight=0)))
+    assert PressureScore().part(make.pod(), ["n"], make.facts({}, policy)) is None
+
+
+def test_a_policy_that_changes_is_heard_at_once_with_the_same_memo(make: SimpleNamespace) -> None:
+    facts = make.facts({"n": make.state({}, {measures.CPU_PRESSURE: 1.0, measures.MEMORY_PRESSURE: 0.0})})
+    changed = type(facts)(
+        facts.snapshot, Policy(scores=Scores(pressure=Pressure(weights=PressureWeights(cpu=6)))), facts.now, facts.memo
+    )
+    assert PressureScore().part(make.pod(), ["n"], facts).values == {"n": 0.5}
+    assert PressureScore().part(make.pod(), ["n"], changed).values == {"n": 0.25}
+
+
+def test_the_evidence_is_what_the_node_reported(make: SimpleNamespace) -> None:
+    facts = make.facts({"n": make.state({}, {measures.CPU_PRESSURE: 0.25, "other": 1.0})})
+    measured = PressureScore().evidence(make.pod(), ["n", "absent"], facts).measured
+    assert {name: values for name, values in measured.items() if values} == {measures.CPU_PRESSURE: {"n": 0.25}}
