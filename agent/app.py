@@ -1,7 +1,5 @@
 """The agent's HTTP side: /metrics, /healthz, /readyz, /config. Read-only, and without I/O behind it."""
 
-from collections.abc import Callable
-
 import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -21,7 +19,6 @@ def create_app(
     registry: CollectorRegistry,
     progress: Progress,
     reporter: Reporter,
-    stopping: Callable[[], bool],
 ) -> web.Application:
     async def index(_: web.Request) -> web.Response:
         return web.Response(text=f"leadsman agent on {settings.node}\n{ENDPOINTS}")
@@ -33,7 +30,7 @@ def create_app(
         return web.Response(status=503 if stalled else 200, text="\n".join(lines or ["ok"]) + "\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        trouble = "stopping" if stopping() else reporter.last_error or ("" if reporter.reports else "no report yet")
+        trouble = reporter.last_error or ("" if reporter.reports else "no report yet")
         return web.Response(status=503 if trouble else 200, text=f"{trouble or 'ok'}\n")
 
     async def config(_: web.Request) -> web.Response:

@@ -3,11 +3,16 @@
 import argparse
 import asyncio
 import socket
+from pathlib import Path
 from uuid import uuid4
 
+from agent.peers import BadPeers, parse
+from agent.rtt.choice import Mode
+from agent.rtt.peer import Peer
+from agent.rtt.settings import ProbeSettings
 from agent.settings import Settings
 from clusterstate.timing import Timing
-from leadsman.options import Options, address, count, etcd_settings, existing_file, existing_folder, one_of, positive
+from leadsman.options import Options, access, address, count, existing_file, existing_folder, one_of, positive
 
 
 def options(add: Options) -> None:
@@ -45,20 +50,33 @@ def settings(args: argparse.Namespace) -> Settings:
         node=args.node_name,
         address=args.address,
         owner=args.owner or f"{args.node_name}-{uuid4()}",
-        etcd=etcd_settings(args),
+        etcd=access(args, args.call_timeout_seconds),
         zone=args.zone,
         rack=args.rack,
-        peers_file=args.peers,
+        peers=static_peers(args.peers) if args.peers else None,
         max_peers=args.max_peers,
-        probe=args.probe,
-        probe_interval_seconds=args.probe_interval_seconds,
-        window_seconds=args.window_seconds,
-        tcp_port=args.tcp_port or int(args.listen.rpartition(":")[2]),
+        probing=probing(args),
         timing=Timing(args.push_interval_seconds, args.call_timeout_seconds),
         listen=args.listen,
         proc_root=args.proc_root,
         sys_root=args.sys_root,
     )
+
+
+def probing(args: argparse.Namespace) -> ProbeSettings:
+    return ProbeSettings(
+        mode=Mode(args.probe),
+        interval_seconds=args.probe_interval_seconds,
+        window_seconds=args.window_seconds,
+        tcp_port=args.tcp_port or int(args.listen.rpartition(":")[2]),
+    )
+
+
+def static_peers(path: Path) -> tuple[Peer, ...]:
+    try:
+        return tuple(parse(path.read_text()))
+    except BadPeers as error:
+        raise BadPeers(f"--peers {path}: {error}") from error
 
 
 def run(args: argparse.Namespace) -> int:

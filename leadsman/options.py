@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from agent.settings import EtcdSettings
+from clusterstate.transport import Access
 
 
 class Options:
@@ -46,9 +46,9 @@ class Options:
         self.flag("log-level", "how much to say (default info)", "info", one_of("debug", "info", "warning", "error"))
 
 
-def etcd_settings(args: argparse.Namespace) -> EtcdSettings:
+def access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> Access:
     password = args.etcd_password_file.read_text().strip() if args.etcd_password_file else ""
-    return EtcdSettings(args.etcd, args.etcd_ca, args.etcd_user, password)
+    return Access(args.etcd, str(args.etcd_ca or ""), args.etcd_user, password, call_timeout_seconds)
 
 
 def urls(text: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadsman import agent, main
-from leadsman.options import address, count, etcd_settings, one_of, positive, urls
+from leadsman.options import access, address, count, one_of, positive, urls
 
 NODE = {"NODE_NAME": "edge-1", "POD_IP": "10.0.0.7", "POD_UID": "uid-1"}
 
@@ -28,8 +28,8 @@ def test_a_flag_wins_over_its_variable_and_that_over_the_usual_name() -> None:
 
 
 def test_the_tcp_port_of_peers_is_our_own_listen_port_unless_named() -> None:
-    assert agent.settings(parsed("--listen", "[::]:9200", **NODE)).tcp_port == 9200
-    assert agent.settings(parsed("--tcp-port", "80", **NODE)).tcp_port == 80
+    assert agent.probing(parsed("--listen", "[::]:9200", **NODE)).tcp_port == 9200
+    assert agent.probing(parsed("--tcp-port", "80", **NODE)).tcp_port == 80
 
 
 def test_without_an_owner_each_process_is_its_own() -> None:
@@ -71,10 +71,16 @@ def test_a_bad_variable_is_refused_naming_the_flag_and_the_value(
     assert message in " ".join(capsys.readouterr().err.split())
 
 
+def test_a_bad_static_list_is_refused_naming_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "peers").write_text("edge-2\n")
+    with pytest.raises(ValueError, match=r"--peers .*/peers: line 1: 1 fields"):
+        agent.settings(parsed("--peers", str(tmp_path / "peers"), **NODE))
+
+
 def test_the_password_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
     args = parsed("--etcd-user", "edge-1", "--etcd-password-file", str(tmp_path / "password"), **NODE)
-    assert etcd_settings(args).password == "s3cret"
+    assert access(args).password == "s3cret"
 
 
 @pytest.mark.parametrize("text", ["", ":80", "host", "host:", "host:x", "host:65536"])

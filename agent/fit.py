@@ -1,0 +1,25 @@
+"""What of a round of latencies goes into one value of the store. Pure."""
+
+import msgspec
+from msgspec import structs
+
+from clusterstate.codec import LARGEST_VALUE_BYTES
+from clusterstate.records import Latency, PeerLatency
+
+
+def nearest_that_fit(peers: dict[str, PeerLatency]) -> Latency:
+    """All peers as a rule. With very long names the farthest are left out: a near pair decides more often."""
+    kept = {name: _rounded(latency) for name, latency in sorted(peers.items(), key=lambda item: _distance(item[1]))}
+    while len(msgspec.json.encode(Latency(kept))) > LARGEST_VALUE_BYTES:
+        kept.popitem()
+    return Latency(kept)
+
+
+def _rounded(latency: PeerLatency) -> PeerLatency:
+    """To microseconds, which is finer than any of it is known, and to milliseconds of age."""
+    rounded = {name: round(value, 3) for name, value in structs.asdict(latency).items() if isinstance(value, float)}
+    return structs.replace(latency, **rounded)
+
+
+def _distance(latency: PeerLatency) -> float:
+    return float("inf") if latency.p50_ms is None else latency.p50_ms

@@ -1,0 +1,294 @@
+"""Claims and reports, on the verified memory store with a clock of our own."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+
+import pytest
+
+from agent.claim import Taken, claim
+from agent.progress import Progress
+from agent.reporting import (
+    LONGEST_BACKOFF_SECONDS,
+    OUT_OF_SPACE_BACKOFF_SECONDS,
+    Records,
+    Reporter,
+)
+from clusterstate import codec, keys
+from clusterstate.memory import MemoryStore
+from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency
+from clusterstate.store import GuardFailed, OutOfSpace, Put, StoreError, Unavailable
+from clusterstate.timing import Timing
+
+NODE = "edge-1"
+
+
+class World:
+    """One store, a clock that only `sleep` moves, and what the agent would measure."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.store = MemoryStore(clock=lambda: self.now)
+        self.said: dict[type[AnyRecord], AnyRecord | None] = {Latency: Latency({}), Hardware: Hardware({"load1": 1.0})}
+        self.rounds = 0
+        self.timing = Timing()
+        self.slept: list[float] = []
+
+    def reporter(self, owner: str = "uid-1", sleep: Callable[[float], Awaitable[None]] | None = None) -> Reporter:
+        progress = Progress({"probes": lambda: self.rounds}, 15.0, lambda: self.now)
+        wanted = Identity(owner, 0, "10.0.0.1", "zone-a")
+        return Reporter(
+            self.store, NODE, wanted, lambda: self.timing, self.records, progress, Random(1), sleep or self.sleep
+        )
+
+    def records(self) -> Records:
+        return self.said
+
+    async def sleep(self, seconds: float) -> None:
+        assert len(self.slept) < 1000, "waits for ever"
+        self.slept.append(seconds)
+        self.now += seconds
+
+    async def stored(self) -> dict[type[AnyRecord], AnyRecord]:
+        listing = await self.store.read_prefix(keys.prefix(NODE))
+        kinds = {item.key: keys.KINDS[item.key.rpartition("/")[2]] for item in listing.items}
+        return {kinds[item.key]: codec.decode(kinds[item.key], item.value) for item in listing.items}
+
+    async def revisions(self) -> dict[str, int]:
+        listing = await self.store.read_prefix(keys.prefix(NODE))
+        return {item.key.rpartition("/")[2]: item.mod_revision for item in listing.items}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_report_puts_all_records_in_one_transaction_under_the_lease(world: World) -> None:
+    await world.reporter().report()
+    stored, revisions = await world.stored(), await world.revisions()
+    assert stored.keys() == {Identity, Heartbeat, Latency, Hardware}
+    assert revisions["latency"] == revisions["hardware"] == revisions["heartbeat"]
+    world.now += Timing().lease_seconds + 1
+    assert await world.stored() == {}
+
+
+async def test_unchanged_records_are_not_written_again_and_the_heartbeat_is(world: World) -> None:
+    reporter = world.reporter()
+    await reporter.report()
+    before = await world.revisions()
+    world.said[Hardware] = Hardware({"load1": 1.05})
+    await reporter.report()
+    after = await world.revisions()
+    assert {kind for kind in after if after[kind] != before[kind]} == {"heartbeat"}
+    world.said[Hardware] = Hardware({"load1": 2.0})
+    await reporter.report()
+    assert (await world.stored())[Hardware] == Hardware({"load1": 2.0})
+
+
+async def test_the_heartbeat_changes_with_every_report(world: World) -> None:
+    reporter, seen = world.reporter(), []
+    for _ in range(3):
+        await reporter.report()
+        beat = (await world.stored())[Heartbeat]
+        assert isinstance(beat, Heartbeat)
+        seen.append((beat.epoch, beat.seq))
+    assert seen == sorted(set(seen))
+
+
+async def test_what_is_not_known_any_more_goes(world: World) -> None:
+    reporter = world.reporter()
+    await reporter.report()
+    world.said[Hardware] = None
+    await reporter.report()
+    assert Hardware not in await world.stored()
+
+
+async def test_after_a_failed_write_everything_is_said_again(world: World) -> None:
+    """The write may have been done: comparing with what was said before it would keep a value that is not so."""
+    reporter = world.reporter()
+    await reporter.report()
+    before = await world.revisions()
+    world.store.fail(Unavailable("no answer"))
+    with pytest.raises(Unavailable):
+        await reporter.report()
+    world.store.heal()
+    await reporter.report()
+    assert (await world.revisions())["hardware"] > before["hardware"]
+
+
+async def test_what_went_while_a_write_failed_is_deleted_afterwards(world: World) -> None:
+    reporter = world.reporter()
+    await reporter.report()
+    world.store.fail(Unavailable("no answer"))
+    with pytest.raises(Unavailable):
+        await reporter.report()
+    world.store.heal()
+    world.said[Hardware] = None
+    await reporter.report()
+    assert Hardware not in await world.stored()
+
+
+async def test_a_stalled_loop_lets_the_node_go_stale_and_vanish(world: World) -> None:
+    reporter = world.reporter()
+    world.rounds = 1
+    await reporter.report()
+    before = await world.revisions()
+    world.now += 16
+    await reporter.report()
+    assert await world.revisions() == before
+    world.now += 5
+    assert await world.stored() == {}
+
+
+async def test_a_lost_lease_is_claimed_again_with_a_larger_epoch(world: World) -> None:
+    reporter = world.reporter()
+    await reporter.report()
+    first = (await world.stored())[Identity]
+    world.now += 21
+    world.rounds += 1
+    with pytest.raises(StoreError):
+        await reporter.report()
+    await reporter.report()
+    stored = await world.stored()
+    assert stored.keys() == {Identity, Heartbeat, Latency, Hardware}
+    assert isinstance(first, Identity)
+    assert isinstance(stored[Identity], Identity)
+    assert stored[Identity].epoch > first.epoch
+
+
+async def test_a_restarted_container_of_the_same_pod_claims_at_once(world: World) -> None:
+    await world.reporter().report()
+    first = (await world.stored())[Identity]
+    await world.reporter().report()
+    second = (await world.stored())[Identity]
+    assert isinstance(first, Identity)
+    assert isinstance(second, Identity)
+    assert second.epoch > first.epoch
+    assert world.slept == []
+
+
+async def test_a_second_agent_waits_one_lease_and_then_gives_up(world: World) -> None:
+    holder = world.reporter("uid-1")
+    await holder.report()
+
+    async def sleep(seconds: float) -> None:
+        await world.sleep(seconds)
+        world.rounds += 1
+        await holder.report()
+
+    with pytest.raises(Taken, match=r"edge-1 is written by agent uid-1, and this is uid-2"):
+        await world.reporter("uid-2", sleep).run()
+    assert Timing().lease_seconds <= world.now <= Timing().lease_seconds + 10
+    assert holder.held is not None
+
+
+async def test_a_second_agent_takes_over_when_the_lease_of_a_killed_one_ends(world: World) -> None:
+    await world.reporter("uid-1").report()
+    reporter = world.reporter("uid-2")
+    await reporter.report()
+    stored = (await world.stored())[Identity]
+    assert isinstance(stored, Identity)
+    assert stored.owner == "uid-2"
+    assert world.now <= Timing().lease_seconds + 2
+
+
+async def test_two_agents_never_write_one_node(world: World) -> None:
+    """A frozen agent that wakes after another has claimed its node writes nothing."""
+    frozen = world.reporter("uid-1")
+    await frozen.report()
+    world.now += 21
+    await world.reporter("uid-2").report()
+    before = await world.revisions()
+    world.rounds += 1
+    with pytest.raises(StoreError):
+        await frozen.report()
+    assert await world.revisions() == before
+
+
+async def test_a_report_is_not_written_over_another_owner_though_the_lease_lives(world: World) -> None:
+    reporter = world.reporter("uid-1")
+    await reporter.report()
+    await world.store.write([Put(keys.key(NODE, Identity), codec.encode(Identity("uid-2", 9, "10.0.0.2")))])
+    before = await world.revisions()
+    with pytest.raises(GuardFailed):
+        await reporter.report()
+    assert await world.revisions() == before
+
+
+async def test_of_two_claims_at_the_same_moment_one_wins(world: World) -> None:
+    class Slow(MemoryStore):
+        """Its reader is overtaken between reading and claiming."""
+
+        async def grant(self, ttl_seconds: int) -> int:
+            if await super().grant(ttl_seconds) == 1:
+                await claim(self, NODE, Identity("uid-2", 0, "10.0.0.2"), ttl_seconds)
+            return await super().grant(ttl_seconds)
+
+    with pytest.raises(Taken, match="at the same moment"):
+        await claim(Slow(clock=lambda: 0.0), NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
+
+
+async def test_an_unreadable_identity_is_somebody_elses(world: World) -> None:
+    await world.store.write([Put(keys.key(NODE, Identity), b"\xff")])
+    with pytest.raises(Taken, match="unknown"):
+        await claim(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
+
+
+async def test_a_clean_stop_takes_the_records_along(world: World) -> None:
+    reporter = world.reporter()
+    await reporter.report()
+    await reporter.close()
+    assert await world.stored() == {}
+
+
+async def test_a_longer_interval_comes_with_a_longer_lease(world: World) -> None:
+    reporter = world.reporter()
+    await reporter.report()
+    world.timing = Timing(push_interval_seconds=25.0)
+    await reporter.report()
+    world.now += 60
+    assert (await world.stored()).keys() == {Identity, Heartbeat, Latency, Hardware}
+
+
+@pytest.mark.parametrize(
+    ("failure", "longest"),
+    [(Unavailable("down"), LONGEST_BACKOFF_SECONDS), (OutOfSpace("full"), OUT_OF_SPACE_BACKOFF_SECONDS)],
+)
+async def test_failures_back_off_with_full_jitter(world: World, failure: StoreError, longest: float) -> None:
+    async def sleep(seconds: float) -> None:
+        await world.sleep(seconds)
+        if len(world.slept) > 300:
+            raise asyncio.CancelledError
+
+    world.store.fail(failure)
+    world.rounds = 1
+    reporter = world.reporter(sleep=sleep)
+    reporter._progress.limit_seconds = 1e9
+    with pytest.raises(asyncio.CancelledError):
+        await reporter.run()
+    waits = world.slept[20:]
+    assert max(waits) <= longest
+    assert max(waits) > 0.9 * longest
+    assert min(waits) < 0.1 * longest
+    assert reporter.failures[type(failure).__name__] == 300
+
+
+async def test_reports_are_spread_around_the_interval_and_start_within_it(world: World) -> None:
+    async def sleep(seconds: float) -> None:
+        await world.sleep(seconds)
+        world.rounds += 1
+        if len(world.slept) > 50:
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        await world.reporter(sleep=sleep).run()
+    assert 0 <= world.slept[0] <= 5
+    assert all(4.5 <= wait <= 5.5 for wait in world.slept[1:])
+
+
+async def test_latency_of_peers_is_reported_as_measured(world: World) -> None:
+    windows = {"edge-2": PeerLatency(30, 29, 12.1, 12.9, 12.0, 0.1, 0.4)}
+    world.said[Latency] = Latency(windows)
+    await world.reporter().report()
+    assert (await world.stored())[Latency] == Latency(windows)
