@@ -68,7 +68,7 @@ class Transport:
         self.access = access
         self.logins = 0
         self._turn = 0
-        self._token = ""
+        self.token = ""
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -95,11 +95,11 @@ class Transport:
         async def attempt(headers: dict[str, str]) -> tuple[aiohttp.ClientResponse, Opened]:
             response = await self._respond(path, body, headers | _REQUIRE_LEADER)
             try:
-                lines = Lines(response, silence_seconds)
+                lines = Lines(response.content, silence_seconds)
                 first = await lines.next()
                 check(first)
             except BaseException:
-                response.close()
+                _drop(response)
                 raise
             return response, Opened(first, lines)
 
@@ -109,11 +109,12 @@ class Transport:
             with _as_ours(self.endpoint):
                 yield opened
         finally:
-            response.close()
+            _drop(response)
 
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
+            await asyncio.sleep(0)  # dropped connections close their sockets on the loop's next turn
             self._session = None
 
     @asynccontextmanager
@@ -143,17 +144,17 @@ class Transport:
             return await attempt(await self._authorization())
 
     async def _authorization(self) -> dict[str, str]:
-        if self.access.user and not self._token:
+        if self.access.user and not self.token:
             login = {"name": self.access.user, "password": self.access.password}
             answer = await self._post("/v3/auth/authenticate", login, {})
-            self._token = gateway.decode(answer, gateway.Authenticated).token
+            self.token = gateway.decode(answer, gateway.Authenticated).token
             self.logins += 1
-        return {"Authorization": self._token} if self._token else {}
+        return {"Authorization": self.token} if self.token else {}
 
     def _forget(self, used: dict[str, str]) -> None:
         """Unless another call has logged in again already."""
-        if self._token == used["Authorization"]:
-            self._token = ""
+        if self.token == used["Authorization"]:
+            self.token = ""
 
     async def _post(self, path: str, body: Body, headers: dict[str, str]) -> bytes:
         response = await self._respond(path, body, headers)
@@ -182,7 +183,7 @@ class Transport:
             ca = self.access.ca_file
             verify: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca) if ca else True
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=verify, socket_factory=_socket),
+                connector=aiohttp.TCPConnector(ssl=verify, socket_factory=line_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),
                 read_bufsize=_READ_BUFFER_BYTES,
@@ -190,7 +191,8 @@ class Transport:
         return self._session
 
 
-def _socket(address: Any) -> socket.socket:
+def line_socket(address: Any) -> socket.socket:
+    """A socket that notices a vanished peer. address: as `getaddrinfo` gives it."""
     family, kind, protocol, *_ = address
     one = socket.socket(family, kind, protocol)
     for option in _SOCKET_OPTIONS:
@@ -198,11 +200,19 @@ def _socket(address: Any) -> socket.socket:
     return one
 
 
+def _drop(response: aiohttp.ClientResponse) -> None:
+    """Ends the line without TLS's farewell, which a silent peer would never answer."""
+    line = response.connection and response.connection.transport
+    if line is not None:
+        line.abort()
+    response.close()
+
+
 class Lines:
     """Lines of any length up to LONGEST_LINE_BYTES. aiohttp's own readline gives up at a few hundred KiB."""
 
-    def __init__(self, response: aiohttp.ClientResponse, silence_seconds: float):
-        self._content = response.content
+    def __init__(self, content: aiohttp.StreamReader, silence_seconds: float):
+        self._content = content
         self._silence_seconds = silence_seconds
         self._whole: deque[bytes] = deque()
         self._begun = bytearray()

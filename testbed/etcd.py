@@ -205,8 +205,8 @@ def members(data_dir: Path, count: int, flags: Sequence[str] = ()) -> list[Etcd]
 def _tls_flags(tls: Tls | None) -> list[str]:
     if tls is None:
         return []
-    files = [f"--trusted-ca-file={tls.ca}", f"--cert-file={tls.certificate}", f"--key-file={tls.key}"]
-    return [*files, "--client-cert-auth"] if tls.ask_client else files
+    files = [f"--cert-file={tls.certificate}", f"--key-file={tls.key}"]
+    return [*files, f"--trusted-ca-file={tls.ca}", "--client-cert-auth"] if tls.ask_client else files
 
 
 def _die_with_parent() -> None:

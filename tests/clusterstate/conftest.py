@@ -1,23 +1,17 @@
 """A real etcd for the whole run, and the two stores that the contract is tried on."""
 
 import asyncio
-import base64
 import itertools
-import time
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from clusterstate.etcd import EtcdStore
 from clusterstate.memory import MemoryStore
-from clusterstate.store import Batch, Changed, Gone, Store
+from clusterstate.store import Store
 from clusterstate.transport import Access
 from testbed.etcd import Etcd
-
-WITHIN_SECONDS = 10.0
 
 _worlds = itertools.count()
 
@@ -39,9 +33,6 @@ class MemoryWorld:
     async def compact(self) -> None:
         self.memory.compact()
 
-    def other_store(self) -> Store:
-        return MemoryStore()
-
 
 class EtcdWorld:
     """An EtcdStore in a corner of its own of the shared etcd."""
@@ -49,7 +40,7 @@ class EtcdWorld:
     def __init__(self, etcd: Etcd) -> None:
         self._etcd = etcd
         self.prefix = f"/world{next(_worlds)}/"
-        self.store: Store = open_store(etcd)
+        self.store: Store = EtcdStore(Access((etcd.client_url,), call_timeout_seconds=1.0), silence_seconds=2.0)
 
     async def let_pass(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -60,14 +51,6 @@ class EtcdWorld:
 
 
 World = MemoryWorld | EtcdWorld
-
-
-def open_store(
-    *members: Etcd, silence_seconds: float = 2.0, call_timeout_seconds: float = 1.0, **who: str
-) -> EtcdStore:
-    urls = tuple(member.client_url for member in members)
-    access = Access(urls, call_timeout_seconds=call_timeout_seconds, **who)
-    return EtcdStore(access, silence_seconds=silence_seconds)
 
 
 @pytest.fixture(scope="session")
@@ -83,43 +66,8 @@ def own_etcd(tmp_path: Path) -> Iterator[Etcd]:
         yield one
 
 
-@pytest.fixture
-async def store(own_etcd: Etcd) -> AsyncIterator[EtcdStore]:
-    one = open_store(own_etcd)
-    yield one
-    await one.close()
-
-
 @pytest.fixture(params=["memory", "etcd"])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
     one = MemoryWorld() if request.param == "memory" else EtcdWorld(request.getfixturevalue("etcd"))
     yield one
     await one.store.close()
-
-
-async def until(true: Callable[[], Any], within_seconds: float = WITHIN_SECONDS) -> float:
-    """Seconds that it took. AssertionError when it does not become true in time."""
-    began = time.monotonic()
-    while not true():
-        assert time.monotonic() - began < within_seconds, f"not within {within_seconds} s"
-        await asyncio.sleep(0.01)
-    return time.monotonic() - began
-
-
-async def batches_of(store: Store, prefix: str, start: int, changes: int) -> list[Batch]:
-    """What a watch says until it has told so many changes."""
-    seen: list[Batch] = []
-    async with asyncio.timeout(WITHIN_SECONDS), aclosing(store.watch(prefix, start)) as batches:
-        async for batch in batches:
-            seen.append(batch)
-            if sum(len(b.changes) for b in seen) >= changes:
-                break
-    return seen
-
-
-async def changes_of(store: Store, prefix: str, start: int, changes: int) -> list[Changed | Gone]:
-    return [change for batch in await batches_of(store, prefix, start, changes) for change in batch.changes]
-
-
-def b64(text: str) -> str:
-    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,55 @@
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from clusterstate import keys
+from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency
+
+LABELS = st.from_regex(r"\A[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?\Z")
+NODES = st.lists(LABELS, min_size=1, max_size=5).map(".".join)
+KINDS = st.sampled_from([Identity, Heartbeat, Latency, Hardware])
+
+
+@given(NODES, KINDS)
+@example("a" * 253, Identity)
+def test_parsing_is_the_inverse_of_building(node: str, record: type[AnyRecord]) -> None:
+    key = keys.parse(keys.key(node, record))
+    assert key is not None
+    assert (key.node, keys.KINDS[key.kind], str(key)) == (node, record, keys.key(node, record))
+
+
+@given(st.text(max_size=40) | st.text(max_size=20).map(lambda end: keys.NODES + end))
+def test_a_key_is_parsed_only_if_it_is_the_one_that_would_be_built(raw: str) -> None:
+    key = keys.parse(raw)
+    assert key is None or str(key) == raw
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        "/leadsman/v1/nodes/a/",
+        "/leadsman/v1/nodes/a",
+        "/leadsman/v1/nodes//identity",
+        "/leadsman/v1/nodes/a/rewards/link",
+        "/leadsman/v2/nodes/a/identity",
+        "leadsman/v1/nodes/a/identity",
+        "/leadsman/v1/nodes/a/identity\n",
+        "/leadsman/v1/nodes/a\n/identity",
+        "/leadsman/v1/nodes/A/identity",
+        "/leadsman/v1/nodes/" + "a" * 254 + "/identity",
+        "a/identity",
+    ],
+)
+def test_a_key_that_is_not_ours_is_no_fault_and_no_node(raw: str) -> None:
+    assert keys.parse(raw) is None
+
+
+@pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a..b", ".a", "a/b", "a\n", "../b", "ä", "a" * 254])
+def test_a_name_that_would_leave_its_prefix_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="want lower-case letters"):
+        keys.prefix(name)
+
+
+@given(NODES, NODES)
+def test_one_nodes_keys_never_stand_under_another_nodes_prefix(one: str, other: str) -> None:
+    assert keys.key(one, Identity).startswith(keys.prefix(other)) is (one == other)
