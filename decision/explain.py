@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
+from clusterstate.snapshot import Freshness
 from decision import table
 from decision.decide import BEST, column, speaking, totals
 from decision.freshness import why_not
@@ -145,6 +146,8 @@ def _age_seconds(node: str, facts: Facts) -> float | None:
 
 def _headline(decision: Decision, told: Sequence[Node], reasons: Counter[str]) -> str:
     pod, asked = f"{decision.pod.namespace}/{decision.pod.name}", len(told)
+    if not told:
+        return f"{pod}: no node was asked about"
     if not decision.kept:
         return f"{pod}: none of {asked} nodes: " + table.counted(reasons)
     if decision.neutral or not decision.scores:
@@ -177,7 +180,7 @@ def _cells(node: Node, plugins: Sequence[str], quantities: Sequence[str]) -> lis
         "-" if node.score is None else str(node.score),
         *(_value(node, plugin) for plugin in plugins),
         *(table.number(node.measured[quantity]) if quantity in node.measured else "-" for quantity in quantities),
-        node.freshness if node.age_seconds is None else f"{node.age_seconds:.1f}s",
+        _age(node),
         node.reason,
     ]
 
@@ -186,6 +189,12 @@ def _value(node: Node, plugin: str) -> str:
     if plugin not in node.values:
         return "-"
     return f"{'~' if plugin in node.unknown else ''}{node.values[plugin]:.2f}"
+
+
+def _age(node: Node) -> str:
+    """Age alone is fresh; anything else says so."""
+    age = [] if node.age_seconds is None else [f"{node.age_seconds:.1f}s"]
+    return " ".join([*age, *([] if node.freshness == Freshness.FRESH else [node.freshness])])
 
 
 def _title(quantity: str) -> str:

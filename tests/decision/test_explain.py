@@ -1,0 +1,144 @@
+"""An explanation tells what the decision did, from the same facts."""
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from clusterstate.measures import CPU_PRESSURE
+from decision.decide import decide, judge
+from decision.explain import Explanation, Node, explain, text
+from decision.model import Decision, Facts
+from decision.policy import Delay, Policy, Unmeasured, digest
+
+ASKED = ["edge-3", "edge-2", "edge-4"]
+
+
+@pytest.fixture
+def explained(edge: Facts, make: SimpleNamespace) -> Explanation:
+    return explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)
+
+
+def node(explanation: Explanation, name: str) -> Node:
+    return next(each for each in explanation.nodes if each.node == name)
+
+
+def test_the_text_is_a_headline_a_table_and_nothing_else(edge: Facts, make: SimpleNamespace) -> None:
+    told = text(explain(decide(make.pod(**{"delay_edge-1": "25"}), ["edge-3", "edge-2", "edge-4"], edge), edge))
+    assert told == (
+        "default/pod-1: edge-2 first (score 5 of 10): 12.12 ms from edge-1, bound 25 ms\n"
+        "\n"
+        "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
+        "edge-2  kept     5      0.50     0.50      12.12          1.0s  12.12 ms from edge-1, bound 25 ms\n"
+        "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 not measured\n"
+        "edge-3  refused  -      -        -         40             1.0s  delay to edge-1 over 25 ms\n"
+    )
+
+
+def test_kept_nodes_come_best_first_with_first_and_runner_up(explained: Explanation) -> None:
+    assert [each.node for each in explained.nodes] == ["edge-2", "edge-3", "edge-4"]
+    assert (explained.first, explained.runner_up) == ("edge-2", "edge-3")
+
+
+def test_the_scores_are_the_decisions(edge: Facts, make: SimpleNamespace) -> None:
+    decision = decide(make.pod(), ASKED, edge)
+    told = explain(decision, edge)
+    assert {each.node: each.score for each in told.nodes} == decision.scores
+    assert all(int(10 * each.total + 0.5) == each.score for each in told.nodes)
+
+
+def test_the_parts_make_the_total(explained: Explanation) -> None:
+    weights = {part.plugin: part.weight for part in explained.parts}
+    best = node(explained, "edge-2")
+    total = sum(weights[plugin] * value for plugin, value in best.values.items()) / sum(weights.values())
+    assert best.total == pytest.approx(total)
+
+
+def test_every_node_has_what_it_was_decided_on(explained: Explanation) -> None:
+    assert node(explained, "edge-3").measured == {"rtt_ms edge-1": 40.0, CPU_PRESSURE: 0.0}
+    assert node(explained, "edge-4").measured == {CPU_PRESSURE: 0.2}
+    assert (node(explained, "edge-4").verdict, node(explained, "edge-4").plugin) == ("refused", "delay")
+    assert explained.decided_on == ("rtt_ms edge-1",)
+
+
+def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: Facts, make: SimpleNamespace) -> None:
+    told = explain(decide(make.pod(**{"delay_edge-9": "5"}), ASKED, edge), edge)
+    assert told.refused_by_reason == {"no such node edge-9": 3}
+    assert told.headline == "default/pod-1: none of 3 nodes: 3 no such node edge-9"
+    assert told.first is None
+
+
+def test_an_unknown_part_is_marked_and_counts_as_the_median(make: SimpleNamespace) -> None:
+    states = {name: make.state({}, {CPU_PRESSURE: ratio}) for name, ratio in (("a", 0.0), ("b", 1.0))}
+    facts = make.facts(states | {"c": make.state({}, {CPU_PRESSURE: 0.0}, "stale")})
+    told = explain(decide(make.pod(), "abc", facts), facts)
+    assert node(told, "c").values == {"pressure": 0.5}
+    assert node(told, "c").unknown == {"pressure": "stale data"}
+    assert "c     kept     5      ~0.50     15.0s stale\n" in text(told)
+    assert text(told).endswith("\n~ unknown, counted as the median\n")
+
+
+def test_freshness_and_age_of_each_node(make: SimpleNamespace) -> None:
+    facts = make.facts({kind: make.state({}, {}, kind) for kind in ("fresh", "stale", "provisional", "silent")})
+    told = explain(decide(make.pod(), [*facts.snapshot.nodes, "absent"], facts), facts)
+    assert {each.node: (each.freshness, each.age_seconds) for each in told.nodes} == {
+        "fresh": ("fresh", 1.0),
+        "stale": ("stale", 15.0),
+        "provisional": ("provisional", None),
+        "silent": ("silent", None),
+        "absent": ("silent", None),
+    }
+
+
+def test_neutral_says_why_and_names_no_first(make: SimpleNamespace) -> None:
+    told = explain(decide(make.pod(), ["a", "b"], make.facts({})), make.facts({}))
+    assert told.headline == (
+        "default/pod-1: 2 of 2 nodes pass, all alike: pressure: fresh data of 0 of 2 nodes, fewer than half"
+    )
+    assert (told.first, told.runner_up) == (None, None)
+    assert "not counted: pressure: fresh data of 0 of 2 nodes" in text(told)
+
+
+def test_a_tie_is_told(make: SimpleNamespace) -> None:
+    facts = make.facts({name: make.state({}, {CPU_PRESSURE: 0.0}) for name in "abc"})
+    assert "a first (score 10 of 10, as 2 others)" in explain(decide(make.pod(), "cba", facts), facts).headline
+
+
+def test_a_waived_bound_is_told(edge: Facts, make: SimpleNamespace) -> None:
+    policy = Policy(delay=Delay(unmeasured=Unmeasured.ACCEPT))
+    facts = Facts(edge.snapshot, policy, edge.now)
+    told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, facts), facts)
+    assert node(told, "edge-4").reason == "delay to edge-1 not measured, accepted by the policy"
+    assert told.policy == digest(policy)
+
+
+def test_a_decision_without_scores_is_explained(edge: Facts, make: SimpleNamespace) -> None:
+    """kube-scheduler asks for no scores when one node is left."""
+    pod = make.pod(**{"delay_edge-1": "25"})
+    told = explain(Decision(pod, *judge(pod, ASKED, edge), (), {}), edge)
+    assert told.headline == "default/pod-1: 1 of 3 nodes pass, all alike: not scored"
+    assert node(told, "edge-2").score is None
+
+
+def test_the_filters_are_explained_with_their_own_facts(edge: Facts, make: SimpleNamespace) -> None:
+    pod, later = make.pod(**{"delay_edge-1": "50"}), make.facts({})
+    decision = Decision(pod, *judge(pod, ASKED, edge), (), {})
+    assert node(explain(decision, later, edge), "edge-3").measured == {"rtt_ms edge-1": 40.0}
+
+
+def test_no_node_is_explained(make: SimpleNamespace) -> None:
+    facts = make.facts({})
+    assert text(explain(decide(make.pod(), [], facts), facts)).startswith("default/pod-1: no node was asked about\n")
+
+
+def test_5000_nodes_fit_a_terminal(make: SimpleNamespace) -> None:
+    near = {f"node-{number}": float(number) for number in range(5_000)}
+    facts = make.facts({"ref": make.state(near)})
+    lines = text(explain(decide(make.pod(delay_ref="99"), list(near), facts), facts)).splitlines()
+    assert len(lines) < 30
+    assert "4980 more nodes" in lines
+    assert "refused: 4900 delay to ref over 99 ms" in lines
+
+
+def test_the_explanation_is_json_and_comes_back(explained: Explanation) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(explained), type=Explanation) == explained
