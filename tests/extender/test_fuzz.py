@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from extender import wire
+
 VERBS = ("/filter", "/prioritize", "/preempt", "/bind", "/scheduler/filter")
 
 SCALAR = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
@@ -54,7 +56,7 @@ async def test_no_body_gets_a_5xx_or_hangs(starts, measured, tally):
             tally[f"{status // 100}xx"] += 1
             assert status in (200, 400, 404), body
             if status == 200:
-                _check(verb, json.loads(body), json.loads(answer))
+                _check(verb, body, answer)
     assert tally["2xx"] > 200
     assert tally["4xx"] > 300
 
@@ -75,10 +77,8 @@ def _drawn(number):
 def _check(verb, body, answer):
     if verb == "/preempt":
         return
-    names = body.get("NodeNames", body.get("nodenames"))
-    if names is None:
-        names = [node["metadata"]["name"] for node in body["Nodes"].get("items") or []]
-    asked = list(dict.fromkeys(names))
+    asked = list(wire.read_args(body).names)
+    answer = json.loads(answer)
     if verb == "/prioritize":
         assert [score["Host"] for score in answer] == asked
         assert all(type(score["Score"]) is int and 0 <= score["Score"] <= 10 for score in answer)

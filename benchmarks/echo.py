@@ -1,0 +1,36 @@
+"""An extender that only decodes and encodes, with the same library and types as ours. `python -m benchmarks.echo`
+
+Every node passes, every score is 5. What ours takes longer is what deadlines, caps, metrics, journal and decision cost.
+"""
+
+import asyncio
+
+from aiohttp import web
+
+from extender import answers, wire
+
+LARGEST_BODY_BYTES = 256 << 20
+
+
+async def filter_(request: web.Request) -> web.Response:
+    asked = wire.read_args(await request.read())
+    return web.Response(body=answers.filtered(asked, asked.names, {}), content_type="application/json")
+
+
+async def prioritize(request: web.Request) -> web.Response:
+    asked = wire.read_args(await request.read())
+    return web.Response(body=answers.prioritized(dict.fromkeys(asked.names, 5)), content_type="application/json")
+
+
+async def main() -> None:
+    app = web.Application(client_max_size=LARGEST_BODY_BYTES)
+    app.add_routes([web.post("/filter", filter_), web.post("/prioritize", prioritize)])
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    print(runner.addresses[0][1], flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

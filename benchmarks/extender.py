@@ -1,0 +1,173 @@
+"""What an answer costs: our extender against an echo server. `python -m benchmarks.extender`
+
+As kube-scheduler does: one keep-alive connection, filter then prioritize, strictly serial. Each server has a process of
+its own; the two are asked in turn, so that both meet the same noise. The bodies are those of tests/data/captures, those
+of 5,000 full nodes made by repeating the captured ones. Times are of one pod, filter and prioritize together.
+"""
+
+import argparse
+import gzip
+import json
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psutil
+from msgspec import Struct
+
+CAPTURES = Path(__file__).parents[1] / "tests" / "data" / "captures"
+ROUNDS = 5
+
+
+class Case(Struct, frozen=True):
+    """state: nodes with fresh data. labels: added to the pod. pods: asked in all."""
+
+    form: str
+    nodes: int
+    pod: str
+    state: int
+    labels: bytes
+    pods: int
+
+
+def cases() -> Iterator[Case]:
+    for form, nodes, pods in FORMS:
+        yield Case(form, nodes, "no say", 0, b"", pods)
+        yield Case(form, nodes, "plain", nodes, b"", pods)
+        yield Case(form, nodes, "delay", nodes, b'"delay_node-00000":"50",', pods)
+
+
+FORMS = [
+    ("names", 100, 1000),
+    ("names", 1000, 500),
+    ("names", 5000, 300),
+    ("nodes", 100, 300),
+    ("nodes", 1000, 40),
+    ("nodes", 5000, 10),
+]
+
+
+class Server:
+    """A server's process, and a client's connection to it with as little as possible in between."""
+
+    def __init__(self, process: psutil.Process, port: int) -> None:
+        self._process = process
+        self._socket = socket.create_connection(("127.0.0.1", port))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.walls_ms: list[float] = []
+        self.cpu_ms = 0.0
+
+    def pods(self, body: bytes, number: int) -> None:
+        """Asks about `number` pods and keeps the times."""
+        cpu = self._cpu_seconds()
+        for _ in range(number):
+            began = time.perf_counter()
+            self._ask("filter", body)
+            self._ask("prioritize", body)
+            self.walls_ms.append((time.perf_counter() - began) * 1000)
+        self.cpu_ms += (self._cpu_seconds() - cpu) * 1000
+
+    def peak_mib(self) -> float:
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
+
+    def close(self) -> None:
+        self._socket.close()
+
+    def _cpu_seconds(self) -> float:
+        times = self._process.cpu_times()
+        return times.user + times.system
+
+    def _ask(self, verb: str, body: bytes) -> None:
+        head = f"POST /{verb} HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\n"
+        self._socket.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode())
+        self._socket.sendall(body)
+        received = self._socket.recv(1 << 20)
+        end = received.index(b"\r\n\r\n") + 4
+        if not received.startswith(b"HTTP/1.1 200"):
+            raise RuntimeError(received.decode())
+        length = int(received[:end].lower().split(b"content-length:")[1].split(b"\r\n")[0])
+        missing = length - (len(received) - end)
+        while missing > 0:
+            missing -= len(self._socket.recv(1 << 20))
+
+
+@contextmanager
+def server(module: str, *arguments: str) -> Iterator[Server]:
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        made = Server(psutil.Process(process.pid), int(process.stdout.readline()))
+        try:
+            yield made
+        finally:
+            made.close()
+            process.terminate()
+
+
+def body_of(case: Case) -> bytes:
+    """The captured filter body, with the case's labels."""
+    captured = min(case.nodes, 1000) if case.form == "nodes" else case.nodes
+    body = gzip.decompress((CAPTURES / f"{case.form}-{captured}-filter.json.gz").read_bytes())
+    if captured < case.nodes:
+        body = _repeated(body, case.nodes)
+    return body.replace(b'"labels":{', b'"labels":{' + case.labels, 1)
+
+
+def _repeated(body: bytes, nodes: int) -> bytes:
+    args = json.loads(body)
+    items = args["Nodes"]["items"]
+    args["Nodes"]["items"] = [
+        item | {"metadata": item["metadata"] | {"name": f"node-{copy * len(items) + position:05}"}}
+        for copy in range(nodes // len(items))
+        for position, item in enumerate(items)
+    ]
+    return json.dumps(args, separators=(",", ":")).encode()
+
+
+def measure(case: Case) -> None:
+    body, share = body_of(case), max(1, case.pods // ROUNDS)
+    with ExitStack() as stack:
+        echo = stack.enter_context(server("benchmarks.echo"))
+        ours = stack.enter_context(server("benchmarks.extender_server", str(case.state)))
+        for one in (echo, ours):
+            one.pods(body, share)
+            one.walls_ms, one.cpu_ms = [], 0.0
+        for _ in range(ROUNDS):
+            for one in (echo, ours):
+                one.pods(body, share)
+        report(case, echo, ours)
+
+
+def report(case: Case, echo: Server, ours: Server) -> None:
+    ratio = statistics.median(ours.walls_ms) / statistics.median(echo.walls_ms)
+    cpu_ratio = ours.cpu_ms / echo.cpu_ms
+    cells = "  ".join(f"{_percentiles(one)} {one.peak_mib():6.0f}" for one in (echo, ours))
+    print(f"{case.form:5} {case.nodes:5} {case.pod:7} {cells}  {ratio:5.2f} {cpu_ratio:5.2f}", flush=True)
+
+
+def _percentiles(one: Server) -> str:
+    walls = sorted(one.walls_ms)
+    p99 = walls[min(len(walls) - 1, round(0.99 * len(walls)))]
+    return f"{statistics.median(walls):8.2f} {p99:8.2f} {one.cpu_ms / len(walls):8.2f}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--form", choices=["names", "nodes"], help="only this form")
+    parser.add_argument("--nodes", type=int, help="only this many nodes")
+    chosen = parser.parse_args()
+    columns = "p50 ms   p99 ms   CPU ms peak MiB"
+    print(f"form  nodes pod         echo: {columns}     ours: {columns}   wall   CPU")
+    for case in cases():
+        if chosen.form in (None, case.form) and chosen.nodes in (None, case.nodes):
+            measure(case)
+
+
+if __name__ == "__main__":
+    main()

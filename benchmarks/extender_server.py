@@ -1,0 +1,88 @@
+"""Our extender with a full and fresh state of N nodes, for `benchmarks.extender`. Prints its port.
+
+Each node knows 16 peers and seven hardware values, and 200 nodes a second report, as agents of a large cluster do.
+"""
+
+import asyncio
+import random
+import sys
+import time
+from types import MappingProxyType
+
+from msgspec import structs
+
+from clusterstate import measures
+from clusterstate.records import Hardware, Heartbeat, Identity, Latency, PeerLatency
+from clusterstate.snapshot import NodeState, Snapshot
+from extender.app import create_app
+from extender.connections import serve
+from extender.metrics import Metrics
+from extender.policy_file import PolicyFile
+from extender.workers import Workers
+
+PEERS = 16
+REPORTS_PER_TICK, TICK_SECONDS = 10, 0.05
+REFERENCE = "node-00000"
+
+
+class Living:
+    """A state that is fresh for ever and changes as it is read."""
+
+    def __init__(self, nodes: int) -> None:
+        self._rng, self._now = random.Random(1), time.monotonic()
+        self._names = [f"node-{number:05}" for number in range(nodes)]
+        self.current = Snapshot({name: self._node(name) for name in self._names}, revision=1, cluster="bench")
+
+    async def report(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_SECONDS)
+            changed = {name: self._node(name) for name in self._rng.sample(self._names, REPORTS_PER_TICK)}
+            nodes = MappingProxyType({**self.current.nodes, **changed})
+            self.current = structs.replace(self.current, nodes=nodes, revision=self.current.revision + 1)
+
+    def clock(self) -> float:
+        return self._now
+
+    def _node(self, name: str) -> NodeState:
+        peers = dict.fromkeys([REFERENCE, *self._rng.sample(self._names, min(PEERS, len(self._names)))])
+        return NodeState(
+            Identity("pod", 1, "10.0.0.1"),
+            Heartbeat(1, 1, 5.0),
+            Latency({peer: self._window() for peer in peers if peer != name}),
+            Hardware({metric: self._rng.random() for metric in METRICS}),
+            self._now,
+        )
+
+    def _window(self) -> PeerLatency:
+        ms = self._rng.uniform(0.1, 100)
+        return PeerLatency(30, 30, p50_ms=ms, p95_ms=2 * ms, min_ms=ms / 2, jitter_ms=ms / 10)
+
+
+METRICS = [
+    measures.CPU_PRESSURE,
+    measures.MEMORY_PRESSURE,
+    measures.IO_PRESSURE,
+    measures.CPU_BUSY,
+    measures.LOAD_PER_CPU,
+    measures.MEMORY_AVAILABLE,
+    measures.TEMPERATURE,
+]
+
+
+async def main(nodes: int) -> None:
+    metrics, workers = Metrics(), Workers()
+    state = Living(nodes) if nodes else None
+    policy = PolicyFile(None, metrics, time.time)
+    clock = state.clock if state else time.monotonic
+    app = create_app(state or Unknown(), policy, clock, metrics=metrics, workers=workers)
+    async with serve(app, "127.0.0.1", 0) as port:
+        print(port, flush=True)
+        await (state.report() if state else asyncio.Event().wait())
+
+
+class Unknown:
+    current = Snapshot()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(int(sys.argv[1])))
