@@ -112,10 +112,11 @@ def _wait_seconds(due: float | None) -> float | None:
 
 
 def _take(tun: int, host: int, links: Links) -> None:
-    now = time.monotonic()
+    """A packet's time is read after it, or one that came while others were taken would leave early."""
     with contextlib.suppress(BlockingIOError):
         while True:
-            links.enter(host, os.read(tun, _LARGEST_PACKET), now)
+            packet = os.read(tun, _LARGEST_PACKET)
+            links.enter(host, packet, time.monotonic())
 
 
 def _deliver(tuns: Sequence[int], links: Links) -> None:

@@ -8,6 +8,7 @@ Each host is a network namespace; a child process carries the packets between TU
 `tc netem`. What is built goes when the block ends, and also when this process dies in it, with all that runs inside.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -94,7 +95,8 @@ class Network:
             return
         assert process.stdin
         assert process.stdout
-        process.stdin.close()
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
         try:
             process.wait(_LAST_WORD_SECONDS)
         except subprocess.TimeoutExpired:

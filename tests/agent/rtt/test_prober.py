@@ -1,0 +1,156 @@
+import asyncio
+import time
+from contextlib import asynccontextmanager, suppress
+from random import Random
+
+import pytest
+
+from agent.rtt.choice import Mode
+from agent.rtt.clock import Stamp, read
+from agent.rtt.names import literal
+from agent.rtt.peer import Peer
+from agent.rtt.prober import Prober
+from agent.rtt.settings import ProbeSettings
+from agent.rtt.sockets import IcmpRefused
+from clusterstate.records import Method
+
+FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)
+ONE, TWO = Peer("one", "127.0.0.1"), Peer("two", "127.0.0.2")
+
+
+def refuse():
+    raise IcmpRefused("no ICMP here")
+
+
+@asynccontextmanager
+async def running(prober):
+    task = asyncio.create_task(prober.run())
+    try:
+        yield
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def until(true, deadline_seconds=20.0):
+    """Waits for the thing to become true."""
+    async with asyncio.timeout(deadline_seconds):
+        while not true():  # noqa: ASYNC110  what it waits for has no event
+            await asyncio.sleep(0.01)
+
+
+def known(prober):
+    return prober.latencies(time.monotonic())
+
+
+def have_answered(prober, times):
+    return {name for name, latency in known(prober).items() if latency.received >= times}
+
+
+async def test_two_peers_on_loopback_are_measured(icmp):
+    prober = Prober(FAST)
+    prober.set_peers([ONE, TWO])
+    async with running(prober):
+        await until(lambda: have_answered(prober, 5) == {"one", "two"})
+    for latency in known(prober).values():
+        assert latency.method is Method.ICMP
+        assert 0 < latency.min_ms <= latency.p50_ms <= latency.p95_ms < 500
+
+
+async def test_ipv6_is_measured(icmp):
+    prober = Prober(FAST)
+    prober.set_peers([Peer("six", "::1")])
+    async with running(prober):
+        await until(lambda: "six" in known(prober))
+    assert known(prober)["six"].p50_ms > 0
+
+
+async def test_a_thousand_targets_are_measured_in_one_round(icmp):
+    prober = Prober(ProbeSettings(timeout_seconds=0.9))
+    prober.set_peers(Peer(f"n{i}", f"127.1.{i >> 8}.{i & 255}") for i in range(1, 1001))
+    async with running(prober):
+        await until(lambda: prober.rounds >= 2)
+        latencies = known(prober)
+    assert len(latencies) == 1000
+    assert all(latency.p50_ms > 0 for latency in latencies.values() if latency.received)
+    sent, received = (sum(getattr(latency, field) for latency in latencies.values()) for field in ("sent", "received"))
+    assert received >= 0.99 * sent
+
+
+async def test_peers_come_and_go_while_it_runs(icmp):
+    prober = Prober(FAST)
+    async with running(prober):
+        prober.set_peers([ONE])
+        await until(lambda: set(known(prober)) == {"one"})
+        prober.set_peers([TWO])
+        assert known(prober) == {}
+        await until(lambda: set(known(prober)) == {"two"})
+
+
+async def test_rounds_go_on_without_peers():
+    """A node alone is healthy."""
+    prober = Prober(FAST, opener=dict)
+    async with running(prober):
+        await until(lambda: prober.rounds >= 3)
+
+
+async def test_a_host_name_is_resolved_and_followed_when_it_moves(icmp):
+    answers = [None, literal("127.0.0.5")]
+
+    async def resolver(name):
+        return answers.pop(0) if len(answers) > 1 else answers[0]
+
+    prober = Prober(FAST, resolve=resolver)
+    prober.set_peers([Peer("named", "peer.example")])
+    async with running(prober):
+        await until(lambda: len(answers) == 1)
+        assert known(prober) == {}
+        prober.set_peers([Peer("named", "peer.example")])
+        await until(lambda: "named" in known(prober))
+
+
+async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog):
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    settings = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5, tcp_port=server.sockets[0].getsockname()[1])
+    prober = Prober(settings, opener=refuse)
+    prober.set_peers([ONE, TWO])
+    async with server, running(prober):
+        await until(lambda: have_answered(prober, 3) == {"one", "two"})
+    assert {latency.method for latency in known(prober).values()} == {Method.TCP}
+    assert prober.refusal == "no ICMP here"
+    assert [r.message for r in caplog.records] == ["all peers are probed by TCP handshakes: no ICMP here"]
+
+
+async def test_in_mode_icmp_a_refusal_ends_it():
+    with pytest.raises(IcmpRefused, match="no ICMP here"):
+        await Prober(ProbeSettings(mode=Mode.ICMP), opener=refuse).run()
+
+
+async def test_a_wall_clock_that_jumps_at_random_makes_no_impossible_value(icmp):
+    rng, offset = Random(1), 0
+
+    def jumping():
+        nonlocal offset
+        offset += rng.choice([0, 0, 0, -3_600_000_000_000, 70_000_000, -1_000_000, 10**15])
+        now = read()
+        return Stamp(now.monotonic_ns, now.wall_ns + offset)
+
+    prober = Prober(ProbeSettings(interval_seconds=0.02, timeout_seconds=0.5), clock=jumping)
+    prober.set_peers([ONE, TWO])
+    counts = [target.counts for target in prober.ledger.targets.values()]
+    async with running(prober):
+        await until(lambda: sum(count.sent for count in counts) >= 150)
+        latencies = known(prober)
+    assert sum(count.unusable for count in counts) > 20
+    assert all(0 < latency.min_ms <= latency.p95_ms < 500 for latency in latencies.values() if latency.received)
+
+
+async def test_nothing_is_left_open_when_it_is_cancelled(icmp):
+    """Warnings are errors: an unclosed socket or a pending task would be one."""
+    prober = Prober(FAST)
+    prober.set_peers([ONE])
+    before = asyncio.all_tasks()
+    async with running(prober):
+        await until(lambda: known(prober))
+    assert asyncio.all_tasks() == before
