@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from clusterstate.snapshot import Snapshot
 from decision import bounds
@@ -47,6 +47,9 @@ class Core(Struct, frozen=True):
 
 OURS = Core()
 
+SAME_SECONDS = 1.0
+"""kube-scheduler asks for scores a few milliseconds after it filtered."""
+
 
 class Decider:
     """clock: monotonic seconds, the same as the state's."""
@@ -75,7 +78,7 @@ class Decider:
         return judged
 
     async def prioritize(self, pod: Pod, nodes: tuple[str, ...]) -> Mapping[str, int]:
-        facts = self._facts()
+        facts = self._same_facts(pod)
         ranked = await self._run("prioritize", lambda: self._core.rank(pod, nodes, facts))
         if isinstance(ranked, Fault):
             self._metrics.decided("prioritize", "neutral", ranked.reason)
@@ -91,6 +94,13 @@ class Decider:
 
     def _facts(self) -> Facts:
         return Facts(self._state.current, self._policy.current, self._clock(), self._memo)
+
+    def _same_facts(self, pod: Pod) -> Facts:
+        """The snapshot that the pod was just filtered on, so that one decision has one ground. Freshness is new."""
+        facts, before = self._facts(), self.journal.get(pod.namespace, pod.name)
+        if before and before.judged_on and before.pod.uid == pod.uid and facts.now - before.decided_at < SAME_SECONDS:
+            return structs.replace(facts, snapshot=before.judged_on.snapshot)
+        return facts
 
     async def _judged(self, verb: str, pod: Pod, nodes: tuple[str, ...], facts: Facts) -> Judged:
         judged = await self._run(verb, lambda: self._core.judge(pod, nodes, facts))

@@ -67,18 +67,18 @@ def starts() -> Starter:
 
 @asynccontextmanager
 async def _started(
-    state: Snapshot | None = None, policy: Any = None, limits: Any = None, ops: bool = False, **settings: Any
+    state: Any = None, policy: Any = None, limits: Any = None, ops: bool = False, **settings: Any
 ) -> AsyncIterator[Extender]:
     metrics, workers = Metrics("test"), settings.pop("workers", None) or Workers()
     draining = settings.pop("draining", lambda: False)
     source = policy if policy is not None else Fixed(Policy())
-    state = state or Snapshot()
-    app = create_app(Fixed(state), source, time.monotonic, metrics=metrics, workers=workers, **settings)
+    state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state
+    app = create_app(state, source, time.monotonic, metrics=metrics, workers=workers, **settings)
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
         port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, *([limits] if limits else [])))
         if ops:
-            watched = create_ops_app(Fixed(state), metrics, workers, draining)
+            watched = create_ops_app(state, metrics, workers, draining)
             port = await stack.enter_async_context(serve(watched, "127.0.0.1", 0))
         connector = aiohttp.TCPConnector(limit=1)
         session = aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector)

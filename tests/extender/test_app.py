@@ -4,8 +4,9 @@ import json
 import time
 
 import pytest
+from msgspec import structs
 
-from decision.decide import Judged
+from decision.decide import Judged, judge, rank
 from decision.model import Refusal
 from decision.policy import Delay, Policy, Unmeasured
 from extender.bodies import Bodies, Caps
@@ -272,3 +273,34 @@ async def test_durations_are_counted_by_verb_and_code(starts, captured):
         count = extender.count
         assert count("leadsman_extender_request_duration_seconds_count", verb="filter", code="200") == 1
         assert count("leadsman_extender_request_duration_seconds_count", verb="filter", code="400") == 1
+
+
+async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(starts, captured, measured):
+    """Even when the state has moved on in between; freshness is judged by the clock of each call."""
+    seen = []
+
+    def ranked(pod, nodes, facts):
+        seen.append(facts)
+        return rank(pod, nodes, facts)
+
+    def judged(pod, nodes, facts):
+        seen.append(facts)
+        return judge(pod, nodes, facts)
+
+    state = _Moving(measured)
+    async with starts(state, core=Core(judged, ranked)) as extender:
+        await extender.asked("/filter", captured("names-3-filter"))
+        await extender.asked("/prioritize", captured("names-3-prioritize"))
+    assert seen[0].snapshot is seen[1].snapshot
+    assert seen[0].now < seen[1].now
+
+
+class _Moving:
+    """Another snapshot each time it is read."""
+
+    def __init__(self, first):
+        self._first = first
+
+    @property
+    def current(self):
+        return structs.replace(self._first)
