@@ -5,6 +5,8 @@ plugin raises is its fault and passes through.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import repeat
+from operator import add
 from statistics import median
 from typing import NamedTuple
 
@@ -59,8 +61,8 @@ def rank(pod: Pod, kept: Sequence[str], facts: Facts, scores: Sequence[Score] = 
     if not heard:
         neutral = "; ".join(part.neutral for part in parts) or "no score has a say in this pod"
         return Ranked(parts, dict.fromkeys(nodes, NEUTRAL), neutral)
-    integers = [int(BEST * total + 0.5) for total in totals(heard, nodes)]
-    return Ranked(parts, dict(zip(nodes, integers, strict=True)), "")
+    rounded = map(int, [BEST * total + 0.5 for total in totals(heard, nodes)])
+    return Ranked(parts, dict(zip(nodes, rounded, strict=True)), "")
 
 
 def speaking(parts: Sequence[Part]) -> list[Part]:
@@ -70,18 +72,21 @@ def speaking(parts: Sequence[Part]) -> list[Part]:
 
 def totals(heard: Sequence[Part], nodes: Sequence[str]) -> list[float]:
     """The weighted mean of the parts, 0..1, for each node."""
-    sums, weights = [0.0] * len(nodes), sum(part.weight for part in heard)
-    for part in heard:
-        share = part.weight / weights
-        sums = [total + share * value for total, value in zip(sums, column(part, nodes), strict=True)]
+    first, *others = (column(part, nodes) for part in heard)
+    if not others:
+        return first
+    weights = sum(part.weight for part in heard)
+    shares = [part.weight / weights for part in heard]
+    sums = [shares[0] * value for value in first]
+    for share, values in zip(shares[1:], others, strict=True):
+        sums = list(map(add, sums, [share * value for value in values]))
     return sums
 
 
 def column(part: Part, nodes: Sequence[str]) -> list[float]:
     """The part's value for each node, held to 0..1. An unknown one is the median: never best, never worst."""
-    values = part.values
-    middle = median(values.values()) if len(values) < len(nodes) else 0.0
-    found = [values.get(node, middle) for node in nodes]
+    middle = median(part.values.values()) if len(part.values) < len(nodes) else 0.0
+    found = list(map(part.values.get, nodes, repeat(middle)))
     within = not found or (min(found) >= 0.0 and max(found) <= 1.0)
     return found if within else [min(1.0, max(0.0, value)) for value in found]
 

@@ -30,7 +30,8 @@ class DelayFilter:
             return dict.fromkeys(nodes, Refusal(NAME, str(error)))
         refused: dict[str, Refusal] = {}
         for bound in wanted:
-            refused |= _refusals(bound, [node for node in nodes if node not in refused], facts)
+            left = [node for node in nodes if node not in refused] if refused else nodes
+            refused = _refusals(bound, left, facts) | refused
         return refused
 
     def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
@@ -40,7 +41,7 @@ class DelayFilter:
         return Evidence(measured, {node: "; ".join(_notes(node, found)) for node in nodes} if wanted else {})
 
 
-def _refusals(bound: Bound, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]:
+def _refusals(bound: Bound, nodes: Sequence[str], facts: Facts) -> dict[str, Refusal]:
     if bound.reference not in facts.snapshot.nodes and bound.reference not in nodes:
         return dict.fromkeys(nodes, Refusal(NAME, f"no such node {bound.reference}"))
     between = pairs.between(bound.reference, nodes, facts)
@@ -52,7 +53,7 @@ def _refusals(bound: Bound, nodes: Sequence[str], facts: Facts) -> Mapping[str, 
 
 
 def _unknown(bound: Bound, between: Pairs) -> dict[str, Refusal]:
-    by_cause = {cause: Refusal(NAME, reason.format(bound.reference)) for cause, reason in REASONS.items()}
+    by_cause = [Refusal(NAME, REASONS[cause].format(bound.reference)) for cause in Cause]
     return {node: by_cause[cause] for node, cause in between.unknown.items()}
 
 

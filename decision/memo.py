@@ -40,5 +40,7 @@ class Memo:
 
 
 def _updated(before: _Column[V], of: Callable[[NodeState], V], states: Mapping[str, NodeState]) -> dict[str, V]:
-    known, values = before.states.get, before.values
-    return {node: values[node] if known(node) is state else of(state) for node, state in states.items()}
+    known = before.states.get
+    changed = {node: of(state) for node, state in states.items() if known(node) is not state}
+    values = {**before.values, **changed}
+    return values if len(values) == len(states) else {node: values[node] for node in states}

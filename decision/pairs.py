@@ -4,7 +4,7 @@ A report counts only while its reporter is fresh and when at least one reply cam
 is never a delay. Of the two directions the policy takes one, or the larger of those that count.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from enum import IntEnum
 from operator import attrgetter
 
@@ -23,7 +23,7 @@ _NO_WINDOWS: Windows = {}
 
 
 class Cause(IntEnum):
-    """Why there is no delay. Of two directions' causes the larger is told, as it says more."""
+    """Why there is no delay: an index. Of two directions' causes the larger is told, as it says more."""
 
     UNMEASURED = 0
     PROVISIONAL = 1
@@ -45,8 +45,11 @@ def between(reference: str, nodes: Sequence[str], facts: Facts) -> Pairs:
     known = _worst(_forward_ms(reference, forward, facts), _backward_ms(backward, facts))
     if reference in nodes:
         known[reference] = 0.0
-    missing = [node for node in nodes if node not in known]
-    return Pairs(known, _causes(missing, reference, forward, backward, facts))
+    unknown = dict.fromkeys(nodes, Cause.UNMEASURED)
+    for node in known:
+        del unknown[node]
+    unknown.update(_causes(unknown.keys(), reference, forward, backward, facts))
+    return Pairs(known, unknown)
 
 
 def _measured_by(reference: str, nodes: Iterable[str], facts: Facts) -> Windows:
@@ -88,14 +91,11 @@ def _worst(forward: dict[str, float], backward: dict[str, float]) -> dict[str, f
     return both
 
 
-def _causes(
-    missing: Sequence[str], reference: str, forward: Windows, backward: Windows, facts: Facts
-) -> Mapping[str, Cause]:
-    causes = dict.fromkeys(missing, Cause.UNMEASURED)
-    for node in causes.keys() & forward.keys():
-        causes[node] = _cause(reference, forward[node], facts)
-    for node in causes.keys() & backward.keys():
-        causes[node] = max(causes[node], _cause(node, backward[node], facts))
+def _causes(unknown: Set[str], reference: str, forward: Windows, backward: Windows, facts: Facts) -> dict[str, Cause]:
+    """Of the unknown nodes that stand in a report, why it does not count."""
+    causes = {node: _cause(reference, forward[node], facts) for node in forward.keys() & unknown}
+    for node in backward.keys() & unknown:
+        causes[node] = max(causes.get(node, Cause.UNMEASURED), _cause(node, backward[node], facts))
     return causes
 
 
