@@ -12,7 +12,7 @@ from msgspec import Struct
 from clusterstate.snapshot import Freshness
 from decision import table
 from decision.decide import BEST, column, speaking, totals
-from decision.freshness import why_not
+from decision.freshness import freshness_of
 from decision.model import Decision, Evidence, Facts
 from decision.plugins import FILTERS, SCORES
 from decision.policy import digest
@@ -117,7 +117,7 @@ def _kept(
         values={plugin: values[node] for plugin, values in columns.items()},
         unknown={part.plugin: part.unknown[node] for part in decision.parts if node in part.unknown},
         measured=_measured(node, evidence),
-        freshness=why_not(node, facts),
+        freshness=freshness_of(node, facts).value,
         age_seconds=_age_seconds(node, facts),
     )
 
@@ -130,7 +130,7 @@ def _refused(node: str, decision: Decision, facts: Facts, evidence: Sequence[Evi
         reason=refusal.reason,
         plugin=refusal.plugin,
         measured=_measured(node, evidence),
-        freshness=why_not(node, facts),
+        freshness=freshness_of(node, facts).value,
         age_seconds=_age_seconds(node, facts),
     )
 

@@ -1,8 +1,9 @@
-"""Until when each node's data may be used."""
+"""Until when each node's data may be used: all nodes at once, or one for an explanation."""
 
 from collections.abc import Mapping
 from operator import attrgetter
 
+from clusterstate.snapshot import Freshness
 from decision.model import Facts
 
 NEVER = float("-inf")
@@ -13,7 +14,7 @@ def fresh_until(facts: Facts) -> Mapping[str, float]:
     return facts.memo.column("fresh_until", None, attrgetter("fresh_until"), facts.snapshot)
 
 
-def why_not(node: str, facts: Facts) -> str:
-    """Why a node's data are not used: "stale", "provisional" or "silent"; "fresh" when they are."""
+def freshness_of(node: str, facts: Facts) -> Freshness:
+    """One node's; a node that the state does not know is silent."""
     state = facts.snapshot.nodes.get(node)
-    return "silent" if state is None else state.freshness(facts.now).value
+    return Freshness.SILENT if state is None else state.freshness(facts.now)

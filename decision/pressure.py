@@ -11,8 +11,8 @@ from functools import partial
 from msgspec import Struct
 
 from clusterstate import measures
-from clusterstate.snapshot import NodeState
-from decision.freshness import NEVER, fresh_until, why_not
+from clusterstate.snapshot import Freshness, NodeState
+from decision.freshness import NEVER, fresh_until, freshness_of
 from decision.model import Evidence, Facts, Part, Pod
 from decision.policy import Pressure
 
@@ -78,8 +78,11 @@ def _ease(facts: Facts) -> Mapping[str, float | None]:
 def _unknown(values: Mapping[str, float], nodes: Sequence[str], facts: Facts) -> Mapping[str, str]:
     if len(values) == len(nodes):
         return {}
-    causes = {node: why_not(node, facts) for node in nodes if node not in values}
-    return {node: NO_METRICS if cause == "fresh" else f"{cause} data" for node, cause in causes.items()}
+    return {node: _why(freshness_of(node, facts)) for node in nodes if node not in values}
+
+
+def _why(freshness: Freshness) -> str:
+    return NO_METRICS if freshness is Freshness.FRESH else f"the node is {freshness}"
 
 
 def _reported(metric: str, nodes: Sequence[str], facts: Facts) -> Mapping[str, float]:

@@ -73,7 +73,7 @@ def test_an_unknown_part_is_marked_and_counts_as_the_median(make: SimpleNamespac
     facts = make.facts(states | {"c": make.state({}, {CPU_PRESSURE: 0.0}, "stale")})
     told = explain(decide(make.pod(), "abc", facts), facts)
     assert node(told, "c").values == {"pressure": 0.5}
-    assert node(told, "c").unknown == {"pressure": "stale data"}
+    assert node(told, "c").unknown == {"pressure": "the node is stale"}
     assert "c     kept     5      ~0.50     15.0s stale\n" in text(told)
     assert text(told).endswith("\n~ unknown, counted as the median\n")
 

@@ -76,10 +76,10 @@ def test_only_fresh_reports_count_and_the_others_say_why(make: SimpleNamespace) 
     part = PressureScore().part(make.pod(), [*nodes, "absent"], make.facts(nodes))
     assert part.values == {"fresh": 0.75}
     assert part.unknown == {
-        "stale": "stale data",
-        "provisional": "provisional data",
-        "silent": "silent data",
-        "absent": "silent data",
+        "stale": "the node is stale",
+        "provisional": "the node is provisional",
+        "silent": "the node is silent",
+        "absent": "the node is silent",
         "bare": "no pressure metrics",
     }
 
