@@ -16,7 +16,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 from pathlib import Path as FilePath
 from random import Random
 
@@ -37,6 +37,10 @@ _STDIN, _STDOUT = 0, 1
 
 def ipv4(host: int) -> str:
     return f"10.213.{(host + 1) >> 8}.{(host + 1) & 255}"
+
+
+def block(host: int) -> str:
+    return f"10.214.{host}.0/24"
 
 
 def ipv6(host: int) -> str:
@@ -80,6 +84,7 @@ def _build(name: str, host: int) -> int:
 
 def _commands(host: int) -> list[str]:
     commands = ["link set lo up", f"link set {DEVICE_NAME} up", f"addr add {ipv4(host)}/16 dev {DEVICE_NAME}"]
+    commands += [f"route add local {block(host)} dev lo", f"route add 10.214.0.0/16 dev {DEVICE_NAME}"]
     with_ipv6 = FilePath("/proc/sys/net/ipv6").is_dir()
     return [*commands, f"addr add {ipv6(host)}/64 dev {DEVICE_NAME} nodad"] if with_ipv6 else commands
 
@@ -90,7 +95,8 @@ def _sysctl(key: str, value: str) -> None:
 
 
 def _addresses(hosts: int) -> dict[bytes, int]:
-    return {ip_address(address(host)).packed: host for host in range(hosts) for address in (ipv4, ipv6)}
+    single = {ip_address(address(host)).packed: host for host in range(hosts) for address in (ipv4, ipv6)}
+    return single | {ip_network(block(host)).network_address.packed[:3]: host for host in range(hosts)}
 
 
 def _forward(tuns: Sequence[int], links: Links) -> None:

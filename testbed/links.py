@@ -48,7 +48,7 @@ def destination(packet: bytes) -> bytes | None:
 
 
 class Links:
-    """Hosts are numbered. addresses: packed IPv4 or IPv6 address → host."""
+    """Hosts are numbered. addresses: packed IPv4 or IPv6 address, or the first three bytes of an IPv4 /24 → host."""
 
     def __init__(self, addresses: dict[bytes, int], rng: Random) -> None:
         self._addresses, self._rng = addresses, rng
@@ -62,8 +62,7 @@ class Links:
 
     def enter(self, host: int, packet: bytes, now: float) -> None:
         """A packet that `host` sent. One to an unknown address vanishes, as in a network without such a host."""
-        address = destination(packet)
-        to = None if address is None else self._addresses.get(address)
+        to = self._owner(destination(packet))
         if to is None:
             return
         path = self._paths.get((host, to), Path())
@@ -77,6 +76,12 @@ class Links:
         while self._waiting and self._waiting[0].due <= now:
             departures.append(heapq.heappop(self._waiting))
         return departures
+
+    def _owner(self, address: bytes | None) -> int | None:
+        if address is None:
+            return None
+        to = self._addresses.get(address)
+        return self._addresses.get(address[:3]) if to is None else to
 
     @property
     def next_due(self) -> float | None:

@@ -116,6 +116,10 @@ class Network:
     def address6(self, host: str) -> str:
         return forwarder.ipv6(self._numbers[host])
 
+    def block(self, host: str) -> str:
+        """An IPv4 /24, all of whose addresses are the host's too: for many targets on few hosts."""
+        return forwarder.block(self._numbers[host])
+
     def namespace(self, host: str) -> str:
         """As `ip netns` calls it."""
         return f"{self._prefix}{host}" if host in self._numbers else self._unknown(host)

@@ -26,10 +26,11 @@ from clusterstate.records import Method, PeerLatency
 
 _log = logging.getLogger(__name__)
 
-_SHORTEST_SLEEP_SECONDS = 0.005
-"""Probes due within it go out together, so that 1,000 peers cost at most 200 wake-ups a second."""
+_PROBES_A_WAKE = 4
+"""Sent together on average: waking an idle process costs more than a probe."""
 
-_LONGEST_SLEEP_SECONDS = 0.25
+_SHORTEST_SLEEP_SECONDS = 0.005
+_LONGEST_SLEEP_SECONDS = 0.1
 _MOST_HANDSHAKES = 256
 """Open at once; more would come near the usual limit of 1,024 descriptors. The next are kept back and counted."""
 
@@ -135,9 +136,10 @@ class Prober:
             await asyncio.sleep(self._pause_seconds())
 
     def _pause_seconds(self) -> float:
-        wait = self._schedule.wait_seconds(self._clock().seconds)
-        longest = min(_LONGEST_SLEEP_SECONDS, self._settings.interval_seconds)
-        return longest if wait is None else min(max(wait, _SHORTEST_SLEEP_SECONDS), longest)
+        """Until a few probes are due; it also bounds how late a loss is noticed."""
+        interval = self._settings.interval_seconds
+        a_few = _PROBES_A_WAKE * interval / max(1, len(self._schedule))
+        return min(max(a_few, _SHORTEST_SLEEP_SECONDS), _LONGEST_SLEEP_SECONDS, interval)
 
     def _end_round(self, now: float) -> None:
         self.rounds += 1

@@ -65,6 +65,12 @@ def test_the_same_seed_loses_the_same_packets():
     assert survivors(1) == survivors(1) != survivors(2)
 
 
+def test_a_block_of_256_addresses_belongs_to_a_host():
+    path = Links({bytes([10, 214, 7]): 1}, Random(1))
+    path.enter(0, packet(bytes([10, 214, 7, 200])), 1.0)
+    assert [d.host for d in path.leave(1.0)] == [1]
+
+
 def test_a_packet_to_nobody_vanishes():
     path = links()
     path.enter(0, packet(bytes([10, 9, 9, 9])), 1.0)

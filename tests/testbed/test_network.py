@@ -78,6 +78,14 @@ def test_a_delay_is_that_pairs_own():
 
 
 @marked
+def test_a_host_answers_on_all_addresses_of_its_block():
+    with Network(["a", "b"], {("a", "b"): 5.0}) as net:
+        assert net.block("b") == "10.214.1.0/24"
+        for last in (1, 254):
+            assert min(ping(net, "a", f"10.214.1.{last}", count=2)) >= 5
+
+
+@marked
 def test_a_cut_pair_hears_nothing_until_it_is_set_again():
     with Network(["a", "b"]) as net:
         net.cut("a", "b")
