@@ -7,7 +7,6 @@ lease revoked, within a time limit.
 import asyncio
 import contextlib
 import logging
-import signal
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from random import Random
@@ -40,12 +39,12 @@ LEAVE_WITHIN_SECONDS = 3.0
 PEERS_EVERY_SECONDS = 1.0
 
 
-async def run(settings: Settings, clock: Callable[[], float] = time.monotonic) -> None:
-    """Until SIGTERM or SIGINT. Raises what ended a loop: agent.claim.Taken when another agent writes this node."""
+async def run(settings: Settings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
+    """Until `stop`. Raises what ended a loop: agent.claim.Taken when another agent writes this node."""
     parts = Parts(settings, clock)
     async with _serving(parts), _store(parts):
         try:
-            await _run_all(parts.loops(), _stop_signal())
+            await _run_all(parts.loops(), stop)
         finally:
             await _leave(parts)
 
@@ -130,13 +129,6 @@ async def _run_all(loops: Mapping[str, Coroutine[Any, Any, None]], stop: asyncio
         await stop.wait()
         for task in tasks:
             task.cancel()
-
-
-def _stop_signal() -> asyncio.Event:
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
-    return stop
 
 
 async def _leave(parts: Parts) -> None:

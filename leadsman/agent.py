@@ -1,18 +1,21 @@
 """`leadsman agent`: measure on this node."""
 
 import argparse
-import asyncio
 import socket
 from pathlib import Path
 from uuid import uuid4
 
+from agent.claim import Taken
 from agent.peers import BadPeers, parse
 from agent.rtt.choice import Mode
 from agent.rtt.peer import Peer
 from agent.rtt.settings import ProbeSettings
+from agent.rtt.sockets import IcmpRefused
+from agent.run import run
 from agent.settings import Settings
 from clusterstate.timing import Timing
 from leadsman.options import Options, access, address, count, existing_file, existing_folder, one_of, positive
+from leadsman.process import until_stopped
 
 
 def options(add: Options) -> None:
@@ -79,8 +82,6 @@ def static_peers(path: Path) -> tuple[Peer, ...]:
         raise BadPeers(f"--peers {path}: {error}") from error
 
 
-def run(args: argparse.Namespace) -> int:
-    from agent.run import run as measure
-
-    asyncio.run(measure(settings(args)))
-    return 0
+def main(args: argparse.Namespace) -> int:
+    wanted = settings(args)
+    return until_stopped(lambda stop: run(wanted, stop), expected=(Taken, IcmpRefused))

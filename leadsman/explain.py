@@ -17,7 +17,7 @@ def options(add: Options) -> None:
     add.parser.add_argument("--json", action="store_true", help="every node and number, as JSON")
 
 
-def run(args: argparse.Namespace) -> int:
+def main(args: argparse.Namespace) -> int:
     pod = args.pod if "/" in args.pod else f"default/{args.pod}"
     accept = "application/json" if args.json else "text/plain"
     request = Request(f"{args.extender.rstrip('/')}/explain?pod={quote(pod)}", headers={"Accept": accept})

@@ -28,7 +28,7 @@ def parser(environ: Mapping[str, str] = os.environ, only: str = "") -> argparse.
         if only in ("", name):
             module = import_module(f"leadsman.{name}")
             module.options(Options(command, environ))
-            command.set_defaults(run=module.run)
+            command.set_defaults(run=module.main)
     return top
 
 

@@ -29,6 +29,12 @@ class Options:
         shown = f"{text} [{', '.join('$' + v for v in variables)}]"
         self.parser.add_argument(f"--{name}", help=shown, type=parse, default=given or default, **more)
 
+    def switch(self, name: str, text: str) -> None:
+        """Off unless given; its variable switches it on with 1, true, yes or on."""
+        variable = f"LEADSMAN_{name.upper().replace('-', '_')}"
+        given = self._environ.get(variable, "").lower() in ("1", "true", "yes", "on")
+        self.parser.add_argument(f"--{name}", help=f"{text} [${variable}]", action="store_true", default=given)
+
     def group(self, title: str) -> "Options":
         return Options(self.parser.add_argument_group(title), self._environ)
 
@@ -91,6 +97,12 @@ def address(text: str) -> str:
     if not (host and colon and port.isdecimal() and int(port) < 65536):
         raise argparse.ArgumentTypeError(f"{text!r}: want HOST:PORT, with an IPv6 host in [brackets]")
     return text
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """Of an `address`."""
+    host, _, port = text.rpartition(":")
+    return host.strip("[]"), int(port)
 
 
 def existing_file(text: str) -> Path:

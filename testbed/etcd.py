@@ -112,7 +112,7 @@ class Etcd:
         command = [str(find_binary()), *self._own_flags(), *self.flags]
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=_die_with_parent)
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
         if wait:
             self.wait_until_healthy()
         return self
@@ -190,13 +190,17 @@ class Etcd:
             "initial-cluster": self.initial_cluster,
             "listen-metrics-urls": self.metrics_url,
             "log-level": "error",
+            # Half of etcd's defaults: a member elects itself only after the time-out, alone or not.
+            "heartbeat-interval": 50,
+            "election-timeout": 500,
         }
         return [f"--{name}={value}" for name, value in flags.items()] + _tls_flags(self.tls)
 
 
 def members(data_dir: Path, count: int, flags: Sequence[str] = ()) -> list[Etcd]:
     """One cluster of `count` members, not started. Start all with wait=False, then wait for each."""
-    cluster = [Etcd(data_dir / f"member{i}", name=f"member{i}", flags=flags) for i in range(count)]
+    patient = ("--heartbeat-interval=100", "--election-timeout=1000", *flags)
+    cluster = [Etcd(data_dir / f"member{i}", name=f"member{i}", flags=patient) for i in range(count)]
     for member in cluster:
         member.initial_cluster = ",".join(f"{other.name}={other.peer_url}" for other in cluster)
     return cluster
@@ -209,5 +213,6 @@ def _tls_flags(tls: Tls | None) -> list[str]:
     return [*files, f"--trusted-ca-file={tls.ca}", "--client-cert-auth"] if tls.ask_client else files
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """For `preexec_fn`: the child is killed when the thread that started it ends. prctl(2), PR_SET_PDEATHSIG."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

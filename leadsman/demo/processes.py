@@ -1,5 +1,6 @@
 """The demo's child processes: started, watched, and gone when the demo is gone."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -8,29 +9,36 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from types import TracebackType
 
+from testbed.etcd import die_with_parent
+
 _PATIENCE_SECONDS = 5
 
 
 class Processes(AbstractContextManager["Processes"]):
-    """Runs `leadsman ARGUMENTS` children; logs go to files in `logs`. On exit all are ended, the last first."""
+    """Runs `leadsman ARGUMENTS` children; logs go to files in `folder`. On exit all are ended, the last first, and
+    the folder is deleted."""
 
     def __init__(self) -> None:
-        self.logs = Path(tempfile.mkdtemp(prefix="leadsman-demo-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="leadsman-demo-"))
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, arguments: Sequence[str], prefix: Sequence[str] = ()) -> None:
         """prefix: what puts the command somewhere else, such as `ip netns exec NAME`."""
         command = [*prefix, sys.executable, "-m", "leadsman.main", *arguments]
-        with (self.logs / f"{name}.log").open("wb") as log:
-            self._running[name] = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+        with (self.folder / f"{name}.log").open("wb") as log:
+            # A session of its own: Ctrl-C reaches the demo alone, which ends its children in order.
+            self._running[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent
+            )
 
     def ended(self) -> str:
         """What ended by itself, with the end of its log; "" when all run."""
         name = next((name for name, child in self._running.items() if child.poll() is not None), None)
-        return "" if name is None else f"{name} ended: {self.log(name)[-2000:].strip()}"
+        return "" if name is None else f"{name} ended: {self.log(name)}"
 
     def log(self, name: str) -> str:
-        return (self.logs / f"{name}.log").read_text(errors="replace")
+        """Its end."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")[-2000:].strip()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -40,6 +48,7 @@ class Processes(AbstractContextManager["Processes"]):
             child.terminate()
         for child in children:
             _wait(child)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _wait(child: subprocess.Popen[bytes]) -> None:

@@ -1,0 +1,66 @@
+"""The extender's process: follows the state, answers the scheduler, and drains before it leaves."""
+
+import asyncio
+import contextlib
+import logging
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+from msgspec import Struct
+
+from clusterstate.etcd import EtcdStore
+from clusterstate.follower import Follower
+from clusterstate.transport import Access
+from extender.app import create_app, create_ops_app
+from extender.binding import ApiServer
+from extender.bodies import ANY_FORM, NAMES_ONLY, Bodies
+from extender.connections import serve
+from extender.metrics import Metrics
+from extender.policy_file import PolicyFile
+from extender.workers import Workers
+
+log = logging.getLogger(__name__)
+
+
+class Settings(Struct, frozen=True):
+    """listen: what kube-scheduler calls. ops_listen: metrics and health. Both are host and port.
+
+    policy: None: the defaults. api: None: no bind verb. names_only: bodies above 4 MiB are refused, for a scheduler with
+    nodeCacheCapable.
+    """
+
+    etcd: Access
+    listen: tuple[str, int] = ("0.0.0.0", 9001)
+    ops_listen: tuple[str, int] = ("0.0.0.0", 9002)
+    policy: Path | None = None
+    names_only: bool = False
+    api: ApiServer | None = None
+
+
+async def run(settings: Settings, stop: asyncio.Event) -> None:
+    """Until `stop`. PolicyError when the policy file cannot be used at start; OSError when a port is taken."""
+    metrics, workers = Metrics(version("leadsman")), Workers()
+    policy = PolicyFile(settings.policy, metrics, time.time)
+    store = EtcdStore(settings.etcd)
+    follower = Follower(store)
+    bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
+    app = create_app(
+        follower, policy, time.monotonic, metrics=metrics, workers=workers, bodies=bodies, api=settings.api
+    )
+    ops = create_ops_app(follower, metrics, workers, stop.is_set)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(store.close)
+        stack.callback(workers.close)
+        await stack.enter_async_context(serve(ops, *settings.ops_listen))
+        port = await stack.enter_async_context(serve(app, *settings.listen))
+        log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
+        async with asyncio.TaskGroup() as group:
+            tasks = [
+                group.create_task(follower.run(), name="follow the state"),
+                group.create_task(policy.follow(), name="follow the policy file"),
+            ]
+            await stop.wait()
+            for task in tasks:
+                task.cancel()
+    log.info("left")

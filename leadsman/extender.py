@@ -1,0 +1,51 @@
+"""`leadsman extender`: answer kube-scheduler."""
+
+import argparse
+import os
+from pathlib import Path
+
+from extender.binding import ApiServer, NotInCluster, in_cluster
+from extender.run import Settings, run
+from leadsman.options import Options, access, address, existing_file, host_and_port
+from leadsman.process import until_stopped
+
+
+def options(add: Options) -> None:
+    serving = add.group("serving")
+    serving.flag("listen", "what kube-scheduler calls (default 0.0.0.0:9001)", "0.0.0.0:9001", address)
+    serving.flag("ops-listen", "/metrics, /healthz, /readyz (default 0.0.0.0:9002)", "0.0.0.0:9002", address)
+    serving.switch("names-only", "refuse bodies over 4 MiB, for a scheduler with nodeCacheCapable: true")
+    deciding = add.group("deciding")
+    deciding.flag("policy", "weights and thresholds, reloaded when it changes", None, existing_file, metavar="FILE")
+    binding = add.group("binding")
+    binding.switch("bind", "offer the bind verb, with the service account's token")
+    binding.flag("kube-api", "API server for --bind (default: the cluster that this pod runs in)", "", metavar="URL")
+    binding.flag("kube-token-file", "bearer token for --kube-api", None, existing_file, metavar="FILE")
+    add.etcd()
+    add.log_level()
+
+
+def settings(args: argparse.Namespace) -> Settings:
+    """ValueError, with what to do, when the flags do not fit together."""
+    return Settings(
+        etcd=access(args),
+        listen=host_and_port(args.listen),
+        ops_listen=host_and_port(args.ops_listen),
+        policy=args.policy,
+        names_only=args.names_only,
+        api=_api(args.kube_api, args.kube_token_file) if args.bind else None,
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    wanted = settings(args)
+    return until_stopped(lambda stop: run(wanted, stop))
+
+
+def _api(url: str, token_file: Path | None) -> ApiServer:
+    if url:
+        return ApiServer(url, token_file)
+    try:
+        return in_cluster(os.environ)
+    except NotInCluster as error:
+        raise ValueError(f"--bind: {error} with --kube-api") from error

@@ -1,0 +1,24 @@
+"""The wire between this machine and a Network's hosts."""
+
+import subprocess
+
+import pytest
+
+from testbed import network
+from testbed.network import Network
+from testbed.uplink import Uplinks
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(network.can_run() is not None, reason=f"no network namespaces here: {network.can_run()}"),
+]
+
+
+def test_every_host_is_reached_and_reaches_back_and_nothing_stays() -> None:
+    with Network(["a", "b"]) as net, Uplinks(net) as up:
+        devices = [up._device(host) for host in net.hosts]
+        for host in net.hosts:
+            subprocess.run(["ping", "-c1", "-W2", up.address(host)], check=True, capture_output=True)
+            subprocess.run(net.command(host, ["ping", "-c1", "-W2", up.here]), check=True, capture_output=True)
+    links = subprocess.run(["ip", "link"], capture_output=True, text=True).stdout
+    assert not any(device in links for device in devices)
