@@ -73,7 +73,7 @@ def explain(decision: Decision, facts: Facts, judged: Facts | None = None) -> Ex
     by_filters = [each.evidence(decision.pod, nodes, judged or facts) for each in FILTERS]
     by_scores = [each.evidence(decision.pod, nodes, facts) for each in SCORES]
     told = _told(decision, facts, [*by_filters, *by_scores])
-    best = [node.node for node in told if node.verdict == KEPT]
+    best = [node.node for node in told if node.score is not None] or _only(decision.kept)
     reasons = Counter(refusal.reason for refusal in decision.refused.values())
     return Explanation(
         pod=f"{decision.pod.namespace}/{decision.pod.name}",
@@ -90,13 +90,19 @@ def explain(decision: Decision, facts: Facts, judged: Facts | None = None) -> Ex
     )
 
 
+def _only(kept: Sequence[str]) -> list[str]:
+    """The one node left, which kube-scheduler takes without asking for scores."""
+    return list(kept) if len(kept) == 1 else []
+
+
 def _told(decision: Decision, facts: Facts, evidence: Sequence[Evidence]) -> list[Node]:
     heard = speaking(decision.parts)
-    sums = dict(zip(decision.kept, totals(heard, decision.kept), strict=True)) if heard else {}
-    columns = {part.plugin: dict(zip(decision.kept, column(part, decision.kept), strict=True)) for part in heard}
+    scored = [node for node in decision.kept if node in decision.scores]
+    sums = dict(zip(scored, totals(heard, scored), strict=True)) if heard else {}
+    columns = {part.plugin: dict(zip(scored, column(part, scored), strict=True)) for part in heard}
     kept = [_kept(node, decision, sums.get(node), columns, facts, evidence) for node in decision.kept]
     refused = [_refused(node, decision, facts, evidence) for node in decision.refused]
-    kept.sort(key=lambda told: (-(told.score or 0), -(told.total or 0.0), told.node))
+    kept.sort(key=lambda told: (-(-1 if told.score is None else told.score), -(told.total or 0.0), told.node))
     return kept + sorted(refused, key=lambda told: (told.reason, told.node))
 
 
@@ -114,7 +120,7 @@ def _kept(
         reason="; ".join(each.notes[node] for each in evidence if node in each.notes),
         score=decision.scores.get(node),
         total=total,
-        values={plugin: values[node] for plugin, values in columns.items()},
+        values={plugin: values[node] for plugin, values in columns.items() if node in values},
         unknown={part.plugin: part.unknown[node] for part in decision.parts if node in part.unknown},
         measured=_measured(node, evidence),
         freshness=freshness_of(node, facts).value,
@@ -150,9 +156,11 @@ def _headline(decision: Decision, told: Sequence[Node], reasons: Counter[str]) -
         return f"{pod}: no node was asked about"
     if not decision.kept:
         return f"{pod}: none of {asked} nodes: " + table.counted(reasons)
+    first = told[0]
+    if len(decision.kept) == 1:
+        return f"{pod}: {first.node} is the only one of {asked} nodes" + (f": {first.reason}" if first.reason else "")
     if decision.neutral or not decision.scores:
         return f"{pod}: {len(decision.kept)} of {asked} nodes pass, all alike: {decision.neutral or 'not scored'}"
-    first = told[0]
     return f"{pod}: {first.node} first (score {first.score} of {BEST}{_tied(decision, first)})" + (
         f": {first.reason}" if first.reason else ""
     )

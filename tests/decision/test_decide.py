@@ -39,10 +39,10 @@ class Says:
 
 
 class Refuses(Says):
-    """A filter that refuses one node."""
+    """A filter that refuses the nodes it is told to; its weight stands in the reason."""
 
     def refusals(self, pod: Pod, nodes: Any, facts: Facts) -> dict[str, Refusal]:
-        return {node: Refusal("refuses", "told to") for node in nodes if node in self.values}
+        return {node: Refusal("refuses", f"told by {self.weight}") for node in nodes if node in self.values}
 
 
 def cluster(make: SimpleNamespace, seed: int, unmeasured: Unmeasured = Unmeasured.REFUSE) -> Facts:
@@ -158,8 +158,9 @@ def test_values_within_bounds_stand_as_they_are() -> None:
 
 
 def test_a_later_filter_is_asked_about_what_is_left(make: SimpleNamespace) -> None:
-    judged = judge(make.pod(), "aabbc", make.facts({}), [Refuses(a=1), Refuses(b=1)])
-    assert (judged.kept, list(judged.refused)) == (("c",), ["a", "b"])
+    judged = judge(make.pod(), "aabbc", make.facts({}), [Refuses(1, a=1), Refuses(2, a=1, b=1)])
+    assert judged.kept == ("c",)
+    assert {node: refusal.reason for node, refusal in judged.refused.items()} == {"a": "told by 1", "b": "told by 2"}
 
 
 def test_a_plugins_fault_passes_through(make: SimpleNamespace) -> None:

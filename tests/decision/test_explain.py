@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from clusterstate.measures import CPU_PRESSURE
-from decision.decide import decide, judge
+from decision.decide import decide, judge, rank
 from decision.explain import Explanation, Node, explain, text
 from decision.model import Decision, Facts
 from decision.policy import Delay, Policy, Unmeasured, digest
@@ -26,13 +26,17 @@ def node(explanation: Explanation, name: str) -> Node:
 def test_the_text_is_a_headline_a_table_and_nothing_else(edge: Facts, make: SimpleNamespace) -> None:
     told = text(explain(decide(make.pod(**{"delay_edge-1": "25"}), ["edge-3", "edge-2", "edge-4"], edge), edge))
     assert told == (
-        "default/pod-1: edge-2 first (score 5 of 10): 12.12 ms from edge-1, bound 25 ms\n"
+        "default/pod-1: edge-2 is the only one of 3 nodes: 12.12 ms from edge-1, bound 25 ms\n"
         "\n"
         "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
         "edge-2  kept     5      0.50     0.50      12.12          1.0s  12.12 ms from edge-1, bound 25 ms\n"
         "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 not measured\n"
         "edge-3  refused  -      -        -         40             1.0s  delay to edge-1 over 25 ms\n"
     )
+
+
+def test_the_headline_is_the_first_node_its_score_and_its_reason(explained: Explanation) -> None:
+    assert explained.headline == "default/pod-1: edge-2 first (score 7 of 10): 12.12 ms from edge-1, bound 50 ms"
 
 
 def test_kept_nodes_come_best_first_with_first_and_runner_up(explained: Explanation) -> None:
@@ -116,8 +120,17 @@ def test_a_decision_without_scores_is_explained(edge: Facts, make: SimpleNamespa
     """kube-scheduler asks for no scores when one node is left."""
     pod = make.pod(**{"delay_edge-1": "25"})
     told = explain(Decision(pod, *judge(pod, ASKED, edge), (), {}), edge)
-    assert told.headline == "default/pod-1: 1 of 3 nodes pass, all alike: not scored"
+    assert told.headline == "default/pod-1: edge-2 is the only one of 3 nodes: 12.12 ms from edge-1, bound 25 ms"
+    assert told.first == "edge-2"
     assert node(told, "edge-2").score is None
+
+
+def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(edge: Facts, make: SimpleNamespace) -> None:
+    pod = make.pod(**{"delay_edge-1": "50"})
+    told = explain(Decision(pod, *judge(pod, ASKED, edge), *rank(pod, ["edge-2"], edge)), edge)
+    taken = node(told, "edge-3")
+    assert (taken.verdict, taken.score, taken.total, taken.values) == ("kept", None, None, {})
+    assert (told.first, told.runner_up) == ("edge-2", None)
 
 
 def test_the_filters_are_explained_with_their_own_facts(edge: Facts, make: SimpleNamespace) -> None:
