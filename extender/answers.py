@@ -5,23 +5,19 @@ extender; a score that is no JSON integer voids all scores; a node in FailedNode
 so every refusal stands in FailedAndUnresolvableNodes.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.wire import Asked, MetaVictims
+from extender.wire import MetaVictims
 
 _encode = msgspec.json.Encoder().encode
 
 
-class _NodeList(Struct):
-    items: Sequence[Raw]
-    metadata: dict[str, str] = {}
-
-
 class _Filtered(Struct, rename="pascal"):
-    nodes: _NodeList | None
+    nodes: Raw
     node_names: Sequence[str] | None
     failed_and_unresolvable_nodes: Mapping[str, str]
     failed_nodes: dict[str, str] = {}
@@ -41,12 +37,39 @@ class _Bound(Struct, rename="pascal"):
     error: str
 
 
-def filtered(asked: Asked, kept: Sequence[str], reasons: Mapping[str, str]) -> bytes:
-    """`kept` in the form asked, full nodes byte for byte; reasons: refused node → why."""
-    if asked.items is None:
-        return _encode(_Filtered(None, kept, reasons))
-    items = asked.items
-    return _encode(_Filtered(_NodeList([items[name] for name in kept]), None, reasons))
+class Parts(Struct, frozen=True):
+    """An answer too large for one piece: its length, and its bytes in order, made as they are sent."""
+
+    length: int
+    chunks: Iterator[bytes]
+
+
+def filtered(kept: Sequence[str], reasons: Mapping[str, str]) -> bytes:
+    """The names form. reasons: refused node → why."""
+    return _encode(_Filtered(_NULL, kept, reasons))
+
+
+def filtered_nodes(items: Sequence[Raw], reasons: Mapping[str, str]) -> Parts:
+    """The node form, the kept nodes byte for byte. In one piece, 45 MB cost 90 ms of copies and page faults."""
+    head, tail = _encode(_Filtered(_MARK, None, reasons)).split(_MARK_BYTES, 1)
+    before, after = head + b'{"metadata":{},"items":[', b"]}" + tail
+    commas = max(0, len(items) - 1)
+    length = len(before) + sum(memoryview(item).nbytes for item in items) + commas + len(after)
+    return Parts(length, chain([before], _chunks(items), [after]))
+
+
+def _chunks(items: Sequence[Raw]) -> Iterator[bytes]:
+    """The items with commas between."""
+    for first in range(0, len(items), _ITEMS_A_CHUNK):
+        yield (b"," if first else b"") + b",".join(items[first : first + _ITEMS_A_CHUNK])
+
+
+_ITEMS_A_CHUNK = 24
+"""Of 9 KB each: about what a socket takes at once."""
+
+_NULL = Raw(b"null")
+_MARK_BYTES = b'"here the nodes"'
+_MARK = Raw(_MARK_BYTES)
 
 
 def prioritized(scores: Mapping[str, int]) -> bytes:

@@ -1,5 +1,6 @@
 """kube-scheduler's four verbs, and two pages for people. Each handler: read, decide, answer."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
@@ -14,6 +15,8 @@ from extender.workers import Overran
 
 PAGE_DEADLINE_SECONDS = 5.0
 
+SEND_SECONDS = 10.0
+
 
 class PolicyProblem(Protocol):
     @property
@@ -26,12 +29,15 @@ class Verbs:
     def __init__(self, decider: Decider, bodies: Bodies) -> None:
         self._decider, self._bodies = decider, bodies
 
-    async def filter(self, request: web.Request) -> web.Response:
+    async def filter(self, request: web.Request) -> web.StreamResponse:
         async with self._bodies.read(request) as body:
             asked = wire.read_args(body)
             judged = await self._decider.filter(asked.pod, asked.names)
             reasons = {node: refusal.reason for node, refusal in judged.refused.items()}
-            return _json(answers.filtered(asked, judged.kept, reasons))
+            if asked.items is None:
+                return _json(answers.filtered(judged.kept, reasons))
+            items = [asked.items[node] for node in judged.kept]
+            return await _sent(request, answers.filtered_nodes(items, reasons))
 
     async def prioritize(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
@@ -84,6 +90,22 @@ class Pages:
         except Overran as error:
             return web.Response(status=503, text=f"{error}\n")
         return _json(page) if json else web.Response(body=page, content_type="text/plain", charset="utf-8")
+
+
+async def _sent(request: web.Request, parts: answers.Parts) -> web.StreamResponse:
+    """The answer, sent. A client that takes too long over it is cut."""
+    answer = web.StreamResponse()
+    answer.content_type, answer.content_length = "application/json", parts.length
+    await answer.prepare(request)
+    try:
+        async with asyncio.timeout(SEND_SECONDS):
+            for chunk in parts.chunks:
+                await answer.write(chunk)
+            await answer.write_eof()
+    except TimeoutError:
+        if request.transport:
+            request.transport.abort()
+    return answer
 
 
 def _json(body: bytes) -> web.Response:

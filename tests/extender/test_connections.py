@@ -166,6 +166,15 @@ async def test_a_client_that_does_not_read_is_cut(starts, captured):
         await until(lambda: writer.write(b"x") or writer.transport.is_closing())
 
 
+async def test_a_client_that_reads_too_slowly_is_cut(starts, captured, monkeypatch):
+    """Before the write deadline, which begins anew whenever something is read."""
+    monkeypatch.setattr("extender.handlers.SEND_SECONDS", 0.1)
+    async with starts() as extender, connected(extender.port) as (_, writer):
+        writer.transport.pause_reading()
+        writer.write(request(captured("nodes-1000-filter")))
+        await until(lambda: writer.write(b"x") or writer.transport.is_closing())
+
+
 async def test_past_the_cap_the_longest_idle_connection_makes_room(starts, args):
     async def asks(reader, writer):
         writer.write(request(args(["a"])))
