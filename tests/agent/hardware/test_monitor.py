@@ -119,7 +119,7 @@ async def test_it_comes_back_when_it_has_finished_and_its_pause_is_over(monitor,
     assert isinstance((await monitor.round()).outcomes["hwmon"], Measured)
 
 
-async def test_the_pause_doubles_while_it_stays_slow(server, clock):
+async def test_the_pause_doubles_while_it_stays_slow(server, clock, caplog):
     """A collector that always takes two deadlines: it finishes, and overruns again."""
 
     def slow(roots):
@@ -137,6 +137,7 @@ async def test_the_pause_doubles_while_it_stays_slow(server, clock):
     clock.offset += 5
     assert (await monitor.round()).outcomes["slow"].overruns == 3
     threads()[0].join(5)
+    assert len(caplog.records) == 1
 
 
 async def test_quarantine_and_return_are_logged_once_each(monitor, sensor, clock, caplog):

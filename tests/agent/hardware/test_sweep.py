@@ -9,7 +9,7 @@ import pytest
 from agent.hardware import load
 from agent.hardware.reading import Failed, Measured
 from agent.hardware.samples import Roots
-from agent.hardware.sweep import sweep
+from agent.hardware.sweep import Worker, sweep
 
 SAMPLE = load.LOAD1(0.5)
 DEADLINE = 0.05
@@ -90,6 +90,26 @@ async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate):
     gate.set()
     result.stuck["stuck"].thread.join(5)
     assert calls == [1]
+
+
+async def test_a_collector_that_comes_back_while_it_is_given_up_loses_no_other(gate, monkeypatch):
+    """Found overdue, it returns before its thread is told to leave: the next must not begin in that thread."""
+    left, leave = threading.Event(), Worker.leave
+
+    def late(worker):
+        gate.set()
+        worker._thread.join(4 * DEADLINE)
+        rest = leave(worker)
+        left.set()
+        return rest
+
+    def after(roots):
+        left.wait(5)
+        yield SAMPLE
+
+    monkeypatch.setattr(Worker, "leave", late)
+    result = await swept({"stuck": stuck_at(gate), "after": after})
+    assert (list(result.outcomes), list(result.stuck)) == (["after"], ["stuck"])
 
 
 async def test_a_deadline_counts_for_each_collector_not_for_the_round(gate):
