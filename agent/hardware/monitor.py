@@ -12,11 +12,10 @@ from agent.hardware.samples import Collect, Roots
 from agent.hardware.summary import summary
 from agent.hardware.sweep import Stuck, sweep
 from clusterstate.records import Hardware
+from clusterstate.timing import stale_seconds
 
 INTERVAL_SECONDS = 5.0
 DEADLINE_SECONDS = 1.0
-OLDEST_SECONDS = 15.0
-"""An older reading makes no record: the reader of a record trusts it for three intervals."""
 
 log = logging.getLogger(__name__)
 
@@ -65,9 +64,13 @@ class HardwareMonitor:
         self._before, self.latest = self.latest, Reading(self._clock(), self.rounds + 1, outcomes)
         return self.latest
 
-    def record(self, now: float, oldest_seconds: float = OLDEST_SECONDS) -> Hardware | None:
-        """The record for the store; None while there is no reading, or none younger than oldest_seconds."""
-        if self.latest is None or now - self.latest.at_seconds > oldest_seconds:
+    def record(self, now: float, oldest_seconds: float | None = None) -> Hardware | None:
+        """The record for the store; None while there is no reading, or none younger than oldest_seconds.
+
+        By default three intervals, as long as a reader trusts what it last saw.
+        """
+        oldest = stale_seconds(self._interval_seconds) if oldest_seconds is None else oldest_seconds
+        if self.latest is None or now - self.latest.at_seconds > oldest:
             return None
         return Hardware(summary(self._before, self.latest))
 

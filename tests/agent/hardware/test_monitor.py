@@ -165,6 +165,14 @@ async def test_an_old_reading_makes_no_record(monitor, clock):
     assert monitor.record(clock() + 16) is None
 
 
+async def test_how_old_is_too_old_follows_the_interval(server, clock):
+    monitor = HardwareMonitor(server, clock=clock, interval_seconds=30)
+    await monitor.round()
+    assert monitor.record(clock() + 89) is not None
+    assert monitor.record(clock() + 91) is None
+    assert monitor.record(clock() + 89, oldest_seconds=60) is None
+
+
 async def test_the_second_round_knows_rates(server, monitor, clock):
     await monitor.round()
     disks = Path(server.proc) / "diskstats"
