@@ -27,10 +27,10 @@ from clusterstate.records import Method, PeerLatency
 _log = logging.getLogger(__name__)
 
 _PROBES_A_WAKE = 4
-"""Sent together on average: waking an idle process costs more than a probe."""
+"""Sent together on average: waking an idle process costs about as much as two probes."""
 
 _SHORTEST_SLEEP_SECONDS = 0.005
-_LONGEST_SLEEP_SECONDS = 0.1
+_LONGEST_SLEEP_SECONDS = 0.25
 _MOST_HANDSHAKES = 256
 """Open at once; more would come near the usual limit of 1,024 descriptors. The next are kept back and counted."""
 
