@@ -2,5 +2,6 @@
 
 Here live the records, the keys they stand under, their bytes, the store that remembers them and the
 snapshot that readers decide on. Nothing here knows how a value was measured or what it is used for.
-`records`, `keys`, `codec`, `timing` and `snapshot` are pure; `memory`, `etcd` and `follower` do I/O.
+`records`, `keys`, `codec`, `timing`, `snapshot` and `gateway` are pure; `transport`, `etcd`, `memory` and
+`follower` do I/O.
 """

@@ -5,7 +5,7 @@ import socket
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
 import aiohttp
@@ -14,9 +14,11 @@ from msgspec import Struct
 
 from clusterstate import gateway
 from clusterstate.gateway import Body
-from clusterstate.store import Compacted, Unavailable
+from clusterstate.store import Compacted, Denied, Unavailable
 
 A = TypeVar("A")
+Attempt = Callable[[str, dict[str, str]], Awaitable[A]]
+"""Of one call, at an endpoint, with headers that say who we are."""
 
 # A peer that vanished without a word is noticed after 10 + 3 * 5 s, with or without data under way.
 _SOCKET_OPTIONS = (
@@ -56,6 +58,10 @@ class Access(Struct, frozen=True):
             raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds}: want more than 0")
 
 
+class NotReached(Unavailable):
+    """No connection: nothing was sent."""
+
+
 class Opened(NamedTuple):
     """A streaming call that has begun: its first line, and the lines that follow."""
 
@@ -64,11 +70,13 @@ class Opened(NamedTuple):
 
 
 class Transport:
+    """ValueError when the CA's file cannot be used. logins: how often a token was fetched."""
+
     def __init__(self, access: Access):
         self.access = access
-        self.logins = 0
+        self.token, self.logins = "", 0
+        self._verify = _verifier(access.ca_file)
         self._turn = 0
-        self.token = ""
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -79,11 +87,10 @@ class Transport:
     async def call(self, path: str, body: Body, answer: type[A]) -> A:
         """The answer to a unary call, within the call timeout. Raises StoreErrors."""
 
-        async def attempt(headers: dict[str, str]) -> A:
-            return gateway.decode(await self._post(path, body, headers), answer)
+        async def attempt(endpoint: str, headers: dict[str, str]) -> A:
+            return gateway.decode(await self._post(endpoint + path, body, headers), answer)
 
-        async with self._in_time(path):
-            return await self._signed(attempt)
+        return await self._anywhere(path, attempt)
 
     @asynccontextmanager
     async def stream(
@@ -92,8 +99,8 @@ class Transport:
         """A streaming call whose first line passed `check`, which raises TokenRefused for a token to be renewed.
         The lines that follow raise TimeoutError after `silence_seconds` without a byte."""
 
-        async def attempt(headers: dict[str, str]) -> tuple[aiohttp.ClientResponse, Opened]:
-            response = await self._respond(path, body, headers | _REQUIRE_LEADER)
+        async def attempt(endpoint: str, headers: dict[str, str]) -> tuple[str, aiohttp.ClientResponse, Opened]:
+            response = await self._request(endpoint + path, body, headers | _REQUIRE_LEADER)
             try:
                 lines = Lines(response.content, silence_seconds)
                 first = await lines.next()
@@ -101,12 +108,11 @@ class Transport:
             except BaseException:
                 _drop(response)
                 raise
-            return response, Opened(first, lines)
+            return endpoint, response, Opened(first, lines)
 
-        async with self._in_time(path):
-            response, opened = await self._signed(attempt)
+        endpoint, response, opened = await self._anywhere(path, attempt)
         try:
-            with _as_ours(self.endpoint):
+            with _as_ours(endpoint):
                 yield opened
         finally:
             _drop(response)
@@ -117,36 +123,54 @@ class Transport:
             await asyncio.sleep(0)  # dropped connections close their sockets on the loop's next turn
             self._session = None
 
-    @asynccontextmanager
-    async def _in_time(self, path: str) -> AsyncGenerator[None]:
+    async def _anywhere(self, path: str, attempt: Attempt[A]) -> A:
+        """The result from the first endpoint that takes a connection, within the call timeout. Nothing was sent to
+        the others, so nothing is done twice."""
+        deadline = asyncio.get_running_loop().time() + self.access.call_timeout_seconds
+        for _ in self.access.endpoints[1:]:
+            with suppress(NotReached):
+                return await self._at(self.endpoint, path, deadline, attempt)
+        try:
+            return await self._at(self.endpoint, path, deadline, attempt)
+        except NotReached as error:
+            raise Unavailable(str(error)) from error
+
+    async def _at(self, endpoint: str, path: str, deadline: float, attempt: Attempt[A]) -> A:
         """Unavailable also means: the next call goes to the next endpoint."""
         try:
-            with _as_ours(self.endpoint):
-                async with asyncio.timeout(self.access.call_timeout_seconds):
-                    yield
-        except Unavailable:
-            self._turn += 1
-            raise
+            with _as_ours(endpoint):
+                async with asyncio.timeout_at(deadline):
+                    return await self._signed(endpoint, attempt)
         except TimeoutError as error:
-            text = f"{self.endpoint}{path}: no answer within {self.access.call_timeout_seconds:g} s"
-            self._turn += 1
+            self._leave(endpoint)
+            text = f"{endpoint}{path}: no answer within {self.access.call_timeout_seconds:g} s"
             raise Unavailable(text) from error
+        except Unavailable:
+            self._leave(endpoint)
+            raise
+        except gateway.TokenRefused as error:
+            raise Denied(str(error)) from error
 
-    async def _signed(self, attempt: Callable[[dict[str, str]], Awaitable[A]]) -> A:
+    def _leave(self, endpoint: str) -> None:
+        """Unless another call has left it already: two that fail together must not come round to it again."""
+        if self.endpoint == endpoint:
+            self._turn += 1
+
+    async def _signed(self, endpoint: str, attempt: Attempt[A]) -> A:
         """The attempt's result, made once more with a new token when etcd does not know this one."""
-        used = await self._authorization()
+        used = await self._authorization(endpoint)
         try:
-            return await attempt(used)
+            return await attempt(endpoint, used)
         except gateway.TokenRefused:
             if not used:
                 raise
             self._forget(used)
-            return await attempt(await self._authorization())
+            return await attempt(endpoint, await self._authorization(endpoint))
 
-    async def _authorization(self) -> dict[str, str]:
+    async def _authorization(self, endpoint: str) -> dict[str, str]:
         if self.access.user and not self.token:
             login = {"name": self.access.user, "password": self.access.password}
-            answer = await self._post("/v3/auth/authenticate", login, {})
+            answer = await self._post(f"{endpoint}/v3/auth/authenticate", login, {})
             self.token = gateway.decode(answer, gateway.Authenticated).token
             self.logins += 1
         return {"Authorization": self.token} if self.token else {}
@@ -156,23 +180,12 @@ class Transport:
         if self.token == used["Authorization"]:
             self.token = ""
 
-    async def _post(self, path: str, body: Body, headers: dict[str, str]) -> bytes:
-        response = await self._respond(path, body, headers)
-        async with response:
+    async def _post(self, url: str, body: Body, headers: dict[str, str]) -> bytes:
+        async with await self._request(url, body, headers) as response:
             return await response.read()
 
-    async def _respond(self, path: str, body: Body, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        """From the first endpoint that takes a connection. Nothing was sent to the others, so nothing is done twice."""
-        data = msgspec.json.encode(body)
-        for _ in self.access.endpoints[1:]:
-            try:
-                return await self._request(path, data, headers)
-            except aiohttp.ClientConnectorError:
-                self._turn += 1
-        return await self._request(path, data, headers)
-
-    async def _request(self, path: str, data: bytes, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        response = await self._http().post(self.endpoint + path, data=data, headers=headers)
+    async def _request(self, url: str, body: Body, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        response = await self._http().post(url, data=msgspec.json.encode(body), headers=headers)
         if response.status != _OK:
             async with response:
                 raise gateway.refusal(response.status, await response.read())
@@ -180,15 +193,20 @@ class Transport:
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
-            ca = self.access.ca_file
-            verify: ssl.SSLContext | bool = ssl.create_default_context(cafile=ca) if ca else True
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=verify, socket_factory=line_socket),
+                connector=aiohttp.TCPConnector(ssl=self._verify, socket_factory=line_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),
                 read_bufsize=_READ_BUFFER_BYTES,
             )
         return self._session
+
+
+def _verifier(ca_file: str) -> ssl.SSLContext | bool:
+    try:
+        return ssl.create_default_context(cafile=ca_file) if ca_file else True
+    except OSError as error:  # ssl.SSLError is one
+        raise ValueError(f"ca_file {ca_file!r}: want certificates in PEM: {error}") from error
 
 
 def line_socket(address: Any) -> socket.socket:
@@ -240,9 +258,11 @@ class Lines:
 
 @contextmanager
 def _as_ours(endpoint: str) -> Generator[None]:
-    """Connection errors inside become Unavailable, with the endpoint's name."""
+    """Connection errors inside become Unavailable, with the endpoint's name. TimeoutErrors pass."""
     try:
         yield
+    except aiohttp.ClientConnectorError as error:
+        raise NotReached(f"{endpoint}: {error}") from error
     except TimeoutError:
         raise
     except (aiohttp.ClientError, OSError) as error:

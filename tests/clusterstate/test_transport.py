@@ -1,5 +1,6 @@
 import asyncio
 import socket
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from clusterstate import transport
 from clusterstate.store import Compacted, Unavailable
-from clusterstate.transport import Access, Lines, line_socket
+from clusterstate.transport import Access, Lines, Transport, line_socket
 
 
 class Chunks:
@@ -75,6 +76,15 @@ def test_a_vanished_peer_is_noticed_after_25_seconds() -> None:
 def test_endpoints_that_are_no_urls_are_refused(endpoints: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="endpoints"):
         Access(endpoints)
+
+
+@pytest.mark.parametrize("content", [None, "no certificate"])
+def test_a_ca_file_that_cannot_be_used_is_refused_at_once(content: str | None, tmp_path: Path) -> None:
+    path = tmp_path / "ca.pem"
+    if content is not None:
+        path.write_text(content)
+    with pytest.raises(ValueError, match=r"ca_file .*ca\.pem"):
+        Transport(Access(("https://a",), ca_file=str(path)))
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
