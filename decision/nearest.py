@@ -5,12 +5,13 @@ twice that, x → 1 / (1 + (x / median)²). The steepest part lies where most ca
 a liar does not move it, and a lower RTT of a node never lowers its own value. Several bounds: the mean.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median
 
 from decision import bounds, pairs
 from decision.delay import REASONS
 from decision.model import Evidence, Facts, Part, Pod
+from decision.pairs import Cause, Pairs
 
 NAME = "nearest"
 
@@ -26,16 +27,17 @@ class NearestScore:
         if not (weight and wanted):
             return None
         found = {bound.reference: pairs.between(bound.reference, nodes, facts) for bound in wanted}
-        unknown = {
-            node: REASONS[cause].format(reference)
-            for reference, between in found.items()
-            for node, cause in between.unknown.items()
-        }
+        unknown = {node: why for reference, between in found.items() for node, why in _why(reference, between)}
         return Part(NAME, weight, _mean([_values(between.known) for between in found.values()]), unknown)
 
     def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
         """Nothing that the delay filter has not told."""
         return Evidence()
+
+
+def _why(reference: str, between: Pairs) -> Iterator[tuple[str, str]]:
+    by_cause = [REASONS[cause].format(reference) for cause in Cause]
+    return ((node, by_cause[cause]) for node, cause in between.unknown.items())
 
 
 def _values(known: Mapping[str, float]) -> Mapping[str, float]:

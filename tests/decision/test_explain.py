@@ -39,9 +39,10 @@ def test_the_headline_is_the_first_node_its_score_and_its_reason(explained: Expl
     assert explained.headline == "default/pod-1: edge-2 first (score 7 of 10): 12.12 ms from edge-1, bound 50 ms"
 
 
-def test_kept_nodes_come_best_first_with_first_and_runner_up(explained: Explanation) -> None:
-    assert [each.node for each in explained.nodes] == ["edge-2", "edge-3", "edge-4"]
-    assert (explained.first, explained.runner_up) == ("edge-2", "edge-3")
+def test_kept_nodes_come_best_first_with_first_and_runner_up(edge: Facts, make: SimpleNamespace) -> None:
+    told = explain(decide(make.pod(), ASKED, edge), edge)
+    assert [each.node for each in told.nodes] == ["edge-3", "edge-4", "edge-2"]
+    assert (told.first, told.runner_up) == ("edge-3", "edge-4")
 
 
 def test_the_scores_are_the_decisions(edge: Facts, make: SimpleNamespace) -> None:
