@@ -115,13 +115,14 @@ _BY_CODE: dict[int, type[StoreError]] = dict.fromkeys((1, 2, 4, 8, 10, 13, 14), 
 )
 UNAVAILABLE = 14
 _HTTP_SERVER_ERROR = 500
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode(data: bytes, answer: type[A]) -> A:
     """Unavailable when these bytes are not etcd's: something else listens there, or the answer was cut."""
     try:
         return msgspec.json.decode(data, type=answer, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+    except _UNREADABLE as error:
         raise store.Unavailable(f"no answer of etcd's: {error}: {data[:80]!r}") from error
 
 
@@ -129,7 +130,7 @@ def refusal(status: int, data: bytes) -> StoreError:
     """The error that an answer other than 200 stands for."""
     try:
         fault = msgspec.json.decode(data, type=Fault, strict=False)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except _UNREADABLE:
         kind = store.Unavailable if status >= _HTTP_SERVER_ERROR else StoreError
         return kind(f"HTTP {status}: {data[:80]!r}")
     return _error(fault)

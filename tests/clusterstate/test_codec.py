@@ -59,6 +59,7 @@ def test_a_record_survives_its_bytes(record: AnyRecord) -> None:
 
 @given(KINDS, st.binary(max_size=200) | JSON.map(lambda found: json.dumps(found).encode()))
 @example(Latency, b"[" * 4096)
+@example(Heartbeat, b'{"v":1,"x":' + b"[" * 4000)
 @example(Hardware, b'{"v":1,"values":' + b'{"a":' * 800)
 @example(Identity, b'{"v":1,"owner":"\xff"}')
 @example(Heartbeat, b'{"v":1,"epoch":' + b"9" * 4000 + b"}")

@@ -1,4 +1,4 @@
-"""EtcdStore on an etcd with TLS, users and roles, whose tokens live two seconds."""
+"""EtcdStore on an etcd with TLS, users and roles, whose tokens live a second."""
 
 import asyncio
 import base64
@@ -8,19 +8,22 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
+from msgspec import structs
 
 from clusterstate import gateway, keys
 from clusterstate.etcd import EtcdStore
 from clusterstate.store import Batch, Denied, Put, Unavailable
 from clusterstate.transport import Access
 from testbed.etcd import Etcd, Tls
+from testbed.proxy import Proxy
 
-TOKEN_SECONDS = 2
+TOKEN_SECONDS = 1
 MINE, THEIRS = keys.prefix("mine"), keys.prefix("theirs")
 
 
@@ -149,6 +152,22 @@ async def test_a_token_that_etcd_never_gave_is_exchanged(etcd: Etcd) -> None:
         store.transport.token = "unheard.1"
         await store.write([Put(MINE + "a", b"")])
         assert store.transport.logins == 1
+
+
+async def test_a_silent_line_is_closed_at_once_and_not_after_tlss_farewell(etcd: Etcd) -> None:
+    async with Proxy(etcd.port) as proxy:
+        through = structs.replace(access(etcd), endpoints=(f"https://127.0.0.1:{proxy.port}",))
+        async with opened(through) as store, aclosing(store.watch(MINE, 1)) as batches:
+            await anext(batches)
+            proxy.silence()
+            await batches.aclose()
+            async with asyncio.timeout(5):
+                while connections_to(proxy.port):  # noqa: ASYNC110 -- what is waited for has no event
+                    await asyncio.sleep(0.01)
+
+
+def connections_to(port: int) -> int:
+    return sum(bool(c.raddr) and c.raddr.port == port for c in psutil.Process().net_connections("tcp"))
 
 
 async def test_credentials_for_an_etcd_without_users_are_told(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterstate import gateway, store
@@ -58,6 +58,8 @@ def test_a_page_of_something_in_between_is_no_answer() -> None:
 
 
 @given(st.integers(400, 599), st.binary(max_size=100))
+@example(500, b'{"error":' * 10_000)
+@example(400, b'{"x":' + b"[" * 10_000)
 def test_any_refusal_whatever_its_bytes_is_a_store_error(status: int, data: bytes) -> None:
     assert isinstance(gateway.refusal(status, data), StoreError)
 
