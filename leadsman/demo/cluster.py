@@ -119,7 +119,8 @@ def _stay(surroundings: Surroundings, etcd: Etcd, extender: str, processes: Proc
     pages = [f"curl http://{host.metrics}/metrics   # agent of {host.node}" for host in surroundings.hosts]
     print("\nStill running; Ctrl-C stops it and leaves nothing behind. Try:\n")
     print(f"  leadsman explain cap-00000 --extender {extender}\n  curl {extender}/state")
-    print("", *pages, f"etcdctl --endpoints {etcd.client_url} get --prefix {keys.NODES}", sep="\n  ", flush=True)
+    pages.append(f"etcdctl --endpoints {etcd.client_url} get --prefix {keys.NODES}")
+    print("\n".join(f"  {page}" for page in pages), flush=True)
     while not (ended := processes.ended()):
         time.sleep(0.5)
     raise DemoFailed(ended)
