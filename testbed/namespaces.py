@@ -14,6 +14,7 @@ from pathlib import Path
 PREFIX = "leadsman"
 _HOME = Path("/run/netns")
 _OWN = "/proc/self/ns/net"
+_DEAD = "ZX"
 _CLONE_NEWNET = 0x40000000  # linux/sched.h
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -101,8 +102,9 @@ def _maker_runs(name: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Field 22 of /proc/<pid>/stat, proc(5); "" when there is no such process."""
+    """Field 22 of /proc/<pid>/stat, proc(5); "" when there is no such process or only its remains."""
     try:
-        return Path(f"/proc/{pid}/stat").read_text("ascii").rpartition(")")[2].split()[19]
+        state, *fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode().split()
     except OSError:
         return ""
+    return "" if state in _DEAD else fields[18]

@@ -129,35 +129,57 @@ with Network(["a", "b"]) as net:
 """
 
 
+@pytest.fixture
 def holder():
     """A process that holds a network, the name of a namespace of it, and its forwarder's pid."""
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [os.getcwd(), *sys.path]))}
-    process = subprocess.Popen(
-        [sys.executable, "-c", HOLDER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    )
-    name, forwarder = process.stdout.readline().split()
-    return process, name, int(forwarder)
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env=environment,
+        start_new_session=True,
+    ) as process:
+        name, forwarder = process.stdout.readline().split()
+        yield process, name, int(forwarder)
+        process.kill()
 
 
 @marked
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_when_its_owner_dies_everything_is_removed(how):
-    process, name, _ = holder()
+def test_when_its_owner_dies_everything_is_removed(holder, how):
+    process, name, _ = holder
     assert ours(name) == [name]
     process.send_signal(how)
     process.wait(20)
-    process.stdout.close()
     until(lambda: ours(name[:-1]) == [])
 
 
 @marked
-def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network():
-    process, name, forwarder = holder()
+def test_a_closed_terminal_removes_everything(holder):
+    """SIGHUP goes to the whole process group of the terminal."""
+    process, name, _ = holder
+    os.killpg(process.pid, signal.SIGHUP)
+    process.wait(20)
+    until(lambda: ours(name[:-1]) == [])
+
+
+@marked
+def test_a_forwarder_that_is_told_to_end_removes_everything(holder):
+    _, name, forwarder = holder
+    os.kill(forwarder, signal.SIGTERM)
+    until(lambda: ours(name[:-1]) == [])
+
+
+@marked
+def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network(holder):
+    process, name, forwarder = holder
+    process.send_signal(signal.SIGSTOP)
     os.kill(forwarder, signal.SIGKILL)
+    until(lambda: name in namespaces.stale())
     process.kill()
     process.wait(20)
-    process.stdout.close()
-    until(lambda: name in namespaces.stale())
     with Network(["a"]):
         assert ours(name[:-1]) == []
 

@@ -56,6 +56,14 @@ def test_icmp_is_tried_again_and_wins_back():
     assert choice.method is ICMP
 
 
+def test_an_answer_to_a_try_by_tcp_comes_too_late_once_icmp_has_answered():
+    choice = Choice(Mode.AUTO)
+    rounds(choice, 5, icmp=False, tcp=False)
+    choice.heard(ICMP, True)
+    assert not choice.heard(TCP, True)
+    assert choice.method is ICMP
+
+
 def test_a_change_is_told_once():
     choice = Choice(Mode.AUTO)
     for _ in range(5):

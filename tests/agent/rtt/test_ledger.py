@@ -58,6 +58,7 @@ def test_nothing_is_kept_of_a_departed_peer():
     ledger.ended(late, 1.5, Answered(0.004))
     ledger.set_peers([ONE, TWO])
     assert ledger.latencies(2.0) == {}
+    assert ledger.histograms[PathClass.SAME_RACK].cumulative()[-1][1] == 1
 
 
 def test_a_changed_address_starts_anew_and_an_answer_from_the_old_one_is_none():

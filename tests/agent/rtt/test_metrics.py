@@ -78,7 +78,7 @@ def test_no_address_is_a_label(prober):
 
 
 def test_during_a_fault_no_window_is_shown(prober):
-    assert not any(name == "leadsman_peer_loss_ratio" for name, *_ in samples(rendered(prober, now=60.0)))
+    assert not any(name == "leadsman_peer_loss_ratio" for name, *_ in samples(rendered(prober, now=10.0)))
 
 
 @pytest.mark.integration

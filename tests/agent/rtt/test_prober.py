@@ -119,6 +119,7 @@ async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog):
         await until(lambda: have_answered(prober, 3) == {"one", "two"})
     assert {latency.method for latency in known(prober).values()} == {Method.TCP}
     assert prober.refusal == "no ICMP here"
+    assert [target.counts.unsent for target in prober.ledger.targets.values()] == [0, 0]
     assert [r.message for r in caplog.records] == ["all peers are probed by TCP handshakes: no ICMP here"]
 
 

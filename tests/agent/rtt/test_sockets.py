@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from agent.rtt.packet import Echo, Version, reply, request
+from agent.rtt.packet import REPLY, Echo, Version, reply, request
 from agent.rtt.sockets import EchoSocket, IcmpRefused, Sent, open_sockets
 
 LOOPBACK = {Version.V4: ("127.0.0.1", 0), Version.V6: ("::1", 0, 0, 0)}
@@ -41,6 +41,18 @@ def test_loopback_answers_with_a_kernel_stamp_between_sending_and_reading(icmp, 
     (found,) = [d for d in answers(icmp[version], 1) if reply(version, d.message) == echo]
     assert found.source == LOOPBACK[version][0]
     assert before < found.wall_ns < time.time_ns()
+
+
+def test_a_raw_socket_is_given_echo_replies_only(icmp):
+    """On loopback it would see its own request first."""
+    try:
+        raw = open_sockets(refusing(errno.EACCES, socket.SOCK_DGRAM))
+    except IcmpRefused:
+        pytest.skip("no CAP_NET_RAW: run with sudo")
+    for version, sock in raw.items():
+        sock.send(request(version, Echo(b"loopback", 8), 1), LOOPBACK[version])
+        assert {d.message[0] for d in answers(sock, 1)} == {REPLY[version]}
+        sock.close()
 
 
 def test_nothing_arrived_is_nothing_and_does_not_block(icmp):
