@@ -191,10 +191,10 @@ def _command(name: str, etcd: Etcd) -> list[str]:
 
 
 def report(rows: dict[str, Any]) -> None:
-    print(f"{'':46}" + "".join(f"{name:>12}" for name in rows) + f"{'ratio':>12}")
+    print(f"{'':46}" + "".join(f"{name:>12}" for name in rows) + f"{'ours / etcd3':>14}")
     for what in rows["ours"]:
         values = [row[what] for row in rows.values()]
-        ratio = f"{values[0] / values[1]:12.2f}" if len(values) > 1 and values[1] else ""
+        ratio = f"{values[0] / values[1]:14.3f}" if len(values) > 1 and values[1] else ""
         print(f"{what:46}" + "".join(f"{value:12.3f}" for value in values) + ratio)
 
 
