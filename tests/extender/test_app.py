@@ -275,24 +275,33 @@ async def test_durations_are_counted_by_verb_and_code(starts, captured):
         assert count("leadsman_extender_request_duration_seconds_count", verb="filter", code="400") == 1
 
 
-async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(starts, captured, measured):
-    """Even when the state has moved on in between; freshness is judged by the clock of each call."""
+@pytest.fixture
+def facts_seen():
+    """The facts of each call, and a core that notes them."""
     seen = []
 
-    def ranked(pod, nodes, facts):
-        seen.append(facts)
-        return rank(pod, nodes, facts)
+    def noted(ask):
+        return lambda pod, nodes, facts: seen.append(facts) or ask(pod, nodes, facts)
 
-    def judged(pod, nodes, facts):
-        seen.append(facts)
-        return judge(pod, nodes, facts)
+    return seen, Core(noted(judge), noted(rank))
 
-    state = _Moving(measured)
-    async with starts(state, core=Core(judged, ranked)) as extender:
+
+async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(starts, captured, measured, facts_seen):
+    """Even when the state has moved on in between; freshness is judged by the clock of each call."""
+    seen, core = facts_seen
+    async with starts(_Moving(measured), core=core) as extender:
         await extender.asked("/filter", captured("names-3-filter"))
         await extender.asked("/prioritize", captured("names-3-prioritize"))
     assert seen[0].snapshot is seen[1].snapshot
     assert seen[0].now < seen[1].now
+
+
+async def test_another_pod_of_that_name_is_scored_on_the_newest_snapshot(starts, args, measured, facts_seen):
+    seen, core = facts_seen
+    async with starts(_Moving(measured), core=core) as extender:
+        await extender.asked("/filter", args(["a"]))
+        await extender.asked("/prioritize", args(["a"]).replace(b'"uid": "u"', b'"uid": "v"'))
+    assert seen[0].snapshot is not seen[1].snapshot
 
 
 class _Moving:

@@ -89,6 +89,18 @@ async def test_without_a_binding_the_answer_is_an_error(starts, captured, status
         assert await extender.asked("/bind", captured("bind")) == {"Error": error}
 
 
+async def test_a_redirect_is_no_binding(starts, captured):
+    """Followed, it would end in a page that says 200 and has bound nothing."""
+
+    class Redirecting(Script):
+        async def __call__(self, request):
+            moved = request.method == "POST"
+            return web.Response(status=302 if moved else 200, headers={"Location": "/login"} if moved else None)
+
+    async with binding(starts, Redirecting()) as extender:
+        assert await extender.asked("/bind", captured("bind")) == {"Error": "API server: 302 "}
+
+
 async def test_an_api_server_that_does_not_answer_is_an_error(starts, captured):
     async with binding(starts, Script(0), deadline_seconds=0.1) as extender:
         answer = await extender.asked("/bind", captured("bind"))

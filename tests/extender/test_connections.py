@@ -14,6 +14,8 @@ QUICK = Limits(header_seconds=0.1, write_seconds=0.2, idle_seconds=0.3, connecti
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
+DRIPPING = Limits(header_seconds=0.1)
+
 HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
 
 
@@ -60,13 +62,13 @@ async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_co
 
 
 async def test_headers_that_drip_are_cut(starts):
-    async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, writer):
+    async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD)
         assert await ended(reader) == b""
 
 
 async def test_dripping_does_not_prolong_the_header_deadline(starts):
-    async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, writer):
+    async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
 
         async def drip():
             while True:
@@ -80,7 +82,7 @@ async def test_dripping_does_not_prolong_the_header_deadline(starts):
 
 
 async def test_a_second_request_has_a_header_deadline_too(starts, args):
-    async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, writer):
+    async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
         writer.write(request(args(["a"])))
         await answer(reader)
         writer.write(HEAD)

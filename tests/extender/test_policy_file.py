@@ -104,6 +104,15 @@ def test_a_file_that_goes_away_and_comes_back_is_read_again(path, metrics):
     assert (weight(file), file.problem) == (8, "")
 
 
+def test_the_same_file_put_back_is_good_again(path, metrics):
+    file, away = PolicyFile(path, metrics, lambda: 1.0), path.with_name("away")
+    path.rename(away)
+    file.poll()
+    away.rename(path)
+    file.poll()
+    assert (weight(file), file.problem) == (9, "")
+
+
 def test_only_another_content_counts_as_a_reload(path, metrics):
     times = iter([1.0, 2.0])
     file = PolicyFile(path, metrics, lambda: next(times))
