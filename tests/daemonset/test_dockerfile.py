@@ -48,7 +48,7 @@ def test_every_source_exists_and_is_in_the_build_context(steps, root):
     ignored = (root / ".dockerignore").read_text().splitlines()
     for source in copied(steps):
         assert f"!{source}" in ignored
-        assert (root / source).exists() or source == "README.md", source
+        assert (root / source).exists(), source
 
 
 def test_nothing_else_is_in_the_build_context(steps, root):

@@ -36,7 +36,7 @@ def builder(dockerfile):
 def copy(root, target, arguments):
     *sources, _ = arguments.split()
     target.mkdir(exist_ok=True)
-    for source in (root / s for s in sources if (root / s).exists()):
+    for source in (root / s for s in sources):
         if source.is_dir():
             shutil.copytree(source, target / source.name, ignore=shutil.ignore_patterns("__pycache__"))
         else:
