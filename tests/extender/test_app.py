@@ -1,28 +1,13 @@
 """Every captured body is answered as kube-scheduler 1.36.2 needs it, and each trap of the wire is avoided."""
 
 import json
-import time
 
 import pytest
-from msgspec import structs
 
-from decision.decide import Judged, judge, rank
-from decision.model import Refusal
-from decision.policy import Delay, Policy, Unmeasured
 from extender.bodies import Bodies, Caps
-from extender.deciding import Core
-from extender.workers import Workers
 
 BOUND = {"delay_node-00000": "25"}
 NAMES = ["node-00001", "node-00002", "node-00000"]
-
-
-def broken(*_):
-    raise RuntimeError("a plugin's fault")
-
-
-def slow(*_):
-    time.sleep(0.6)
 
 
 @pytest.mark.parametrize("prefix", ["", "/scheduler"])
@@ -155,105 +140,6 @@ async def test_an_unknown_path_or_method_is_refused_cleanly(starts, path, status
         assert (await extender.post(path, b"{}"))[0] == status
 
 
-@pytest.mark.parametrize("core", [Core(judge=slow, rank=slow), Core(judge=broken, rank=broken)])
-async def test_without_a_decision_all_nodes_pass_with_equal_scores(starts, captured, core):
-    body = captured("names-100-filter")
-    async with starts(core=core) as extender:
-        answer = await extender.asked("/filter", body)
-        scores = await extender.asked("/prioritize", body)
-        faults = [extender.count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason=reason)
-                  for reason in ("overran", "fault")]  # fmt: skip
-    assert answer["NodeNames"] == json.loads(body)["NodeNames"]
-    assert {score["Score"] for score in scores} == {5}
-    assert sum(faults) == 1
-
-
-async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts, captured):
-    async with starts(core=Core(judge=slow)) as extender:
-        began = time.monotonic()
-        await extender.asked("/filter", captured("names-3-filter"))
-        assert 0.2 <= time.monotonic() - began < 0.5
-
-
-@pytest.mark.parametrize(
-    ("core", "reason"),
-    [(Core(judge=slow), "decision overran 200 ms"), (Core(judge=broken), "decision failed")],
-)
-async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(starts, captured, labelled, core, reason):
-    body = labelled(captured("names-3-filter"), BOUND)
-    async with starts(core=core) as extender:
-        answer = await extender.asked("/filter", body)
-    assert answer["NodeNames"] == []
-    assert answer["FailedAndUnresolvableNodes"] == dict.fromkeys(NAMES, reason)
-
-
-async def test_nobody_is_evicted_for_a_bounded_pod_without_a_decision(starts, captured, labelled):
-    async with starts(core=Core(judge=broken)) as extender:
-        answer = await extender.asked("/preempt", labelled(captured("preempt-names"), BOUND))
-    assert answer == {"NodeNameToMetaVictims": {}}
-
-
-async def test_a_bound_that_may_be_unmeasured_gives_way_too(starts, captured, labelled):
-    lenient = _Policy(Policy(delay=Delay(unmeasured=Unmeasured.ACCEPT)))
-    async with starts(core=Core(judge=broken), policy=lenient) as extender:
-        answer = await extender.asked("/filter", labelled(captured("names-3-filter"), BOUND))
-    assert answer["NodeNames"] == NAMES
-
-
-class _Policy:
-    problem = ""
-
-    def __init__(self, current):
-        self.current = current
-
-
-async def test_stuck_plugins_do_not_use_up_the_workers(starts, captured):
-    """Four calls overrun; the fifth is decided by a thread of its own: its plugin is not slow but broken."""
-    calls = []
-
-    def stuck_at_first(pod, nodes, facts):
-        calls.append(pod)
-        return slow() if len(calls) <= 4 else broken()
-
-    async with starts(core=Core(judge=stuck_at_first), workers=Workers(deadline_seconds=0.02, most=8)) as extender:
-        for _ in range(5):
-            await extender.asked("/filter", captured("names-3-filter"))
-        count = extender.count
-        assert count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason="overran") == 4
-        assert count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason="fault") == 1
-
-
-async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(starts, captured, caplog):
-    faulty = [True]
-
-    def sometimes(pod, nodes, facts):
-        return broken() if faulty[0] else _judged(nodes)
-
-    caplog.set_level("INFO", "extender.deciding")
-    async with starts(core=Core(judge=sometimes)) as extender:
-        for fault in (True, True, False, False):
-            faulty[0] = fault
-            await extender.asked("/filter", captured("names-3-filter"))
-    said = [record.getMessage() for record in caplog.records]
-    assert said == [
-        "filter: RuntimeError: a plugin's fault; answers are neutral until this ends",
-        "filter: decisions are made again",
-    ]
-
-
-def _judged(nodes):
-    return Judged(tuple(nodes), {})
-
-
-async def test_refusals_are_counted_by_plugin(starts, captured):
-    def refuse(pod, nodes, facts):
-        return _judged(())._replace(refused=dict.fromkeys(nodes, Refusal("delay", "too far")))
-
-    async with starts(core=Core(judge=refuse)) as extender:
-        await extender.asked("/filter", captured("names-3-filter"))
-        assert extender.count("leadsman_extender_decisions_total", verb="filter", result="refused", reason="delay") == 1
-
-
 async def test_a_compressed_body_is_refused_unread(starts):
     async with starts() as extender:
         status, answer = await extender.post("/filter", b"x", **{"Content-Encoding": "gzip"})
@@ -273,43 +159,3 @@ async def test_durations_are_counted_by_verb_and_code(starts, captured):
         count = extender.count
         assert count("leadsman_extender_request_duration_seconds_count", verb="filter", code="200") == 1
         assert count("leadsman_extender_request_duration_seconds_count", verb="filter", code="400") == 1
-
-
-@pytest.fixture
-def facts_seen():
-    """The facts of each call, and a core that notes them."""
-    seen = []
-
-    def noted(ask):
-        return lambda pod, nodes, facts: seen.append(facts) or ask(pod, nodes, facts)
-
-    return seen, Core(noted(judge), noted(rank))
-
-
-async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(starts, captured, measured, facts_seen):
-    """Even when the state has moved on in between; freshness is judged by the clock of each call."""
-    seen, core = facts_seen
-    async with starts(_Moving(measured), core=core) as extender:
-        await extender.asked("/filter", captured("names-3-filter"))
-        await extender.asked("/prioritize", captured("names-3-prioritize"))
-    assert seen[0].snapshot is seen[1].snapshot
-    assert seen[0].now < seen[1].now
-
-
-async def test_another_pod_of_that_name_is_scored_on_the_newest_snapshot(starts, args, measured, facts_seen):
-    seen, core = facts_seen
-    async with starts(_Moving(measured), core=core) as extender:
-        await extender.asked("/filter", args(["a"]))
-        await extender.asked("/prioritize", args(["a"]).replace(b'"uid": "u"', b'"uid": "v"'))
-    assert seen[0].snapshot is not seen[1].snapshot
-
-
-class _Moving:
-    """Another snapshot each time it is read."""
-
-    def __init__(self, first):
-        self._first = first
-
-    @property
-    def current(self):
-        return structs.replace(self._first)
