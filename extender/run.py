@@ -26,8 +26,8 @@ log = logging.getLogger(__name__)
 class Settings(Struct, frozen=True):
     """listen: what kube-scheduler calls. ops_listen: metrics and health. Both are host and port.
 
-    policy: None: the defaults. api: None: no bind verb. names_only: bodies above 4 MiB are refused, for a scheduler with
-    nodeCacheCapable.
+    policy: None: the defaults. api: None: no bind verb. names_only: bodies above 4 MiB are refused, for a scheduler
+    with nodeCacheCapable.
     """
 
     etcd: Access
