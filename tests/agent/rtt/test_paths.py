@@ -2,12 +2,14 @@
 
 import asyncio
 import contextlib
+import os
 import re
 import select
 import shutil
 import socket
 import statistics
 import subprocess
+import sys
 import time
 
 import pytest
@@ -221,6 +223,26 @@ def test_unprivileged_and_raw_sockets_both_measure_both_families(net, raw):
         (result,) = one_echo(sockets, version, address)
         assert 0.005 <= result.rtt_seconds < 0.1
     close(sockets)
+
+
+OPEN = "from agent.rtt.sockets import open_sockets; print([s.raw for s in open_sockets().values()])"
+NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="apt-get install util-linux")
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [
+        ("0 2147483647", "[False, False]"),
+        ("1 0", 'IcmpRefused: ICMP sockets are refused: net.ipv4.ping_group_range is "1 0"'),
+    ],
+)
+def test_without_privilege_the_kernels_setting_decides_and_is_named(net, groups, told):
+    subprocess.run(net.command("d", ["sysctl", "-qw", f"net.ipv4.ping_group_range={groups}"]), check=True)
+    environment = {**os.environ, "PYTHONPATH": os.getcwd()}
+    argv = net.command("d", [*NOBODY, sys.executable, "-c", OPEN])
+    done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False)
+    assert told in done.stdout + done.stderr
 
 
 def one_echo(sockets, version, address):
