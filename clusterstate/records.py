@@ -24,7 +24,7 @@ class Method(StrEnum):
 
     ICMP = "icmp"
     TCP = "tcp"
-    """A TCP handshake, because ICMP is blocked. Includes the peer's accept path: an upper bound of the RTT."""
+    """A TCP handshake, because ICMP is blocked. Whoever answers the port answers it: a proxy may stand in between."""
 
 
 class Record(Struct, frozen=True, tag_field="v", tag=1, omit_defaults=True):
