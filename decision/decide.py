@@ -5,13 +5,13 @@ plugin raises is its fault and passes through.
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import repeat
 from operator import add
 from statistics import median
 from typing import NamedTuple
 
 from msgspec import structs
 
+from decision.columns import Column
 from decision.model import Decision, Facts, Filter, Part, Pod, Refusal, Score
 from decision.plugins import FILTERS, SCORES
 
@@ -70,7 +70,7 @@ def speaking(parts: Sequence[Part]) -> list[Part]:
     return [part for part in parts if part.weight and not part.neutral]
 
 
-def totals(heard: Sequence[Part], nodes: Sequence[str]) -> list[float]:
+def totals(heard: Sequence[Part], nodes: Sequence[str]) -> Sequence[float]:
     """The weighted mean of the parts, 0..1, for each node."""
     first, *others = (column(part, nodes) for part in heard)
     if not others:
@@ -83,10 +83,11 @@ def totals(heard: Sequence[Part], nodes: Sequence[str]) -> list[float]:
     return sums
 
 
-def column(part: Part, nodes: Sequence[str]) -> list[float]:
+def column(part: Part, nodes: Sequence[str]) -> Sequence[float]:
     """The part's value for each node, held to 0..1. An unknown one is the median: never best, never worst."""
-    middle = median(part.values.values()) if len(part.values) < len(nodes) else 0.0
-    found = list(map(part.values.get, nodes, repeat(middle)))
+    known = Column.of(part.values)
+    middle = median(known.numbers) if len(known) < len(nodes) else 0.0
+    found = known.at(nodes, middle)
     within = not found or (min(found) >= 0.0 and max(found) <= 1.0)
     return found if within else [min(1.0, max(0.0, value)) for value in found]
 

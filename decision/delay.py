@@ -31,7 +31,7 @@ class DelayFilter:
         refused: dict[str, Refusal] = {}
         for bound in wanted:
             left = [node for node in nodes if node not in refused] if refused else nodes
-            refused = _refusals(bound, left, facts) | refused
+            refused |= _refusals(bound, left, facts)
         return refused
 
     def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
@@ -46,7 +46,8 @@ def _refusals(bound: Bound, nodes: Sequence[str], facts: Facts) -> dict[str, Ref
         return dict.fromkeys(nodes, Refusal(NAME, f"no such node {bound.reference}"))
     between = pairs.between(bound.reference, nodes, facts)
     over = Refusal(NAME, f"delay to {bound.reference} over {bound.ms:g} ms")
-    refused = {node: over for node, rtt_ms in between.known.items() if rtt_ms > bound.ms}
+    known = zip(between.known.nodes, between.known.numbers, strict=True)
+    refused = {node: over for node, rtt_ms in known if rtt_ms > bound.ms}
     if facts.policy.delay.unmeasured is Unmeasured.REFUSE:
         refused |= _unknown(bound, between)
     return refused

@@ -1,20 +1,27 @@
 """Until when each node's data may be used: all nodes at once, or one for an explanation."""
 
-from collections.abc import Mapping
-from operator import attrgetter
+from collections.abc import Callable, Hashable, Mapping
+from typing import TypeVar
 
 from clusterstate.snapshot import Freshness
 from decision.model import Facts
+
+V = TypeVar("V")
 
 NEVER = float("-inf")
 
 
 def fresh_until(facts: Facts) -> Mapping[str, float]:
     """Node → the monotonic seconds from which its data are stale; NEVER while silent or provisional."""
-    return facts.memo.column("fresh_until", None, attrgetter("fresh_until"), facts.snapshot)
+    return facts.memo.fresh_until(facts.snapshot)
 
 
 def freshness_of(node: str, facts: Facts) -> Freshness:
     """One node's; a node that the state does not know is silent."""
     state = facts.snapshot.nodes.get(node)
     return Freshness.SILENT if state is None else state.freshness(facts.now)
+
+
+def kept_while_fresh(key: Hashable, make: Callable[[], V], facts: Facts) -> V:
+    """make(), made once while states and freshness stand. It depends on them and on `key` only."""
+    return facts.memo.table(key, make, facts.snapshot, facts.now)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, median
 
 from decision import bounds, pairs
+from decision.columns import Column
 from decision.delay import REASONS
 from decision.model import Evidence, Facts, Part, Pod
 from decision.pairs import Cause, Pairs
@@ -40,12 +41,12 @@ def _why(reference: str, between: Pairs) -> Iterator[tuple[str, str]]:
     return ((node, by_cause[cause]) for node, cause in between.unknown.items())
 
 
-def _values(known: Mapping[str, float]) -> Mapping[str, float]:
-    square = max(median(known.values()), FLOOR_MS) ** 2 if known else 1.0
-    return {node: square / (square + rtt_ms * rtt_ms) for node, rtt_ms in known.items()}
+def _values(known: Column) -> Column:
+    square = max(median(known.numbers), FLOOR_MS) ** 2 if known else 1.0
+    return Column(known.nodes, [square / (square + rtt_ms * rtt_ms) for rtt_ms in known.numbers])
 
 
-def _mean(values: Sequence[Mapping[str, float]]) -> Mapping[str, float]:
+def _mean(values: Sequence[Column]) -> Mapping[str, float]:
     """Only of the nodes that have all."""
     first, *others = values
     if not others:

@@ -4,7 +4,7 @@ A report counts only while its reporter is fresh and when at least one reply cam
 is never a delay. Of the two directions the policy takes one, or the larger of those that count.
 """
 
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from enum import IntEnum
 from operator import attrgetter
 
@@ -12,12 +12,13 @@ from msgspec import Struct
 
 from clusterstate.records import PeerLatency
 from clusterstate.snapshot import Freshness
-from decision.freshness import NEVER, fresh_until
+from decision.columns import Column, missing, picked
+from decision.freshness import NEVER, fresh_until, kept_while_fresh
 from decision.model import Facts
 from decision.policy import Direction
 
 Windows = Mapping[str, PeerLatency]
-"""Candidate → its window with the reference."""
+"""Node → its window with the reference."""
 
 _NO_WINDOWS: Windows = {}
 
@@ -34,40 +35,45 @@ class Cause(IntEnum):
 class Pairs(Struct, frozen=True):
     """Each candidate stands in one of them. known: round trip in ms; the reference itself is at 0."""
 
-    known: Mapping[str, float]
+    known: Column
     unknown: Mapping[str, Cause]
 
 
+class _Reports(Struct, frozen=True):
+    """Of all nodes. known: round trip in ms. causes: why a node that stands in a report has none."""
+
+    known: Mapping[str, float]
+    causes: Mapping[str, Cause]
+
+
 def between(reference: str, nodes: Sequence[str], facts: Facts) -> Pairs:
-    direction = facts.policy.delay.direction
-    forward = _NO_WINDOWS if direction is Direction.BACKWARD else _measured_by(reference, nodes, facts)
-    backward = _NO_WINDOWS if direction is Direction.FORWARD else _measuring(reference, nodes, facts)
-    known = _worst(_forward_ms(reference, forward, facts), _backward_ms(backward, facts))
-    if reference in nodes:
-        known[reference] = 0.0
-    unknown = dict.fromkeys(nodes, Cause.UNMEASURED)
-    for node in known:
-        del unknown[node]
-    unknown.update(_causes(unknown.keys(), reference, forward, backward, facts))
+    reports = kept_while_fresh((reference, facts.policy.delay), lambda: _reports(reference, facts), facts)
+    known = picked(nodes, reports.known)
+    unknown = dict.fromkeys(missing(nodes, known, reports.known), Cause.UNMEASURED)
+    unknown.update((node, reports.causes[node]) for node in reports.causes.keys() & unknown.keys())
     return Pairs(known, unknown)
 
 
-def _measured_by(reference: str, nodes: Iterable[str], facts: Facts) -> Windows:
+def _reports(reference: str, facts: Facts) -> _Reports:
+    direction = facts.policy.delay.direction
+    forward = _NO_WINDOWS if direction is Direction.BACKWARD else _measured_by(reference, facts)
+    backward = _NO_WINDOWS if direction is Direction.FORWARD else _measuring(reference, facts)
+    known = _worst(_forward_ms(reference, forward, facts), _backward_ms(backward, facts))
+    known[reference] = 0.0
+    unknown = (forward.keys() | backward.keys()) - known.keys()
+    return _Reports(known, _causes(unknown, reference, forward, backward, facts))
+
+
+def _measured_by(reference: str, facts: Facts) -> Windows:
     state = facts.snapshot.nodes.get(reference)
-    if state is None or state.latency is None:
-        return _NO_WINDOWS
-    peers = state.latency.peers
-    return {node: peers[node] for node in nodes if node in peers}
+    return _NO_WINDOWS if state is None or state.latency is None else state.latency.peers
 
 
-def _measuring(reference: str, nodes: Iterable[str], facts: Facts) -> Windows:
-    state_of = facts.snapshot.nodes.get
+def _measuring(reference: str, facts: Facts) -> Windows:
     return {
         node: latency.peers[reference]
-        for node in nodes
-        if (state := state_of(node)) is not None
-        and (latency := state.latency) is not None
-        and reference in latency.peers
+        for node, state in facts.snapshot.nodes.items()
+        if (latency := state.latency) is not None and reference in latency.peers
     }
 
 

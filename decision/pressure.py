@@ -12,12 +12,14 @@ from msgspec import Struct
 
 from clusterstate import measures
 from clusterstate.snapshot import Freshness, NodeState
-from decision.freshness import NEVER, fresh_until, freshness_of
+from decision.columns import missing, picked
+from decision.freshness import fresh_until, freshness_of, kept_while_fresh
 from decision.model import Evidence, Facts, Part, Pod
 from decision.policy import Pressure
 
 NAME = "pressure"
 NO_METRICS = "no pressure metrics"
+SILENT = f"the node is {Freshness.SILENT}"
 
 
 class Term(Struct, frozen=True):
@@ -33,12 +35,13 @@ class PressureScore:
     name = NAME
 
     def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
-        settings, now = facts.policy.scores.pressure, facts.now
+        settings = facts.policy.scores.pressure
         if not settings.weight:
             return None
-        until, ease_of = fresh_until(facts), _ease(facts)
-        values = {node: ease for node in nodes if until.get(node, NEVER) > now and (ease := ease_of[node]) is not None}
-        return Part(NAME, settings.weight, values, _unknown(values, nodes, facts))
+        eases = kept_while_fresh((NAME, settings), lambda: _eases(facts), facts)
+        values = picked(nodes, eases.known)
+        unknown = {node: eases.unknown.get(node, SILENT) for node in missing(nodes, values, eases.known)}
+        return Part(NAME, settings.weight, values, unknown)
 
     def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
         """The metrics that count, of every node that reports them, fresh or not."""
@@ -70,15 +73,18 @@ def ease(counted: Sequence[Term], state: NodeState) -> float | None:
     return 1.0 - weighted / sum(term.weight for term in present)
 
 
-def _ease(facts: Facts) -> Mapping[str, float | None]:
-    settings = facts.policy.scores.pressure
-    return facts.memo.column(NAME, settings, partial(ease, terms(settings)), facts.snapshot)
+class _Eases(Struct, frozen=True):
+    """Of all nodes in the state: the ease, or why there is none."""
+
+    known: Mapping[str, float]
+    unknown: Mapping[str, str]
 
 
-def _unknown(values: Mapping[str, float], nodes: Sequence[str], facts: Facts) -> Mapping[str, str]:
-    if len(values) == len(nodes):
-        return {}
-    return {node: _why(freshness_of(node, facts)) for node in nodes if node not in values}
+def _eases(facts: Facts) -> _Eases:
+    settings, until, now = facts.policy.scores.pressure, fresh_until(facts), facts.now
+    every = facts.memo.column(NAME, settings, partial(ease, terms(settings)), facts.snapshot)
+    known = {node: found for node, found in every.items() if found is not None and until[node] > now}
+    return _Eases(known, {node: _why(freshness_of(node, facts)) for node in every.keys() - known.keys()})
 
 
 def _why(freshness: Freshness) -> str:

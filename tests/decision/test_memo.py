@@ -1,9 +1,12 @@
-"""A memo computes a node again only when its state is another object, and never changes an answer."""
+"""A memo computes again only what changed, and never changes an answer."""
 
 from collections.abc import Callable
 
+from msgspec import structs
+
+from clusterstate.records import Heartbeat
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.memo import Memo
+from decision.memo import MOST_TABLES, Memo
 
 OLD, NEW = NodeState(changed_at=1.0), NodeState(changed_at=2.0)
 
@@ -47,3 +50,38 @@ def test_a_reader_keeps_the_column_it_was_given() -> None:
     before = memo.column("c", None, recorder([]), Snapshot({"a": OLD}))
     memo.column("c", None, recorder([]), Snapshot({"a": NEW}))
     assert before == {"a": 1.0}
+
+
+FRESH = NodeState(heartbeat=Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0), changed_at=100.0)
+LATER = structs.replace(FRESH, changed_at=103.0)
+SNAPSHOT = Snapshot({"a": FRESH, "b": LATER})
+
+
+def made_at(memo: Memo, now: float, snapshot: Snapshot = SNAPSHOT, key: str = "t") -> float:
+    """The moment at which the table was made that holds now."""
+    return memo.table(key, lambda: now, snapshot, now)
+
+
+def test_a_table_is_made_once_while_nobodys_freshness_changes() -> None:
+    memo = Memo()
+    moments = (104.0, 114.9, 115.0, 117.9, 118.0, 999.0)
+    assert [made_at(memo, now) for now in moments] == [104.0, 104.0, 115.0, 115.0, 118.0, 118.0]
+
+
+def test_a_moment_before_a_table_was_made_gets_its_own() -> None:
+    memo = Memo()
+    assert [made_at(memo, now) for now in (116.0, 114.0)] == [116.0, 114.0]
+
+
+def test_another_snapshot_gets_another_table() -> None:
+    memo = Memo()
+    made_at(memo, 104.0)
+    assert made_at(memo, 105.0, Snapshot({"a": FRESH, "b": FRESH})) == 105.0
+
+
+def test_tables_have_their_own_keys_and_are_few() -> None:
+    memo = Memo()
+    assert [made_at(memo, now, key=key) for now, key in ((101.0, "t"), (102.0, "u"), (103.0, "t"))] == [101, 102, 101]
+    for number in range(MOST_TABLES):
+        made_at(memo, 104.0, key=f"t-{number}")
+    assert made_at(memo, 105.0) == 105.0

@@ -1,0 +1,43 @@
+"""A column is a mapping, and a list where that is enough."""
+
+from decision.columns import Column, missing, picked
+
+TABLE = {"a": 0.25, "b": 0.75, "c": 1.0}
+
+
+def test_a_column_is_the_mapping_of_its_nodes() -> None:
+    column = Column(["b", "a"], [0.75, 0.25])
+    assert column == {"a": 0.25, "b": 0.75}
+    assert (list(column), len(column), column["a"], column.get("c")) == (["b", "a"], 2, 0.25, None)
+
+
+def test_picked_keeps_the_order_asked() -> None:
+    nodes = ("c", "a")
+    column = picked(nodes, TABLE)
+    assert (column.nodes, column.numbers, missing(nodes, column, TABLE)) == (nodes, [1.0, 0.25], [])
+
+
+def test_what_the_table_lacks_is_left_out_and_named() -> None:
+    nodes = ("x", "c", "y", "a")
+    column = picked(nodes, TABLE)
+    assert column == {"c": 1.0, "a": 0.25}
+    assert missing(nodes, column, TABLE) == ["x", "y"]
+
+
+def test_values_stand_at_their_nodes_and_others_get_what_is_said() -> None:
+    column = Column(("a", "b"), [0.25, 0.75])
+    assert column.at(("b", "x", "a"), 0.5) == [0.75, 0.5, 0.25]
+
+
+def test_at_its_own_nodes_a_column_makes_no_copy() -> None:
+    column = picked(("c", "a"), TABLE)
+    assert column.at(column.nodes, 0.0) is column.numbers
+
+
+def test_any_mapping_becomes_a_column() -> None:
+    assert Column.of(TABLE) == TABLE
+    assert Column.of(column := picked(("a",), TABLE)) is column
+
+
+def test_a_column_shows_what_it_holds() -> None:
+    assert repr(Column(["a"], [1.0])) == "Column({'a': 1.0})"
