@@ -150,7 +150,10 @@ class Etcd:
             self._process = None
 
     def freeze(self) -> None:
+        """Returns when no thread runs any more: the signal alone takes effect a little later."""
         self._signal(signal.SIGSTOP)
+        while not all(_is_stopped(thread) for thread in Path(f"/proc/{self.pid}/task").iterdir()):
+            time.sleep(0.001)
 
     def thaw(self) -> None:
         self._signal(signal.SIGCONT)
@@ -211,6 +214,11 @@ def _tls_flags(tls: Tls | None) -> list[str]:
         return []
     files = [f"--cert-file={tls.certificate}", f"--key-file={tls.key}"]
     return [*files, f"--trusted-ca-file={tls.ca}", "--client-cert-auth"] if tls.ask_client else files
+
+
+def _is_stopped(thread: Path) -> bool:
+    """proc_pid_stat(5): the state follows the name, which is in parentheses and may hold any character."""
+    return (thread / "stat").read_text().rpartition(")")[2].split()[0] == "T"
 
 
 def die_with_parent() -> None:
