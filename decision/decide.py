@@ -5,6 +5,7 @@ plugin raises is its fault and passes through.
 """
 
 from collections.abc import Mapping, Sequence
+from math import floor
 from operator import add
 from statistics import median
 from typing import NamedTuple
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from decision.columns import Column
-from decision.model import Decision, Facts, Filter, Part, Pod, Refusal, Score
+from decision.model import Candidates, Decision, Facts, Filter, Part, Pod, Refusal, Score
 from decision.plugins import FILTERS, SCORES
 
 BEST = 10
@@ -44,24 +45,24 @@ def decide(pod: Pod, nodes: Sequence[str], facts: Facts) -> Decision:
 
 def judge(pod: Pod, nodes: Sequence[str], facts: Facts, filters: Sequence[Filter] = FILTERS) -> Judged:
     """Which nodes may take the pod, in the order asked, and why the others may not."""
-    kept, refused = tuple(dict.fromkeys(nodes)), dict[str, Refusal]()
+    kept, refused = Candidates.of(nodes), dict[str, Refusal]()
     for each in filters:
         refusals = each.refusals(pod, kept, facts)
         if refusals:
             refused.update(refusals)
-            kept = tuple([node for node in kept if node not in refusals])
+            kept = Candidates([node for node in kept if node not in refusals])
     return Judged(kept, refused)
 
 
 def rank(pod: Pod, kept: Sequence[str], facts: Facts, scores: Sequence[Score] = SCORES) -> Ranked:
     """How good each of the nodes is for the pod. All equal, with the reason, when nothing can be said."""
-    nodes = tuple(dict.fromkeys(kept))
+    nodes = Candidates.of(kept)
     parts = tuple(_marked(part, nodes) for each in scores if (part := each.part(pod, nodes, facts)) is not None)
     heard = speaking(parts)
     if not heard:
         neutral = "; ".join(part.neutral for part in parts) or "no score has a say in this pod"
         return Ranked(parts, dict.fromkeys(nodes, NEUTRAL), neutral)
-    rounded = map(int, [BEST * total + 0.5 for total in totals(heard, nodes)])
+    rounded = map(floor, [BEST * total + 0.5 for total in totals(heard, nodes)])
     return Ranked(parts, dict(zip(nodes, rounded, strict=True)), "")
 
 

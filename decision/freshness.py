@@ -1,6 +1,6 @@
 """Until when each node's data may be used: all nodes at once, or one for an explanation."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import TypeVar
 
 from clusterstate.snapshot import Freshness
@@ -20,6 +20,18 @@ def freshness_of(node: str, facts: Facts) -> Freshness:
     """One node's; a node that the state does not know is silent."""
     state = facts.snapshot.nodes.get(node)
     return Freshness.SILENT if state is None else state.freshness(facts.now)
+
+
+def fresh_part(column: Mapping[str, V], facts: Facts) -> dict[str, V]:
+    """The column without the nodes that are not fresh."""
+    fresh = dict(column)
+    for node in kept_while_fresh("old", lambda: _old(facts), facts):
+        fresh.pop(node, None)
+    return fresh
+
+
+def _old(facts: Facts) -> Collection[str]:
+    return [node for node, until in fresh_until(facts).items() if until <= facts.now]
 
 
 def kept_while_fresh(key: Hashable, make: Callable[[], V], facts: Facts) -> V:

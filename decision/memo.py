@@ -1,13 +1,13 @@
 """What was computed from nodes' states, kept while it holds.
 
-It saves time and changes no answer. A column has a value for each node, kept while that node's state is the same
+It saves time and changes no answer. A column has values of single nodes, each kept while that node's state is the same
 object: of 5,000 nodes a few report between two pods, and only those are computed again. A table is made of all nodes
 at once, and kept while the snapshot is the same and nobody's freshness changes.
 
 What is new replaces the old whole, so concurrent readers see the one or the other, and departed nodes leave no trace.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
 from itertools import compress
 from operator import attrgetter, is_not
 from typing import Any, Generic, TypeVar, cast
@@ -25,7 +25,15 @@ MOST_TABLES = 16
 class _Column(Struct, Generic[V], frozen=True):
     parameters: Hashable
     states: Mapping[str, NodeState]
-    values: Mapping[str, V]
+    values: dict[str, V]
+
+
+class _Moves(Struct, frozen=True):
+    """The nodes that came, went or changed between two snapshots' states."""
+
+    before: Mapping[str, NodeState]
+    after: Mapping[str, NodeState]
+    nodes: Collection[str]
 
 
 class _Period(Struct, frozen=True):
@@ -42,17 +50,19 @@ class Memo:
 
     def __init__(self) -> None:
         self._columns: dict[str, _Column[Any]] = {}
+        self._moves = _Moves({}, {}, ())
         self._period = _Period({}, 0.0, 0.0, {})
 
     def column(
-        self, name: str, parameters: Hashable, of: Callable[[NodeState], V], snapshot: Snapshot
+        self, name: str, parameters: Hashable, of: Callable[[NodeState], V | None], snapshot: Snapshot
     ) -> Mapping[str, V]:
-        """Node → of(its state), for every node of the snapshot. `of` depends on the state and `parameters` only."""
+        """Node → of(its state), without those where it is None. `of` depends on the state and `parameters` only."""
         before = self._columns.get(name)
         if before is None or before.parameters != parameters:
             before = _Column(parameters, {}, {})
         if before.states is not snapshot.nodes:
-            before = self._columns[name] = _Column(parameters, snapshot.nodes, _updated(before, of, snapshot.nodes))
+            values = _updated(before.values, of, self._moved(before.states, snapshot.nodes), snapshot.nodes)
+            before = self._columns[name] = _Column(parameters, snapshot.nodes, values)
         return cast(Mapping[str, V], before.values)
 
     def fresh_until(self, snapshot: Snapshot) -> Mapping[str, float]:
@@ -72,13 +82,32 @@ class Memo:
     def _current(self, snapshot: Snapshot, now: float) -> _Period:
         period = self._period
         if period.states is not snapshot.nodes or not period.since <= now < period.until:
-            later = (until for until in self.fresh_until(snapshot).values() if until > now)
+            later = filter(now.__lt__, self.fresh_until(snapshot).values())
             period = self._period = _Period(snapshot.nodes, now, min(later, default=float("inf")), {})
         return period
 
+    def _moved(self, before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> Collection[str]:
+        """Looked for once, as most columns move together."""
+        moves = self._moves
+        if moves.before is not before or moves.after is not after:
+            moves = self._moves = _Moves(before, after, _moved(before, after))
+        return moves.nodes
 
-def _updated(before: _Column[V], of: Callable[[NodeState], V], states: Mapping[str, NodeState]) -> dict[str, V]:
-    moved = map(is_not, states.values(), map(before.states.get, states))
-    changed = {node: of(state) for node, state in compress(states.items(), moved)}
-    values = {**before.values, **changed}
-    return values if len(values) == len(states) else {node: values[node] for node in states}
+
+def _updated(
+    before: dict[str, V], of: Callable[[NodeState], V | None], moved: Iterable[str], states: Mapping[str, NodeState]
+) -> dict[str, V]:
+    values = before.copy()
+    for node in moved:
+        value = of(states[node]) if node in states else None
+        if value is None:
+            values.pop(node, None)
+        else:
+            values[node] = value
+    return values
+
+
+def _moved(before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> Collection[str]:
+    changed = list(compress(after, map(is_not, after.values(), map(before.get, after))))
+    gone = len(after) < len(before) + sum(node not in before for node in changed)
+    return [*changed, *(before.keys() - after.keys())] if gone else changed

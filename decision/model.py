@@ -4,8 +4,8 @@ A plugin looks at all the nodes at once, because a Python call for each of 5,000
 thinking. It says nothing about a node that it has no objection to, and None about a pod that it has no say in.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol, Self
 
 from msgspec import Struct, field
 
@@ -22,6 +22,17 @@ class Pod(Struct, frozen=True):
     uid: str = ""
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
+
+
+class Candidates(tuple[str, ...]):
+    """Node names, each once, in the order asked."""
+
+    __slots__ = ()
+
+    @classmethod
+    def of(cls, names: Iterable[str]) -> Self:
+        """What already is one is returned itself."""
+        return names if isinstance(names, cls) else cls(dict.fromkeys(names))
 
 
 class Facts(Struct, frozen=True):

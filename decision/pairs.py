@@ -4,18 +4,18 @@ A report counts only while its reporter is fresh and when at least one reply cam
 is never a delay. Of the two directions the policy takes one, or the larger of those that count.
 """
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from enum import IntEnum
 from operator import attrgetter
 
 from msgspec import Struct
 
 from clusterstate.records import PeerLatency
-from clusterstate.snapshot import Freshness
+from clusterstate.snapshot import Freshness, NodeState
 from decision.columns import Column, missing, picked
-from decision.freshness import NEVER, fresh_until, kept_while_fresh
+from decision.freshness import NEVER, fresh_part, fresh_until, kept_while_fresh
 from decision.model import Facts
-from decision.policy import Direction
+from decision.policy import Direction, Statistic
 
 Windows = Mapping[str, PeerLatency]
 """Node → its window with the reference."""
@@ -57,9 +57,11 @@ def between(reference: str, nodes: Sequence[str], facts: Facts) -> Pairs:
 def _reports(reference: str, facts: Facts) -> _Reports:
     direction = facts.policy.delay.direction
     forward = _NO_WINDOWS if direction is Direction.BACKWARD else _measured_by(reference, facts)
-    backward = _NO_WINDOWS if direction is Direction.FORWARD else _measuring(reference, facts)
-    known = _worst(_forward_ms(reference, forward, facts), _backward_ms(backward, facts))
+    backward_ms = {} if direction is Direction.FORWARD else _backward_ms(reference, facts)
+    known = _worst(_forward_ms(reference, forward, facts), backward_ms)
     known[reference] = 0.0
+    unknown = facts.snapshot.nodes.keys() - known.keys()
+    backward = _NO_WINDOWS if direction is Direction.FORWARD else _measuring(reference, unknown, facts)
     unknown = (forward.keys() | backward.keys()) - known.keys()
     return _Reports(known, _causes(unknown, reference, forward, backward, facts))
 
@@ -69,25 +71,34 @@ def _measured_by(reference: str, facts: Facts) -> Windows:
     return _NO_WINDOWS if state is None or state.latency is None else state.latency.peers
 
 
-def _measuring(reference: str, facts: Facts) -> Windows:
-    return {
-        node: latency.peers[reference]
-        for node, state in facts.snapshot.nodes.items()
-        if (latency := state.latency) is not None and reference in latency.peers
-    }
+def _measuring(reference: str, nodes: Set[str], facts: Facts) -> Windows:
+    windows = ((node, _window(reference, facts.snapshot.nodes[node])) for node in nodes)
+    return {node: window for node, window in windows if window is not None}
+
+
+def _window(reference: str, state: NodeState) -> PeerLatency | None:
+    return None if state.latency is None else state.latency.peers.get(reference)
 
 
 def _forward_ms(reference: str, windows: Windows, facts: Facts) -> dict[str, float]:
     fresh = windows and fresh_until(facts).get(reference, NEVER) > facts.now
-    ms = attrgetter(f"{facts.policy.delay.statistic}_ms")
+    ms = _ms(facts.policy.delay.statistic)
     return {node: rtt for node, window in windows.items() if (rtt := ms(window)) is not None} if fresh else {}
 
 
-def _backward_ms(windows: Windows, facts: Facts) -> dict[str, float]:
-    if not windows:
-        return {}
-    ms, until, now = attrgetter(f"{facts.policy.delay.statistic}_ms"), fresh_until(facts), facts.now
-    return {node: rtt for node, window in windows.items() if until[node] > now and (rtt := ms(window)) is not None}
+def _backward_ms(reference: str, facts: Facts) -> dict[str, float]:
+    statistic = facts.policy.delay.statistic
+    ms = _ms(statistic)
+
+    def measured(state: NodeState) -> float | None:
+        window = _window(reference, state)
+        return None if window is None else ms(window)
+
+    return fresh_part(facts.memo.column("rtt_ms", (reference, statistic), measured, facts.snapshot), facts)
+
+
+def _ms(statistic: Statistic) -> Callable[[PeerLatency], float | None]:
+    return attrgetter(f"{statistic}_ms")
 
 
 def _worst(forward: dict[str, float], backward: dict[str, float]) -> dict[str, float]:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from clusterstate import measures
 from clusterstate.snapshot import Freshness, NodeState
 from decision.columns import missing, picked
-from decision.freshness import fresh_until, freshness_of, kept_while_fresh
+from decision.freshness import fresh_part, freshness_of, kept_while_fresh
 from decision.model import Evidence, Facts, Part, Pod
 from decision.policy import Pressure
 
@@ -81,10 +81,9 @@ class _Eases(Struct, frozen=True):
 
 
 def _eases(facts: Facts) -> _Eases:
-    settings, until, now = facts.policy.scores.pressure, fresh_until(facts), facts.now
-    every = facts.memo.column(NAME, settings, partial(ease, terms(settings)), facts.snapshot)
-    known = {node: found for node, found in every.items() if found is not None and until[node] > now}
-    return _Eases(known, {node: _why(freshness_of(node, facts)) for node in every.keys() - known.keys()})
+    settings, nodes = facts.policy.scores.pressure, facts.snapshot.nodes
+    known = fresh_part(facts.memo.column(NAME, settings, partial(ease, terms(settings)), facts.snapshot), facts)
+    return _Eases(known, {node: _why(freshness_of(node, facts)) for node in nodes.keys() - known.keys()})
 
 
 def _why(freshness: Freshness) -> str:

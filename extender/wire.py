@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from clusterstate import keys
-from decision.model import Pod
+from decision.model import Candidates, Pod
 
 
 class BadRequest(ValueError):
@@ -24,10 +24,10 @@ class BadRequest(ValueError):
 
 
 class Asked(Struct, frozen=True):
-    """names: each once, in the order asked. items: name → the node's own bytes; None in the names form."""
+    """items: name → the node's own bytes; None in the names form."""
 
     pod: Pod
-    names: tuple[str, ...]
+    names: Candidates
     items: Mapping[str, Raw] | None = None
 
 
@@ -122,10 +122,10 @@ def read_args(body: bytes | bytearray) -> Asked:
     args = _read(_ARGS, body)
     pod = _pod(args.pod)
     if args.nodenames is not None:
-        return Asked(pod, tuple(dict.fromkeys(args.nodenames)))
+        return Asked(pod, Candidates.of(args.nodenames))
     if args.nodes is not None:
         items = _named(args.nodes.items or [])
-        return Asked(pod, tuple(items), items)
+        return Asked(pod, Candidates(items), items)
     raise BadRequest("$.NodeNames: it and $.Nodes are null; one of them must list the nodes (possibly none)")
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from clusterstate.measures import CPU_PRESSURE
 from decision.decide import NEUTRAL, column, decide, judge, rank
 from decision.memo import Memo
-from decision.model import Decision, Evidence, Facts, Part, Pod, Refusal
+from decision.model import Candidates, Decision, Evidence, Facts, Part, Pod, Refusal
 from decision.policy import Delay, Nearest, Policy, Pressure, Scores, Unmeasured
 
 NAMES = [f"n-{number}" for number in range(8)]
@@ -69,6 +69,12 @@ def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
     assert list(decision.scores) == list(decision.kept)
     assert all(type(score) is int and 0 <= score <= 10 for score in decision.scores.values())
     assert not decision.neutral or len(set(decision.scores.values())) <= 1
+
+
+def test_candidates_stand_once_and_in_order_and_are_not_made_twice() -> None:
+    made = Candidates.of(["b", "a", "b"])
+    assert made == ("b", "a")
+    assert Candidates.of(made) is made
 
 
 @given(LABELS, st.permutations(NAMES), st.integers(0, 500))

@@ -38,6 +38,27 @@ def test_a_departed_node_leaves_no_trace() -> None:
     assert memo.column("c", None, recorder([]), Snapshot({"b": OLD})) == {"b": 1.0}
 
 
+def test_nodes_that_come_and_go_at_once_are_both_noticed() -> None:
+    memo = Memo()
+    memo.column("c", None, recorder([]), Snapshot({"a": OLD, "b": OLD}))
+    assert memo.column("c", None, recorder([]), Snapshot({"b": OLD, "c": NEW})) == {"b": 1.0, "c": 2.0}
+
+
+def test_columns_that_were_made_at_different_times_each_catch_up() -> None:
+    memo = Memo()
+    snapshots = [Snapshot({"a": OLD, "b": OLD}), Snapshot({"a": NEW, "b": OLD}), Snapshot({"a": NEW, "b": NEW})]
+    memo.column("early", None, recorder([]), snapshots[0])
+    memo.column("late", None, recorder([]), snapshots[1])
+    assert memo.column("late", None, recorder([]), snapshots[2]) == {"a": 2.0, "b": 2.0}
+    assert memo.column("early", None, recorder([]), snapshots[2]) == {"a": 2.0, "b": 2.0}
+
+
+def test_a_node_of_which_there_is_nothing_to_say_is_left_out_until_there_is() -> None:
+    memo, silent = Memo(), NodeState()
+    assert memo.column("c", None, recorder([]), Snapshot({"a": OLD, "b": silent})) == {"a": 1.0}
+    assert memo.column("c", None, recorder([]), Snapshot({"a": silent, "b": NEW})) == {"b": 2.0}
+
+
 def test_other_parameters_and_other_names_are_computed_anew() -> None:
     memo, snapshot = Memo(), Snapshot({"a": OLD})
     memo.column("c", 1, lambda _: "one", snapshot)

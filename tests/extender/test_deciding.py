@@ -2,6 +2,7 @@
 
 import json
 import time
+from types import SimpleNamespace
 
 import pytest
 from msgspec import structs
@@ -142,6 +143,28 @@ async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(star
         await extender.asked("/prioritize", captured("names-3-prioritize"))
     assert seen[0].snapshot is seen[1].snapshot
     assert seen[0].now < seen[1].now
+
+
+async def test_the_body_that_was_just_filtered_is_not_read_again(starts, args, asked_of):
+    """And never taken for a body that differs in a byte."""
+    async with starts(core=asked_of.core) as extender:
+        for body in (args(["a", "b"]), args(["a", "c"])):
+            await extender.asked("/filter", args(["a", "b"]))
+            await extender.asked("/prioritize", body)
+    first, same, again, other = asked_of.nodes
+    assert same is first
+    assert (again, other) == (("a", "b"), ("a", "c"))
+
+
+@pytest.fixture
+def asked_of():
+    """The nodes of each call, and a core that notes them."""
+    nodes = []
+
+    def noted(ask):
+        return lambda pod, names, facts: nodes.append(names) or ask(pod, names, facts)
+
+    return SimpleNamespace(nodes=nodes, core=Core(noted(judge), noted(rank)))
 
 
 async def test_another_pod_of_that_name_is_scored_on_the_newest_snapshot(starts, args, measured, facts_seen):
