@@ -1,0 +1,185 @@
+"""How well pairs that nobody measured are estimated, and how long the fit takes.
+
+    python -m benchmarks.estimates --matrix FILE [FILE ...] [--unit ms|s] [--k 16] [--seed N [N ...]] [--json]
+    python -m benchmarks.estimates --generate racks [--grouped] ...
+    python -m benchmarks.estimates --nodes 5000
+
+Every node measures k random others, and a measured pair counts in both directions; all other pairs are held out. A
+matrix is whitespace-separated, one row a node, maybe gzipped; 0 and NaN are holes. The baseline is plain Vivaldi in
+four dimensions with height, on the same measurements, with an interval of its measured pairs' error quantiles. With
+--json: one object, or a list of them when there are several matrices or seeds.
+"""
+
+import argparse
+import gzip
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from topology.estimates import Estimates
+from topology.fit import fit
+from topology.generated import peers, racks
+from topology.pairs import Floats, Indices, Pairs, pairs
+from topology.trial import Score, held_out, measured, score
+
+VIVALDI_ROUNDS = 4_000
+VIVALDI_DIMENSIONS = 4
+GAIN = 0.25
+RACKS = (3, 10, 16)
+"""Zones, racks a zone, nodes a rack."""
+
+
+class Network(NamedTuple):
+    name: str
+    rtt_ms: Floats
+    groups: tuple[Indices, ...] = ()
+
+
+def main() -> None:
+    args = arguments().parse_args()
+    if args.nodes:
+        show(timed(args.nodes, args.k, args.seed[0]), args.json)
+        return
+    found = [one for seed in args.seed for network in networks(args, seed) for one in [compared(network, args.k, seed)]]
+    show(found[0] if len(found) == 1 else found, args.json)
+
+
+def arguments() -> argparse.ArgumentParser:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    source = options.add_mutually_exclusive_group(required=True)
+    source.add_argument("--matrix", type=Path, nargs="+")
+    source.add_argument("--generate", choices=["racks"])
+    source.add_argument("--nodes", type=int, help="only time the fit of so many nodes, cold and warm")
+    options.add_argument("--grouped", action="store_true", help="with --generate: the racks and zones are known")
+    options.add_argument("--unit", choices=["ms", "s"], default="ms")
+    options.add_argument("--k", type=int, default=16, help="peers that each node measures")
+    options.add_argument("--seed", type=int, nargs="+", default=[0])
+    options.add_argument("--json", action="store_true")
+    return options
+
+
+def networks(args: argparse.Namespace, seed: int) -> Iterator[Network]:
+    for path in args.matrix or ():
+        yield Network(path.name, matrix(path) * (1000 if args.unit == "s" else 1))
+    if args.generate:
+        made = racks(*RACKS, np.random.default_rng(seed))
+        yield Network("racks", made.rtt_ms, (made.rack, made.zone) if args.grouped else ())
+
+
+def matrix(path: Path) -> Floats:
+    """Exits with a sentence when the file is no square matrix."""
+    try:
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt") as lines:
+            found: Floats = np.loadtxt(lines, ndmin=2)
+    except (OSError, ValueError) as error:
+        sys.exit(f"{path}: {error}")
+    if found.shape[0] != found.shape[1]:
+        sys.exit(f"{path}: {found.shape[0]} rows of {found.shape[1]} values: want as many rows as values in a row")
+    return found
+
+
+def compared(network: Network, k: int, seed: int) -> dict[str, Any]:
+    """Ours and the baseline on the same held-out pairs."""
+    rng = np.random.default_rng(seed)
+    nodes = len(network.rtt_ms)
+    seen = measured(network.rtt_ms, k, rng)
+    one, other = held_out(network.rtt_ms, seen)
+    started = time.perf_counter()
+    estimates = fit(seen, rng, network.groups)
+    seconds = time.perf_counter() - started
+    truth = network.rtt_ms[one, other]
+    table = estimates.between(one, other)
+    return {
+        "matrix": network.name,
+        "nodes": nodes,
+        "k": k,
+        "seed": seed,
+        "held_out": len(truth),
+        "fit_seconds": round(seconds, 3),
+        **named(score(*table[:3], truth)),
+        "baseline": named(score(*vivaldi(seen, one, other, rng), truth)),
+    }
+
+
+def named(found: Score) -> dict[str, float]:
+    return {name: round(value, 4) for name, value in found._asdict().items()}
+
+
+def vivaldi(seen: Pairs, one: Indices, other: Indices, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+    """Dabek et al. 2004, figure 5 and section 5.4: in each round every node measures one of its peers."""
+    source = np.concatenate([seen.first, seen.second])
+    order = np.argsort(source, kind="stable")
+    target = np.concatenate([seen.second, seen.first])[order]
+    rtt_ms = np.exp(np.concatenate([seen.log_ms, seen.log_ms])[order])
+    begin, degree = np.searchsorted(source[order], np.arange(seen.nodes)), np.maximum(seen.degree, 1)
+    point = rng.normal(0, 1e-3, (seen.nodes, VIVALDI_DIMENSIONS))
+    height, error = np.full(seen.nodes, 0.01), np.ones(seen.nodes)
+    for _ in range(VIVALDI_ROUNDS):
+        slot = np.minimum(begin + (rng.random(seen.nodes) * degree).astype(int), len(target) - 1)
+        peer, measured_ms = target[slot], rtt_ms[slot]
+        apart = point - point[peer]
+        length = np.maximum(np.linalg.norm(apart, axis=1), 1e-6)
+        foretold = length + height + height[peer]
+        weight = error / (error + error[peer])
+        share = GAIN * weight
+        error = np.clip(np.abs(foretold / measured_ms - 1) * share + error * (1 - share), 0.01, 1.5)
+        force = share * (measured_ms - foretold) / length
+        point, height = point + apart * force[:, None], np.maximum(0.01, height + (height + height[peer]) * force)
+
+    def estimate(first: Indices, second: Indices) -> Floats:
+        distance: Floats = np.linalg.norm(point[first] - point[second], axis=1)
+        return np.asarray(distance + height[first] + height[second])
+
+    ratio: Floats = np.exp(seen.log_ms) / estimate(seen.first, seen.second)
+    low, high = np.quantile(ratio, (0.05, 0.95))
+    middle = estimate(one, other)
+    return middle, middle * low, middle * high
+
+
+def timed(nodes: int, k: int, seed: int) -> dict[str, Any]:
+    """A plane with heights and 5 % of noise. The warm fit follows after one node in a hundred has moved."""
+    rng = np.random.default_rng(seed)
+    point, height = rng.uniform(0, 100, (2, nodes)), rng.exponential(3, nodes)
+    source, target = peers(nodes, k, rng)
+
+    def measure() -> Pairs:
+        distance = np.hypot(*(point[:, source] - point[:, target])) + height[source] + height[target]
+        return pairs(nodes, source, target, distance * np.exp(rng.normal(0, 0.05, len(source))))
+
+    cold, cold_seconds = clocked(measure(), rng, None)
+    point[:, : max(1, nodes // 100)] = rng.uniform(0, 100, (2, max(1, nodes // 100)))
+    warm, warm_seconds = clocked(measure(), rng, cold)
+    started = time.perf_counter()
+    warm.row(0)
+    row_seconds = time.perf_counter() - started
+    found = {"nodes": nodes, "k": k, "seed": seed, "fit_seconds": cold_seconds, "warm_fit_seconds": warm_seconds}
+    return found | {"row_seconds": round(row_seconds, 4)}
+
+
+def clocked(seen: Pairs, rng: np.random.Generator, before: Estimates | None) -> tuple[Estimates, float]:
+    started = time.perf_counter()
+    estimates = fit(seen, rng, before=before)
+    return estimates, round(time.perf_counter() - started, 3)
+
+
+def show(found: dict[str, Any] | Sequence[dict[str, Any]], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps(found, indent=2))
+        return
+    rows = [found] if isinstance(found, dict) else list(found)
+    if "baseline" not in rows[0]:
+        print("\n".join(f"{name:18} {value:g}" for name, value in rows[0].items()))
+        return
+    print(f"{'matrix':22} seed  fit s   median    p90  in 90 %   (baseline: plain Vivaldi)")
+    for row in rows:
+        ours, plain = ([f"{one[name]:7.1%}" for name in Score._fields] for one in (row, row["baseline"]))
+        print(f"{row['matrix']:22} {row['seed']:4} {row['fit_seconds']:6.1f}  {' '.join(ours)}   ({' '.join(plain)})")
+
+
+if __name__ == "__main__":
+    main()

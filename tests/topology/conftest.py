@@ -1,0 +1,52 @@
+"""Measured and generated networks, and fits of them that several tests look at."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from topology.estimates import Estimates
+from topology.fit import Effort, fit
+from topology.generated import Network, racks
+from topology.pairs import Floats
+from topology.trial import measured
+
+
+def matrix(name: str) -> Floats:
+    return np.loadtxt(Path(__file__).parents[1] / "data" / "rtt" / f"{name}.txt.gz")
+
+
+@pytest.fixture(scope="session")
+def planetlab() -> Floats:
+    """490 hosts, milliseconds."""
+    return matrix("planetlab_1")
+
+
+@pytest.fixture(scope="session")
+def seattle() -> Floats:
+    """99 devices, milliseconds; not symmetric, 0: not measured."""
+    return matrix("seattle_1") * 1000
+
+
+@pytest.fixture(scope="session")
+def region() -> Network:
+    """3 zones of 5 racks of 8 nodes."""
+    return racks(3, 5, 8, np.random.default_rng(1))
+
+
+@pytest.fixture(scope="session")
+def part(planetlab: Floats) -> Floats:
+    """120 of the PlanetLab hosts: enough for what does not depend on the size."""
+    some = np.sort(np.random.default_rng(0).permutation(len(planetlab))[:120])
+    return planetlab[np.ix_(some, some)]
+
+
+@pytest.fixture(scope="session")
+def quick() -> Effort:
+    """A fit for tests of anything but accuracy."""
+    return Effort(members=4, steps=150, landmarks=64, rounds=2)
+
+
+@pytest.fixture(scope="session")
+def part_fit(part: Floats, quick: Effort) -> Estimates:
+    return fit(measured(part, 16, np.random.default_rng(0)), np.random.default_rng(0), spend=quick)

@@ -1,0 +1,37 @@
+"""Hide most of a network whose round trips are known, and see how well they are estimated. rtt_ms: square, rows are
+sources; what is not `usable` is a hole."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from topology.generated import peers
+from topology.pairs import Floats, Indices, Pairs, pairs, usable
+
+
+class Score(NamedTuple):
+    """Errors are |estimate / truth - 1|; a pair without an estimate is infinitely wrong. Coverage is a share, 0..1."""
+
+    median_relative_error: float
+    p90_relative_error: float
+    interval_coverage: float
+
+
+def measured(rtt_ms: Floats, k: int, rng: np.random.Generator) -> Pairs:
+    """Every node measures k random peers; a pair that either measured counts in both directions."""
+    source, target = peers(len(rtt_ms), k, rng)
+    source, target = np.concatenate([source, target]), np.concatenate([target, source])
+    return pairs(len(rtt_ms), source, target, rtt_ms[source, target])
+
+
+def held_out(rtt_ms: Floats, seen: Pairs) -> tuple[Indices, Indices]:
+    """Sources and targets of everything that `seen` does not have in either direction."""
+    one, other = np.nonzero(usable(rtt_ms) & ~np.eye(len(rtt_ms), dtype=bool))
+    kept = ~seen.slots(one, other)[1]
+    return one[kept], other[kept]
+
+
+def score(estimate_ms: Floats, low_ms: Floats, high_ms: Floats, truth_ms: Floats) -> Score:
+    relative = np.nan_to_num(np.abs(estimate_ms / truth_ms - 1), nan=np.inf)
+    covered = (low_ms <= truth_ms) & (truth_ms <= high_ms)
+    return Score(float(np.quantile(relative, 0.5)), float(np.quantile(relative, 0.9)), float(covered.mean()))

@@ -1,0 +1,52 @@
+"""What a new fit keeps of the one before, while nodes and pairs come and go."""
+
+import numpy as np
+
+from topology.embedding import Member
+from topology.estimates import Estimates
+from topology.pairs import Indices, Pairs
+
+
+def carried(before: Estimates, was: Indices, pairs: Pairs) -> Estimates:
+    """`before` with the nodes numbered as in `pairs`, to start `fit` from; not to be asked.
+
+    was: for each node of `pairs`, its number in `before`; -1: it joined. A node that joined begins where its nearest
+    measured peer stands. ValueError when `was` is of another length.
+    """
+    if len(was) != pairs.nodes:
+        raise ValueError(f"was has {len(was)} nodes: want {pairs.nodes}, as the pairs have")
+    place = _places(was, pairs)
+    members = tuple(_moved(member, place) for member in before.model.members)
+    return before._replace(pairs=_renumbered(before.pairs, was), model=before.model._replace(members=members))
+
+
+def changed(before: Pairs, now: Pairs) -> float:
+    """Share of the pairs that are only in one of the two."""
+    union = len(np.union1d(before.keys, now.keys))
+    return 1 - len(np.intersect1d(before.keys, now.keys)) / union if union else 0.0
+
+
+def _places(was: Indices, pairs: Pairs) -> Indices:
+    """The old number of the node at whose place each one begins."""
+    place = was.copy()
+    source = np.concatenate([pairs.first, pairs.second])
+    target = np.concatenate([pairs.second, pairs.first])
+    order = np.argsort(-np.concatenate([pairs.log_ms, pairs.log_ms]), kind="stable")
+    usable = order[(was[source[order]] < 0) & (was[target[order]] >= 0)]
+    place[source[usable]] = was[target[usable]]
+    return np.maximum(place, 0)
+
+
+def _moved(member: Member, place: Indices) -> Member:
+    return member._replace(points=member.points[:, place].copy(), heights=member.heights[place].copy())
+
+
+def _renumbered(pairs: Pairs, was: Indices) -> Pairs:
+    """Without the pairs of nodes that left."""
+    number = np.full(pairs.nodes, -1)
+    number[was[was >= 0]] = np.flatnonzero(was >= 0)
+    one, other = number[pairs.first], number[pairs.second]
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    kept = np.flatnonzero(low >= 0)
+    kept = kept[np.argsort(low[kept] * len(was) + high[kept])]
+    return Pairs(len(was), low[kept], high[kept], pairs.log_ms[kept], pairs.skew[kept])
