@@ -15,7 +15,8 @@ from clusterstate import measures
 from clusterstate.records import Hardware, Heartbeat, Latency, PeerLatency
 from clusterstate.snapshot import NodeState, Snapshot
 from decision.decide import decide, judge, rank
-from decision.explain import explain, text
+from decision.explain import explain
+from decision.explain_text import text
 from decision.memo import Memo
 from decision.model import Facts, Pod
 from decision.policy import Policy

@@ -1,4 +1,4 @@
-"""Why this node: a Decision and its facts → everything there is to tell, as data and as text.
+"""Why this node: a Decision and its facts → everything there is to tell, as data. `explain_text` makes it readable.
 
 The reasons and scores are the Decision's own. Only the values behind them are asked for again, from the
 same plugins and the same facts.
@@ -9,11 +9,10 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from clusterstate.snapshot import Freshness
 from decision import table
 from decision.decide import BEST, column, speaking, totals
 from decision.freshness import freshness_of
-from decision.model import Decision, Evidence, Facts
+from decision.model import Decision, Evidence, Facts, Filter, Pod, Score
 from decision.plugins import FILTERS, SCORES
 from decision.policy import digest
 
@@ -52,7 +51,10 @@ class Weighed(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """nodes: best first, then the refused by reason. policy: its digest. decided_on: the quantities of the filters."""
+    """nodes: best first, then the refused by reason. policy: its digest. decided_on: the quantities of the filters.
+
+    faults: plugin → what it raised when asked for its values.
+    """
 
     pod: str
     uid: str
@@ -65,13 +67,15 @@ class Explanation(Struct, frozen=True):
     decided_on: tuple[str, ...]
     refused_by_reason: Mapping[str, int]
     nodes: tuple[Node, ...]
+    faults: Mapping[str, str] = {}
 
 
 def explain(decision: Decision, facts: Facts, judged: Facts | None = None) -> Explanation:
     """facts: those that the scores were made of; judged: those of the filters, when they are others."""
     nodes = [*decision.kept, *decision.refused]
-    by_filters = [each.evidence(decision.pod, nodes, judged or facts) for each in FILTERS]
-    by_scores = [each.evidence(decision.pod, nodes, facts) for each in SCORES]
+    faults: dict[str, str] = {}
+    by_filters = [_evidence(each, decision.pod, nodes, judged or facts, faults) for each in FILTERS]
+    by_scores = [_evidence(each, decision.pod, nodes, facts, faults) for each in SCORES]
     told = _told(decision, facts, [*by_filters, *by_scores])
     best = [node.node for node in told if node.score is not None] or _only(decision.kept)
     reasons = Counter(refusal.reason for refusal in decision.refused.values())
@@ -87,7 +91,17 @@ def explain(decision: Decision, facts: Facts, judged: Facts | None = None) -> Ex
         decided_on=tuple(quantity for evidence in by_filters for quantity in evidence.measured),
         refused_by_reason=dict(reasons.most_common()),
         nodes=tuple(told),
+        faults=faults,
     )
+
+
+def _evidence(plugin: Filter | Score, pod: Pod, nodes: Sequence[str], facts: Facts, faults: dict[str, str]) -> Evidence:
+    """None, and the fault noted, when the plugin fails: the others' stands."""
+    try:
+        return plugin.evidence(pod, nodes, facts)
+    except Exception as error:
+        faults[plugin.name] = f"{type(error).__name__}: {error}"
+        return Evidence()
 
 
 def _only(kept: Sequence[str]) -> list[str]:
@@ -169,54 +183,3 @@ def _headline(decision: Decision, told: Sequence[Node], reasons: Counter[str]) -
 def _tied(decision: Decision, first: Node) -> str:
     others = list(decision.scores.values()).count(first.score or 0) - 1
     return f", as {others} other{'s' * (others > 1)}" if others else ""
-
-
-def text(explanation: Explanation, rows: int = 20) -> str:
-    """For a terminal: the headline, a table of at most `rows` nodes, and what was left out of it."""
-    shown = explanation.nodes[:rows]
-    plugins = [part.plugin for part in explanation.parts if not part.neutral]
-    header = ["NODE", "VERDICT", "SCORE", *map(str.upper, plugins), *map(_title, explanation.decided_on)]
-    cells = [_cells(node, plugins, explanation.decided_on) for node in shown]
-    lines = [explanation.headline, "", *table.aligned([[*header, "AGE", "REASON"], *cells])]
-    return "\n".join([*lines, *_remarks(explanation, shown)]) + "\n"
-
-
-def _cells(node: Node, plugins: Sequence[str], quantities: Sequence[str]) -> list[str]:
-    return [
-        node.node,
-        node.verdict,
-        "-" if node.score is None else str(node.score),
-        *(_value(node, plugin) for plugin in plugins),
-        *(table.number(node.measured[quantity]) if quantity in node.measured else "-" for quantity in quantities),
-        _age(node),
-        node.reason,
-    ]
-
-
-def _value(node: Node, plugin: str) -> str:
-    if plugin not in node.values:
-        return "-"
-    return f"{'~' if plugin in node.unknown else ''}{node.values[plugin]:.2f}"
-
-
-def _age(node: Node) -> str:
-    """Age alone is fresh; anything else says so."""
-    age = [] if node.age_seconds is None else [f"{node.age_seconds:.1f}s"]
-    return " ".join([*age, *([] if node.freshness == Freshness.FRESH else [node.freshness])])
-
-
-def _title(quantity: str) -> str:
-    """The unit in capitals like the other titles, a node's name as it is."""
-    unit, space, rest = quantity.partition(" ")
-    return unit.upper() + space + rest
-
-
-def _remarks(explanation: Explanation, shown: Sequence[Node]) -> list[str]:
-    left_out = len(explanation.nodes) - len(shown)
-    remarks = [f"{left_out} more nodes"] if left_out else []
-    if left_out and explanation.refused_by_reason:
-        remarks.append("refused: " + table.counted(explanation.refused_by_reason))
-    remarks += [f"not counted: {part.neutral}" for part in explanation.parts if part.neutral]
-    if any(node.unknown for node in shown):
-        remarks.append("~ unknown, counted as the median")
-    return ["", *remarks] if remarks else []

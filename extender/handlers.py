@@ -1,6 +1,7 @@
 """kube-scheduler's four verbs, and two pages for people. Each handler: read, decide, answer."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
@@ -12,6 +13,8 @@ from extender.binding import ApiServer
 from extender.bodies import Bodies
 from extender.deciding import Decider, State
 from extender.workers import Overran
+
+_log = logging.getLogger(__name__)
 
 PAGE_DEADLINE_SECONDS = 5.0
 
@@ -88,17 +91,20 @@ class Pages:
     async def explain(self, request: web.Request) -> web.Response:
         """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
         kept, json = pages.entry(self._decider.journal, request.query.get("pod")), _wants_json(request)
-        return await self._page(lambda: pages.explained(kept, self._clock(), json), json)
+        return await self._page(request, lambda: pages.explained(kept, self._clock(), json), json)
 
     async def state(self, request: web.Request) -> web.Response:
         snapshot, problem, json = self._state.current, self._policy.problem, _wants_json(request)
-        return await self._page(lambda: pages.state(snapshot, self._clock(), problem, json), json)
+        return await self._page(request, lambda: pages.state(snapshot, self._clock(), problem, json), json)
 
-    async def _page(self, make: Callable[[], bytes], json: bool) -> web.Response:
+    async def _page(self, request: web.Request, make: Callable[[], bytes], json: bool) -> web.Response:
         try:
             page = await self._decider.workers.run(make, PAGE_DEADLINE_SECONDS)
         except Overran as error:
             return web.Response(status=503, text=f"{error}\n")
+        except Exception as error:  # Most likely a plugin's; it is told, and the server goes on.
+            _log.exception("%s failed", request.path)
+            return web.Response(status=503, text=f"{request.path} failed: {type(error).__name__}: {error}\n")
         return _json(page) if json else web.Response(body=page, content_type="text/plain", charset="utf-8")
 
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 from clusterstate.snapshot import NodeState, Snapshot
-from decision import explain
+from decision import explain, explain_text
 from extender.bodies import Refused
 from extender.journal import Entry, Journal
 from extender.metrics import age_seconds
@@ -38,7 +38,7 @@ def explained(kept: Entry, now: float, as_json: bool) -> bytes:
     ago = now - kept.decided_at
     if as_json:
         return msgspec.json.encode(_Explained(ago, explanation))
-    return f"decided {ago:.1f} s ago, policy {explanation.policy}\n{explain.text(explanation)}".encode()
+    return f"decided {ago:.1f} s ago, policy {explanation.policy}\n{explain_text.text(explanation)}".encode()
 
 
 class _Explained(Struct):

@@ -7,9 +7,11 @@ import pytest
 
 from clusterstate.measures import CPU_PRESSURE
 from decision.decide import decide, judge, rank
-from decision.explain import Explanation, Node, explain, text
+from decision.explain import Explanation, Node, explain
+from decision.explain_text import text
 from decision.model import Decision, Facts
 from decision.policy import Delay, Policy, Unmeasured, digest
+from decision.pressure import PressureScore
 
 ASKED = ["edge-3", "edge-2", "edge-4"]
 
@@ -21,18 +23,6 @@ def explained(edge: Facts, make: SimpleNamespace) -> Explanation:
 
 def node(explanation: Explanation, name: str) -> Node:
     return next(each for each in explanation.nodes if each.node == name)
-
-
-def test_the_text_is_a_headline_a_table_and_nothing_else(edge: Facts, make: SimpleNamespace) -> None:
-    told = text(explain(decide(make.pod(**{"delay_edge-1": "25"}), ["edge-3", "edge-2", "edge-4"], edge), edge))
-    assert told == (
-        "default/pod-1: edge-2 is the only one of 3 nodes: 12.12 ms from edge-1, bound 25 ms\n"
-        "\n"
-        "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
-        "edge-2  kept     5      0.50     0.50      12.12          1.0s  12.12 ms from edge-1, bound 25 ms\n"
-        "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 not measured\n"
-        "edge-3  refused  -      -        -         40             1.0s  delay to edge-1 over 25 ms\n"
-    )
 
 
 def test_the_headline_is_the_first_node_its_score_and_its_reason(explained: Explanation) -> None:
@@ -140,19 +130,19 @@ def test_the_filters_are_explained_with_their_own_facts(edge: Facts, make: Simpl
     assert node(explain(decision, later, edge), "edge-3").measured == {"rtt_ms edge-1": 40.0}
 
 
-def test_no_node_is_explained(make: SimpleNamespace) -> None:
-    facts = make.facts({})
-    assert text(explain(decide(make.pod(), [], facts), facts)).startswith("default/pod-1: no node was asked about\n")
-
-
-def test_5000_nodes_fit_a_terminal(make: SimpleNamespace) -> None:
-    near = {f"node-{number}": float(number) for number in range(5_000)}
-    facts = make.facts({"ref": make.state(near)})
-    lines = text(explain(decide(make.pod(delay_ref="99"), list(near), facts), facts)).splitlines()
-    assert len(lines) < 30
-    assert "4980 more nodes" in lines
-    assert "refused: 4900 delay to ref over 99 ms" in lines
-
-
 def test_the_explanation_is_json_and_comes_back(explained: Explanation) -> None:
     assert msgspec.json.decode(msgspec.json.encode(explained), type=Explanation) == explained
+
+
+def test_a_plugin_that_fails_costs_only_its_own_values(
+    edge: Facts, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PressureScore, "evidence", broken)
+    told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)
+    assert told.faults == {"pressure": "RuntimeError: out of order"}
+    assert node(told, "edge-3").measured == {"rtt_ms edge-1": 40.0}
+    assert "\nno values of pressure: RuntimeError: out of order\n" in text(told)
+
+
+def broken(*_: object) -> None:
+    raise RuntimeError("out of order")

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from clusterstate.snapshot import Snapshot
+from decision.delay import DelayFilter
 from extender.deciding import Core
 
 BOUND = {"delay_node-00000": "25"}
@@ -96,3 +97,19 @@ async def test_the_state_names_what_cannot_be_read(starts):
     broken = Snapshot(problems={"/leadsman/v1/nodes/a/latency": "not JSON"}, revision=1)
     async with starts(broken) as extender:
         assert "problem: /leadsman/v1/nodes/a/latency: not JSON" in (await extender.get("/state"))[1]
+
+
+def broken(*_):
+    raise RuntimeError("out of order")
+
+
+async def test_a_plugin_that_cannot_be_asked_again_is_named(decided, monkeypatch):
+    monkeypatch.setattr(DelayFilter, "evidence", broken)
+    status, page = await decided.get("/explain?pod=default/cap-00000")
+    assert (status, "no values of delay: RuntimeError: out of order" in page) == (200, True)
+
+
+async def test_a_page_that_fails_says_how(decided, monkeypatch):
+    monkeypatch.setattr("extender.pages.explained", broken)
+    status, page = await decided.get("/explain?pod=default/cap-00000")
+    assert (status, page) == (503, "/explain failed: RuntimeError: out of order\n")

@@ -1,0 +1,59 @@
+"""An Explanation for a terminal."""
+
+from collections.abc import Sequence
+
+from clusterstate.snapshot import Freshness
+from decision import table
+from decision.explain import Explanation, Node
+
+
+def text(explanation: Explanation, rows: int = 20) -> str:
+    """The headline, a table of at most `rows` nodes, and what was left out of it."""
+    shown = explanation.nodes[:rows]
+    plugins = [part.plugin for part in explanation.parts if not part.neutral]
+    header = ["NODE", "VERDICT", "SCORE", *map(str.upper, plugins), *map(_title, explanation.decided_on)]
+    cells = [_cells(node, plugins, explanation.decided_on) for node in shown]
+    lines = [explanation.headline, "", *table.aligned([[*header, "AGE", "REASON"], *cells])]
+    return "\n".join([*lines, *_remarks(explanation, shown)]) + "\n"
+
+
+def _cells(node: Node, plugins: Sequence[str], quantities: Sequence[str]) -> list[str]:
+    return [
+        node.node,
+        node.verdict,
+        "-" if node.score is None else str(node.score),
+        *(_value(node, plugin) for plugin in plugins),
+        *(table.number(node.measured[quantity]) if quantity in node.measured else "-" for quantity in quantities),
+        _age(node),
+        node.reason,
+    ]
+
+
+def _value(node: Node, plugin: str) -> str:
+    if plugin not in node.values:
+        return "-"
+    return f"{'~' if plugin in node.unknown else ''}{node.values[plugin]:.2f}"
+
+
+def _age(node: Node) -> str:
+    """Age alone is fresh; anything else says so."""
+    age = [] if node.age_seconds is None else [f"{node.age_seconds:.1f}s"]
+    return " ".join([*age, *([] if node.freshness == Freshness.FRESH else [node.freshness])])
+
+
+def _title(quantity: str) -> str:
+    """The unit in capitals like the other titles, a node's name as it is."""
+    unit, space, rest = quantity.partition(" ")
+    return unit.upper() + space + rest
+
+
+def _remarks(explanation: Explanation, shown: Sequence[Node]) -> list[str]:
+    left_out = len(explanation.nodes) - len(shown)
+    remarks = [f"{left_out} more nodes"] if left_out else []
+    if left_out and explanation.refused_by_reason:
+        remarks.append("refused: " + table.counted(explanation.refused_by_reason))
+    remarks += [f"not counted: {part.neutral}" for part in explanation.parts if part.neutral]
+    remarks += [f"no values of {plugin}: {fault}" for plugin, fault in explanation.faults.items()]
+    if any(node.unknown for node in shown):
+        remarks.append("~ unknown, counted as the median")
+    return ["", *remarks] if remarks else []

@@ -1,0 +1,34 @@
+"""An explanation as a terminal shows it."""
+
+from types import SimpleNamespace
+
+from decision.decide import decide
+from decision.explain import explain
+from decision.explain_text import text
+from decision.model import Facts
+
+
+def test_the_text_is_a_headline_a_table_and_nothing_else(edge: Facts, make: SimpleNamespace) -> None:
+    told = text(explain(decide(make.pod(**{"delay_edge-1": "25"}), ["edge-3", "edge-2", "edge-4"], edge), edge))
+    assert told == (
+        "default/pod-1: edge-2 is the only one of 3 nodes: 12.12 ms from edge-1, bound 25 ms\n"
+        "\n"
+        "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
+        "edge-2  kept     5      0.50     0.50      12.12          1.0s  12.12 ms from edge-1, bound 25 ms\n"
+        "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 not measured\n"
+        "edge-3  refused  -      -        -         40             1.0s  delay to edge-1 over 25 ms\n"
+    )
+
+
+def test_no_node_is_explained(make: SimpleNamespace) -> None:
+    facts = make.facts({})
+    assert text(explain(decide(make.pod(), [], facts), facts)).startswith("default/pod-1: no node was asked about\n")
+
+
+def test_5000_nodes_fit_a_terminal(make: SimpleNamespace) -> None:
+    near = {f"node-{number}": float(number) for number in range(5_000)}
+    facts = make.facts({"ref": make.state(near)})
+    lines = text(explain(decide(make.pod(delay_ref="99"), list(near), facts), facts)).splitlines()
+    assert len(lines) < 30
+    assert "4980 more nodes" in lines
+    assert "refused: 4900 delay to ref over 99 ms" in lines
