@@ -57,7 +57,7 @@ def features(members: Sequence[Member], landmarks: Indices) -> Floats:
     profile = mean_and_spread(members, np.arange(nodes)[:, None], landmarks[None, :])[0]
     to_landmarks = _kernel(profile, landmarks)
     values, vectors = np.linalg.eigh(to_landmarks[landmarks].astype(np.float64))
-    kept = values > values[-1] * _SMALLEST_EIGENVALUE
+    kept = values > values.max(initial=0) * _SMALLEST_EIGENVALUE
     found = to_landmarks @ (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
     return np.ascontiguousarray(np.linalg.eigh(found.T @ found)[1].T @ found.T)
 

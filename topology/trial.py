@@ -34,4 +34,5 @@ def held_out(rtt_ms: Floats, seen: Pairs) -> tuple[Indices, Indices]:
 def score(estimate_ms: Floats, low_ms: Floats, high_ms: Floats, truth_ms: Floats) -> Score:
     relative = np.nan_to_num(np.abs(estimate_ms / truth_ms - 1), nan=np.inf)
     covered = (low_ms <= truth_ms) & (truth_ms <= high_ms)
-    return Score(float(np.quantile(relative, 0.5)), float(np.quantile(relative, 0.9)), float(covered.mean()))
+    median, high = np.quantile(relative, (0.5, 0.9), method="higher")
+    return Score(float(median), float(high), float(covered.mean()))

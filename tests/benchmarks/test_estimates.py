@@ -1,0 +1,77 @@
+import gzip
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SCORES = {"median_relative_error", "p90_relative_error", "interval_coverage"}
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+def run(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "benchmarks.estimates", *map(str, arguments)]
+    return subprocess.run(command, cwd=ROOT, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=False)
+
+
+def answer(*arguments: str | Path) -> Any:
+    return json.loads(run(*arguments, "--json").stdout)
+
+
+@pytest.fixture(scope="module")
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """40 nodes on 100 ms by 100 ms."""
+    points = np.random.default_rng(0).uniform(0, 100, (2, 40))
+    path = tmp_path_factory.mktemp("matrix") / "plane.txt"
+    np.savetxt(path, np.hypot(*(points[:, :, None] - points[:, None, :])))
+    return path
+
+
+def test_json_has_the_scores_of_ours_and_of_the_baseline(plane: Path) -> None:
+    found = answer("--matrix", plane, "--k", "8", "--seed", "3")
+    assert found.keys() >= SCORES | {"fit_seconds", "seed", "k"}
+    assert found["baseline"].keys() == SCORES
+    assert found["median_relative_error"] < 0.1
+
+
+def test_the_unit_changes_nothing_but_the_scale(plane: Path, tmp_path: Path) -> None:
+    seconds = tmp_path / "seconds.txt.gz"
+    with gzip.open(seconds, "wt") as out:
+        np.savetxt(out, np.loadtxt(plane) / 1000)
+    one, other = answer("--matrix", plane, "--k", "8"), answer("--matrix", seconds, "--unit", "s", "--k", "8")
+    assert one["median_relative_error"] == pytest.approx(other["median_relative_error"], rel=0.05)
+
+
+def test_several_seeds_make_a_list(plane: Path) -> None:
+    assert [one["seed"] for one in answer("--matrix", plane, "--k", "8", "--seed", "1", "2")] == [1, 2]
+
+
+def test_without_json_there_is_a_line_a_matrix(plane: Path) -> None:
+    heading, line = run("--matrix", plane, "--k", "8").stdout.splitlines()
+    assert heading.startswith("matrix")
+    assert line.startswith("plane.txt")
+
+
+def test_nodes_times_a_cold_and_a_warm_fit() -> None:
+    found = answer("--nodes", "100")
+    assert 0 < found["warm_fit_seconds"] < found["fit_seconds"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("1 2\n3 4\n5 6\n", "3 rows of 2 values"), ("a b\n", "could not convert"), (None, "No such file")],
+)
+def test_a_file_that_is_no_matrix_is_named(tmp_path: Path, text: str | None, said: str) -> None:
+    path = tmp_path / "broken.txt"
+    if text is not None:
+        path.write_text(text)
+    found = run("--matrix", path)
+    assert found.returncode == 1
+    assert "broken.txt" in found.stderr
+    assert said in found.stderr
+    assert "Traceback" not in found.stderr
