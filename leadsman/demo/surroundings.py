@@ -7,6 +7,7 @@ from itertools import combinations
 from msgspec import Struct
 
 from testbed import network
+from testbed.etcd import free_ports
 from testbed.network import Network
 from testbed.uplink import Uplinks
 
@@ -58,5 +59,6 @@ def _in_namespaces(net: Network, uplinks: Uplinks) -> Surroundings:
 
 def _on_loopback(missing: str) -> Surroundings:
     addresses = {node: f"127.0.9.{number}" for number, node in enumerate(NODES, start=1)}
-    hosts = tuple(Host(node, address, f"{address}:{AGENT_PORT}") for node, address in addresses.items())
+    port = free_ports(1)[0]
+    hosts = tuple(Host(node, address, f"{address}:{port}") for node, address in addresses.items())
     return Surroundings(hosts, ("127.0.0.1",), f"loopback addresses, so all delays are near 0 ({missing})")
