@@ -1,16 +1,28 @@
-"""The last decisions, for those who ask why. In memory only, bounded in number and in the nodes that it keeps alive."""
+"""The last decisions, for those who ask why. In memory only, bounded in number and in bytes."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from operator import is_
 
 from msgspec import Struct, structs
 
+from clusterstate.snapshot import NodeState
 from decision.decide import Judged, Ranked
 from decision.model import Decision, Facts, Pod
 
 MOST_PODS = 256
-MOST_NODES = 60_000
-"""Nodes asked about plus nodes in snapshots, each snapshot once. A node's records take about 6 KB with 16 peers."""
+MOST_BYTES = 64 << 20
+
+ASKED_BYTES = 150
+"""Of each node asked about: its name, refusal, values and score. Measured at 5,000 nodes with a delay bound."""
+
+STATE_BYTES = 4_500
+"""Of a node's records with 16 peers and 7 metrics, measured. Counted once for all snapshots that share them."""
+
+SLOT_BYTES = 30
+"""Of each node in a snapshot's table."""
+
+States = Mapping[str, NodeState]
 
 
 class Entry(Struct, frozen=True):
@@ -39,14 +51,25 @@ class Entry(Struct, frozen=True):
 
 
 class Journal:
-    def __init__(self, most_pods: int = MOST_PODS, most_nodes: int = MOST_NODES) -> None:
-        self.most_pods, self.most_nodes = most_pods, most_nodes
+    """nodes: those asked about, plus states held, of which those that snapshots share count once."""
+
+    def __init__(self, most_pods: int = MOST_PODS, most_bytes: int = MOST_BYTES) -> None:
+        self.most_pods, self.most_bytes = most_pods, most_bytes
         self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
-        self._snapshots: dict[int, int] = {}
-        self.nodes = 0
+        self._snapshots = _Snapshots()
+        self._asked = 0
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @property
+    def nodes(self) -> int:
+        return self._asked + self._snapshots.states
+
+    @property
+    def held_bytes(self) -> int:
+        """About what a kept decision costs, all together."""
+        return ASKED_BYTES * self._asked + STATE_BYTES * self._snapshots.states + SLOT_BYTES * self._snapshots.slots
 
     def filtered(self, pod: Pod, nodes: tuple[str, ...], judged: Judged, facts: Facts) -> None:
         """A filter call begins a new decision."""
@@ -71,20 +94,59 @@ class Journal:
         if before := self._entries.pop(key, None):
             self._hold(before, -1)
         self._entries[key] = entry
-        while len(self._entries) > self.most_pods or self._too_many_nodes():
+        while len(self._entries) > self.most_pods or self._too_large():
             self._hold(self._entries.popitem(last=False)[1], -1)
 
-    def _too_many_nodes(self) -> bool:
+    def _too_large(self) -> bool:
         """The newest entry stays, however large."""
-        return self.nodes > self.most_nodes and len(self._entries) > 1
+        return self.held_bytes > self.most_bytes and len(self._entries) > 1
 
     def _hold(self, entry: Entry, step: int) -> None:
-        self.nodes += step * len(entry.nodes)
+        self._asked += step * len(entry.nodes)
         for facts in entry.facts:
-            self._hold_snapshot(facts.snapshot.nodes, step)
+            self._snapshots.hold(facts.snapshot.nodes, step)
 
-    def _hold_snapshot(self, nodes: Mapping[str, object], step: int) -> None:
-        holders = self._snapshots.pop(id(nodes), 0)
-        if holders + step > 0:
-            self._snapshots[id(nodes)] = holders + step
-        self.nodes += len(nodes) * ((holders + step > 0) - (holders > 0))
+
+class _Held(Struct, eq=False):
+    """added: states that the snapshot held before this one has not."""
+
+    states: States
+    added: int
+    holders: int = 0
+
+
+class _Snapshots:
+    """Those that entries hold, in the order they came. states: in all of them, at most. slots: of their tables."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, _Held] = {}
+        self.states = self.slots = 0
+
+    def hold(self, states: States, step: int) -> None:
+        held = self._held.get(id(states)) or self._add(states)
+        held.holders += step
+        if not held.holders:
+            self._drop(held)
+
+    def _add(self, states: States) -> _Held:
+        before = next(reversed(self._held.values())).states if self._held else {}
+        held = self._held[id(states)] = _Held(states, _added(before, states))
+        self.states += held.added
+        self.slots += len(states)
+        return held
+
+    def _drop(self, held: _Held) -> None:
+        """What it added now counts as its successor's, who may share it."""
+        order = list(self._held.values())
+        del self._held[id(held.states)]
+        self.states -= held.added
+        self.slots -= len(held.states)
+        for successor in order[order.index(held) + 1 :][:1]:
+            added = min(len(successor.states), successor.added + held.added)
+            self.states += added - successor.added
+            successor.added = added
+
+
+def _added(before: States, after: States) -> int:
+    """At most: compared by position, as a snapshot's table is its predecessor's, copied and changed."""
+    return len(after) - sum(map(is_, after.values(), before.values()))

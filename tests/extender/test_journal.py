@@ -1,10 +1,13 @@
+import random
+
 import pytest
+from msgspec import structs
 
 from clusterstate.snapshot import NodeState, Snapshot
 from decision.decide import Judged, Ranked
 from decision.model import Facts, Pod, Refusal
 from decision.policy import Policy
-from extender.journal import Journal
+from extender.journal import ASKED_BYTES, SLOT_BYTES, STATE_BYTES, Journal
 
 JUDGED = Judged(("a",), {"b": Refusal("delay", "too far")})
 RANKED = Ranked((), {"a": 7}, "")
@@ -21,7 +24,7 @@ def facts(now=0.0, nodes=0):
 
 @pytest.fixture
 def journal():
-    return Journal(most_pods=3, most_nodes=100)
+    return Journal(most_pods=3, most_bytes=100 * STATE_BYTES)
 
 
 def test_filter_and_prioritize_of_a_pod_are_one_decision(journal):
@@ -75,6 +78,55 @@ def test_a_snapshot_that_several_decisions_share_counts_once(journal):
     for name in "abc":
         journal.filtered(pod(name), NODES, JUDGED, shared)
     assert (len(journal), journal.nodes) == (3, 46)
+
+
+def later(before, *changed):
+    """The facts a moment later, when these nodes have reported."""
+    moved = before.snapshot.nodes | {node: NodeState() for node in changed}
+    return structs.replace(before, snapshot=Snapshot(moved))
+
+
+def test_states_that_snapshots_share_count_once(journal):
+    first = facts(nodes=40)
+    second = later(first, "n3", "n9")
+    journal.filtered(pod("a"), NODES, JUDGED, first)
+    journal.filtered(pod("b"), NODES, JUDGED, second)
+    journal.filtered(pod("c"), NODES, JUDGED, later(second, "n3"))
+    assert journal.nodes == 3 * 2 + 40 + 2 + 1
+    assert journal.held_bytes == 6 * ASKED_BYTES + 43 * STATE_BYTES + 120 * SLOT_BYTES
+
+
+def test_a_snapshot_given_up_leaves_what_its_successor_shares(journal):
+    first = facts(nodes=40)
+    second = later(first, "n3", "n9")
+    for name, on in (("a", first), ("b", second), ("c", later(second, "n3"))):
+        journal.filtered(pod(name), NODES, JUDGED, on)
+    journal.filtered(pod("b"), NODES, JUDGED, facts())
+    assert journal.nodes == 3 * 2 + 40 + 3
+    journal.filtered(pod("a"), NODES, JUDGED, facts())
+    assert journal.nodes == 3 * 2 + 40
+
+
+def test_no_state_that_is_held_goes_uncounted(journal):
+    """Whatever comes, goes or changes between decisions, and whichever pods are decided again."""
+    rng, now = random.Random(1), facts(nodes=20)
+    for _ in range(300):
+        now = later(now, *rng.choices([f"n{number}" for number in range(25)], k=rng.randrange(5)))
+        now = structs.replace(now, snapshot=Snapshot(dict(rng.sample(sorted(now.snapshot.nodes.items()), k=20))))
+        journal.filtered(pod(rng.choice("abcde")), (), JUDGED, now)
+        kept = [entry.judged_on.snapshot.nodes for entry in journal.newest(9)]
+        distinct = {id(state) for nodes in kept for state in nodes.values()}
+        assert len(distinct) <= journal.nodes <= sum(map(len, kept))
+
+
+def test_30_decisions_on_5000_nodes_are_kept_while_200_nodes_report_a_second():
+    """Two pods a second; the bound is that of a running extender."""
+    journal, now, rng = Journal(), facts(nodes=5_000), random.Random(1)
+    names = tuple(now.snapshot.nodes)
+    for number in range(40):
+        now = later(now, *rng.sample(names, 100))
+        journal.filtered(pod(f"p{number}"), names, Judged(names, {}), now)
+    assert len(journal) >= 30
 
 
 def test_a_decision_larger_than_the_bound_is_kept_alone(journal):
