@@ -1,9 +1,12 @@
 """The delay bounds of a pod as a filter: a node passes only when every bound is known to hold there."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+from msgspec import Struct
 
 from decision import bounds, pairs, table
 from decision.bounds import BadLabel, Bound
+from decision.freshness import kept_while_fresh
 from decision.model import Evidence, Facts, Pod, Refusal
 from decision.pairs import Cause, Pairs
 from decision.policy import Unmeasured
@@ -41,21 +44,37 @@ class DelayFilter:
         return Evidence(measured, {node: "; ".join(_notes(node, found)) for node in nodes} if wanted else {})
 
 
-def _refusals(bound: Bound, nodes: Sequence[str], facts: Facts) -> dict[str, Refusal]:
+class _Verdicts(Struct, frozen=True):
+    """On the nodes that stand in a report. Any other is not measured, and stands in neither."""
+
+    passing: Set[str]
+    refused: Mapping[str, Refusal]
+
+
+def _refusals(bound: Bound, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]:
     if bound.reference not in facts.snapshot.nodes and bound.reference not in nodes:
         return dict.fromkeys(nodes, Refusal(NAME, f"no such node {bound.reference}"))
-    between = pairs.between(bound.reference, nodes, facts)
+    verdicts = kept_while_fresh((bound, facts.policy.delay), lambda: _verdicts(bound, facts), facts)
+    refused = verdicts.refused
+    if facts.policy.delay.unmeasured is Unmeasured.ACCEPT:
+        return {node: refused[node] for node in nodes if node in refused}
+    unmeasured = _unknown(bound, Cause.UNMEASURED)
+    return {node: refused.get(node, unmeasured) for node in nodes if node not in verdicts.passing}
+
+
+def _verdicts(bound: Bound, facts: Facts) -> _Verdicts:
+    reports = pairs.reports(bound.reference, facts)
     over = Refusal(NAME, f"delay to {bound.reference} over {bound.ms:g} ms")
-    known = zip(between.known.nodes, between.known.numbers, strict=True)
-    refused = {node: over for node, rtt_ms in known if rtt_ms > bound.ms}
+    refused = {node: over for node, rtt_ms in reports.known.items() if rtt_ms > bound.ms}
+    passing = reports.known.keys() - refused.keys()
     if facts.policy.delay.unmeasured is Unmeasured.REFUSE:
-        refused |= _unknown(bound, between)
-    return refused
+        by_cause = [_unknown(bound, cause) for cause in Cause]
+        refused |= {node: by_cause[cause] for node, cause in reports.causes.items()}
+    return _Verdicts(passing, refused)
 
 
-def _unknown(bound: Bound, between: Pairs) -> dict[str, Refusal]:
-    by_cause = [Refusal(NAME, REASONS[cause].format(bound.reference)) for cause in Cause]
-    return {node: by_cause[cause] for node, cause in between.unknown.items()}
+def _unknown(bound: Bound, cause: Cause) -> Refusal:
+    return Refusal(NAME, REASONS[cause].format(bound.reference))
 
 
 def _notes(node: str, found: Sequence[tuple[Bound, Pairs]]) -> Iterator[str]:

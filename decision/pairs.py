@@ -39,7 +39,7 @@ class Pairs(Struct, frozen=True):
     unknown: Mapping[str, Cause]
 
 
-class _Reports(Struct, frozen=True):
+class Reports(Struct, frozen=True):
     """Of all nodes. known: round trip in ms. causes: why a node that stands in a report has none."""
 
     known: Mapping[str, float]
@@ -47,14 +47,18 @@ class _Reports(Struct, frozen=True):
 
 
 def between(reference: str, nodes: Sequence[str], facts: Facts) -> Pairs:
-    reports = kept_while_fresh((reference, facts.policy.delay), lambda: _reports(reference, facts), facts)
-    known = picked(nodes, reports.known)
-    unknown = dict.fromkeys(missing(nodes, known, reports.known), Cause.UNMEASURED)
-    unknown.update((node, reports.causes[node]) for node in reports.causes.keys() & unknown.keys())
+    found = reports(reference, facts)
+    known = picked(nodes, found.known)
+    unknown = dict.fromkeys(missing(nodes, known, found.known), Cause.UNMEASURED)
+    unknown.update((node, found.causes[node]) for node in found.causes.keys() & unknown.keys())
     return Pairs(known, unknown)
 
 
-def _reports(reference: str, facts: Facts) -> _Reports:
+def reports(reference: str, facts: Facts) -> Reports:
+    return kept_while_fresh((reference, facts.policy.delay), lambda: _reports(reference, facts), facts)
+
+
+def _reports(reference: str, facts: Facts) -> Reports:
     direction = facts.policy.delay.direction
     forward = _NO_WINDOWS if direction is Direction.BACKWARD else _measured_by(reference, facts)
     backward_ms = {} if direction is Direction.FORWARD else _backward_ms(reference, facts)
@@ -63,7 +67,7 @@ def _reports(reference: str, facts: Facts) -> _Reports:
     unknown = facts.snapshot.nodes.keys() - known.keys()
     backward = _NO_WINDOWS if direction is Direction.FORWARD else _measuring(reference, unknown, facts)
     unknown = (forward.keys() | backward.keys()) - known.keys()
-    return _Reports(known, _causes(unknown, reference, forward, backward, facts))
+    return Reports(known, _causes(unknown, reference, forward, backward, facts))
 
 
 def _measured_by(reference: str, facts: Facts) -> Windows:
