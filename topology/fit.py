@@ -18,9 +18,9 @@ from topology.model import model
 from topology.pairs import Floats, Indices, Pairs
 from topology.warm import changed
 
-_PAIR_STEPS = 60_000_000
+_PAIR_STEPS = 64_000_000
 _MOST_MEMBERS, _FEWEST_MEMBERS = 16, 5
-_MOST_STEPS, _FEWEST_STEPS = 300, 60
+_MOST_STEPS, _FEWEST_STEPS = 500, 60
 _AGAIN = 4
 """A warm start takes this part of the steps of a cold one."""
 _AGAIN_RATE, _AGAIN_WIDTH = 0.1, 0.1
@@ -31,7 +31,7 @@ _REGRESSION_STEPS = 12
 """Past these the estimates of measured networks change by less than 0.1 %."""
 _LEFT_OUT = 8
 """One pair in so many is left out at a time, for calibration."""
-_ENOUGH_LEFT_OUT = 4_000
+_ENOUGH_LEFT_OUT = 3_000
 _CHANGED = 0.1
 """Share of pairs that came or went, above which a warm start calibrates anew."""
 

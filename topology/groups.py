@@ -64,7 +64,7 @@ def _interval(error: Floats) -> tuple[float, float]:
 
 
 def _key(of: Indices, one: Indices, other: Indices) -> Indices:
-    """One number a pair of groups, in either order; -1 when a group is unknown."""
+    """One number a pair of groups, in either order; negative when a group is unknown."""
     first, second = of[one], of[other]
     low, high = np.minimum(first, second), np.maximum(first, second)
-    return np.where(low < 0, -1, low * (of.max(initial=0) + 1) + high)
+    return np.asarray(low * (of.max(initial=0) + 1) + high)

@@ -26,7 +26,7 @@ _SMALLEST_EIGENVALUE = 1e-4
 _SOLVED = 1e-9
 DENSE = 1024
 """Up to so many nodes one product of matrices is faster than a pass over the pairs for each landmark."""
-LARGEST = 0.25
+LARGEST = 0.2
 """Errors are cut to this before they are shared: a pair that lies shifts others by no more."""
 
 

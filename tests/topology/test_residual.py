@@ -6,7 +6,7 @@ from topology.embedding import mean_and_spread
 from topology.estimates import Estimates
 from topology.fit import Effort
 from topology.pairs import Floats
-from topology.residual import LARGEST, SAME, features, regress
+from topology.residual import LARGEST, LENGTHS, SAME, features, regress
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_without_errors_there_is_nothing_to_borrow(part_fit: Estimates, kernel: 
     assert not found.weights.any()
 
 
-def test_an_error_counts_as_at_most_a_quarter(part_fit: Estimates, kernel: Floats, error: Floats) -> None:
+def test_an_error_counts_as_at_most_the_largest(part_fit: Estimates, kernel: Floats, error: Floats) -> None:
     some = np.where(np.arange(len(error)) == 7, LARGEST, 0)
     one, huge = (regress(kernel, part_fit.pairs, some * factor, 12).weights for factor in (1, 40))
     assert np.array_equal(one, huge)
@@ -66,3 +66,11 @@ def test_fewer_landmarks_than_nodes_are_features_of_all_nodes(part_fit: Estimate
     found = features(part_fit.model.members, np.arange(quick.landmarks))
     assert found.shape[1] == part_fit.pairs.nodes
     assert found.shape[0] <= quick.landmarks
+
+
+def test_two_nodes_at_one_site_are_alike_although_each_is_nearest_to_the_other() -> None:
+    """Rows: what each of five nodes sees of all; 0 and 1 see the same, but for each other."""
+    far = np.full((5, 5), 3.0)
+    far[0, 1] = far[1, 0] = far[0, 0] = far[1, 1] = -2.0
+    far[0, 0] = -5.0
+    assert residual._kernel(far, np.arange(5))[0, 1] == pytest.approx(sum(weight for weight, _ in LENGTHS))
