@@ -72,5 +72,5 @@ def test_two_nodes_at_one_site_are_alike_although_each_is_nearest_to_the_other()
     """Rows: what each of five nodes sees of all; 0 and 1 see the same, but for each other."""
     far = np.full((5, 5), 3.0)
     far[0, 1] = far[1, 0] = far[0, 0] = far[1, 1] = -2.0
-    far[0, 0] = -5.0
+    far[0, 0], far[1, 1] = -5.0, -4.0
     assert residual._kernel(far, np.arange(5))[0, 1] == pytest.approx(sum(weight for weight, _ in LENGTHS))
