@@ -1,7 +1,7 @@
 """The central estimate: every pair's round trip, from all that was measured.
 
 `fit` spends about `_PAIR_STEPS` on descent up to some 13,000 nodes of 16 peers, and grows with the pairs from there on.
-5,000 nodes get fewer members and fewer steps than 500; a fit that starts from the one before goes on where that stopped.
+5,000 nodes get fewer members and fewer steps than 500; one that starts from the fit before goes on where it stopped.
 """
 
 from collections.abc import Sequence
