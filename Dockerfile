@@ -1,4 +1,4 @@
-# One image for the agent and the extender. Pin the base by digest:
+# One image for all parts. Pin the base by digest:
 #   docker build --build-arg PYTHON_IMAGE=python:3.13-slim-bookworm@sha256:<digest> -t leadsman:0.1.0 .
 ARG PYTHON_IMAGE=python:3.13-slim-bookworm
 
@@ -11,6 +11,13 @@ COPY decision/ decision/
 COPY extender/ extender/
 COPY leadsman/ leadsman/
 COPY testbed/ testbed/
+COPY apiserver/ apiserver/
+COPY rewards/ rewards/
+COPY topology/ topology/
+COPY delays/ delays/
+COPY telemetry/ telemetry/
+COPY controller/ controller/
+COPY simulator/ simulator/
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 RUN python -m venv --without-pip /opt/leadsman
 RUN pip --python /opt/leadsman/bin/python install --no-cache-dir /wheels/*.whl

@@ -32,9 +32,12 @@ def main() -> None:
     options.add_argument("--seconds", type=int, default=300)
     options.add_argument("--peers", type=int, default=16)
     args = options.parse_args()
-    with tempfile.TemporaryDirectory() as folder, Etcd(Path(folder) / "etcd") as etcd:
-        with running(Path(folder), args.peers, etcd.client_url) as (process, url):
-            report(process, url, args.seconds)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        Etcd(Path(folder) / "etcd") as etcd,
+        running(Path(folder), args.peers, etcd.client_url) as (process, url),
+    ):
+        report(process, url, args.seconds)
 
 
 @contextlib.contextmanager

@@ -16,6 +16,7 @@ from clusterstate.records import Hardware, Heartbeat, Identity, Latency, PeerLat
 from clusterstate.snapshot import NodeState, Snapshot
 from extender.app import create_app
 from extender.connections import serve
+from extender.facts import Sources
 from extender.metrics import Metrics
 from extender.policy_file import PolicyFile
 from extender.workers import Workers
@@ -74,7 +75,7 @@ async def main(nodes: int) -> None:
     state = Living(nodes) if nodes else None
     policy = PolicyFile(None, metrics, time.time)
     clock = state.clock if state else time.monotonic
-    app = create_app(state or Unknown(), policy, clock, metrics=metrics, workers=workers)
+    app = create_app(Sources(state or Unknown(), policy, clock), metrics=metrics, workers=workers)
     async with serve(app, "127.0.0.1", 0) as port:
         print(port, flush=True)
         await (state.report() if state else asyncio.Event().wait())

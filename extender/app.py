@@ -3,18 +3,17 @@
 import logging
 import time
 from collections.abc import Awaitable, Callable
-from typing import Protocol
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from decision.policy import Policy
 from extender import metrics as shown
 from extender.binding import ApiServer
 from extender.bodies import Bodies, Refused
 from extender.connections import guard_of
-from extender.deciding import OURS, Core, Decider, State
+from extender.deciding import OURS, Core, Decider
+from extender.facts import Sources, State
 from extender.handlers import BindVerb, Pages, Verbs
 from extender.journal import Journal
 from extender.metrics import Metrics
@@ -26,19 +25,8 @@ _log = logging.getLogger(__name__)
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class PolicySource(Protocol):
-    """problem: why the policy on offer is not the current one; "" when it is."""
-
-    @property
-    def current(self) -> Policy: ...
-    @property
-    def problem(self) -> str: ...
-
-
 def create_app(
-    state: State,
-    policy: PolicySource,
-    clock: Callable[[], float],
+    sources: Sources,
     *,
     metrics: Metrics,
     workers: Workers,
@@ -47,13 +35,13 @@ def create_app(
     api: ApiServer | None = None,
     core: Core = OURS,
 ) -> web.Application:
-    """filter, prioritize, preempt, /explain and /state; bind when `api` is given. clock: the state's monotonic seconds.
+    """filter, prioritize, preempt, /explain and /state; bind when `api` is given.
 
     The verbs also stand under /scheduler/. Serve it with `connections.serve`, which has the deadlines.
     """
     journal, bodies = journal or Journal(), bodies or Bodies()
-    decider = Decider(state, policy, clock, journal=journal, metrics=metrics, workers=workers, core=core)
-    verbs, pages = Verbs(decider, bodies), Pages(decider, state, policy, clock)
+    decider = Decider(sources, journal=journal, metrics=metrics, workers=workers, core=core)
+    verbs, pages = Verbs(decider, bodies), Pages(decider, sources)
     app = web.Application(middlewares=[_answering(metrics)])
     table: dict[str, _Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
     if api:
@@ -63,7 +51,7 @@ def create_app(
     for verb, handler in table.items():
         app.add_routes([web.post(f"/{verb}", handler, name=verb), web.post(f"/scheduler/{verb}", handler)])
     app.add_routes([web.get("/explain", pages.explain), web.get("/state", pages.state)])
-    _show(metrics, state, clock, journal, workers)
+    _show(metrics, sources, journal, workers)
     return app
 
 
@@ -93,8 +81,8 @@ def create_ops_app(
     return app
 
 
-def _show(metrics: Metrics, state: State, clock: Callable[[], float], journal: Journal, workers: Workers) -> None:
-    metrics.show(lambda: shown.of_state(state.current, clock()))
+def _show(metrics: Metrics, sources: Sources, journal: Journal, workers: Workers) -> None:
+    metrics.show(lambda: shown.of_state(sources.state.current, sources.clock()))
     metrics.show(lambda: shown.of_journal(len(journal), journal.nodes, workers.overdue))
 
 

@@ -7,16 +7,15 @@ dropping its bound would break a promise, so all nodes are refused, as unresolva
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from clusterstate.snapshot import Snapshot
 from decision import bounds
 from decision.decide import NEUTRAL, Judged, Ranked, judge, rank
-from decision.memo import Memo
 from decision.model import Facts, Pod, Refusal
 from decision.policy import Policy, Unmeasured
+from extender.facts import Sources
 from extender.journal import Journal
 from extender.metrics import Metrics
 from extender.workers import Overran, Workers
@@ -24,18 +23,6 @@ from extender.workers import Overran, Workers
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
-
-
-class State(Protocol):
-    """What is known now. Any object with a current Snapshot will do."""
-
-    @property
-    def current(self) -> Snapshot: ...
-
-
-class PolicySource(Protocol):
-    @property
-    def current(self) -> Policy: ...
 
 
 class Core(Struct, frozen=True):
@@ -52,27 +39,17 @@ SAME_SECONDS = 1.0
 
 
 class Decider:
-    """clock: monotonic seconds, the same as the state's."""
+    """The core's answers, each recorded in the journal."""
 
     def __init__(
-        self,
-        state: State,
-        policy: PolicySource,
-        clock: Callable[[], float],
-        *,
-        journal: Journal,
-        metrics: Metrics,
-        workers: Workers,
-        core: Core = OURS,
+        self, sources: Sources, *, journal: Journal, metrics: Metrics, workers: Workers, core: Core = OURS
     ) -> None:
         self.journal, self.workers = journal, workers
-        self._state, self._policy, self._clock = state, policy, clock
-        self._metrics, self._core = metrics, core
-        self._memo = Memo()
+        self._sources, self._metrics, self._core = sources, metrics, core
         self._faults: dict[str, str] = {}
 
     async def filter(self, pod: Pod, nodes: tuple[str, ...]) -> Judged:
-        facts = self._facts()
+        facts = self._sources.facts()
         judged = await self._judged("filter", pod, nodes, facts)
         self.journal.filtered(pod, nodes, judged, facts)
         return judged
@@ -90,14 +67,11 @@ class Decider:
 
     async def preempt(self, pod: Pod, nodes: tuple[str, ...]) -> Judged:
         """As filter, and not recorded: it is asked about a pod that was filtered just before."""
-        return await self._judged("preempt", pod, nodes, self._facts())
-
-    def _facts(self) -> Facts:
-        return Facts(self._state.current, self._policy.current, self._clock(), self._memo)
+        return await self._judged("preempt", pod, nodes, self._sources.facts())
 
     def _same_facts(self, pod: Pod) -> Facts:
         """The snapshot that the pod was just filtered on, so that one decision has one ground. Freshness is new."""
-        facts, before = self._facts(), self.journal.get(pod.namespace, pod.name)
+        facts, before = self._sources.facts(), self.journal.get(pod.namespace, pod.name)
         if before and before.judged_on and before.pod.uid == pod.uid and facts.now - before.decided_at < SAME_SECONDS:
             return structs.replace(facts, snapshot=before.judged_on.snapshot)
         return facts

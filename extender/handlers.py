@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
-from typing import Protocol
 
 import aiohttp
 from aiohttp import hdrs, web
@@ -11,7 +10,8 @@ from aiohttp import hdrs, web
 from extender import answers, pages, wire
 from extender.binding import ApiServer
 from extender.bodies import Bodies
-from extender.deciding import Decider, State
+from extender.deciding import Decider
+from extender.facts import Sources
 from extender.workers import Overran
 
 _log = logging.getLogger(__name__)
@@ -22,11 +22,6 @@ SEND_SECONDS = 10.0
 
 LARGEST_KEPT_BYTES = 1 << 20
 """Of a body in the names form, which has 67 KB for 5,000 nodes."""
-
-
-class PolicyProblem(Protocol):
-    @property
-    def problem(self) -> str: ...
 
 
 class Verbs:
@@ -85,17 +80,19 @@ class BindVerb:
 class Pages:
     """What people ask. Made on a worker, because 5,000 nodes take some 10 ms."""
 
-    def __init__(self, decider: Decider, state: State, policy: PolicyProblem, clock: Callable[[], float]) -> None:
-        self._decider, self._state, self._policy, self._clock = decider, state, policy, clock
+    def __init__(self, decider: Decider, sources: Sources) -> None:
+        self._decider, self._sources = decider, sources
 
     async def explain(self, request: web.Request) -> web.Response:
         """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
         kept, json = pages.entry(self._decider.journal, request.query.get("pod")), _wants_json(request)
-        return await self._page(request, lambda: pages.explained(kept, self._clock(), json), json)
+        clock = self._sources.clock
+        return await self._page(request, lambda: pages.explained(kept, clock(), json), json)
 
     async def state(self, request: web.Request) -> web.Response:
-        snapshot, problem, json = self._state.current, self._policy.problem, _wants_json(request)
-        return await self._page(request, lambda: pages.state(snapshot, self._clock(), problem, json), json)
+        snapshot, problem, json = self._sources.state.current, self._sources.policy.problem, _wants_json(request)
+        clock = self._sources.clock
+        return await self._page(request, lambda: pages.state(snapshot, clock(), problem, json), json)
 
     async def _page(self, request: web.Request, make: Callable[[], bytes], json: bool) -> web.Response:
         try:

@@ -16,6 +16,7 @@ from extender.app import create_app, create_ops_app
 from extender.binding import ApiServer
 from extender.bodies import ANY_FORM, NAMES_ONLY, Bodies
 from extender.connections import serve
+from extender.facts import Sources
 from extender.metrics import Metrics
 from extender.policy_file import PolicyFile
 from extender.workers import Workers
@@ -45,9 +46,8 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     store = EtcdStore(settings.etcd)
     follower = Follower(store)
     bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
-    app = create_app(
-        follower, policy, time.monotonic, metrics=metrics, workers=workers, bodies=bodies, api=settings.api
-    )
+    sources = Sources(follower, policy, time.monotonic)
+    app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=settings.api)
     ops = create_ops_app(follower, metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)

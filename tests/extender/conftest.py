@@ -18,6 +18,7 @@ from clusterstate.snapshot import NodeState, Snapshot
 from decision.policy import Policy
 from extender.app import create_app, create_ops_app
 from extender.connections import serve
+from extender.facts import Sources
 from extender.metrics import Metrics
 from extender.workers import Workers
 
@@ -73,7 +74,7 @@ async def _started(
     draining = settings.pop("draining", lambda: False)
     source = policy if policy is not None else Fixed(Policy())
     state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state
-    app = create_app(state, source, time.monotonic, metrics=metrics, workers=workers, **settings)
+    app = create_app(Sources(state, source, time.monotonic), metrics=metrics, workers=workers, **settings)
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
         port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, *([limits] if limits else [])))
