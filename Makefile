@@ -24,7 +24,7 @@ format: .venv/.check
 	$(BIN)/ruff format .
 
 bench: .venv/.bench
-	for name in decide extender prober store agent; do $(BIN)/python -m benchmarks.$$name || exit 1; done
+	for name in decide extender prober store agent estimates; do $(BIN)/python -m benchmarks.$$name || exit 1; done
 
 clean:
 	rm -rf .venv build *.egg-info

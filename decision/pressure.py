@@ -1,8 +1,9 @@
 """How little a node's hardware is under pressure: 1 none .. 0 full.
 
-The weighted mean of what the node reports: PSI shares (docs.kernel.org/accounting/psi.html), load per CPU
+1 - the weighted mean square of what the node reports: PSI shares (docs.kernel.org/accounting/psi.html), load per CPU
 up to 1, and the hottest sensor between the policy's low and high. A metric that a node lacks drops out of its
-mean; a node with none is unknown.
+mean; a node with none is unknown. Squares, so that the lightly loaded are alike and the scheduler spreads pods over
+them all (docs/decisions/0008), while one full resource counts in full.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,13 +64,13 @@ def terms(settings: Pressure) -> tuple[Term, ...]:
 
 
 def ease(counted: Sequence[Term], state: NodeState) -> float | None:
-    """1 - pressure of the node; None when it reports none of the metrics."""
+    """0 full .. 1 none; None when the node reports none of the metrics."""
     values = {} if state.hardware is None else state.hardware.values
     present = [term for term in counted if term.metric in values]
     if not present:
         return None
     pressures = [min(1.0, max(0.0, (values[term.metric] - term.low) / term.span)) for term in present]
-    weighted = sum(term.weight * pressure for term, pressure in zip(present, pressures, strict=True))
+    weighted = sum(term.weight * pressure * pressure for term, pressure in zip(present, pressures, strict=True))
     return 1.0 - weighted / sum(term.weight for term in present)
 
 

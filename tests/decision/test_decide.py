@@ -104,7 +104,7 @@ def test_the_two_halves_are_the_whole(make: SimpleNamespace, labels: dict[str, s
 def test_a_changed_weight_flips_a_tie(make: SimpleNamespace) -> None:
     """near is nearer, calm is calmer, each by the same: 0.8 and 0.2."""
     states = {"ref": make.state({"near": 5.0, "calm": 20.0, "mid": 10.0})}
-    pressures = {"near": 0.8, "calm": 0.2, "mid": 0.5}
+    pressures = {"near": 0.8**0.5, "calm": 0.2**0.5, "mid": 0.5**0.5}
     states |= {node: make.state({}, {CPU_PRESSURE: ratio}) for node, ratio in pressures.items()}
 
     def scored(nearest: float, pressure: float) -> tuple[int, int]:

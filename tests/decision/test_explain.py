@@ -26,7 +26,7 @@ def node(explanation: Explanation, name: str) -> Node:
 
 
 def test_the_headline_is_the_first_node_its_score_and_its_reason(explained: Explanation) -> None:
-    assert explained.headline == "default/pod-1: edge-2 first (score 7 of 10): 12.12 ms from edge-1, bound 50 ms"
+    assert explained.headline == "default/pod-1: edge-2 first (score 8 of 10): 12.12 ms from edge-1, bound 50 ms"
 
 
 def test_kept_nodes_come_best_first_with_first_and_runner_up(edge: Facts, make: SimpleNamespace) -> None:

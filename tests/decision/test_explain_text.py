@@ -14,7 +14,7 @@ def test_the_text_is_a_headline_a_table_and_nothing_else(edge: Facts, make: Simp
         "default/pod-1: edge-2 is the only one of 3 nodes: 12.12 ms from edge-1, bound 25 ms\n"
         "\n"
         "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
-        "edge-2  kept     5      0.50     0.50      12.12          1.0s  12.12 ms from edge-1, bound 25 ms\n"
+        "edge-2  kept     6      0.50     0.75      12.12          1.0s  12.12 ms from edge-1, bound 25 ms\n"
         "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 not measured\n"
         "edge-3  refused  -      -        -         40             1.0s  delay to edge-1 over 25 ms\n"
     )

@@ -1,4 +1,4 @@
-"""Pressure: the weighted mean of what a node reports, bounded, and unknown rather than zero."""
+"""Pressure: the weighted mean square of what a node reports, bounded, and unknown rather than zero."""
 
 from types import SimpleNamespace
 
@@ -22,14 +22,14 @@ def eased(**values: float) -> float | None:
 @pytest.mark.parametrize(
     ("metric", "value", "left"),
     [
-        (measures.CPU_PRESSURE, 0.25, 0.75),
-        (measures.MEMORY_PRESSURE, 0.25, 0.75),
-        (measures.IO_PRESSURE, 0.25, 0.75),
-        (measures.LOAD_PER_CPU, 0.25, 0.75),
+        (measures.CPU_PRESSURE, 0.25, 0.9375),
+        (measures.MEMORY_PRESSURE, 0.25, 0.9375),
+        (measures.IO_PRESSURE, 0.25, 0.9375),
+        (measures.LOAD_PER_CPU, 0.25, 0.9375),
         (measures.LOAD_PER_CPU, 7.0, 0.0),
         (measures.TEMPERATURE, 20.0, 1.0),
         (measures.TEMPERATURE, 60.0, 1.0),
-        (measures.TEMPERATURE, 77.5, 0.5),
+        (measures.TEMPERATURE, 77.5, 0.75),
         (measures.TEMPERATURE, 95.0, 0.0),
         (measures.CPU_PRESSURE, -1e300, 1.0),
         (measures.CPU_PRESSURE, 1e300, 0.0),
@@ -40,8 +40,8 @@ def test_each_metric_counts_on_its_scale(metric: str, value: float, left: float)
 
 
 def test_a_missing_metric_drops_out_of_the_mean() -> None:
-    assert eased(**{measures.CPU_PRESSURE: 0.5, measures.LOAD_PER_CPU: 0.0}) == 0.75
-    assert eased(**{measures.CPU_PRESSURE: 0.5}) == 0.5
+    assert eased(**{measures.CPU_PRESSURE: 0.5, measures.LOAD_PER_CPU: 0.0}) == 0.875
+    assert eased(**{measures.CPU_PRESSURE: 0.5}) == 0.75
 
 
 def test_weights_are_shares() -> None:
@@ -64,6 +64,12 @@ def test_a_node_with_none_of_the_metrics_is_unknown(state: NodeState) -> None:
     assert ease(EQUAL, state) is None
 
 
+def test_a_little_pressure_everywhere_counts_less_than_one_resource_that_is_full() -> None:
+    """So lightly loaded nodes score alike, and the scheduler's own scores spread pods over them."""
+    assert eased(**{term.metric: term.low + 0.2 * term.span for term in EQUAL}) == pytest.approx(0.96)
+    assert eased(**{term.metric: term.low + (n == 0) * term.span for n, term in enumerate(EQUAL)}) == pytest.approx(0.8)
+
+
 @given(st.dictionaries(st.sampled_from([term.metric for term in EQUAL]), st.floats(allow_nan=False), min_size=1))
 def test_no_report_leaves_0_and_1(values: dict[str, float]) -> None:
     assert 0.0 <= eased(**values) <= 1.0
@@ -74,7 +80,7 @@ def test_only_fresh_reports_count_and_the_others_say_why(make: SimpleNamespace) 
     nodes = {kind: make.state({}, metrics, kind) for kind in ("fresh", "stale", "provisional", "silent")}
     nodes["bare"] = make.state({}, {})
     part = PressureScore().part(make.pod(), [*nodes, "absent"], make.facts(nodes))
-    assert part.values == {"fresh": 0.75}
+    assert part.values == {"fresh": 0.9375}
     assert part.unknown == {
         "stale": "the node is stale",
         "provisional": "the node is provisional",
