@@ -11,17 +11,20 @@ from msgspec import Struct, field
 
 from clusterstate.snapshot import Snapshot
 from decision.memo import Memo
+from decision.places import Places
 from decision.policy import Policy
+from decision.sources import Delays, Estimates
 
 
 class Pod(Struct, frozen=True):
-    """What decisions use of a pod."""
+    """What decisions use of a pod. workload: what it belongs to, as `deployment/web` (places.workload); "": unknown."""
 
     namespace: str
     name: str
     uid: str = ""
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
+    workload: str = ""
 
 
 class Candidates(tuple[str, ...]):
@@ -38,13 +41,18 @@ class Candidates(tuple[str, ...]):
 class Facts(Struct, frozen=True):
     """Everything that a plugin may look at besides the pod.
 
-    now: the monotonic seconds that the snapshot's ages use. memo: pass the same one each time to save time.
+    now: the monotonic seconds that the snapshot's ages use. memo: pass the same one each time to save time. places:
+    where workloads run. delays: measured by others than our agents, the first that knows a pair counts; estimates: for
+    pairs that nobody measured; None: there are none.
     """
 
     snapshot: Snapshot
     policy: Policy
     now: float
     memo: Memo = field(default_factory=Memo)
+    places: Places = Places()
+    delays: tuple[Delays, ...] = ()
+    estimates: Estimates | None = None
 
 
 class Refusal(Struct, frozen=True, gc=False):
