@@ -120,8 +120,10 @@ def test_an_error_in_the_block_removes_everything_too():
     assert ours(net.namespace("a")) == []
 
 
+# A test run under nohup hands an ignored SIGHUP down.
 HOLDER = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 from testbed.network import Network
 with Network(["a", "b"]) as net:
     print(net.namespace("a"), net._process.pid, flush=True)
