@@ -4,7 +4,7 @@ Objects of these shapes are immutable views of one moment: a new one when anythi
 from the old one can be kept by its identity. Round trips are in ms, finite and at least 0; times are monotonic seconds.
 """
 
-from collections.abc import Container, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 from typing import Protocol
 
@@ -26,14 +26,15 @@ class Row(Struct, frozen=True):
 class Delays(Protocol):
     """Measured elsewhere: a static matrix, Goldpinger.
 
-    source: the name in explanations. nodes: those that the source knows. read_at: when it was measured; None: it does
+    source: the name in explanations. nodes: those that the source knows; while it is fresh, it vouches for them as an
+    agent's heartbeat does, so an estimate may count for them. read_at: when it was measured; None: it does
     not age. fresh_until: from then on nothing of it counts; infinite for what does not age.
     """
 
     @property
     def source(self) -> str: ...
     @property
-    def nodes(self) -> Container[str]: ...
+    def nodes(self) -> Set[str]: ...
     @property
     def read_at(self) -> float | None: ...
     @property
