@@ -3,12 +3,14 @@
     header   from a request's first byte to the end of its headers        10 s
     write    a client that does not read its answer                       10 s
     idle     between requests; aiohttp's own keep-alive timer            120 s, past kube-scheduler's own 90 s
+    TLS      the handshake; its end, once a connection is closed          10 s; 1 s
     cap      open connections; the longest idle one makes room            256
 
 A Guard stands between the transport and aiohttp's protocol. `guard_of` finds it from a request.
 """
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -16,6 +18,8 @@ from typing import cast
 
 from aiohttp import StreamReader, web
 from msgspec import Struct
+
+from extender.tls import Tls
 
 
 class Limits(Struct, frozen=True):
@@ -38,7 +42,7 @@ class Guard(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
-        if self._inner and self._door.admits(self):
+        if self._inner and self._door.admits(self, transport):
             self._inner.connection_made(transport)
         else:
             self._inner = None
@@ -102,8 +106,8 @@ class Guard(asyncio.Protocol):
 class Door:
     """Counts who is in, and who of them waits for nothing, the longest waiting first."""
 
-    def __init__(self, protocol: Callable[[], asyncio.Protocol], limits: Limits) -> None:
-        self._protocol = protocol
+    def __init__(self, protocol: Callable[[], asyncio.Protocol], limits: Limits, tls: Tls | None = None) -> None:
+        self._protocol, self._tls = protocol, tls
         self.limits = limits
         self._inside: set[Guard] = set()
         self._idle: dict[Guard, None] = {}
@@ -111,7 +115,9 @@ class Door:
     def __call__(self) -> Guard:
         return Guard(self._protocol(), self)
 
-    def admits(self, guard: Guard) -> bool:
+    def admits(self, guard: Guard, transport: asyncio.BaseTransport) -> bool:
+        if self._tls and not self._tls.welcomes(transport.get_extra_info("peercert")):
+            return False
         if len(self._inside) >= self.limits.connections and not self._made_room():
             return False
         self._inside.add(guard)
@@ -148,6 +154,43 @@ def guard_of(request: web.BaseRequest) -> Guard | None:
     return protocol if isinstance(protocol, Guard) else None
 
 
+class Listener:
+    """The sockets listened on. Each context serves the connections made from then on; open ones keep theirs."""
+
+    def __init__(self, door: Door) -> None:
+        self._door = door
+        self._sockets: list[socket.socket] = []
+        self._servers: list[asyncio.Server] = []
+
+    async def open(self, host: str, port: int, tls: ssl.SSLContext | None) -> int:
+        """The port bound. OSError when it is taken."""
+        bound = await asyncio.get_running_loop().create_server(self._door, host, port, start_serving=False)
+        self._sockets = [each.dup() for each in bound.sockets]
+        bound.close()
+        await self.use(tls)
+        return int(self._sockets[0].getsockname()[1])
+
+    async def use(self, tls: ssl.SSLContext | None) -> None:
+        """Nobody who connects in between is refused: the sockets stay open."""
+        before, self._servers = self._servers, [await self._server(each.dup(), tls) for each in self._sockets]
+        for server in before:
+            server.close()
+
+    def close(self) -> None:
+        for server in self._servers:
+            server.close()
+        for each in self._sockets:
+            each.close()
+
+    async def _server(self, sock: socket.socket, tls: ssl.SSLContext | None) -> asyncio.Server:
+        handshake, shutdown = (self._door.limits.header_seconds, LINGER_SECONDS) if tls else (None, None)
+        return await asyncio.get_running_loop().create_server(
+            self._door, sock=sock, ssl=tls, ssl_handshake_timeout=handshake, ssl_shutdown_timeout=shutdown
+        )
+
+
+LINGER_SECONDS = 1.0
+
 DRAIN_SECONDS = 5.0
 
 DEFAULT_LIMITS = Limits()
@@ -155,7 +198,7 @@ DEFAULT_LIMITS = Limits()
 
 @asynccontextmanager
 async def serve(
-    app: web.Application, host: str, port: int, limits: Limits = DEFAULT_LIMITS, tls: ssl.SSLContext | None = None
+    app: web.Application, host: str, port: int, limits: Limits = DEFAULT_LIMITS, tls: Tls | None = None
 ) -> AsyncIterator[int]:
     """Listens until the block ends, then answers what has begun for DRAIN_SECONDS at most. Yields the port bound."""
     runner = web.AppRunner(
@@ -164,18 +207,18 @@ async def serve(
         handler_cancellation=True,
         auto_decompress=False,
         keepalive_timeout=limits.idle_seconds,
-        lingering_time=1.0,
+        lingering_time=LINGER_SECONDS,
         shutdown_timeout=DRAIN_SECONDS,
     )
     await runner.setup()
     assert runner.server
     try:
-        handshake = limits.header_seconds if tls else None
-        listener = await asyncio.get_running_loop().create_server(
-            Door(runner.server, limits), host, port, ssl=tls, ssl_handshake_timeout=handshake
-        )
+        listener = Listener(Door(runner.server, limits, tls))
+        if tls:
+            tls.tell(listener.use)
+        port = await listener.open(host, port, tls.current if tls else None)
         try:
-            yield listener.sockets[0].getsockname()[1]
+            yield port
         finally:
             listener.close()
     finally:

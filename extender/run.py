@@ -19,6 +19,7 @@ from extender.connections import serve
 from extender.facts import Sources
 from extender.metrics import Metrics
 from extender.policy_file import PolicyFile
+from extender.tls import Tls, TlsFiles
 from extender.workers import Workers
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ class Settings(Struct, frozen=True):
     """listen: what kube-scheduler calls. ops_listen: metrics and health. Both are host and port.
 
     policy: None: the defaults. api: None: no bind verb. names_only: bodies above 4 MiB are refused, for a scheduler
-    with nodeCacheCapable.
+    with nodeCacheCapable. tls: of `listen`; None: plain HTTP. `ops_listen` always is.
     """
 
     etcd: Access
@@ -37,12 +38,14 @@ class Settings(Struct, frozen=True):
     policy: Path | None = None
     names_only: bool = False
     api: ApiServer | None = None
+    tls: TlsFiles | None = None
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Until `stop`. PolicyError when the policy file cannot be used at start; OSError when a port is taken."""
+    """Until `stop`. PolicyError or TlsUnusable when files cannot be used at start; OSError when a port is taken."""
     metrics, workers = Metrics(version("leadsman")), Workers()
     policy = PolicyFile(settings.policy, metrics, time.time)
+    tls = Tls(settings.tls) if settings.tls else None
     store = EtcdStore(settings.etcd)
     follower = Follower(store)
     bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
@@ -53,13 +56,15 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
         await stack.enter_async_context(serve(ops, *settings.ops_listen))
-        port = await stack.enter_async_context(serve(app, *settings.listen))
+        port = await stack.enter_async_context(serve(app, *settings.listen, tls=tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
         async with asyncio.TaskGroup() as group:
             tasks = [
                 group.create_task(follower.run(), name="follow the state"),
                 group.create_task(policy.follow(), name="follow the policy file"),
             ]
+            if tls:
+                tasks.append(group.create_task(tls.follow(), name="follow the certificates"))
             await stop.wait()
             for task in tasks:
                 task.cancel()

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from extender.binding import ApiServer, NotInCluster, in_cluster
 from extender.run import Settings, run
+from extender.tls import TlsFiles
 from leadsman.options import Options, access, address, existing_file, host_and_port
 from leadsman.process import until_stopped
 
@@ -15,6 +16,18 @@ def options(add: Options) -> None:
     serving.flag("listen", "what kube-scheduler calls (default 0.0.0.0:9001)", "0.0.0.0:9001", address)
     serving.flag("ops-listen", "/metrics, /healthz, /readyz (default 0.0.0.0:9002)", "0.0.0.0:9002", address)
     serving.switch("names-only", "refuse bodies over 4 MiB, for a scheduler with nodeCacheCapable: true")
+    tls = add.group("mutual TLS of --listen; `leadsman certs` makes the files")
+    tls.flag("tls-cert", "our certificate", None, existing_file, metavar="FILE")
+    tls.flag("tls-key", "its private key", None, existing_file, metavar="FILE")
+    tls.flag("tls-client-ca", "what clients' certificates must chain to", None, existing_file, metavar="FILE")
+    tls.flag(
+        "tls-client-name",
+        "common or alternative names of the clients let in, exact (default kube-scheduler)",
+        "kube-scheduler",
+        names,
+        metavar="NAME[,NAME]",
+    )
+    tls.switch("plain-http", "no TLS: whoever reaches the port may ask")
     deciding = add.group("deciding")
     deciding.flag("policy", "weights and thresholds, reloaded when it changes", None, existing_file, metavar="FILE")
     binding = add.group("binding")
@@ -34,12 +47,32 @@ def settings(args: argparse.Namespace) -> Settings:
         policy=args.policy,
         names_only=args.names_only,
         api=_api(args.kube_api, args.kube_token_file) if args.bind else None,
+        tls=_tls(args),
     )
 
 
 def main(args: argparse.Namespace) -> int:
     wanted = settings(args)
     return until_stopped(lambda stop: run(wanted, stop))
+
+
+def names(text: str) -> frozenset[str]:
+    found = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
+    return found
+
+
+def _tls(args: argparse.Namespace) -> TlsFiles | None:
+    given = {"--tls-cert": args.tls_cert, "--tls-key": args.tls_key, "--tls-client-ca": args.tls_client_ca}
+    missing = [flag for flag, path in given.items() if path is None]
+    if args.plain_http and len(missing) < len(given):
+        raise ValueError("--plain-http and certificates exclude each other; leave one out")
+    if args.plain_http:
+        return None
+    if missing:
+        raise ValueError(f"{', '.join(missing)} missing; make them with `leadsman certs`, or say --plain-http")
+    return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, args.tls_client_name)
 
 
 def _api(url: str, token_file: Path | None) -> ApiServer:

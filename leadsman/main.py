@@ -13,6 +13,7 @@ from leadsman.options import Options
 COMMANDS = {
     "agent": "measure on this node and report",
     "extender": "answer kube-scheduler's filter and prioritize calls",
+    "certs": "a CA of our own, and certificates for the extender and kube-scheduler",
     "explain": "say why a pod went where it went",
     "demo": "a small cluster on this machine: agents, etcd, extender, one placement explained",
 }
@@ -26,7 +27,7 @@ def parser(environ: Mapping[str, str] = os.environ, only: str = "") -> argparse.
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
         if only in ("", name):
-            module = import_module(f"leadsman.{name}")
+            module = import_module(f"leadsman.{name.replace('-', '_')}")
             module.options(Options(command, environ))
             command.set_defaults(run=module.main)
     return top

@@ -17,7 +17,7 @@ from clusterstate.records import Heartbeat, Identity, Latency, PeerLatency
 from clusterstate.snapshot import NodeState, Snapshot
 from decision.policy import Policy
 from extender.app import create_app, create_ops_app
-from extender.connections import serve
+from extender.connections import Limits, serve
 from extender.facts import Sources
 from extender.metrics import Metrics
 from extender.workers import Workers
@@ -68,7 +68,7 @@ def starts() -> Starter:
 
 @asynccontextmanager
 async def _started(
-    state: Any = None, policy: Any = None, limits: Any = None, ops: bool = False, **settings: Any
+    state: Any = None, policy: Any = None, limits: Any = None, ops: bool = False, tls: Any = None, **settings: Any
 ) -> AsyncIterator[Extender]:
     metrics, workers = Metrics("test"), settings.pop("workers", None) or Workers()
     draining = settings.pop("draining", lambda: False)
@@ -77,7 +77,7 @@ async def _started(
     app = create_app(Sources(state, source, time.monotonic), metrics=metrics, workers=workers, **settings)
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
-        port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, *([limits] if limits else [])))
+        port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, limits or Limits(), tls))
         if ops:
             watched = create_ops_app(state, metrics, workers, draining)
             port = await stack.enter_async_context(serve(watched, "127.0.0.1", 0))

@@ -70,7 +70,8 @@ def start(tmp_path: Path, etcd: Etcd) -> Iterator[Callable[..., Process]]:
         free, ops = free_ports(2)
         port = port or free
         listen = ["--listen", f"{host}:{port}", "--etcd", etcd.client_url]
-        more = ["--ops-listen", f"{host}:{ops}"] if arguments[0] == "extender" else QUICK
+        plain = [] if "--tls-cert" in arguments else ["--plain-http"]
+        more = [*plain, "--ops-listen", f"{host}:{ops}"] if arguments[0] == "extender" else QUICK
         urls = (f"http://{host}:{port}", f"http://{host}:{ops if arguments[0] == 'extender' else port}")
         running.append(Process([*arguments, *listen, *more], *urls, tmp_path / f"{len(running)}.log"))
         return running[-1]

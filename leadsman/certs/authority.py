@@ -1,0 +1,127 @@
+"""Keys and certificates: a CA, and what it signs. Pure but for the chance in keys and serial numbers.
+
+ECDSA P-256 throughout. A certificate is valid from five minutes before `now`, because clocks differ between nodes, and
+never longer than the CA that signed it.
+"""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import (
+    Encoding,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+)
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
+
+SKEW = timedelta(minutes=5)
+
+SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+
+
+class Pair(NamedTuple):
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey
+
+    @property
+    def certificate_pem(self) -> bytes:
+        return self.certificate.public_bytes(Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def authority(now: datetime, days: int) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = _named("Leadsman CA")
+    builder = _builder(name, key, now, now + timedelta(days=days)).issuer_name(name)
+    builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+    builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
+    return Pair(builder.sign(key, hashes.SHA256()), key)
+
+
+def server(ca: Pair, names: Sequence[str], now: datetime, days: int) -> Pair:
+    """names: DNS names and addresses. ValueError when one cannot stand in a certificate."""
+    return _issued(ca, "leadsman-extender", names, SERVER, now, days)
+
+
+def client(ca: Pair, name: str, now: datetime, days: int) -> Pair:
+    return _issued(ca, name, (), CLIENT, now, days)
+
+
+def loaded(certificate_pem: bytes, key_pem: bytes) -> Pair:
+    """ValueError when one is no PEM, or the key is not ours in kind or not the certificate's."""
+    certificate, key = x509.load_pem_x509_certificate(certificate_pem), load_pem_private_key(key_pem, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
+        raise ValueError("the key is not this certificate's")
+    return Pair(certificate, key)
+
+
+def alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
+    """DNS names and addresses, as `server` takes them."""
+    found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    return tuple(str(name.value) for name in found)
+
+
+def common_name(certificate: x509.Certificate) -> str:
+    return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
+
+
+def _issued(ca: Pair, name: str, names: Sequence[str], purpose: ObjectIdentifier, now: datetime, days: int) -> Pair:
+    key = ec.generate_private_key(ec.SECP256R1())
+    end = min(now + timedelta(days=days), ca.certificate.not_valid_after_utc)
+    builder = _builder(_named(name), key, now, end).issuer_name(ca.certificate.subject)
+    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key())
+    builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+    builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
+    builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+    builder = builder.add_extension(issuer, critical=False)
+    if names:
+        builder = builder.add_extension(x509.SubjectAlternativeName([_alternative(n) for n in names]), critical=False)
+    return Pair(builder.sign(ca.key, hashes.SHA256()), key)
+
+
+def _builder(
+    subject: x509.Name, key: ec.EllipticCurvePrivateKey, now: datetime, end: datetime
+) -> x509.CertificateBuilder:
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - SKEW)
+        .not_valid_after(end)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+    )
+
+
+def _named(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
+
+
+def _usage(signs_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )

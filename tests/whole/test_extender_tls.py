@@ -1,0 +1,47 @@
+"""The extender's process behind mutual TLS, with the files of `leadsman certs`."""
+
+import ssl
+
+import pytest
+
+from leadsman import main
+
+
+@pytest.fixture
+def certs(tmp_path):
+    assert main.main(["certs", "create", "--dir", str(tmp_path / "certs")]) == 0
+    return tmp_path / "certs"
+
+
+@pytest.fixture
+def extender(start, certs, until):
+    files = [f"{certs}/{name}" for name in ("server.crt", "server.key", "ca.crt")]
+    flags = ("--tls-cert", "--tls-key", "--tls-client-ca")
+    process = start("extender", *(word for pair in zip(flags, files, strict=True) for word in pair))
+    process.url = process.url.replace("http://", "https://")
+    until(lambda: process.get("/readyz")[0] == 200, "ready, over plain HTTP")
+    return process
+
+
+def test_explain_asks_with_the_folder_s_certificates(extender, certs, capsys):
+    assert main.main(["explain", "p", "--extender", extender.url, "--certs", str(certs)]) == 1
+    assert "default/p" in capsys.readouterr().err
+
+
+def test_explain_without_certificates_says_that_it_has_none(extender, capsys):
+    assert main.main(["explain", "p", "--extender", extender.url]) == 1
+    assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
+
+
+def test_renewed_certificates_are_served_without_a_restart(extender, certs, until):
+    def served():
+        host, _, port = extender.url.removeprefix("https://").partition(":")
+        return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port))))
+
+    before = served()
+    assert main.main(["certs", "renew", "--dir", str(certs)]) == 0
+    renewed = ssl.PEM_cert_to_DER_cert((certs / "server.crt").read_text())
+    assert before != renewed
+    until(lambda: served() == renewed, "the renewed certificate served")
+    assert extender.stop() == 0
+    assert "Traceback" not in extender.log
