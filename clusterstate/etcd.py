@@ -20,6 +20,7 @@ from clusterstate.store import (
     Item,
     LeaseLost,
     Listing,
+    Range,
     StoreError,
     Write,
 )
@@ -54,6 +55,13 @@ class EtcdStore:
             if not page.more:
                 return Listing(tuple(items), revision, page.header.cluster_id)
             start = page.kvs[-1].key + b"\0"
+
+    async def read_ranges(self, ranges: Sequence[Range]) -> tuple[Listing, ...]:
+        if len(ranges) > LARGEST_TRANSACTION_OPS:
+            raise ValueError(f"{len(ranges)} ranges: at most {LARGEST_TRANSACTION_OPS}")
+        done = await self.transport.call("/v3/kv/txn", gateway.ranges(ranges), gateway.RangesDone)
+        found = (tuple(map(gateway.item, one.response_range.kvs)) for one in done.responses)
+        return tuple(Listing(items, done.header.revision, done.header.cluster_id) for items in found)
 
     async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
         resume = start_revision

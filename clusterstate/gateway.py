@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 
 from clusterstate import store
-from clusterstate.store import Changed, Gone, Guard, Item, Put, StoreError, Write
+from clusterstate.store import Changed, Gone, Guard, Item, Put, Range, StoreError, Write
 
 Body = dict[str, Any]
 A = TypeVar("A")
@@ -37,6 +37,17 @@ class Ranged(Struct, frozen=True):
     header: Header
     kvs: tuple[KeyValue, ...] = ()
     more: bool = False
+
+
+class RangeDone(Struct, frozen=True):
+    """In a transaction; the transaction's header is the one that counts."""
+
+    response_range: Ranged
+
+
+class RangesDone(Struct, frozen=True):
+    header: Header
+    responses: tuple[RangeDone, ...] = ()
 
 
 class Committed(Struct, frozen=True):
@@ -174,6 +185,12 @@ def page(start: bytes, end: bytes, revision: int, limit: int) -> Body:
 def txn(writes: Sequence[Write], lease: int, guard: Guard | None) -> Body:
     compare = [] if guard is None else [_compare(guard)]
     return {"compare": compare, "success": [_operation(write, lease) for write in writes]}
+
+
+def ranges(wanted: Sequence[Range]) -> Body:
+    """A transaction that reads, so that one call answers all at one revision."""
+    bodies = [{"key": r.start.encode(), "range_end": r.end.encode(), "limit": str(r.limit)} for r in wanted]
+    return {"success": [{"request_range": body} for body in bodies]}
 
 
 def watch(prefix: str, start_revision: int) -> Body:

@@ -1,16 +1,24 @@
 """Where each record stands. The only place where a key is built or parsed.
 
     /leadsman/v1/nodes/<node>/identity | heartbeat | latency | hardware
+    /leadsman/v1/nodes/<node>/rewards/<type of pod>
+    /leadsman/v1/ring/<place>/<node>        place: hash of the name, 16 hexadecimal digits
+    /leadsman/v1/probes/<node>/<target>     the pair to measure now
 
-One prefix a node, so that an etcd role can confine an agent to its own.
+One prefix a node in each, so that an etcd role can confine an agent: its place on the ring follows from its name.
 """
 
 import re
+from hashlib import blake2b
 from typing import NamedTuple
 
-from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency
+from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, RingEntry
 
 NODES = "/leadsman/v1/nodes/"
+RING = "/leadsman/v1/ring/"
+PROBES = "/leadsman/v1/probes/"
+PLACES = 1 << 64
+"""On the ring. Two of 10,000 nodes share one once in 10^11 clusters, and then merely stand side by side."""
 
 KINDS: dict[str, type[AnyRecord]] = {
     "identity": Identity,
@@ -18,6 +26,7 @@ KINDS: dict[str, type[AnyRecord]] = {
     "latency": Latency,
     "hardware": Hardware,
 }
+REWARDS = "rewards"
 NAMES = {record: kind for kind, record in KINDS.items()}
 
 # RFC 1123 subdomain, as Kubernetes checks node names: apimachinery/pkg/util/validation/validation.go.
@@ -25,13 +34,19 @@ _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _NODE_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST_NAME = 253
 
+# A label's value or an object's name: apimachinery/pkg/util/validation/validation.go. No '/', so no escaping.
+_POD_TYPE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
 
 class Key(NamedTuple):
+    """kind: one of KINDS, or REWARDS, which alone has a type."""
+
     node: str
     kind: str
+    type: str = ""
 
     def __str__(self) -> str:
-        return f"{prefix(self.node)}{self.kind}"
+        return f"{prefix(self.node)}{self.kind}" + (f"/{self.type}" if self.type else "")
 
 
 def check_node_name(name: str) -> str:
@@ -51,11 +66,63 @@ def prefix(node: str) -> str:
 
 def key(node: str, record: type[AnyRecord]) -> str:
     """The key of a node's record. ValueError as in `prefix`."""
+    if record is RingEntry:
+        return f"{ring_from(place(node))}/{check_node_name(node)}"
     return f"{prefix(node)}{NAMES[record]}"
 
 
+def reward_key(node: str, pod_type: str) -> str:
+    """The key of a node's reward for a type. ValueError when either cannot be part of a key."""
+    if not is_pod_type(pod_type):
+        raise ValueError(
+            f"pod type {pod_type!r}: want letters, digits, '-', '_' and '.', "
+            f"beginning and ending with a letter or digit, at most {_LONGEST_NAME} characters"
+        )
+    return f"{rewards_prefix(node)}{pod_type}"
+
+
+def rewards_prefix(node: str) -> str:
+    """The prefix of all rewards of `node`. ValueError as in `prefix`."""
+    return f"{prefix(node)}{REWARDS}/"
+
+
+def is_pod_type(text: str) -> bool:
+    """Whether it can name a type: any label value that is not empty, any object's name."""
+    return len(text) <= _LONGEST_NAME and _POD_TYPE.fullmatch(text) is not None
+
+
 def parse(raw: str) -> Key | None:
-    """The inverse of `key`. None for a key of another kind or version: not ours to read, and no fault."""
-    node, slash, kind = raw.removeprefix(NODES).partition("/")
-    known = raw.startswith(NODES) and slash and kind in KINDS and len(node) <= _LONGEST_NAME
-    return Key(node, kind) if known and _NODE_NAME.fullmatch(node) else None
+    """The inverse of `key` and `reward_key`. None for a key of another kind or version: not ours to read, no fault."""
+    node, _, rest = raw.removeprefix(NODES).partition("/")
+    if not raw.startswith(NODES) or len(node) > _LONGEST_NAME or not _NODE_NAME.fullmatch(node):
+        return None
+    kind, slash, pod_type = rest.partition("/")
+    known = is_pod_type(pod_type) if kind == REWARDS else kind in KINDS and not slash
+    return Key(node, kind, pod_type) if known else None
+
+
+def place(name: str) -> int:
+    """Where a node stands on the ring, 0..PLACES - 1."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
+
+
+def ring_from(place: int) -> str:
+    """The prefix of all that stands at `place`; no key of an earlier place is after it."""
+    return f"{RING}{place:016x}"
+
+
+def on_ring(raw: str) -> str | None:
+    """The node of a ring key. None when it is none, or stands where its name does not belong."""
+    node = raw.rpartition("/")[2]
+    known = len(node) <= _LONGEST_NAME and _NODE_NAME.fullmatch(node) and raw == key(node, RingEntry)
+    return node if known else None
+
+
+def probes(node: str) -> str:
+    """The prefix of what `node` is asked to measure. ValueError as in `prefix`."""
+    return f"{PROBES}{check_node_name(node)}/"
+
+
+def probe_request(node: str, target: str) -> str:
+    """One key a pair, so that asking twice is asking once. ValueError as in `prefix`."""
+    return f"{probes(node)}{check_node_name(target)}"

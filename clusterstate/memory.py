@@ -5,9 +5,9 @@ Leases run out on the clock it is given, when the store is next used or `expire`
 
 import asyncio
 import time
-from bisect import bisect_right
-from collections.abc import AsyncGenerator, Callable, Sequence
-from itertools import count
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from itertools import count, islice, takewhile
 
 from msgspec import Struct
 
@@ -24,6 +24,7 @@ from clusterstate.store import (
     LeaseLost,
     Listing,
     Put,
+    Range,
     StoreError,
     Write,
 )
@@ -48,14 +49,20 @@ class MemoryStore:
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
         self._failure: StoreError | None = None
+        self._none_ends_before: float = 0.0
         self._changed = asyncio.Event()
         self._lease_ids = count(1)
         self._begin()
 
     async def read_prefix(self, prefix: str) -> Listing:
         self._enter()
-        found = [item for key, item in sorted(self._items.items()) if key.startswith(prefix)]
-        return Listing(tuple(found), self.revision, self.cluster)
+        return self._listing(takewhile(lambda key: key.startswith(prefix), self._from(prefix)))
+
+    async def read_ranges(self, ranges: Sequence[Range]) -> tuple[Listing, ...]:
+        self._enter()
+        if len(ranges) > LARGEST_TRANSACTION_OPS:
+            raise ValueError(f"{len(ranges)} ranges: at most {LARGEST_TRANSACTION_OPS}")
+        return tuple(self._listing(islice(self._from(r.start, r.end), r.limit)) for r in ranges)
 
     async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
         self._enter()
@@ -82,7 +89,8 @@ class MemoryStore:
     async def grant(self, ttl_seconds: int) -> int:
         self._enter()
         lease = next(self._lease_ids)
-        self._leases[lease] = Lease(ttl_seconds, self._clock() + ttl_seconds)
+        granted = self._leases[lease] = Lease(ttl_seconds, self._clock() + ttl_seconds)
+        self._none_ends_before = min(self._none_ends_before, granted.runs_out_at)
         return lease
 
     async def keep_alive(self, lease: int) -> None:
@@ -102,8 +110,11 @@ class MemoryStore:
     def expire(self) -> None:
         """Ends the leases that have run out by now, so that watchers hear of it."""
         now = self._clock()
+        if now < self._none_ends_before:
+            return
         for lease in [lease for lease, found in self._leases.items() if found.runs_out_at <= now]:
             self._end(lease)
+        self._none_ends_before = min((found.runs_out_at for found in self._leases.values()), default=float("inf"))
 
     def compact(self) -> None:
         """Forgets all changes so far, as `etcdctl compact` to the newest revision does."""
@@ -127,8 +138,10 @@ class MemoryStore:
         self.cluster, self.revision = str(next(_clusters)), 1
         self._compacted = 0
         self._items: dict[str, Item] = {}
+        self._order: list[str] = []
         self._held: dict[str, int] = {}
         self._leases: dict[int, Lease] = {}
+        self._none_ends_before = 0.0
         self._log: list[Changed | Gone] = []
 
     def _enter(self) -> None:
@@ -146,6 +159,14 @@ class MemoryStore:
             raise Compacted(f"cluster {self.cluster}, revision {self.revision}; {cluster}, {seen} was seen before")
         if seen < self._compacted:
             raise Compacted(f"compacted up to revision {self._compacted}")
+
+    def _from(self, start: str, end: str | None = None) -> Iterator[str]:
+        first = bisect_left(self._order, start)
+        last = len(self._order) if end is None else bisect_left(self._order, end, first)
+        return (self._order[index] for index in range(first, last))
+
+    def _listing(self, keys: Iterable[str]) -> Listing:
+        return Listing(tuple(self._items[key] for key in keys), self.revision, self.cluster)
 
     def _since(self, seen: int, prefix: str) -> tuple[Changed | Gone, ...]:
         first = bisect_right(self._log, seen, key=lambda change: change.mod_revision)
@@ -166,10 +187,12 @@ class MemoryStore:
 
     def _do(self, write: Write, lease: int) -> None:
         if isinstance(write, Delete):
-            del self._items[write.key]
+            del self._items[write.key], self._order[bisect_left(self._order, write.key)]
             self._held.pop(write.key, None)
             self._log.append(Gone(write.key, self.revision))
             return
+        if write.key not in self._items:
+            insort(self._order, write.key)
         self._items[write.key] = Item(write.key, write.value, self.revision)
         self._held[write.key] = lease
         self._log.append(Changed(write.key, write.value, self.revision))

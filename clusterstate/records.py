@@ -1,9 +1,9 @@
 """What is known about a node: one frozen Struct a record, bounds declared on the fields.
 
-Four records a node, each under its own key (see `keys`): Identity and Heartbeat say who writes and that it
-is alive, Latency and Hardware what it measured. RTTs are in milliseconds, as on the scheduler's wire and in
-pod labels; every other unit stands in the field's or the metric's name. JSON has no NaN and no infinity,
-so neither can be written or read.
+Each stands under its own key (see `keys`): Identity and Heartbeat say who writes and that it is alive, Latency and
+Hardware what it measured, RingEntry how peers find and reach the node, ProbeRequest what it is asked to measure.
+RTTs are in milliseconds, as on the scheduler's wire and in pod labels; every other unit stands in the field's or the
+metric's name. JSON has no NaN and no infinity, so neither can be written or read.
 """
 
 from enum import StrEnum
@@ -13,6 +13,9 @@ from msgspec import Meta, Struct
 
 Rtt = Annotated[float, Meta(ge=0, le=60_000)]
 """Milliseconds. Above a minute is no round trip of a packet but a fault of the measurement."""
+
+Offset = Annotated[float, Meta(ge=-60_000, le=60_000)]
+"""Milliseconds, either way."""
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Short = Annotated[str, Meta(max_length=253)]
@@ -93,4 +96,63 @@ class Hardware(Record, frozen=True):
     values: dict[MetricName, float]
 
 
-AnyRecord = Identity | Heartbeat | Latency | Hardware
+class Coordinate(Struct, frozen=True, omit_defaults=True):
+    """Where a node stands in the network: topology.vivaldi.Coordinate, bounded. All in milliseconds but `error`."""
+
+    point: Annotated[tuple[Offset, ...], Meta(min_length=2, max_length=8)]
+    height: Rtt
+    adjustment: Offset = 0.0
+    error: Annotated[float, Meta(ge=0, le=1.5)] = 1.5
+
+
+class RingEntry(Record, frozen=True):
+    """How peers reach a node, and all that they need to choose whom to probe. Read by O(k) peers, watched by nobody.
+
+    near: the nodes that it knows to be nearest, for peers in search of their own. reach_ms: estimated RTT within which
+    a node counts as near to this one. Coordinates are None, and reach_ms too, as long as nothing was measured.
+    """
+
+    address: Annotated[str, Meta(min_length=1, max_length=253)]
+    zone: Short = ""
+    rack: Short = ""
+    coordinate: Coordinate | None = None
+    reach_ms: Rtt | None = None
+    near: Annotated[tuple[Short, ...], Meta(max_length=8)] = ()
+
+
+class ProbeRequest(Record, frozen=True):
+    """Asks the agent under whose prefix it stands to measure this pair now. target: node name."""
+
+    target: Annotated[str, Meta(min_length=1, max_length=253)]
+
+
+class Quality(Struct, frozen=True):
+    """What was observed of pods that ran: the mean of ln(cost), lower being better, of `samples` observations.
+
+    Samples fade with the reward's half-life. A quantity of which more is better has 1 / quantity as its cost.
+    """
+
+    log_cost: Annotated[float, Meta(ge=-1_000, le=1_000)]
+    samples: Annotated[float, Meta(gt=0, le=1_000_000)]
+
+
+class Reward(Record, frozen=True):
+    """How the node treated one type of pod, as of `at_seconds`. Kept in the store when the agent leaves.
+
+    healthy, failed: trials, fading with the half-life. kuberl: kubeRL's reward, which does not fade. incidents: cause
+    (rewards.causes) → how many since the record began. qualities: what was observed → Quality. at_seconds,
+    last_incident_seconds: the writer's own Unix time, compared with nothing but its own.
+    """
+
+    at_seconds: Annotated[float, Meta(ge=0, le=1e11)]
+    half_life_seconds: Annotated[float, Meta(gt=0, le=31_536_000)] = 3_600.0
+    healthy: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
+    failed: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
+    kuberl: Annotated[float, Meta(ge=0, le=1)] = 1.0
+    incidents: dict[MetricName, Count] = {}
+    last_cause: Short = ""
+    last_incident_seconds: Annotated[float, Meta(ge=0, le=1e11)] | None = None
+    qualities: Annotated[dict[MetricName, Quality], Meta(max_length=8)] = {}
+
+
+AnyRecord = Identity | Heartbeat | Latency | Hardware | RingEntry | ProbeRequest

@@ -57,11 +57,24 @@ class Item(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """All items under a prefix at one revision, in key order. `cluster` changes when the store is another one."""
+    """Items at one revision, in key order. `cluster` changes when the store is another one."""
 
     items: tuple[Item, ...]
     revision: int
     cluster: str
+
+
+class Range(Struct, frozen=True):
+    """The first `limit` items, in key order, with start <= key < end."""
+
+    start: str
+    end: str
+    limit: int
+
+    @classmethod
+    def one(cls, key: str) -> "Range":
+        """Of this key alone."""
+        return cls(key, key + "\0", 1)
 
 
 class Put(Struct, frozen=True):
@@ -111,6 +124,9 @@ class Store(Protocol):
 
     async def read_prefix(self, prefix: str) -> Listing:
         """Everything under `prefix` at one revision, however many pages it takes. Compacted when it took too long."""
+
+    async def read_ranges(self, ranges: Sequence[Range]) -> tuple[Listing, ...]:
+        """A listing for each range, in one call and at one revision. ValueError for more than 128."""
 
     def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
         """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the line is lost.

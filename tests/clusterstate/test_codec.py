@@ -6,7 +6,17 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterstate import codec
-from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency
+from clusterstate.records import (
+    AnyRecord,
+    Coordinate,
+    Hardware,
+    Heartbeat,
+    Identity,
+    Latency,
+    PeerLatency,
+    ProbeRequest,
+    RingEntry,
+)
 
 COUNTS = st.integers(0, 2**63 - 1)
 RTTS = st.floats(0, 60_000)
@@ -35,8 +45,25 @@ LATENCIES = st.builds(Latency, peers=st.dictionaries(NAMES, windows(), max_size=
 HARDWARE = st.builds(
     Hardware, values=st.dictionaries(METRICS, st.floats(allow_nan=False, allow_infinity=False), max_size=8)
 )
-RECORDS = st.one_of(IDENTITIES, HEARTBEATS, LATENCIES, HARDWARE)
-KINDS = st.sampled_from([Identity, Heartbeat, Latency, Hardware])
+OFFSETS = st.floats(-60_000, 60_000)
+COORDINATES = st.builds(
+    Coordinate,
+    point=st.lists(OFFSETS, min_size=2, max_size=8).map(tuple),
+    height=RTTS,
+    adjustment=OFFSETS,
+    error=st.floats(0, 1.5),
+)
+RING_ENTRIES = st.builds(
+    RingEntry,
+    address=NAMES.filter(bool),
+    zone=NAMES,
+    coordinate=st.none() | COORDINATES,
+    reach_ms=st.none() | RTTS,
+    near=st.lists(NAMES, max_size=8).map(tuple),
+)
+REQUESTS = st.builds(ProbeRequest, target=NAMES.filter(bool))
+RECORDS = st.one_of(IDENTITIES, HEARTBEATS, LATENCIES, HARDWARE, RING_ENTRIES, REQUESTS)
+KINDS = st.sampled_from(AnyRecord.__args__)
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["v", "peers", "seq"]), inner),
@@ -130,3 +157,26 @@ def test_more_than_4_kib_can_neither_be_written_nor_read() -> None:
 
 def test_a_field_that_a_later_writer_added_is_skipped() -> None:
     assert codec.decode(Heartbeat, msgspec.json.encode(BEAT | {"later": [1]})).seq == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"point": (float("nan"), 0.0)},
+        {"point": (float("inf"), 0.0)},
+        {"point": (60_001.0, 0.0)},
+        {"point": (0.0,)},
+        {"point": (0.0,) * 9},
+        {"height": float("nan")},
+        {"height": -0.1},
+        {"adjustment": float("-inf")},
+        {"error": 1.6},
+        {"error": float("nan")},
+    ],
+)
+def test_a_coordinate_that_is_not_a_place_can_be_neither_written_nor_read(wrong: dict[str, object]) -> None:
+    fields = {"point": (0.0, 0.0), "height": 0.1, "adjustment": 0.0, "error": 0.5} | wrong
+    with pytest.raises(codec.BadRecord):
+        codec.encode(RingEntry("10.0.0.1", coordinate=Coordinate(**fields)))  # type: ignore[arg-type]
+    with pytest.raises(codec.BadRecord):
+        codec.decode(RingEntry, json.dumps({"v": 1, "address": "10.0.0.1", "coordinate": fields}).encode())

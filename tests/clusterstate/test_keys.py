@@ -3,7 +3,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterstate import keys
-from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency
+from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, RingEntry
 
 LABELS = st.from_regex(r"\A[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?\Z")
 NODES = st.lists(LABELS, min_size=1, max_size=5).map(".".join)
@@ -53,3 +53,38 @@ def test_a_name_that_would_leave_its_prefix_is_refused(name: str) -> None:
 @given(NODES, NODES)
 def test_one_nodes_keys_never_stand_under_another_nodes_prefix(one: str, other: str) -> None:
     assert keys.key(one, Identity).startswith(keys.prefix(other)) is (one == other)
+
+
+@given(NODES)
+def test_a_ring_key_says_its_node_and_stands_where_the_name_belongs(node: str) -> None:
+    key = keys.key(node, RingEntry)
+    assert keys.on_ring(key) == node
+    assert key == f"{keys.RING}{keys.place(node):016x}/{node}"
+    assert keys.parse(key) is None
+
+
+@given(NODES, NODES)
+def test_ring_keys_stand_in_the_order_of_their_places(one: str, other: str) -> None:
+    assert (keys.key(one, RingEntry) < keys.key(other, RingEntry)) is (
+        (keys.place(one), one) < (keys.place(other), other)
+    )
+    assert keys.ring_from(keys.place(one)) < keys.key(one, RingEntry) < keys.ring_from(keys.place(one) + 1)
+
+
+def test_the_place_of_a_name_never_changes() -> None:
+    """It is part of etcd's roles and of other agents' reads."""
+    assert keys.key("edge-1", RingEntry) == "/leadsman/v1/ring/808a824589bb82ad/edge-1"
+
+
+@pytest.mark.parametrize("raw", ["", "a", keys.RING, f"{keys.RING}{0:016x}/a", keys.key("a", RingEntry) + "/", "\n"])
+def test_who_stands_elsewhere_on_the_ring_is_nobody(raw: str) -> None:
+    """An entry in a place of its writer's choice would make a part of the ring look crowded."""
+    assert keys.on_ring(raw) is None
+
+
+@given(NODES, NODES)
+def test_a_request_stands_under_the_prefix_of_who_is_asked(node: str, target: str) -> None:
+    assert keys.probe_request(node, target) == f"{keys.probes(node)}{target}"
+    assert keys.probes(node).startswith(keys.PROBES)
+    with pytest.raises(ValueError, match="want lower-case letters"):
+        keys.probe_request(node, target + "/x")

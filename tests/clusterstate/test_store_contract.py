@@ -18,6 +18,7 @@ from clusterstate.store import (
     Item,
     LeaseLost,
     Put,
+    Range,
     Store,
 )
 
@@ -56,6 +57,50 @@ class TestReading:
         await world.store.write([Put(world.prefix + "all", bytes(range(256))), Put(world.prefix + "none", b"")])
         listing = await world.store.read_prefix(world.prefix)
         assert [item.value for item in listing.items] == [bytes(range(256)), b""]
+
+
+class TestReadingRanges:
+    @pytest.mark.parametrize(
+        ("start", "end", "limit", "found"),
+        [
+            ("b", "d", 9, "bc"),
+            ("b", "z", 2, "bc"),
+            ("bb", "z", 9, "cd"),
+            ("a", "a", 9, ""),
+            ("e", "z", 9, ""),
+            ("a", "e", 4, "abcd"),
+        ],
+    )
+    async def test_a_range_is_its_first_keys_from_the_start_and_before_the_end(
+        self, world: World, start: str, end: str, limit: int, found: str
+    ) -> None:
+        revision = await world.store.write([Put(world.prefix + name, name.encode()) for name in "dbca"])
+        (listing,) = await world.store.read_ranges([Range(world.prefix + start, world.prefix + end, limit)])
+        assert listing.items == tuple(Item(world.prefix + name, name.encode(), revision) for name in found)
+
+    async def test_one_call_answers_many_ranges_in_the_order_asked_and_at_one_revision(self, world: World) -> None:
+        await world.store.write([Put(f"{world.prefix}{number}", b"") for number in range(5)])
+        revision = await world.store.write([Delete(world.prefix + "1")])
+        asked = [
+            Range.one(world.prefix + "3"),
+            Range.one(world.prefix + "1"),
+            Range(world.prefix, world.prefix + "~", 2),
+        ]
+        listings = await world.store.read_ranges(asked)
+        found = [[item.key.removeprefix(world.prefix) for item in listing.items] for listing in listings]
+        assert found == [["3"], [], ["0", "2"]]
+        assert {(listing.revision, listing.cluster) for listing in listings} == {
+            (revision, (await world.store.read_prefix(world.prefix)).cluster)
+        }
+
+    async def test_no_range_is_no_listing(self, world: World) -> None:
+        assert await world.store.read_ranges([]) == ()
+
+    async def test_as_many_ranges_as_a_transaction_holds_and_no_more(self, world: World) -> None:
+        one = Range.one(world.prefix + "a")
+        assert len(await world.store.read_ranges([one] * 128)) == 128
+        with pytest.raises(ValueError, match="129 ranges"):
+            await world.store.read_ranges([one] * 129)
 
 
 class TestWriting:
