@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
-from clusterstate.records import AnyRecord, Record
+from clusterstate.records import AnyRecord, Record, Reward
 
 LARGEST_VALUE_BYTES = 4096
 
@@ -12,7 +12,7 @@ R = TypeVar("R", bound=Record)
 
 _encoder = msgspec.json.Encoder()
 _decoders: dict[type[Record], msgspec.json.Decoder[Record]] = {
-    record: msgspec.json.Decoder(record) for record in AnyRecord.__args__
+    record: msgspec.json.Decoder(record) for record in (*AnyRecord.__args__, Reward)
 }
 
 
@@ -20,7 +20,7 @@ class BadRecord(ValueError):
     """These bytes are not a record that a reader can use. The text says why and where in the document."""
 
 
-def encode(record: AnyRecord) -> bytes:
+def encode(record: AnyRecord | Reward) -> bytes:
     """The record's bytes. BadRecord when no reader would take them: out of bounds, not finite, over 4 KiB."""
     data = _encoder.encode(record)
     if decode(type(record), data) != record:

@@ -72,7 +72,7 @@ class Follower:
     async def _list(self) -> int:
         """Replaces the view in one step. Decoding happens in a thread: 5,000 nodes would hold up the loop."""
         listing = await self._store.read_prefix(self._prefix)
-        self.current = await asyncio.to_thread(listed, self.current, listing)
+        self.current = await asyncio.to_thread(listed, self.current, listing, self._clock())
         self.relists += 1
         self._answered(listing.revision + 1)
         self.loaded.set()
@@ -80,7 +80,8 @@ class Follower:
 
     def _take(self, batch: Batch) -> None:
         if batch.changes:
-            self.current = applied(self.current, batch.changes, None if batch.backlog else self._clock())
+            now = self._clock()
+            self.current = applied(self.current, batch.changes, None if batch.backlog else now, now)
         self._answered(batch.resume_revision)
 
     def _answered(self, resume: int) -> None:

@@ -13,8 +13,9 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
-from clusterstate import codec, keys, timing
-from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency
+from clusterstate import codec, keys, remembered, timing
+from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, Reward
+from clusterstate.remembered import Rewards
 from clusterstate.store import Changed, Gone, Item, Listing
 
 V = TypeVar("V")
@@ -60,56 +61,77 @@ _NOTHING = NodeState()
 
 
 class Snapshot(Struct, frozen=True):
-    """node → what is known, as of `revision` of store `cluster`. problems: key → why its value was skipped."""
+    """node → what is known, as of `revision` of store `cluster`. problems: key → why its value was skipped.
+
+    rewards: apart from the nodes, because they outlive them and change far less often.
+    """
 
     nodes: Mapping[str, NodeState] = MappingProxyType({})
     problems: Mapping[str, str] = MappingProxyType({})
     revision: int = 0
     cluster: str = ""
+    rewards: Rewards = MappingProxyType({})
 
 
-def listed(before: Snapshot, listing: Listing) -> Snapshot:
-    """The snapshot of a fresh listing. A node met before keeps its proof of freshness, from the same store only."""
+def listed(before: Snapshot, listing: Listing, seen_at: float | None = None) -> Snapshot:
+    """The snapshot of a fresh listing. A node met before keeps its proof of freshness, from the same store only.
+
+    seen_at: monotonic seconds; the rewards that are new fade from then on.
+    """
     known = before.nodes if before.cluster == listing.cluster and listing.revision >= before.revision else {}
     empty = Snapshot(cluster=listing.cluster, revision=listing.revision)
-    loaded = _apply(empty, listing.items, None)
+    loaded = _apply(empty, listing.items, None, seen_at)
     nodes = {node: _proved(known.get(node, _NOTHING), state) for node, state in loaded.nodes.items()}
-    return structs.replace(loaded, nodes=MappingProxyType(nodes))
+    rewards = remembered.relisted(before.rewards, loaded.rewards)
+    return structs.replace(loaded, nodes=MappingProxyType(nodes), rewards=rewards)
 
 
-def applied(before: Snapshot, changes: Iterable[Changed | Gone], now: float | None) -> Snapshot:
+def applied(
+    before: Snapshot, changes: Iterable[Changed | Gone], now: float | None, seen_at: float | None = None
+) -> Snapshot:
     """The snapshot after `changes`. One that is no newer than `before` has been seen and is dropped.
 
-    now: monotonic seconds; None for changes of unknown age (`Batch.backlog`), which prove nothing fresh.
+    now: monotonic seconds; None for changes of unknown age (`Batch.backlog`), which prove nothing fresh. seen_at: when
+    they arrived, if that is not `now`; rewards fade from then on.
     """
-    return _apply(before, (c for c in changes if c.mod_revision > before.revision), now)
+    newer = (c for c in changes if c.mod_revision > before.revision)
+    return _apply(before, newer, now, now if seen_at is None else seen_at)
 
 
-def _apply(before: Snapshot, changes: Iterable[Item | Changed | Gone], now: float | None) -> Snapshot:
+def _apply(
+    before: Snapshot, changes: Iterable[Item | Changed | Gone], now: float | None, seen_at: float | None
+) -> Snapshot:
     """An unreadable record is named in `problems` and is unknown from then on; it never leaves the value before it."""
     nodes, problems, revision = _copy(before.nodes), _copy(before.problems), before.revision
+    rewards: dict[str, dict[str, Reward | None]] = {}
     for change in changes:
         revision = max(revision, change.mod_revision)
         key = keys.parse(change.key)
         if key is None:
             continue
-        record, problem = _decoded(key.kind, change)
+        record, problem = _decoded(keys.KINDS.get(key.kind, Reward), change)
         _keep(problems, change.key, problem)
-        _keep(nodes, key.node, _changed(nodes.get(key.node, _NOTHING), key.kind, record, now))
-    return Snapshot(MappingProxyType(nodes), MappingProxyType(problems), revision, before.cluster)
+        if key.kind == keys.REWARDS:
+            rewards.setdefault(key.type, {})[key.node] = record if isinstance(record, Reward) else None
+        else:
+            _keep(nodes, key.node, _changed(nodes.get(key.node, _NOTHING), key.kind, record, now))
+    kept = remembered.updated(before.rewards, rewards, seen_at)
+    return Snapshot(MappingProxyType(nodes), MappingProxyType(problems), revision, before.cluster, kept)
 
 
-def _decoded(kind: str, change: Item | Changed | Gone) -> tuple[AnyRecord | None, str | None]:
+def _decoded(
+    kind: type[AnyRecord | Reward], change: Item | Changed | Gone
+) -> tuple[AnyRecord | Reward | None, str | None]:
     """The record, or what is wrong with it; neither when it is gone."""
     if isinstance(change, Gone):
         return None, None
     try:
-        return codec.decode(keys.KINDS[kind], change.value), None
+        return codec.decode(kind, change.value), None
     except codec.BadRecord as error:
         return None, str(error)
 
 
-def _changed(before: NodeState, kind: str, record: AnyRecord | None, now: float | None) -> NodeState | None:
+def _changed(before: NodeState, kind: str, record: AnyRecord | Reward | None, now: float | None) -> NodeState | None:
     """None when nothing is left of the node."""
     after = structs.replace(before, **{kind: record})
     if isinstance(record, Heartbeat) and now is not None and _moved(before.heartbeat, record):

@@ -30,7 +30,7 @@ def test_a_key_is_parsed_only_if_it_is_the_one_that_would_be_built(raw: str) -> 
         "/leadsman/v1/nodes/a/",
         "/leadsman/v1/nodes/a",
         "/leadsman/v1/nodes//identity",
-        "/leadsman/v1/nodes/a/rewards/link",
+        "/leadsman/v1/nodes/a/notes/link",
         "/leadsman/v2/nodes/a/identity",
         "leadsman/v1/nodes/a/identity",
         "/leadsman/v1/nodes/a/identity\n",

@@ -123,7 +123,7 @@ class TestChanges:
         assert applied(broken, [Gone(key, 4)], 9.0).problems == {}
 
     def test_keys_of_others_move_the_revision_and_nothing_else(self) -> None:
-        after = applied(followed(1), [Changed("/leadsman/v1/nodes/a/rewards/link", b"x", 7)], 9.0)
+        after = applied(followed(1), [Changed("/leadsman/v1/nodes/a/notes/link", b"x", 7)], 9.0)
         assert (after.nodes, after.problems, after.revision) == (followed(1).nodes, {}, 7)
 
 

@@ -1,0 +1,59 @@
+"""What can happen to a pod on a node, and whose fault each is taken for until nodes are compared."""
+
+from enum import StrEnum
+
+
+class Blame(StrEnum):
+    NODE = "node"
+    APP = "app"
+    NOBODY = "nobody"
+    """Of neither: it is recorded and changes no reward."""
+
+
+class Cause(StrEnum):
+    """Of an incident. Its value is the name in records, metrics and pages."""
+
+    CRASH = "crash"
+    """A container ended by itself with an exit code other than 0."""
+    OOM = "oom"
+    PROBE_FAILURE = "probe_failure"
+    """Killed because its liveness or startup probe failed."""
+    EVICTED = "evicted"
+    FAILED_PHASE = "failed_phase"
+    """The pod's phase is Failed or Unknown, for no reason named here."""
+    START_STUCK = "start_stuck"
+    """Bound for long, not running, and nothing says why."""
+    VOLUME = "volume"
+    """A volume could not be mounted or attached."""
+    SANDBOX = "sandbox"
+    IMAGE_PULL = "image_pull"
+    """This node could not fetch an image that exists."""
+    BIND_REFUSED = "bind_refused"
+    BIND_TIMEOUT = "bind_timeout"
+    CLAIM_UNBOUND = "claim_unbound"
+    """A volume claim that no volume satisfies, on any node."""
+    IMAGE_UNKNOWN = "image_unknown"
+    """An image that its registry does not have or does not give."""
+
+
+BLAME: dict[Cause, Blame] = {
+    Cause.CRASH: Blame.APP,
+    Cause.OOM: Blame.APP,
+    Cause.PROBE_FAILURE: Blame.APP,
+    Cause.FAILED_PHASE: Blame.APP,
+    Cause.EVICTED: Blame.NODE,
+    Cause.START_STUCK: Blame.NODE,
+    Cause.VOLUME: Blame.NODE,
+    Cause.SANDBOX: Blame.NODE,
+    Cause.IMAGE_PULL: Blame.NODE,
+    Cause.BIND_REFUSED: Blame.NODE,
+    Cause.BIND_TIMEOUT: Blame.NODE,
+    Cause.CLAIM_UNBOUND: Blame.NOBODY,
+    Cause.IMAGE_UNKNOWN: Blame.NOBODY,
+}
+"""Before comparison. NODE and APP weigh the same: whether the type fails elsewhere too decides between them."""
+
+
+def counts(cause: Cause) -> bool:
+    """Whether an incident of this cause is evidence about the node."""
+    return BLAME[cause] is not Blame.NOBODY

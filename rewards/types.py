@@ -1,0 +1,36 @@
+"""Which pods are learned about together: label `podtype`, else `app`, else `name`, else the owner's name, else the
+pod's own.
+
+The part of an owner's name that changes with each rollout or run is cut off, so that what was learned about the last
+one counts for the next. Types are the cluster's, whatever the namespace, as kubeRL's are.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+
+LABELS = ("podtype", "app", "name")
+
+_HASH_LABEL = "pod-template-hash"
+
+_RUN = re.compile(r"-[0-9]{8,10}")
+"""What CronJobs append to the names of their Jobs: the scheduled minute since 1970."""
+
+
+def pod_type(labels: Mapping[str, str], name: str, owner: str = "", owner_kind: str = "") -> str:
+    """The type of a pod. owner, owner_kind: its controller's; "": it has none."""
+    return next(found for found in _candidates(labels, name, owner, owner_kind) if found)
+
+
+def _candidates(labels: Mapping[str, str], name: str, owner: str, owner_kind: str) -> Iterator[str]:
+    for label in LABELS:
+        yield labels.get(label, "")
+    yield _lasting(owner, owner_kind, labels.get(_HASH_LABEL, ""))
+    yield name
+
+
+def _lasting(owner: str, kind: str, template_hash: str) -> str:
+    """The owner's name without what tells its rollouts or runs apart."""
+    if kind == "ReplicaSet" and template_hash:
+        return owner.removesuffix(f"-{template_hash}")
+    run = _RUN.search(owner) if kind == "Job" else None
+    return owner[: run.start()] if run and run.end() == len(owner) else owner
