@@ -58,12 +58,19 @@ class Memo:
     ) -> Mapping[str, V]:
         """Node → of(its state), without those where it is None. `of` depends on the state and `parameters` only."""
         before = self._columns.get(name)
+        if before is None:
+            self._forget_unused(snapshot)
         if before is None or before.parameters != parameters:
             before = _Column(parameters, {}, {})
         if before.states is not snapshot.nodes:
             values = _updated(before.values, of, self._moved(before.states, snapshot.nodes), snapshot.nodes)
             before = self._columns[name] = _Column(parameters, snapshot.nodes, values)
         return cast(Mapping[str, V], before.values)
+
+    def _forget_unused(self, snapshot: Snapshot) -> None:
+        """Of a name that nobody asks for any more, the column would keep an old snapshot's states for ever."""
+        columns = self._columns
+        self._columns = {name: each for name, each in columns.items() if each.states is snapshot.nodes}
 
     def fresh_until(self, snapshot: Snapshot) -> Mapping[str, float]:
         """Node → the monotonic seconds from which its data are stale; -inf while silent or provisional."""

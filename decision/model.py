@@ -14,6 +14,7 @@ from decision.memo import Memo
 from decision.places import Places
 from decision.policy import Policy
 from decision.sources import Delays, Estimates
+from decision.telemetry.known import Telemetry
 
 
 class Pod(Struct, frozen=True):
@@ -43,7 +44,7 @@ class Facts(Struct, frozen=True):
 
     now: the monotonic seconds that the snapshot's ages use. memo: pass the same one each time to save time. places:
     where workloads run. delays: measured by others than our agents, the first that knows a pair counts; estimates: for
-    pairs that nobody measured; None: there are none.
+    pairs that nobody measured; None: there are none. telemetry: policies and the metrics that they name.
     """
 
     snapshot: Snapshot
@@ -53,6 +54,7 @@ class Facts(Struct, frozen=True):
     places: Places = Places()
     delays: tuple[Delays, ...] = ()
     estimates: Estimates | None = None
+    telemetry: Telemetry = Telemetry()
 
 
 class Refusal(Struct, frozen=True, gc=False):

@@ -1,0 +1,62 @@
+"""What is known of telemetry at one moment: the policies, and tables of metrics."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from decision.telemetry.policy import PolicyKey, Problem, TasPolicy
+
+DEFAULT_AGE_SECONDS = 15.0
+"""As the agents' reports: no decision uses a value last read longer ago."""
+
+
+class Refused(Struct, frozen=True):
+    """A policy whose newest version cannot be used. generation: of that version."""
+
+    problem: Problem
+    generation: int = 0
+
+
+class Policies(Struct, frozen=True):
+    """used: the last good version of each. refused: those whose newest version is another one.
+
+    loaded: they were listed; until then, none in `used` does not mean that there is none.
+    """
+
+    used: Mapping[PolicyKey, TasPolicy] = MappingProxyType({})
+    refused: Mapping[PolicyKey, Refused] = MappingProxyType({})
+    loaded: bool = False
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        return frozenset(metric for policy in self.used.values() for metric in policy.metrics)
+
+
+class Readings(Struct, frozen=True, eq=False):
+    """One metric. values: node → nanos (see `quantity`). read_at: node → monotonic seconds, None: they are all fresh.
+
+    A node without a value stands in neither. oldest: the least of read_at.
+    """
+
+    values: Mapping[str, int] = MappingProxyType({})
+    read_at: Mapping[str, float] | None = None
+    oldest: float = float("inf")
+
+
+class Polled(Struct, frozen=True):
+    """metric → its values as last read, however old."""
+
+    columns: Mapping[str, Readings] = MappingProxyType({})
+    age_seconds: float = DEFAULT_AGE_SECONDS
+
+
+class Agents(Struct, frozen=True):
+    """The agents' hardware metrics, which stand in the snapshot."""
+
+
+class Telemetry(Struct, frozen=True):
+    """tables: in their order of precedence. Of a metric the first table counts that has any current value of it."""
+
+    policies: Policies = Policies()
+    tables: tuple[Polled | Agents, ...] = ()

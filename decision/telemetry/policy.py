@@ -1,0 +1,119 @@
+"""TASPolicy, telemetry.intel.com/v1alpha1, as a typed value. `document` reads it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import NamedTuple
+
+from msgspec import Struct
+
+GROUP, VERSION, PLURAL, KIND = "telemetry.intel.com", "v1alpha1", "taspolicies", "TASPolicy"
+
+LABEL_PREFIX = "telemetry.aware.scheduling."
+VIOLATING = "violating"
+
+
+class Problem(Struct, frozen=True):
+    """What is wrong with one field of a policy. path: as in `kubectl explain`, with indices."""
+
+    path: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.text}"
+
+
+class Operator(StrEnum):
+    """All strict."""
+
+    EQUALS = "Equals"
+    LESS_THAN = "LessThan"
+    GREATER_THAN = "GreaterThan"
+
+
+class Logic(StrEnum):
+    ANY_OF = "anyOf"
+    ALL_OF = "allOf"
+
+
+class Scoring(StrEnum):
+    """How scheduleonmetric makes scores of the metric: ours, the original has none."""
+
+    PROPORTIONAL = "proportional"
+    RANK = "rank"
+
+
+class FailMode(StrEnum):
+    """What a metric without a current value means: ours, the original knows open only.
+
+    open: no rule on it is violated. closed: a dontschedule rule on it is, and a mark that stands stays.
+    """
+
+    OPEN = "open"
+    CLOSED = "closed"
+
+
+class Label(NamedTuple):
+    """key: without the prefix. value: "" is one."""
+
+    key: str
+    value: str
+
+
+class Rule(Struct, frozen=True):
+    """target: a whole number. labels: those that a node can carry."""
+
+    metric: str
+    operator: Operator
+    target: int = 0
+    labels: tuple[Label, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{self.metric} {self.operator} {self.target}"
+
+
+class Strategy(Struct, frozen=True):
+    rules: tuple[Rule, ...]
+    logic: Logic = Logic.ANY_OF
+    scoring: Scoring = Scoring.PROPORTIONAL
+
+    def __str__(self) -> str:
+        return (" and " if self.logic is Logic.ALL_OF else " or ").join(map(str, self.rules))
+
+
+class PolicyKey(NamedTuple):
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+class TasPolicy(Struct, frozen=True):
+    """max_age_seconds: None: the sources' own limit."""
+
+    namespace: str
+    name: str
+    dontschedule: Strategy | None = None
+    scheduleonmetric: Strategy | None = None
+    deschedule: Strategy | None = None
+    labeling: Strategy | None = None
+    max_age_seconds: float | None = None
+    fail_mode: FailMode = FailMode.OPEN
+    generation: int = 0
+    problems: tuple[Problem, ...] = ()
+
+    @property
+    def key(self) -> PolicyKey:
+        return PolicyKey(self.namespace, self.name)
+
+    @property
+    def strategies(self) -> Mapping[str, Strategy]:
+        found = ((name, getattr(self, name)) for name in STRATEGIES)
+        return {name: strategy for name, strategy in found if strategy is not None}
+
+    @property
+    def metrics(self) -> frozenset[str]:
+        return frozenset(rule.metric for strategy in self.strategies.values() for rule in strategy.rules)
+
+
+STRATEGIES = ("dontschedule", "scheduleonmetric", "deschedule", "labeling")
