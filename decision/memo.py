@@ -2,28 +2,38 @@
 
 It saves time and changes no answer. A column has values of single nodes, each kept while that node's state is the same
 object: of 5,000 nodes a few report between two pods, and only those are computed again. A table is made of all nodes
-at once, and kept while the snapshot is the same and nobody's freshness changes.
+at once, and kept while the snapshot is the same and nobody's freshness changes. A row is made of one immutable object.
 
 What is new replaces the old whole, so concurrent readers see the one or the other, and departed nodes leave no trace.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from itertools import compress
-from operator import attrgetter, is_not
+from operator import attrgetter, is_, is_not
 from typing import Any, Generic, TypeVar, cast
 
 from msgspec import Struct
 
 from clusterstate.snapshot import NodeState, Snapshot
+from decision.recent import Recent
 
 V = TypeVar("V")
 
-MOST_TABLES = 16
-"""Kept at once: there may be one for each node that a pod names, of up to 0.5 MB at 5,000 nodes."""
+MOST_TABLES = 32
+"""Used lately. There may be some for each node that a pod names, of up to 0.5 MB at 5,000 nodes."""
+
+MOST_COLUMNS = 128
+"""Used lately. Two for each node that a pod names, of up to 0.5 MB at 5,000 nodes that all measure it; with 16 peers a
+node they have 16 values."""
+
+MOST_ROWS = 64
+"""Used lately, of up to 1 MB at 5,000 nodes."""
+
+SNAPSHOTS_A_GENERATION = 128
+"""A column that nobody asks for holds the states that it was made of no longer than two generations."""
 
 
 class _Column(Struct, Generic[V], frozen=True):
-    parameters: Hashable
     states: Mapping[str, NodeState]
     values: dict[str, V]
 
@@ -36,69 +46,96 @@ class _Moves(Struct, frozen=True):
     nodes: Collection[str]
 
 
+class _Row(Struct, frozen=True):
+    owner: object
+    value: Any
+
+
 class _Period(Struct, frozen=True):
-    """In monotonic seconds `since` .. `until`, the latter excluded, no freshness of these states changes."""
+    """In monotonic seconds `since` .. `until`, the latter excluded, no freshness of these states changes. others: what
+    else the tables were made of."""
 
     states: Mapping[str, NodeState]
+    others: Sequence[object]
     since: float
     until: float
-    tables: dict[Hashable, Any]
+    tables: Recent[Hashable, Any]
 
 
 class Memo:
     """Share one between all Facts of a process."""
 
     def __init__(self) -> None:
-        self._columns: dict[str, _Column[Any]] = {}
+        self._columns: Recent[Hashable, _Column[Any]] = Recent(MOST_COLUMNS)
+        self._rows: Recent[Hashable, _Row] = Recent(MOST_ROWS)
         self._moves = _Moves({}, {}, ())
-        self._period = _Period({}, 0.0, 0.0, {})
+        self._period = _Period({}, (), 0.0, 0.0, Recent(MOST_TABLES))
+        self._snapshots = 0
 
     def column(
         self, name: str, parameters: Hashable, of: Callable[[NodeState], V | None], snapshot: Snapshot
     ) -> Mapping[str, V]:
         """Node → of(its state), without those where it is None. `of` depends on the state and `parameters` only."""
-        before = self._columns.get(name)
-        if before is None:
-            self._forget_unused(snapshot)
-        if before is None or before.parameters != parameters:
-            before = _Column(parameters, {}, {})
-        if before.states is not snapshot.nodes:
-            values = _updated(before.values, of, self._moved(before.states, snapshot.nodes), snapshot.nodes)
-            before = self._columns[name] = _Column(parameters, snapshot.nodes, values)
-        return cast(Mapping[str, V], before.values)
+        key = (name, parameters)
+        found = self._columns.get(key) or _Column({}, {})
+        if found.states is not snapshot.nodes:
+            values = _updated(found.values, of, self._moved(found.states, snapshot.nodes), snapshot.nodes)
+            found = _Column(snapshot.nodes, values)
+            self._columns.keep(key, found)
+        return cast(Mapping[str, V], found.values)
 
-    def _forget_unused(self, snapshot: Snapshot) -> None:
-        """Of a name that nobody asks for any more, the column would keep an old snapshot's states for ever."""
-        columns = self._columns
-        self._columns = {name: each for name, each in columns.items() if each.states is snapshot.nodes}
+    def row(self, owner: object, key: Hashable, make: Callable[[], V]) -> V:
+        """make(), which depends on the immutable `owner` and `key` only, and is never None."""
+        found = self._rows.get((id(owner), key))
+        if found is None or found.owner is not owner:
+            found = _Row(owner, make())
+            self._rows.keep((id(owner), key), found)
+        return cast(V, found.value)
 
     def fresh_until(self, snapshot: Snapshot) -> Mapping[str, float]:
         """Node → the monotonic seconds from which its data are stale; -inf while silent or provisional."""
         return self.column("fresh_until", None, attrgetter("fresh_until"), snapshot)
 
-    def table(self, key: Hashable, make: Callable[[], V], snapshot: Snapshot, now: float) -> V:
-        """make(). It depends on `key`, the snapshot's states and how fresh each is at `now`, and is never None."""
-        tables = self._current(snapshot, now).tables
+    def table(
+        self,
+        key: Hashable,
+        make: Callable[[], V],
+        snapshot: Snapshot,
+        now: float,
+        others: Sequence[object] = (),
+        until: float = float("inf"),
+    ) -> V:
+        """make(). It depends on `key`, the snapshot's states, how fresh each is at `now`, and the immutable `others`,
+        which stay as they are `until` then. Never None."""
+        tables = self._current(snapshot, now, others, until).tables
         found = tables.get(key)
         if found is None:
-            if len(tables) >= MOST_TABLES:
-                tables.clear()
-            found = tables[key] = make()
+            found = make()
+            tables.keep(key, found)
         return cast(V, found)
 
-    def _current(self, snapshot: Snapshot, now: float) -> _Period:
+    def _current(self, snapshot: Snapshot, now: float, others: Sequence[object], until: float) -> _Period:
         period = self._period
-        if period.states is not snapshot.nodes or not period.since <= now < period.until:
+        same = period.states is snapshot.nodes and len(others) == len(period.others)
+        if not (same and period.since <= now < period.until and all(map(is_, others, period.others))):
             later = filter(now.__lt__, self.fresh_until(snapshot).values())
-            period = self._period = _Period(snapshot.nodes, now, min(later, default=float("inf")), {})
+            until = min(until, min(later, default=until))
+            period = self._period = _Period(snapshot.nodes, others, now, until, Recent(MOST_TABLES))
         return period
 
     def _moved(self, before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> Collection[str]:
         """Looked for once, as most columns move together."""
         moves = self._moves
         if moves.before is not before or moves.after is not after:
+            self._count(after)
             moves = self._moves = _Moves(before, after, _moved(before, after))
         return moves.nodes
+
+    def _count(self, states: Mapping[str, NodeState]) -> None:
+        self._snapshots += states is not self._moves.after
+        if self._snapshots >= SNAPSHOTS_A_GENERATION:
+            self._snapshots = 0
+            self._columns.age()
 
 
 def _updated(

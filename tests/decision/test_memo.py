@@ -1,12 +1,13 @@
 """A memo computes again only what changed, and never changes an answer."""
 
+import gc
 from collections.abc import Callable
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from clusterstate.records import Heartbeat
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.memo import MOST_TABLES, Memo
+from decision.memo import MOST_TABLES, SNAPSHOTS_A_GENERATION, Memo
 
 OLD, NEW = NodeState(changed_at=1.0), NodeState(changed_at=2.0)
 
@@ -103,6 +104,44 @@ def test_another_snapshot_gets_another_table() -> None:
 def test_tables_have_their_own_keys_and_are_few() -> None:
     memo = Memo()
     assert [made_at(memo, now, key=key) for now, key in ((101.0, "t"), (102.0, "u"), (103.0, "t"))] == [101, 102, 101]
-    for number in range(MOST_TABLES):
+    for number in range(2 * MOST_TABLES):
         made_at(memo, 104.0, key=f"t-{number}")
     assert made_at(memo, 105.0) == 105.0
+
+
+def test_a_table_is_made_anew_with_other_sources_and_when_they_expire() -> None:
+    memo, one, other = Memo(), object(), object()
+
+    def made(now: float, *others: object) -> float:
+        return memo.table("t", lambda: now, SNAPSHOT, now, others, until=106.0)
+
+    assert [made(104.0, one), made(105.0, one), made(105.5, other), made(105.6), made(106.0)] == [
+        104.0,
+        104.0,
+        105.5,
+        105.6,
+        106.0,
+    ]
+
+
+def test_columns_that_alternate_are_not_computed_again() -> None:
+    """Two pods that name two nodes in turn."""
+    memo, seen, snapshot = Memo(), [], Snapshot({"a": OLD})
+    for reference in ("edge-1", "edge-2", "edge-1", "edge-2"):
+        memo.column("rtt_ms", reference, recorder(seen), snapshot)
+    assert len(seen) == 2
+
+
+def test_a_column_that_nobody_asks_for_holds_no_old_states() -> None:
+    memo, old = Memo(), {"a": NodeState()}
+    memo.column("unused", None, recorder([]), Snapshot(old))
+    for number in range(2 * SNAPSHOTS_A_GENERATION + 1):
+        memo.column("used", None, recorder([]), Snapshot({"a": NodeState(changed_at=float(number))}))
+    del number
+    assert not [each for each in gc.get_referrers(old) if isinstance(each, Struct)]
+
+
+def test_a_row_is_made_once_for_its_owner() -> None:
+    memo, owners = Memo(), [object(), object()]
+    made = [memo.row(owners[which], "k", lambda number=number: number) for number, which in enumerate((0, 0, 1, 0))]
+    assert made == [0, 0, 2, 0]

@@ -1,0 +1,37 @@
+"""What was used lately, by key: the young and the old. Each generation, what nobody asked for is forgotten.
+
+No lock: of two threads the one may miss what the other keeps, and computes it again.
+"""
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+K = TypeVar("K", bound=Hashable)
+V = TypeVar("V")
+
+
+class Recent(Generic[K, V]):
+    """At most twice `most` values, none of them None."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._young: dict[K, V] = {}
+        self._old: dict[K, V] = {}
+
+    def get(self, key: K) -> V | None:
+        """Its use makes it young again."""
+        found = self._young.get(key)
+        if found is None:
+            found = self._old.get(key)
+            if found is not None:
+                self.keep(key, found)
+        return found
+
+    def keep(self, key: K, value: V) -> None:
+        if len(self._young) >= self._most and key not in self._young:
+            self.age()
+        self._young[key] = value
+
+    def age(self) -> None:
+        """Begins a generation."""
+        self._old, self._young = self._young, {}
