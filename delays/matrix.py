@@ -6,7 +6,7 @@ Rows and columns count from 0, as in the metadata.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Set
 from math import inf
 from typing import Any
 
@@ -36,8 +36,8 @@ class Matrix(Struct, frozen=True, eq=False):
     fresh_until: float = inf
 
     @property
-    def nodes(self) -> Mapping[str, int]:
-        return self.rows
+    def nodes(self) -> Set[str]:
+        return self.rows.keys()
 
     def row(self, reference: str) -> Row:
         at = self.rows.get(reference)

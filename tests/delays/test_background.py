@@ -28,7 +28,7 @@ async def test_the_loop_goes_on_meanwhile() -> None:
     assert await work
 
 
-async def test_one_who_is_cancelled_leaves_at_once_and_the_process_can_end(
+async def test_one_who_is_cancelled_leaves_and_the_process_can_end(
     until: Callable[..., Awaitable[None]],
 ) -> None:
     """The thread is a daemon, and its late result falls into nothing."""

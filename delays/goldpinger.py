@@ -1,0 +1,134 @@
+"""Delays from Goldpinger, polled.
+
+/check_all makes every pod check every other, so one answer is the whole cluster's. What it says holds from when it was
+asked for, on our own monotonic clock. Newer Goldpingers ping by themselves and repeat their last result: a
+reporter whose newest ping stays the same for as long as data may be old has stopped, and counts no more.
+"""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable, Mapping, Set
+
+import aiohttp
+from msgspec import Struct
+from yarl import URL
+
+from decision.sources import Row
+from delays.background import apart
+from delays.checkall import BadAnswer, CheckAll, Report, parse
+
+log = logging.getLogger(__name__)
+
+SOURCE = "goldpinger"
+
+
+class Pace(Struct, frozen=True):
+    """interval: from one answer to the next question, ± 10 %. Data are used for `stale_intervals` of them, so that one
+    failed poll loses nothing. deadline: of one poll; Goldpinger itself gives up after 5 s by default. largest_bytes:
+    some 400 pods have 32 MiB, as each of n reports n - 1 others.
+    """
+
+    interval_seconds: float = 30.0
+    stale_intervals: float = 3.0
+    deadline_seconds: float = 10.0
+    largest_bytes: int = 32 << 20
+
+    @property
+    def stale_seconds(self) -> float:
+        return self.interval_seconds * self.stale_intervals
+
+
+class Measured(Struct, frozen=True, eq=False):
+    """A view as decision.sources.Delays wants it."""
+
+    reports: Mapping[str, Report]
+    nodes: Set[str]
+    read_at: float
+    fresh_until: float
+    source: str = SOURCE
+
+    def row(self, reference: str) -> Row:
+        own = self.reports.get(reference)
+        backward = {node: rtt for node, report in self.reports.items() if (rtt := report.ms.get(reference)) is not None}
+        silent = {node for node, report in self.reports.items() if reference in report.no_reply}
+        if own is None:
+            return Row(backward=backward, no_reply=silent)
+        return Row(own.ms, backward, silent | own.no_reply)
+
+
+class Goldpinger:
+    """`run` it as one task. current: None before the first answer. problem: why the last poll failed; "" when it did
+    not. What was read before stays, and ages.
+
+    names: host IP, pod IP or pod name → node, asked at each poll.
+    """
+
+    source = SOURCE
+
+    def __init__(
+        self,
+        url: str,
+        names: Callable[[], Mapping[str, str]],
+        pace: Pace = Pace(),  # noqa: B008 -- frozen
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ) -> None:
+        self.current: Measured | None = None
+        self.problem = ""
+        self._url = URL(url.rstrip("/").removesuffix("/check_all")) / "check_all"
+        self._names, self._pace, self._clock, self._rng = names, pace, clock, rng or random.Random()
+        self._stamps: dict[str, tuple[str, float]] = {}
+
+    async def run(self) -> None:
+        """Polls until cancelled. The first poll is at once; polls do not overlap."""
+        timeout = aiohttp.ClientTimeout(total=self._pace.deadline_seconds)
+        async with aiohttp.ClientSession(timeout=timeout) as session:
+            while True:
+                await self.poll(session)
+                await asyncio.sleep(self._pace.interval_seconds * self._rng.uniform(0.9, 1.1))
+
+    async def poll(self, session: aiohttp.ClientSession) -> None:
+        """Never raises what Goldpinger or the way to it may cause."""
+        asked_at, names = self._clock(), self._names()
+        try:
+            body = await self._body(session)
+            found = await apart(lambda: parse(body, names), "leadsman-goldpinger")
+        except (aiohttp.ClientError, TimeoutError, OSError, BadAnswer) as error:
+            self._failed(f"{self._url}: {str(error) or type(error).__name__}")
+        else:
+            self._take(found, asked_at)
+
+    async def _body(self, session: aiohttp.ClientSession) -> bytes:
+        async with session.get(self._url) as answer:
+            if answer.status != 200:
+                raise BadAnswer(f"status {answer.status}, want 200")
+            body = bytearray()
+            async for chunk in answer.content.iter_any():
+                body += chunk
+                if len(body) > self._pace.largest_bytes:
+                    raise BadAnswer(f"more than {self._pace.largest_bytes} bytes, want at most that")
+            return bytes(body)
+
+    def _failed(self, problem: str) -> None:
+        if not self.problem:
+            log.warning("goldpinger: what was read before ages: %s", problem)
+        self.problem = problem
+
+    def _take(self, found: CheckAll, asked_at: float) -> None:
+        if self.problem:
+            log.info("goldpinger answers again")
+        self.problem = "; ".join(f"{pod}: {why}" for pod, why in list(found.unreadable.items())[:3])
+        reports = {node: report for node, report in found.reports.items() if self._moving(node, report, asked_at)}
+        self._stamps = {node: self._stamps[node] for node in found.reports}
+        nodes = reports.keys() | {node for report in reports.values() for node in report.ms}
+        self.current = Measured(reports, nodes, asked_at, asked_at + self._pace.stale_seconds)
+
+    def _moving(self, node: str, report: Report, now: float) -> bool:
+        """Whether the reporter still pings."""
+        stamp, since = self._stamps.get(node, ("", now))
+        if report.stamp != stamp or not stamp:
+            since = now
+        self._stamps[node] = (report.stamp, since)
+        return now - since < self._pace.stale_seconds
