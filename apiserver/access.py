@@ -1,0 +1,80 @@
+"""How to reach the API server: which URL, whom to trust, who we are."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+class BadAccess(ValueError):
+    """The API server cannot be reached as told. Names the file, the field, its value and what is allowed."""
+
+
+class NotInCluster(BadAccess):
+    """No API server is known here. Name one."""
+
+
+class Access(Struct, frozen=True):
+    """token_file: read before each call, because kubelet rotates it; token: used when there is no file.
+
+    ca: certificates in PEM; "": the system's. certificate and key: the client's own, in PEM. server_name: what the
+    server's certificate must say, where it is not the URL's host. insecure: the server's certificate is not verified,
+    which is logged. namespace: the one to use where none is named.
+    """
+
+    url: str
+    ca: str = ""
+    token_file: Path | None = None
+    token: str = ""
+    certificate: str = ""
+    key: str = ""
+    server_name: str = ""
+    insecure: bool = False
+    namespace: str = "default"
+
+    def __post_init__(self) -> None:
+        if not self.url.startswith(("http://", "https://")):
+            raise BadAccess(f"API server {self.url!r}: want http://HOST:PORT or https://HOST:PORT")
+
+    def __repr__(self) -> str:
+        """Without token and key."""
+        return f"Access({self.url!r})"
+
+    def read_token(self) -> str:
+        """OSError when the file cannot be read."""
+        return self.token_file.read_text().strip() if self.token_file else self.token
+
+
+def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Access:
+    """The API server as kubelet shows it to every pod. NotInCluster when it does not."""
+    host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443")
+    if not host or not (account / "token").exists():
+        raise NotInCluster(f"neither KUBERNETES_SERVICE_HOST nor {account}/token; give the API server's URL")
+    return Access(
+        f"https://{f'[{host}]' if ':' in host else host}:{port}",
+        ca=read_pem(account / "ca.crt", "ca.crt"),
+        token_file=account / "token",
+        namespace=_namespace(account / "namespace"),
+    )
+
+
+def at(url: str, ca_file: Path | None = None, token_file: Path | None = None) -> Access:
+    """An API server named by its URL."""
+    return Access(url.rstrip("/"), ca=read_pem(ca_file, "CA file") if ca_file else "", token_file=token_file)
+
+
+def read_pem(path: Path, what: str) -> str:
+    """BadAccess when the file cannot be read or has no PEM in it."""
+    try:
+        text = path.read_text()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadAccess(f"{what} {path}: {error}") from error
+    if "-----BEGIN " not in text:
+        raise BadAccess(f"{what} {path}: want PEM, which begins with -----BEGIN")
+    return text
+
+
+def _namespace(path: Path) -> str:
+    return path.read_text().strip() if path.exists() else "default"

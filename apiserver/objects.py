@@ -1,0 +1,202 @@
+"""The few fields of Kubernetes' objects that anybody here uses, decoded straight from the API's JSON.
+
+Whatever else an object has is skipped. A field that is missing or null has its default. Times are UTC.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from msgspec import Struct, field
+
+
+class _Part(Struct, frozen=True, gc=False, rename="camel"):
+    pass
+
+
+class Owner(_Part, frozen=True):
+    """Of an object. At most one owner is the controller."""
+
+    kind: str
+    name: str
+    uid: str = ""
+    api_version: str = ""
+    controller: bool = False
+
+
+class Metadata(_Part, frozen=True):
+    """deletion_timestamp: when it must be gone; None while nobody deleted it."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    owner_references: tuple[Owner, ...] = ()
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+
+    @property
+    def controller(self) -> Owner | None:
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class Bare(_Part, frozen=True):
+    """Any object, its metadata only: ReplicaSets, Jobs."""
+
+    metadata: Metadata = Metadata()
+
+
+class Waiting(_Part, frozen=True):
+    reason: str = ""
+    message: str = ""
+
+
+class Running(_Part, frozen=True):
+    started_at: datetime | None = None
+
+
+class Terminated(_Part, frozen=True):
+    exit_code: int = 0
+    signal: int = 0
+    reason: str = ""
+    message: str = ""
+    started_at: datetime | None = None
+    finished_at: datetime | None = None
+
+
+class ContainerState(_Part, frozen=True):
+    """One of the three; none: waiting, for no stated reason."""
+
+    waiting: Waiting | None = None
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(_Part, frozen=True):
+    """state: now. last_state: how it ended before its last restart."""
+
+    name: str
+    restart_count: int = 0
+    ready: bool = False
+    state: ContainerState = ContainerState()
+    last_state: ContainerState = ContainerState()
+
+
+class Condition(_Part, frozen=True):
+    """status: True, False or Unknown."""
+
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class Container(_Part, frozen=True):
+    name: str
+
+
+class PodSpec(_Part, frozen=True):
+    """node_name: "" until the pod is bound."""
+
+    node_name: str = ""
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+
+
+class PodStatus(_Part, frozen=True):
+    """phase: Pending, Running, Succeeded, Failed or Unknown. reason: such as Evicted."""
+
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = field(default="", name="podIP")
+    host_ip: str = field(default="", name="hostIP")
+    start_time: datetime | None = None
+    conditions: tuple[Condition, ...] = ()
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+
+
+class Pod(_Part, frozen=True):
+    metadata: Metadata
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def finished(self) -> bool:
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def terminating(self) -> bool:
+        return self.metadata.deletion_timestamp is not None
+
+
+class Address(_Part, frozen=True):
+    """type: InternalIP, ExternalIP, Hostname."""
+
+    type: str
+    address: str
+
+
+class NodeSpec(_Part, frozen=True):
+    unschedulable: bool = False
+
+
+class NodeStatus(_Part, frozen=True):
+    addresses: tuple[Address, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+
+
+class Node(_Part, frozen=True):
+    metadata: Metadata
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class Involved(_Part, frozen=True):
+    """What an event is about. field_path: spec.containers{name} when it is one container."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    field_path: str = ""
+
+
+class Source(_Part, frozen=True):
+    component: str = ""
+    host: str = ""
+
+
+class Series(_Part, frozen=True):
+    count: int = 0
+    last_observed_time: datetime | None = None
+
+
+class Event(_Part, frozen=True):
+    """core/v1, which shows every event, however it was written. type: Normal or Warning."""
+
+    metadata: Metadata
+    involved_object: Involved = Involved()
+    type: str = ""
+    reason: str = ""
+    message: str = ""
+    count: int | None = None
+    series: Series | None = None
+    source: Source = Source()
+    reporting_component: str = ""
+    event_time: datetime | None = None
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+
+    @property
+    def times(self) -> int:
+        """How often it was seen: old events count in `count`, new ones in `series`."""
+        return self.series.count if self.series else (self.count or 1)
+
+    @property
+    def last_seen(self) -> datetime | None:
+        newest = self.series.last_observed_time if self.series else None
+        return newest or self.last_timestamp or self.event_time or self.first_timestamp

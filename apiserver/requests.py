@@ -1,0 +1,170 @@
+"""Calls to the API server, each within a deadline. A refusal is raised as the type that says what to do about it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Generator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from enum import Enum
+from typing import Any, Self, TypeVar
+from urllib.parse import urlencode
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+from yarl import URL
+
+from apiserver import lines
+from apiserver.access import Access
+from apiserver.decoding import decoded
+from apiserver.errors import ApiError, TooManyRequests, Unauthorized, Unavailable, refusal
+from apiserver.objects import Bare
+from apiserver.session import open_session
+
+T = TypeVar("T")
+
+DEADLINE_SECONDS = 10.0
+
+JSON = "application/json"
+
+_DONE = (200, 201, 202)
+_LONGEST_REFUSAL_BYTES = 65_536
+
+
+class Patch(Enum):
+    """MERGE: null deletes, lists are replaced. STRATEGIC: lists are merged by key; not for custom resources."""
+
+    MERGE = "application/merge-patch+json"
+    STRATEGIC = "application/strategic-merge-patch+json"
+
+
+class Call(Struct, frozen=True):
+    """One request. path: as Resource.path gives it. body: anything that JSON can hold; None: none."""
+
+    method: str
+    path: str
+    query: Mapping[str, str] = {}
+    body: Any = None
+    content_type: str = JSON
+    accept: str = JSON
+
+
+class Client:
+    """Use it with `async with`, or close it. BadAccess, at the first call, when TLS cannot be set up as told.
+
+    deadline_seconds: for a call, with the waits that the API server asks for by 429 and Retry-After; for a stream,
+    until it begins. connections: at most so many at once.
+    """
+
+    def __init__(self, access: Access, *, deadline_seconds: float = DEADLINE_SECONDS, connections: int = 32):
+        self.access, self.deadline_seconds, self._connections = access, deadline_seconds, connections
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            await asyncio.sleep(0)  # dropped connections close their sockets on the loop's next turn
+            self._session = None
+
+    async def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
+        return decoded(await self.send(Call("GET", path, query or {})), kind)
+
+    async def create(self, path: str, body: Any, kind: type[T] = Bare) -> T:  # type: ignore[assignment]
+        return decoded(await self.send(Call("POST", path, body=body)), kind)
+
+    async def replace(self, path: str, body: Any, kind: type[T] = Bare) -> T:  # type: ignore[assignment]
+        """Conflict when the body's resourceVersion is not the newest."""
+        return decoded(await self.send(Call("PUT", path, body=body)), kind)
+
+    async def patch(self, path: str, body: Any, how: Patch = Patch.MERGE, kind: type[T] = Bare) -> T:  # type: ignore[assignment]
+        return decoded(await self.send(Call("PATCH", path, body=body, content_type=how.value)), kind)
+
+    async def delete(self, path: str, uid: str = "") -> None:
+        """uid: Conflict when the name stands for another object by now."""
+        await self.send(Call("DELETE", path, body={"preconditions": {"uid": uid}} if uid else None))
+
+    async def send(self, call: Call) -> bytes:
+        """The body of a success. After a 429 it is sent again when Retry-After fits into the deadline."""
+        deadline = asyncio.get_running_loop().time() + self.deadline_seconds
+        while True:
+            try:
+                return await self._sent(call, deadline)
+            except TooManyRequests as error:
+                if not _fits(error, deadline):
+                    raise
+                await asyncio.sleep(error.retry_after_seconds or 0)
+
+    @asynccontextmanager
+    async def stream(self, call: Call, silence_seconds: float) -> AsyncGenerator[AsyncGenerator[list[bytes]]]:
+        """The lines of an answer that goes on, as `lines.batches` gives them."""
+        with self._as_ours():
+            async with asyncio.timeout(self.deadline_seconds):
+                response = await self._request(call)
+            try:
+                yield lines.batches(response.content, silence_seconds)
+            finally:
+                _drop(response)
+
+    async def _sent(self, call: Call, deadline: float) -> bytes:
+        with self._as_ours():
+            async with asyncio.timeout_at(deadline), await self._request(call) as response:
+                return await response.read()
+
+    async def _request(self, call: Call) -> aiohttp.ClientResponse:
+        """An answer that is a success."""
+        response = await self._http().request(
+            call.method,
+            URL(f"{self.access.url}{call.path}{_query(call.query)}", encoded=True),
+            data=None if call.body is None else msgspec.json.encode(call.body),
+            headers={"Content-Type": call.content_type, "Accept": call.accept} | self._authorization(),
+            allow_redirects=False,
+            server_hostname=self.access.server_name or None,
+        )
+        if response.status not in _DONE:
+            async with response:
+                body = await response.content.read(_LONGEST_REFUSAL_BYTES)
+                raise refusal(response.status, body, response.headers.get("Retry-After"))
+        return response
+
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = open_session(self.access, self._connections)
+        return self._session
+
+    def _authorization(self) -> dict[str, str]:
+        try:
+            token = self.access.read_token()
+        except (OSError, UnicodeDecodeError) as error:
+            raise Unauthorized(f"token file {self.access.token_file}: {error}") from error
+        return {"Authorization": f"Bearer {token}"} if token else {}
+
+    @contextmanager
+    def _as_ours(self) -> Generator[None]:
+        """Time that ran out and connections that failed become Unavailable, with the API server's URL."""
+        try:
+            yield
+        except TimeoutError as error:
+            raise Unavailable(f"{self.access.url}: no answer within {self.deadline_seconds:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise Unavailable(f"{self.access.url}: {type(error).__name__}: {error}") from error
+
+
+def _fits(error: ApiError, deadline: float) -> bool:
+    wait = error.retry_after_seconds
+    return wait is not None and asyncio.get_running_loop().time() + wait < deadline
+
+
+def _query(query: Mapping[str, str]) -> str:
+    return f"?{urlencode(query)}" if query else ""
+
+
+def _drop(response: aiohttp.ClientResponse) -> None:
+    """Ends the line without TLS's farewell, which a silent peer would never answer."""
+    line = response.connection and response.connection.transport
+    if line is not None:
+        line.abort()
+    response.close()

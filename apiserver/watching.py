@@ -1,0 +1,236 @@
+"""Keeps a view of the API server's objects current: lists, watches from there on, and comes back after every loss."""
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from msgspec import Raw, Struct
+
+from apiserver import changes, listing
+from apiserver.changes import Change, Key, Object, key_of
+from apiserver.decoding import decoded
+from apiserver.errors import ApiError, Garbled, Gone, Silent, Status, Unavailable, refusal
+from apiserver.listing import Listing, Wanted
+from apiserver.objects import Bare
+from apiserver.requests import Client
+
+T = TypeVar("T", bound=Object)
+
+SILENCE_SECONDS = 75.0
+"""The API server sends a bookmark about once a minute."""
+
+LONGEST_PAUSE_SECONDS = 30.0
+"""Between attempts, when many followers lose the API server together. The few that must be quick pass less."""
+
+RESUME_WITHIN_SECONDS = 60.0
+"""A watch that was lost for longer begins with a listing. So does one that was silent twice running. An API server
+whose etcd was restored from a backup tells nothing until it is past the version that was seen before."""
+
+_WATCH_SECONDS = (240, 480)  # spread, so that watches do not end together; client-go's are 300 to 600
+_NOT_IN_CACHE = (410, 504)  # too old, and newer than it is ("Too large resource version")
+_FIRST_PAUSE_SECONDS = 0.25
+_SHORTEST_WATCH_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Reflector(Generic[T]):
+    """`run` it as one task; readers take `current`, which is replaced and never altered.
+
+    The view stays as it is while the API server is away: a list that fails never means that nothing is there.
+
+    on_changes: called with what a batch changed, after `current` has it, and before `loaded` is set the first time.
+    cached: lists come from the API server's cache (listing.read_cached). silence_seconds: a watch without a byte for so
+    long is opened anew. clock: monotonic seconds, as readers pass to `age_seconds`.
+    For metrics: relists, reconnects, problems (objects that could not be decoded), errors by name, and last_error, ""
+    while the API server is followed.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        wanted: Wanted,
+        kind: type[T],
+        *,
+        on_changes: Callable[[Sequence[Change[T]]], None] = lambda _: None,
+        cached: bool = False,
+        silence_seconds: float = SILENCE_SECONDS,
+        longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ):
+        self.current: Mapping[Key, T] = MappingProxyType({})
+        self.loaded = asyncio.Event()
+        self.relists, self.reconnects, self.problems, self.last_error = 0, 0, 0, ""
+        self.errors: Counter[str] = Counter()
+        self.wanted, self._client, self._kind = wanted, client, kind
+        self._on_changes, self._clock, self._rng = on_changes, clock, rng or random.Random()
+        self._silence_seconds, self._longest_pause_seconds = silence_seconds, longest_pause_seconds
+        self._resume_within_seconds = silence_seconds + RESUME_WITHIN_SECONDS
+        self._cached, self._cache_failed = cached, False
+        self._resume, self._seen = "", ""
+        self._answered_at = self._began_at = float("-inf")
+        self._failures, self._silences, self._retry_after_seconds = 0, 0, 0.0
+
+    def age_seconds(self, now: float) -> float:
+        """Since the API server last said anything: an event, a bookmark, a listing. Infinite before the first."""
+        return now - self._answered_at
+
+    async def run(self) -> None:
+        """For ever. ApiErrors are survived, anything else is raised."""
+        while True:
+            try:
+                await self._follow()
+            except ApiError as error:
+                self._lost(error)
+            await asyncio.sleep(self._pause_seconds())
+            self.reconnects += 1
+
+    async def _follow(self) -> None:
+        """Until an error. A watch that ends in its time is continued at once."""
+        if not self._resume or self.age_seconds(self._clock()) > self._resume_within_seconds:
+            self._swap(await self._list())
+        while True:
+            self._began_at = self._clock()
+            await self._watch()
+            if self._clock() - self._began_at < _SHORTEST_WATCH_SECONDS:
+                raise Unavailable("the watch was closed as soon as it began")
+            self.reconnects += 1
+
+    async def _list(self) -> Listing[T]:
+        if not self._cached or self._cache_failed:
+            return await listing.read(self._client, self.wanted, self._kind)
+        try:
+            return await listing.read_cached(self._client, self.wanted, self._kind, self._seen or "0")
+        except ApiError as error:
+            self._cache_failed = error.status in _NOT_IN_CACHE
+            raise
+
+    def _swap(self, found: Listing[T]) -> None:
+        """Replaces the view in one step."""
+        view, differences = changes.listed(self.current, found.items)
+        self._cache_failed = False
+        self._seen = self._resume = found.resource_version
+        self._count(found.problems)
+        self._publish(view, differences)
+        self.relists += 1
+        self._answered()
+        self.loaded.set()
+
+    async def _watch(self) -> None:
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._resume,
+            "timeoutSeconds": str(self._rng.randint(*_WATCH_SECONDS)),
+        }
+        async with self._client.stream(self.wanted.call(query, watch=True), self._silence_seconds) as batches:
+            self._answered()
+            await self._take_all(batches)
+
+    async def _take_all(self, batches: AsyncGenerator[list[bytes]]) -> None:
+        async with aclosing(batches):
+            async for lines in batches:
+                self._answered()
+                self._silences = 0
+                self._take(lines)
+
+    def _take(self, lines: Sequence[bytes]) -> None:
+        """One new view for the whole batch. What stands before an error counts."""
+        batch: _Batch[T] = _Batch(dict(self.current), [], self._kind)
+        try:
+            for line in lines:
+                self._resume = self._seen = batch.take(line, self._resume)
+        finally:
+            self._count(batch.problems)
+            if batch.changes:
+                self._publish(batch.view, batch.changes)
+
+    def _publish(self, view: dict[Key, T], differences: Sequence[Change[T]]) -> None:
+        self.current = MappingProxyType(view)
+        if differences:
+            self._on_changes(differences)
+
+    def _count(self, problems: Sequence[str]) -> None:
+        if problems and not self.problems:
+            log.warning("an object of %s is skipped: %s", self.wanted.resource.plural, problems[0])
+        self.problems += len(problems)
+
+    def _answered(self) -> None:
+        self._answered_at = self._clock()
+        if self.last_error:
+            log.info("following %s again", self.wanted.resource.plural)
+            self.last_error = ""
+
+    def _lost(self, error: ApiError) -> None:
+        """A watch that fails soon after it began is no recovery: the pauses grow."""
+        lived = self._clock() - self._began_at > self._longest_pause_seconds
+        self._failures = 1 if lived else self._failures + 1
+        self._retry_after_seconds = error.retry_after_seconds or 0.0
+        self._silences = self._silences + 1 if isinstance(error, Silent) else 0
+        if isinstance(error, Gone) or self._silences > 1:
+            self._resume = ""
+        self.errors[type(error).__name__] += 1
+        if not self.last_error:
+            log.warning("lost %s, the view stays as it is: %s", self.wanted.resource.plural, error)
+        self.last_error = f"{type(error).__name__}: {error}"
+
+    def _pause_seconds(self) -> float:
+        """Full jitter, so that followers who lost the API server together do not return together."""
+        ceiling = min(self._longest_pause_seconds, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
+        return self._retry_after_seconds + self._rng.uniform(0, ceiling)
+
+
+class _Event(Struct, frozen=True):
+    """A line of a watch."""
+
+    type: str
+    object: Raw
+
+
+class _Batch(Struct, Generic[T]):
+    """Events applied to a view that is not shared yet."""
+
+    view: dict[Key, T]
+    changes: list[Change[T]]
+    kind: type[T]
+    problems: list[str] = []
+
+    def take(self, line: bytes, resume: str) -> str:
+        """The resourceVersion to resume at after this line. Gone or another ApiError when the line says so."""
+        event = decoded(line, _Event)
+        if event.type == "ERROR":
+            status = decoded(event.object, Status)
+            raise refusal(status.code, bytes(event.object))
+        meta = decoded(event.object, Bare).metadata
+        _ordered(resume, meta.resource_version)
+        if event.type != "BOOKMARK":
+            self._change(event, key_of(meta))
+        return meta.resource_version or resume
+
+    def _change(self, event: _Event, key: Key) -> None:
+        """An object that cannot be decoded stays as it was known, unless it is gone."""
+        item = self._decoded(event.object)
+        if event.type == "DELETED":
+            self.changes += changes.removed(self.view, key, item)
+        elif item is not None:
+            self.changes += changes.put(self.view, item)
+
+    def _decoded(self, raw: Raw) -> T | None:
+        try:
+            return decoded(raw, self.kind)
+        except Garbled as error:
+            self.problems.append(str(error))
+            return None
+
+
+def _ordered(before: str, now: str) -> None:
+    """An API server whose etcd was restored from a backup goes on, silently, at versions that were seen before."""
+    if before.isdecimal() and now.isdecimal() and int(now) < int(before):
+        raise Gone(f"resourceVersion went back from {before} to {now}: the store was restored")

@@ -1,0 +1,177 @@
+"""What a fake API server holds: plain dicts by path, the log of their changes, selectors and patches. No I/O."""
+
+import copy
+import datetime
+import itertools
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+Object = dict[str, Any]
+
+
+class Place(NamedTuple):
+    """Of /apis/apps/v1/namespaces/web/replicasets/front/status: collection "/apis/apps/v1/replicasets", and the rest.
+
+    namespace "" is all of them, or none where objects have none. name "" is the whole collection.
+    """
+
+    collection: str
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+    @property
+    def key(self) -> "Place":
+        return self._replace(subresource="")
+
+    def holds(self, other: "Place") -> bool:
+        return self.collection == other.collection and self.namespace in ("", other.namespace)
+
+
+class Logged(NamedTuple):
+    """One change. before None: it was added; after None: it was deleted; last: its last state then."""
+
+    revision: int
+    place: Place
+    before: Object | None
+    after: Object | None
+    last: Object
+
+
+class Refused(Exception):
+    """What an API server says no to: HTTP's status, Kubernetes' reason, and the message."""
+
+    def __init__(self, status: int, reason: str, message: str):
+        super().__init__(message)
+        self.status, self.reason = status, reason
+
+
+def place_of(path: str) -> Place:
+    """Refused when the path is none of an API."""
+    parts = path.strip("/").split("/")
+    root = 2 if parts[0] == "api" else 3
+    if parts[0] not in ("api", "apis") or len(parts) <= root:
+        raise Refused(404, "NotFound", f"the server could not find the requested resource: {path}")
+    rest = parts[root:]
+    namespace = rest[1] if rest[0] == "namespaces" and len(rest) > 2 else ""
+    plural, name, subresource, *_ = [*(rest[2:] if namespace else rest), "", ""]
+    return Place("/" + "/".join([*parts[:root], plural]), namespace, name, subresource)
+
+
+class Objects:
+    """Every change has the next resourceVersion. compacted: what was before it cannot be watched from any longer."""
+
+    def __init__(self) -> None:
+        self.revision, self.compacted = 1, 0
+        self.log: list[Logged] = []
+        self._objects: dict[Place, Object] = {}
+        self._numbers = itertools.count(1)
+
+    def get(self, place: Place) -> Object:
+        found = self._objects.get(place.key)
+        if found is None:
+            plural = place.collection.rpartition("/")[2]
+            raise Refused(404, "NotFound", f'{plural} "{place.name}" not found')
+        return found
+
+    def all(self, place: Place, wanted: Callable[[Object], bool] = lambda _: True) -> list[Object]:
+        return [one for at, one in sorted(self._objects.items()) if place.holds(at) and wanted(one)]
+
+    def put(self, place: Place, body: Object) -> Object:
+        """Created or replaced, whatever was there."""
+        before, after = self._objects.get(place.key), copy.deepcopy(body)
+        self._described(after.setdefault("metadata", {}), place, before)
+        self._objects[place.key] = after
+        self._logged(place.key, before, after)
+        return after
+
+    def create(self, place: Place, body: Object) -> Object:
+        meta = body.get("metadata") or {}
+        name = meta.get("name") or f"{meta.get('generateName', '')}{next(self._numbers):05}"
+        place = place._replace(name=name)
+        if place.key in self._objects:
+            raise Refused(409, "AlreadyExists", f'{place.collection.rpartition("/")[2]} "{name}" already exists')
+        return self.put(place, body)
+
+    def replace(self, place: Place, body: Object) -> Object:
+        version = (body.get("metadata") or {}).get("resourceVersion")
+        if version and version != self.get(place)["metadata"]["resourceVersion"]:
+            raise Refused(409, "Conflict", f'"{place.name}": the object has been modified; apply to the latest version')
+        return self.put(place, body)
+
+    def patch(self, place: Place, patch: Object) -> Object:
+        return self.replace(place, merged(self.get(place), patch))
+
+    def delete(self, place: Place, uid: str = "") -> Object:
+        before = self.get(place)
+        if uid and uid != before["metadata"]["uid"]:
+            raise Refused(409, "Conflict", f"the UID in the precondition ({uid}) does not match")
+        del self._objects[place.key]
+        self._logged(place.key, before, None)
+        return before
+
+    def since(self, revision: int) -> Sequence[Logged]:
+        """Refused when some of it was compacted."""
+        if revision < self.compacted:
+            raise Refused(410, "Expired", f"too old resource version: {revision} ({self.compacted})")
+        return [logged for logged in self.log if logged.revision > revision]
+
+    def compact(self) -> None:
+        """Forgets how the objects came to be what they are."""
+        self.compacted = self.revision = self.revision + 1
+        self.log.clear()
+
+    def _described(self, meta: Object, place: Place, before: Object | None) -> None:
+        meta["name"] = place.name
+        if place.namespace:
+            meta["namespace"] = place.namespace
+        old = before["metadata"] if before else {}
+        meta["uid"] = meta.get("uid") or old.get("uid") or f"uid-{next(self._numbers)}"
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta["creationTimestamp"] = meta.get("creationTimestamp") or old.get("creationTimestamp") or now
+
+    def _logged(self, place: Place, before: Object | None, after: Object | None) -> None:
+        self.revision += 1
+        last = after if after is not None else copy.deepcopy(before or {})
+        last["metadata"]["resourceVersion"] = str(self.revision)
+        self.log.append(Logged(self.revision, place, before, after, last))
+
+
+def merged(target: Any, patch: Any) -> Any:
+    """RFC 7386: null deletes, a list is replaced."""
+    if not isinstance(patch, dict):
+        return patch
+    old = target if isinstance(target, dict) else {}
+    kept = {key: value for key, value in old.items() if key not in patch}
+    return kept | {key: merged(old.get(key), value) for key, value in patch.items() if value is not None}
+
+
+def selecting(labels: str, fields: str) -> Callable[[Object], bool]:
+    """Of labelSelector and fieldSelector: key=value, key==value, key!=value, key, !key; joined by commas."""
+    of_labels = [_requirement(part) for part in labels.split(",") if part]
+    of_fields = [_requirement(part) for part in fields.split(",") if part]
+
+    def selected(one: Object) -> bool:
+        have = one["metadata"].get("labels") or {}
+        return all(test(have.get(key)) for key, test in of_labels) and all(
+            test(_field(one, key)) for key, test in of_fields
+        )
+
+    return selected
+
+
+def _requirement(text: str) -> tuple[str, Callable[[str | None], bool]]:
+    key, unequal, value = text.partition("!=")
+    if unequal:
+        return key.strip(), lambda found: (found or "") != value.strip()
+    key, equal, value = text.replace("==", "=").partition("=")
+    if equal:
+        return key.strip(), lambda found: (found or "") == value.strip()
+    return key.strip().lstrip("!"), lambda found: (found is None) == key.strip().startswith("!")
+
+
+def _field(one: Object, path: str) -> str:
+    value: Any = one
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, dict) else None
+    return "" if value is None else str(value)

@@ -1,0 +1,259 @@
+"""A fake Kubernetes API server that follows a script: it lists, watches and writes, and fails on demand.
+
+    async with ApiServer() as api:
+        api.put("/api/v1/namespaces/default/pods/web-0", {"spec": {"nodeName": "n1"}})
+        api.fail("list", 429, retry_after_seconds=1)
+        api.url
+
+Any path of an API is served; objects are plain dicts. A strategic merge patch is done as a merge patch: lists are
+replaced.
+"""
+
+import asyncio
+import json
+import ssl
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+from aiohttp import web
+
+from testbed.apiobjects import Object, Objects, Place, Refused, place_of, selecting
+from testbed.apistream import Stream, failure_of, line, selected
+
+
+class Asked(NamedTuple):
+    """A request as it came. verb: list, watch, get, create, update, patch or delete."""
+
+    verb: str
+    path: str
+    query: Mapping[str, str]
+    token: str
+    content_type: str
+    accept: str
+    body: Any
+
+
+class _Failure(NamedTuple):
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    in_stream: bool
+
+
+class ApiServer:
+    """asked: every request, the oldest first. token: who shows another one gets 401; "": anybody is let in.
+
+    slow_seconds: before each answer. page_items: a list without a limit is whole; a limit above this is cut to it.
+    """
+
+    def __init__(self, *, token: str = "", tls: ssl.SSLContext | None = None):
+        self.objects, self.token, self.slow_seconds, self.page_items = Objects(), token, 0.0, 500
+        self.asked: list[Asked] = []
+        self._tls, self._failures = tls, defaultdict[str, deque[_Failure]](deque)
+        self._streams: list[Stream] = []
+        self._pages: dict[str, list[Object]] = {}
+        self._speaking = asyncio.Event()
+        self._speaking.set()
+
+    async def __aenter__(self) -> Self:
+        self._runner = web.ServerRunner(web.Server(self._handle, handler_cancellation=True), shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls).start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._speaking.set()
+        self.close()
+        await self._runner.cleanup()
+
+    @property
+    def url(self) -> str:
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self._runner.addresses[0][1]}"
+
+    @property
+    def watches(self) -> int:
+        """Open now."""
+        return len(self._streams)
+
+    def verbs(self) -> Sequence[str]:
+        return [asked.verb for asked in self.asked]
+
+    # What it holds.
+
+    def put(self, path: str, body: Object) -> Object:
+        """Created or replaced, at the path of one object."""
+        place = place_of(path)
+        found = self.objects.put(place, body)
+        self._tell()
+        return found
+
+    def delete(self, path: str) -> None:
+        self.objects.delete(place_of(path))
+        self._tell()
+
+    def drop_node(self, node: str) -> None:
+        """The pods of a node are gone, as when it was removed."""
+        pods = Place("/api/v1/pods")
+        for pod in self.objects.all(pods, selecting("", f"spec.nodeName={node}")):
+            meta = pod["metadata"]
+            self.objects.delete(pods._replace(namespace=meta["namespace"], name=meta["name"]))
+        self._tell()
+
+    # What it does wrong.
+
+    def fail(
+        self,
+        verb: str,
+        status: int,
+        *,
+        times: int = 1,
+        retry_after_seconds: int | None = None,
+        body: bytes | None = None,
+        in_stream: bool = False,
+    ) -> None:
+        """The next requests of this verb. body: instead of a Status, with whatever status. in_stream: a watch begins
+        with 200 and its first line is an ERROR."""
+        headers = {} if retry_after_seconds is None else {"Retry-After": str(retry_after_seconds)}
+        said = json.dumps(failure_of(status, "Scripted", f"scripted {status}")).encode() if body is None else body
+        self._failures[verb].extend([_Failure(status, said, headers, in_stream)] * times)
+
+    def compact(self) -> None:
+        """Old versions cannot be watched from, and lists that were begun cannot be continued: 410."""
+        self.objects.compact()
+        self._pages.clear()
+
+    def error(self, status: int) -> None:
+        """Open watches end with an ERROR."""
+        self.say(line("ERROR", failure_of(status, "Expired", f"scripted {status}")))
+        self.close()
+
+    def say(self, line: bytes) -> None:
+        """On every open watch, as it is."""
+        for stream in self._streams:
+            stream.say(line)
+
+    def bookmark(self) -> None:
+        for stream in self._streams:
+            stream.bookmark(self.objects.revision)
+
+    def close(self) -> None:
+        """Open watches end, as at their timeout."""
+        for stream in self._streams:
+            stream.end()
+
+    def reset(self, begun: bytes = b"") -> None:
+        """Open watches are cut by TCP's RST, after the beginning of a line."""
+        for stream in self._streams:
+            stream.reset(begun)
+
+    def silence(self) -> None:
+        """Connections are taken and stay open, and nothing is said."""
+        self._speaking.clear()
+
+    def heal(self) -> None:
+        self._speaking.set()
+
+    # What it answers.
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            place, watch = place_of(request.path), request.query.get("watch") in ("1", "true")
+            verb = _verb(request.method, place, watch)
+            self.asked.append(await _asked(verb, request))
+            await asyncio.sleep(self.slow_seconds)
+            await self._speaking.wait()
+            self._let_in(request)
+            return await self._answered(verb, place, request)
+        except Refused as refused:
+            return _json(failure_of(refused.status, refused.reason, str(refused)), refused.status)
+
+    def _let_in(self, request: web.BaseRequest) -> None:
+        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            raise Refused(401, "Unauthorized", "Unauthorized")
+
+    async def _answered(self, verb: str, place: Place, request: web.BaseRequest) -> web.StreamResponse:
+        failure = self._failures[verb].popleft() if self._failures[verb] else None
+        if failure and not failure.in_stream:
+            return web.Response(
+                status=failure.status, body=failure.body, headers=failure.headers, content_type="application/json"
+            )
+        if verb == "watch":
+            return await self._watch(place, request, failure)
+        if verb == "list":
+            return _json(self._list(place, request.query))
+        answer = self._write(verb, place, self.asked[-1].body)
+        self._tell()
+        return _json(answer, 201 if verb == "create" else 200)
+
+    def _write(self, verb: str, place: Place, body: Any) -> Object:
+        if place.subresource == "binding":
+            return self._bind(place, body)
+        if verb == "get":
+            return self.objects.get(place)
+        if verb == "delete":
+            return self.objects.delete(place, ((body or {}).get("preconditions") or {}).get("uid", ""))
+        write = {"create": self.objects.create, "update": self.objects.replace, "patch": self.objects.patch}[verb]
+        return write(place, body)
+
+    def _bind(self, place: Place, binding: Object) -> Object:
+        pod = self.objects.get(place)
+        if (pod.get("spec") or {}).get("nodeName"):
+            raise Refused(409, "Conflict", f"pod {place.name} is already assigned to node {pod['spec']['nodeName']!r}")
+        self.objects.patch(place, {"spec": {"nodeName": binding["target"]["name"]}})
+        return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
+
+    def _list(self, place: Place, query: Mapping[str, str]) -> Object:
+        token = query.get("continue", "")
+        if token and token not in self._pages:
+            raise Refused(410, "Expired", "The provided continue parameter is too old")
+        items = self._pages[token] if token else self.objects.all(place, selected(query))
+        revision = token.partition("/")[0] or str(self.objects.revision)
+        limit = min(int(query["limit"]), self.page_items) if "limit" in query else len(items)
+        meta = {"resourceVersion": revision}
+        if len(items) > limit:
+            meta["continue"] = f"{revision}/{len(self._pages)}"
+            self._pages[meta["continue"]] = items[limit:]
+        return {"kind": "List", "apiVersion": "v1", "metadata": meta, "items": items[:limit]}
+
+    async def _watch(self, place: Place, request: web.BaseRequest, failure: _Failure | None) -> web.StreamResponse:
+        began = int(request.query.get("resourceVersion") or self.objects.revision)
+        stream = Stream(place, request, began)
+        if failure:
+            stream.say(line("ERROR", json.loads(failure.body)))
+            stream.end()
+        else:
+            stream.tell(self.objects.since(began))
+        self._streams.append(stream)
+        try:
+            return await stream.served(self._speaking)
+        finally:
+            self._streams.remove(stream)
+
+    def _tell(self) -> None:
+        for stream in self._streams:
+            stream.tell(self.objects.log)
+
+
+async def _asked(verb: str, request: web.BaseRequest) -> Asked:
+    headers, text = request.headers, await request.text()
+    token = headers.get("Authorization", "").removeprefix("Bearer ")
+    return Asked(
+        verb,
+        request.path,
+        dict(request.query),
+        token,
+        headers.get("Content-Type", ""),
+        headers.get("Accept", ""),
+        json.loads(text) if text else None,
+    )
+
+
+def _verb(method: str, place: Place, watch: bool) -> str:
+    if method == "GET":
+        return "watch" if watch else "get" if place.name else "list"
+    return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method]
+
+
+def _json(body: Object, status: int = 200) -> web.Response:
+    return web.json_response(body, status=status)
