@@ -46,7 +46,7 @@ class Estimates(NamedTuple):
     """What `fit` found. Immutable; memory is O(nodes) and O(measured pairs).
 
     levels: from the finest; those that err more than coordinates do are left out. error: median absolute error of
-    coordinates on pairs left out, as a logarithm.
+    coordinates on pairs left out, as a logarithm. drift: share of the pairs that changed since the calibration.
     """
 
     pairs: Pairs
@@ -54,6 +54,7 @@ class Estimates(NamedTuple):
     calibration: Calibration
     levels: tuple[Level, ...]
     error: float
+    drift: float = 0.0
 
     def estimate(self, one: int, other: int) -> Estimate | None:
         """None: neither of the two groups nor one of the two nodes was ever measured. A node is 0 ms from itself."""

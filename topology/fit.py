@@ -33,7 +33,7 @@ _LEFT_OUT = 8
 """One pair in so many is left out at a time, for calibration."""
 _ENOUGH_LEFT_OUT = 3_000
 _CHANGED = 0.1
-"""Share of pairs that came or went, above which a warm start calibrates anew."""
+"""Share of pairs that came, went or moved since the calibration, above which a warm start calibrates anew."""
 
 
 class Effort(NamedTuple):
@@ -76,9 +76,13 @@ def fit(
     members = _members(pairs, rng, spend, before)
     landmarks = np.sort(rng.permutation(pairs.nodes)[: spend.landmarks])
     fitted = model(members, pairs, landmarks, _REGRESSION_STEPS)
-    calibration, error = _calibration(members, pairs, landmarks, rng, spend, before)
+    drift = 1.0 if before is None else before.drift + changed(before.pairs, pairs)
+    if before is not None and drift <= _CHANGED:
+        calibration, error = before.calibration, before.error
+    else:
+        (calibration, error), drift = _calibration(members, pairs, landmarks, rng, spend), 0.0
     levels = (level(np.asarray(of), pairs) for of in groups)
-    return Estimates(pairs, fitted, calibration, tuple(one for one in levels if one.error < error), error)
+    return Estimates(pairs, fitted, calibration, tuple(one for one in levels if one.error < error), error, drift)
 
 
 def _members(pairs: Pairs, rng: np.random.Generator, spend: Effort, before: Estimates | None) -> tuple[Member, ...]:
@@ -94,11 +98,8 @@ def _calibration(
     landmarks: Indices,
     rng: np.random.Generator,
     spend: Effort,
-    before: Estimates | None,
 ) -> tuple[Calibration, float]:
-    """Anew, unless few pairs came or went. Members forget the pairs left out by going on without them."""
-    if before is not None and changed(before.pairs, pairs) <= _CHANGED:
-        return before.calibration, before.error
+    """Members forget the pairs left out by going on without them."""
     part = rng.integers(0, _LEFT_OUT, len(pairs.log_ms))
     signs: list[Signs] = []
     measured: list[Floats] = []

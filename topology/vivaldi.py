@@ -80,6 +80,17 @@ def estimate_ms(one: Coordinate, other: Coordinate) -> float:
     return adjusted if adjusted > 0 else plain
 
 
+def is_sensible(one: Coordinate, knobs: Knobs = DEFAULT) -> bool:
+    """Finite, within a minute of everything, and of our dimensions."""
+    numbers = (*one.point, one.height, one.adjustment, one.error)
+    return (
+        len(one.point) == knobs.dimensions
+        and all(isfinite(number) and abs(number) <= LONGEST_MS for number in numbers)
+        and one.height >= 0
+        and one.error >= 0
+    )
+
+
 def update(own: Position, peer: Coordinate, rtt_ms: float, rng: Random, knobs: Knobs = DEFAULT) -> Position:
     """`own` after one round trip to `peer`. What makes no sense is refused and moves nothing.
 
@@ -103,14 +114,7 @@ def _plain_ms(one: Coordinate, other: Coordinate) -> float:
 
 
 def _sensible(peer: Coordinate, rtt_ms: float, knobs: Knobs) -> bool:
-    numbers = (*peer.point, peer.height, peer.adjustment, peer.error)
-    return (
-        SHORTEST_MS <= rtt_ms <= LONGEST_MS
-        and len(peer.point) == knobs.dimensions
-        and all(isfinite(number) and abs(number) <= LONGEST_MS for number in numbers)
-        and peer.height >= 0
-        and peer.error >= 0
-    )
+    return SHORTEST_MS <= rtt_ms <= LONGEST_MS and is_sensible(peer, knobs)
 
 
 def _trust(own: Coordinate, peer: Coordinate, miss: float, knobs: Knobs) -> tuple[float, float]:

@@ -8,7 +8,7 @@ from topology.fit import Effort, effort, fit
 from topology.generated import Network, peers
 from topology.pairs import Floats, Pairs, pairs
 from topology.trial import held_out, measured, score
-from topology.warm import carried, changed
+from topology.warm import carried, changed, moved
 
 
 def seen(rtt_ms: Floats, seed: int = 0) -> Pairs:
@@ -172,9 +172,28 @@ def test_carrying_needs_one_number_a_node(part_fit: Estimates) -> None:
 
 
 def test_changed_is_the_share_of_pairs_in_only_one() -> None:
-    one, other = made(4, (0, 1, 5), (1, 2, 5), (2, 3, 5)), made(4, (0, 1, 9), (1, 2, 5), (0, 3, 5))
+    one, other = made(4, (0, 1, 5), (1, 2, 5), (2, 3, 5)), made(4, (0, 1, 5), (1, 2, 6), (0, 3, 5))
     assert changed(one, other) == pytest.approx(0.5)
-    assert changed(one, one) == 0
+    assert changed(one, one) == changed(made(3), made(3)) == 0
+
+
+def test_a_pair_that_moved_has_changed() -> None:
+    assert changed(made(3, (0, 1, 5), (1, 2, 5)), made(3, (0, 1, 9), (1, 2, 5))) == pytest.approx(0.5)
+
+
+def test_a_node_has_moved_when_most_of_its_pairs_did() -> None:
+    before = made(5, (0, 1, 5), (0, 2, 5), (0, 3, 5), (1, 2, 5), (2, 3, 5), (1, 3, 5))
+    now = made(5, (0, 1, 9), (0, 2, 9), (0, 3, 5), (1, 2, 5), (2, 3, 5), (1, 3, 5))
+    assert moved(before, now).tolist() == [True, False, False, False, False]
+
+
+def test_changes_add_up_until_the_calibration_is_made_anew(part: Floats, part_fit: Estimates, quick: Effort) -> None:
+    found, estimates = seen(part), part_fit
+    for share in (0.06, 0.12):
+        kept = np.arange(len(found.log_ms)) >= share * len(found.log_ms)
+        before, estimates = estimates, fitted(found.where(kept), quick, estimates)
+        assert (estimates.calibration is before.calibration) is (share == 0.06)
+    assert estimates.drift == 0
 
 
 def test_small_changes_keep_the_calibration_and_large_ones_do_not(
