@@ -14,6 +14,7 @@ COMMANDS = {
     "agent": "measure on this node and report",
     "extender": "answer kube-scheduler's filter and prioritize calls",
     "certs": "a CA of our own, and certificates for the extender and kube-scheduler",
+    "configure-scheduler": "make a kube-scheduler ask the extender, and take it back",
     "explain": "say why a pod went where it went",
     "demo": "a small cluster on this machine: agents, etcd, extender, one placement explained",
 }
