@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from clusterstate import codec, keys
 from clusterstate.codec import BadRecord
-from clusterstate.records import Identity
+from clusterstate.records import Identity, RingEntry
 from clusterstate.store import Guard, GuardFailed, Put, Store
 
 
@@ -26,8 +26,11 @@ class Claim(Struct, frozen=True):
     guard: Guard
 
 
-async def claim(store: Store, node: str, wanted: Identity, lease_seconds: int) -> Claim:
-    """Takes the node under a new lease. Taken when another owner has it. StoreErrors as they come."""
+async def claim(store: Store, node: str, wanted: Identity, lease_seconds: int, entry: RingEntry | None = None) -> Claim:
+    """Takes the node under a new lease. Taken when another owner has it. StoreErrors as they come.
+
+    entry: takes the node's place on the ring with it; None: the ring is not used.
+    """
     key = keys.key(node, Identity)
     listing = await store.read_prefix(key)
     held = next((item.value for item in listing.items if item.key == key), None)
@@ -36,7 +39,8 @@ async def claim(store: Store, node: str, wanted: Identity, lease_seconds: int) -
     identity = Identity(wanted.owner, listing.revision, wanted.address, wanted.zone, wanted.rack)
     lease = await store.grant(lease_seconds)
     try:
-        await store.write([Put(key, codec.encode(identity))], lease, Guard(key, held))
+        places = [Put(keys.key(node, RingEntry), codec.encode(entry))] if entry else []
+        await store.write([Put(key, codec.encode(identity)), *places], lease, Guard(key, held))
     except GuardFailed as error:
         await store.revoke(lease)
         raise Taken(f"another agent claimed node {node} at the same moment") from error

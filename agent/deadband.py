@@ -5,10 +5,10 @@ about what a window's statistics move by chance; a wider one would save little a
 """
 
 from collections.abc import Callable, Mapping
-from math import isclose
+from math import dist, inf, isclose
 from typing import TypeVar
 
-from clusterstate.records import AnyRecord, Hardware, Latency, PeerLatency
+from clusterstate.records import AnyRecord, Coordinate, Hardware, Latency, PeerLatency, RingEntry
 
 MEDIAN_BAND_MS = 0.05
 MEDIAN_BAND_RATIO = 0.05
@@ -18,7 +18,11 @@ LOSS_BAND_RATIO = 0.05
 HARDWARE_BAND_RATIO = 0.10
 HARDWARE_BANDS = {"_ratio": 0.02, "_celsius": 1.0, "_per_cpu": 0.1}
 """By the ending of the metric's name, in the metric's unit; others have the relative band only."""
-
+COORDINATE_BAND_MS = 0.05
+COORDINATE_BAND_REACHES = 0.1
+"""Of the RTT within which other nodes are near: finer would tell nobody apart."""
+ERROR_BAND_RATIO = 0.1
+REACH_BAND_RATIO = 0.25
 
 V = TypeVar("V")
 
@@ -29,6 +33,8 @@ def worth_writing(before: AnyRecord | None, after: AnyRecord) -> bool:
             return _any_moved(before.peers, after.peers, lambda _, a, b: _peer_moved(a, b))
         case Hardware(), Hardware():
             return _any_moved(before.values, after.values, _value_moved)
+        case RingEntry(), RingEntry():
+            return _entry_moved(before, after)
         case _:
             return before != after
 
@@ -45,6 +51,28 @@ def _peer_moved(before: PeerLatency, after: PeerLatency) -> bool:
         or _moved(before.p95_ms, after.p95_ms, TAIL_BAND_MS, TAIL_BAND_RATIO)
         or _moved(before.loss_ratio, after.loss_ratio, LOSS_BAND_RATIO, 0.0)
     )
+
+
+def _entry_moved(before: RingEntry, after: RingEntry) -> bool:
+    """The nearest are not looked at: they change with every microsecond, and those written last are near enough."""
+    if before.coordinate is None or after.coordinate is None:
+        return before != after
+    where = (before.address, before.zone, before.rack) != (after.address, after.zone, after.rack)
+    new = len(before.near) < len(after.near)
+    band_ms = max(COORDINATE_BAND_MS, COORDINATE_BAND_REACHES * (after.reach_ms or 0.0))
+    return (
+        where
+        or new
+        or _shift_ms(before.coordinate, after.coordinate) > band_ms
+        or abs(before.coordinate.error - after.coordinate.error) > ERROR_BAND_RATIO
+        or _moved(before.reach_ms, after.reach_ms, COORDINATE_BAND_MS, REACH_BAND_RATIO)
+    )
+
+
+def _shift_ms(before: Coordinate, after: Coordinate) -> float:
+    """What an estimate can change by at most."""
+    moved = dist(before.point, after.point) if len(before.point) == len(after.point) else inf
+    return moved + abs(before.height - after.height) + abs(before.adjustment - after.adjustment)
 
 
 def _value_moved(name: str, before: float, after: float) -> bool:

@@ -1,5 +1,7 @@
 """What of a round of latencies goes into one value of the store. Pure."""
 
+from collections.abc import Collection
+
 import msgspec
 from msgspec import structs
 
@@ -7,9 +9,13 @@ from clusterstate.codec import LARGEST_VALUE_BYTES
 from clusterstate.records import Latency, PeerLatency
 
 
-def nearest_that_fit(peers: dict[str, PeerLatency]) -> Latency:
-    """All peers as a rule. With very long names the farthest are left out: a near pair decides more often."""
-    kept = {name: _rounded(latency) for name, latency in sorted(peers.items(), key=lambda item: _distance(item[1]))}
+def nearest_that_fit(peers: dict[str, PeerLatency], first: Collection[str] = ()) -> Latency:
+    """All peers as a rule. With very long names the farthest are left out: a near pair decides more often.
+
+    first: those that somebody asked for; they go last.
+    """
+    ordered = sorted(peers.items(), key=lambda item: (item[0] not in first, _distance(item[1])))
+    kept = {name: _rounded(latency) for name, latency in ordered}
     while len(msgspec.json.encode(Latency(kept))) > LARGEST_VALUE_BYTES:
         kept.popitem()
     return Latency(kept)

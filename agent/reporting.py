@@ -13,7 +13,7 @@ from agent.claim import Claim, Taken, claim
 from agent.deadband import worth_writing
 from agent.progress import Progress
 from clusterstate import codec, keys
-from clusterstate.records import AnyRecord, Heartbeat, Identity
+from clusterstate.records import AnyRecord, Heartbeat, Identity, RingEntry
 from clusterstate.store import Delete, GuardFailed, LeaseLost, OutOfSpace, Put, Store, StoreError
 from clusterstate.timing import Timing
 
@@ -46,10 +46,12 @@ class Reporter:
         progress: Progress,
         rng: Random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        pause: Callable[[float], Awaitable[None]] | None = None,
     ) -> None:
+        """pause: between two reports; it may end early when there is something to say. None: as `sleep`."""
         self._store, self._node, self._wanted = store, node, wanted
         self._timing, self._records, self._progress = timing, records, progress
-        self._rng, self._sleep = rng, sleep
+        self._rng, self._sleep, self._pause = rng, sleep, pause or sleep
         self._said: dict[type[AnyRecord], AnyRecord | None] = {}
         self._seq = 0
         self.held: Claim | None = None
@@ -70,7 +72,7 @@ class Reporter:
                 await self._sleep(self._rng.uniform(0, _longest_backoff(error, failures)))
             else:
                 failures = 0
-                await self._sleep(self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1))
+                await self._pause(self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1))
 
     async def report(self) -> None:
         """One report, unless a loop has stalled: then nothing is renewed and the node goes stale, as it should."""
@@ -104,11 +106,16 @@ class Reporter:
         """An agent that was killed holds the node until its lease ends: wait that long for it, and not longer."""
         for _ in range(timing.lease_seconds + 2):
             try:
-                return await claim(self._store, self._node, self._wanted, timing.lease_seconds)
+                return await self._claim(timing)
             except Taken as error:
                 self._note(f"waiting for the other agent's lease to end: {error}")
                 await self._sleep(1.0)
-        return await claim(self._store, self._node, self._wanted, timing.lease_seconds)
+        return await self._claim(timing)
+
+    async def _claim(self, timing: Timing) -> Claim:
+        entry = self._records().get(RingEntry)
+        assert entry is None or isinstance(entry, RingEntry)
+        return await claim(self._store, self._node, self._wanted, timing.lease_seconds, entry)
 
     async def _write(self, held: Claim, timing: Timing) -> None:
         """While a write is under way, and after it failed, nobody knows what the store has: all is said again."""

@@ -8,35 +8,37 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from random import Random
 from typing import Any
 
 from aiohttp import web
 
 from agent import metrics
+from agent.alarm import Alarm
 from agent.app import create_app
 from agent.fit import nearest_that_fit
 from agent.hardware import metrics as hardware_metrics
 from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.samples import Roots
-from agent.peers import choose, registered
+from agent.peering import metrics as peering_metrics
+from agent.peering.neighbours import Neighbours, Rhythm
+from agent.peering.probing import Probing
+from agent.peering.requests import Requests
+from agent.peers import choose
 from agent.progress import Progress
 from agent.reporting import Records, Reporter
 from agent.rtt import metrics as rtt_metrics
-from agent.rtt.peer import Peer, Place
+from agent.rtt.peer import Place
 from agent.rtt.prober import Prober
 from agent.settings import Settings
 from clusterstate.etcd import EtcdStore
-from clusterstate.follower import Follower
-from clusterstate.records import Hardware, Identity, Latency
+from clusterstate.records import Hardware, Identity, Latency, RingEntry
 from clusterstate.store import StoreError
-from clusterstate.timing import Timing, for_nodes
 
 log = logging.getLogger(__name__)
 
 LEAVE_WITHIN_SECONDS = 3.0
-PEERS_EVERY_SECONDS = 1.0
 
 
 async def run(settings: Settings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
@@ -55,45 +57,55 @@ class Parts:
     def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
         self.settings, self.clock = settings, clock
         self.store = EtcdStore(settings.etcd, silence_seconds=settings.timing.stale_seconds)
-        self.follower = Follower(self.store, clock=clock)
-        self.prober = Prober(settings.probing, Place(settings.zone, settings.rack))
+        self.alarm = Alarm()
+        self.prober = Prober(settings.probing, Place(settings.zone, settings.rack), answered=self.heard)
+        probing, how = Probing(self.prober, clock), settings.probing
+        rhythm = Rhythm(settings.timing, how.interval_seconds, how.window_seconds, settings.probe_budget)
+        self.neighbours = Neighbours(
+            self.store, settings.node, settings.max_peers, rhythm, probing, self.alarm.ring, clock
+        )
+        self.requests = Requests(self.store, self.neighbours, probing, self.alarm.ring, clock)
         roots = Roots(str(settings.proc_root), str(settings.sys_root))
         self.hardware = HardwareMonitor(roots, clock=clock, interval_seconds=settings.timing.push_interval_seconds)
         self.progress = Progress(self._rounds(), settings.timing.stale_seconds, clock)
         identity = Identity(settings.owner, 0, settings.address, settings.zone, settings.rack)
         self.reporter = Reporter(
-            self.store, settings.node, identity, self.timing, self.records, self.progress, Random()
+            self.store,
+            settings.node,
+            identity,
+            self.neighbours.timing,
+            self.records,
+            self.progress,
+            Random(),
+            pause=self.alarm.sleep,
         )
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         always = {"probes": self.prober.run(), "hardware": self.hardware.run(), "reports": self.reporter.run()}
         if self.settings.peers is not None:
-            self.probe(self.settings.peers)
+            self.prober.set_peers(choose(self.settings.node, self.settings.peers, self.settings.max_peers).values())
             return always
-        return always | {"membership": self.follower.run(), "peers": self._follow_peers()}
+        return always | {"peers": self.neighbours.run(), "requests": self.requests.run()}
 
-    def probe(self, candidates: Iterable[Peer]) -> None:
-        self.prober.set_peers(choose(self.settings.node, candidates, self.settings.max_peers).values())
-
-    def timing(self) -> Timing:
-        """P stretches with the number of nodes that the state names."""
-        return for_nodes(self.settings.timing, len(self.follower.current.nodes))
+    def heard(self, peer: str, rtt_ms: float) -> None:
+        self.neighbours.heard(peer, rtt_ms)
 
     def records(self) -> Records:
         now = self.clock()
-        return {Latency: nearest_that_fit(self.prober.latencies(now)), Hardware: self.hardware.record(now)}
+        first = self.neighbours.neighbourhood.requested
+        return {
+            Latency: nearest_that_fit(self.prober.latencies(now), first),
+            Hardware: self.hardware.record(now),
+            RingEntry: self.entry(),
+        }
+
+    def entry(self) -> RingEntry | None:
+        """None with a static list: the ring is not used, and need not be writable."""
+        who = self.settings
+        return self.neighbours.entry(who.address, who.zone, who.rack) if who.peers is None else None
 
     def _rounds(self) -> Mapping[str, Callable[[], int]]:
         return {"probes": lambda: self.prober.rounds, "hardware": lambda: self.hardware.rounds}
-
-    async def _follow_peers(self) -> None:
-        """A membership that cannot be read keeps the peers it had: a failed list never means "no peers"."""
-        known: object = None
-        while True:
-            if known is not self.follower.current:
-                known = self.follower.current
-                self.probe(registered(self.follower.current))
-            await asyncio.sleep(PEERS_EVERY_SECONDS)
 
 
 @contextlib.asynccontextmanager
@@ -102,6 +114,7 @@ async def _serving(parts: Parts) -> AsyncIterator[None]:
         lambda: rtt_metrics.families(parts.prober, parts.clock()),
         lambda: hardware_metrics.families(parts.hardware.latest),
         lambda: metrics.reports(parts.reporter),
+        lambda: peering_metrics.families(parts.neighbours, parts.requests),
     )
     app = create_app(parts.settings, registry, parts.progress, parts.reporter)
     runner = web.AppRunner(app, access_log=None, handle_signals=False)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from agent.peering.pace import PROBE_BUDGET
 from agent.rtt.peer import Peer
 from agent.rtt.settings import ProbeSettings
 from clusterstate.keys import check_node_name
@@ -15,7 +16,8 @@ class Settings(Struct, frozen=True):
     """node, address: under which peers find this node. owner: the pod's UID; two owners never write one node.
 
     peers: a static list; None: the agents that the state names. max_peers: how many are probed; the cost of an agent
-    grows with it and with nothing else.
+    grows with it and with nothing else. probe_budget: probes a second that all agents together may send; each
+    derives its share from the number of nodes, so all must be told the same.
     """
 
     node: str
@@ -26,6 +28,7 @@ class Settings(Struct, frozen=True):
     rack: str = ""
     peers: tuple[Peer, ...] | None = None
     max_peers: int = 16
+    probe_budget: float = PROBE_BUDGET
     probing: ProbeSettings = ProbeSettings()
     timing: Timing = Timing()
     listen: str = "0.0.0.0:9102"

@@ -16,6 +16,8 @@ from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Laten
 
 NODES = "/leadsman/v1/nodes/"
 RING = "/leadsman/v1/ring/"
+RING_END = "/leadsman/v1/ring0"
+"""The first key after all on the ring."""
 PROBES = "/leadsman/v1/probes/"
 PLACES = 1 << 64
 """On the ring. Two of 10,000 nodes share one once in 10^11 clusters, and then merely stand side by side."""
@@ -49,9 +51,14 @@ class Key(NamedTuple):
         return f"{prefix(self.node)}{self.kind}" + (f"/{self.type}" if self.type else "")
 
 
+def is_node_name(text: str) -> bool:
+    """Whether it is an RFC 1123 subdomain of at most 253 characters."""
+    return len(text) <= _LONGEST_NAME and _NODE_NAME.fullmatch(text) is not None
+
+
 def check_node_name(name: str) -> str:
-    """The name itself. ValueError when it is no RFC 1123 subdomain of at most 253 characters."""
-    if len(name) > _LONGEST_NAME or not _NODE_NAME.fullmatch(name):
+    """The name itself. ValueError when it is none."""
+    if not is_node_name(name):
         raise ValueError(
             f"node name {name!r}: want lower-case letters, digits, '-' and '.', "
             f"beginning and ending with a letter or digit, at most {_LONGEST_NAME} characters"
@@ -94,7 +101,7 @@ def is_pod_type(text: str) -> bool:
 def parse(raw: str) -> Key | None:
     """The inverse of `key` and `reward_key`. None for a key of another kind or version: not ours to read, no fault."""
     node, _, rest = raw.removeprefix(NODES).partition("/")
-    if not raw.startswith(NODES) or len(node) > _LONGEST_NAME or not _NODE_NAME.fullmatch(node):
+    if not raw.startswith(NODES) or not is_node_name(node):
         return None
     kind, slash, pod_type = rest.partition("/")
     known = is_pod_type(pod_type) if kind == REWARDS else kind in KINDS and not slash
@@ -114,8 +121,7 @@ def ring_from(place: int) -> str:
 def on_ring(raw: str) -> str | None:
     """The node of a ring key. None when it is none, or stands where its name does not belong."""
     node = raw.rpartition("/")[2]
-    known = len(node) <= _LONGEST_NAME and _NODE_NAME.fullmatch(node) and raw == key(node, RingEntry)
-    return node if known else None
+    return node if is_node_name(node) and raw == key(node, RingEntry) else None
 
 
 def probes(node: str) -> str:

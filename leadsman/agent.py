@@ -6,6 +6,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from agent.claim import Taken
+from agent.peering.pace import PROBE_BUDGET
 from agent.peers import BadPeers, parse
 from agent.rtt.choice import Mode
 from agent.rtt.peer import Peer
@@ -30,6 +31,13 @@ def options(add: Options) -> None:
         "peers", "static list of peers, `name address [zone [rack]]` a line", None, existing_file, metavar="FILE"
     )
     probing.flag("max-peers", "peers probed at most (default 16)", 16, count, metavar="K")
+    probing.flag(
+        "probe-budget",
+        f"probes a second of all agents together; beyond, each probes less often (default {PROBE_BUDGET:g})",
+        PROBE_BUDGET,
+        positive,
+        metavar="N",
+    )
     probing.flag("probe", "how (default auto: ICMP, TCP where it is blocked)", "auto", one_of("auto", "icmp", "tcp"))
     probing.flag("probe-interval-seconds", "time between probes to one peer (default 1)", 1.0, positive, metavar="S")
     probing.flag("window-seconds", "how long a probe counts (default 30)", 30.0, positive, metavar="S")
@@ -58,6 +66,7 @@ def settings(args: argparse.Namespace) -> Settings:
         rack=args.rack,
         peers=static_peers(args.peers) if args.peers else None,
         max_peers=args.max_peers,
+        probe_budget=args.probe_budget,
         probing=probing(args),
         timing=Timing(args.push_interval_seconds, args.call_timeout_seconds),
         listen=args.listen,

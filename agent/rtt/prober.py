@@ -39,7 +39,8 @@ _RETRY_LOOK_UP_SECONDS = 5.0
 
 
 class Prober:
-    """ledger: what is known, for `metrics`. rounds: intervals gone through; it stands still when `run` hangs."""
+    """ledger: what is known, for `metrics`. rounds: intervals, as they are set, gone through; it stands still when
+    `run` hangs."""
 
     def __init__(
         self,
@@ -49,15 +50,17 @@ class Prober:
         rng: Random | None = None,
         opener: Callable[[], Mapping[Version, EchoSocket]] = open_sockets,
         resolve: Callable[[str], Awaitable[names.Endpoint | None]] = names.resolve,
+        answered: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
-        """here: where this node stands, for the classes of paths."""
+        """here: where this node stands, for the classes of paths. answered: told each peer and RTT in milliseconds."""
         self._settings, self._clock, self._opener, self._resolve = settings, clock, opener, resolve
         self._schedule: Schedule[str] = Schedule(settings.interval_seconds, rng or Random())
         self._echoes = self._echoes_on({})
         self._came = asyncio.Event()
         self._handshakes = 0
         self._faulty = False
-        self.ledger = Ledger(settings, here or Place())
+        self._group: asyncio.TaskGroup | None = None
+        self.ledger = Ledger(settings, here or Place(), answered)
         self.rounds = 0
         self.refusal: str | None = None
         """Why the kernel allows no ICMP socket, so that all peers are probed by TCP; None otherwise."""
@@ -70,6 +73,17 @@ class Prober:
         for name in came:
             self._schedule.add(name, self._clock().seconds)
         self._came.set()
+
+    def keep_pace(self, interval_seconds: float, window_seconds: float) -> None:
+        """Another interval between two probes to one peer, and another window, from now on."""
+        self._schedule.interval_seconds = interval_seconds
+        self.ledger.keep_pace(interval_seconds, window_seconds)
+
+    def probe_now(self, name: str) -> None:
+        """One probe besides the regular ones. None when it is no peer or `run` does not run."""
+        target = self.ledger.targets.get(name)
+        if target and self._group:
+            self._ask(target, self._group)
 
     def latencies(self, now: float) -> dict[str, PeerLatency]:
         """Peer → its window at monotonic `now`. Absent: no outcome yet. Empty during a fault."""
@@ -89,9 +103,9 @@ class Prober:
         """Probes until cancelled. IcmpRefused in mode icmp when the kernel allows no ICMP socket."""
         with self._sockets() as sockets:
             self._echoes = self._echoes_on(sockets)
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._keep_resolved(), name="resolve peers")
-                await self._pace(group)
+            async with asyncio.TaskGroup() as self._group:
+                self._group.create_task(self._keep_resolved(), name="resolve peers")
+                await self._pace(self._group)
 
     @contextlib.contextmanager
     def _sockets(self) -> Iterator[Mapping[Version, EchoSocket]]:
@@ -137,7 +151,7 @@ class Prober:
 
     def _pause_seconds(self) -> float:
         """Until a few probes are due; it also bounds how late a loss is noticed."""
-        interval = self._settings.interval_seconds
+        interval = self._schedule.interval_seconds
         a_few = _PROBES_A_WAKE * interval / max(1, len(self._schedule))
         return min(max(a_few, _SHORTEST_SLEEP_SECONDS), _LONGEST_SLEEP_SECONDS, interval)
 

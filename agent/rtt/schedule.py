@@ -11,11 +11,15 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 _JITTER = 0.1
+FIRST_SECONDS = 1.0
+"""A new key is not kept waiting for a long interval."""
 
 
 class Schedule(Generic[K]):
     def __init__(self, interval_seconds: float, rng: Random) -> None:
-        self._interval, self._rng = interval_seconds, rng
+        self.interval_seconds = interval_seconds
+        """May be changed: it holds from each key's next turn on."""
+        self._rng = rng
         self._heap: list[tuple[float, int, K]] = []
         self._serials: dict[K, int] = {}
         self._serial = 0
@@ -24,10 +28,11 @@ class Schedule(Generic[K]):
         return len(self._serials)
 
     def add(self, key: K, now: float) -> None:
-        """First due at random within an interval from `now`."""
+        """First due at random within an interval from `now`, within FIRST_SECONDS if that is shorter."""
         self._serial += 1
         self._serials[key] = self._serial
-        heapq.heappush(self._heap, (now + self._rng.random() * self._interval, self._serial, key))
+        first = self._rng.random() * min(self.interval_seconds, FIRST_SECONDS)
+        heapq.heappush(self._heap, (now + first, self._serial, key))
 
     def remove(self, key: K) -> None:
         del self._serials[key]
@@ -47,5 +52,5 @@ class Schedule(Generic[K]):
         return max(0.0, self._heap[0][0] - now) if self._heap else None
 
     def _next(self, when: float, now: float) -> float:
-        step = self._interval * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
+        step = self.interval_seconds * self._rng.uniform(1 - _JITTER, 1 + _JITTER)
         return when + step if when + step > now else now + step

@@ -22,7 +22,7 @@ class Silence:
     def __init__(self, patience_seconds: float) -> None:
         """patience_seconds: a common silence longer than this is a local fault. Much shorter, and two lossy
         peers would pass for one; much longer, and false losses are reported for that long."""
-        self._patience = patience_seconds
+        self.patience_seconds = patience_seconds
         self._since: float | None = None
         self._comparable = False
 
@@ -36,7 +36,7 @@ class Silence:
         """A peer answered the probe sent then. The gap that this ends, if it was a local fault."""
         before = self._since
         self._since = sent if before is None else max(before, sent)
-        too_long = before is not None and self._comparable and sent - before > self._patience
+        too_long = before is not None and self._comparable and sent - before > self.patience_seconds
         return Gap(before, sent) if too_long and before is not None else None
 
     @property
@@ -46,6 +46,6 @@ class Silence:
 
     def fault(self, now: float) -> str | None:
         """Why nothing can be said of any peer; None when something can."""
-        if not self._comparable or self._since is None or now - self._since <= self._patience:
+        if not self._comparable or self._since is None or now - self._since <= self.patience_seconds:
             return None
         return f"no peer has answered for {now - self._since:.0f} s: the fault is on this node or on all paths from it"

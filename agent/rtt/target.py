@@ -16,6 +16,7 @@ class Target:
         self.is_name = self.endpoint is None
         self.choice = Choice(mode)
         self.counts = Counts()
+        self.lost_in_a_row = 0
         self.window = Window(window_seconds)
         self.describe(peer, here)
 

@@ -24,7 +24,7 @@ class Window:
     """Outcomes in order of sending. A probe enters when it is answered or lost, so one under way counts as neither."""
 
     def __init__(self, span_seconds: float) -> None:
-        self._span = span_seconds
+        self.span_seconds = span_seconds
         self._outcomes: list[Outcome] = []
         self.last_reply: float | None = None
         """Monotonic seconds; it outlives the span."""
@@ -32,7 +32,7 @@ class Window:
     def add(self, sent: float, rtt_ms: float | None) -> None:
         """One outcome. Outcomes may come in another order than their probes were sent."""
         insort(self._outcomes, Outcome(sent, rtt_ms), key=_sent)
-        self._drop_before(self._outcomes[-1].sent - self._span)
+        self._drop_before(self._outcomes[-1].sent - self.span_seconds)
         if rtt_ms is not None:
             self.last_reply = max(self.last_reply or 0.0, sent + rtt_ms / 1e3)
 
@@ -45,7 +45,7 @@ class Window:
 
     def latency(self, now: float, method: Method, losses_until: float = math.inf) -> PeerLatency:
         """The span up to `now`. A loss of a probe sent after `losses_until` is not counted yet."""
-        self._drop_before(now - self._span)
+        self._drop_before(now - self.span_seconds)
         rtts = [o.rtt_ms for o in self._outcomes if o.rtt_ms is not None]
         lost = sum(o.rtt_ms is None and o.sent <= losses_until for o in self._outcomes)
         age = None if self.last_reply is None else max(0.0, now - self.last_reply)

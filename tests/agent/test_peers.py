@@ -6,10 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.peers import BadPeers, choose, parse, registered
+from agent.peers import BadPeers, choose, parse
 from agent.rtt.peer import Peer
-from clusterstate.records import Heartbeat, Identity
-from clusterstate.snapshot import NodeState, Snapshot
 
 names = st.lists(st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True), min_size=1, max_size=30, unique=True)
 
@@ -38,12 +36,6 @@ def test_a_node_that_joins_changes_one_peer_of_at_most_k_nodes() -> None:
     assert len(moved) == 16
     for peer in moved:
         assert len(choose(peer.name, before, 16).keys() - choose(peer.name, after, 16).keys()) == 1
-
-
-def test_peers_are_the_agents_that_hold_their_node() -> None:
-    here = NodeState(identity=Identity("uid", 1, "10.0.0.7", "zone-a", "rack-1"))
-    half_written = NodeState(heartbeat=Heartbeat(1, 1, 5.0))
-    assert registered(Snapshot({"a": here, "b": half_written})) == [Peer("a", "10.0.0.7", "zone-a", "rack-1")]
 
 
 def test_a_static_list_is_read_with_comments_and_optional_fields() -> None:

@@ -1,0 +1,105 @@
+"""Arcs of the ring of name hashes: which reads find one, who stands on it, and how many stand on the whole. Pure."""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from clusterstate import codec, keys
+from clusterstate.codec import BadRecord
+from clusterstate.records import RingEntry
+from clusterstate.store import Item, Range
+
+ARCS_KEPT = 32
+"""For the estimate. 16 and 32 x 8 steps leave a standard error of 6 %; at an arc each 15 s they span 8 minutes."""
+
+
+class Member(NamedTuple):
+    """revision: of its entry in the store."""
+
+    node: str
+    entry: RingEntry
+    revision: int = 0
+
+
+class Arc(NamedTuple):
+    """start: place, inclusive. members: in order. whole: the arc has come round to its start, so this is everyone."""
+
+    start: int
+    members: tuple[Member, ...]
+    whole: bool
+
+    @property
+    def length(self) -> int:
+        """In places, from the start to the last member."""
+        return (keys.place(self.members[-1].node) - self.start) % keys.PLACES if self.members else 0
+
+
+class Sample(NamedTuple):
+    """Of the ring's density."""
+
+    steps: int
+    length: int
+
+
+def to_the_end(start: int, count: int) -> Range:
+    """The first read of an arc of `count`."""
+    return Range(keys.ring_from(start % keys.PLACES), keys.RING_END, count)
+
+
+def from_the_beginning(start: int, count: int) -> Range:
+    """The second one, when the first was short by `count`."""
+    return Range(keys.RING, keys.ring_from(start % keys.PLACES), count)
+
+
+def members(items: Iterable[Item]) -> list[Member]:
+    """Who stands there. What cannot be read is nobody: a peer that one cannot reach."""
+    found = ((item, keys.on_ring(item.key)) for item in items)
+    read = (_member(node, item) for item, node in found if node is not None)
+    return [member for member in read if member is not None]
+
+
+def estimate(samples: Sequence[Sample]) -> float:
+    """Nodes on the ring, from arcs that do not overlap. 0.0 without a step.
+
+    Names hash evenly, so the length of m steps is a sum of m exponential gaps of mean 1/n. (m - 1) / length has the
+    mean n exactly and the standard error n / sqrt(m - 2).
+    """
+    steps, length = sum(s.steps for s in samples), sum(s.length for s in samples)
+    return (steps - 1) * keys.PLACES / length if steps > 1 and length else float(steps)
+
+
+class Census:
+    """How many nodes there are, as far as one knows: counted while an arc is the whole ring, estimated beyond.
+
+    The own arc counts once, however often it is read, and each arc at a random place is another sample.
+    """
+
+    def __init__(self) -> None:
+        self._own = Sample(0, 0)
+        self._others: deque[Sample] = deque(maxlen=ARCS_KEPT)
+        self._counted: int | None = None
+
+    @property
+    def nodes(self) -> float:
+        """This one included; 1.0 before the first arc."""
+        if self._counted is not None:
+            return float(self._counted)
+        return max(1.0, estimate([self._own, *self._others]))
+
+    def take(self, own_name: str, own: Arc, other: Arc) -> None:
+        """own: begins behind this node; so it may end with it, when it has been written already."""
+        if own.whole:
+            self._counted = len({member.node for member in own.members} | {own_name})
+            self._others.clear()
+            return
+        self._counted = None
+        self._own = Sample(len(own.members), own.length)
+        if not other.whole:
+            self._others.append(Sample(len(other.members), other.length))
+
+
+def _member(node: str, item: Item) -> Member | None:
+    try:
+        return Member(node, codec.decode(RingEntry, item.value), item.mod_revision)
+    except BadRecord:
+        return None
