@@ -1,0 +1,116 @@
+"""Pods as the API server shows them, in the API's own JSON."""
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from apiserver.decoding import decoded
+from apiserver.objects import Event, Pod
+
+UID = "0c3a8f5e-7a53-4a3b-9d0e-6f1b2c3d4e5f"
+T0 = "2026-03-01T12:00:00Z"
+
+
+def running(ready: bool = True, started: str = T0, **last: Any) -> dict[str, Any]:
+    return {"ready": ready, "state": {"running": {"startedAt": started}}, "lastState": last}
+
+
+def ended(exit_code: int, reason: str = "Error", began: str = T0, over: str = "2026-03-01T12:00:10Z") -> dict[str, Any]:
+    return {
+        "terminated": {
+            "exitCode": exit_code,
+            "reason": reason,
+            "startedAt": began,
+            "finishedAt": over,
+            "containerID": "containerd://8a0d5f",
+        }
+    }
+
+
+def waiting(reason: str = "ContainerCreating", message: str = "", **last: Any) -> dict[str, Any]:
+    return {"ready": False, "state": {"waiting": {"reason": reason, "message": message}}, "lastState": last}
+
+
+def restarted(count: int, exit_code: int = 1, reason: str = "Error", **more: Any) -> dict[str, Any]:
+    """A container that runs again after it ended `count` times."""
+    return running(**ended(exit_code, reason), **more) | {"restartCount": count}
+
+
+def build(phase: str = "Running", *containers: dict[str, Any], **more: Any) -> Pod:
+    """containers: of "app", "sidecar", "third". more: init: container statuses; reason, message: of the status; labels,
+    annotations, uid, name, owner, deleted."""
+    names = ("app", "sidecar", "third")
+    image = {"image": "registry.example/shop/app:1.7", "imageID": "sha256:1f0c"}
+    status = [{"name": name, "restartCount": 0, **image, **each} for name, each in zip(names, containers, strict=False)]
+    init = [{"name": f"init-{n}", "restartCount": 0, **image, **each} for n, each in enumerate(more.get("init", ()))]
+    name = more.get("name", "shop-6d5f8b7c9-x2x7p")
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": more.get("uid", UID),
+            "resourceVersion": "4711",
+            "creationTimestamp": T0,
+            "labels": more.get("labels", {"app": "shop", "pod-template-hash": "6d5f8b7c9"}),
+            "annotations": more.get("annotations", {}),
+            "ownerReferences": more.get("owner", []),
+        }
+        | ({"deletionTimestamp": T0, "deletionGracePeriodSeconds": 30} if more.get("deleted") else {}),
+        "spec": {"nodeName": "edge-1", "containers": [{"name": n, **image} for n in names[: len(containers)]]},
+        "status": {
+            "phase": phase,
+            "reason": more.get("reason"),
+            "message": more.get("message"),
+            "hostIP": "10.0.0.1",
+            "podIP": more.get("ip", "10.244.1.7"),
+            "qosClass": "BestEffort",
+            "startTime": T0,
+            "containerStatuses": status,
+            "initContainerStatuses": init or None,
+        },
+    }
+    return decoded(json.dumps(body).encode(), Pod)
+
+
+def warning(reason: str, message: str, at: str = "2026-03-01T12:00:05Z", container: str = "", **more: Any) -> Event:
+    body = {
+        "metadata": {"name": "shop.17a", "namespace": "shop", "uid": "e1"},
+        "involvedObject": {
+            "kind": "Pod",
+            "namespace": "shop",
+            "name": "shop-6d5f8b7c9-x2x7p",
+            "uid": UID,
+            "fieldPath": f"spec.containers{{{container}}}" if container else None,
+        },
+        "type": "Warning",
+        "reason": reason,
+        "message": message,
+        "count": 3,
+        "source": {"component": "kubelet", "host": "edge-1"},
+        "firstTimestamp": at,
+        "lastTimestamp": at,
+    } | more
+    return decoded(json.dumps(body).encode(), Event)
+
+
+class Given:
+    """The builders above, for tests that take them as a fixture: test modules cannot import each other."""
+
+    UID = UID
+    running, ended, waiting, restarted = (
+        staticmethod(running),
+        staticmethod(ended),
+        staticmethod(waiting),
+        staticmethod(restarted),
+    )
+    pod: Callable[..., Pod] = staticmethod(build)
+    warning: Callable[..., Event] = staticmethod(warning)
+
+
+@pytest.fixture
+def given() -> type[Given]:
+    return Given

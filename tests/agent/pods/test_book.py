@@ -1,0 +1,244 @@
+"""The node's book: each incident once, each healthy second once, whatever is told how often."""
+
+import pytest
+
+from agent.pods.book import DEFAULT, RUN_SECONDS, Book, Kept, Limits
+from agent.pods.counted import Counted, Part, decode
+from clusterstate.records import Reward
+from rewards import ledger
+from rewards.causes import Cause
+
+START_UNIX = 1_772_366_400.0  # 2026-03-01T12:00:00Z, as the pods in conftest
+
+
+class World:
+    """A book, and the two clocks it reads; both move together."""
+
+    def __init__(self, first: bool = False, limits: Limits = DEFAULT) -> None:
+        self.now, self.limits = 0.0, limits
+        self.book = self.opened(Kept({}, Counted(), first))
+
+    def opened(self, kept: Kept) -> Book:
+        return Book(kept, lambda: 1000.0 + self.now, lambda: START_UNIX + self.now, self.limits)
+
+    def restart(self, down_seconds: float = 0.0) -> None:
+        """A new agent that finds what the old one wrote."""
+        parts = [decode(self.book.counted.encoded(part)) for part in "0123456789abcdef"]
+        self.now += down_seconds
+        self.book = self.opened(Kept(self.book.rewards, Counted(p for p in parts if p), False))
+
+    def passes(self, seconds: float, step: float = 5.0) -> None:
+        for _ in range(round(seconds / step)):
+            self.now += step
+            self.book.credit()
+
+    def reward(self, name: str = "shop") -> Reward:
+        return self.book.rewards.get(name) or ledger.empty(START_UNIX + self.now)
+
+    def incidents(self, name: str = "shop") -> dict[str, int]:
+        return self.reward(name).incidents
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_restart_is_counted_once_however_often_it_is_seen(world, given):
+    for _ in range(3):
+        world.book.seen(given.pod("Running", given.restarted(1)))
+    assert world.incidents() == {"crash": 1}
+    assert 0.99 < world.reward().failed <= 1.0
+
+
+def test_restarts_that_nobody_watched_are_all_counted(world, given):
+    world.book.seen(given.pod("Running", given.restarted(1)))
+    world.book.seen(given.pod("Running", given.restarted(4)))
+    assert world.incidents() == {"crash": 4}
+
+
+def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    world.passes(60)
+    before = world.reward()
+    for number in range(1000):
+        world.book.seen(given.pod("Running", given.running(), annotations={"touched": str(number)}))
+    assert world.reward() == before
+
+
+def test_an_hour_of_health_does(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    world.passes(3600)
+    assert world.reward().healthy > 1.0
+    assert world.book.healthy_seconds["shop"] == pytest.approx(3600)
+
+
+def test_a_restart_of_the_agent_replays_nothing(world, given):
+    crashed = given.pod("Running", given.restarted(2))
+    world.book.seen(crashed)
+    world.restart()
+    world.book.listed([crashed])
+    world.book.seen(crashed)
+    assert world.incidents() == {"crash": 2}
+
+
+def test_what_happened_while_no_agent_ran_is_counted_by_the_next(world, given):
+    world.book.seen(given.pod("Running", given.restarted(2)))
+    world.restart(down_seconds=60)
+    later = [given.pod("Running", given.restarted(5)), given.pod("Running", given.restarted(1), uid="another")]
+    world.book.listed(later)
+    for pod in later:
+        world.book.seen(pod)
+    assert world.incidents() == {"crash": 6}
+
+
+def test_what_happened_before_the_very_first_agent_is_history(given):
+    world, old = World(first=True), given.pod("Running", given.restarted(57))
+    world.book.listed([old])
+    world.book.seen(old)
+    assert world.incidents() == {}
+    world.book.seen(given.pod("Running", given.restarted(58)))
+    assert world.incidents() == {"crash": 1}
+
+
+def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world, given):
+    pod = given.pod("Running", given.running())
+    whole, again = World(), world
+    for one in (whole, again):
+        one.book.seen(pod)
+        one.passes(300)
+    again.restart(down_seconds=60)
+    again.book.listed([pod])
+    again.book.seen(pod)
+    again.passes(240)
+    whole.passes(300)
+    assert again.reward().healthy == pytest.approx(whole.reward().healthy, rel=0.02)
+
+
+def test_health_before_the_first_agent_is_not_credited(given):
+    world = World(first=True)
+    world.now = 86_400.0
+    world.book = world.opened(Kept({}, Counted(), True))
+    pod = given.pod("Running", given.running())
+    world.book.listed([pod])
+    world.book.seen(pod)
+    world.passes(60)
+    assert world.book.healthy_seconds["shop"] == pytest.approx(60)
+    assert world.reward().healthy < 0.1
+
+
+def test_one_container_that_crashes_keeps_the_whole_pod_from_being_healthy(world, given):
+    down = given.waiting("CrashLoopBackOff", **given.ended(1)) | {"restartCount": 1}
+    world.book.seen(given.pod("Running", given.running(), down, given.running()))
+    world.passes(600)
+    assert world.reward().healthy == 0.0
+
+
+def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world, given):
+    for ready in (True, False, True):
+        world.book.seen(given.pod("Running", given.running(ready=ready)))
+        world.passes(300)
+    assert world.book.healthy_seconds["shop"] == pytest.approx(600)
+    twice = ledger.credit(0, 600)
+    assert twice * 0.8 < world.reward().healthy < twice
+
+
+def test_a_container_that_recovered_earns_again(world, given):
+    world.book.seen(given.pod("Running", given.restarted(1)))
+    world.passes(600)
+    assert world.reward().healthy > 0.8
+
+
+def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world, given):
+    done = given.pod("Succeeded", {"state": given.ended(0, "Completed")})
+    for _ in range(3):
+        world.book.seen(done)
+    world.restart()
+    world.book.listed([done])
+    world.book.seen(done)
+    assert world.incidents() == {}
+    assert world.reward().healthy == pytest.approx(1.0)
+    assert world.reward().qualities[RUN_SECONDS].samples == pytest.approx(1.0)
+
+
+def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world, given):
+    killed = given.pod("Running", given.restarted(1, 137))
+    assert world.book.seen(killed) is True
+    assert world.incidents() == {}
+    world.book.judge(given.UID, [given.warning("Unhealthy", "Liveness probe failed: timeout", container="app")])
+    assert world.incidents() == {"probe_failure": 1}
+    assert world.book.seen(killed) is False
+
+
+def test_a_restart_that_went_well_is_no_incident_unless_a_probe_failed(world, given):
+    world.book.seen(given.pod("Running", given.restarted(1, 0, "Completed")))
+    world.book.judge(given.UID)
+    assert world.incidents() == {}
+    world.book.seen(given.pod("Running", given.restarted(2, 1)))
+    assert world.incidents() == {"crash": 1}
+
+
+def test_a_pod_is_stuck_after_the_limit_and_counted_once(world, given):
+    world.book.seen(given.pod("Pending", given.waiting()))
+    world.passes(DEFAULT.stuck_seconds)
+    assert world.book.stuck() == []
+    world.passes(5)
+    assert world.book.stuck() == [given.UID]
+    world.book.judge(given.UID, [given.warning("FailedMount", "mount failed: exit status 32")])
+    assert world.incidents() == {"volume": 1}
+    assert world.book.stuck() == []
+
+
+def test_an_image_that_does_not_exist_is_recorded_and_lowers_no_reward(world, given):
+    world.book.seen(given.pod("Pending", given.waiting("ImagePullBackOff", "shop:nope: not found")))
+    world.passes(DEFAULT.stuck_seconds + 5)
+    world.book.judge(given.UID)
+    assert world.incidents() == {Cause.IMAGE_UNKNOWN.value: 1}
+    assert world.reward().failed == 0.0
+
+
+def test_a_pod_that_failed_and_was_deleted_at_once_is_counted(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    world.book.gone(given.pod("Failed", reason="Evicted"))
+    assert world.incidents() == {"evicted": 1}
+    assert world.book.lives == {}
+
+
+def test_marks_of_pods_that_are_gone_are_forgotten(world, given):
+    world.book.seen(given.pod("Running", given.restarted(1)))
+    assert world.book.counted.totals(given.UID)
+    world.book.gone(given.pod("Running", given.restarted(1), deleted=True))
+    assert not world.book.counted.totals(given.UID)
+
+
+def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given):
+    world = World(limits=Limits(most_types=2))
+    for number, name in enumerate(("a", "b", "c")):
+        world.now += 1
+        pod = given.pod("Running", given.restarted(1), labels={"podtype": name}, uid=f"uid-{number}")
+        world.book.seen(pod)
+        if name != "a":
+            continue
+        world.book.gone(pod)
+    assert set(world.book.rewards) == {"b", "c"}
+    assert world.book.dropped == {"a"}
+
+
+def test_a_type_has_a_bounded_number_of_qualities(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    for number in range(20):
+        world.book.observe(given.UID, f"quality_{number}", 1.0)
+    assert len(world.reward().qualities) == 8
+
+
+def test_a_part_that_cannot_be_read_counts_as_empty():
+    assert decode(b"\xff") is None
+    assert decode(b'{"v":2,"pods":{}}') is None
+    assert decode(b'{"v":1,"pods":{"u":{"app":3}}}') == Part({"u": {"app": 3}})
+
+
+def test_a_part_never_outgrows_its_value():
+    counted = Counted()
+    for number in range(5000):
+        counted.note(f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}", "app", number + 1)
+    assert all(3000 < len(counted.encoded(part)) <= 4096 for part in counted.changed)

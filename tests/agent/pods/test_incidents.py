@@ -1,0 +1,107 @@
+"""What went wrong with a pod, from its status alone."""
+
+import pytest
+
+from agent.pods.incidents import PHASE, START, incidents
+from rewards.causes import Cause
+
+
+def found(pod, stuck=False):
+    return {each.mark: (each.total, each.cause) for each in incidents(pod, stuck)}
+
+
+def test_a_running_pod_that_never_ended_has_none(given):
+    assert found(given.pod("Running", given.running())) == {}
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "reason", "cause"),
+    [(1, "Error", Cause.CRASH), (137, "OOMKilled", Cause.OOM), (0, "Completed", None), (143, "Error", Cause.CRASH)],
+)
+def test_a_restart_has_the_cause_of_the_end_before_it(given, exit_code, reason, cause):
+    assert found(given.pod("Running", given.restarted(3, exit_code, reason))) == {"app": (3, cause)}
+
+
+def test_one_end_is_one_total_through_crash_back_off_and_restart(given):
+    """terminated → CrashLoopBackOff → running again: the same end all the while."""
+    end = given.ended(1)
+    states = [
+        {"ready": False, "state": end, "restartCount": 2},
+        given.waiting("CrashLoopBackOff", **end) | {"restartCount": 2},
+        given.restarted(3),
+    ]
+    assert [found(given.pod("Running", state))["app"] for state in states] == [(3, Cause.CRASH)] * 3
+
+
+def test_of_three_containers_one_that_crashes_is_the_one_incident(given):
+    pod = given.pod("Running", given.running(), given.running(), given.restarted(1))
+    assert found(pod) == {"third": (1, Cause.CRASH)}
+
+
+def test_the_first_of_three_that_crashes_is_not_hidden_by_the_last(given):
+    pod = given.pod("Running", given.restarted(1), given.running(), given.running())
+    assert found(pod) == {"app": (1, Cause.CRASH)}
+
+
+def test_an_init_container_that_fails_counts(given):
+    crashing = given.waiting("CrashLoopBackOff", **given.ended(1)) | {"restartCount": 4}
+    pod = given.pod("Pending", given.waiting("PodInitializing"), init=[crashing])
+    assert found(pod, stuck=True) == {"init-0": (5, Cause.CRASH)}
+
+
+def test_a_finished_job_has_none(given):
+    done = {"ready": False, "state": given.ended(0, "Completed")}
+    assert found(given.pod("Succeeded", done, init=[done])) == {}
+
+
+def test_a_failed_job_s_container_is_the_incident_and_not_its_phase_too(given):
+    assert found(given.pod("Failed", {"state": given.ended(2)})) == {"app": (1, Cause.CRASH)}
+
+
+def test_an_evicted_pod_is_one_incident_however_its_containers_ended(given):
+    pod = given.pod("Failed", {"state": given.ended(137)}, reason="Evicted", message="The node was low on resource")
+    assert found(pod) == {PHASE: (1, Cause.EVICTED)}
+
+
+def test_a_pod_that_failed_for_no_known_reason_is_a_failed_phase(given):
+    assert found(given.pod("Failed", reason="UnexpectedAdmissionError")) == {PHASE: (1, Cause.FAILED_PHASE)}
+
+
+@pytest.mark.parametrize("reason", ["Preempting", "NodeShutdown", "Terminated"])
+def test_a_pod_that_went_for_another_s_sake_is_no_failure(given, reason):
+    assert found(given.pod("Failed", reason=reason)) == {PHASE: (1, None)}
+
+
+def test_containers_stopped_by_a_deletion_are_no_incident(given):
+    assert found(given.pod("Running", {"state": given.ended(143)}, deleted=True)) == {}
+
+
+def test_a_pod_that_is_stuck_has_one(given):
+    pod = given.pod("Pending", given.waiting())
+    assert found(pod, stuck=True) == {START: (1, Cause.START_STUCK)}
+    assert found(pod, stuck=False) == {}
+
+
+def test_a_pod_whose_init_container_works_is_not_stuck(given):
+    pod = given.pod("Pending", given.waiting("PodInitializing"), init=[given.running(ready=False)])
+    assert found(pod, stuck=True) == {}
+
+
+def test_a_sidecar_that_runs_does_not_hide_that_the_pod_is_stuck(given):
+    pod = given.pod("Pending", given.waiting("ErrImagePull"), init=[given.running(ready=True)])
+    assert START in found(pod, stuck=True)
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "reason", "doubtful"),
+    [
+        (0, "Completed", True),
+        (137, "Error", True),
+        (143, "Error", True),
+        (1, "Error", False),
+        (137, "OOMKilled", False),
+    ],
+)
+def test_events_are_worth_asking_for_only_when_a_probe_may_have_ended_it(given, exit_code, reason, doubtful):
+    (only,) = incidents(given.pod("Running", given.restarted(1, exit_code, reason)))
+    assert only.doubtful is doubtful
