@@ -75,7 +75,7 @@ class Reflector(Generic[T]):
         self._resume_within_seconds = silence_seconds + RESUME_WITHIN_SECONDS
         self._cached, self._cache_failed = cached, False
         self._resume, self._seen = "", ""
-        self._answered_at = self._began_at = float("-inf")
+        self._answered_at, self._opened_at = float("-inf"), float("inf")
         self._failures, self._silences, self._retry_after_seconds = 0, 0, 0.0
 
     def age_seconds(self, now: float) -> float:
@@ -97,9 +97,8 @@ class Reflector(Generic[T]):
         if not self._resume or self.age_seconds(self._clock()) > self._resume_within_seconds:
             self._swap(await self._list())
         while True:
-            self._began_at = self._clock()
             await self._watch()
-            if self._clock() - self._began_at < _SHORTEST_WATCH_SECONDS:
+            if self._watched_seconds() < _SHORTEST_WATCH_SECONDS:
                 raise Unavailable("the watch was closed as soon as it began")
             self.reconnects += 1
 
@@ -132,6 +131,7 @@ class Reflector(Generic[T]):
         }
         async with self._client.stream(self.wanted.call(query, watch=True), self._silence_seconds) as batches:
             self._answered()
+            self._opened_at = self._clock()
             await self._take_all(batches)
 
     async def _take_all(self, batches: AsyncGenerator[list[bytes]]) -> None:
@@ -170,8 +170,8 @@ class Reflector(Generic[T]):
 
     def _lost(self, error: ApiError) -> None:
         """A watch that fails soon after it began is no recovery: the pauses grow."""
-        lived = self._clock() - self._began_at > self._longest_pause_seconds
-        self._failures = 1 if lived else self._failures + 1
+        lived = self._watched_seconds() > self._longest_pause_seconds
+        self._failures, self._opened_at = 1 if lived else self._failures + 1, float("inf")
         self._retry_after_seconds = error.retry_after_seconds or 0.0
         self._silences = self._silences + 1 if isinstance(error, Silent) else 0
         if isinstance(error, Gone) or self._silences > 1:
@@ -180,6 +180,10 @@ class Reflector(Generic[T]):
         if not self.last_error:
             log.warning("lost %s, the view stays as it is: %s", self.wanted.resource.plural, error)
         self.last_error = f"{type(error).__name__}: {error}"
+
+    def _watched_seconds(self) -> float:
+        """Since the watch was opened; less than 0 while there is none."""
+        return self._clock() - self._opened_at
 
     def _pause_seconds(self) -> float:
         """Full jitter, so that followers who lost the API server together do not return together."""

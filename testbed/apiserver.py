@@ -47,10 +47,11 @@ class ApiServer:
     slow_seconds: before each answer. page_items: a list without a limit is whole; a limit above this is cut to it.
     """
 
-    def __init__(self, *, token: str = "", tls: ssl.SSLContext | None = None):
+    def __init__(self, *, token: str = "", tls: ssl.SSLContext | None = None, port: int = 0):
         self.objects, self.token, self.slow_seconds, self.page_items = Objects(), token, 0.0, 500
         self.asked: list[Asked] = []
-        self._tls, self._failures = tls, defaultdict[str, deque[_Failure]](deque)
+        self._port, self._tls = port, tls
+        self._failures = defaultdict[str, deque[_Failure | None]](deque)
         self._streams: list[Stream] = []
         self._pages: dict[str, list[Object]] = {}
         self._speaking = asyncio.Event()
@@ -59,7 +60,7 @@ class ApiServer:
     async def __aenter__(self) -> Self:
         self._runner = web.ServerRunner(web.Server(self._handle, handler_cancellation=True), shutdown_timeout=0.1)
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0, ssl_context=self._tls).start()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._tls).start()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -117,6 +118,11 @@ class ApiServer:
         headers = {} if retry_after_seconds is None else {"Retry-After": str(retry_after_seconds)}
         said = json.dumps(failure_of(status, "Scripted", f"scripted {status}")).encode() if body is None else body
         self._failures[verb].extend([_Failure(status, said, headers, in_stream)] * times)
+
+    def fail_after(self, verb: str, good: int, status: int) -> None:
+        """The next requests of this verb but the first `good`."""
+        self._failures[verb].extend([None] * good)
+        self.fail(verb, status)
 
     def compact(self) -> None:
         """Old versions cannot be watched from, and lists that were begun cannot be continued: 410."""

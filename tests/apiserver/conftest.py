@@ -53,7 +53,7 @@ class Following(Reflector[Pod]):
             Pod,
             on_changes=self.told.extend,
             longest_pause_seconds=settings.pop("longest_pause_seconds", 0.05),
-            rng=random.Random(1),
+            rng=settings.pop("rng", random.Random(1)),
             **settings,
         )
 
