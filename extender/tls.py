@@ -57,7 +57,7 @@ class Tls:
         welcome = bool(shown & self._files.client_names)
         if not welcome:
             wanted = ", ".join(sorted(self._files.client_names))
-            _log.warning("client certificate of %s refused; want %s", ", ".join(sorted(shown)) or "nobody", wanted)
+            self._say(f"client certificate of {', '.join(sorted(shown)) or 'nobody'} refused; want {wanted}")
         return welcome
 
     def tell(self, user: Use) -> None:
@@ -87,10 +87,14 @@ class Tls:
             await self.poll()
 
     def _failed(self, error: ssl.SSLError) -> None:
-        now, why = self._clock(), str(error)
-        if now - self._said.get(why, -SILENT_SECONDS) >= SILENT_SECONDS:
-            _log.warning("TLS handshake failed: %s", why)
-            self._said[why] = now
+        self._say(f"TLS handshake failed: {error}")
+
+    def _say(self, text: str) -> None:
+        """Once in SILENT_SECONDS: a caller that is refused comes again for each pod."""
+        now = self._clock()
+        if now - self._said.get(text, -SILENT_SECONDS) >= SILENT_SECONDS:
+            _log.warning("%s", text)
+            self._said[text] = now
 
 
 def context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lambda _: None) -> ssl.SSLContext:

@@ -52,7 +52,7 @@ def test_etcd_s_members_reach_each_other(find):
 
 def test_the_extender_s_scheduling_port_is_open_and_its_metrics_are_prometheus_s(find):
     policy = find("NetworkPolicy", "leadsman-extender")
-    assert open_to(policy, "http") == {"anyone"}
+    assert open_to(policy, "https") == {"anyone"}
     assert open_to(policy, "ops") == {"monitoring"}
 
 

@@ -1,5 +1,7 @@
 """The arguments and settings in the manifests are ones that `leadsman` takes."""
 
+import re
+
 import pytest
 
 from leadsman.main import parser
@@ -28,8 +30,9 @@ def settings(root):
 
 
 def on_this_machine(argument, root):
-    """Paths inside the container → the same things here."""
+    """Paths inside the container → the same things here; for a certificate any file."""
     argument = argument.replace("/etc/leadsman/policy.yaml", str(root / "daemonset/base/policy.yaml"))
+    argument = re.sub("/etc/leadsman-tls/.*", str(root / "setup.cfg"), argument)
     return argument.replace("/host/", "/")
 
 
@@ -37,6 +40,7 @@ def test_every_argument_is_accepted(command, container, settings, root):
     arguments = [on_this_machine(argument, root) for argument in container["args"]]
     parsed = parser(settings, only=command).parse_args(arguments)
     assert parsed.command == command
+    assert not getattr(parsed, "plain_http", False)
     assert parsed.etcd == ("http://leadsman-etcd:2379",)
 
 

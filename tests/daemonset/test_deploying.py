@@ -8,6 +8,8 @@ import pytest
 import yaml
 
 from clusterstate.timing import Timing, for_nodes
+from leadsman.configure.plan import Settings
+from leadsman.main import parser
 
 REPORT_BYTES = 14_400
 """Database bytes of one report whose values have the largest size, measured on etcd 3.5."""
@@ -57,9 +59,23 @@ def test_its_scheduler_settings_are_the_file_s(text, scheduler):
         assert str(known[name]).lower() == value.replace(" ", ""), name
 
 
-def test_the_name_it_replaces_is_the_file_s(text, root):
-    (old,) = re.findall(r'sed "s/([^/]+)/\$ip/"', text)
-    assert f"urlPrefix: http://{old}:" in (root / "daemonset/scheduler/kube-scheduler.yaml").read_text()
+def test_its_commands_have_the_flags_they_use(text, capsys):
+    for command in ("certs", "configure-scheduler", "explain"):
+        with pytest.raises(SystemExit):
+            parser({}, only=command).parse_args([command, "--help"])
+        known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
+        used = {
+            flag for line in re.findall(rf"leadsman {command} [^`\n|]*", text) for flag in re.findall(r"--[\w-]+", line)
+        }
+        assert used, command
+        assert used <= known, command
+
+
+def test_kubeadm_s_own_configuration_leads_to_the_same_files(text):
+    (block,) = [yaml.safe_load(block) for block in blocks(text, "yaml") if block.startswith("scheduler:")]
+    assert block["scheduler"]["extraArgs"] == [{"name": "config", "value": Settings("https://x", "").config}]
+    (volume,) = block["scheduler"]["extraVolumes"]
+    assert volume["hostPath"] == volume["mountPath"] == Settings("https://x", "").folder
 
 
 @pytest.mark.parametrize("nodes", [100, 1_000, 5_000, 20_000])

@@ -144,10 +144,27 @@ def test_every_config_map_asked_for_is_generated(objects, workloads, build_name)
 
 def test_the_policy_is_read_where_it_is_mounted(find, root):
     pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
-    (mount,) = pod["containers"][0]["volumeMounts"]
+    (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "policy"]
     assert "subPath" not in mount
     assert f"--policy={mount['mountPath']}/policy.yaml" in pod["containers"][0]["args"]
     assert "files: [policy.yaml]" in (root / "daemonset/base/kustomization.yaml").read_text()
+
+
+def test_the_certificates_are_read_where_the_secret_of_leadsman_certs_is_mounted(find):
+    pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
+    (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "tls"]
+    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "tls"]
+    files = {"--tls-cert": "tls.crt", "--tls-key": "tls.key", "--tls-client-ca": "ca.crt"}
+    assert "subPath" not in mount
+    assert volume["secret"]["secretName"] == "leadsman-extender-tls"
+    assert {f"{flag}={mount['mountPath']}/{name}" for flag, name in files.items()} <= set(pod["containers"][0]["args"])
+
+
+def test_the_certificates_are_readable_by_our_group_and_nobody_else(find):
+    pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
+    (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "tls"]
+    assert volume["secret"]["defaultMode"] == 0o440
+    assert pod["securityContext"]["fsGroup"] == pod["securityContext"]["runAsGroup"]
 
 
 @pytest.mark.integration

@@ -2,7 +2,7 @@
 
 from urllib.parse import urlsplit
 
-LISTEN = {"--listen": {"agent": "metrics", "extender": "http"}, "--ops-listen": {"extender": "ops"}}
+LISTEN = {"--listen": {"agent": "metrics", "extender": "https"}, "--ops-listen": {"extender": "ops"}}
 ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
 
 MONITORS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
@@ -76,7 +76,7 @@ def test_the_scheduler_calls_the_extender_s_service(find, scheduler):
     (extender,) = scheduler["extenders"]
     url = urlsplit(extender["urlPrefix"])
     assert url.hostname == f"{service['metadata']['name']}.{service['metadata'].get('namespace', 'leadsman')}.svc"
-    assert [port["name"] for port in service["spec"]["ports"] if port["port"] == url.port] == ["http"]
+    assert [port["name"] for port in service["spec"]["ports"] if port["port"] == url.port] == ["https"]
 
 
 def test_monitors_scrape_declared_ports(objects, workloads):

@@ -8,6 +8,10 @@ field stops it.
 import re
 
 import pytest
+import yaml
+
+from leadsman.certs import DEFAULT_NAMES
+from leadsman.configure.plan import Settings, changes
 
 TOP = {
     "apiVersion",
@@ -50,6 +54,9 @@ LEADER = {
 }
 BUILT_IN_TOTAL = 473
 """The built-in plugins' total for an empty node, seen on kube-scheduler 1.36.2."""
+
+
+SYSTEMD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
 @pytest.fixture
@@ -102,11 +109,22 @@ def test_a_lost_extender_costs_a_pod_at_most_two_seconds(extender):
     assert 300 <= int(milliseconds[1]) <= 1000
 
 
-def test_plain_http_is_said_and_not_dressed_up_as_tls(extender):
+def test_tls_is_mutual_and_verified(extender):
     """enableHTTPS without a caFile verifies nothing."""
-    assert extender["enableHTTPS"] is False
-    assert extender["urlPrefix"].startswith("http://")
-    assert "tlsConfig" not in extender
+    assert extender["enableHTTPS"] is True
+    assert extender["urlPrefix"].startswith("https://")
+    assert set(extender["tlsConfig"]) == {"serverName", "caFile", "certFile", "keyFile"}
+
+
+def test_the_extender_s_certificate_says_the_name_that_is_asked_for(extender):
+    assert extender["tlsConfig"]["serverName"] in DEFAULT_NAMES
+
+
+def test_it_is_what_configure_scheduler_writes(scheduler, extender):
+    settings = Settings(extender["urlPrefix"], extender["tlsConfig"]["serverName"])
+    (change,) = changes("f", SYSTEMD, lambda _: None, settings)
+    assert yaml.safe_load(change.after)["extenders"] == [extender]
+    assert yaml.safe_load(change.after)["percentageOfNodesToScore"] == scheduler["percentageOfNodesToScore"]
 
 
 def test_the_scheduler_still_finds_the_api_server_and_its_peers(scheduler):
