@@ -19,6 +19,7 @@ from extender.connections import serve
 from extender.facts import Sources
 from extender.metrics import Metrics
 from extender.policy_file import PolicyFile
+from extender.probe_requests import PER_SECOND, ProbeRequests
 from extender.tls import Tls, TlsFiles
 from extender.workers import Workers
 
@@ -29,7 +30,7 @@ class Settings(Struct, frozen=True):
     """listen: what kube-scheduler calls. ops_listen: metrics and health. Both are host and port.
 
     policy: None: the defaults. api: None: no bind verb. names_only: bodies above 4 MiB are refused, for a scheduler
-    with nodeCacheCapable. tls: of `listen`; None: plain HTTP. `ops_listen` always is.
+    with nodeCacheCapable. probe_requests_per_second: pairs that agents are asked to measure, at most. tls: of `listen`; None: plain HTTP. `ops_listen` always is.
     """
 
     etcd: Access
@@ -39,6 +40,7 @@ class Settings(Struct, frozen=True):
     names_only: bool = False
     api: ApiServer | None = None
     tls: TlsFiles | None = None
+    probe_requests_per_second: int = PER_SECOND
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
@@ -48,6 +50,8 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     tls = Tls(settings.tls) if settings.tls else None
     store = EtcdStore(settings.etcd)
     follower = Follower(store)
+    probe_requests = ProbeRequests(store, settings.probe_requests_per_second)
+    metrics.show(probe_requests.families)
     bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
     sources = Sources(follower, policy, time.monotonic)
     app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=settings.api)
@@ -62,6 +66,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
             tasks = [
                 group.create_task(follower.run(), name="follow the state"),
                 group.create_task(policy.follow(), name="follow the policy file"),
+                group.create_task(probe_requests.run(), name="ask for probes"),
             ]
             if tls:
                 tasks.append(group.create_task(tls.follow(), name="follow the certificates"))

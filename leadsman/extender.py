@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 
 from extender.binding import ApiServer, NotInCluster, in_cluster
+from extender.probe_requests import PER_SECOND
 from extender.run import Settings, run
 from extender.tls import TlsFiles
-from leadsman.options import Options, access, address, existing_file, host_and_port
+from leadsman.options import Options, access, address, count, existing_file, host_and_port
 from leadsman.process import until_stopped
 
 
@@ -30,6 +31,13 @@ def options(add: Options) -> None:
     tls.switch("plain-http", "no TLS: whoever reaches the port may ask")
     deciding = add.group("deciding")
     deciding.flag("policy", "weights and thresholds, reloaded when it changes", None, existing_file, metavar="FILE")
+    deciding.flag(
+        "probe-requests-per-second",
+        f"unmeasured pairs that agents are asked to measure, at most (default {PER_SECOND})",
+        PER_SECOND,
+        count,
+        metavar="N",
+    )
     binding = add.group("binding")
     binding.switch("bind", "offer the bind verb, with the service account's token")
     binding.flag("kube-api", "API server for --bind (default: the cluster that this pod runs in)", "", metavar="URL")
@@ -48,6 +56,7 @@ def settings(args: argparse.Namespace) -> Settings:
         names_only=args.names_only,
         api=_api(args.kube_api, args.kube_token_file) if args.bind else None,
         tls=_tls(args),
+        probe_requests_per_second=args.probe_requests_per_second,
     )
 
 

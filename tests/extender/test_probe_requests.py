@@ -1,0 +1,96 @@
+"""Pairs that decisions ask to be measured: once in a while each, so many a second, and never in a decision's way."""
+
+import asyncio
+from contextlib import aclosing
+
+import pytest
+
+from clusterstate import keys
+from clusterstate.memory import MemoryStore
+from clusterstate.store import Unavailable
+from extender.probe_requests import AGAIN_SECONDS, MOST_WAITING, ProbeRequests
+
+
+class World:
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.store = MemoryStore(clock=lambda: self.now)
+        self.requests = ProbeRequests(self.store, per_second=3, clock=lambda: self.now)
+
+    async def stored(self) -> dict[str, int]:
+        """Key → revision."""
+        items = (await self.store.read_prefix(keys.PROBES)).items
+        return {item.key.removeprefix(keys.PROBES): item.mod_revision for item in items}
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_a_pair_stands_under_the_prefix_of_who_is_to_measure_it_and_goes_by_itself(world: World) -> None:
+    world.requests.ask([("edge-1", "cloud-1")])
+    await world.requests.write()
+    assert (await world.stored()).keys() == {"edge-1/cloud-1"}
+    world.now += AGAIN_SECONDS + 1
+    assert await world.stored() == {}
+
+
+async def test_a_pair_wanted_by_a_thousand_pods_is_asked_for_once_in_a_while(world: World) -> None:
+    for _ in range(1000):
+        world.requests.ask([("edge-1", "cloud-1")])
+        await world.requests.write()
+    assert world.requests.written == 1
+    world.now += AGAIN_SECONDS
+    world.requests.ask([("edge-1", "cloud-1")])
+    await world.requests.write()
+    assert world.requests.written == 2
+
+
+async def test_so_many_are_written_at_a_time_and_the_rest_in_the_order_asked(world: World) -> None:
+    world.requests.ask([(f"edge-{number}", "cloud-1") for number in range(5)])
+    await world.requests.write()
+    assert (await world.stored()).keys() == {f"edge-{number}/cloud-1" for number in range(3)}
+    await world.requests.write()
+    assert len(await world.stored()) == 5
+
+
+async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(world: World) -> None:
+    world.requests.ask([(f"edge-{number}", "cloud-1") for number in range(MOST_WAITING + 7)])
+    assert world.requests.dropped == 7
+    for _ in range(MOST_WAITING):
+        await world.requests.write()
+    assert world.requests.written == MOST_WAITING
+
+
+@pytest.mark.parametrize("pair", [("a", "a"), ("A", "b"), ("a", "../b"), ("", "b")])
+async def test_a_pair_that_is_none_is_dropped(world: World, pair: tuple[str, str]) -> None:
+    world.requests.ask([pair])
+    await world.requests.write()
+    assert await world.stored() == {}
+    assert world.requests.dropped == 1
+
+
+async def test_a_pair_waits_while_the_store_is_away(world: World) -> None:
+    world.store.fail(Unavailable("down"))
+    world.requests.ask([("edge-1", "cloud-1")])
+    with pytest.raises(Unavailable):
+        await world.requests.write()
+    world.store.heal()
+    await world.requests.write()
+    assert (await world.stored()).keys() == {"edge-1/cloud-1"}
+
+
+async def test_the_loop_writes_at_once_when_asked_and_survives_the_store(world: World) -> None:
+    world.store.fail(Unavailable("down"))
+    running = asyncio.create_task(world.requests.run())
+    world.requests.ask([("edge-1", "cloud-1")])
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert world.requests.failures == 1
+    world.store.heal()
+    async with asyncio.timeout(10), aclosing(world.store.watch(keys.PROBES, 2)) as batches:
+        while not (batch := await anext(batches)).changes:
+            pass
+    running.cancel()
+    assert [change.key for change in batch.changes] == [f"{keys.PROBES}edge-1/cloud-1"]
