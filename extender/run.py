@@ -30,7 +30,8 @@ class Settings(Struct, frozen=True):
     """listen: what kube-scheduler calls. ops_listen: metrics and health. Both are host and port.
 
     policy: None: the defaults. api: None: no bind verb. names_only: bodies above 4 MiB are refused, for a scheduler
-    with nodeCacheCapable. probe_requests_per_second: pairs that agents are asked to measure, at most. tls: of `listen`; None: plain HTTP. `ops_listen` always is.
+    with nodeCacheCapable. tls: of `listen`; None: plain HTTP. `ops_listen` always is. probe_requests_per_second: pairs
+    that agents are asked to measure, at most.
     """
 
     etcd: Access
