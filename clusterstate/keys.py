@@ -2,6 +2,7 @@
 
     /leadsman/v1/nodes/<node>/identity | heartbeat | latency | hardware
     /leadsman/v1/nodes/<node>/rewards/<type of pod>
+    /leadsman/v1/nodes/<node>/counted/<part>                  the agent's own notes, read by nobody else
     /leadsman/v1/ring/<place>/<node>        place: hash of the name, 16 hexadecimal digits
     /leadsman/v1/probes/<node>/<target>     the pair to measure now
 
@@ -91,6 +92,11 @@ def reward_key(node: str, pod_type: str) -> str:
 def rewards_prefix(node: str) -> str:
     """The prefix of all rewards of `node`. ValueError as in `prefix`."""
     return f"{prefix(node)}{REWARDS}/"
+
+
+def counted_prefix(node: str) -> str:
+    """The prefix of what the node's agent counted already. ValueError as in `prefix`."""
+    return f"{prefix(node)}counted/"
 
 
 def is_pod_type(text: str) -> bool:

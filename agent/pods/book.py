@@ -35,11 +35,13 @@ MOST_QUALITIES = 8
 
 class Limits(Struct, frozen=True):
     """stuck_seconds: a pod that is bound and does not run for so long is asked about; the kubelet itself waits two
-    minutes for a volume. half_life_seconds: of all evidence."""
+    minutes for a volume. half_life_seconds: of all evidence. pace: health counts so many times as fast, for
+    demonstrations; 1 is real time."""
 
     stuck_seconds: float = 150.0
     half_life_seconds: float = ledger.HALF_LIFE_SECONDS
     most_types: int = MOST_TYPES
+    pace: float = 1.0
 
 
 DEFAULT = Limits()
@@ -70,7 +72,8 @@ class Book:
         self.dropped: set[str] = set()
         self._clock, self._unix, self._limits = clock, unix, limits
         self._first = kept.first
-        self._kept_until = unix() if kept.first else max((r.at_seconds for r in kept.rewards.values()), default=unix())
+        self._kept_until = {name: reward.at_seconds for name, reward in kept.rewards.items()}
+        self._opened_at = unix() if kept.first else max(self._kept_until.values(), default=unix())
 
     def listed(self, pods: Iterable[Pod]) -> None:
         """The first listing. Marks of pods that are gone go; what happened before the very first start is history."""
@@ -86,7 +89,9 @@ class Book:
         now, uid = self._clock(), pod.metadata.uid
         life = self.lives.get(uid)
         if life is None:
-            self.lives[uid] = lives.begun(pod, type_of(pod), now, self._unix(), self._kept_until)
+            name = type_of(pod)
+            kept_until = self._kept_until.get(name, self._opened_at)
+            self.lives[uid] = lives.begun(pod, name, now, self._unix(), kept_until)
         else:
             life.changed(pod, now)
         return self.doubtful(uid) or self.judge(uid)
@@ -122,12 +127,13 @@ class Book:
 
     def credit(self) -> None:
         """Accounts for the health of every pod up to now."""
-        now, unix = self._clock(), self._unix()
+        now, unix, pace = self._clock(), self._unix(), self._limits.pace
         for life in self.lives.values():
             before, after = life.account(now)
             if after > before:
                 self.healthy_seconds[life.type] += after - before
-                self.rewards[life.type] = ledger.credited(self._reward(life.type), before, after, unix)
+                reward = self._reward(life.type)
+                self.rewards[life.type] = ledger.credited(reward, before * pace, after * pace, unix)
 
     def observe(self, uid: str, name: str, cost: float) -> None:
         """A quality of the pod, lower being better. One quality too many for the type is left out."""
@@ -156,7 +162,9 @@ class Book:
         if pod.status.phase != "Succeeded" or pod.terminating or not self.counted.news(uid, DONE, 1):
             return
         self.counted.note(uid, DONE, 1)
-        self.rewards[life.type] = ledger.finished(self._reward(life.type), life.age_seconds, self._unix())
+        self.rewards[life.type] = ledger.finished(
+            self._reward(life.type), life.age_seconds * self._limits.pace, self._unix()
+        )
         self.changed.add(life.type)
         if (seconds := run_seconds(pod)) is not None:
             self.observe(uid, RUN_SECONDS, seconds)

@@ -60,6 +60,9 @@ class Counted:
             del pods[next(iter(pods))]
         return data
 
+    def __len__(self) -> int:
+        return len(self._pods)
+
     def totals(self, uid: str) -> Mapping[str, int]:
         return self._pods.get(uid, {})
 

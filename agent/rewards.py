@@ -1,0 +1,141 @@
+"""The rewards' cache: the node's book, kept in etcd when the agent is gone, and read back by the next one.
+
+Rewards and what was counted for them are written in one transaction, guarded by the claim of the node. So after a
+kill -9 at any moment the two agree: what was not written is counted by the next agent, what was written is not counted
+again. Lost are at most the health since the last write, and pods that failed and were deleted while no agent ran.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable
+from random import Random
+
+from agent.claim import Claim
+from agent.pods import counted
+from agent.pods.book import Book, Kept
+from agent.pods.counted import Counted
+from clusterstate import codec, keys
+from clusterstate.codec import BadRecord
+from clusterstate.records import Reward
+from clusterstate.store import Delete, Item, Put, Store, StoreError
+from rewards import ledger
+
+log = logging.getLogger(__name__)
+
+MOVED = 0.1
+"""Of a trial, or of the value if that is more: health that is worth a write."""
+
+MOST_DELETES = 32
+"""A write: with 64 types and 16 parts it stays one transaction."""
+
+_LONGEST_PAUSE_SECONDS = 5.0
+_LOOK_SECONDS = 0.1
+
+
+class Cache:
+    """held: the claim under which the node is written now; None: it is not ours at this moment.
+
+    For metrics: writes, failures, and last_error, "" while all is kept.
+    """
+
+    def __init__(self, store: Store, node: str, held: Callable[[], Claim | None], rng: Random) -> None:
+        self._store, self._node, self._held, self._rng = store, node, held, rng
+        self._written: dict[str, Reward] = {}
+        self.writes, self.failures, self.last_error = 0, 0, ""
+
+    async def restored(self, waited: Callable[[], None] = lambda: None) -> Kept:
+        """What was kept, read once the node is ours, so that nobody writes it meanwhile. For as long as it takes.
+
+        waited: called now and then, to tell that this still goes on.
+        """
+        while True:
+            waited()
+            try:
+                if self._held() is not None:
+                    return self._opened((await self._store.read_prefix(keys.prefix(self._node))).items)
+            except StoreError as error:
+                self._failed(error)
+            await asyncio.sleep(self._rng.uniform(_LOOK_SECONDS, 2 * _LOOK_SECONDS))
+
+    async def keep(self, book: Book) -> None:
+        """Writes what moved. What cannot be written now is written the next time: nothing is ever added up in etcd."""
+        held = self._held()
+        types, parts, gone = self._moved(book), set(book.counted.changed), sorted(book.dropped)[:MOST_DELETES]
+        if held is None or not (types or parts or gone):
+            return
+        rewards = {name: book.rewards[name] for name in types}
+        book.counted.changed -= parts
+        try:
+            await self._store.write([*self._puts(rewards, parts, book), *self._deletes(gone)], guard=held.guard)
+        except StoreError as error:
+            book.counted.changed |= parts
+            self._failed(error)
+            return
+        self._done(book, rewards, gone)
+
+    def _opened(self, items: Iterable[Item]) -> Kept:
+        counted_at = keys.counted_prefix(self._node)
+        values = [item.value for item in items if item.key.startswith(counted_at)]
+        parts = [part for part in map(counted.decode, values) if part is not None]
+        self._written = dict(self._decoded(items))
+        kept = Counted(parts)
+        if not values:
+            kept.changed.add(counted.PARTS[0])  # so that the next agent knows that there was one
+        log.info("kept from before: rewards of %d types, notes on %d pods", len(self._written), len(kept))
+        return Kept(self._written, kept, first=not values)
+
+    def _decoded(self, items: Iterable[Item]) -> Iterable[tuple[str, Reward]]:
+        for item in items:
+            key = keys.parse(item.key)
+            if key is None or key.kind != keys.REWARDS:
+                continue
+            try:
+                yield key.type, codec.decode(Reward, item.value)
+            except BadRecord as error:
+                log.warning("%s cannot be read and begins anew: %s", item.key, error)
+
+    def _moved(self, book: Book) -> set[str]:
+        return {
+            name
+            for name, reward in book.rewards.items()
+            if name in book.changed or _moved(self._written.get(name), reward)
+        }
+
+    def _puts(self, rewards: dict[str, Reward], parts: set[str], book: Book) -> Iterable[Put]:
+        for name, reward in rewards.items():
+            yield Put(keys.reward_key(self._node, name), codec.encode(reward))
+        for part in sorted(parts):
+            yield Put(f"{keys.counted_prefix(self._node)}{part}", book.counted.encoded(part))
+
+    def _deletes(self, types: Iterable[str]) -> Iterable[Delete]:
+        return (Delete(keys.reward_key(self._node, name)) for name in types)
+
+    def _done(self, book: Book, rewards: dict[str, Reward], gone: Iterable[str]) -> None:
+        """What changed while the write was under way stays to be written."""
+        self._written |= rewards
+        book.changed -= {name for name, reward in rewards.items() if book.rewards.get(name) is reward}
+        for name in gone:
+            book.dropped.discard(name)
+            self._written.pop(name, None)
+        self.writes += 1
+        if self.last_error:
+            log.info("rewards are kept again")
+            self.last_error = ""
+
+    def _failed(self, error: StoreError) -> None:
+        self.failures += 1
+        if not self.last_error:
+            log.warning("rewards cannot be kept, trying again: %s: %s", type(error).__name__, error)
+        self.last_error = f"{type(error).__name__}: {error}"
+
+
+def _moved(before: Reward | None, after: Reward) -> bool:
+    """Fading alone is nothing to write: every reader does it by itself."""
+    if before is None:
+        return after.healthy > MOVED or bool(after.qualities)
+    faded = ledger.decayed(before, after.at_seconds)
+    if abs(after.healthy - faded.healthy) > max(MOVED, MOVED * faded.healthy):
+        return True
+    return before.qualities.keys() != after.qualities.keys() or any(
+        abs(each.log_cost - before.qualities[name].log_cost) > MOVED / 2 for name, each in after.qualities.items()
+    )
