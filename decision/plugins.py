@@ -4,7 +4,9 @@ from decision.delay import DelayFilter
 from decision.model import Filter, Score
 from decision.nearest import NearestScore
 from decision.pressure import PressureScore
+from decision.telemetry.filter import TelemetryFilter
+from decision.telemetry.score import TelemetryScore
 
-FILTERS: tuple[Filter, ...] = (DelayFilter(),)
+FILTERS: tuple[Filter, ...] = (DelayFilter(), TelemetryFilter())
 
-SCORES: tuple[Score, ...] = (NearestScore(), PressureScore())
+SCORES: tuple[Score, ...] = (NearestScore(), PressureScore(), TelemetryScore())

@@ -84,9 +84,16 @@ class Pressure(Section, frozen=True):
     temperature_celsius: TemperatureRange = TemperatureRange()
 
 
+class ScheduleOnMetric(Section, frozen=True):
+    """weight: high, as a pod that names a policy asks for its order; the other scores then break ties."""
+
+    weight: Weight = 50.0
+
+
 class Scores(Section, frozen=True):
     nearest: Nearest = Nearest()
     pressure: Pressure = Pressure()
+    scheduleonmetric: ScheduleOnMetric = ScheduleOnMetric()
 
 
 class Policy(Section, frozen=True):

@@ -14,4 +14,5 @@ def test_names_are_unique() -> None:
 def test_plugins_sign_what_they_say(edge: Facts, make: SimpleNamespace) -> None:
     pod, nodes = make.pod(**{"delay_edge-1": "0"}), ["edge-1", "edge-2"]
     assert {refusal.plugin for each in FILTERS for refusal in each.refusals(pod, nodes, edge).values()} == {"delay"}
-    assert [part.plugin for each in SCORES if (part := each.part(pod, nodes, edge))] == [each.name for each in SCORES]
+    signed = {each.name: part.plugin for each in SCORES if (part := each.part(pod, nodes, edge))}
+    assert signed == {"nearest": "nearest", "pressure": "pressure"}
