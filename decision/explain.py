@@ -12,7 +12,7 @@ from msgspec import Struct
 from decision import table
 from decision.decide import BEST, column, speaking, totals
 from decision.freshness import freshness_of
-from decision.model import Decision, Evidence, Facts, Filter, Pod, Score
+from decision.model import Decision, Distance, Evidence, Facts, Filter, Pod, Score
 from decision.plugins import FILTERS, SCORES
 from decision.policy import digest
 
@@ -25,8 +25,8 @@ class Node(Struct, frozen=True):
 
     score: 0..10, as answered; total: the weighted mean before rounding, 0..1; None: not scored. values: plugin
     → 0 (worst) .. 1 (best), also where the node's own is unknown and the median counted; unknown: plugin → why.
-    measured: quantity, with its unit in the name → value. age_seconds: since the node's last report; None: never seen
-    to report.
+    measured: quantity, with its unit in the name → value. distances: how it stands to each delay bound. age_seconds:
+    since the node's last report; None: never seen to report.
     """
 
     node: str
@@ -38,6 +38,7 @@ class Node(Struct, frozen=True):
     values: Mapping[str, float] = {}
     unknown: Mapping[str, str] = {}
     measured: Mapping[str, float] = {}
+    distances: tuple[Distance, ...] = ()
     freshness: str = ""
     age_seconds: float | None = None
 
@@ -137,6 +138,7 @@ def _kept(
         values={plugin: values[node] for plugin, values in columns.items() if node in values},
         unknown={part.plugin: part.unknown[node] for part in decision.parts if node in part.unknown},
         measured=_measured(node, evidence),
+        distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
         freshness=freshness_of(node, facts).value,
         age_seconds=_age_seconds(node, facts),
     )
@@ -150,6 +152,7 @@ def _refused(node: str, decision: Decision, facts: Facts, evidence: Sequence[Evi
         reason=refusal.reason,
         plugin=refusal.plugin,
         measured=_measured(node, evidence),
+        distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
         freshness=freshness_of(node, facts).value,
         age_seconds=_age_seconds(node, facts),
     )

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from clusterstate.snapshot import Freshness
-from decision import table
-from decision.explain import Explanation, Node
+from decision import table, told
+from decision.explain import REFUSED, Explanation, Node
 
 
 def text(explanation: Explanation, rows: int = 20) -> str:
@@ -25,8 +25,14 @@ def _cells(node: Node, plugins: Sequence[str], quantities: Sequence[str]) -> lis
         *(_value(node, plugin) for plugin in plugins),
         *(table.number(node.measured[quantity]) if quantity in node.measured else "-" for quantity in quantities),
         _age(node),
-        node.reason,
+        _reason(node),
     ]
+
+
+def _reason(node: Node) -> str:
+    """With what is known of the pairs, which the reason of a refusal leaves out."""
+    known = [told.text(distance) for distance in node.distances if distance.rtt_ms is not None]
+    return f"{node.reason}: {'; '.join(known)}" if known and node.verdict == REFUSED else node.reason
 
 
 def _value(node: Node, plugin: str) -> str:

@@ -1,6 +1,6 @@
 """Until when each node's data may be used: all nodes at once, or one for an explanation."""
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping, Set
 from typing import TypeVar
 
 from clusterstate.snapshot import Freshness
@@ -9,6 +9,7 @@ from decision.model import Facts
 V = TypeVar("V")
 
 NEVER = float("-inf")
+FOR_EVER = float("inf")
 
 
 def fresh_until(facts: Facts) -> Mapping[str, float]:
@@ -25,9 +26,19 @@ def freshness_of(node: str, facts: Facts) -> Freshness:
 def fresh_part(column: Mapping[str, V], facts: Facts) -> dict[str, V]:
     """The column without the nodes that are not fresh."""
     fresh = dict(column)
-    for node in kept_while_fresh("old", lambda: _old(facts), facts):
+    for node in old_nodes(facts):
         fresh.pop(node, None)
     return fresh
+
+
+def old_nodes(facts: Facts) -> Collection[str]:
+    """Those of the state that are not fresh."""
+    return kept_while_fresh("old", lambda: _old(facts), facts)
+
+
+def fresh_nodes(facts: Facts) -> Set[str]:
+    """Those of the state that are."""
+    return facts.snapshot.nodes.keys() - set(old_nodes(facts))
 
 
 def _old(facts: Facts) -> Collection[str]:
@@ -35,5 +46,7 @@ def _old(facts: Facts) -> Collection[str]:
 
 
 def kept_while_fresh(key: Hashable, make: Callable[[], V], facts: Facts) -> V:
-    """make(), made once while states and freshness stand. It depends on them and on `key` only."""
-    return facts.memo.table(key, make, facts.snapshot, facts.now)
+    """make(), made once while states, freshness and the other sources stand. It depends on them and `key` only."""
+    others = (*facts.delays, facts.estimates)
+    until = min((source.fresh_until for source in facts.delays if source.fresh_until > facts.now), default=FOR_EVER)
+    return facts.memo.table(key, make, facts.snapshot, facts.now, others, until)

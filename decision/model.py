@@ -45,6 +45,7 @@ class Facts(Struct, frozen=True):
     now: the monotonic seconds that the snapshot's ages use. memo: pass the same one each time to save time. places:
     where workloads run. delays: measured by others than our agents, the first that knows a pair counts; estimates: for
     pairs that nobody measured; None: there are none. telemetry: policies and the metrics that they name.
+    roles: node → its label kubernetes.io/role, replaced and never altered.
     """
 
     snapshot: Snapshot
@@ -55,6 +56,7 @@ class Facts(Struct, frozen=True):
     delays: tuple[Delays, ...] = ()
     estimates: Estimates | None = None
     telemetry: Telemetry = Telemetry()
+    roles: Mapping[str, str] = {}
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -96,15 +98,40 @@ class Decision(Struct, frozen=True):
     neutral: str = ""
 
 
+class Distance(Struct, frozen=True, gc=False):
+    """How one node stands to one bound, by the pair that decides on it.
+
+    to: the node or workload of the bound. reference: the node that counts, where `pod` of the workload runs. rtt_ms:
+    None when it is not measured and not estimated; `why` says why it is not measured. low_ms, high_ms: least and 95th
+    percentile of the probe window, or the estimate's 90 % interval. source: agents, another source's name, group or
+    coordinates; "measured" for what was measured when the estimate was made. direction: forward: by the reference;
+    backward: by the node; "" of an estimate. age_seconds: None: it does not age.
+    """
+
+    to: str
+    reference: str
+    bound_ms: float
+    pod: str = ""
+    rtt_ms: float | None = None
+    low_ms: float | None = None
+    high_ms: float | None = None
+    source: str = ""
+    estimated: bool = False
+    direction: str = ""
+    age_seconds: float | None = None
+    why: str = ""
+
+
 class Evidence(Struct, frozen=True):
     """What a plugin looked at, for explanations.
 
     measured: quantity, with its unit in the name → node → value; nodes without a value are absent.
-    notes: node → how it stands, if it passes.
+    notes: node → how it stands, if it passes. distances: node → how it stands to each delay bound.
     """
 
     measured: Mapping[str, Mapping[str, float]] = {}
     notes: Mapping[str, str] = {}
+    distances: Mapping[str, tuple[Distance, ...]] = {}
 
 
 class Filter(Protocol):

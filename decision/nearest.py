@@ -2,17 +2,22 @@
 
 RTTs spread over powers of ten, so the scale is relative: 1 at 0 ms, 1/2 at the candidates' median, 1/5 at
 twice that, x → 1 / (1 + (x / median)²). The steepest part lies where most candidates are, a far outlier or
-a liar does not move it, and a lower RTT of a node never lowers its own value. Several bounds: the mean.
+a liar does not move it, and a lower RTT of a node never lowers its own value. Several bounds: the mean. To all
+replicas of a workload the farthest counts, else the nearest. What was not measured counts as estimated.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import reduce
 from statistics import fmean, median
 
 from decision import bounds, pairs
-from decision.columns import Column
-from decision.delay import REASONS
+from decision.bounds import Replicas
+from decision.columns import Column, missing, picked
+from decision.freshness import kept_while_fresh
 from decision.model import Evidence, Facts, Part, Pod
-from decision.pairs import Cause, Pairs
+from decision.pairs import Cause
+from decision.references import Referent, resolve
+from decision.told import REASONS
 
 NAME = "nearest"
 
@@ -24,21 +29,45 @@ class NearestScore:
     name = NAME
 
     def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
-        weight, wanted = facts.policy.scores.nearest.weight, bounds.readable(pod.labels)
+        weight, wanted = facts.policy.scores.nearest.weight, bounds.readable(pod)
         if not (weight and wanted):
             return None
-        found = {bound.reference: pairs.between(bound.reference, nodes, facts) for bound in wanted}
-        unknown = {node: why for reference, between in found.items() for node, why in _why(reference, between)}
-        return Part(NAME, weight, _mean([_values(between.known) for between in found.values()]), unknown)
+        resolved = [resolve(bound, pod, nodes, facts) for bound in wanted]
+        to = [referent for referent in resolved if isinstance(referent, Referent) and referent.nodes]
+        if not to:
+            return None
+        tables = {referent.name: rtts(referent, facts) for referent in to}
+        columns = {name: picked(nodes, table) for name, table in tables.items()}
+        unknown = {
+            node: REASONS[Cause.UNMEASURED].format(name)
+            for name, column in columns.items()
+            for node in missing(nodes, column, tables[name])
+        }
+        return Part(NAME, weight, _mean([_values(column) for column in columns.values()]), unknown)
 
     def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
         """Nothing that the delay filter has not told."""
         return Evidence()
 
 
-def _why(reference: str, between: Pairs) -> Iterator[tuple[str, str]]:
-    by_cause = [REASONS[cause].format(reference) for cause in Cause]
-    return ((node, by_cause[cause]) for node, cause in between.unknown.items())
+def rtts(referent: Referent, facts: Facts) -> Mapping[str, float]:
+    """Node → ms, measured or estimated, of all nodes with which there is any."""
+    key = ("rtts", referent.nodes, referent.replicas, facts.policy.delay)
+    join = _farthest if referent.replicas is Replicas.ALL else _nearest
+    return kept_while_fresh(key, lambda: reduce(join, (_rtts(node, facts) for node in referent.nodes)), facts)
+
+
+def _rtts(reference: str, facts: Facts) -> Mapping[str, float]:
+    row, known = pairs.estimated(reference, facts), pairs.reports(reference, facts).known
+    return {**dict(zip(row.nodes, row.rtt_ms, strict=True)), **known} if row.nodes else known
+
+
+def _farthest(one: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:
+    return {node: max(one[node], other[node]) for node in one.keys() & other.keys()}
+
+
+def _nearest(one: Mapping[str, float], other: Mapping[str, float]) -> Mapping[str, float]:
+    return {**one, **{node: min(ms, one.get(node, ms)) for node, ms in other.items()}}
 
 
 def _values(known: Column) -> Column:

@@ -1,128 +1,169 @@
-"""The round trip between a reference node and each candidate, from the reports of both.
+"""The round trip between a reference node and every other: measured, else why not, else estimated.
 
-A report counts only while its reporter is fresh and when at least one reply came in its window: a lost probe
-is never a delay. Of the two directions the policy takes one, or the larger of those that count.
+A report counts only while its reporter is fresh and when at least one reply came in its window: a lost probe is never
+a delay. Of the two directions the policy takes one, or the larger of those that count. What our agents did not measure,
+the other sources may know, in their order; the first that says anything about a pair decides on it.
 """
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from enum import IntEnum
+from functools import partial
 from operator import attrgetter
 
 from msgspec import Struct
 
 from clusterstate.records import PeerLatency
 from clusterstate.snapshot import Freshness, NodeState
-from decision.columns import Column, missing, picked
-from decision.freshness import NEVER, fresh_part, fresh_until, kept_while_fresh
+from decision.freshness import NEVER, fresh_nodes, fresh_part, fresh_until, kept_while_fresh, old_nodes
 from decision.model import Facts
 from decision.policy import Direction, Statistic
-
-Windows = Mapping[str, PeerLatency]
-"""Node → its window with the reference."""
-
-_NO_WINDOWS: Windows = {}
+from decision.sources import Delays, EstimatedRow, Row
 
 
 class Cause(IntEnum):
-    """Why there is no delay: an index. Of two directions' causes the larger is told, as it says more."""
+    """Why a node may not be within a bound. Of several causes the larger is told, as it says more."""
 
     UNMEASURED = 0
     PROVISIONAL = 1
     STALE = 2
-    NO_REPLY = 3
-
-
-class Pairs(Struct, frozen=True):
-    """Each candidate stands in one of them. known: round trip in ms; the reference itself is at 0."""
-
-    known: Column
-    unknown: Mapping[str, Cause]
+    UNSURE = 3
+    """The bound lies within the interval of the estimate, or above its low end at least."""
+    FAR = 4
+    """The interval of the estimate lies above the bound."""
+    NO_REPLY = 5
+    OVER = 6
+    """Measured."""
 
 
 class Reports(Struct, frozen=True):
-    """Of all nodes. known: round trip in ms. causes: why a node that stands in a report has none."""
+    """Of all nodes. known: measured round trip in ms, the reference itself at 0. causes: why a node of which there is a
+    report has none: UNMEASURED, PROVISIONAL, STALE or NO_REPLY."""
 
     known: Mapping[str, float]
     causes: Mapping[str, Cause]
 
 
-def between(reference: str, nodes: Sequence[str], facts: Facts) -> Pairs:
-    found = reports(reference, facts)
-    known = picked(nodes, found.known)
-    unknown = dict.fromkeys(missing(nodes, known, found.known), Cause.UNMEASURED)
-    unknown.update((node, found.causes[node]) for node in found.causes.keys() & unknown.keys())
-    return Pairs(known, unknown)
-
-
 def reports(reference: str, facts: Facts) -> Reports:
-    return kept_while_fresh((reference, facts.policy.delay), lambda: _reports(reference, facts), facts)
+    return kept_while_fresh(("reports", reference, facts.policy.delay), lambda: _reports(reference, facts), facts)
+
+
+def estimated(reference: str, facts: Facts) -> EstimatedRow:
+    """Of all nodes, also those that were measured. It says nothing about whether a node can be reached."""
+    estimates = facts.estimates
+    if estimates is None:
+        return EstimatedRow()
+    return facts.memo.row(estimates, reference, lambda: estimates.row(reference))
+
+
+def alive(facts: Facts) -> Set[str]:
+    """The nodes that somebody vouches for now: an agent's fresh heartbeat, or another source that is fresh. An estimate
+    counts only between two of them: of a silent node nobody knows that it can be reached at all."""
+    return kept_while_fresh("alive", lambda: _alive(facts), facts)
+
+
+def _alive(facts: Facts) -> Set[str]:
+    return frozenset(fresh_nodes(facts)).union(*(source.nodes for source in fresh_delays(facts)))
+
+
+def fresh_delays(facts: Facts) -> Iterator[Delays]:
+    return (source for source in facts.delays if facts.now < source.fresh_until)
+
+
+def row_of(source: Delays, reference: str, facts: Facts) -> Row:
+    return facts.memo.row(source, reference, lambda: source.row(reference))
 
 
 def _reports(reference: str, facts: Facts) -> Reports:
-    direction = facts.policy.delay.direction
-    forward = _NO_WINDOWS if direction is Direction.BACKWARD else _measured_by(reference, facts)
-    backward_ms = {} if direction is Direction.FORWARD else _backward_ms(reference, facts)
-    known = _worst(_forward_ms(reference, forward, facts), backward_ms)
-    known[reference] = 0.0
-    unknown = facts.snapshot.nodes.keys() - known.keys()
-    backward = _NO_WINDOWS if direction is Direction.FORWARD else _measuring(reference, unknown, facts)
-    unknown = (forward.keys() | backward.keys()) - known.keys()
-    return Reports(known, _causes(unknown, reference, forward, backward, facts))
+    found = _agents(reference, facts)
+    for source in fresh_delays(facts):
+        found = _filled(found, row_of(source, reference, facts), facts.policy.delay.direction)
+    return found
 
 
-def _measured_by(reference: str, facts: Facts) -> Windows:
-    state = facts.snapshot.nodes.get(reference)
-    return _NO_WINDOWS if state is None or state.latency is None else state.latency.peers
+def _filled(found: Reports, row: Row, direction: Direction) -> Reports:
+    """What was found, and what the row adds on pairs of which nobody measured or missed anything yet."""
+    silent = {node for node, cause in found.causes.items() if cause is Cause.NO_REPLY}
+    rtts = _both(row, direction)
+    added = {node: rtt_ms for node, rtt_ms in rtts.items() if node not in found.known and node not in silent}
+    known = {**found.known, **added} if added else found.known
+    causes = {node: cause for node, cause in found.causes.items() if node not in added}
+    causes.update((node, Cause.NO_REPLY) for node in row.no_reply if node not in known)
+    return Reports(known, causes)
 
 
-def _measuring(reference: str, nodes: Set[str], facts: Facts) -> Windows:
-    windows = ((node, _window(reference, facts.snapshot.nodes[node])) for node in nodes)
-    return {node: window for node, window in windows if window is not None}
+def _both(row: Row, direction: Direction) -> Mapping[str, float]:
+    if direction is Direction.WORST:
+        return _worst(row.forward, row.backward)
+    return row.forward if direction is Direction.FORWARD else row.backward
 
 
-def _window(reference: str, state: NodeState) -> PeerLatency | None:
-    return None if state.latency is None else state.latency.peers.get(reference)
+def _agents(reference: str, facts: Facts) -> Reports:
+    direction, statistic = facts.policy.delay.direction, facts.policy.delay.statistic
+    causes: dict[str, Cause] = {}
+    forward = {} if direction is Direction.BACKWARD else _forward(reference, statistic, causes, facts)
+    backward = {} if direction is Direction.FORWARD else _backward(reference, statistic, causes, facts)
+    known = {**_worst(forward, backward), reference: 0.0}
+    return Reports(known, {node: cause for node, cause in causes.items() if node not in known})
 
 
-def _forward_ms(reference: str, windows: Windows, facts: Facts) -> dict[str, float]:
-    fresh = windows and fresh_until(facts).get(reference, NEVER) > facts.now
-    ms = _ms(facts.policy.delay.statistic)
-    return {node: rtt for node, window in windows.items() if (rtt := ms(window)) is not None} if fresh else {}
-
-
-def _backward_ms(reference: str, facts: Facts) -> dict[str, float]:
-    statistic = facts.policy.delay.statistic
-    ms = _ms(statistic)
-
-    def measured(state: NodeState) -> float | None:
-        window = _window(reference, state)
-        return None if window is None else ms(window)
-
-    return fresh_part(facts.memo.column("rtt_ms", (reference, statistic), measured, facts.snapshot), facts)
-
-
-def _ms(statistic: Statistic) -> Callable[[PeerLatency], float | None]:
-    return attrgetter(f"{statistic}_ms")
-
-
-def _worst(forward: dict[str, float], backward: dict[str, float]) -> dict[str, float]:
-    both = forward | backward
+def _worst(forward: Mapping[str, float], backward: Mapping[str, float]) -> dict[str, float]:
+    both = {**forward, **backward}
     for node in forward.keys() & backward.keys():
         both[node] = max(forward[node], backward[node])
     return both
 
 
-def _causes(unknown: Set[str], reference: str, forward: Windows, backward: Windows, facts: Facts) -> dict[str, Cause]:
-    """Of the unknown nodes that stand in a report, why it does not count."""
-    causes = {node: _cause(reference, forward[node], facts) for node in forward.keys() & unknown}
-    for node in backward.keys() & unknown:
-        causes[node] = max(causes.get(node, Cause.UNMEASURED), _cause(node, backward[node], facts))
-    return causes
+def _forward(reference: str, statistic: Statistic, causes: dict[str, Cause], facts: Facts) -> dict[str, float]:
+    """By the reference. Notes why its other windows do not count."""
+    state = facts.snapshot.nodes.get(reference)
+    windows = {} if state is None or state.latency is None else state.latency.peers
+    rtt, fresh = ms(statistic), fresh_until(facts).get(reference, NEVER) > facts.now
+    known = {node: rtt_ms for node, window in windows.items() if (rtt_ms := rtt(window)) is not None} if fresh else {}
+    _note(causes, ((node, cause(reference, windows[node], facts)) for node in windows.keys() - known.keys()))
+    return known
 
 
-def _cause(reporter: str, window: PeerLatency, facts: Facts) -> Cause:
+def _backward(reference: str, statistic: Statistic, causes: dict[str, Cause], facts: Facts) -> dict[str, float]:
+    """By each of the others. Notes why windows with the reference do not count."""
+    column, snapshot = facts.memo.column, facts.snapshot
+    measured = column("rtt_ms", (reference, statistic), partial(_rtt_ms, reference, ms(statistic)), snapshot)
+    without = column("no rtt_ms", (reference, statistic), partial(_without, reference, ms(statistic)), snapshot)
+    old = [node for node in old_nodes(facts) if node in measured or node in without]
+    _note(causes, ((node, cause(node, window, facts)) for node, window in without.items()))
+    _note(causes, ((node, _old(node, facts)) for node in old))
+    return fresh_part(measured, facts)
+
+
+def _note(causes: dict[str, Cause], found: Iterator[tuple[str, Cause]]) -> None:
+    for node, why in found:
+        causes[node] = max(causes.get(node, Cause.UNMEASURED), why)
+
+
+def window(reference: str, state: NodeState) -> PeerLatency | None:
+    return None if state.latency is None else state.latency.peers.get(reference)
+
+
+def _rtt_ms(reference: str, of: Callable[[PeerLatency], float | None], state: NodeState) -> float | None:
+    found = window(reference, state)
+    return None if found is None else of(found)
+
+
+def _without(reference: str, of: Callable[[PeerLatency], float | None], state: NodeState) -> PeerLatency | None:
+    found = window(reference, state)
+    return None if found is None or of(found) is not None else found
+
+
+def ms(statistic: Statistic) -> Callable[[PeerLatency], float | None]:
+    return attrgetter(f"{statistic}_ms")
+
+
+def cause(reporter: str, window: PeerLatency, facts: Facts) -> Cause:
     """Why this window of the reporter does not count."""
-    freshness = facts.snapshot.nodes[reporter].freshness(facts.now)
-    if freshness is Freshness.FRESH:
-        return Cause.UNMEASURED if window.received else Cause.NO_REPLY
-    return Cause.PROVISIONAL if freshness is Freshness.PROVISIONAL else Cause.STALE
+    if facts.snapshot.nodes[reporter].freshness(facts.now) is not Freshness.FRESH:
+        return _old(reporter, facts)
+    return Cause.UNMEASURED if window.received else Cause.NO_REPLY
+
+
+def _old(reporter: str, facts: Facts) -> Cause:
+    provisional = facts.snapshot.nodes[reporter].freshness(facts.now) is Freshness.PROVISIONAL
+    return Cause.PROVISIONAL if provisional else Cause.STALE

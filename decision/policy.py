@@ -15,6 +15,10 @@ Weight = Annotated[float, Meta(ge=0, le=100)]
 Celsius = Annotated[float, Meta(ge=-50, le=200)]
 
 
+LayerMs = Annotated[float, Meta(ge=0, le=60_000)]
+"""Largest round trip between any two nodes of a group."""
+
+
 class PolicyError(ValueError):
     """The policy cannot be used. Names the place in the document, what stands there and what is allowed."""
 
@@ -38,11 +42,15 @@ class Direction(StrEnum):
     """The one by the node asked about."""
 
 
-class Unmeasured(StrEnum):
-    """What happens to a node whose delay is not known."""
+class Estimate(StrEnum):
+    """What an estimate may say for a pair that nobody measured."""
 
-    REFUSE = "refuse"
     ACCEPT = "accept"
+    """It counts as if it were measured, and without one the node passes."""
+    UPPER_BOUND = "upper-bound"
+    """The upper end of its interval must keep the bound."""
+    REJECT = "reject"
+    """Nothing: only measured delays count."""
 
 
 class Section(Struct, frozen=True, forbid_unknown_fields=True):
@@ -52,11 +60,19 @@ class Section(Struct, frozen=True, forbid_unknown_fields=True):
 class Delay(Section, frozen=True):
     statistic: Statistic = Statistic.P50
     direction: Direction = Direction.WORST
-    unmeasured: Unmeasured = Unmeasured.REFUSE
+    estimate: Estimate = Estimate.UPPER_BOUND
 
 
 class Nearest(Section, frozen=True):
     weight: Weight = 2.0
+
+
+class Cloud(Section, frozen=True):
+    """nodes, zones: names, with * for any characters, of cloud nodes besides those labelled kubernetes.io/role=cloud."""
+
+    weight: Weight = 2.0
+    nodes: tuple[str, ...] = ()
+    zones: tuple[str, ...] = ()
 
 
 class PressureWeights(Section, frozen=True):
@@ -92,6 +108,7 @@ class ScheduleOnMetric(Section, frozen=True):
 
 class Scores(Section, frozen=True):
     nearest: Nearest = Nearest()
+    cloud: Cloud = Cloud()
     pressure: Pressure = Pressure()
     scheduleonmetric: ScheduleOnMetric = ScheduleOnMetric()
 
@@ -99,6 +116,7 @@ class Scores(Section, frozen=True):
 class Policy(Section, frozen=True):
     delay: Delay = Delay()
     scores: Scores = Scores()
+    initial_layers: tuple[LayerMs, ...] = ()
 
 
 def parse(text: str) -> Policy:

@@ -1,7 +1,7 @@
 """A decision within its deadline, or the neutral one.
 
 Neutral: all nodes pass, all scores are equal. So a plugin that is slow or broken costs quality, not scheduling. The
-one exception is a pod with delay bounds under a policy that refuses what is not known (`delay.unmeasured: refuse`):
+one exception is a pod with delay bounds under a policy that refuses what is not known (`delay.estimate`):
 dropping its bound would break a promise, so all nodes are refused, as unresolvable, and nobody is evicted in vain.
 """
 
@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 from decision import bounds
 from decision.decide import NEUTRAL, Judged, Ranked, judge, rank
 from decision.model import Facts, Pod, Refusal
-from decision.policy import Policy, Unmeasured
+from decision.policy import Estimate, Policy
 from extender.facts import Sources
 from extender.journal import Journal
 from extender.metrics import Metrics
@@ -117,11 +117,15 @@ class Fault(Struct, frozen=True):
 
 
 def _without_plugins(pod: Pod, nodes: tuple[str, ...], policy: Policy, why: str) -> Judged:
-    if policy.delay.unmeasured is Unmeasured.REFUSE and bounded(pod):
+    if _holds(pod, policy):
         return Judged((), dict.fromkeys(nodes, Refusal("deadline", why)))
     return Judged(nodes, {})
 
 
-def bounded(pod: Pod) -> bool:
-    """Whether the pod asks for a delay bound, well-formed or not."""
-    return any(label.startswith(bounds.PREFIX) for label in pod.labels)
+def _holds(pod: Pod, policy: Policy) -> bool:
+    """Whether the pod has a delay bound that is not to be waived; one that cannot be understood is not."""
+    try:
+        wanted = bounds.of(pod)
+    except bounds.BadBound:
+        return True
+    return any((bound.estimate or policy.delay.estimate) is not Estimate.ACCEPT for bound in wanted)

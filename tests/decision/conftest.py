@@ -37,8 +37,8 @@ def state(
     )
 
 
-def facts(nodes: Mapping[str, NodeState], policy: Policy | None = None, now: float = NOW) -> Facts:
-    return Facts(Snapshot(nodes=dict(nodes)), policy or Policy(), now)
+def facts(nodes: Mapping[str, NodeState], policy: Policy | None = None, now: float = NOW, **others: Any) -> Facts:
+    return Facts(Snapshot(nodes=dict(nodes)), policy or Policy(), now, **others)
 
 
 def pod(**labels: str) -> Pod:

@@ -12,7 +12,7 @@ from clusterstate.measures import CPU_PRESSURE
 from decision.decide import NEUTRAL, column, decide, judge, rank
 from decision.memo import Memo
 from decision.model import Candidates, Decision, Evidence, Facts, Part, Pod, Refusal
-from decision.policy import Delay, Nearest, Policy, Pressure, Scores, Unmeasured
+from decision.policy import Delay, Estimate, Nearest, Policy, Pressure, Scores
 
 NAMES = [f"n-{number}" for number in range(8)]
 FRESHNESS = ["fresh", "fresh", "fresh", "stale", "provisional", "silent"]
@@ -45,7 +45,7 @@ class Refuses(Says):
         return {node: Refusal("refuses", f"told by {self.weight}") for node in nodes if node in self.values}
 
 
-def cluster(make: SimpleNamespace, seed: int, unmeasured: Unmeasured = Unmeasured.REFUSE) -> Facts:
+def cluster(make: SimpleNamespace, seed: int, estimate: Estimate = Estimate.UPPER_BOUND) -> Facts:
     rng = random.Random(seed)
     states = {
         name: make.state(
@@ -55,14 +55,14 @@ def cluster(make: SimpleNamespace, seed: int, unmeasured: Unmeasured = Unmeasure
         )
         for name in rng.sample(NAMES, 7)
     }
-    return make.facts(states, Policy(delay=Delay(unmeasured=unmeasured)))
+    return make.facts(states, Policy(delay=Delay(estimate=estimate)))
 
 
-@given(LABELS, st.lists(st.sampled_from([*NAMES, "unheard-of"])), st.integers(0, 500), st.sampled_from(Unmeasured))
+@given(LABELS, st.lists(st.sampled_from([*NAMES, "unheard-of"])), st.integers(0, 500), st.sampled_from(Estimate))
 def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
-    make: SimpleNamespace, labels: dict[str, str], asked: list[str], seed: int, unmeasured: Unmeasured
+    make: SimpleNamespace, labels: dict[str, str], asked: list[str], seed: int, estimate: Estimate
 ) -> None:
-    decision = decide(make.pod(**labels), asked, cluster(make, seed, unmeasured))
+    decision = decide(make.pod(**labels), asked, cluster(make, seed, estimate))
     assert sorted([*decision.kept, *decision.refused]) == sorted(set(asked))
     assert list(decision.kept) == [node for node in dict.fromkeys(asked) if node in decision.kept]
     assert all(refusal.reason and refusal.plugin for refusal in decision.refused.values())
@@ -108,7 +108,7 @@ def test_a_changed_weight_flips_a_tie(make: SimpleNamespace) -> None:
     states |= {node: make.state({}, {CPU_PRESSURE: ratio}) for node, ratio in pressures.items()}
 
     def scored(nearest: float, pressure: float) -> tuple[int, int]:
-        policy = Policy(scores=Scores(Nearest(weight=nearest), Pressure(weight=pressure)))
+        policy = Policy(scores=Scores(nearest=Nearest(weight=nearest), pressure=Pressure(weight=pressure)))
         scores = decide(make.pod(delay_ref="25"), list(pressures), make.facts(states, policy)).scores
         return scores["near"], scores["calm"]
 

@@ -7,9 +7,10 @@ import pytest
 
 from decision.decide import judge
 from decision.model import Facts
-from decision.policy import Delay, Policy, Unmeasured
+from decision.policy import Delay, Estimate, Policy
 
-ACCEPT = Policy(delay=Delay(unmeasured=Unmeasured.ACCEPT))
+ACCEPT = Policy(delay=Delay(estimate=Estimate.ACCEPT))
+NO_EDGE_9 = "no such node edge-9, and no workload is known yet"
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 
 
@@ -54,7 +55,7 @@ def test_all_labels_must_hold(make: SimpleNamespace) -> None:
 
 
 def test_a_missing_reference_refuses_every_node(edge: Facts, make: SimpleNamespace) -> None:
-    assert reasons(edge, make, {"delay_edge-9": "25"}) == dict.fromkeys(NODES, "no such node edge-9")
+    assert reasons(edge, make, {"delay_edge-9": "25"}) == dict.fromkeys(NODES, NO_EDGE_9)
 
 
 def test_a_missing_reference_refuses_also_when_unknown_delays_are_accepted(make: SimpleNamespace) -> None:
@@ -71,7 +72,10 @@ def test_names_are_exact(make: SimpleNamespace) -> None:
     """The original matched substrings, so edge-1 also meant edge-10."""
     facts = make.facts({"edge-10": make.state({"n": 1.0}), "edge-1": make.state({"n": 50.0}), "n": make.state()})
     assert judge(make.pod(**{"delay_edge-1": "5"}), ["n"], facts).kept == ()
-    assert judge(make.pod(delay_edge="5"), ["n"], facts).refused["n"].reason == "no such node edge"
+    assert (
+        judge(make.pod(delay_edge="5"), ["n"], facts).refused["n"].reason
+        == "no such node edge, and no workload is known yet"
+    )
 
 
 def test_a_node_name_may_have_dots(make: SimpleNamespace) -> None:
@@ -106,7 +110,8 @@ def test_silence_on_the_path_refuses_with_its_own_reason(make: SimpleNamespace) 
 def test_accept_lets_unknown_delays_pass_but_never_known_ones_over_the_bound(make: SimpleNamespace) -> None:
     states = {"ref": make.state({"far": 50.0, "lost": None}), "old": make.state({"ref": 1.0}, freshness="stale")}
     judged = judge(make.pod(delay_ref="5"), ["far", "lost", "old", "new"], make.facts(states, ACCEPT))
-    assert judged.kept == ("lost", "old", "new")
+    assert judged.kept == ("old", "new")
+    assert judged.refused["lost"].reason == "no reply between the node and ref"
 
 
 def test_a_pod_without_bounds_passes_everywhere(make: SimpleNamespace) -> None:

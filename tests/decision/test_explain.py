@@ -10,9 +10,11 @@ from decision.decide import decide, judge, rank
 from decision.explain import Explanation, Node, explain
 from decision.explain_text import text
 from decision.model import Decision, Facts
-from decision.policy import Delay, Policy, Unmeasured, digest
+from decision.policy import Delay, Estimate, Policy, digest
 from decision.pressure import PressureScore
 
+NO_EDGE_9 = "no such node edge-9, and no workload is known yet"
+EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old)"
 ASKED = ["edge-3", "edge-2", "edge-4"]
 
 
@@ -26,7 +28,7 @@ def node(explanation: Explanation, name: str) -> Node:
 
 
 def test_the_headline_is_the_first_node_its_score_and_its_reason(explained: Explanation) -> None:
-    assert explained.headline == "default/pod-1: edge-2 first (score 8 of 10): 12.12 ms from edge-1, bound 50 ms"
+    assert explained.headline == f"default/pod-1: edge-2 first (score 8 of 10): {EDGE_2}, bound 50 ms"
 
 
 def test_kept_nodes_come_best_first_with_first_and_runner_up(edge: Facts, make: SimpleNamespace) -> None:
@@ -58,8 +60,8 @@ def test_every_node_has_what_it_was_decided_on(explained: Explanation) -> None:
 
 def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: Facts, make: SimpleNamespace) -> None:
     told = explain(decide(make.pod(**{"delay_edge-9": "5"}), ASKED, edge), edge)
-    assert told.refused_by_reason == {"no such node edge-9": 3}
-    assert told.headline == "default/pod-1: none of 3 nodes: 3 no such node edge-9"
+    assert told.refused_by_reason == {NO_EDGE_9: 3}
+    assert told.headline == f"default/pod-1: none of 3 nodes: 3 {NO_EDGE_9}"
     assert told.first is None
 
 
@@ -100,10 +102,10 @@ def test_a_tie_is_told(make: SimpleNamespace) -> None:
 
 
 def test_a_waived_bound_is_told(edge: Facts, make: SimpleNamespace) -> None:
-    policy = Policy(delay=Delay(unmeasured=Unmeasured.ACCEPT))
+    policy = Policy(delay=Delay(estimate=Estimate.ACCEPT))
     facts = Facts(edge.snapshot, policy, edge.now)
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, facts), facts)
-    assert node(told, "edge-4").reason == "delay to edge-1 not measured, accepted by the policy"
+    assert node(told, "edge-4").reason == "delay to edge-1 not measured, accepted"
     assert told.policy == digest(policy)
 
 
@@ -111,7 +113,7 @@ def test_a_decision_without_scores_is_explained(edge: Facts, make: SimpleNamespa
     """kube-scheduler asks for no scores when one node is left."""
     pod = make.pod(**{"delay_edge-1": "25"})
     told = explain(Decision(pod, *judge(pod, ASKED, edge), (), {}), edge)
-    assert told.headline == "default/pod-1: edge-2 is the only one of 3 nodes: 12.12 ms from edge-1, bound 25 ms"
+    assert told.headline == f"default/pod-1: edge-2 is the only one of 3 nodes: {EDGE_2}, bound 25 ms"
     assert told.first == "edge-2"
     assert node(told, "edge-2").score is None
 

@@ -7,16 +7,19 @@ from decision.explain import explain
 from decision.explain_text import text
 from decision.model import Facts
 
+EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old), bound 25 ms"
+EDGE_3 = "40 ms from edge-1 (agents, forward, 20 to 80 ms, 1.0 s old), bound 25 ms"
+
 
 def test_the_text_is_a_headline_a_table_and_nothing_else(edge: Facts, make: SimpleNamespace) -> None:
     told = text(explain(decide(make.pod(**{"delay_edge-1": "25"}), ["edge-3", "edge-2", "edge-4"], edge), edge))
     assert told == (
-        "default/pod-1: edge-2 is the only one of 3 nodes: 12.12 ms from edge-1, bound 25 ms\n"
+        f"default/pod-1: edge-2 is the only one of 3 nodes: {EDGE_2}\n"
         "\n"
         "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
-        "edge-2  kept     6      0.50     0.75      12.12          1.0s  12.12 ms from edge-1, bound 25 ms\n"
+        f"edge-2  kept     6      0.50     0.75      12.12          1.0s  {EDGE_2}\n"
         "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 not measured\n"
-        "edge-3  refused  -      -        -         40             1.0s  delay to edge-1 over 25 ms\n"
+        f"edge-3  refused  -      -        -         40             1.0s  delay to edge-1 over 25 ms: {EDGE_3}\n"
     )
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from decision.decide import decide
 from decision.nearest import NearestScore
-from decision.policy import Delay, Nearest, Policy, Scores, Unmeasured
+from decision.policy import Delay, Estimate, Nearest, Policy, Scores
 
 RTTS = st.lists(st.floats(0, 60_000), min_size=1, max_size=12)
 
@@ -66,7 +66,7 @@ def test_several_bounds_count_as_their_mean(make: SimpleNamespace) -> None:
 
 
 def test_an_accepted_unknown_delay_is_unknown_here(make: SimpleNamespace) -> None:
-    policy = Policy(delay=Delay(unmeasured=Unmeasured.ACCEPT))
+    policy = Policy(delay=Delay(estimate=Estimate.ACCEPT))
     part = NearestScore().part(make.pod(delay_ref="9"), ["n", "m"], make.facts({"ref": make.state({"n": 1.0})}, policy))
     assert (set(part.values), part.unknown) == ({"n"}, {"m": "delay to ref not measured"})
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decision.document import MAX_CHARACTERS
-from decision.policy import Direction, Policy, PolicyError, Statistic, Unmeasured, digest, parse
+from decision.policy import Direction, Estimate, Policy, PolicyError, Statistic, digest, parse
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "policy.yaml"
 
@@ -28,11 +28,11 @@ def test_what_is_not_mentioned_keeps_its_default(text: str) -> None:
 
 
 def test_every_choice_is_read() -> None:
-    delay = parse("delay: {statistic: p95, direction: backward, unmeasured: accept}").delay
-    assert (delay.statistic, delay.direction, delay.unmeasured) == (
+    delay = parse("delay: {statistic: p95, direction: backward, estimate: accept}").delay
+    assert (delay.statistic, delay.direction, delay.estimate) == (
         Statistic.P95,
         Direction.BACKWARD,
-        Unmeasured.ACCEPT,
+        Estimate.ACCEPT,
     )
 
 
@@ -53,7 +53,7 @@ def test_a_whole_number_is_a_weight() -> None:
         ("scores: {nearest: {weight: {a: 1}}}", "$.scores.nearest.weight: got {'a': 1}, allowed a number from 0 to"),
         ("scores: {gpu: 1}", "$.scores.gpu: unknown field, allowed the fields nearest, pressure"),
         ("delay: {statistic: p99}", "$.delay.statistic: got 'p99', allowed p50, p95, min"),
-        ("delay:", "$.delay: got nothing, allowed the fields statistic, direction, unmeasured"),
+        ("delay:", "$.delay: got nothing, allowed the fields statistic, direction, estimate"),
         ("- a", "$: got ['a'], allowed the fields delay, scores"),
         (
             "scores: {pressure: {temperature_celsius: {low: 90, high: 10}}}",

@@ -87,7 +87,7 @@ def test_a_policy_file_is_followed_and_a_bad_one_is_refused(agent, start, tmp_pa
     until(lambda: extender.metric(loaded) == 0, "the bad policy refused")
     assert "$.delay.statistic" in extender.log
     assert str(policy) in extender.log
-    policy.write_text("delay: {unmeasured: accept}\n")
+    policy.write_text("delay: {estimate: accept}\n")
     until(lambda: extender.metric(loaded) == 1, "the good policy loaded")
     assert ask(extender, "filter", ["a", "b"], {"delay_a": "25"})["NodeNames"] == ["a", "b"]
 
