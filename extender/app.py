@@ -9,6 +9,7 @@ from aiohttp.typedefs import Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from extender import metrics as shown
+from extender.asking import Ask
 from extender.binding import ApiServer
 from extender.bodies import Bodies, Refused
 from extender.connections import guard_of
@@ -34,13 +35,14 @@ def create_app(
     bodies: Bodies | None = None,
     api: ApiServer | None = None,
     core: Core = OURS,
+    ask: Ask | None = None,
 ) -> web.Application:
-    """filter, prioritize, preempt, /explain and /state; bind when `api` is given.
+    """filter, prioritize, preempt, /explain and /state; bind when `api` is given. ask: told which pairs to measure.
 
     The verbs also stand under /scheduler/. Serve it with `connections.serve`, which has the deadlines.
     """
     journal, bodies = journal or Journal(), bodies or Bodies()
-    decider = Decider(sources, journal=journal, metrics=metrics, workers=workers, core=core)
+    decider = Decider(sources, journal=journal, metrics=metrics, workers=workers, core=core, ask=ask)
     verbs, pages = Verbs(decider, bodies), Pages(decider, sources)
     app = web.Application(middlewares=[_answering(metrics)])
     table: dict[str, _Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}

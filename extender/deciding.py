@@ -1,7 +1,7 @@
 """A decision within its deadline, or the neutral one.
 
 Neutral: all nodes pass, all scores are equal. So a plugin that is slow or broken costs quality, not scheduling. The
-one exception is a pod with delay bounds under a policy that refuses what is not known (`delay.estimate`):
+one exception is a pod with delay bounds, unless it or the policy accepts what is not known (`estimate: accept`):
 dropping its bound would break a promise, so all nodes are refused, as unresolvable, and nobody is evicted in vain.
 """
 
@@ -15,6 +15,7 @@ from decision import bounds
 from decision.decide import NEUTRAL, Judged, Ranked, judge, rank
 from decision.model import Facts, Pod, Refusal
 from decision.policy import Estimate, Policy
+from extender.asking import Ask, Asking
 from extender.facts import Sources
 from extender.journal import Journal
 from extender.metrics import Metrics
@@ -37,21 +38,34 @@ OURS = Core()
 SAME_SECONDS = 1.0
 """kube-scheduler asks for scores a few milliseconds after it filtered."""
 
+ATTEMPT_SECONDS = 5.0
+"""kube-scheduler tries preemption right after it filtered: an older entry is of another attempt."""
+
 
 class Decider:
     """The core's answers, each recorded in the journal."""
 
     def __init__(
-        self, sources: Sources, *, journal: Journal, metrics: Metrics, workers: Workers, core: Core = OURS
+        self,
+        sources: Sources,
+        *,
+        journal: Journal,
+        metrics: Metrics,
+        workers: Workers,
+        core: Core = OURS,
+        ask: Ask | None = None,
     ) -> None:
+        """ask: told which pairs to measure, after the answer."""
         self.journal, self.workers = journal, workers
         self._sources, self._metrics, self._core = sources, metrics, core
+        self._asking = Asking(ask, workers)
         self._faults: dict[str, str] = {}
 
     async def filter(self, pod: Pod, nodes: tuple[str, ...]) -> Judged:
         facts = self._sources.facts()
         judged = await self._judged("filter", pod, nodes, facts)
         self.journal.filtered(pod, nodes, judged, facts)
+        self._asking.after(pod, judged, facts)
         return judged
 
     async def prioritize(self, pod: Pod, nodes: tuple[str, ...]) -> Mapping[str, int]:
@@ -66,8 +80,17 @@ class Decider:
         return ranked.scores
 
     async def preempt(self, pod: Pod, nodes: tuple[str, ...]) -> Judged:
-        """As filter, and not recorded: it is asked about a pod that was filtered just before."""
-        return await self._judged("preempt", pod, nodes, self._sources.facts())
+        """As filter. Recorded unless this attempt's filter call was: it may have gone to another replica."""
+        facts = self._sources.facts()
+        judged = await self._judged("preempt", pod, nodes, facts)
+        if not self._just_filtered(pod, facts.now):
+            self.journal.filtered(pod, nodes, judged, facts)
+        return judged
+
+    def _just_filtered(self, pod: Pod, now: float) -> bool:
+        before = self.journal.get(pod.namespace, pod.name)
+        same = before is not None and before.judged is not None and before.pod.uid == pod.uid
+        return before is not None and same and now - before.decided_at < ATTEMPT_SECONDS
 
     def _same_facts(self, pod: Pod) -> Facts:
         """The snapshot that the pod was just filtered on, so that one decision has one ground. Freshness is new."""

@@ -17,6 +17,7 @@ from msgspec import Meta, Raw, Struct
 
 from clusterstate import keys
 from decision.model import Candidates, Pod
+from decision.places import workload
 
 
 class BadRequest(ValueError):
@@ -56,12 +57,19 @@ class Binding(Struct, frozen=True):
     node: str
 
 
+class _Owner(Struct):
+    kind: str
+    name: str
+    controller: bool | None = None
+
+
 class _Metadata(Struct):
     name: str
     namespace: str = "default"
     uid: str = ""
     labels: dict[str, str] | None = None
     annotations: dict[str, str] | None = None
+    owners: list[_Owner] | None = msgspec.field(default=None, name="ownerReferences")
 
 
 class _Pod(Struct):
@@ -179,7 +187,13 @@ def _pod(pod: _Pod | None) -> Pod:
     if pod is None:
         raise BadRequest("$.Pod: null or absent; must be the pod to place")
     meta = pod.metadata
-    return Pod(meta.namespace, meta.name, meta.uid, meta.labels or {}, meta.annotations or {})
+    return Pod(meta.namespace, meta.name, meta.uid, meta.labels or {}, meta.annotations or {}, _workload(meta))
+
+
+def _workload(meta: _Metadata) -> str:
+    controllers = (owner for owner in meta.owners or () if owner.controller)
+    owner = next(controllers, _Owner("Pod", meta.name))
+    return workload(owner.kind, owner.name, meta.labels or {})
 
 
 def _meta(victims: _Victims) -> MetaVictims:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from decision.decide import Judged, judge, rank
 from decision.model import Refusal
-from decision.policy import Delay, Policy, Unmeasured
+from decision.policy import Delay, Estimate, Policy
 from extender.deciding import Core
 from extender.workers import Workers
 
@@ -63,8 +63,48 @@ async def test_nobody_is_evicted_for_a_bounded_pod_without_a_decision(starts, ca
     assert answer == {"NodeNameToMetaVictims": {}}
 
 
+async def test_a_preemption_without_a_filter_call_here_can_be_explained(starts, captured, labelled):
+    """The filter call may have gone to another replica."""
+    body = labelled(captured("preempt-names"), BOUND)
+    pod = json.loads(body)["Pod"]["metadata"]
+    async with starts() as extender:
+        await extender.asked("/preempt", body)
+        status, told = await extender.get(f"/explain?pod={pod['namespace']}/{pod['name']}")
+    assert (status, "delay to node-00000 not measured" in told) == (200, True)
+
+
+async def test_a_preemption_does_not_replace_its_own_filter_call(starts, args):
+    async with starts() as extender:
+        await extender.asked("/filter", args(["a", "b"]))
+        victims = {"Pod": json.loads(args([]))["Pod"], "NodeNameToMetaVictims": {"a": {"Pods": []}}}
+        await extender.asked("/preempt", json.dumps(victims).encode())
+        _, told = await extender.get("/explain?pod=ns/p")
+    assert "2 of 2 nodes" in told
+
+
+async def test_a_preemption_of_a_new_pod_of_that_name_is_recorded(starts, args):
+    async with starts() as extender:
+        await extender.asked("/filter", args(["a", "b"]))
+        pod = json.loads(args([]))["Pod"]
+        pod["metadata"]["uid"] = "another"
+        victims = {"Pod": pod, "NodeNameToMetaVictims": {"a": {"Pods": []}}}
+        await extender.asked("/preempt", json.dumps(victims).encode())
+        _, told = await extender.get("/explain?pod=ns/p")
+    assert "ns/p: a is the only one of 1 nodes" in told
+
+
+@pytest.mark.parametrize(("own", "kept"), [("accept", NAMES), ("upper-bound", []), ("reject", []), ("nonsense", [])])
+async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(starts, captured, labelled, own, kept):
+    body = labelled(captured("names-3-filter"), BOUND)
+    annotated = json.loads(body)
+    annotated["Pod"]["metadata"].setdefault("annotations", {})["leadsman.dev/delay-estimate"] = own
+    async with starts(core=Core(judge=broken)) as extender:
+        answer = await extender.asked("/filter", json.dumps(annotated).encode())
+    assert answer["NodeNames"] == kept
+
+
 async def test_a_bound_that_may_be_unmeasured_gives_way_too(starts, captured, labelled):
-    lenient = _Policy(Policy(delay=Delay(unmeasured=Unmeasured.ACCEPT)))
+    lenient = _Policy(Policy(delay=Delay(estimate=Estimate.ACCEPT)))
     async with starts(core=Core(judge=broken), policy=lenient) as extender:
         answer = await extender.asked("/filter", labelled(captured("names-3-filter"), BOUND))
     assert answer["NodeNames"] == NAMES

@@ -147,3 +147,12 @@ def test_a_captured_binding_is_read(captured):
 def test_a_binding_names_only_what_kubernetes_can_name(captured, key, name):
     data = json.loads(captured("bind")) | {key: name}
     assert refusal(json.dumps(data).encode(), wire.read_binding).startswith(f"$.{key}: name {name or ''!r}")
+
+
+def test_a_pod_belongs_to_its_controller_or_to_itself():
+    owners = [{"kind": "Node", "name": "n"}, {"kind": "ReplicaSet", "name": "web-5d", "controller": True}]
+    labels = {"pod-template-hash": "5d"}
+    body = {"Pod": {"metadata": {"name": "p", "labels": labels, "ownerReferences": owners}}, "NodeNames": []}
+    assert wire.read_args(json.dumps(body).encode()).pod.workload == "deployment/web"
+    del body["Pod"]["metadata"]["ownerReferences"]
+    assert wire.read_args(json.dumps(body).encode()).pod.workload == "pod/p"
