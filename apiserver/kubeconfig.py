@@ -65,8 +65,8 @@ def read(path: Path, context: str = "") -> Access:
     """
     config = _decoded(path)
     chosen = _one(path, "context", config.contexts, context or config.current_context, "current-context").context
-    cluster = _one(path, "cluster", config.clusters, chosen.cluster, f"contexts[{chosen.cluster!r}].cluster").cluster
-    user = _one(path, "user", config.users, chosen.user, "context's user").user if chosen.user else {}
+    cluster = _one(path, "cluster", config.clusters, chosen.cluster, "the context's cluster").cluster
+    user = _one(path, "user", config.users, chosen.user, "the context's user").user if chosen.user else {}
     return _access(path, cluster, _supported(path, chosen.user, user), chosen.namespace)
 
 

@@ -74,11 +74,20 @@ def free_ports(count: int) -> list[int]:
 class Etcd:
     """One member. Its ports and data outlive `kill`, so that `start` brings the same store back.
 
-    flags: further command-line flags of etcd, such as "--quota-backend-bytes=16777216".
+    flags: further command-line flags of etcd, such as "--quota-backend-bytes=16777216". binary: None: find_binary's.
     """
 
-    def __init__(self, data_dir: Path, *, name: str = "etcd", flags: Sequence[str] = (), tls: Tls | None = None):
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        name: str = "etcd",
+        flags: Sequence[str] = (),
+        tls: Tls | None = None,
+        binary: Path | None = None,
+    ):
         self.data_dir, self.name, self.flags, self.tls = data_dir, name, tuple(flags), tls
+        self._binary = binary
         client, peer, metrics = free_ports(3)
         self.client_url = f"{'https' if tls else 'http'}://127.0.0.1:{client}"
         self.peer_url = f"http://127.0.0.1:{peer}"
@@ -109,7 +118,7 @@ class Etcd:
 
     def start(self, *, wait: bool = True) -> Self:
         """EtcdMissing, or EtcdFailed when it is not healthy in time."""
-        command = [str(find_binary()), *self._own_flags(), *self.flags]
+        command = [str(self._binary or find_binary()), *self._own_flags(), *self.flags]
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)

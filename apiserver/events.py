@@ -1,0 +1,47 @@
+"""Events that we write: events.k8s.io/v1, which needs fewer rights than the old kind and is shown by kubectl alike.
+
+Who writes them sees to it that the same thing is not told over and over: the API server keeps every one for an hour.
+"""
+
+from datetime import datetime
+from typing import Any
+
+from apiserver.objects import Involved
+
+LONGEST_NOTE_BYTES = 1024
+"""The API server refuses more."""
+
+_LONGEST_REASON = 128
+
+
+def body(
+    about: Involved,
+    reason: str,
+    note: str,
+    *,
+    at: datetime,
+    controller: str,
+    instance: str,
+    action: str,
+    warning: bool = False,
+    api_version: str = "v1",
+) -> dict[str, Any]:
+    """For Client.create at NEW_EVENTS.path(namespace), with the namespace of what it is about, or "default".
+
+    reason and action: words in CamelCase, why and what was done or tried. at: with a time zone. controller:
+    "leadsman.io/…"; instance: which process.
+    """
+    regarding = {"kind": about.kind, "namespace": about.namespace, "name": about.name, "uid": about.uid}
+    return {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"generateName": f"{about.name[:200]}.", "namespace": about.namespace or "default"},
+        "eventTime": at.isoformat(timespec="microseconds"),
+        "type": "Warning" if warning else "Normal",
+        "reason": reason[:_LONGEST_REASON],
+        "note": note.encode()[:LONGEST_NOTE_BYTES].decode(errors="ignore"),
+        "action": action,
+        "reportingController": controller,
+        "reportingInstance": instance[:128],
+        "regarding": {"apiVersion": api_version} | {key: value for key, value in regarding.items() if value},
+    }

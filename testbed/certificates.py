@@ -1,0 +1,97 @@
+"""Certificates for tests: an authority of its own, for an hour. Needs `cryptography`."""
+
+import datetime
+import os
+import ssl
+from ipaddress import ip_address
+from pathlib import Path
+from typing import NamedTuple
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+_VALID = datetime.timedelta(hours=1)
+
+
+class Pair(NamedTuple):
+    """In PEM."""
+
+    certificate: str
+    key: str
+
+    def write(self, folder: Path, name: str) -> tuple[Path, Path]:
+        """<name>.crt and <name>.key, which only the owner may read."""
+        certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+        certificate.write_text(self.certificate)
+        key.touch(mode=0o600)
+        key.write_text(self.key)
+        return certificate, key
+
+
+class Authority:
+    """pem: its certificate."""
+
+    def __init__(self, name: str = "testbed") -> None:
+        self._key, self._name = ec.generate_private_key(ec.SECP256R1()), _named(name)
+        builder = _builder(self._name, self._key).issuer_name(self._name)
+        authority = x509.BasicConstraints(ca=True, path_length=None)
+        own = builder.add_extension(authority, critical=True).sign(self._key, hashes.SHA256())
+        self.pem = own.public_bytes(serialization.Encoding.PEM).decode()
+
+    def signed(self, *names: str, group: str = "") -> Pair:
+        """For a server or a client. names: hosts and addresses; the first is the common name."""
+        key = ec.generate_private_key(ec.SECP256R1())
+        subject = _named(names[0], group)
+        alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
+        builder = _builder(subject, key).issuer_name(self._name).add_extension(alternatives, critical=False)
+        certificate = builder.sign(self._key, hashes.SHA256())
+        return Pair(certificate.public_bytes(serialization.Encoding.PEM).decode(), pem_of(key))
+
+    def server(self, *names: str, ask_client: bool = False) -> ssl.SSLContext:
+        """ask_client: only clients with a certificate of this authority are let in."""
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        pair = self.signed(*names)
+        _load(tls, pair)
+        if ask_client:
+            tls.load_verify_locations(cadata=self.pem)
+            tls.verify_mode = ssl.CERT_REQUIRED
+        return tls
+
+
+def pem_of(key: ec.EllipticCurvePrivateKey) -> str:
+    form = serialization.PrivateFormat.PKCS8
+    return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
+
+
+def _load(tls: ssl.SSLContext, pair: Pair) -> None:
+    descriptor = os.memfd_create("testbed")
+    try:
+        os.write(descriptor, f"{pair.certificate}{pair.key}".encode())
+        tls.load_cert_chain(f"/proc/self/fd/{descriptor}")
+    finally:
+        os.close(descriptor)
+
+
+def _named(name: str, group: str = "") -> x509.Name:
+    groups = [x509.NameAttribute(x509.NameOID.ORGANIZATION_NAME, group)] if group else []
+    return x509.Name([*groups, x509.NameAttribute(x509.NameOID.COMMON_NAME, name)])
+
+
+def _builder(subject: x509.Name, key: ec.EllipticCurvePrivateKey) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _VALID)
+        .not_valid_after(now + _VALID)
+    )
+
+
+def _alternative(name: str) -> x509.GeneralName:
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name)
