@@ -1,5 +1,6 @@
 """All filters and scores, in the order they are asked. A new one is one small file and one line here."""
 
+from decision.cloud import CloudScore
 from decision.delay import DelayFilter
 from decision.model import Filter, Score
 from decision.nearest import NearestScore
@@ -9,4 +10,4 @@ from decision.telemetry.score import TelemetryScore
 
 FILTERS: tuple[Filter, ...] = (DelayFilter(), TelemetryFilter())
 
-SCORES: tuple[Score, ...] = (NearestScore(), PressureScore(), TelemetryScore())
+SCORES: tuple[Score, ...] = (NearestScore(), CloudScore(), PressureScore(), TelemetryScore())

@@ -9,7 +9,7 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 
 import aiohttp
 from msgspec import Struct
@@ -17,7 +17,7 @@ from yarl import URL
 
 from decision.sources import Row
 from delays.background import apart
-from delays.checkall import BadAnswer, CheckAll, Report, parse
+from delays.checkall import ROUNDING_MS, BadAnswer, CheckAll, Report, parse
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +56,12 @@ class Measured(Struct, frozen=True, eq=False):
         if own is None:
             return Row(backward=backward, no_reply=silent)
         return Row(own.ms, backward, silent | own.no_reply)
+
+    def measurements(self) -> Iterator[tuple[str, str, float]]:
+        """Source, target, round trip in ms, in the middle of what was rounded away."""
+        for source, report in self.reports.items():
+            for target, rtt_ms in report.ms.items():
+                yield source, target, rtt_ms - ROUNDING_MS / 2
 
 
 class Goldpinger:

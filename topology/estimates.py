@@ -22,6 +22,8 @@ class Source(StrEnum):
 
 SOURCES = tuple(Source)
 
+_LONGEST = np.log(LONGEST_MS)
+
 
 class Estimate(Struct, frozen=True):
     """low_ms and high_ms hold the truth in 9 of 10 pairs. Of a measured pair they are the faster and the slower
@@ -55,6 +57,11 @@ class Estimates(NamedTuple):
     levels: tuple[Level, ...]
     error: float
     drift: float = 0.0
+
+    @property
+    def expected_error(self) -> float:
+        """Median relative error of the estimates for pairs that nobody measured; infinite when too few were."""
+        return float(np.expm1(self.error))
 
     def estimate(self, one: int, other: int) -> Estimate | None:
         """None: neither of the two groups nor one of the two nodes was ever measured. A node is 0 ms from itself."""
@@ -99,5 +106,5 @@ class Estimates(NamedTuple):
 
 def _fill(table: Table, where: NDArray[np.bool_], log_ms: Sequence[Floats], source: Source) -> None:
     for column, values in zip(table[:3], log_ms, strict=True):
-        column[where] = np.minimum(np.exp(values[where]), LONGEST_MS)
+        column[where] = np.exp(np.minimum(values[where], _LONGEST))
     table.source[where] = SOURCES.index(source)

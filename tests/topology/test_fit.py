@@ -224,3 +224,10 @@ def test_a_fit_spends_no_more_than_its_budget_at_any_size(nodes: int) -> None:
     spend = effort(found)
     assert spend.members * spend.steps * len(found.log_ms) <= max(64_000_000, 500 * len(found.log_ms))
     assert spend.landmarks <= nodes
+
+
+def test_an_upper_end_beyond_all_numbers_is_a_minute(part_fit: Estimates) -> None:
+    wide = part_fit._replace(
+        calibration=part_fit.calibration._replace(high=np.full_like(part_fit.calibration.high, 1e9))
+    )
+    assert wide.row(0).high_ms.max() == pytest.approx(60_000)
