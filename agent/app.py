@@ -46,7 +46,9 @@ def create_app(
 
 
 def redacted(settings: Settings) -> dict[str, object]:
-    """The settings as JSON values, without the password."""
+    """The settings as JSON values, without passwords, tokens and keys."""
     shown: dict[str, object] = msgspec.to_builtins(settings, enc_hook=str)
     password = "<redacted>" if settings.etcd.password else ""
+    if settings.pods is not None:
+        shown["pods"] = msgspec.to_builtins(settings.pods, enc_hook=str) | {"api": settings.pods.api.url}
     return shown | {"etcd": msgspec.to_builtins(settings.etcd, enc_hook=str) | {"password": password}}

@@ -26,8 +26,11 @@ from agent.peering.neighbours import Neighbours, Rhythm
 from agent.peering.probing import Probing
 from agent.peering.requests import Requests
 from agent.peers import choose
+from agent.pods import metrics as pod_metrics
+from agent.pods.monitor import PodMonitor
 from agent.progress import Progress
 from agent.reporting import Records, Reporter
+from agent.rewards import Cache
 from agent.rtt import metrics as rtt_metrics
 from agent.rtt.peer import Place
 from agent.rtt.prober import Prober
@@ -67,6 +70,8 @@ class Parts:
         self.requests = Requests(self.store, self.neighbours, probing, self.alarm.ring, clock)
         roots = Roots(str(settings.proc_root), str(settings.sys_root))
         self.hardware = HardwareMonitor(roots, clock=clock, interval_seconds=settings.timing.push_interval_seconds)
+        self.cache = Cache(self.store, settings.node, lambda: self.reporter.held, Random())
+        self.pods = self._pods()
         self.progress = Progress(self._rounds(), settings.timing.stale_seconds, clock)
         identity = Identity(settings.owner, 0, settings.address, settings.zone, settings.rack)
         self.reporter = Reporter(
@@ -82,6 +87,8 @@ class Parts:
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         always = {"probes": self.prober.run(), "hardware": self.hardware.run(), "reports": self.reporter.run()}
+        if self.pods is not None:
+            always["pods"] = self.pods.run()
         if self.settings.peers is not None:
             self.prober.set_peers(choose(self.settings.node, self.settings.peers, self.settings.max_peers).values())
             return always
@@ -104,8 +111,18 @@ class Parts:
         who = self.settings
         return self.neighbours.entry(who.address, who.zone, who.rack) if who.peers is None else None
 
+    def _pods(self) -> PodMonitor | None:
+        who = self.settings
+        if who.pods is None:
+            return None
+        return PodMonitor(
+            who.node, who.pods, self.cache, lambda: who.timing.push_interval_seconds, self.clock, time.time
+        )
+
     def _rounds(self) -> Mapping[str, Callable[[], int]]:
-        return {"probes": lambda: self.prober.rounds, "hardware": lambda: self.hardware.rounds}
+        rounds = {"probes": lambda: self.prober.rounds, "hardware": lambda: self.hardware.rounds}
+        pods = self.pods
+        return rounds if pods is None else rounds | {"pods": lambda: pods.rounds}
 
 
 @contextlib.asynccontextmanager
@@ -115,6 +132,7 @@ async def _serving(parts: Parts) -> AsyncIterator[None]:
         lambda: hardware_metrics.families(parts.hardware.latest),
         lambda: metrics.reports(parts.reporter),
         lambda: peering_metrics.families(parts.neighbours, parts.requests),
+        lambda: pod_metrics.families(parts.pods, parts.cache) if parts.pods else (),
     )
     app = create_app(parts.settings, registry, parts.progress, parts.reporter)
     runner = web.AppRunner(app, access_log=None, handle_signals=False)
@@ -148,5 +166,7 @@ async def _leave(parts: Parts) -> None:
     """The node's records go with the lease. When etcd does not answer they go when the lease runs out."""
     with contextlib.suppress(StoreError, TimeoutError):
         async with asyncio.timeout(LEAVE_WITHIN_SECONDS):
+            if parts.pods is not None:
+                await asyncio.shield(parts.pods.close())
             await asyncio.shield(parts.reporter.close())
     log.info("agent of node %s: left", parts.settings.node)

@@ -5,6 +5,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from agent.peering.pace import PROBE_BUDGET
+from agent.pods.settings import PodSettings
 from agent.rtt.peer import Peer
 from agent.rtt.settings import ProbeSettings
 from clusterstate.keys import check_node_name
@@ -17,7 +18,8 @@ class Settings(Struct, frozen=True):
 
     peers: a static list; None: the agents that the state names. max_peers: how many are probed; the cost of an agent
     grows with it and with nothing else. probe_budget: probes a second that all agents together may send; each
-    derives its share from the number of nodes, so all must be told the same.
+    derives its share from the number of nodes, so all must be told the same. pods: None: the node's pods are not
+    followed.
     """
 
     node: str
@@ -34,6 +36,7 @@ class Settings(Struct, frozen=True):
     listen: str = "0.0.0.0:9102"
     proc_root: Path = Path("/proc")
     sys_root: Path = Path("/sys")
+    pods: PodSettings | None = None
 
     def __post_init__(self) -> None:
         check_node_name(self.node)

@@ -1,6 +1,7 @@
 """`leadsman agent`: measure on this node."""
 
 import argparse
+import os
 import socket
 from pathlib import Path
 from uuid import uuid4
@@ -8,15 +9,21 @@ from uuid import uuid4
 from agent.claim import Taken
 from agent.peering.pace import PROBE_BUDGET
 from agent.peers import BadPeers, parse
+from agent.pods.book import DEFAULT, Limits
+from agent.pods.settings import PodSettings
 from agent.rtt.choice import Mode
 from agent.rtt.peer import Peer
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.sockets import IcmpRefused
 from agent.run import run
 from agent.settings import Settings
+from apiserver import kubeconfig
+from apiserver.access import Access, NotInCluster, at, in_cluster
 from clusterstate.timing import Timing
 from leadsman.options import Options, access, address, count, existing_file, existing_folder, one_of, positive
 from leadsman.process import until_stopped
+
+PODS = one_of("auto", "on", "off")
 
 
 def options(add: Options) -> None:
@@ -49,8 +56,24 @@ def options(add: Options) -> None:
     roots = add.group("hardware")
     roots.flag("proc-root", "the host's /proc", "/proc", existing_folder, metavar="DIR")
     roots.flag("sys-root", "the host's /sys", "/sys", existing_folder, metavar="DIR")
+    kubernetes(add.group("pods"))
     add.etcd()
     add.log_level()
+
+
+def kubernetes(add: Options) -> None:
+    add.flag("pods", "learn from this node's pods (default auto: where an API server is known)", "auto", PODS)
+    add.flag("kubeconfig", "how to reach the API server, outside of a cluster", None, existing_file, metavar="FILE")
+    add.flag("kube-api", "API server by its URL, instead of a kubeconfig", "", metavar="URL")
+    add.flag("kube-ca", "PEM file for --kube-api", None, existing_file, metavar="FILE")
+    add.flag("kube-token-file", "bearer token for --kube-api", None, existing_file, metavar="FILE")
+    limits = DEFAULT
+    add.flag("stuck-seconds", "bound and not running for so long is stuck", limits.stuck_seconds, positive, metavar="S")
+    half_life = "in which what was learned about a type of pod loses half its weight"
+    add.flag("half-life-seconds", half_life, limits.half_life_seconds, positive, metavar="S")
+    add.flag("account-seconds", "time between two accounts of health (default 5)", 5.0, positive, metavar="S")
+    add.flag("observe-seconds", "time between two observations of pods' metrics", 30.0, positive, metavar="S")
+    add.flag("pods-pace", "health counts N times as fast, for demonstrations (default 1)", 1.0, positive, metavar="N")
 
 
 def settings(args: argparse.Namespace) -> Settings:
@@ -72,7 +95,31 @@ def settings(args: argparse.Namespace) -> Settings:
         listen=args.listen,
         proc_root=args.proc_root,
         sys_root=args.sys_root,
+        pods=pods(args),
     )
+
+
+def pods(args: argparse.Namespace) -> PodSettings | None:
+    """None: pods are not followed. ValueError when they must be, and no API server is known."""
+    if args.pods == "off":
+        return None
+    try:
+        api = api_server(args)
+    except NotInCluster as error:
+        if args.pods == "auto":
+            return None
+        raise ValueError(f"--pods on: {error} with --kubeconfig or --kube-api") from error
+    limits = Limits(args.stuck_seconds, args.half_life_seconds, pace=args.pods_pace)
+    return PodSettings(api, limits, args.account_seconds, args.observe_seconds)
+
+
+def api_server(args: argparse.Namespace) -> Access:
+    """BadAccess, which is a ValueError."""
+    if args.kubeconfig:
+        return kubeconfig.read(args.kubeconfig)
+    if args.kube_api:
+        return at(args.kube_api, args.kube_ca, args.kube_token_file)
+    return in_cluster(os.environ)
 
 
 def probing(args: argparse.Namespace) -> ProbeSettings:

@@ -4,6 +4,7 @@ Two things make it exact: a total that was counted is noted in the same transact
 health is credited by age, which grows with time only.
 """
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -31,6 +32,8 @@ MOST_TYPES = 64
 
 MOST_QUALITIES = 8
 """Of a type, as clusterstate.records.Reward bounds them."""
+
+_QUALITY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,127}")
 
 
 class Limits(Struct, frozen=True):
@@ -136,9 +139,10 @@ class Book:
                 self.rewards[life.type] = ledger.credited(reward, before * pace, after * pace, unix)
 
     def observe(self, uid: str, name: str, cost: float) -> None:
-        """A quality of the pod, lower being better. One quality too many for the type is left out."""
+        """A quality of the pod, lower being better. One quality too many for the type, and one whose name no record
+        can hold, is left out."""
         life = self.lives.get(uid)
-        if life is None:
+        if life is None or not _QUALITY.fullmatch(name):
             return
         reward = self._reward(life.type)
         if name in reward.qualities or len(reward.qualities) < MOST_QUALITIES:

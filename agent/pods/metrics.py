@@ -1,0 +1,59 @@
+"""What happened to this node's pods, for Prometheus. Types are bounded, so series are: 64 types, 13 causes."""
+
+from collections.abc import Iterator
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from agent.pods.monitor import PodMonitor
+from agent.rewards import Cache
+from apiserver.objects import Pod
+from apiserver.watching import Reflector
+
+
+def families(monitor: PodMonitor, cache: Cache) -> Iterator[Metric]:
+    yield from _following(monitor.pods)
+    yield from _keeping(cache)
+    yield CounterMetricFamily(
+        "leadsman_pod_event_queries", "Times the API server was asked for a pod's Events.", monitor.inquiry.asked
+    )
+    yield CounterMetricFamily("leadsman_pod_scrapes", "Reads of pods' own metrics.", monitor.observing.scraper.scrapes)
+    yield CounterMetricFamily(
+        "leadsman_pod_scrape_failures", "Those that gave no value.", monitor.observing.scraper.failures
+    )
+    yield from _happened(monitor)
+
+
+def _following(pods: Reflector[Pod]) -> Iterator[Metric]:
+    yield GaugeMetricFamily("leadsman_pods", "Pods of this node.", len(pods.current))
+    yield GaugeMetricFamily(
+        "leadsman_pods_followed",
+        "1 while the API server tells what becomes of them.",
+        not pods.last_error and pods.loaded.is_set(),
+    )
+    yield CounterMetricFamily("leadsman_pods_relists", "Listings of the node's pods.", pods.relists)
+    errors = CounterMetricFamily("leadsman_pods_errors", "Calls that failed, by error.", labels=["error"])
+    for error, count in pods.errors.items():
+        errors.add_metric([error], count)
+    yield errors
+
+
+def _keeping(cache: Cache) -> Iterator[Metric]:
+    yield CounterMetricFamily("leadsman_rewards_writes", "Writes of rewards that etcd acknowledged.", cache.writes)
+    yield CounterMetricFamily("leadsman_rewards_write_failures", "Those that failed.", cache.failures)
+
+
+def _happened(monitor: PodMonitor) -> Iterator[Metric]:
+    """Types that were dropped from the book are dropped here too."""
+    book = monitor.book
+    if book is None:
+        return
+    incidents = CounterMetricFamily("leadsman_incidents", "What went wrong with pods.", labels=["type", "cause"])
+    for (name, cause), count in book.incidents.items():
+        if name in book.rewards:
+            incidents.add_metric([name, cause.value], count)
+    yield incidents
+    healthy = CounterMetricFamily("leadsman_pod_healthy_seconds", "Time in which pods were healthy.", labels=["type"])
+    for name, seconds in book.healthy_seconds.items():
+        if name in book.rewards:
+            healthy.add_metric([name], seconds)
+    yield healthy

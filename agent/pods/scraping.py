@@ -1,0 +1,74 @@
+"""Reads a pod's own metric over HTTP. Whatever goes wrong, nothing is learned: a dead endpoint is no bad value.
+
+Bounds: 2 s, 1 MiB, 4 at once, no redirect, and a metric no oftener than `observe_seconds`.
+"""
+
+import asyncio
+
+import aiohttp
+
+from agent.pods import series
+from agent.pods.annotations import Metric
+
+DEADLINE_SECONDS = 2.0
+LARGEST_PAGE_BYTES = 1 << 20
+AT_ONCE = 4
+
+Reading = tuple[float, float | None]
+
+
+class Scraper:
+    """failures: for metrics."""
+
+    def __init__(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
+        self._deadline_seconds = deadline_seconds
+        self._session: aiohttp.ClientSession | None = None
+        self._before: dict[str, Reading] = {}
+        self.scrapes, self.failures = 0, 0
+
+    async def cost(self, uid: str, metric: Metric) -> float | None:
+        """None: unknown, for whatever reason."""
+        self.scrapes += 1
+        page = await self._page(metric.url)
+        after = series.readings(metric.series, page) if page is not None else None
+        if after is None:
+            self.failures += 1
+            return None
+        value = series.value(self._before.get(uid), after)
+        self._before[uid] = after
+        return None if value is None else metric.cost(value)
+
+    def keep_only(self, uids: set[str]) -> None:
+        self._before = {uid: reading for uid, reading in self._before.items() if uid in uids}
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def _page(self, url: str) -> str | None:
+        try:
+            async with (
+                asyncio.timeout(self._deadline_seconds),
+                self._http().get(url, allow_redirects=False, headers={"Accept": "text/plain"}) as answer,
+            ):
+                body = await _read(answer) if answer.status == 200 else None
+        except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
+            return None
+        return None if body is None else body.decode(errors="replace")
+
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(limit=AT_ONCE, force_close=True)
+            self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
+        return self._session
+
+
+async def _read(answer: aiohttp.ClientResponse) -> bytes | None:
+    """None for a page that is too large."""
+    body = bytearray()
+    async for chunk in answer.content.iter_chunked(1 << 16):
+        body += chunk
+        if len(body) > LARGEST_PAGE_BYTES:
+            return None
+    return bytes(body)

@@ -1,0 +1,16 @@
+"""The knobs of following pods. Read once from flags in `leadsman`, then passed down."""
+
+from msgspec import Struct
+
+from agent.pods.book import DEFAULT, Limits
+from apiserver.access import Access
+
+
+class PodSettings(Struct, frozen=True):
+    """api: where pods are listed and watched. account_seconds: how often health is accounted for and stuck pods looked
+    for. observe_seconds: between two observations of a pod's own metric or by plugins; 0 switches both off."""
+
+    api: Access
+    limits: Limits = DEFAULT
+    account_seconds: float = 5.0
+    observe_seconds: float = 30.0
