@@ -35,7 +35,7 @@ def body(
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{about.name[:200]}.", "namespace": about.namespace or "default"},
+        "metadata": {"generateName": f"{about.name[:200].rstrip('.')}-", "namespace": about.namespace or "default"},
         "eventTime": at.isoformat(timespec="microseconds"),
         "type": "Warning" if warning else "Normal",
         "reason": reason[:_LONGEST_REASON],

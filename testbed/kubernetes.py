@@ -123,7 +123,7 @@ class Kubernetes:
         return path
 
     def start(self) -> None:
-        """KubernetesFailed when it is not ready in time."""
+        """KubernetesFailed when it is not ready in time. The process dies with the thread that calls this."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [str(self._binaries / "kube-apiserver"), *self._own_flags(), *self.flags],
@@ -150,6 +150,11 @@ class Kubernetes:
             self._process.kill()
             self._process.wait()
             self._process = None
+
+    def compact(self) -> None:
+        """etcd forgets how everything came to be what it is."""
+        revision = self._etcd.post("/v3/kv/range", {"key": "AA=="})["header"]["revision"]
+        self._etcd.post("/v3/kv/compaction", {"revision": revision})
 
     def call(self, method: str, path: str, body: Any = None, user: str = ADMIN) -> Any:
         """The decoded answer, blocking. urllib.error.HTTPError when it is refused."""

@@ -18,7 +18,7 @@ def body(about=POD, **more):
 
 def test_an_event_stands_in_the_namespace_of_what_it_is_about():
     event = body()
-    assert event["metadata"] == {"generateName": "web-0.", "namespace": "web"}
+    assert event["metadata"] == {"generateName": "web-0-", "namespace": "web"}
     assert event["regarding"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "web", "name": "web-0", "uid": "u"}
     assert event["eventTime"] == "2026-11-21T01:02:03.000004+00:00"
 
