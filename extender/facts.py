@@ -1,6 +1,6 @@
 """What a decision is made on, gathered at the moment of a request."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from msgspec import Struct, field
@@ -44,10 +44,41 @@ class Without(Struct, frozen=True):
     current: Places = Places()
 
 
+Names = Sequence[Sequence[str]]
+
+
+class NodeGroups(Protocol):
+    """Layer, as "5 ms" → groups of nodes of which every two are that near: all of two or more, or some nodes'."""
+
+    def named(self) -> Mapping[str, Names]: ...
+    def among(self, kept: Collection[str]) -> Mapping[str, Names]: ...
+
+
+class Beside(Protocol):
+    """What runs beside the requests, for pages. problems: source of delays → why its newest is not in use."""
+
+    @property
+    def groups(self) -> NodeGroups | None: ...
+    @property
+    def problems(self) -> Mapping[str, str]: ...
+
+
+class Nothing(Struct, frozen=True):
+    groups: NodeGroups | None = None
+    problems: Mapping[str, str] = {}
+
+
+class NoRoles(Struct, frozen=True):
+    """Where there is no API server to watch: no node's label is known."""
+
+    current: Mapping[str, str] = {}
+
+
 class Sources(Struct, frozen=True):
     """Everything that facts come from. clock: monotonic seconds, the same as the state's. The rest is optional.
 
     delays: in the order in which they count, after the agents' reports; one whose current is None has nothing yet.
+    roles: node → its label kubernetes.io/role.
     """
 
     state: State
@@ -57,6 +88,8 @@ class Sources(Struct, frozen=True):
     places: Source[Places] = Without()
     delays: tuple[Source[Delays | None], ...] = ()
     estimates: Source[Estimates | None] | None = None
+    roles: Source[Mapping[str, str]] = NoRoles()
+    beside: Beside = Nothing()
 
     def facts(self) -> Facts:
         """What each source knows now."""
@@ -69,4 +102,5 @@ class Sources(Struct, frozen=True):
             self.places.current,
             delays,
             None if self.estimates is None else self.estimates.current,
+            roles=self.roles.current,
         )

@@ -86,13 +86,13 @@ class Pages:
     async def explain(self, request: web.Request) -> web.Response:
         """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
         kept, json = pages.entry(self._decider.journal, request.query.get("pod")), _wants_json(request)
-        clock = self._sources.clock
-        return await self._page(request, lambda: pages.explained(kept, clock(), json), json)
+        clock, groups = self._sources.clock, self._sources.beside.groups
+        return await self._page(request, lambda: pages.explained(kept, clock(), json, groups), json)
 
     async def state(self, request: web.Request) -> web.Response:
         snapshot, problem, json = self._sources.state.current, self._sources.policy.problem, _wants_json(request)
-        clock = self._sources.clock
-        return await self._page(request, lambda: pages.state(snapshot, clock(), problem, json), json)
+        clock, beside = self._sources.clock, self._sources.beside
+        return await self._page(request, lambda: pages.state(snapshot, clock(), problem, json, beside), json)
 
     async def _page(self, request: web.Request, make: Callable[[], bytes], json: bool) -> web.Response:
         try:

@@ -8,10 +8,12 @@ from msgspec import Struct
 from clusterstate.snapshot import NodeState, Snapshot
 from decision import explain, explain_text
 from extender.bodies import Refused
+from extender.facts import Beside, Names, NodeGroups, Nothing
 from extender.journal import Entry, Journal
 from extender.metrics import age_seconds
 
 _MOST_LISTED = 20
+_NOTHING = Nothing()
 
 
 def entry(journal: Journal, pod: str | None) -> Entry:
@@ -30,24 +32,41 @@ def _kept(journal: Journal) -> str:
     return "\n".join([f"kept are the last decisions of this replica, {len(journal)} now; the newest are", *pods])
 
 
-def explained(kept: Entry, now: float, as_json: bool) -> bytes:
-    """Some 10 ms at 5,000 nodes."""
+def explained(kept: Entry, now: float, as_json: bool, groups: NodeGroups | None = None) -> bytes:
+    """Some 10 ms at 5,000 nodes. groups: as they are now, not when it was decided."""
     facts = kept.ranked_on or kept.judged_on
     assert facts
     explanation = explain.explain(kept.decision, facts, kept.judged_on)
     ago = now - kept.decided_at
+    among = groups.among(kept.decision.kept) if groups else {}
     if as_json:
-        return msgspec.json.encode(_Explained(ago, explanation))
-    return f"decided {ago:.1f} s ago, policy {explanation.policy}\n{explain_text.text(explanation)}".encode()
+        return msgspec.json.encode(_Explained(ago, explanation, among))
+    head = f"decided {ago:.1f} s ago, policy {explanation.policy}\n{explain_text.text(explanation)}"
+    return "\n".join([head, *_grouped("nodes that passed", among)]).encode()
 
 
 class _Explained(Struct):
+    """node_groups: layer, as "5 ms" → groups that the nodes that passed are in."""
+
     decided_seconds_ago: float
     explanation: explain.Explanation
+    node_groups: Mapping[str, Names] = {}
 
 
-def state(snapshot: Snapshot, now: float, policy_problem: str, as_json: bool) -> bytes:
-    shown = _state(snapshot, now, policy_problem)
+def _grouped(whose: str, groups: Mapping[str, Names]) -> list[str]:
+    """A line a layer. The first groups only, as there may be thousands."""
+    lines = []
+    for layer, found in groups.items():
+        named = [
+            ", ".join(group[:_MOST_LISTED]) + ", …" * (len(group) > _MOST_LISTED) for group in found[:_MOST_LISTED]
+        ]
+        more = [f"{len(found) - _MOST_LISTED} more"] if len(found) > _MOST_LISTED else []
+        lines.append(f"{whose} within {layer}: {' | '.join([*named, *more]) or 'no two'}")
+    return [*lines, ""] if lines else []
+
+
+def state(snapshot: Snapshot, now: float, policy_problem: str, as_json: bool, beside: Beside = _NOTHING) -> bytes:
+    shown = _state(snapshot, now, policy_problem, beside)
     return msgspec.json.encode(shown) if as_json else _text(shown)
 
 
@@ -67,12 +86,18 @@ class _State(Struct):
     policy_problem: str
     problems: Mapping[str, str]
     nodes: Mapping[str, _Node]
+    delay_problems: Mapping[str, str]
+    node_groups: Mapping[str, Names]
 
 
-def _state(snapshot: Snapshot, now: float, policy_problem: str) -> _State:
+def _state(snapshot: Snapshot, now: float, policy_problem: str, beside: Beside) -> _State:
     nodes = {name: _node(node, now) for name, node in sorted(snapshot.nodes.items())}
     age = age_seconds(snapshot, now)
-    return _State(snapshot.cluster, snapshot.revision, age, policy_problem, dict(snapshot.problems), nodes)
+    groups = beside.groups.named() if beside.groups else {}
+    problems = dict(snapshot.problems)
+    return _State(
+        snapshot.cluster, snapshot.revision, age, policy_problem, problems, nodes, dict(beside.problems), groups
+    )
 
 
 def _node(node: NodeState, now: float) -> _Node:
@@ -92,7 +117,8 @@ def _text(state: _State) -> bytes:
     rows = [f"{name}  {n.freshness}  {_age(n.age_seconds)}  {_peers(n)}" for name, n in state.nodes.items()]
     problems = [f"problem: {key}: {why}" for key, why in state.problems.items()]
     policy = [f"problem: {state.policy_problem}"] if state.policy_problem else []
-    return "\n".join([head, *policy, *problems, *rows, ""]).encode()
+    problems += [f"problem: {source}: {why}" for source, why in state.delay_problems.items()]
+    return "\n".join([head, *policy, *problems, *rows, "", *_grouped("nodes", state.node_groups)]).encode()
 
 
 def _age(seconds: float | None) -> str:

@@ -12,6 +12,7 @@ from msgspec import Struct
 from clusterstate.etcd import EtcdStore
 from clusterstate.follower import Follower
 from clusterstate.transport import Access
+from delays.chosen import Choice, Chosen
 from extender.app import create_app, create_ops_app
 from extender.binding import ApiServer
 from extender.bodies import ANY_FORM, NAMES_ONLY, Bodies
@@ -31,7 +32,7 @@ class Settings(Struct, frozen=True):
 
     policy: None: the defaults. api: None: no bind verb. names_only: bodies above 4 MiB are refused, for a scheduler
     with nodeCacheCapable. tls: of `listen`; None: plain HTTP. `ops_listen` always is. probe_requests_per_second: pairs
-    that agents are asked to measure, at most.
+    that agents are asked to measure, at most. delays: sources besides the agents.
     """
 
     etcd: Access
@@ -42,10 +43,12 @@ class Settings(Struct, frozen=True):
     api: ApiServer | None = None
     tls: TlsFiles | None = None
     probe_requests_per_second: int = PER_SECOND
+    delays: Choice = Choice()
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Until `stop`. PolicyError or TlsUnusable when files cannot be used at start; OSError when a port is taken."""
+    """Until `stop`. A ValueError (PolicyError, BadMatrix, BadNames, TlsUnusable) when files cannot be used at start;
+    OSError when a port is taken."""
     metrics, workers = Metrics(version("leadsman")), Workers()
     policy = PolicyFile(settings.policy, metrics, time.time)
     tls = Tls(settings.tls) if settings.tls else None
@@ -54,7 +57,16 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     probe_requests = ProbeRequests(store, settings.probe_requests_per_second)
     metrics.show(probe_requests.families)
     bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
-    sources = Sources(follower, policy, time.monotonic)
+    chosen = Chosen(settings.delays, follower, policy)
+    metrics.show(chosen.families)
+    sources = Sources(
+        follower,
+        policy,
+        time.monotonic,
+        delays=tuple(chosen.delays),
+        estimates=chosen.estimator,
+        beside=chosen,
+    )
     app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=settings.api)
     ops = create_ops_app(follower, metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:
@@ -69,6 +81,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
                 group.create_task(policy.follow(), name="follow the policy file"),
                 group.create_task(probe_requests.run(), name="ask for probes"),
             ]
+            tasks += [group.create_task(loop, name=name) for name, loop in chosen.tasks()]
             if tls:
                 tasks.append(group.create_task(tls.follow(), name="follow the certificates"))
             await stop.wait()

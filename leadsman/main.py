@@ -13,6 +13,7 @@ from leadsman.options import Options
 COMMANDS = {
     "agent": "measure on this node and report",
     "extender": "answer kube-scheduler's filter and prioritize calls",
+    "controller": "label nodes as telemetry policies say, and wake pods that were refused",
     "certs": "a CA of our own, and certificates for the extender and kube-scheduler",
     "configure-scheduler": "make a kube-scheduler ask the extender, and take it back",
     "explain": "say why a pod went where it went",
@@ -35,6 +36,9 @@ def parser(environ: Mapping[str, str] = os.environ, only: str = "") -> argparse.
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    os.environ.setdefault(
+        "OPENBLAS_NUM_THREADS", "1"
+    )  # numpy's threads spin beside the requests, and a fit gains nothing
     given = sys.argv[1:] if arguments is None else list(arguments)
     named = next((word for word in given if word in COMMANDS), "")
     command_line = parser(only=named)

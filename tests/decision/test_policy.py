@@ -51,7 +51,7 @@ def test_a_whole_number_is_a_weight() -> None:
         ("scores: {nearest: {weight: .inf}}", "$.scores.nearest.weight: got inf, allowed a number from 0 to 100"),
         ("scores: {nearest: {weight: yes}}", "$.scores.nearest.weight: got True, allowed a number from 0 to 100"),
         ("scores: {nearest: {weight: {a: 1}}}", "$.scores.nearest.weight: got {'a': 1}, allowed a number from 0 to"),
-        ("scores: {gpu: 1}", "$.scores.gpu: unknown field, allowed the fields nearest, pressure"),
+        ("scores: {gpu: 1}", "$.scores.gpu: unknown field, allowed the fields nearest, cloud, pressure"),
         ("delay: {statistic: p99}", "$.delay.statistic: got 'p99', allowed p50, p95, min"),
         ("delay:", "$.delay: got nothing, allowed the fields statistic, direction, estimate"),
         ("- a", "$: got ['a'], allowed the fields delay, scores"),
