@@ -1,16 +1,19 @@
 """A small cluster to decide on, in the words of the tests."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import Struct
 
 from clusterstate.measures import CPU_PRESSURE
 from clusterstate.records import Hardware, Heartbeat, Latency, PeerLatency
 from clusterstate.snapshot import NodeState, Snapshot
 from decision.model import Facts, Pod
+from decision.places import Placed, Places
 from decision.policy import Policy
+from decision.sources import EstimatedRow
 
 NOW = 100.0
 AGE_SECONDS = {"fresh": 1.0, "stale": 15.0}
@@ -41,6 +44,32 @@ def facts(nodes: Mapping[str, NodeState], policy: Policy | None = None, now: flo
     return Facts(Snapshot(nodes=dict(nodes)), policy or Policy(), now, **others)
 
 
+class Guesses(Struct, frozen=True):
+    """Estimates: (reference, node) → (low, middle, high) in ms."""
+
+    table: Mapping[tuple[str, str], tuple[float, float, float]]
+    made_at: float = NOW - 30.0
+
+    def row(self, reference: str) -> EstimatedRow:
+        found = {node: guess for (of, node), guess in self.table.items() if of == reference}
+        low, middle, high = zip(*found.values(), strict=True) if found else ((), (), ())
+        return EstimatedRow(list(found), middle, low, high, ["coordinates"] * len(found))
+
+
+def guesses(reference: str, **nodes: tuple[float, float, float]) -> Guesses:
+    """node → (low, middle, high) in ms from `reference`."""
+    return Guesses({(reference, node): guess for node, guess in nodes.items()})
+
+
+def places(read_at: float | None = NOW - 2.0, **workloads: Sequence[str]) -> Places:
+    """kind_name=["pod@node", ...] in the namespace `default`."""
+    found: dict[tuple[str, str], dict[str, tuple[Placed, ...]]] = {}
+    for key, pods in workloads.items():
+        kind, _, name = key.partition("_")
+        found.setdefault(("default", name), {})[kind] = tuple(Placed(*pod.split("@")) for pod in pods)
+    return Places(found, read_at)
+
+
 def pod(**labels: str) -> Pod:
     """A pod with these labels."""
     return Pod("default", "pod-1", labels=labels)
@@ -49,7 +78,9 @@ def pod(**labels: str) -> Pod:
 @pytest.fixture(scope="session")
 def make() -> SimpleNamespace:
     """The words above, for tests."""
-    return SimpleNamespace(window=window, state=state, facts=facts, pod=pod, now=NOW)
+    return SimpleNamespace(
+        window=window, state=state, facts=facts, pod=pod, now=NOW, guesses=guesses, places=places, guessed=Guesses
+    )
 
 
 @pytest.fixture
