@@ -1,0 +1,183 @@
+"""The node's pods on a scripted API server: only this node's, each incident once, events only of the troubled."""
+
+import asyncio
+import time
+from random import Random
+
+import pytest
+
+from agent.claim import claim
+from agent.pods.book import Limits
+from agent.pods.monitor import PodMonitor
+from agent.pods.settings import PodSettings
+from agent.rewards import Cache
+from apiserver.access import Access
+from clusterstate.memory import MemoryStore
+from clusterstate.records import Identity
+from testbed.apiserver import ApiServer
+
+WITHIN_SECONDS = 10.0
+
+
+def body(restarts=0, exit_code=1, node="edge-1", phase="Running", **more):
+    state = {"running": {"startedAt": "2026-03-01T12:00:00Z"}} if phase == "Running" else {"waiting": {"reason": "X"}}
+    last = {"terminated": {"exitCode": exit_code, "reason": "Error"}} if restarts else {}
+    container = {
+        "name": "app",
+        "restartCount": restarts,
+        "ready": phase == "Running",
+        "state": state,
+        "lastState": last,
+    }
+    return {
+        "metadata": {"labels": {"app": "shop"}} | more,
+        "spec": {"nodeName": node, "containers": [{"name": "app"}]},
+        "status": {"phase": phase, "containerStatuses": [container]},
+    }
+
+
+class World:
+    """A node with its API server and store; `agent()` is a new process on it."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self.api, self.store, self.running = api, MemoryStore(), []
+
+    async def agent(self, stuck_seconds: float = 100.0) -> PodMonitor:
+        held = await claim(self.store, "edge-1", Identity("a", 0, "10.0.0.1"), 600)
+        settings = PodSettings(Access(self.api.url), Limits(stuck_seconds), 0.02, 0)
+        cache = Cache(self.store, "edge-1", lambda: held, Random(1))
+        monitor = PodMonitor("edge-1", settings, cache, lambda: 0.02, time.monotonic, time.time)
+        self.running.append((monitor, asyncio.create_task(monitor.run())))
+        await until(lambda: monitor.pods.loaded.is_set())
+        return monitor
+
+    async def kill(self) -> None:
+        """As kill -9: nothing more is written."""
+        for monitor, task in self.running:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await monitor.client.close()
+        self.running.clear()
+
+    def put(self, name: str, pod: dict) -> None:
+        self.api.put(f"/api/v1/namespaces/d/pods/{name}", pod)
+
+
+async def until(true):
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+def incidents(monitor):
+    rewards = monitor.book.rewards
+    return rewards["shop"].incidents if "shop" in rewards else {}
+
+
+@pytest.fixture
+async def world():
+    async with ApiServer() as api:
+        one = World(api)
+        yield one
+        await one.kill()
+
+
+async def test_it_follows_this_node_s_pods_only(world):
+    world.put("here", body())
+    world.put("there", body(node="edge-2", restarts=9))
+    monitor = await world.agent()
+    world.put("there", body(node="edge-2", restarts=10))
+    world.put("here", body(restarts=1))
+    await until(lambda: incidents(monitor))
+    assert incidents(monitor) == {"crash": 1}
+    assert {asked.query.get("fieldSelector") for asked in world.api.asked} == {"spec.nodeName=edge-1"}
+
+
+async def test_a_closed_watch_a_relist_and_a_thousand_patches_add_nothing(world):
+    world.put("here", body())
+    monitor = await world.agent()
+    world.put("here", body(restarts=1))
+    await until(lambda: incidents(monitor) == {"crash": 1})
+    for number in range(1000):
+        world.put("here", body(restarts=1, annotations={"n": str(number)}))
+    world.api.compact()
+    world.api.error(410)
+    await until(lambda: monitor.pods.relists == 2)
+    assert incidents(monitor) == {"crash": 1}
+
+
+async def test_a_killed_agent_s_successor_replays_nothing_and_misses_nothing(world):
+    world.put("here", body())
+    first = await world.agent()
+    world.put("here", body(restarts=2))
+    await until(lambda: incidents(first) == {"crash": 2})
+    await until(lambda: first._cache.writes and not first.book.changed)
+    await world.kill()
+    world.put("here", body(restarts=3))
+    second = await world.agent()
+    await until(lambda: incidents(second) == {"crash": 3})
+
+
+async def test_events_are_asked_of_the_pod_in_trouble_and_of_no_other(world):
+    for number in range(20):
+        world.put(f"fine-{number}", body())
+    world.put("killed", body())
+    monitor = await world.agent()
+    event = {
+        "involvedObject": {"uid": "none"},
+        "type": "Warning",
+        "reason": "Unhealthy",
+        "message": "Liveness probe failed: timeout",
+    }
+    world.put("killed", body(restarts=1, exit_code=137))
+    uid = next(p.metadata.uid for p in monitor.pods.current.values() if p.metadata.name == "killed")
+    event["involvedObject"]["uid"] = uid
+    await until(lambda: incidents(monitor))
+    asked = [one for one in world.api.asked if one.path.endswith("/events")]
+    assert [(one.path, one.query["fieldSelector"]) for one in asked] == [
+        ("/api/v1/namespaces/d/events", f"involvedObject.uid={uid},type=Warning")
+    ]
+
+
+async def test_a_stuck_pod_is_asked_about_and_counted_with_its_cause(world):
+    world.put("late", body(phase="Pending"))
+    monitor = await world.agent(stuck_seconds=0.2)
+    uid = next(iter(monitor.pods.current.values())).metadata.uid
+    mount = {"type": "Warning", "reason": "FailedMount", "message": "mount failed: exit status 32"}
+    world.api.put("/api/v1/namespaces/d/events/late.1", mount | {"involvedObject": {"uid": uid}})
+    await until(lambda: incidents(monitor))
+    assert incidents(monitor) == {"volume": 1}
+
+
+async def test_events_that_nobody_may_read_leave_the_cause_coarse(world):
+    world.put("here", body())
+    monitor = await world.agent()
+    monitor.inquiry._pause_seconds = 0.0
+    world.api.fail("list", 403)
+    world.put("here", body(restarts=1, exit_code=137))
+    await until(lambda: incidents(monitor))
+    assert incidents(monitor) == {"crash": 1}
+
+
+async def test_a_failed_list_is_not_an_empty_node(world):
+    world.put("here", body())
+    monitor = await world.agent()
+    world.api.fail("list", 500, times=3)
+    world.api.compact()
+    world.api.error(410)
+    await until(lambda: monitor.pods.last_error)
+    assert len(monitor.book.lives) == 1
+    assert not monitor.followed
+
+
+async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_it_went_on(world):
+    world.put("here", body())
+    monitor = await world.agent()
+    await until(lambda: monitor.book.healthy_seconds["shop"] > 0.1)
+    monitor.pods.last_error = "scripted"
+    before = monitor.book.healthy_seconds["shop"]
+    rounds = monitor.rounds
+    await until(lambda: monitor.rounds > rounds + 5)
+    assert monitor.book.healthy_seconds["shop"] == before
+    monitor.pods.last_error = ""
+    await until(lambda: monitor.book.healthy_seconds["shop"] > before + 0.1)

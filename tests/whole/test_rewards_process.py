@@ -1,0 +1,77 @@
+"""The rewards' cache with a real agent process, a real etcd and kill -9."""
+
+import base64
+import json
+import signal
+
+import pytest
+
+from testbed.apithread import ApiThread
+
+
+def pod(restarts: int) -> dict:
+    last = {"terminated": {"exitCode": 1, "reason": "Error"}} if restarts else {}
+    running = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
+    container = {"name": "app", "restartCount": restarts, "ready": True, "state": running, "lastState": last}
+    return {
+        "metadata": {"labels": {"app": "shop"}},
+        "spec": {"nodeName": "edge-1", "containers": [{"name": "app"}]},
+        "status": {"phase": "Running", "containerStatuses": [container]},
+    }
+
+
+def reward(etcd) -> dict:
+    """What etcdctl would show of edge-1's reward for the type shop."""
+    key = base64.b64encode(b"/leadsman/v1/nodes/edge-1/rewards/shop").decode()
+    found = etcd.post("/v3/kv/range", {"key": key}).get("kvs", [])
+    return json.loads(base64.b64decode(found[0]["value"])) if found else {}
+
+
+@pytest.fixture
+def api():
+    with ApiThread() as one:
+        yield one
+
+
+def test_after_kill_9_the_next_agent_counts_what_it_missed_and_nothing_twice(agent, api, etcd, until):
+    where = "/api/v1/namespaces/d/pods/shop-0"
+    api.put(where, pod(0))
+    follow = ("--kube-api", api.url, "--owner", "pod-1")
+    first = agent("edge-1", 1, *follow)
+    until(lambda: first.metric("leadsman_pods") == 1, "the pod seen")
+    api.put(where, pod(2))
+    until(lambda: reward(etcd).get("incidents") == {"crash": 2}, "two crashes in etcd")
+    first.child.send_signal(signal.SIGKILL)
+    first.child.wait()
+    api.put(where, pod(5))
+    second = agent("edge-1", 1, *follow)
+    until(lambda: reward(etcd).get("incidents", {}).get("crash", 0) > 2, "the crashes that nobody watched")
+    assert reward(etcd)["incidents"] == {"crash": 5}
+    assert second.metric('leadsman_incidents_total{cause="crash",type="shop"}') == 3
+    assert second.stop() == 0
+    assert reward(etcd)["incidents"] == {"crash": 5}, "kept when the agent leaves"
+
+
+def test_killed_again_and_again_while_a_pod_crashes_every_crash_is_counted_once(agent, api, etcd, until):
+    """The agent is killed at moments it does not choose: between seeing and writing, too."""
+    where = "/api/v1/namespaces/d/pods/shop-0"
+    api.put(where, pod(0))
+    follow = ("--kube-api", api.url, "--owner", "pod-1")
+
+    def started():
+        one = agent("edge-1", 1, *follow)
+        until(lambda: one.metric("leadsman_rewards_writes_total") or reward(etcd), "a book in etcd")
+        return one
+
+    one = started()
+    for restarts in range(1, 5):
+        api.put(where, pod(restarts))
+        if restarts % 2:
+            counted = 'leadsman_incidents_total{cause="crash",type="shop"}'
+            until(lambda seen=one.metric: seen(counted), "it is seen")
+        one.child.kill()
+        one.child.wait()
+        one = started()
+    until(lambda: reward(etcd).get("incidents") == {"crash": 4}, "four crashes")
+    one.stop()
+    assert reward(etcd)["incidents"] == {"crash": 4}
