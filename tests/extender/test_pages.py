@@ -7,6 +7,7 @@ import pytest
 
 from clusterstate.snapshot import Snapshot
 from decision.delay import DelayFilter
+from extender import facts
 from extender.deciding import Core
 
 BOUND = {"delay_node-00000": "25"}
@@ -113,3 +114,39 @@ async def test_a_page_that_fails_says_how(decided, monkeypatch):
     monkeypatch.setattr("extender.pages.explained", broken)
     status, page = await decided.get("/explain?pod=default/cap-00000")
     assert (status, page) == (503, "/explain failed: RuntimeError: out of order\n")
+
+
+class Groups:
+    """node-00000 and node-00001 are one group; so are hundreds of others."""
+
+    def named(self):
+        return {"5 ms": [["node-00000", "node-00001"], *([f"n-{n}", f"m-{n}"] for n in range(300))], "1 ms": []}
+
+    def among(self, kept):
+        return {"5 ms": [sorted(kept)]}
+
+
+@pytest.fixture
+def beside(monkeypatch):
+    monkeypatch.setattr(facts.Nothing, "groups", Groups())
+    monkeypatch.setattr(facts.Nothing, "problems", {"goldpinger": "status 500, want 200"})
+
+
+async def test_node_groups_are_shown_in_the_state_a_line_a_layer(starts, measured, beside):
+    async with starts(measured) as extender:
+        _, text = await extender.get("/state")
+        _, data = await extender.get("/state?format=json")
+    assert "\nnodes within 5 ms: node-00000, node-00001 | n-0, m-0 | " in text
+    assert " | 281 more\n" in text
+    assert "\nnodes within 1 ms: no two\n" in text
+    assert len(json.loads(data)["node_groups"]["5 ms"]) == 301
+
+
+async def test_why_a_source_of_delays_is_not_current_is_shown_in_the_state(starts, measured, beside):
+    async with starts(measured) as extender:
+        assert "problem: goldpinger: status 500, want 200\n" in (await extender.get("/state"))[1]
+
+
+async def test_an_explanation_says_which_groups_the_kept_nodes_are_in(beside, decided):
+    _, page = await decided.get("/explain?pod=default/cap-00000")
+    assert page.endswith("nodes that passed within 5 ms: node-00000, node-00001\n")

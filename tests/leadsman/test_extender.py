@@ -1,7 +1,10 @@
 """`leadsman extender`'s flags: TLS unless plain HTTP is asked for by name."""
 
+from pathlib import Path
+
 import pytest
 
+from delays.chosen import Choice
 from leadsman import extender, main
 
 TLS = ("--tls-cert", "--tls-key", "--tls-client-ca")
@@ -52,3 +55,32 @@ def test_no_name_is_no_name(given, capsys):
     with pytest.raises(SystemExit):
         parsed(*given, "--tls-client-name", ",")
     assert "want NAME or NAME,NAME" in capsys.readouterr().err
+
+
+def test_without_flags_delays_are_the_agents_and_are_estimated():
+    assert parsed("--plain-http").delays == Choice()
+
+
+def test_sources_of_delays_are_chosen_by_flags(file):
+    given = ["--goldpinger", "http://gp:8080/", "--goldpinger-names", file, "--goldpinger-interval-seconds", "5"]
+    static = ["--delay-matrix", file, "--delay-metadata", file, "--no-estimates"]
+    found = parsed("--plain-http", *given, *static).delays
+    assert found == Choice("http://gp:8080", Path(file), 5.0, Path(file), Path(file), estimates=False)
+
+
+@pytest.mark.parametrize("half", ["--delay-matrix", "--delay-metadata"])
+def test_a_matrix_without_its_metadata_is_refused(file, half):
+    with pytest.raises(ValueError, match="--delay-matrix and --delay-metadata belong together"):
+        parsed("--plain-http", half, file)
+
+
+@pytest.mark.parametrize("said", ["5,25.5", "[5, 25.5]", " 5 , 25.5 "])
+def test_layers_may_come_by_the_originals_name(said):
+    assert parsed("--plain-http", INITIAL_CLUSTER_LAYERS=said).delays.initial_layers_ms == (5.0, 25.5)
+
+
+@pytest.mark.parametrize("said", ["5;25", "-1", "nan", "1e9"])
+def test_layers_that_are_no_milliseconds_are_refused(said, capsys):
+    with pytest.raises(SystemExit):
+        parsed("--plain-http", "--initial-layers", said)
+    assert "want milliseconds, 0 to 60000, comma-separated" in capsys.readouterr().err

@@ -1,0 +1,126 @@
+"""An extender that takes delays from elsewhere: static files and Goldpinger, without any agent."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any, ClassVar
+from urllib.request import Request, urlopen
+
+import pytest
+
+from leadsman.demo import request
+
+NODES = ["edge-1", "edge-2", "edge-3"]
+
+
+def ask(extender: Any, verb: str, labels: dict[str, str], nodes: list[str] = NODES) -> Any:
+    body = json.dumps(request.captured(nodes, labels)).encode()
+    with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
+        return json.load(answer)
+
+
+def kept(extender: Any, bound: str) -> list[str]:
+    found: list[str] = ask(extender, "filter", {"delay_edge-1": bound})["NodeNames"]
+    return found
+
+
+def explained(extender: Any) -> tuple[str, Any]:
+    pod = request.captured(NODES, {})["Pod"]["metadata"]
+    query = f"/explain?pod={pod['namespace']}/{pod['name']}"
+    return extender.get(query)[1], json.loads(extender.get(query + "&format=json")[1])
+
+
+def placed(extender: Any, labels: dict[str, str]) -> None:
+    ask(extender, "prioritize", labels, ask(extender, "filter", labels)["NodeNames"])
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    """edge-1 to edge-2 12 ms (11 back), to edge-3 40 ms."""
+    matrix, metadata = tmp_path / "matrix.txt", tmp_path / "nodes.json"
+    matrix.write_text("0 12 40\n11 0 38\n40 38 0\n")
+    metadata.write_text('{"edge-1": 0, "edge-2": 1, "edge-3": 2}')
+    return matrix, metadata
+
+
+def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(start, until, files) -> None:  # type: ignore[no-untyped-def]
+    matrix, metadata = files
+    given = ["--delay-matrix", str(matrix), "--delay-metadata", str(metadata), "--initial-layers", "15"]
+    extender = start("extender", *given)
+    until(lambda: extender.get("/state")[0] == 200, "up")
+    assert kept(extender, "25") == ["edge-1", "edge-2"]
+    until(lambda: "nodes within 15 ms: edge-1, edge-2" in extender.get("/state")[1], "groups in /state")
+    placed(extender, {"delay_edge-1": "50"})
+    text, data = explained(extender)
+    assert "static" in text
+    assert "nodes that passed within 15 ms: edge-1, edge-2 | edge-3" in text
+    assert data["node_groups"] == {"15 ms": [["edge-1", "edge-2"], ["edge-3"]]}
+    matrix.write_text("0 x 20\n11 0 38\n20 38 0\n")
+    until(lambda: 'row 0 (line 1), column 1: got "x"' in extender.get("/state")[1], "the slip is told in /state")
+    assert kept(extender, "25") == ["edge-1", "edge-2"]
+    matrix.write_text("0 12 20\n11 0 38\n20 38 0\n")
+    until(lambda: kept(extender, "25") == NODES, "the new matrix is used")
+    assert 'leadsman_delay_source_up{source="static"} 1.0' in extender.get("/metrics")[1]
+
+
+class Goldpinger(BaseHTTPRequestHandler):
+    """edge-1 measured edge-2 in less than 1 ms and could not reach edge-3."""
+
+    body: ClassVar[bytes] = json.dumps(
+        {
+            "responses": {
+                "gp-1": {
+                    "OK": True,
+                    "HostIP": "10.0.0.1",
+                    "response": {
+                        "podResults": {
+                            "gp-2": {"OK": True, "HostIP": "10.0.0.2"},
+                            "gp-3": {"OK": False, "HostIP": "10.0.0.3", "response-time-ms": 300},
+                        }
+                    },
+                }
+            }
+        }
+    ).encode()
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(self.body)
+
+    def log_message(self, *_: object) -> None:
+        """Quiet."""
+
+
+@pytest.fixture
+def goldpinger() -> Iterator[str]:
+    server = HTTPServer(("127.0.0.1", 0), Goldpinger)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_bound_holds_on_what_goldpinger_measured(start, until, goldpinger, tmp_path) -> None:  # type: ignore[no-untyped-def]
+    names = tmp_path / "names.json"
+    names.write_text(json.dumps({f"10.0.0.{node}": f"edge-{node}" for node in (1, 2, 3)}))
+    extender = start("extender", "--goldpinger", goldpinger, "--goldpinger-names", str(names))
+    until(lambda: 'leadsman_delay_source_up{source="goldpinger"} 1.0' in extender.get("/metrics")[1], "polled")
+    assert kept(extender, "1") == ["edge-1", "edge-2"]
+    assert kept(extender, "0.5") == ["edge-1"]
+    assert kept(extender, "1000") == ["edge-1", "edge-2"], "who did not answer has no delay"
+    placed(extender, {"delay_edge-1": "1"})
+    assert "goldpinger" in explained(extender)[0]
+
+
+def test_files_that_cannot_be_used_end_the_start_with_a_sentence(start, files) -> None:  # type: ignore[no-untyped-def]
+    matrix, metadata = files
+    metadata.write_text('{"edge-1": 0, "edge-2": 7}')
+    extender = start("extender", "--delay-matrix", str(matrix), "--delay-metadata", str(metadata))
+    assert extender.child.wait(20) == 2
+    assert 'metadata field "edge-2": got 7, want a row of the matrix, 0 to 2' in extender.log
+    assert "Traceback" not in extender.log
