@@ -43,6 +43,7 @@ class Network(NamedTuple):
 def main() -> None:
     args = arguments().parse_args()
     if args.nodes:
+        check(args.k, args.nodes, "--nodes")
         show(timed(args.nodes, args.k, args.seed[0]), args.json)
         return
     found = [one for seed in args.seed for network in networks(args, seed) for one in [compared(network, args.k, seed)]]
@@ -83,12 +84,21 @@ def matrix(path: Path) -> Floats:
     return found
 
 
+def check(k: int, nodes: int, name: str) -> None:
+    """Exits with a sentence when a node has no k others."""
+    if not 0 < k < nodes:
+        sys.exit(f"{name}: {nodes} nodes, --k {k}: want more nodes than k, and k at least 1")
+
+
 def compared(network: Network, k: int, seed: int) -> dict[str, Any]:
     """Ours and the baseline on the same held-out pairs."""
     rng = np.random.default_rng(seed)
     nodes = len(network.rtt_ms)
+    check(k, nodes, network.name)
     seen = measured(network.rtt_ms, k, rng)
     one, other = held_out(network.rtt_ms, seen)
+    if not len(seen.log_ms) or not len(one):
+        sys.exit(f"{network.name}: {len(seen.log_ms)} pairs measured, {len(one)} held out: want some of each, see --k")
     started = time.perf_counter()
     estimates = fit(seen, rng, network.groups)
     seconds = time.perf_counter() - started

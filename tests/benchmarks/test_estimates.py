@@ -75,3 +75,23 @@ def test_a_file_that_is_no_matrix_is_named(tmp_path: Path, text: str | None, sai
     assert "broken.txt" in found.stderr
     assert said in found.stderr
     assert "Traceback" not in found.stderr
+
+
+@pytest.mark.parametrize("k", ["0", "40", "-1"])
+def test_a_k_that_no_node_can_measure_is_refused_with_a_sentence(plane: Path, k: str) -> None:
+    found = run("--matrix", plane, f"--k={k}", "--json")
+    assert found.returncode == 1
+    assert found.stderr == f"plane.txt: 40 nodes, --k {k}: want more nodes than k, and k at least 1\n"
+
+
+def test_a_k_above_the_nodes_to_time_is_refused_with_a_sentence() -> None:
+    assert run("--nodes", "10", "--k", "16").stderr.startswith("--nodes: 10 nodes, --k 16: want")
+
+
+def test_a_k_that_leaves_nothing_to_estimate_is_refused_with_a_sentence(plane: Path) -> None:
+    assert run("--matrix", plane, "--k", "39").stderr.startswith("plane.txt: 780 pairs measured, 0 held out: want some")
+
+
+def test_a_matrix_of_holes_is_refused_with_a_sentence(tmp_path: Path) -> None:
+    np.savetxt(tmp_path / "holes.txt", np.zeros((5, 5)))
+    assert run("--matrix", tmp_path / "holes.txt", "--k", "2").stderr.startswith("holes.txt: 0 pairs measured")
