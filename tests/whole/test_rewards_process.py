@@ -9,6 +9,9 @@ import pytest
 from testbed.apithread import ApiThread
 
 
+CRASHES = 'leadsman_incidents_total{cause="crash",type="shop"}'
+
+
 def pod(restarts: int) -> dict:
     last = {"terminated": {"exitCode": 1, "reason": "Error"}} if restarts else {}
     running = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
@@ -47,7 +50,7 @@ def test_after_kill_9_the_next_agent_counts_what_it_missed_and_nothing_twice(age
     second = agent("edge-1", 1, *follow)
     until(lambda: reward(etcd).get("incidents", {}).get("crash", 0) > 2, "the crashes that nobody watched")
     assert reward(etcd)["incidents"] == {"crash": 5}
-    assert second.metric('leadsman_incidents_total{cause="crash",type="shop"}') == 3
+    assert second.metric(CRASHES) == 3
     assert second.stop() == 0
     assert reward(etcd)["incidents"] == {"crash": 5}, "kept when the agent leaves"
 
@@ -67,8 +70,7 @@ def test_killed_again_and_again_while_a_pod_crashes_every_crash_is_counted_once(
     for restarts in range(1, 5):
         api.put(where, pod(restarts))
         if restarts % 2:
-            counted = 'leadsman_incidents_total{cause="crash",type="shop"}'
-            until(lambda seen=one.metric: seen(counted), "it is seen")
+            until(lambda seen=one.metric: seen(CRASHES), "it is seen")
         one.child.kill()
         one.child.wait()
         one = started()
