@@ -1,0 +1,51 @@
+"""What probing costs a node and the store, and how soon one that joins is at home, from 10 to 5,000 simulated agents.
+
+    python -m benchmarks.probing [--nodes N ...] [--settle-seconds 300] [--json]
+
+Virtual time, one store in memory, the agents' own code but for sockets; see simulator/probing.py. 5,000 nodes take some
+ten minutes. No figure of a node may grow with the cluster.
+"""
+
+import argparse
+import asyncio
+
+import msgspec
+
+from simulator.trial import Figures, trial
+
+SIZES = [10, 100, 1000, 5000]
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--nodes", type=int, nargs="+", default=SIZES)
+    options.add_argument("--settle-seconds", type=float, default=300.0)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--json", action="store_true")
+    args = options.parse_args()
+    for nodes in args.nodes:
+        figures = asyncio.run(trial(nodes, args.settle_seconds, seed=args.seed))
+        print(msgspec.json.encode(figures).decode() if args.json else report(figures), flush=True)
+
+
+def report(found: Figures) -> str:
+    rows = {
+        "nodes (estimated, reckoned with)": f"{found.nodes} ({found.estimated_nodes:.0f}, {found.assumed_nodes:.0f})",
+        "probes a second, all": f"{found.probes_per_second:.0f}",
+        "probes a second sent by a node": f"{found.sent_per_second.mean:.1f}, at most {found.sent_per_second.most:.1f}",
+        "probes a second received": f"{found.received_per_second.mean:.1f}, at most {found.received_per_second.most:.1f}",
+        "probed by": f"{found.probed_by.mean:.1f}, p99 {found.probed_by.p99:.0f}, at most {found.probed_by.most:.0f}",
+        "etcd written": f"{found.written_bytes_per_second:.0f} B/s, {found.written_bytes_per_second_a_node.mean:.0f} a node",
+        "etcd read": f"{found.read_bytes_per_second:.0f} B/s, {found.read_bytes_per_second_a_node.mean:.0f} a node",
+        "etcd calls": f"{found.calls_per_second:.1f} a second, {found.calls_per_second / found.nodes:.2f} a node",
+        "coordinates' error": f"median {found.median_relative_error:.1%}, p90 {found.p90_relative_error:.0%}",
+        "a newcomer reported after": f"{found.joined_reported_seconds} s",
+        "is probed by its ring after": f"{found.joined_probed_seconds} s",
+        "knows its place after": f"{found.joined_placed_seconds} s",
+        "one that left is probed for": f"{found.left_forgotten_seconds} s",
+    }
+    return "\n".join(f"{name:34} {value}" for name, value in rows.items()) + "\n"
+
+
+if __name__ == "__main__":
+    main()

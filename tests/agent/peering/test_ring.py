@@ -1,0 +1,111 @@
+"""Arcs of the ring: who is read, and how many there seem to be."""
+
+from random import Random
+from statistics import mean, stdev
+
+import pytest
+
+from agent.peering import reads, ring
+from agent.peering.neighbourhood import Wanted
+from agent.peering.ring import ARCS_KEPT, Arc, Census, Member, Sample, estimate
+from clusterstate import codec, keys
+from clusterstate.records import RingEntry
+from clusterstate.store import Item, Put
+
+
+def member(name: str) -> Member:
+    return Member(name, RingEntry("10.0.0.1"))
+
+
+async def arc(ring, own: str, size: int) -> Arc:
+    return (await reads.read(ring.store, Wanted(keys.place(own) + 1, 0, size, ()))).own
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 17, 18, 100])
+async def test_an_arc_holds_those_who_follow_in_order_round_the_end(ring, count) -> None:
+    names = await ring.fill(count)
+    for own in names:
+        found = await arc(ring, own, 16)
+        others = [one.node for one in found.members if one.node != own]
+        assert others == ring.after(own, names)[: len(others)]
+        assert len(others) >= min(16, count - 1) - (count == 16)
+        assert found.whole is (count < 16)
+
+
+async def test_entries_that_cannot_be_read_or_stand_elsewhere_are_nobody(ring) -> None:
+    names = await ring.fill(3)
+    await ring.store.write([Put(keys.key(names[0], RingEntry), b"\xff")])
+    await ring.store.write([Put(f"{keys.RING}{0:016x}/node-00007", codec.encode(RingEntry("10.0.0.1")))])
+    assert {one.node for one in (await arc(ring, names[1], 16)).members} == set(names[1:])
+
+
+async def test_an_arc_that_does_not_come_round_the_end_is_one_call(ring) -> None:
+    names = await ring.fill(100)
+    first = min(names, key=keys.place)
+    calls = 0
+
+    async def counted(ranges):
+        nonlocal calls
+        calls += 1
+        return await type(ring.store).read_ranges(ring.store, ranges)
+
+    ring.store.read_ranges = counted
+    await arc(ring, first, 16)
+    assert calls == 1
+
+
+@pytest.mark.parametrize("nodes", [30, 1000, 100_000])
+def test_the_estimate_of_the_size_has_no_bias_and_the_error_that_is_stated(nodes: int) -> None:
+    """Of arcs with 16 steps the standard error is 1 / sqrt(14), 27 %."""
+    rng = Random(1)
+    places = sorted(rng.randrange(keys.PLACES) for _ in range(nodes))
+    found = []
+    for _ in range(4000):
+        first = rng.randrange(nodes)
+        length = (places[(first + 16) % nodes] - places[first]) % keys.PLACES
+        found.append(estimate([Sample(16, length)]) / nodes)
+    assert mean(found) == pytest.approx(1.0, abs=0.06)
+    assert stdev(found) <= 0.33
+
+
+def test_many_arcs_together_know_better_than_one() -> None:
+    rng = Random(2)
+    found = []
+    for _ in range(300):
+        lengths = [sum(rng.expovariate(5000) for _ in range(8)) * keys.PLACES for _ in range(ARCS_KEPT)]
+        found.append(estimate([Sample(8, round(length)) for length in lengths]) / 5000)
+    assert mean(found) == pytest.approx(1.0, abs=0.02)
+    assert stdev(found) < 1.3 / (8 * ARCS_KEPT - 2) ** 0.5
+
+
+@pytest.mark.parametrize("samples", [[], [Sample(0, 0)], [Sample(1, 5)], [Sample(3, 0)]])
+def test_nothing_to_go_by_is_no_crowd(samples: list[Sample]) -> None:
+    assert estimate(samples) <= 3
+
+
+def test_a_ring_that_is_seen_whole_is_counted_this_node_once() -> None:
+    """Its own entry is there or is not yet."""
+    census = Census()
+    nobody = Arc(0, (), True)
+    census.take("a", Arc(0, (member("b"), member("c")), True), nobody)
+    assert census.nodes == 3
+    census.take("a", Arc(0, (member("b"), member("c"), member("a")), True), nobody)
+    assert census.nodes == 3
+
+
+def test_before_anything_is_read_there_is_this_node() -> None:
+    assert Census().nodes == 1
+
+
+def test_a_ring_that_shrinks_to_a_whole_one_is_counted_again() -> None:
+    census = Census()
+    names = sorted((f"n{number}" for number in range(17)), key=keys.place)
+    census.take("x", Arc(0, tuple(map(member, names)), False), Arc(0, tuple(map(member, names[:8])), False))
+    assert census.nodes > 1
+    census.take("x", Arc(0, (member("a"),), True), Arc(0, (), True))
+    assert census.nodes == 2
+
+
+def test_members_carry_the_revision_of_their_entry() -> None:
+    item = Item(keys.key("a", RingEntry), codec.encode(RingEntry("10.0.0.1")), 7)
+    assert ring.members([item]) == [Member("a", RingEntry("10.0.0.1"), 7)]
