@@ -6,15 +6,26 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-from apiserver.objects import Metadata
-
 Key = tuple[str, str]
 """Namespace ("" for what has none) and name."""
 
 
+class Named(Protocol):
+    """The metadata that a view needs. objects.Metadata has it; who keeps many objects may decode less."""
+
+    @property
+    def namespace(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def uid(self) -> str: ...
+    @property
+    def resource_version(self) -> str: ...
+
+
 class Object(Protocol):
     @property
-    def metadata(self) -> Metadata: ...
+    def metadata(self) -> Named: ...
 
 
 T = TypeVar("T", bound=Object)
@@ -37,7 +48,7 @@ class Change(Struct, Generic[T], frozen=True):
     old: T | None = None
 
 
-def key_of(metadata: Metadata) -> Key:
+def key_of(metadata: Named) -> Key:
     return metadata.namespace, metadata.name
 
 
@@ -71,6 +82,6 @@ def _put(old: T | None, new: T) -> list[Change[T]]:
     return [Change(Kind.MODIFIED, new, old)] if _moved(old.metadata, new.metadata) else []
 
 
-def _moved(old: Metadata, new: Metadata) -> bool:
+def _moved(old: Named, new: Named) -> bool:
     """A watch that is resumed may tell again what was known."""
     return not new.resource_version or old.resource_version != new.resource_version

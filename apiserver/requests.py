@@ -48,7 +48,7 @@ class Call(Struct, frozen=True):
 
 
 class Client:
-    """Use it with `async with`, or close it. BadAccess, at the first call, when TLS cannot be set up as told.
+    """Use it with `async with`, or close it. BadAccess, then or at the first call, when TLS cannot be set up as told.
 
     deadline_seconds: for a call, with the waits that the API server asks for by 429 and Retry-After; for a stream,
     until it begins. connections: at most so many at once.
@@ -59,6 +59,7 @@ class Client:
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
+        self._http()
         return self
 
     async def __aexit__(self, *_: object) -> None:

@@ -8,9 +8,9 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
+from apiserver.requests import Client
 from extender import metrics as shown
 from extender.asking import Ask
-from extender.binding import ApiServer
 from extender.bodies import Bodies, Refused
 from extender.connections import guard_of
 from extender.deciding import OURS, Core, Decider
@@ -33,7 +33,7 @@ def create_app(
     workers: Workers,
     journal: Journal | None = None,
     bodies: Bodies | None = None,
-    api: ApiServer | None = None,
+    api: Client | None = None,
     core: Core = OURS,
     ask: Ask | None = None,
 ) -> web.Application:

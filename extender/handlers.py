@@ -4,11 +4,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
 
-import aiohttp
 from aiohttp import hdrs, web
 
+from apiserver.requests import Client
 from extender import answers, pages, wire
-from extender.binding import ApiServer
+from extender.binding import bind
 from extender.bodies import Bodies
 from extender.deciding import Decider
 from extender.facts import Sources
@@ -63,18 +63,18 @@ class Verbs:
 class BindVerb:
     """Off by default: kube-scheduler binds itself."""
 
-    def __init__(self, api: ApiServer, bodies: Bodies) -> None:
+    def __init__(self, api: Client, bodies: Bodies) -> None:
+        """kube-scheduler binds in parallel without bound; the API server gets as many at once as `api` opens."""
         self._api, self._bodies = api, bodies
 
     async def session(self, _: web.Application) -> AsyncIterator[None]:
-        """kube-scheduler binds in parallel without bound; the API server gets 32 at once."""
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=32)) as self._session:
+        async with self._api:
             yield
 
     async def bind(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
             binding = wire.read_binding(body)
-        return _json(answers.bound(await self._api.bind(self._session, binding)))
+        return _json(answers.bound(await bind(self._api, binding)))
 
 
 class Pages:

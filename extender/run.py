@@ -9,16 +9,19 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from apiserver.access import Access as ApiAccess
+from apiserver.requests import Client
 from clusterstate.etcd import EtcdStore
 from clusterstate.follower import Follower
 from clusterstate.transport import Access
 from delays.chosen import Choice, Chosen
 from extender.app import create_app, create_ops_app
-from extender.binding import ApiServer
+from extender.binding import DEADLINE_SECONDS
 from extender.bodies import ANY_FORM, NAMES_ONLY, Bodies
 from extender.connections import serve
-from extender.facts import Sources
+from extender.facts import Sources, Without
 from extender.metrics import Metrics
+from extender.places import ApiPlaces
 from extender.policy_file import PolicyFile
 from extender.probe_requests import PER_SECOND, ProbeRequests
 from extender.tls import Tls, TlsFiles
@@ -30,9 +33,10 @@ log = logging.getLogger(__name__)
 class Settings(Struct, frozen=True):
     """listen: what kube-scheduler calls. ops_listen: metrics and health. Both are host and port.
 
-    policy: None: the defaults. api: None: no bind verb. names_only: bodies above 4 MiB are refused, for a scheduler
-    with nodeCacheCapable. tls: of `listen`; None: plain HTTP. `ops_listen` always is. probe_requests_per_second: pairs
-    that agents are asked to measure, at most. delays: sources besides the agents.
+    policy: None: the defaults. api: None: no API server, so no place of any workload is known. bind: offer the bind
+    verb, with `api`. names_only: bodies above 4 MiB are refused, for a scheduler with nodeCacheCapable. tls: of
+    `listen`; None: plain HTTP. `ops_listen` always is. probe_requests_per_second: pairs that agents are asked to
+    measure, at most. delays: sources besides the agents.
     """
 
     etcd: Access
@@ -40,7 +44,8 @@ class Settings(Struct, frozen=True):
     ops_listen: tuple[str, int] = ("0.0.0.0", 9002)
     policy: Path | None = None
     names_only: bool = False
-    api: ApiServer | None = None
+    api: ApiAccess | None = None
+    bind: bool = False
     tls: TlsFiles | None = None
     probe_requests_per_second: int = PER_SECOND
     delays: Choice = Choice()
@@ -59,19 +64,25 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
     chosen = Chosen(settings.delays, follower, policy)
     metrics.show(chosen.families)
+    watching = Client(settings.api) if settings.api else None
+    places = ApiPlaces(watching) if watching else None
     sources = Sources(
         follower,
         policy,
         time.monotonic,
+        places=places or Without(),
         delays=tuple(chosen.delays),
         estimates=chosen.estimator,
         beside=chosen,
     )
-    app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=settings.api)
+    binding = Client(settings.api, deadline_seconds=DEADLINE_SECONDS) if settings.api and settings.bind else None
+    app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=binding)
     ops = create_ops_app(follower, metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
+        if watching:
+            await stack.enter_async_context(watching)
         await stack.enter_async_context(serve(ops, *settings.ops_listen))
         port = await stack.enter_async_context(serve(app, *settings.listen, tls=tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
@@ -82,6 +93,9 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
                 group.create_task(probe_requests.run(), name="ask for probes"),
             ]
             tasks += [group.create_task(loop, name=name) for name, loop in chosen.tasks()]
+            if places:
+                metrics.show(places.families)
+                tasks.append(group.create_task(places.run(), name="follow the places of workloads"))
             if tls:
                 tasks.append(group.create_task(tls.follow(), name="follow the certificates"))
             await stop.wait()

@@ -1,15 +1,13 @@
 """`leadsman extender`: answer kube-scheduler."""
 
 import argparse
-import os
-from pathlib import Path
 
+from apiserver.access import Access, NotInCluster
 from delays.chosen import Choice
-from extender.binding import ApiServer, NotInCluster, in_cluster
 from extender.probe_requests import PER_SECOND
 from extender.run import Settings, run
 from extender.tls import TlsFiles
-from leadsman.options import Options, access, address, count, existing_file, host_and_port, positive, urls
+from leadsman.options import Options, access, address, api_server, count, existing_file, host_and_port, positive, urls
 from leadsman.process import until_stopped
 
 
@@ -63,9 +61,8 @@ def options(add: Options) -> None:
         metavar="MS[,MS]",
     )
     binding = add.group("binding")
-    binding.switch("bind", "offer the bind verb, with the service account's token")
-    binding.flag("kube-api", "API server for --bind (default: the cluster that this pod runs in)", "", metavar="URL")
-    binding.flag("kube-token-file", "bearer token for --kube-api", None, existing_file, metavar="FILE")
+    binding.switch("bind", "offer the bind verb")
+    add.api_server()
     add.etcd()
     add.log_level()
 
@@ -78,7 +75,8 @@ def settings(args: argparse.Namespace) -> Settings:
         ops_listen=host_and_port(args.ops_listen),
         policy=args.policy,
         names_only=args.names_only,
-        api=_api(args.kube_api, args.kube_token_file) if args.bind else None,
+        api=_api(args),
+        bind=args.bind,
         tls=_tls(args),
         probe_requests_per_second=args.probe_requests_per_second,
         delays=_delays(args),
@@ -140,10 +138,11 @@ def _tls(args: argparse.Namespace) -> TlsFiles | None:
     return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, args.tls_client_name)
 
 
-def _api(url: str, token_file: Path | None) -> ApiServer:
-    if url:
-        return ApiServer(url, token_file)
+def _api(args: argparse.Namespace) -> Access | None:
+    """None: no API server is known here, so no place of any workload is."""
     try:
-        return in_cluster(os.environ)
+        return api_server(args)
     except NotInCluster as error:
-        raise ValueError(f"--bind: {error} with --kube-api") from error
+        if args.bind:
+            raise ValueError(f"--bind: {error} with --kube-api or --kubeconfig") from error
+        return None

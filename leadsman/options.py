@@ -1,10 +1,14 @@
 """Flags with environment fallbacks. Each flag reads LEADSMAN_<FLAG>; some also a name that Kubernetes users expect."""
 
 import argparse
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from apiserver import kubeconfig
+from apiserver.access import Access as ApiAccess
+from apiserver.access import BadAccess, at, in_cluster
 from clusterstate.transport import Access
 
 
@@ -48,6 +52,14 @@ class Options:
         group.flag("etcd-user", "user name, when etcd's own access control is on", "", metavar="NAME")
         group.flag("etcd-password-file", "file that holds the user's password", None, existing_file, metavar="FILE")
 
+    def api_server(self) -> None:
+        """How to reach Kubernetes' API server."""
+        group = self.group("API server (default: of the cluster that this pod runs in)")
+        group.flag("kubeconfig", "how to reach it from outside of a cluster", None, existing_file, metavar="FILE")
+        group.flag("kube-api", "by its URL, instead of a kubeconfig", "", metavar="URL")
+        group.flag("kube-ca", "PEM file that its certificate must chain to", None, existing_file, metavar="FILE")
+        group.flag("kube-token-file", "bearer token for --kube-api", None, existing_file, metavar="FILE")
+
     def log_level(self) -> None:
         self.flag("log-level", "how much to say (default info)", "info", one_of("debug", "info", "warning", "error"))
 
@@ -55,6 +67,19 @@ class Options:
 def access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> Access:
     password = args.etcd_password_file.read_text().strip() if args.etcd_password_file else ""
     return Access(args.etcd, str(args.etcd_ca or ""), args.etcd_user, password, call_timeout_seconds)
+
+
+def api_server(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
+    """NotInCluster when none is named and this is no pod. BadAccess, which is a ValueError, for what cannot be used."""
+    if args.kubeconfig and args.kube_api:
+        raise BadAccess("--kubeconfig and --kube-api exclude each other; leave one out")
+    if args.kubeconfig:
+        return kubeconfig.read(args.kubeconfig)
+    if args.kube_api:
+        return at(args.kube_api, args.kube_ca, args.kube_token_file)
+    if args.kube_ca or args.kube_token_file:
+        raise BadAccess("--kube-ca and --kube-token-file want --kube-api as well")
+    return in_cluster(environ)
 
 
 def urls(text: str) -> tuple[str, ...]:

@@ -108,12 +108,10 @@ def test_a_ca_that_is_none_is_named(tmp_path):
         access.at("https://x", tmp_path / "ca.crt")
 
 
-async def test_a_ca_that_cannot_be_used_is_said_at_the_first_call():
-    async with Client(
-        Access("https://x", ca="-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n")
-    ) as client:
-        with pytest.raises(BadAccess, match="cannot be used"):
-            await client.get(PODS.path(), Pod)
+async def test_a_ca_that_cannot_be_used_is_said_at_the_start():
+    text = "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n"
+    with pytest.raises(BadAccess, match="cannot be used"):
+        await Client(Access("https://x", ca=text)).__aenter__()
 
 
 def test_a_url_that_is_none_is_refused():

@@ -1,21 +1,15 @@
 """Bind against a scripted API server on a real socket."""
 
 import asyncio
-import datetime
 import json
-import ssl
 from contextlib import asynccontextmanager
-from ipaddress import IPv4Address
 
-import aiohttp
 import pytest
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
 
-from extender.binding import ApiServer, NotInCluster, in_cluster
-from extender.wire import read_binding
+from apiserver.access import Access
+from apiserver.requests import Client
+from testbed.apiserver import ApiServer
 
 PATH = "/api/v1/namespaces/default/pods/cap-00000/binding"
 
@@ -47,8 +41,8 @@ class Script:
 
 
 @asynccontextmanager
-async def binding(starts, script, **settings):
-    async with script.served() as url, starts(api=ApiServer(url, **settings)) as extender:
+async def binding(starts, script, token_file=None, **settings):
+    async with script.served() as url, starts(api=Client(Access(url, token_file=token_file), **settings)) as extender:
         yield extender
 
 
@@ -108,7 +102,7 @@ async def test_an_api_server_that_does_not_answer_is_an_error(starts, captured):
 
 
 async def test_an_api_server_that_is_not_there_is_an_error(starts, captured, unused_port):
-    async with starts(api=ApiServer(f"http://127.0.0.1:{unused_port}")) as extender:
+    async with starts(api=Client(Access(f"http://127.0.0.1:{unused_port}"))) as extender:
         answer = await extender.asked("/bind", captured("bind"))
     assert "ClientConnectorError" in answer["Error"]
 
@@ -149,44 +143,16 @@ async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts, capt
     assert script.asked == []
 
 
-async def test_in_a_cluster_the_api_server_is_known_by_its_own_ca(tmp_path, captured):
-    account, tls = tmp_path, _certified(tmp_path)
-    (account / "token").write_text("t")
-    script = Script()
-    async with script.served(tls) as url, aiohttp.ClientSession() as session:
-        port = url.rpartition(":")[2]
-        api = in_cluster({"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT_HTTPS": port}, account)
-        assert await api.bind(session, read_binding(captured("bind"))) == ""
-        assert "certificate verify failed" in await ApiServer(url).bind(session, read_binding(captured("bind")))
-    assert len(script.asked) == 1
+async def test_429_is_posted_again_when_the_api_server_says(starts, captured):
+    async with ApiServer() as api, starts(api=Client(Access(api.url))) as extender:
+        api.put("/api/v1/namespaces/default/pods/cap-00000", {})
+        api.fail("create", 429, retry_after_seconds=0)
+        assert await extender.asked("/bind", captured("bind")) == {"Error": ""}
+        assert api.verbs() == ["create", "create"]
 
 
-def test_outside_a_cluster_the_url_must_be_given(tmp_path):
-    with pytest.raises(NotInCluster, match="give the API server's URL"):
-        in_cluster({}, tmp_path)
-
-
-def _certified(account):
-    """A server's TLS context for 127.0.0.1; its CA goes to account/ca.crt."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "test")])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now - datetime.timedelta(hours=1))
-        .not_valid_after(now + datetime.timedelta(hours=1))
-        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (account / "ca.crt").write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
-    (account / "key").write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-    )
-    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    tls.load_cert_chain(account / "ca.crt", account / "key")
-    return tls
+async def test_a_pod_that_is_bound_already_is_an_error(starts, captured):
+    async with ApiServer() as api, starts(api=Client(Access(api.url))) as extender:
+        api.put("/api/v1/namespaces/default/pods/cap-00000", {"spec": {"nodeName": "n1"}})
+        answer = await extender.asked("/bind", captured("bind"))
+    assert "already assigned to node 'n1'" in answer["Error"]

@@ -1,0 +1,60 @@
+"""Workloads and their members, one change at a time: the table of decision.places, without its clock.
+
+A member is whatever proves that the workload exists: a pod, placed or not, or a ReplicaSet without pods.
+"""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+
+from decision.places import Placed, Pods
+
+Member = tuple[str, str]
+"""Kind and name, in the workload's namespace."""
+
+Workload = tuple[str, str, str]
+"""Namespace, kind in lower case, name."""
+
+Table = Mapping[tuple[str, str], Mapping[str, Pods]]
+"""(namespace, name) → kind → placed pods, as decision.places.Places has it."""
+
+
+class Workloads:
+    """A change costs what its own workload holds; `publish` copies the table's first level, for all changes at once."""
+
+    def __init__(self) -> None:
+        self.table: Table = MappingProxyType({})
+        self._members: dict[Workload, dict[Member, Placed | None]] = {}
+        self._of: dict[tuple[str, Member], tuple[Workload, ...]] = {}
+        self._touched: set[Workload] = set()
+
+    def put(self, namespace: str, member: Member, workloads: Iterable[Workload], placed: Placed | None) -> None:
+        """The member belongs to these workloads, and to no others. placed: None: it has no place, or not any longer."""
+        self.drop(namespace, member)
+        self._of[namespace, member] = wanted = tuple(workloads)
+        for workload in wanted:
+            self._members.setdefault(workload, {})[member] = placed
+            self._touched.add(workload)
+
+    def drop(self, namespace: str, member: Member) -> None:
+        for workload in self._of.pop((namespace, member), ()):
+            members = self._members[workload]
+            del members[member]
+            if not members:
+                del self._members[workload]
+            self._touched.add(workload)
+
+    def publish(self) -> None:
+        """The table has all changes so far."""
+        if not self._touched:
+            return
+        table = dict(self.table)
+        for namespace, kind, name in self._touched:
+            kinds = dict(table.pop((namespace, name), {}))
+            kinds.pop(kind, None)
+            members = self._members.get((namespace, kind, name))
+            if members is not None:
+                kinds[kind] = tuple(sorted(placed for placed in members.values() if placed))
+            if kinds:
+                table[namespace, name] = MappingProxyType(kinds)
+        self.table = MappingProxyType(table)
+        self._touched.clear()
