@@ -139,7 +139,8 @@ class Quality(Struct, frozen=True):
 class Reward(Record, frozen=True):
     """How the node treated one type of pod, as of `at_seconds`. Kept in the store when the agent leaves.
 
-    healthy, failed: trials, fading with the half-life. kuberl: kubeRL's reward, which does not fade. incidents: cause
+    healthy, failed: trials, fading with the half-life. recent: of the healthy ones, those that began after the last
+    incident, and some of those before. kuberl: kubeRL's reward, which does not fade. incidents: cause
     (rewards.causes) → how many since the record began. qualities: what was observed → Quality. at_seconds,
     last_incident_seconds: the writer's own Unix time, compared with nothing but its own.
     """
@@ -147,6 +148,7 @@ class Reward(Record, frozen=True):
     at_seconds: Annotated[float, Meta(ge=0, le=1e11)]
     half_life_seconds: Annotated[float, Meta(gt=0, le=31_536_000)] = 3_600.0
     healthy: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
+    recent: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     failed: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     kuberl: Annotated[float, Meta(ge=0, le=1)] = 1.0
     incidents: dict[MetricName, Count] = {}

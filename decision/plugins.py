@@ -1,13 +1,15 @@
 """All filters and scores, in the order they are asked. A new one is one small file and one line here."""
 
+from decision.breaker import BreakerFilter
 from decision.cloud import CloudScore
 from decision.delay import DelayFilter
 from decision.model import Filter, Score
 from decision.nearest import NearestScore
 from decision.pressure import PressureScore
+from decision.rewards import RewardsScore
 from decision.telemetry.filter import TelemetryFilter
 from decision.telemetry.score import TelemetryScore
 
-FILTERS: tuple[Filter, ...] = (DelayFilter(), TelemetryFilter())
+FILTERS: tuple[Filter, ...] = (DelayFilter(), TelemetryFilter(), BreakerFilter())
 
-SCORES: tuple[Score, ...] = (NearestScore(), CloudScore(), PressureScore(), TelemetryScore())
+SCORES: tuple[Score, ...] = (NearestScore(), CloudScore(), PressureScore(), TelemetryScore(), RewardsScore())

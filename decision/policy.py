@@ -106,17 +106,46 @@ class ScheduleOnMetric(Section, frozen=True):
     weight: Weight = 50.0
 
 
+class RewardRule(StrEnum):
+    """What a node's past with a type of pod is worth."""
+
+    COMPARED = "compared"
+    """Its recent successes and failures, beside those on the other nodes. docs/rewards.md"""
+    KUBERL = "kuberl"
+    """kubeRL's moving average, as its document states it."""
+
+
+class Rewards(Section, frozen=True):
+    """weight: above the others together, which then decide among the nodes that are beyond doubt."""
+
+    weight: Weight = 10.0
+    rule: RewardRule = RewardRule.COMPARED
+
+
+class Breaker(Section, frozen=True):
+    """Refuses a node to a type of pod that keeps failing there, for a while. failures: fading, 0 switches off.
+
+    blame_ratio: how probable it must be that the node is at fault. hold_seconds: since the last incident.
+    """
+
+    failures: Annotated[float, Meta(ge=0, le=1_000)] = 0.0
+    blame_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.9
+    hold_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 600.0
+
+
 class Scores(Section, frozen=True):
     nearest: Nearest = Nearest()
     cloud: Cloud = Cloud()
     pressure: Pressure = Pressure()
     scheduleonmetric: ScheduleOnMetric = ScheduleOnMetric()
+    rewards: Rewards = Rewards()
 
 
 class Policy(Section, frozen=True):
     delay: Delay = Delay()
     scores: Scores = Scores()
     initial_layers: tuple[LayerMs, ...] = ()
+    breaker: Breaker = Breaker()
 
 
 def parse(text: str) -> Policy:

@@ -23,11 +23,14 @@ out the same day that it was repaired."""
 
 STRETCH_SECONDS = kuberl.MTTF_SECONDS
 
-MOST_HEALTHY = 3.0
-"""Trials. More credit is not kept, so that one failure tells of a node that was good for months and turned bad."""
+MOST_RECENT = 5.0
+"""Trials. Recent credit above this is not kept, so that few failures tell of a node that was good for months."""
 
-MOST_FAILED = 8.0
-"""Trials. Three half-lives more than one failure until the node is tried again."""
+CARRIED = 0.25
+"""Of the recent credit, what an incident leaves: whether the node changed at that moment is what one wants to know."""
+
+MOST_TRIALS = 1_000_000.0
+"""As the record bounds them."""
 
 _SHAPE = 0.7
 _MOST_SAMPLES = 20.0
@@ -49,6 +52,7 @@ def decayed(reward: Reward, now: float) -> Reward:
         reward,
         at_seconds=now,
         healthy=reward.healthy * left,
+        recent=reward.recent * left,
         failed=reward.failed * left,
         qualities={name: each for name, each in qualities.items() if each.samples > 1e-3},
     )
@@ -68,14 +72,15 @@ def credited(reward: Reward, from_seconds: float, to_seconds: float, now: float)
     """One pod stayed healthy. from_seconds: what was credited of this health before, 0 after a start or restart."""
     if to_seconds <= from_seconds:
         return decayed(reward, now)
-    earned = credit(from_seconds, to_seconds)
-    return _healthier(reward, earned, kuberl.stretches(from_seconds, to_seconds), now)
+    earned, stretches = credit(from_seconds, to_seconds), kuberl.stretches(from_seconds, to_seconds)
+    return _healthier(reward, earned, stretches, now, now - to_seconds)
 
 
 def finished(reward: Reward, healthy_seconds: float, now: float) -> Reward:
     """One pod ended as it should. However short, that is a whole trial. healthy_seconds: what was credited of it."""
-    short = healthy_seconds < STRETCH_SECONDS
-    return _healthier(reward, 1.0 - credit(0.0, healthy_seconds), 1, now) if short else decayed(reward, now)
+    if healthy_seconds >= STRETCH_SECONDS:
+        return decayed(reward, now)
+    return _healthier(reward, 1.0 - credit(0.0, healthy_seconds), 1, now, now - healthy_seconds)
 
 
 def failed(reward: Reward, cause: Cause, now: float) -> Reward:
@@ -87,8 +92,12 @@ def failed(reward: Reward, cause: Cause, now: float) -> Reward:
         return structs.replace(noted, last_incident_seconds=reward.last_incident_seconds)
     last = reward.last_incident_seconds
     outcome = kuberl.failure(cause, None if last is None else max(0.0, now - last))
-    more = min(MOST_FAILED, fresh.failed + 1.0)
-    return structs.replace(noted, failed=more, kuberl=kuberl.updated(reward.kuberl, outcome))
+    return structs.replace(
+        noted,
+        failed=min(MOST_TRIALS, fresh.failed + 1.0),
+        recent=fresh.recent * CARRIED,
+        kuberl=kuberl.updated(reward.kuberl, outcome),
+    )
 
 
 def observed(reward: Reward, name: str, cost: float, now: float) -> Reward:
@@ -106,11 +115,18 @@ def observed(reward: Reward, name: str, cost: float, now: float) -> Reward:
     return structs.replace(fresh, qualities=fresh.qualities | {name: after})
 
 
-def _healthier(reward: Reward, earned: float, stretches: int, now: float) -> Reward:
+def _healthier(reward: Reward, earned: float, stretches: int, now: float, since: float) -> Reward:
+    """since: when this health began. If that was before the last incident, it does not tell how pods start now."""
     fresh, rule = decayed(reward, now), reward.kuberl
     for _ in range(stretches):
         rule = kuberl.updated(rule, kuberl.RUNNING)
-    return structs.replace(fresh, healthy=min(MOST_HEALTHY, fresh.healthy + earned), kuberl=rule)
+    old = reward.last_incident_seconds is not None and since < reward.last_incident_seconds
+    return structs.replace(
+        fresh,
+        healthy=min(MOST_TRIALS, fresh.healthy + earned),
+        recent=min(MOST_RECENT, fresh.recent + (0.0 if old else earned)),
+        kuberl=rule,
+    )
 
 
 def _exposure(age_seconds: float) -> float:

@@ -1,0 +1,44 @@
+"""Circuit breaker: no pod of a type goes where that type keeps failing, until the last failure is some time ago.
+
+Off by default. It never leaves a pod without a node: if it would refuse all that are left, it refuses none.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from clusterstate.remembered import Remembered
+from decision import rewards
+from decision.model import Evidence, Facts, Pod, Refusal
+from decision.policy import Breaker
+from rewards import ledger
+
+NAME = "breaker"
+
+
+class BreakerFilter:
+    name = NAME
+
+    def refusals(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]:
+        settings, pod_type = facts.policy.breaker, rewards.type_of(pod)
+        found = rewards.known(pod_type, facts) if settings.failures else None
+        if found is None:
+            return {}
+        remembered = facts.snapshot.rewards[pod_type]
+        blamed = {node for node, each in found.standings.items() if each.blame_ratio >= settings.blame_ratio}
+        open_nodes = [n for n in nodes if n in blamed and _holds(remembered[n], settings, facts.now)]
+        if not open_nodes or len(open_nodes) == len(nodes):
+            return {}
+        return dict.fromkeys(open_nodes, Refusal(NAME, f"pods of type {pod_type} keep failing on the node"))
+
+    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
+        """Nothing that the rewards score does not tell."""
+        return Evidence()
+
+
+def _holds(remembered: Remembered, settings: Breaker, now: float) -> bool:
+    """Whether there were failures enough and the last one is recent."""
+    reward, age = remembered.reward, remembered.age_seconds(now)
+    if reward.last_incident_seconds is None:
+        return False
+    failed = reward.failed * ledger.remaining(age, reward.half_life_seconds)
+    since = max(0.0, reward.at_seconds - reward.last_incident_seconds) + age
+    return failed >= settings.failures and since < settings.hold_seconds

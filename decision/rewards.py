@@ -1,0 +1,125 @@
+"""Away from nodes that treat pods of this type badly, and back when that is forgotten or made good.
+
+A node's value is 1 unless there is a doubt about it: then at most BELOW, so that it ties with none that is beyond
+doubt. A node whose doubt has faded and who has not proved itself since is shown as good to few pods only, chosen by the
+pod's UID, until one of them did well there: that is the bounded exploration. No evidence: the prior, as good as any.
+"""
+
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+
+from msgspec import Struct
+
+from clusterstate.remembered import Remembered
+from decision.columns import Column
+from decision.freshness import fresh_nodes, kept_while_fresh
+from decision.model import Evidence, Facts, Part, Pod
+from decision.policy import RewardRule
+from rewards import kuberl, ledger, types
+from rewards.comparing import Standing, Trials, standings
+from rewards.quality import factors
+
+NAME = "rewards"
+
+SURE = 0.98
+BELOW = 0.94
+"""Rounds to 9 of 10."""
+
+FADING_SECONDS = 10.0
+"""Evidence is faded in steps of this, so that it is computed once for all pods in between."""
+
+SHOWN_RATIO = 0.3
+"""Of pods that see a returning node as good. Several pods may come before the first has failed or not."""
+
+_PROVED_TRIALS = 1.0
+_FORGOTTEN_TRIALS = 0.02
+
+
+class Known(Struct, frozen=True):
+    """Of one type. values: node → 0..1, without those at 1. returning: shown as good to some pods only."""
+
+    standings: Mapping[str, Standing]
+    values: Mapping[str, float]
+    returning: Sequence[str]
+
+
+class RewardsScore:
+    name = NAME
+
+    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
+        weight, found = facts.policy.scores.rewards.weight, known(type_of(pod), facts)
+        if not weight or found is None:
+            return None
+        hidden = {node: BELOW for node in found.returning if _draw(pod, node) >= SHOWN_RATIO}
+        values = {**found.values, **hidden}
+        return Part(NAME, weight, Column(nodes, [values.get(node, 1.0) for node in nodes]), neutral=_away(nodes, facts))
+
+    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
+        """What the type's pods met on each node; nodes without evidence are absent."""
+        found = known(type_of(pod), facts)
+        told = {} if found is None else {node: found.standings[node] for node in nodes if node in found.standings}
+        return Evidence(
+            {
+                "reward_ratio": {node: each.expected_ratio for node, each in told.items()},
+                "reward_lower_ratio": {node: each.lower_ratio for node, each in told.items()},
+                "reward_blame_ratio": {node: each.blame_ratio for node, each in told.items()},
+                "reward_samples": {node: each.samples for node, each in told.items()},
+            }
+            if told
+            else {}
+        )
+
+
+def type_of(pod: Pod) -> str:
+    kind, _, owner = pod.workload.partition("/")
+    lone = kind in ("", "pod")
+    return types.pod_type(pod.labels, pod.name, "" if lone else owner, "Job" if kind == "job" else "")
+
+
+def known(pod_type: str, facts: Facts) -> Known | None:
+    """None when nothing is known of the type."""
+    remembered = facts.snapshot.rewards.get(pod_type)
+    if remembered is None:
+        return None
+    rule, step = facts.policy.scores.rewards.rule, facts.now // FADING_SECONDS
+    return facts.memo.row(remembered, (NAME, rule, step), lambda: _known(remembered, rule, step * FADING_SECONDS))
+
+
+def _known(remembered: Mapping[str, Remembered], rule: RewardRule, now: float) -> Known:
+    left = {node: _left(each, now) for node, each in remembered.items()}
+    trials = {node: _trials(each, left[node]) for node, each in remembered.items()}
+    found = standings(trials)
+    if rule is RewardRule.KUBERL:
+        values = {node: kuberl.score(each.reward.kuberl) / 10 for node, each in remembered.items()}
+        return Known(found, {node: value for node, value in values.items() if value < 1.0}, ())
+    slow = factors({node: each.reward.qualities for node, each in remembered.items() if each.reward.qualities})
+    values = {node: each.value * slow.get(node, 1.0) for node, each in found.items()}
+    doubted = {node: min(BELOW, value) for node, value in values.items() if value < SURE}
+    return Known(found, doubted, [node for node, each in trials.items() if node not in doubted and _returning(each)])
+
+
+def _left(remembered: Remembered, now: float) -> float:
+    return ledger.remaining(remembered.age_seconds(now), remembered.reward.half_life_seconds)
+
+
+def _trials(remembered: Remembered, left: float) -> Trials:
+    reward = remembered.reward
+    recent = min(reward.recent, ledger.MOST_RECENT)
+    return Trials(reward.healthy * left, recent * left, reward.failed * left)
+
+
+def _returning(trials: Trials) -> bool:
+    return trials.recent < _PROVED_TRIALS and trials.failed > _FORGOTTEN_TRIALS
+
+
+def _draw(pod: Pod, node: str) -> float:
+    """0..1, the same each time this pod is asked about."""
+    seed = f"{pod.uid or pod.namespace + '/' + pod.name} {node}"
+    return int.from_bytes(blake2b(seed.encode(), digest_size=8).digest()) / 2**64
+
+
+def _away(nodes: Sequence[str], facts: Facts) -> str:
+    """Why the past says nothing now: no agent reports any longer, so the store is away."""
+    fresh = kept_while_fresh(NAME, lambda: frozenset(fresh_nodes(facts)), facts)
+    heard = sum(map(fresh.__contains__, nodes))
+    return f"{NAME}: {heard} of {len(nodes)} nodes report, fewer than half" if 2 * heard < len(nodes) else ""
