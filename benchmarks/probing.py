@@ -29,22 +29,31 @@ def main() -> None:
 
 
 def report(found: Figures) -> str:
+    received, written, read = (
+        found.received_per_second,
+        found.written_bytes_per_second_a_node,
+        found.read_bytes_per_second_a_node,
+    )
     rows = {
         "nodes (estimated, reckoned with)": f"{found.nodes} ({found.estimated_nodes:.0f}, {found.assumed_nodes:.0f})",
         "probes a second, all": f"{found.probes_per_second:.0f}",
         "probes a second sent by a node": f"{found.sent_per_second.mean:.1f}, at most {found.sent_per_second.most:.1f}",
-        "probes a second received": f"{found.received_per_second.mean:.1f}, at most {found.received_per_second.most:.1f}",
+        "probes a second received": f"{received.mean:.1f}, at most {received.most:.1f}",
         "probed by": f"{found.probed_by.mean:.1f}, p99 {found.probed_by.p99:.0f}, at most {found.probed_by.most:.0f}",
-        "etcd written": f"{found.written_bytes_per_second:.0f} B/s, {found.written_bytes_per_second_a_node.mean:.0f} a node",
-        "etcd read": f"{found.read_bytes_per_second:.0f} B/s, {found.read_bytes_per_second_a_node.mean:.0f} a node",
+        "etcd written": f"{found.written_bytes_per_second:.0f} B/s, {written.mean:.0f} a node",
+        "etcd read": f"{found.read_bytes_per_second:.0f} B/s, {read.mean:.0f} a node",
         "etcd calls": f"{found.calls_per_second:.1f} a second, {found.calls_per_second / found.nodes:.2f} a node",
         "coordinates' error": f"median {found.median_relative_error:.1%}, p90 {found.p90_relative_error:.0%}",
-        "a newcomer reported after": f"{found.joined_reported_seconds} s",
-        "is probed by its ring after": f"{found.joined_probed_seconds} s",
-        "knows its place after": f"{found.joined_placed_seconds} s",
-        "one that left is probed for": f"{found.left_forgotten_seconds} s",
+        "a newcomer reported after": seconds(found.joined_reported_seconds),
+        "is probed by its ring after": seconds(found.joined_probed_seconds),
+        "knows its place after": seconds(found.joined_placed_seconds),
+        "one that left is probed for": seconds(found.left_forgotten_seconds),
     }
     return "\n".join(f"{name:34} {value}" for name, value in rows.items()) + "\n"
+
+
+def seconds(value: float | None) -> str:
+    return "never in the time given" if value is None else f"{value:.0f} s"
 
 
 if __name__ == "__main__":

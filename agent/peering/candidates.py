@@ -64,11 +64,11 @@ class Candidates:
         placed = ((seen.coordinate, name) for name, seen in self.seen.items())
         return sorted((vivaldi.estimate_ms(own, there), name) for there, name in placed if there is not None)
 
-    def near(self, own: Coordinate, count: int, held: Collection[str], taken: Collection[str]) -> list[str]:
-        """At most `count`, none of those taken otherwise; `held` now stay unless others are clearly nearer."""
-        mutual = [
-            (ms, name) for ms, name in self.by_distance(own) if name not in taken and self._within_reach(ms, name)
-        ]
+    def near(self, own: Coordinate, count: int, held: Collection[str], taken: Collection[str], now: float) -> list[str]:
+        """At most `count` of those read of just now, and none taken otherwise; `held` now stay unless others are
+        clearly nearer."""
+        here = [(ms, name) for ms, name in self.by_distance(own) if name not in taken and self.seen[name].at >= now]
+        mutual = [(ms, name) for ms, name in here if self._within_reach(ms, name)]
         ranked = sorted((ms * CLOSER_RATIO - CLOSER_MS if name in held else ms, name) for ms, name in mutual)
         return [name for _, name in ranked[:count]]
 

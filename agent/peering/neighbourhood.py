@@ -23,6 +23,8 @@ from topology.vivaldi import Coordinate
 ARC = 8
 """Members read at a random place. One of them is taken at random: the first alone would be whoever has a gap before
 it, and be probed by as many more as its gap is wide."""
+HOPEFUL = 4
+"""Nearest ones that are no near peers yet. They may have left, so only those read of anew become any."""
 GOSSIP = 4
 """Strangers read about at a time, because near peers name them."""
 REPLACE_SECONDS = 60.0
@@ -67,7 +69,9 @@ class Neighbourhood:
         """The next reads. All that is probed off the ring is read of again, in case it moved or left."""
         self._expire(now)
         held = (*self._random, *self._near, *self._requested)
-        names = dict.fromkeys((*held, *self.candidates.unmet(self._where(), GOSSIP)))
+        here = self._where()
+        hopeful = [name for _, name in self.candidates.by_distance(here) if name not in held][:HOPEFUL]
+        names = dict.fromkeys((*held, *hopeful, *self.candidates.unmet(here, GOSSIP)))
         return Wanted(keys.place(self.own_name) + 1, self._rng.randrange(keys.PLACES), self.k, tuple(names))
 
     def take(self, found: Found, wanted: Wanted, now: float) -> None:
@@ -79,7 +83,7 @@ class Neighbourhood:
         self._successors = [member.node for member in found.own.members if member.node != self.own_name]
         self._take_random(found.other, now)
         own, quarter = self._where(), self.k // 4
-        self._near = self.candidates.near(own, quarter, self._near, {*self.ring(), *self._random})
+        self._near = self.candidates.near(own, quarter, self._near, {*self.ring(), *self._random}, now)
         self.candidates.trim(own, self._all(), now)
 
     def request(self, member: Member, now: float) -> bool:

@@ -23,27 +23,33 @@ def candidates(*members: Member) -> Candidates:
 
 def test_the_near_are_those_with_the_smallest_estimates() -> None:
     known = candidates(*(member(f"n{x}", x) for x in (9, 1, 5, 3, 7)))
-    assert known.near(HERE, 3, (), ()) == ["n1", "n3", "n5"]
+    assert known.near(HERE, 3, (), (), 0.0) == ["n1", "n3", "n5"]
+
+
+def test_who_was_not_read_of_just_now_may_have_left_and_is_not_near() -> None:
+    known = candidates(member("old", 1))
+    known.saw([member("new", 5)], 15.0)
+    assert known.near(HERE, 2, (), (), 15.0) == ["new"]
 
 
 def test_who_is_a_peer_otherwise_takes_no_slot() -> None:
-    assert candidates(member("a", 1), member("b", 2)).near(HERE, 1, (), {"a"}) == ["b"]
+    assert candidates(member("a", 1), member("b", 2)).near(HERE, 1, (), {"a"}, 0.0) == ["b"]
 
 
 def test_a_node_in_the_middle_of_all_is_near_to_its_own_nearest_only() -> None:
     """It says how far its near ones are, and who is farther does not crowd it."""
     known = candidates(member("hub", 2, reach_ms=1.0), member("far", 5))
-    assert known.near(HERE, 1, (), ()) == ["far"]
+    assert known.near(HERE, 1, (), (), 0.0) == ["far"]
 
 
 def test_who_has_no_coordinate_or_no_reach_yet_is_not_near() -> None:
-    assert candidates(member("new", None), member("blind", 1, reach_ms=None)).near(HERE, 2, (), ()) == []
+    assert candidates(member("new", None), member("blind", 1, reach_ms=None)).near(HERE, 2, (), (), 0.0) == []
 
 
 def test_a_near_peer_stays_unless_another_is_clearly_nearer() -> None:
     known = candidates(member("held", 10), member("hardly", 9.5), member("clearly", 8))
-    assert known.near(HERE, 1, {"held"}, {"clearly"}) == ["held"]
-    assert known.near(HERE, 1, {"held"}, ()) == ["clearly"]
+    assert known.near(HERE, 1, {"held"}, {"clearly"}, 0.0) == ["held"]
+    assert known.near(HERE, 1, {"held"}, (), 0.0) == ["clearly"]
 
 
 def test_the_reach_is_the_distance_of_the_eighth_nearest() -> None:

@@ -139,5 +139,5 @@ async def test_what_is_read_at_a_time_does_not_grow_with_the_ring(ring) -> None:
         await refresh(ring, one)
         wanted = one.wanted(ring.now)
         assert wanted.size == 16
-        assert len(wanted.names) <= 4 + 4 + MOST_REQUESTED + 4
+        assert len(wanted.names) <= 4 + 4 + MOST_REQUESTED + 4 + 4
         ring.now += 15
