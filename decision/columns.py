@@ -1,23 +1,32 @@
-"""Values beside their nodes. A list costs a third of a dict, and most values are only ever asked for all at once."""
+"""Values beside their nodes. An array costs a tenth of a dict, and most values are only ever asked for all at once."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import repeat
+from operator import itemgetter
 from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Numbers = NDArray[np.float64]
 
 
 class Column(Mapping[str, float]):
     """nodes, each once, and the value of each in `numbers`. Its dict is made when one node is asked for."""
 
-    def __init__(self, nodes: Sequence[str], numbers: Sequence[float]) -> None:
-        self.nodes, self.numbers = nodes, numbers
+    def __init__(self, nodes: Sequence[str], numbers: ArrayLike) -> None:
+        self.nodes, self.numbers = nodes, np.asarray(numbers, np.float64)
 
     @classmethod
     def of(cls, values: Mapping[str, float]) -> Self:
         return values if isinstance(values, cls) else cls(list(values), list(values.values()))
 
-    def at(self, nodes: Sequence[str], otherwise: float) -> Sequence[float]:
+    def at(self, nodes: Sequence[str], otherwise: float) -> Numbers:
         """The values of these nodes; `otherwise` where there is none."""
-        return self.numbers if nodes is self.nodes else [self._by_node.get(node, otherwise) for node in nodes]
+        if nodes is self.nodes:
+            return self.numbers
+        return np.array(list(map(self._by_node.get, nodes, repeat(otherwise))), np.float64)
 
     def __getitem__(self, node: str) -> float:
         return self._by_node[node]
@@ -33,16 +42,21 @@ class Column(Mapping[str, float]):
 
     @cached_property
     def _by_node(self) -> dict[str, float]:
-        return dict(zip(self.nodes, self.numbers, strict=True))
+        return dict(zip(self.nodes, self.numbers.tolist(), strict=True))
 
 
 def picked(nodes: Sequence[str], table: Mapping[str, float]) -> Column:
     """Those of the nodes that stand in the table, with their values; `nodes` itself when all do."""
     try:
-        return Column(nodes, list(map(table.__getitem__, nodes)))
+        return Column(nodes, _values(nodes, table))
     except KeyError:
-        known = [node for node in nodes if node in table]
-        return Column(known, [table[node] for node in known])
+        known = list(filter(table.__contains__, nodes))
+        return Column(known, _values(known, table))
+
+
+def _values(nodes: Sequence[str], table: Mapping[str, float]) -> Sequence[float]:
+    """KeyError. Of all at once by itemgetter, in half the time, which takes two or more."""
+    return itemgetter(*nodes)(table) if len(nodes) > 1 else [table[node] for node in nodes]
 
 
 def missing(nodes: Sequence[str], column: Column, table: Mapping[str, object]) -> Sequence[str]:

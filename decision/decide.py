@@ -5,14 +5,13 @@ plugin raises is its fault and passes through.
 """
 
 from collections.abc import Mapping, Sequence
-from math import floor
-from operator import add
-from statistics import median
+from itertools import filterfalse
 from typing import NamedTuple
 
+import numpy as np
 from msgspec import structs
 
-from decision.columns import Column
+from decision.columns import Column, Numbers
 from decision.model import Candidates, Decision, Facts, Filter, Part, Pod, Refusal, Score
 from decision.plugins import FILTERS, SCORES
 
@@ -50,7 +49,7 @@ def judge(pod: Pod, nodes: Sequence[str], facts: Facts, filters: Sequence[Filter
         refusals = each.refusals(pod, kept, facts)
         if refusals:
             refused.update(refusals)
-            kept = Candidates([node for node in kept if node not in refusals])
+            kept = Candidates(filterfalse(refusals.__contains__, kept))
     return Judged(kept, refused)
 
 
@@ -62,8 +61,8 @@ def rank(pod: Pod, kept: Sequence[str], facts: Facts, scores: Sequence[Score] = 
     if not heard:
         neutral = "; ".join(part.neutral for part in parts) or "no score has a say in this pod"
         return Ranked(parts, dict.fromkeys(nodes, NEUTRAL), neutral)
-    rounded = map(floor, [BEST * total + 0.5 for total in totals(heard, nodes)])
-    return Ranked(parts, dict(zip(nodes, rounded, strict=True)), "")
+    rounded = np.floor(BEST * totals(heard, nodes) + 0.5).astype(np.int64)
+    return Ranked(parts, dict(zip(nodes, rounded.tolist(), strict=True)), "")
 
 
 def speaking(parts: Sequence[Part]) -> list[Part]:
@@ -71,26 +70,20 @@ def speaking(parts: Sequence[Part]) -> list[Part]:
     return [part for part in parts if part.weight and not part.neutral]
 
 
-def totals(heard: Sequence[Part], nodes: Sequence[str]) -> Sequence[float]:
-    """The weighted mean of the parts, 0..1, for each node."""
-    first, *others = (column(part, nodes) for part in heard)
-    if not others:
-        return first
+def totals(heard: Sequence[Part], nodes: Sequence[str]) -> Numbers:
+    """The weighted mean of the parts, 0..1, for each node. ValueError when a part's value is no number."""
     weights = sum(part.weight for part in heard)
-    shares = [part.weight / weights for part in heard]
-    sums = [shares[0] * value for value in first]
-    for share, values in zip(shares[1:], others, strict=True):
-        sums = list(map(add, sums, [share * value for value in values]))
+    sums = sum((part.weight / weights * column(part, nodes) for part in heard), np.zeros(len(nodes)))
+    if not np.isfinite(sums).all():
+        raise ValueError("a score is not a number")
     return sums
 
 
-def column(part: Part, nodes: Sequence[str]) -> Sequence[float]:
+def column(part: Part, nodes: Sequence[str]) -> Numbers:
     """The part's value for each node, held to 0..1. An unknown one is the median: never best, never worst."""
     known = Column.of(part.values)
-    middle = median(known.numbers) if len(known) < len(nodes) else 0.0
-    found = known.at(nodes, middle)
-    within = not found or (min(found) >= 0.0 and max(found) <= 1.0)
-    return found if within else [min(1.0, max(0.0, value)) for value in found]
+    middle = float(np.median(known.numbers)) if 0 < len(known) < len(nodes) else 0.0
+    return np.clip(known.at(nodes, middle), 0.0, 1.0)
 
 
 def _marked(part: Part, nodes: Sequence[str]) -> Part:

@@ -1,6 +1,7 @@
 """The delay bounds of a pod as a filter: a node passes only when every bound is known to hold there."""
 
 from collections.abc import Mapping, Sequence, Set
+from itertools import filterfalse
 
 from msgspec import Struct
 
@@ -45,9 +46,9 @@ def _refusals(bound: Bound, referent: Referent | Missing, nodes: Sequence[str], 
     found = kept_while_fresh(key, lambda: _reasoned(bound, referent, facts), facts)
     refused, passing = found.refused, found.passing
     if verdicts.mode(bound, facts) is Estimate.ACCEPT:
-        return {node: refused[node] for node in nodes if node in refused}
+        return {node: refused[node] for node in filter(refused.__contains__, nodes)}
     unmeasured = _refusal(Cause.UNMEASURED, bound, referent)
-    return {node: refused.get(node, unmeasured) for node in nodes if node not in passing}
+    return {node: refused.get(node, unmeasured) for node in filterfalse(passing.__contains__, nodes)}
 
 
 class _Reasoned(Struct, frozen=True):

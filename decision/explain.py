@@ -113,8 +113,8 @@ def _only(kept: Sequence[str]) -> list[str]:
 def _told(decision: Decision, facts: Facts, evidence: Sequence[Evidence]) -> list[Node]:
     heard = speaking(decision.parts)
     scored = [node for node in decision.kept if node in decision.scores]
-    sums = dict(zip(scored, totals(heard, scored), strict=True)) if heard else {}
-    columns = {part.plugin: dict(zip(scored, column(part, scored), strict=True)) for part in heard}
+    sums = dict(zip(scored, totals(heard, scored).tolist(), strict=True)) if heard else {}
+    columns = {part.plugin: dict(zip(scored, column(part, scored).tolist(), strict=True)) for part in heard}
     kept = [_kept(node, decision, sums.get(node), columns, facts, evidence) for node in decision.kept]
     refused = [_refused(node, decision, facts, evidence) for node in decision.refused]
     kept.sort(key=lambda told: (-(-1 if told.score is None else told.score), -(told.total or 0.0), told.node))

@@ -8,7 +8,9 @@ replicas of a workload the farthest counts, else the nearest. What was not measu
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from statistics import fmean, median
+from statistics import fmean
+
+import numpy as np
 
 from decision import bounds, pairs
 from decision.bounds import Replicas
@@ -71,13 +73,13 @@ def _nearest(one: Mapping[str, float], other: Mapping[str, float]) -> Mapping[st
 
 
 def _values(known: Column) -> Column:
-    square = max(median(known.numbers), FLOOR_MS) ** 2 if known else 1.0
-    return Column(known.nodes, [square / (square + rtt_ms * rtt_ms) for rtt_ms in known.numbers])
+    square = max(float(np.median(known.numbers)), FLOOR_MS) ** 2 if known else 1.0
+    return Column(known.nodes, square / (square + known.numbers**2))
 
 
 def _mean(values: Sequence[Column]) -> Mapping[str, float]:
     """Only of the nodes that have all."""
     first, *others = values
-    if not others:
-        return first
+    if all(other.nodes is first.nodes for other in others):
+        return Column(first.nodes, np.mean([each.numbers for each in values], axis=0)) if others else first
     return {node: fmean(each[node] for each in values) for node in first if all(node in other for other in others)}

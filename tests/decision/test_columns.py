@@ -1,4 +1,4 @@
-"""A column is a mapping, and a list where that is enough."""
+"""A column is a mapping, and an array where that is enough."""
 
 from decision.columns import Column, missing, picked
 
@@ -14,7 +14,7 @@ def test_a_column_is_the_mapping_of_its_nodes() -> None:
 def test_picked_keeps_the_order_asked() -> None:
     nodes = ("c", "a")
     column = picked(nodes, TABLE)
-    assert (column.nodes, column.numbers, missing(nodes, column, TABLE)) == (nodes, [1.0, 0.25], [])
+    assert (column.nodes, column.numbers.tolist(), missing(nodes, column, TABLE)) == (nodes, [1.0, 0.25], [])
 
 
 def test_what_the_table_lacks_is_left_out_and_named() -> None:
@@ -26,7 +26,7 @@ def test_what_the_table_lacks_is_left_out_and_named() -> None:
 
 def test_values_stand_at_their_nodes_and_others_get_what_is_said() -> None:
     column = Column(("a", "b"), [0.25, 0.75])
-    assert column.at(("b", "x", "a"), 0.5) == [0.75, 0.5, 0.25]
+    assert column.at(("b", "x", "a"), 0.5).tolist() == [0.75, 0.5, 0.25]
 
 
 def test_at_its_own_nodes_a_column_makes_no_copy() -> None:
@@ -41,3 +41,8 @@ def test_any_mapping_becomes_a_column() -> None:
 
 def test_a_column_shows_what_it_holds() -> None:
     assert repr(Column(["a"], [1.0])) == "Column({'a': 1.0})"
+
+
+def test_of_one_node_and_of_none_a_column_is_picked_like_of_many() -> None:
+    assert picked(("b",), TABLE) == {"b": 0.75}
+    assert picked((), TABLE) == {}

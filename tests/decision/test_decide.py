@@ -160,7 +160,7 @@ def test_no_value_of_a_score_leaves_0_and_10(make: SimpleNamespace, poison: floa
 
 
 def test_values_within_bounds_stand_as_they_are() -> None:
-    assert column(Part("p", 1.0, {"a": 0.25, "b": 0.75}), ["b", "a", "c"]) == [0.75, 0.25, 0.5]
+    assert column(Part("p", 1.0, {"a": 0.25, "b": 0.75}), ["b", "a", "c"]).tolist() == [0.75, 0.25, 0.5]
 
 
 def test_a_later_filter_is_asked_about_what_is_left(make: SimpleNamespace) -> None:
