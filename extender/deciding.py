@@ -3,6 +3,7 @@
 Neutral: all nodes pass, all scores are equal. So a plugin that is slow or broken costs quality, not scheduling. The
 one exception is a pod with delay bounds, unless it or the policy accepts what is not known (`estimate: accept`):
 dropping its bound would break a promise, so all nodes are refused, as unresolvable, and nobody is evicted in vain.
+So it is with a pod whose telemetry policy fails closed.
 """
 
 import logging
@@ -15,6 +16,7 @@ from decision import bounds
 from decision.decide import NEUTRAL, Judged, Ranked, judge, rank
 from decision.model import Facts, Pod, Refusal
 from decision.policy import Estimate, Policy
+from decision.telemetry import link
 from extender.asking import Ask, Asking
 from extender.facts import Sources
 from extender.journal import Journal
@@ -63,6 +65,8 @@ class Decider:
 
     async def filter(self, pod: Pod, nodes: tuple[str, ...]) -> Judged:
         facts = self._sources.facts()
+        if link.missing(pod, facts):
+            self._metrics.missing_policies.inc()
         judged = await self._judged("filter", pod, nodes, facts)
         self.journal.filtered(pod, nodes, judged, facts)
         self._asking.after(pod, judged, facts)
@@ -103,7 +107,7 @@ class Decider:
         judged = await self._run(verb, lambda: self._core.judge(pod, nodes, facts))
         if isinstance(judged, Fault):
             self._metrics.decided(verb, "neutral", judged.reason)
-            return _without_plugins(pod, nodes, facts.policy, judged.text)
+            return _without_plugins(pod, nodes, facts, judged.text)
         result = "kept" if not judged.refused else "restricted" if judged.kept else "refused"
         self._metrics.decided(verb, result, next((refusal.plugin for refusal in judged.refused.values()), ""))
         return judged
@@ -139,8 +143,8 @@ class Fault(Struct, frozen=True):
     text: str
 
 
-def _without_plugins(pod: Pod, nodes: tuple[str, ...], policy: Policy, why: str) -> Judged:
-    if _holds(pod, policy):
+def _without_plugins(pod: Pod, nodes: tuple[str, ...], facts: Facts, why: str) -> Judged:
+    if _holds(pod, facts.policy) or link.fails_closed(pod, facts):
         return Judged((), dict.fromkeys(nodes, Refusal("deadline", why)))
     return Judged(nodes, {})
 

@@ -11,6 +11,7 @@ from decision.model import Facts
 from decision.places import Places
 from decision.policy import Policy
 from decision.sources import Delays, Estimates
+from decision.telemetry.known import Telemetry
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -74,6 +75,12 @@ class NoRoles(Struct, frozen=True):
     current: Mapping[str, str] = {}
 
 
+class NoTelemetry(Struct, frozen=True):
+    """Where no telemetry policies are followed."""
+
+    current: Telemetry = Telemetry()
+
+
 class Sources(Struct, frozen=True):
     """Everything that facts come from. clock: monotonic seconds, the same as the state's. The rest is optional.
 
@@ -90,6 +97,7 @@ class Sources(Struct, frozen=True):
     estimates: Source[Estimates | None] | None = None
     roles: Source[Mapping[str, str]] = NoRoles()
     beside: Beside = Nothing()
+    telemetry: Source[Telemetry] = NoTelemetry()
 
     def facts(self) -> Facts:
         """What each source knows now."""
@@ -103,4 +111,5 @@ class Sources(Struct, frozen=True):
             delays,
             None if self.estimates is None else self.estimates.current,
             roles=self.roles.current,
+            telemetry=self.telemetry.current,
         )

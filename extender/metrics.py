@@ -33,6 +33,11 @@ class Metrics:
             ["verb", "result", "reason"],
             registry=registry,
         )
+        self.missing_policies = Counter(
+            "leadsman_telemetry_missing_policy_total",
+            "Filtered pods whose label telemetry-policy names no policy that is in use in their namespace.",
+            registry=registry,
+        )
         self.policy_loaded = Gauge(
             "leadsman_policy_load_success",
             "1 when the policy file was good when last read, 0 when the one before it is still used.",

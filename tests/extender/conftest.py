@@ -74,7 +74,8 @@ async def _started(
     draining = settings.pop("draining", lambda: False)
     source = policy if policy is not None else Fixed(Policy())
     state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state
-    app = create_app(Sources(state, source, time.monotonic), metrics=metrics, workers=workers, **settings)
+    more = {name: settings.pop(name) for name in ("telemetry",) if name in settings}
+    app = create_app(Sources(state, source, time.monotonic, **more), metrics=metrics, workers=workers, **settings)
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
         port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, limits or Limits(), tls))
