@@ -134,8 +134,9 @@ def _moved(before: Reward | None, after: Reward) -> bool:
     if before is None:
         return after.healthy > MOVED or bool(after.qualities)
     faded = ledger.decayed(before, after.at_seconds)
-    if abs(after.healthy - faded.healthy) > max(MOVED, MOVED * faded.healthy):
-        return True
+    for was, now in ((faded.healthy, after.healthy), (faded.recent, after.recent)):
+        if abs(now - was) > max(MOVED, MOVED * was):
+            return True
     return before.qualities.keys() != after.qualities.keys() or any(
         abs(each.log_cost - before.qualities[name].log_cost) > MOVED / 2 for name, each in after.qualities.items()
     )

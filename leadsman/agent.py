@@ -73,7 +73,6 @@ def kubernetes(add: Options) -> None:
     add.flag("half-life-seconds", half_life, limits.half_life_seconds, positive, metavar="S")
     add.flag("account-seconds", "time between two accounts of health (default 5)", 5.0, positive, metavar="S")
     add.flag("observe-seconds", "time between two observations of pods' metrics", 30.0, positive, metavar="S")
-    add.flag("pods-pace", "health counts N times as fast, for demonstrations (default 1)", 1.0, positive, metavar="N")
 
 
 def settings(args: argparse.Namespace) -> Settings:
@@ -109,7 +108,7 @@ def pods(args: argparse.Namespace) -> PodSettings | None:
         if args.pods == "auto":
             return None
         raise ValueError(f"--pods on: {error} with --kubeconfig or --kube-api") from error
-    limits = Limits(args.stuck_seconds, args.half_life_seconds, pace=args.pods_pace)
+    limits = Limits(args.stuck_seconds, args.half_life_seconds)
     return PodSettings(api, limits, args.account_seconds, args.observe_seconds)
 
 

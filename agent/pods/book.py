@@ -38,13 +38,11 @@ _QUALITY = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,127}")
 
 class Limits(Struct, frozen=True):
     """stuck_seconds: a pod that is bound and does not run for so long is asked about; the kubelet itself waits two
-    minutes for a volume. half_life_seconds: of all evidence. pace: health counts so many times as fast, for
-    demonstrations; 1 is real time."""
+    minutes for a volume. half_life_seconds: of all evidence."""
 
     stuck_seconds: float = 150.0
     half_life_seconds: float = ledger.HALF_LIFE_SECONDS
     most_types: int = MOST_TYPES
-    pace: float = 1.0
 
 
 DEFAULT = Limits()
@@ -130,13 +128,12 @@ class Book:
 
     def credit(self) -> None:
         """Accounts for the health of every pod up to now."""
-        now, unix, pace = self._clock(), self._unix(), self._limits.pace
+        now, unix = self._clock(), self._unix()
         for life in self.lives.values():
             before, after = life.account(now)
             if after > before:
                 self.healthy_seconds[life.type] += after - before
-                reward = self._reward(life.type)
-                self.rewards[life.type] = ledger.credited(reward, before * pace, after * pace, unix)
+                self.rewards[life.type] = ledger.credited(self._reward(life.type), before, after, unix)
 
     def observe(self, uid: str, name: str, cost: float) -> None:
         """A quality of the pod, lower being better. One quality too many for the type, and one whose name no record
@@ -166,9 +163,7 @@ class Book:
         if pod.status.phase != "Succeeded" or pod.terminating or not self.counted.news(uid, DONE, 1):
             return
         self.counted.note(uid, DONE, 1)
-        self.rewards[life.type] = ledger.finished(
-            self._reward(life.type), life.age_seconds * self._limits.pace, self._unix()
-        )
+        self.rewards[life.type] = ledger.finished(self._reward(life.type), life.age_seconds, self._unix())
         self.changed.add(life.type)
         if (seconds := run_seconds(pod)) is not None:
             self.observe(uid, RUN_SECONDS, seconds)

@@ -8,7 +8,6 @@ import pytest
 
 from testbed.apithread import ApiThread
 
-
 CRASHES = 'leadsman_incidents_total{cause="crash",type="shop"}'
 
 
