@@ -71,12 +71,14 @@ def estimate(samples: Sequence[Sample]) -> float:
 class Census:
     """How many nodes there are, as far as one knows: counted while an arc is the whole ring, estimated beyond.
 
-    The own arc counts once, however often it is read, and each arc at a random place is another sample.
+    The own arc counts once, however often it is read, and each arc at a random place is another sample; the first one
+    is not, because in a cluster that starts all at once most are still to come.
     """
 
     def __init__(self) -> None:
         self._own = Sample(0, 0)
         self._others: deque[Sample] = deque(maxlen=ARCS_KEPT)
+        self._first = True
         self._counted: int | None = None
 
     @property
@@ -94,7 +96,8 @@ class Census:
             return
         self._counted = None
         self._own = Sample(len(own.members), own.length)
-        if not other.whole:
+        self._first, first = False, self._first
+        if not (other.whole or first):
             self._others.append(Sample(len(other.members), other.length))
 
 
