@@ -48,6 +48,7 @@ class Reflector(Generic[T]):
     on_changes: called with what a batch changed, after `current` has it, and before `loaded` is set the first time.
     cached: lists come from the API server's cache (listing.read_cached). silence_seconds: a watch without a byte for so
     long is opened anew. clock: monotonic seconds, as readers pass to `age_seconds`.
+    answered_at: when the API server last said anything, by the clock; -inf before the first.
     For metrics: relists, reconnects, problems (objects that could not be decoded), errors by name, and last_error, ""
     while the API server is followed.
     """
@@ -75,12 +76,12 @@ class Reflector(Generic[T]):
         self._resume_within_seconds = silence_seconds + RESUME_WITHIN_SECONDS
         self._cached, self._cache_failed = cached, False
         self._resume, self._seen = "", ""
-        self._answered_at, self._opened_at = float("-inf"), float("inf")
+        self.answered_at, self._opened_at = float("-inf"), float("inf")
         self._failures, self._silences, self._retry_after_seconds = 0, 0, 0.0
 
     def age_seconds(self, now: float) -> float:
         """Since the API server last said anything: an event, a bookmark, a listing. Infinite before the first."""
-        return now - self._answered_at
+        return now - self.answered_at
 
     async def run(self) -> None:
         """For ever. ApiErrors are survived, anything else is raised."""
@@ -163,7 +164,7 @@ class Reflector(Generic[T]):
         self.problems += len(problems)
 
     def _answered(self) -> None:
-        self._answered_at = self._clock()
+        self.answered_at = self._clock()
         if self.last_error:
             log.info("following %s again", self.wanted.resource.plural)
             self.last_error = ""

@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from msgspec import Struct, field
-from prometheus_client.core import Metric
 
 from apiserver.changes import Change, Kind
 from apiserver.listing import Wanted
@@ -23,7 +22,6 @@ from apiserver.requests import Client
 from apiserver.resources import JOBS, PODS, REPLICA_SETS
 from apiserver.watching import Reflector
 from decision.places import HASH_LABEL, Placed, Places, workload
-from extender import metrics as shown
 from extender.workloads import Workload, Workloads
 
 LONGEST_PAUSE_SECONDS = 4.0
@@ -80,7 +78,7 @@ class ApiPlaces:
     def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
         pods = Wanted(PODS, fields=UNFINISHED)
         settings: dict[str, Any] = {"longest_pause_seconds": LONGEST_PAUSE_SECONDS, "clock": clock}
-        self._clock, self._workloads, self._places = clock, Workloads(), Places()
+        self._workloads, self._places = Workloads(), Places()
         self._waiting: dict[tuple[str, str, str], set[str]] = defaultdict(set)
         self.pods = Reflector(client, pods, _Pod, on_changes=self._pods_changed, **settings)
         self.owners: Mapping[str, Reflector[_Controller]] = {
@@ -99,18 +97,14 @@ class ApiPlaces:
         """Known once the pods were listed, and their owners too, unless these cannot be."""
         if not self._ready:
             return self._places
-        read_at = self._clock() - self.pods.age_seconds(self._clock())
-        if self._places.workloads is not self._workloads.table or self._places.read_at != read_at:
-            self._places = Places(self._workloads.table, read_at)
+        table, read_at = self._workloads.table, self.pods.answered_at
+        if self._places.workloads is not table or self._places.read_at != read_at:
+            self._places = Places(table, read_at)
         return self._places
 
     @property
     def reflectors(self) -> Sequence[Reflector[Any]]:
         return (self.pods, *self.owners.values())
-
-    def families(self) -> Iterator[Metric]:
-        """For metrics."""
-        return shown.of_reflectors(self.reflectors, self._clock())
 
     async def run(self) -> None:
         """For ever."""

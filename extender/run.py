@@ -18,10 +18,10 @@ from delays.chosen import Choice, Chosen
 from extender.app import create_app, create_ops_app
 from extender.binding import DEADLINE_SECONDS
 from extender.bodies import ANY_FORM, NAMES_ONLY, Bodies
+from extender.cluster import Cluster
 from extender.connections import serve
-from extender.facts import Sources, Without
+from extender.facts import NoRoles, Sources, Without
 from extender.metrics import Metrics
-from extender.places import ApiPlaces
 from extender.policy_file import PolicyFile
 from extender.probe_requests import PER_SECOND, ProbeRequests
 from extender.tls import Tls, TlsFiles
@@ -64,13 +64,13 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
     chosen = Chosen(settings.delays, follower, policy)
     metrics.show(chosen.families)
-    watching = Client(settings.api) if settings.api else None
-    places = ApiPlaces(watching) if watching else None
+    cluster = Cluster(settings.api) if settings.api else None
     sources = Sources(
         follower,
         policy,
         time.monotonic,
-        places=places or Without(),
+        places=cluster.places if cluster else Without(),
+        roles=cluster.roles if cluster else NoRoles(),
         delays=tuple(chosen.delays),
         estimates=chosen.estimator,
         beside=chosen,
@@ -81,8 +81,9 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
-        if watching:
-            await stack.enter_async_context(watching)
+        if cluster:
+            metrics.show(cluster.families)
+            await stack.enter_async_context(cluster.client)
         await stack.enter_async_context(serve(ops, *settings.ops_listen))
         port = await stack.enter_async_context(serve(app, *settings.listen, tls=tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
@@ -93,9 +94,8 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
                 group.create_task(probe_requests.run(), name="ask for probes"),
             ]
             tasks += [group.create_task(loop, name=name) for name, loop in chosen.tasks()]
-            if places:
-                metrics.show(places.families)
-                tasks.append(group.create_task(places.run(), name="follow the places of workloads"))
+            if cluster:
+                tasks += [group.create_task(loop, name=name) for name, loop in cluster.tasks()]
             if tls:
                 tasks.append(group.create_task(tls.follow(), name="follow the certificates"))
             await stop.wait()

@@ -53,6 +53,7 @@ class ApiServer:
         self._port, self._tls = port, tls
         self._failures = defaultdict[str, deque[_Failure | None]](deque)
         self._streams: list[Stream] = []
+        self._denied: set[str] = set()
         self._pages: dict[str, list[Object]] = {}
         self._speaking = asyncio.Event()
         self._speaking.set()
@@ -121,6 +122,10 @@ class ApiServer:
         self._failures[verb].extend([None] * good)
         self.fail(verb, status)
 
+    def deny(self, plural: str) -> None:
+        """Whatever is asked of this resource is forbidden, as without a role."""
+        self._denied.add(plural)
+
     def compact(self) -> None:
         """Old versions cannot be watched from, and lists that were begun cannot be continued: 410."""
         self.objects.compact()
@@ -166,14 +171,17 @@ class ApiServer:
             self.asked.append(await _asked(verb, request))
             await asyncio.sleep(self.slow_seconds)
             await self._speaking.wait()
-            self._let_in(request)
+            self._let_in(request, place)
             return await self._answered(verb, place, request)
         except Refused as refused:
             return _json(failure_of(refused.status, refused.reason, str(refused)), refused.status)
 
-    def _let_in(self, request: web.BaseRequest) -> None:
+    def _let_in(self, request: web.BaseRequest, place: Place) -> None:
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             raise Refused(401, "Unauthorized", "Unauthorized")
+        plural = place.collection.rpartition("/")[2]
+        if plural in self._denied:
+            raise Refused(403, "Forbidden", f'{plural} is forbidden: cannot access resource "{plural}"')
 
     async def _answered(self, verb: str, place: Place, request: web.BaseRequest) -> web.StreamResponse:
         failure = self._failures[verb].popleft() if self._failures[verb] else None
