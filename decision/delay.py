@@ -60,7 +60,8 @@ class _Reasoned(Struct, frozen=True):
 
 def _reasoned(bound: Bound, referent: Referent, facts: Facts) -> _Reasoned:
     found, by_cause = verdicts.verdicts(bound, referent, facts), [_refusal(cause, bound, referent) for cause in Cause]
-    return _Reasoned(found.passing, {node: by_cause[cause] for node, cause in found.refused.items()})
+    reasons = map(by_cause.__getitem__, found.refused.values())
+    return _Reasoned(found.passing, dict(zip(found.refused, reasons, strict=True)))
 
 
 def _refusal(cause: Cause, bound: Bound, referent: Referent) -> Refusal:

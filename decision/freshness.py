@@ -42,7 +42,10 @@ def fresh_nodes(facts: Facts) -> Set[str]:
 
 
 def _old(facts: Facts) -> Collection[str]:
-    return [node for node, until in fresh_until(facts).items() if until <= facts.now]
+    column, now = fresh_until(facts), facts.now
+    if min(column.values(), default=FOR_EVER) > now:
+        return ()
+    return [node for node, until in column.items() if until <= now]
 
 
 def kept_while_fresh(key: Hashable, make: Callable[[], V], facts: Facts) -> V:

@@ -102,7 +102,8 @@ def _agents(reference: str, facts: Facts) -> Reports:
     causes: dict[str, Cause] = {}
     forward = {} if direction is Direction.BACKWARD else _forward(reference, statistic, causes, facts)
     backward = {} if direction is Direction.FORWARD else _backward(reference, statistic, causes, facts)
-    known = {**_worst(forward, backward), reference: 0.0}
+    known = _worst(forward, backward)
+    known[reference] = 0.0
     return Reports(known, {node: cause for node, cause in causes.items() if node not in known})
 
 

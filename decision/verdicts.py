@@ -64,7 +64,7 @@ def _any(one: Verdicts, other: Verdicts) -> Verdicts:
 
 def _to(reference: str, ms: float, use: Estimate, facts: Facts) -> Verdicts:
     found = pairs.reports(reference, facts)
-    over = {node: Cause.OVER for node, rtt_ms in found.known.items() if rtt_ms > ms}
+    over = dict.fromkeys([node for node, rtt_ms in found.known.items() if rtt_ms > ms], Cause.OVER)
     passing = found.known.keys() - over.keys()
     if use is Estimate.REJECT:
         return Verdicts(passing, {**found.causes, **over})
