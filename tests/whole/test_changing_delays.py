@@ -1,0 +1,114 @@
+"""Real agents in nine network namespaces, with delays between them that change while they run: placements follow.
+
+The stated time: a median has moved when half a window's probes are new, the next report is at most 1.1 P away, and the
+extender hears of it within a call. So half a window + 1.1 P + T; 23.5 s as installed, 4.1 s here.
+"""
+
+import json
+import subprocess
+import sys
+from urllib.request import Request, urlopen
+
+import pytest
+
+from leadsman.demo import request
+from testbed import network
+from testbed.etcd import Etcd
+from testbed.network import Network
+from testbed.uplink import Uplinks
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.skipif(network.can_run() is not None, reason=f"no network namespaces here: {network.can_run()}"),
+]
+
+HERE = "edge-0"
+OTHERS = [f"edge-{number}" for number in range(1, 9)]
+BOUND_MS = 25
+NEAR_MS, FAR_MS = 10.0, 60.0
+WINDOW_SECONDS, PUSH_SECONDS, CALL_SECONDS = 4.0, 1.0, 1.0
+FOLLOWS_WITHIN_SECONDS = WINDOW_SECONDS / 2 + 1.1 * PUSH_SECONDS + CALL_SECONDS
+SLOW_MACHINE_SECONDS = 2.0
+RHYTHM = {
+    "push-interval": PUSH_SECONDS,
+    "call-timeout": CALL_SECONDS,
+    "probe-interval": 0.2,
+    "window": WINDOW_SECONDS,
+}
+PORT = 9102
+
+
+@pytest.fixture
+def net():
+    """Half of the others are near to begin with."""
+    delays = {(HERE, name): NEAR_MS if name in OTHERS[:4] else FAR_MS for name in OTHERS}
+    with Network([HERE, *OTHERS], delays) as found:
+        yield found
+
+
+@pytest.fixture
+def etcd(net, tmp_path):
+    """The one of conftest, reachable from every namespace."""
+    with Uplinks(net) as up:
+        found = Etcd(tmp_path / "etcd")
+        found.flags = (f"--listen-client-urls={found.client_url},http://{up.here}:{found.port}",)
+        found.reached_at = f"http://{up.here}:{found.port}"
+        try:
+            yield found.start()
+        finally:
+            found.clean()
+
+
+@pytest.fixture
+def cluster(net, etcd, start, until, tmp_path, fresh):
+    """An extender that knows nine nodes, each measured by every other."""
+    children = []
+    rhythm = [word for name, seconds in RHYTHM.items() for word in (f"--{name}-seconds", str(seconds))]
+    for node in net.hosts:
+        where = ["--address", net.address(node), "--listen", f"0.0.0.0:{PORT}", "--etcd", etcd.reached_at]
+        command = [sys.executable, "-m", "leadsman.main", "agent", "--node-name", node, *where, *rhythm]
+        with (tmp_path / f"{node}.log").open("wb") as log:
+            children.append(subprocess.Popen(net.command(node, command), stdout=log, stderr=log))
+    extender = start("extender")
+    until(lambda: measured(extender) == len(net.hosts), "nine nodes that know all others", 60)
+    yield extender
+    for child in children:
+        child.terminate()
+    for child in children:
+        child.wait(10)
+
+
+def measured(extender) -> int:
+    status, text = extender.get("/state?format=json")
+    nodes = json.loads(text)["nodes"].values() if status == 200 else ()
+    return sum(n["freshness"] == "fresh" and len(n["peers_p50_ms"] or ()) == len(OTHERS) for n in nodes)
+
+
+def ask(extender, verb: str, nodes: list[str]):
+    body = json.dumps(request.captured(nodes, {f"delay_{HERE}": str(BOUND_MS)})).encode()
+    with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
+        return json.load(answer)
+
+
+def kept(extender) -> set[str]:
+    return set(ask(extender, "filter", [HERE, *OTHERS])["NodeNames"])
+
+
+def best(extender) -> str:
+    scores = ask(extender, "prioritize", sorted(kept(extender) - {HERE}))
+    return max(scores, key=lambda row: row["Score"])["Host"]
+
+
+def test_placements_follow_delays_that_change_and_change_back(net, cluster, until) -> None:
+    assert kept(cluster) == {HERE, *OTHERS[:4]}
+    for near in (OTHERS[2:6], OTHERS[:4], OTHERS[4:]):
+        change(net, near)
+        patience = FOLLOWS_WITHIN_SECONDS + SLOW_MACHINE_SECONDS
+        until(lambda near=near: kept(cluster) == {HERE, *near}, f"only {near} within {BOUND_MS} ms", patience)
+        until(lambda near=near: best(cluster) == near[0], f"{near[0]} preferred", patience)
+
+
+def change(net: Network, near: list[str]) -> None:
+    """The first of them the nearest."""
+    for name in OTHERS:
+        net.set_delay(HERE, name, 2.0 if name == near[0] else NEAR_MS if name in near else FAR_MS)

@@ -1,0 +1,78 @@
+"""A pair that nobody measures, asked for over a real etcd, measured by a real agent, and in etcd at once."""
+
+import asyncio
+import time
+from collections.abc import Iterable
+from contextlib import aclosing
+
+import pytest
+
+from clusterstate import codec, keys
+from clusterstate.etcd import EtcdStore
+from clusterstate.records import Latency, PeerLatency
+from clusterstate.store import Changed, Gone, Item
+from clusterstate.transport import Access
+from extender.probe_requests import ProbeRequests
+
+NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
+FEW = ["--max-peers", "1", "--push-interval-seconds", "20"]
+
+
+@pytest.fixture
+async def store(etcd):
+    found = EtcdStore(Access((etcd.client_url,)))
+    yield found
+    await found.close()
+
+
+@pytest.fixture
+def agents(agent, until):
+    """Each probes one other, and would report every 20 s."""
+    found = {name: agent(name, number, *FEW) for number, name in enumerate(NODES, start=1)}
+    until(lambda: all(len(peers(one)) == 1 for one in found.values()), "one peer each")
+    return found
+
+
+def peers(process) -> set[str]:
+    """Whom it has measured."""
+    lines = process.get("/metrics")[1].splitlines()
+    return {line.split('"')[1] for line in lines if line.startswith("leadsman_peer_rtt_p50_seconds{")}
+
+
+async def test_a_pair_asked_for_is_reported_within_two_seconds_although_the_next_report_is_far(store, agents) -> None:
+    await until_reported(store, "edge-1", 1)
+    target = next(name for name in NODES[1:] if name not in peers(agents["edge-1"]))
+    requests = ProbeRequests(store)
+    running = asyncio.create_task(requests.run())
+    asked_at = time.monotonic()
+    requests.ask([("edge-1", target)])
+    found = await until_reported(store, "edge-1", 2)
+    took = time.monotonic() - asked_at
+    running.cancel()
+    assert found[target].p50_ms is not None
+    assert took < 2.0
+    assert agents["edge-1"].metric('leadsman_probe_requests_total{result="accepted"}') == 1
+
+
+async def test_a_request_for_a_node_that_is_not_there_is_counted_and_nothing_else(store, agents, until) -> None:
+    requests = ProbeRequests(store)
+    requests.ask([("edge-1", "nobody")])
+    await requests.write()
+    unknown = 'leadsman_probe_requests_total{result="unknown"}'
+    await asyncio.to_thread(until, lambda: agents["edge-1"].metric(unknown) == 1, "counted")
+    assert len(peers(agents["edge-1"])) == 1
+
+
+async def until_reported(store: EtcdStore, node: str, count: int) -> dict[str, PeerLatency]:
+    """The peers in the node's record, as soon as there are so many."""
+    key = keys.key(node, Latency)
+    listing = await store.read_prefix(key)
+    found = peers_in(listing.items)
+    async with asyncio.timeout(30), aclosing(store.watch(key, listing.revision + 1)) as batches:
+        while len(found) < count:
+            found = peers_in((await anext(batches)).changes) or found
+    return found
+
+
+def peers_in(items: Iterable[Item | Changed | Gone]) -> dict[str, PeerLatency]:
+    return next((codec.decode(Latency, item.value).peers for item in items if not isinstance(item, Gone)), {})
