@@ -8,14 +8,23 @@ EVENTS = {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}
 BIND = {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}
 
 
-ROLES = {"leadsman-agent-pods": [PODS, EVENTS], "leadsman-extender-bind": [BIND]}
+PLACES = [
+    {"apiGroups": [group], "resources": resources, "verbs": ["list", "watch"]}
+    for group, resources in (("", ["pods", "nodes"]), ("apps", ["replicasets"]), ("batch", ["jobs"]))
+]
+ROLES = {
+    "leadsman-agent-pods": [PODS, EVENTS],
+    "leadsman-extender-places": PLACES,
+    "leadsman-extender-bind": [BIND],
+}
+ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
 
 
-def test_agents_may_read_pods_and_events_and_extenders_bind_where_the_component_says_so(objects, build_name):
+def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_says_so(objects, build_name):
     rules = {o["metadata"]["name"]: o["rules"] for o in objects if o["kind"] in ("Role", "ClusterRole")}
     binding = {"leadsman-extender-bind"} if build_name in ("files", "bind", "everything") else set()
-    wanted = {name: ROLES[name] for name in {"leadsman-agent-pods"} | binding}
+    wanted = {name: ROLES[name] for name in ALWAYS | binding}
     assert {name: rule for name, rule in rules.items() if name in ROLES} == wanted
     assert build_name in WITH_TELEMETRY or rules == wanted
 
@@ -27,15 +36,13 @@ def test_roles_go_to_our_own_accounts_only(objects):
         assert {s["name"] for s in binding["subjects"]} <= accounts
 
 
-def test_only_agents_and_an_extender_that_binds_have_a_token(objects, workloads, build_name):
+def test_only_agents_and_extenders_have_a_token(objects, workloads, build_name):
     assert not any(o["automountServiceAccountToken"] for o in objects if o["kind"] == "ServiceAccount")
     with_token = {
         w["metadata"]["name"] for w in workloads if w["spec"]["template"]["spec"]["automountServiceAccountToken"]
     }
-    binding = {"leadsman-extender"} if build_name in ("bind", "everything") else set()
     with_token -= {"leadsman-controller"} if build_name in WITH_TELEMETRY else set()
-    assert with_token >= {"leadsman-agent"} | binding
-    assert build_name in WITH_TELEMETRY or with_token == {"leadsman-agent"} | binding
+    assert with_token == {"leadsman-agent", "leadsman-extender"}
 
 
 def test_no_object_is_a_secret(objects):
