@@ -144,7 +144,9 @@ class Neighbours:
         )
 
     def _interval(self) -> float:
-        return REFRESH_INTERVALS * self.rhythm.timing.push_interval_seconds
+        """Shorter while nobody is there: where all start at once, the first look comes too early."""
+        times = REFRESH_INTERVALS if self.neighbourhood.peers(self._clock()) else 1
+        return times * self.rhythm.timing.push_interval_seconds
 
     async def _rest(self, seconds: float) -> None:
         """Cut short by a peer that falls silent. One that stays so does not cut it short again."""

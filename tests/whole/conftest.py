@@ -73,7 +73,7 @@ def start(tmp_path: Path, etcd: Etcd) -> Iterator[Callable[..., Process]]:
         plain = [] if "--tls-cert" in arguments else ["--plain-http"]
         more = [*plain, "--ops-listen", f"{host}:{ops}"] if arguments[0] == "extender" else QUICK
         urls = (f"http://{host}:{port}", f"http://{host}:{ops if arguments[0] == 'extender' else port}")
-        running.append(Process([*arguments, *listen, *more], *urls, tmp_path / f"{len(running)}.log"))
+        running.append(Process([arguments[0], *listen, *more, *arguments[1:]], *urls, tmp_path / f"{len(running)}.log"))
         return running[-1]
 
     yield started

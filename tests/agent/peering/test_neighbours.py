@@ -124,11 +124,15 @@ async def test_the_store_away_is_survived_and_logged_once(world, monkeypatch, ca
     assert sum("cannot read the ring" in record.message for record in caplog.records) == 1
 
 
-async def test_readings_are_a_stale_time_apart(world, monkeypatch) -> None:
+@pytest.mark.parametrize(("others", "seconds"), [(0, 5.0), (3, 15.0)])
+async def test_readings_are_a_stale_time_apart_and_closer_while_nobody_is_there(
+    world, monkeypatch, others, seconds
+) -> None:
+    await world.ring.fill(others)
     clockwork(world, monkeypatch, most=2000)
     with pytest.raises(asyncio.CancelledError):
         await world.neighbours.run()
-    assert world.ring.now / world.neighbours.refreshes == pytest.approx(15.0, rel=0.1)
+    assert world.ring.now / world.neighbours.refreshes == pytest.approx(seconds, rel=0.1)
 
 
 def clockwork(world, monkeypatch, most: int = 1000) -> list[float]:
