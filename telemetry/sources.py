@@ -1,7 +1,7 @@
 """All sources of one process: which there are, in which order they count, and their tasks."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import Protocol, Self
 
@@ -69,9 +69,14 @@ class TelemetrySources:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
+    def loops(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
+        """What must run meanwhile, by name."""
+        yield "follow the telemetry policies", self.policies.run()
+        for name, poller in self.pollers.items():
+            yield f"poll {name}", poller.run()
+
     def follow(self, group: asyncio.TaskGroup) -> Sequence[asyncio.Task[None]]:
-        polls = [group.create_task(poller.run(), name=f"poll {name}") for name, poller in self.pollers.items()]
-        return [group.create_task(self.policies.run(), name="follow the telemetry policies"), *polls]
+        return [group.create_task(loop, name=name) for name, loop in self.loops()]
 
     def _source(self, name: str, settings: TelemetrySettings) -> MetricSource:
         if name == AGENTS:
