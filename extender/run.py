@@ -4,8 +4,11 @@ import asyncio
 import contextlib
 import logging
 import time
+from collections.abc import Coroutine, Sequence
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from msgspec import Struct
 
@@ -20,14 +23,18 @@ from extender.binding import DEADLINE_SECONDS
 from extender.bodies import ANY_FORM, NAMES_ONLY, Bodies
 from extender.cluster import Cluster
 from extender.connections import serve
-from extender.facts import NoRoles, Sources, Without
+from extender.facts import NoRoles, NoTelemetry, Sources, Without
 from extender.metrics import Metrics
 from extender.policy_file import PolicyFile
 from extender.probe_requests import PER_SECOND, ProbeRequests
 from extender.tls import Tls, TlsFiles
 from extender.workers import Workers
+from telemetry.families import families
+from telemetry.sources import TelemetrySettings, TelemetrySources
 
 log = logging.getLogger(__name__)
+
+_Loop = Coroutine[Any, Any, None]
 
 
 class Settings(Struct, frozen=True):
@@ -36,7 +43,7 @@ class Settings(Struct, frozen=True):
     policy: None: the defaults. api: None: no API server, so no place of any workload is known. bind: offer the bind
     verb, with `api`. names_only: bodies above 4 MiB are refused, for a scheduler with nodeCacheCapable. tls: of
     `listen`; None: plain HTTP. `ops_listen` always is. probe_requests_per_second: pairs that agents are asked to
-    measure, at most. delays: sources besides the agents.
+    measure, at most. delays: sources besides the agents. telemetry: None: no policies are followed.
     """
 
     etcd: Access
@@ -49,6 +56,7 @@ class Settings(Struct, frozen=True):
     tls: TlsFiles | None = None
     probe_requests_per_second: int = PER_SECOND
     delays: Choice = Choice()
+    telemetry: TelemetrySettings | None = None
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
@@ -65,6 +73,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     chosen = Chosen(settings.delays, follower, policy)
     metrics.show(chosen.families)
     cluster = Cluster(settings.api) if settings.api else None
+    telemetry = TelemetrySources(settings.telemetry, time.monotonic) if settings.telemetry else None
     sources = Sources(
         follower,
         policy,
@@ -74,6 +83,7 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         delays=tuple(chosen.delays),
         estimates=chosen.estimator,
         beside=chosen,
+        telemetry=telemetry or NoTelemetry(),
     )
     binding = Client(settings.api, deadline_seconds=DEADLINE_SECONDS) if settings.api and settings.bind else None
     app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=binding)
@@ -81,24 +91,33 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
+        if telemetry:
+            await stack.enter_async_context(telemetry)
+            metrics.show(partial(families, telemetry, time.monotonic))
         if cluster:
             metrics.show(cluster.families)
             await stack.enter_async_context(cluster.client)
         await stack.enter_async_context(serve(ops, *settings.ops_listen))
         port = await stack.enter_async_context(serve(app, *settings.listen, tls=tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
-        async with asyncio.TaskGroup() as group:
-            tasks = [
-                group.create_task(follower.run(), name="follow the state"),
-                group.create_task(policy.follow(), name="follow the policy file"),
-                group.create_task(probe_requests.run(), name="ask for probes"),
-            ]
-            tasks += [group.create_task(loop, name=name) for name, loop in chosen.tasks()]
-            if cluster:
-                tasks += [group.create_task(loop, name=name) for name, loop in cluster.tasks()]
-            if tls:
-                tasks.append(group.create_task(tls.follow(), name="follow the certificates"))
-            await stop.wait()
-            for task in tasks:
-                task.cancel()
+        loops: list[tuple[str, _Loop]] = [
+            ("follow the state", follower.run()),
+            ("follow the policy file", policy.follow()),
+            ("ask for probes", probe_requests.run()),
+            *chosen.tasks(),
+            *(cluster.tasks() if cluster else ()),
+            *(telemetry.loops() if telemetry else ()),
+        ]
+        if tls:
+            loops.append(("follow the certificates", tls.follow()))
+        await _run_until(stop, loops)
     log.info("left")
+
+
+async def _run_until(stop: asyncio.Event, loops: Sequence[tuple[str, _Loop]]) -> None:
+    """Each as a task of its name; when one fails, all end."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop, name=name) for name, loop in loops]
+        await stop.wait()
+        for task in tasks:
+            task.cancel()

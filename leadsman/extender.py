@@ -7,6 +7,7 @@ from delays.chosen import Choice
 from extender.probe_requests import PER_SECOND
 from extender.run import Settings, run
 from extender.tls import TlsFiles
+from leadsman import telemetry_flags
 from leadsman.options import Options, access, address, api_server, count, existing_file, host_and_port, positive, urls
 from leadsman.process import until_stopped
 
@@ -60,6 +61,7 @@ def options(add: Options) -> None:
         also=["INITIAL_CLUSTER_LAYERS"],
         metavar="MS[,MS]",
     )
+    telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
     binding = add.group("binding")
     binding.switch("bind", "offer the bind verb")
     add.api_server()
@@ -69,17 +71,19 @@ def options(add: Options) -> None:
 
 def settings(args: argparse.Namespace) -> Settings:
     """ValueError, with what to do, when the flags do not fit together."""
+    api = _api(args)
     return Settings(
         etcd=access(args),
         listen=host_and_port(args.listen),
         ops_listen=host_and_port(args.ops_listen),
         policy=args.policy,
         names_only=args.names_only,
-        api=_api(args),
+        api=api,
         bind=args.bind,
         tls=_tls(args),
         probe_requests_per_second=args.probe_requests_per_second,
         delays=_delays(args),
+        telemetry=telemetry_flags.settings(args, api),
     )
 
 
