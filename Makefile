@@ -2,10 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check integration bench format clean
+.PHONY: demo demo-rewards test check integration bench format clean
 
 demo: .venv/.local
 	$(BIN)/leadsman demo $(ARGS)
+
+demo-rewards: .venv/.local
+	$(BIN)/leadsman demo rewards $(ARGS)
 
 test: .venv/.test
 	$(BIN)/pytest $(ARGS)
