@@ -86,24 +86,21 @@ def known(pod_type: str, facts: Facts) -> Known | None:
 
 
 def _known(remembered: Mapping[str, Remembered], rule: RewardRule, now: float) -> Known:
-    left = {node: _left(each, now) for node, each in remembered.items()}
-    trials = {node: _trials(each, left[node]) for node, each in remembered.items()}
-    found = standings(trials)
+    faded = {node: trials(each, now) for node, each in remembered.items()}
+    found = standings(faded)
     if rule is RewardRule.KUBERL:
         values = {node: kuberl.score(each.reward.kuberl) / 10 for node, each in remembered.items()}
         return Known(found, {node: value for node, value in values.items() if value < 1.0}, ())
     slow = factors({node: each.reward.qualities for node, each in remembered.items() if each.reward.qualities})
     values = {node: each.value * slow.get(node, 1.0) for node, each in found.items()}
     doubted = {node: min(BELOW, value) for node, value in values.items() if value < SURE}
-    return Known(found, doubted, [node for node, each in trials.items() if node not in doubted and _returning(each)])
+    return Known(found, doubted, [node for node, each in faded.items() if node not in doubted and _returning(each)])
 
 
-def _left(remembered: Remembered, now: float) -> float:
-    return ledger.remaining(remembered.age_seconds(now), remembered.reward.half_life_seconds)
-
-
-def _trials(remembered: Remembered, left: float) -> Trials:
+def trials(remembered: Remembered, now: float) -> Trials:
+    """The node's trials, faded to `now`."""
     reward = remembered.reward
+    left = ledger.remaining(remembered.age_seconds(now), reward.half_life_seconds)
     recent = min(reward.recent, ledger.MOST_RECENT)
     return Trials(reward.healthy * left, recent * left, reward.failed * left)
 

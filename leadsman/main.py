@@ -17,6 +17,8 @@ COMMANDS = {
     "certs": "a CA of our own, and certificates for the extender and kube-scheduler",
     "configure-scheduler": "make a kube-scheduler ask the extender, and take it back",
     "explain": "say why a pod went where it went",
+    "rewards": "how each node has treated each type of pod",
+    "simulate": "compare policies on a cluster that does not exist",
     "demo": "a small cluster on this machine: agents, etcd, extender, one placement explained",
 }
 

@@ -42,6 +42,10 @@ class Options:
     def group(self, title: str) -> "Options":
         return Options(self.parser.add_argument_group(title), self._environ)
 
+    def under(self, parser: argparse._ActionsContainer) -> "Options":
+        """The same, for a command of this one."""
+        return Options(parser, self._environ)
+
     def etcd(self) -> None:
         """Where the state is, and how to be let in."""
         group = self.group("etcd")

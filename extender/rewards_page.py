@@ -1,0 +1,115 @@
+"""/rewards: how each node has treated each type of pod, as JSON or text. ?type= and ?node= narrow it."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+from msgspec import Struct
+
+from clusterstate.records import Reward
+from decision import rewards
+from decision.model import Facts
+from decision.table import aligned, counted
+from rewards.comparing import Standing
+
+
+class Shown(Struct, frozen=True):
+    """One node's way with one type. value: 0..1, for the score. age_seconds: since its last change.
+
+    reward_ratio: expected success, with lower and upper bounds; blame_ratio: that the node is at fault; typical_ratio:
+    success on the other nodes; healthy, failed: trials, faded. kuberl: kubeRL's reward. incidents: cause → how many.
+    """
+
+    node: str
+    type: str
+    value: float
+    reward_ratio: float
+    lower_ratio: float
+    upper_ratio: float
+    blame_ratio: float
+    typical_ratio: float
+    samples: float
+    healthy: float
+    failed: float
+    kuberl: float
+    incidents: Mapping[str, int]
+    last_cause: str
+    age_seconds: float
+
+
+class Listed(Struct, frozen=True):
+    """rule: the policy's. by_type: type → worst node first; by_node: node → worst type first."""
+
+    rule: str
+    by_type: Mapping[str, Sequence[Shown]]
+    by_node: Mapping[str, Sequence[Shown]]
+
+
+def page(facts: Facts, pod_type: str, node: str, as_json: bool) -> bytes:
+    """pod_type, node: ""; every one."""
+    found = sorted(_shown(facts, pod_type, node), key=lambda each: (each.value, each.reward_ratio))
+    return msgspec.json.encode(_listed(facts, found)) if as_json else _text(facts, found).encode()
+
+
+def _shown(facts: Facts, pod_type: str, node: str) -> Iterator[Shown]:
+    for name in [pod_type] if pod_type else sorted(facts.snapshot.rewards):
+        known = rewards.known(name, facts)
+        standings = {} if known is None else known.standings
+        for each in [node] if node in standings else [] if node else standings:
+            assert known
+            yield _one(facts, name, each, standings[each], known.values.get(each, 1.0))
+
+
+def _one(facts: Facts, pod_type: str, node: str, standing: Standing, value: float) -> Shown:
+    remembered = facts.snapshot.rewards[pod_type][node]
+    reward: Reward = remembered.reward
+    trials = rewards.trials(remembered, facts.now)
+    return Shown(
+        node,
+        pod_type,
+        value,
+        standing.expected_ratio,
+        standing.lower_ratio,
+        standing.upper_ratio,
+        standing.blame_ratio,
+        standing.typical_ratio,
+        standing.samples,
+        trials.healthy,
+        trials.failed,
+        reward.kuberl,
+        reward.incidents,
+        reward.last_cause,
+        remembered.age_seconds(facts.now),
+    )
+
+
+def _listed(facts: Facts, found: list[Shown]) -> Listed:
+    by_type, by_node = defaultdict[str, list[Shown]](list), defaultdict[str, list[Shown]](list)
+    for each in found:
+        by_type[each.type].append(each)
+        by_node[each.node].append(each)
+    return Listed(facts.policy.scores.rewards.rule.value, by_type, by_node)
+
+
+_HEADER = ["TYPE", "NODE", "VALUE", "REWARD", "INTERVAL", "BLAME", "ELSEWHERE", "SAMPLES", "INCIDENTS"]
+
+
+def _text(facts: Facts, found: list[Shown]) -> str:
+    if not found:
+        return "no rewards are known\n"
+    rows = sorted(found, key=lambda each: each.type)
+    return "\n".join(aligned([_HEADER, *map(_cells, rows)])) + "\n"
+
+
+def _cells(each: Shown) -> list[str]:
+    return [
+        each.type,
+        each.node,
+        f"{each.value:.2f}",
+        f"{each.reward_ratio:.2f}",
+        f"{each.lower_ratio:.2f}..{each.upper_ratio:.2f}",
+        f"{each.blame_ratio:.2f}",
+        f"{each.typical_ratio:.2f}",
+        f"{each.samples:.1f}",
+        counted(each.incidents) or "-",
+    ]

@@ -1,0 +1,102 @@
+"""One contestant on one seed: pods are placed one by one, and what becomes of them is told when it is known."""
+
+import heapq
+from collections import Counter
+from itertools import count
+
+from msgspec import Struct
+
+from simulator.rewards.contestants import CONTESTANTS, Contestant
+from simulator.rewards.world import Settings, World
+
+_TOLD_AT_SECONDS = (10.0, 60.0, 180.0, 300.0, 600.0)
+"""Ages of a healthy pod at which its agent writes down its health."""
+
+
+class Result(Struct, frozen=True):
+    """Failures per 1,000 placements, before and after the faults moved; shares of what is fair, 1 being fair."""
+
+    failures_per_1000: float
+    failures_per_1000_after_move: float
+    repaired_share_of_fair: float
+    joined_share_of_fair: float
+
+
+class Stretch(Struct, frozen=True):
+    """What some placements came to."""
+
+    failures: int
+    placed: Counter[str]
+
+    def per_1000(self) -> float:
+        return 1_000.0 * self.failures / self.placed.total()
+
+    def share(self, nodes: set[str], fair: float) -> float:
+        """Of these nodes together, as a multiple of what is fair."""
+        return sum(self.placed[node] for node in nodes) / self.placed.total() / (fair * len(nodes))
+
+
+def trial(name: str, settings: Settings, seed: int) -> Result:
+    world = World(settings, seed)
+    run = Run(world, CONTESTANTS[name](world, seed))
+    before = run.placed(settings.placements)
+    world.move()
+    after = run.placed(settings.placements)
+    world.repair()
+    run.placed(settings.settle)
+    repaired = run.placed(settings.window).share(world.repaired, world.fair_share)
+    joined = world.join()
+    run.contestant.joined(joined)
+    run.placed(settings.join_settle)
+    share = run.placed(settings.window).share({joined}, world.fair_share)
+    return Result(before.per_1000(), after.per_1000(), repaired, share)
+
+
+class Run:
+    """Virtual time, and what is still to be told."""
+
+    def __init__(self, world: World, contestant: Contestant) -> None:
+        self.world, self.contestant = world, contestant
+        self._now, self._serial, self._events = 0.0, count(), list[tuple[float, int, str, str, float, float]]()
+
+    def placed(self, placements: int) -> Stretch:
+        failures, placed = 0, Counter[str]()
+        for _ in range(placements):
+            node, failed = self._place()
+            failures += failed
+            placed[node] += 1
+        return Stretch(failures, placed)
+
+    def _place(self) -> tuple[str, bool]:
+        self._pass(self.world.settings.interval_seconds)
+        on_bad, elsewhere = self.world.fails()
+        node = self.world.place(self.contestant.scores(next(self._serial), self._now))
+        failed = on_bad if node in self.world.bad else elsewhere
+        self.world.running[node] += 1
+        self._follow(node, failed)
+        return node, failed
+
+    def _follow(self, node: str, failed: bool) -> None:
+        """A failed pod stays on its node, as one that is restarted in vain does."""
+        settings = self.world.settings
+        self._later(settings.outcome_seconds, "failed" if failed else "well", node)
+        self._later(settings.lifetime_seconds, "gone", node)
+        before = 0.0
+        for age in () if failed else _TOLD_AT_SECONDS:
+            if age <= settings.lifetime_seconds:
+                self._later(age, "healthy", node, before, age)
+                before = age
+
+    def _later(self, seconds: float, what: str, node: str, start: float = 0.0, end: float = 0.0) -> None:
+        heapq.heappush(self._events, (self._now + seconds, next(self._serial), what, node, start, end))
+
+    def _pass(self, seconds: float) -> None:
+        self._now += seconds
+        while self._events and self._events[0][0] <= self._now:
+            at, _, what, node, start, end = heapq.heappop(self._events)
+            if what == "gone":
+                self.world.running[node] -= 1
+            elif what == "healthy":
+                self.contestant.healthy(node, start, end, at)
+            else:
+                self.contestant.ended(node, what == "failed", at)
