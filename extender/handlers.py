@@ -7,11 +7,12 @@ from collections.abc import AsyncIterator, Callable
 from aiohttp import hdrs, web
 
 from apiserver.requests import Client
-from extender import answers, pages, wire
+from extender import answers, pages, rewards_page, wire
 from extender.binding import bind
 from extender.bodies import Bodies
 from extender.deciding import Decider
 from extender.facts import Sources
+from extender.reading import Reader
 from extender.workers import Overran
 
 _log = logging.getLogger(__name__)
@@ -29,11 +30,12 @@ class Verbs:
 
     def __init__(self, decider: Decider, bodies: Bodies) -> None:
         self._decider, self._bodies = decider, bodies
+        self._reader = Reader()
         self._filtered: tuple[bytearray, wire.Asked] | None = None
 
     async def filter(self, request: web.Request) -> web.StreamResponse:
         async with self._bodies.read(request) as body:
-            asked = wire.read_args(body)
+            asked = self._reader.read(body)
             self._filtered = (body, asked) if len(body) <= LARGEST_KEPT_BYTES else None
             judged = await self._decider.filter(asked.pod, asked.names)
             reasons = {node: refusal.reason for node, refusal in judged.refused.items()}
@@ -44,7 +46,7 @@ class Verbs:
 
     async def prioritize(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
-            asked = self._same(body) or wire.read_args(body)
+            asked = self._same(body) or self._reader.read(body)
         return _json(answers.prioritized(await self._decider.prioritize(asked.pod, asked.names)))
 
     def _same(self, body: bytearray) -> wire.Asked | None:
@@ -93,6 +95,12 @@ class Pages:
         snapshot, problem, json = self._sources.state.current, self._sources.policy.problem, _wants_json(request)
         clock, beside = self._sources.clock, self._sources.beside
         return await self._page(request, lambda: pages.state(snapshot, clock(), problem, json, beside), json)
+
+    async def rewards(self, request: web.Request) -> web.Response:
+        """/rewards?type=web&node=edge-1, each optional."""
+        facts, json = self._sources.facts(), _wants_json(request)
+        pod_type, node = request.query.get("type", ""), request.query.get("node", "")
+        return await self._page(request, lambda: rewards_page.page(facts, pod_type, node, json), json)
 
     async def _page(self, request: web.Request, make: Callable[[], bytes], json: bool) -> web.Response:
         try:

@@ -120,6 +120,7 @@ def _decoders(**fields: Any) -> _Decoders:
 
 
 _ARGS = _decoders(Pod=_Pod, Nodes=_NodeList, NodeNames=list[str])
+_POD = _decoders(Pod=_Pod)
 _PREEMPTION = _decoders(Pod=_Pod, NodeNameToVictims=dict[str, _Victims], NodeNameToMetaVictims=dict[str, MetaVictims])
 _BINDING = _decoders(PodName=str, PodNamespace=str, PodUID=str, Node=str)
 _NODE = msgspec.json.Decoder(_Node)
@@ -135,6 +136,11 @@ def read_args(body: bytes | bytearray) -> Asked:
         items = _named(args.nodes.items or [])
         return Asked(pod, Candidates(items), items)
     raise BadRequest("$.NodeNames: it and $.Nodes are null; one of them must list the nodes (possibly none)")
+
+
+def read_pod(body: bytes | bytearray) -> Pod:
+    """The pod alone of what filter and prioritize ask. BadRequest."""
+    return _pod(_read(_POD, body).pod)
 
 
 def read_preemption(body: bytes | bytearray) -> Preemption:

@@ -1,0 +1,78 @@
+"""A reader with a memory answers as one without."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender import wire
+from extender.reading import LARGEST_BYTES, LISTS, Reader
+from extender.wire import BadRequest
+
+POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
+
+
+def body(names: Any, **fields: Any) -> bytes:
+    return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": names} | fields).encode()
+
+
+def test_the_same_list_is_the_same_object_for_another_pod() -> None:
+    reader = Reader()
+    first = reader.read(body(["a", "b", "a"]))
+    other = reader.read(body(["a", "b", "a"], Pod={"metadata": {"name": "q", "labels": {"x": "y"}}}))
+    assert other.names is first.names == ("a", "b")
+    assert (first.pod.name, other.pod.name, other.pod.labels) == ("p", "q", {"x": "y"})
+
+
+def test_a_list_that_differs_in_a_byte_is_read() -> None:
+    reader = Reader()
+    assert [reader.read(body(names)).names for names in (["a", "b"], ["a", "c"])] == [("a", "b"), ("a", "c")]
+
+
+def test_lists_that_were_not_met_lately_are_forgotten() -> None:
+    reader = Reader()
+    first = reader.read(body(["a"])).names
+    for number in range(2 * LISTS):
+        reader.read(body([f"n-{number}"]))
+    assert reader.read(body(["a"])).names is not first
+
+
+def test_a_large_list_is_not_kept() -> None:
+    reader, large = Reader(), body(["x" * LARGEST_BYTES])
+    assert reader.read(large).names is not reader.read(large).names
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b"", b"[]", body([1]), body(["a"], Pod=None), body(None), body("a"), body(["a"])[:-1], body({"a": 1}), b"\xff"],
+)
+def test_a_bad_body_is_refused_in_the_same_words(broken: bytes) -> None:
+    reader = Reader()
+    reader.read(body(["a"]))
+    with pytest.raises(BadRequest) as told:
+        wire.read_args(broken)
+    for _ in range(2):
+        with pytest.raises(BadRequest) as caught:
+            reader.read(broken)
+        assert str(caught.value) == str(told.value)
+
+
+SPELLINGS = st.sampled_from(["NodeNames", "nodeNames", "nodenames", "Nodes", "Pod", "pod"])
+VALUES = st.one_of(st.none(), st.lists(st.sampled_from("abc"), max_size=3), st.just(POD), st.just({"items": []}))
+
+
+@given(st.lists(st.dictionaries(SPELLINGS, VALUES), max_size=6))
+def test_any_bodies_are_read_as_without_a_memory(bodies: list[dict[str, Any]]) -> None:
+    reader = Reader()
+    for fields in bodies + bodies:
+        data = json.dumps(fields).encode()
+        assert outcome(reader.read, data) == outcome(wire.read_args, data)
+
+
+def outcome(read: Any, data: bytes) -> Any:
+    try:
+        return read(data)
+    except BadRequest as error:
+        return str(error)
