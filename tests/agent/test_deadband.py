@@ -3,7 +3,7 @@
 import pytest
 
 from agent.deadband import worth_writing
-from clusterstate.records import Hardware, Identity, Latency, Method, PeerLatency
+from clusterstate.records import Coordinate, Hardware, Identity, Latency, Method, PeerLatency, RingEntry
 
 
 def latency(p50: float = 10.0, p95: float = 12.0, received: int = 30, method: Method = Method.ICMP) -> Latency:
@@ -51,3 +51,38 @@ def test_small_lan_latencies_may_wander_by_50_microseconds() -> None:
 def test_the_first_record_and_a_changed_identity_are_written() -> None:
     assert worth_writing(None, latency())
     assert worth_writing(Identity("uid", 1, "10.0.0.1"), Identity("uid", 2, "10.0.0.1"))
+
+
+def entry(x: float = 10.0, error: float = 0.2, reach_ms: float | None = 4.0, **more) -> RingEntry:
+    there = Coordinate((x, 0.0, 0.0, 0.0), 0.5, 0.1, error)
+    return RingEntry("10.0.0.1", "z", "r", **{"coordinate": there, "reach_ms": reach_ms, "near": ("a", "b")} | more)
+
+
+@pytest.mark.parametrize(
+    ("after", "written"),
+    [
+        (entry(), False),
+        (entry(x=10.3), False),
+        (entry(x=10.5), True),
+        (entry(x=10.3, reach_ms=0.5), True),
+        (entry(coordinate=Coordinate((10.0, 0.0, 0.0, 0.0), 1.0, 0.1, 0.2)), True),
+        (entry(coordinate=Coordinate((10.0, 0.0, 0.0, 0.0), 0.5, 0.6, 0.2)), True),
+        (entry(error=0.25), False),
+        (entry(error=0.35), True),
+        (entry(reach_ms=4.9), False),
+        (entry(reach_ms=6.0), True),
+        (entry(reach_ms=None), True),
+        (entry(near=("a", "c")), False),
+        (entry(near=("a", "b", "c")), True),
+        (entry(coordinate=None), True),
+        (RingEntry("10.0.0.2", "z", "r", entry().coordinate, 4.0, ("a", "b")), True),
+        (RingEntry("10.0.0.1", "z", "s", entry().coordinate, 4.0, ("a", "b")), True),
+    ],
+)
+def test_a_ring_entry_is_written_when_who_is_near_could_look_different(after: RingEntry, written: bool) -> None:
+    assert worth_writing(entry(), after) is written
+
+
+def test_in_a_rack_where_all_is_near_a_coordinate_may_wander_by_50_microseconds() -> None:
+    assert not worth_writing(entry(reach_ms=0.1), entry(x=10.04, reach_ms=0.1))
+    assert worth_writing(entry(reach_ms=0.1), entry(x=10.06, reach_ms=0.1))

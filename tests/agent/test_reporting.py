@@ -16,8 +16,8 @@ from agent.reporting import (
 )
 from clusterstate import codec, keys
 from clusterstate.memory import MemoryStore
-from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency
-from clusterstate.store import GuardFailed, OutOfSpace, Put, StoreError, Unavailable
+from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, RingEntry
+from clusterstate.store import GuardFailed, Item, OutOfSpace, Put, StoreError, Unavailable
 from clusterstate.timing import Timing
 
 NODE = "edge-1"
@@ -285,6 +285,43 @@ async def test_reports_are_spread_around_the_interval_and_start_within_it(world:
         await world.reporter(sleep=sleep).run()
     assert 0 <= world.slept[0] <= 5
     assert all(4.5 <= wait <= 5.5 for wait in world.slept[1:])
+
+
+async def test_the_place_on_the_ring_is_taken_in_the_claims_own_transaction_and_goes_with_the_lease(
+    world: World,
+) -> None:
+    entry = RingEntry("10.0.0.1", "zone-a")
+    held = await claim(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, entry)
+    items = {item.key: item for prefix in (keys.RING, keys.NODES) for item in await listed(world, prefix)}
+    ring, identity = items[keys.key(NODE, RingEntry)], items[keys.key(NODE, Identity)]
+    assert codec.decode(RingEntry, ring.value) == entry
+    assert ring.mod_revision == identity.mod_revision
+    await world.store.revoke(held.lease)
+    assert await listed(world, keys.RING) == ()
+
+
+async def test_the_loser_of_a_claim_does_not_take_the_place_on_the_ring(world: World) -> None:
+    await claim(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, RingEntry("10.0.0.1"))
+    with pytest.raises(Taken):
+        await claim(world.store, NODE, Identity("uid-2", 0, "10.0.0.2"), 20, RingEntry("10.0.0.2"))
+    (item,) = await listed(world, keys.RING)
+    assert codec.decode(RingEntry, item.value).address == "10.0.0.1"
+
+
+async def test_where_the_ring_is_not_used_nothing_stands_on_it(world: World) -> None:
+    await world.reporter().report()
+    assert await listed(world, keys.RING) == ()
+
+
+async def test_a_reporter_claims_with_the_entry_that_it_reports(world: World) -> None:
+    world.said[RingEntry] = RingEntry("10.0.0.1", near=("edge-2",))
+    await world.reporter().report()
+    (item,) = await listed(world, keys.RING)
+    assert codec.decode(RingEntry, item.value).near == ("edge-2",)
+
+
+async def listed(world: World, prefix: str) -> tuple[Item, ...]:
+    return (await world.store.read_prefix(prefix)).items
 
 
 async def test_latency_of_peers_is_reported_as_measured(world: World) -> None:

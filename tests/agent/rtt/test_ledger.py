@@ -153,3 +153,44 @@ def test_a_probe_kept_back_is_no_loss_but_speaks_against_the_method():
     assert ledger.targets["one"].counts.unsent == 5
     end(ledger, "one", 5.0, Answered(0.004), Method.TCP)
     assert ledger.targets["one"].choice.icmp_blocked
+
+
+def test_three_losses_in_a_row_make_a_peer_silent_and_an_answer_ends_it():
+    ledger = of(ONE, TWO)
+    for second in range(1, 4):
+        assert ledger.silent(second) == set()
+        end(ledger, "two", second, Answered(0.004))
+        end(ledger, "one", second, Lost())
+    assert ledger.silent(3.0) == {"one"}
+    end(ledger, "one", 4.0, Answered(0.004))
+    assert ledger.silent(4.0) == set()
+
+
+def test_when_nobody_answers_nobody_is_silent():
+    ledger = of(ONE, TWO)
+    for second in range(1, 30):
+        end(ledger, "one", second, Lost())
+        end(ledger, "two", second, Lost())
+        ledger.look(second)
+    assert ledger.fault(30.0)
+    assert ledger.silent(30.0) == set()
+
+
+def test_whoever_wants_to_know_is_told_of_each_round_trip_that_counts():
+    told = []
+    ledger = Ledger(ProbeSettings(), Place(), lambda *what: told.append(what))
+    ledger.set_peers([ONE])
+    for second, result in enumerate([Answered(0.004), Lost(), Unusable(), Answered(0.005)]):
+        end(ledger, "one", float(second), result)
+    end(ledger, "one", 5.0, Answered(0.009), Method.TCP)
+    assert told == [("one", 4.0), ("one", 5.0)]
+
+
+def test_another_pace_is_another_window_for_those_here_and_those_to_come():
+    ledger = of(ONE)
+    ledger.keep_pace(4.0, 40.0)
+    ledger.set_peers([ONE, TWO])
+    for name in ("one", "two"):
+        end(ledger, name, 0.0, Answered(0.004))
+        assert ledger.latencies(39.0)[name].sent == 1
+    assert ledger.latencies(41.0) == {}

@@ -155,3 +155,27 @@ async def test_nothing_is_left_open_when_it_is_cancelled(icmp):
     async with running(prober):
         await until(lambda: known(prober))
     assert asyncio.all_tasks() == before
+
+
+async def test_a_probe_besides_the_regular_ones_is_sent_at_once(icmp):
+    prober = Prober(ProbeSettings(interval_seconds=600.0, window_seconds=600.0, timeout_seconds=0.5))
+    async with running(prober):
+        prober.set_peers([ONE])
+        await until(lambda: have_answered(prober, 1))
+        for _ in range(5):
+            prober.probe_now("one")
+        prober.probe_now("nobody")
+        await until(lambda: have_answered(prober, 6))
+    prober.probe_now("one")
+
+
+async def test_a_longer_interval_means_fewer_probes_and_the_same_rounds(icmp):
+    prober = Prober(FAST, rng=Random(1))
+    async with running(prober):
+        prober.set_peers([ONE, TWO])
+        await until(lambda: have_answered(prober, 3))
+        prober.keep_pace(600.0, 6000.0)
+        await until(lambda: prober.rounds > 20)
+        sent, rounds = prober.ledger.targets["one"].counts.sent, prober.rounds
+        await until(lambda: prober.rounds > rounds + 20)
+        assert prober.ledger.targets["one"].counts.sent <= sent + 1

@@ -65,3 +65,15 @@ def test_the_wait_ends_when_the_next_is_due():
     schedule.add("a", 0.0)
     assert schedule.due(schedule.wait_seconds(0.0)) == ["a"]
     assert schedule.wait_seconds(100.0) == 0.0
+
+
+def test_a_longer_interval_holds_from_the_next_turn_on_and_a_new_key_is_not_kept_waiting():
+    schedule = Schedule(1.0, Random(1))
+    schedule.add("old", 0.0)
+    schedule.interval_seconds = 10.0
+    schedule.add("new", 0.0)
+    due = simulate(schedule, 0.0, 100.0)
+    for key in ("old", "new"):
+        times = [now for now, who in due if who == key]
+        assert times[0] <= 1.01
+        assert 9 <= len(times) <= 12
