@@ -1,0 +1,112 @@
+"""Our CRD takes every policy that the original's takes, and refuses what could not be read."""
+
+import copy
+
+import pytest
+import yaml
+from jsonschema import Draft4Validator
+
+from decision.telemetry.document import BadPolicy, parse
+
+
+@pytest.fixture(scope="module")
+def crd(root):
+    return yaml.safe_load((root / "daemonset/components/telemetry/crd.yaml").read_text())
+
+
+@pytest.fixture(scope="module")
+def version(crd):
+    (only,) = crd["spec"]["versions"]
+    return only
+
+
+@pytest.fixture(scope="module")
+def accepts(version):
+    """As the API server checks a value; structural schemas have draft 4's keywords."""
+    schema = version["schema"]["openAPIV3Schema"]
+    Draft4Validator.check_schema(schema)
+    return Draft4Validator(schema).is_valid
+
+
+def documented(root):
+    files = sorted((root / "tests/data/taspolicies").glob("*.yaml"))
+    assert len(files) == 3
+    return [policy for file in files for policy in yaml.safe_load_all(file.read_text())]
+
+
+def test_its_names_are_the_original_s(crd, version):
+    names = crd["spec"]["names"]
+    assert crd["metadata"]["name"] == "taspolicies.telemetry.intel.com"
+    assert (crd["spec"]["group"], crd["spec"]["scope"], version["name"]) == (
+        "telemetry.intel.com",
+        "Namespaced",
+        "v1alpha1",
+    )
+    assert (names["kind"], names["listKind"], names["plural"], names["singular"]) == (
+        "TASPolicy",
+        "TASPolicyList",
+        "taspolicies",
+        "taspolicy",
+    )
+
+
+def test_it_adds_a_short_name_columns_and_a_status(crd, version):
+    assert crd["spec"]["names"]["shortNames"] == ["tasp"]
+    assert [column["name"] for column in version["additionalPrinterColumns"]] == ["Accepted", "Active", "Reason", "Age"]
+    assert version["subresources"] == {"status": {}}
+
+
+def test_the_documented_policies_apply_unchanged(root, accepts):
+    assert all(accepts(policy) for policy in documented(root))
+
+
+RULE = {"metricname": "m", "operator": "Equals"}
+
+
+def policy(strategy=None, **spec):
+    return {"metadata": {"name": "p"}, "spec": {"strategies": {"labeling": strategy or {"rules": [RULE]}}, **spec}}
+
+
+@pytest.mark.parametrize(
+    ("plain", "taken"),
+    [
+        ({"metadata": {"name": "p"}}, True),
+        ({"metadata": {"name": "p"}, "spec": {"strategies": {}}}, True),
+        (policy({"rules": []}), True),
+        (policy({"rules": [RULE], "policyName": "x", "logicalOperator": "allOf"}), True),
+        (policy({"rules": [{**RULE, "target": -(2**63), "labels": ["a=b", "anything"]}]}), True),
+        (policy({"rules": [{**RULE, "labels": []}]}), True),
+        ({"metadata": {"name": "p"}, "spec": {"strategies": {"of-somebody-else": {"rules": [RULE]}}}}, True),
+        (policy({"rules": [RULE], "scoring": "rank"}, metrics={"maxAgeSeconds": 0.5, "failMode": "closed"}), True),
+        (policy({"rules": "x"}), False),
+        (policy({"rules": [{"metricname": "m"}]}), False),
+        (policy({"rules": [{"operator": "Equals"}]}), False),
+        (policy({"rules": [{**RULE, "metricname": "a/b"}]}), False),
+        (policy({"rules": [{**RULE, "operator": "NotEquals"}]}), False),
+        (policy({"rules": [{**RULE, "target": "10"}]}), False),
+        (policy({"rules": [{**RULE, "labels": "a=b"}]}), False),
+        (policy({"rules": [RULE], "logicalOperator": "noneOf"}), False),
+        (policy({"rules": [RULE], "scoring": "best"}), False),
+        (policy(metrics={"maxAgeSeconds": 0}), False),
+        (policy(metrics={"maxAgeSeconds": 86401}), False),
+        (policy(metrics={"failMode": "ajar"}), False),
+    ],
+)  # fmt: skip
+def test_what_it_takes_can_be_read_and_what_it_refuses_cannot(accepts, plain, taken):
+    assert accepts(plain) is taken
+    try:
+        parse(copy.deepcopy(plain))
+    except BadPolicy:
+        assert not taken
+    else:
+        assert taken
+
+
+def test_the_extender_may_read_policies_and_metrics_and_write_nothing(root):
+    documents = yaml.safe_load_all((root / "daemonset/components/telemetry/rbac.yaml").read_text())
+    (role,) = [each for each in documents if each["kind"] == "ClusterRole"]
+    assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}
+    assert {group for rule in role["rules"] for group in rule["apiGroups"]} == {
+        "telemetry.intel.com",
+        "custom.metrics.k8s.io",
+    }
