@@ -1,7 +1,6 @@
 """`leadsman agent`: measure on this node."""
 
 import argparse
-import os
 import socket
 from pathlib import Path
 from uuid import uuid4
@@ -17,10 +16,19 @@ from agent.rtt.settings import ProbeSettings
 from agent.rtt.sockets import IcmpRefused
 from agent.run import run
 from agent.settings import Settings
-from apiserver import kubeconfig
-from apiserver.access import Access, NotInCluster, at, in_cluster
+from apiserver.access import NotInCluster
 from clusterstate.timing import Timing
-from leadsman.options import Options, access, address, count, existing_file, existing_folder, one_of, positive
+from leadsman.options import (
+    Options,
+    access,
+    address,
+    api_server,
+    count,
+    existing_file,
+    existing_folder,
+    one_of,
+    positive,
+)
 from leadsman.process import until_stopped
 
 PODS = one_of("auto", "on", "off")
@@ -57,16 +65,13 @@ def options(add: Options) -> None:
     roots.flag("proc-root", "the host's /proc", "/proc", existing_folder, metavar="DIR")
     roots.flag("sys-root", "the host's /sys", "/sys", existing_folder, metavar="DIR")
     kubernetes(add.group("pods"))
+    add.api_server()
     add.etcd()
     add.log_level()
 
 
 def kubernetes(add: Options) -> None:
     add.flag("pods", "learn from this node's pods (default auto: where an API server is known)", "auto", PODS)
-    add.flag("kubeconfig", "how to reach the API server, outside of a cluster", None, existing_file, metavar="FILE")
-    add.flag("kube-api", "API server by its URL, instead of a kubeconfig", "", metavar="URL")
-    add.flag("kube-ca", "PEM file for --kube-api", None, existing_file, metavar="FILE")
-    add.flag("kube-token-file", "bearer token for --kube-api", None, existing_file, metavar="FILE")
     limits = DEFAULT
     add.flag("stuck-seconds", "bound and not running for so long is stuck", limits.stuck_seconds, positive, metavar="S")
     half_life = "in which what was learned about a type of pod loses half its weight"
@@ -110,15 +115,6 @@ def pods(args: argparse.Namespace) -> PodSettings | None:
         raise ValueError(f"--pods on: {error} with --kubeconfig or --kube-api") from error
     limits = Limits(args.stuck_seconds, args.half_life_seconds)
     return PodSettings(api, limits, args.account_seconds, args.observe_seconds)
-
-
-def api_server(args: argparse.Namespace) -> Access:
-    """BadAccess, which is a ValueError."""
-    if args.kubeconfig:
-        return kubeconfig.read(args.kubeconfig)
-    if args.kube_api:
-        return at(args.kube_api, args.kube_ca, args.kube_token_file)
-    return in_cluster(os.environ)
 
 
 def probing(args: argparse.Namespace) -> ProbeSettings:

@@ -35,7 +35,7 @@ def test_outside_of_a_cluster_there_is_none_unless_it_is_named():
 
 
 def test_bind_wants_one():
-    with pytest.raises(ValueError, match="--bind: .* with --kube-api or --kubeconfig"):
+    with pytest.raises(ValueError, match=r"--bind: .* with --kube-api or --kubeconfig"):
         settings("--bind")
 
 
