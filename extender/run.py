@@ -18,7 +18,9 @@ from clusterstate.etcd import EtcdStore
 from clusterstate.follower import Follower
 from clusterstate.transport import Access
 from delays.chosen import Choice, Chosen
+from extender.addresses import ApiAddresses
 from extender.app import create_app, create_ops_app
+from extender.bind_failures import BindFailures
 from extender.binding import DEADLINE_SECONDS
 from extender.bodies import ANY_FORM, NAMES_ONLY, Bodies
 from extender.cluster import Cluster
@@ -70,9 +72,10 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     probe_requests = ProbeRequests(store, settings.probe_requests_per_second)
     metrics.show(probe_requests.families)
     bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
-    chosen = Chosen(settings.delays, follower, policy)
-    metrics.show(chosen.families)
     cluster = Cluster(settings.api) if settings.api else None
+    addresses = ApiAddresses(cluster.client) if cluster and settings.delays.goldpinger else None
+    chosen = Chosen(settings.delays, follower, policy, lambda: addresses.current if addresses else {})
+    metrics.show(chosen.families)
     telemetry = TelemetrySources(settings.telemetry, time.monotonic) if settings.telemetry else None
     sources = Sources(
         follower,
@@ -86,7 +89,8 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
         telemetry=telemetry or NoTelemetry(),
     )
     binding = Client(settings.api, deadline_seconds=DEADLINE_SECONDS) if settings.api and settings.bind else None
-    app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=binding)
+    binds = BindFailures(store)
+    app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=binding, binds=binds)
     ops = create_ops_app(follower, metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
@@ -104,8 +108,10 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
             ("follow the state", follower.run()),
             ("follow the policy file", policy.follow()),
             ("ask for probes", probe_requests.run()),
+            ("tell of binds", binds.run()),
             *chosen.tasks(),
             *(cluster.tasks() if cluster else ()),
+            *([("follow the addresses of nodes", addresses.run())] if addresses else ()),
             *(telemetry.loops() if telemetry else ()),
         ]
         if tls:

@@ -1,0 +1,53 @@
+"""Which node an address is, from the API server: for a source of delays that knows addresses only."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from apiserver.changes import Change, Kind
+from apiserver.listing import Wanted
+from apiserver.objects import Node
+from apiserver.requests import Client
+from apiserver.resources import NODES
+from apiserver.watching import Reflector
+
+_HOSTNAME = "Hostname"
+"""An address that is a name, and not always the node's own."""
+
+_Table = Mapping[str, str]
+
+
+class ApiAddresses:
+    """IP → node. `run` it as one task; `current` is replaced, never altered, and stays while the API server is away."""
+
+    def __init__(self, client: Client) -> None:
+        self.current: _Table = MappingProxyType({})
+        self.nodes = Reflector(client, Wanted(NODES), Node, on_changes=self.take, cached=True)
+
+    async def run(self) -> None:
+        """For ever."""
+        await self.nodes.run()
+
+    def take(self, changes: Sequence[Change[Node]]) -> None:
+        """Copied once for all changes. Most are kubelets' heartbeats, which move no address."""
+        moves = list(_moves(changes))
+        if not moves:
+            return
+        found = dict(self.current)
+        for before, after in moves:
+            for address, node in before.items():
+                if found.get(address) == node:
+                    del found[address]
+            found.update(after)
+        self.current = MappingProxyType(found)
+
+
+def _moves(changes: Sequence[Change[Node]]) -> Iterator[tuple[_Table, _Table]]:
+    for change in changes:
+        before = _addresses(change.old)
+        after = _addresses(None if change.kind is Kind.DELETED else change.object)
+        if before != after:
+            yield before, after
+
+
+def _addresses(node: Node | None) -> dict[str, str]:
+    return {one.address: node.metadata.name for one in node.status.addresses if one.type != _HOSTNAME} if node else {}
