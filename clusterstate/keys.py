@@ -5,6 +5,7 @@
     /leadsman/v1/nodes/<node>/counted/<part>                  the agent's own notes, read by nobody else
     /leadsman/v1/ring/<place>/<node>        place: hash of the name, 16 hexadecimal digits
     /leadsman/v1/probes/<node>/<target>     the pair to measure now
+    /leadsman/v1/binds/<node>/<pod's UID>   a bind that failed, until the node's agent has counted it
 
 One prefix a node in each, so that an etcd role can confine an agent: its place on the ring follows from its name.
 """
@@ -20,6 +21,7 @@ RING = "/leadsman/v1/ring/"
 RING_END = "/leadsman/v1/ring0"
 """The first key after all on the ring."""
 PROBES = "/leadsman/v1/probes/"
+BINDS = "/leadsman/v1/binds/"
 PLACES = 1 << 64
 """On the ring. Two of 10,000 nodes share one once in 10^11 clusters, and then merely stand side by side."""
 
@@ -39,6 +41,8 @@ _LONGEST_NAME = 253
 
 # A label's value or an object's name: apimachinery/pkg/util/validation/validation.go. No '/', so no escaping.
 _POD_TYPE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+_UID = re.compile(r"[A-Za-z0-9-]{1,63}")
 
 
 class Key(NamedTuple):
@@ -138,3 +142,15 @@ def probes(node: str) -> str:
 def probe_request(node: str, target: str) -> str:
     """One key a pair, so that asking twice is asking once. ValueError as in `prefix`."""
     return f"{probes(node)}{check_node_name(target)}"
+
+
+def binds(node: str) -> str:
+    """The prefix of binds to `node` that failed. ValueError as in `prefix`."""
+    return f"{BINDS}{check_node_name(node)}/"
+
+
+def bind_failure(node: str, uid: str) -> str:
+    """One key a pod and node, so that several tries are one. ValueError as in `prefix`, and for what is no UID."""
+    if not _UID.fullmatch(uid):
+        raise ValueError(f"UID {uid!r}: want at most 63 letters, digits and '-'")
+    return f"{binds(node)}{uid}"

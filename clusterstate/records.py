@@ -157,4 +157,14 @@ class Reward(Record, frozen=True):
     qualities: Annotated[dict[MetricName, Quality], Meta(max_length=8)] = {}
 
 
-AnyRecord = Identity | Heartbeat | Latency | Hardware | RingEntry | ProbeRequest
+class BindFailure(Record, frozen=True):
+    """The extender could not bind a pod to the node under whose prefix it stands; that node's agent counts it.
+
+    type: of the pod. cause: rewards.causes.
+    """
+
+    type: Annotated[str, Meta(min_length=1, max_length=253)]
+    cause: Annotated[str, Meta(min_length=1, max_length=64)]
+
+
+AnyRecord = Identity | Heartbeat | Latency | Hardware | RingEntry | ProbeRequest | BindFailure

@@ -8,9 +8,12 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
+from apiserver.errors import ApiError
 from apiserver.requests import Client
+from decision.rewards import type_of
 from extender import metrics as shown
 from extender.asking import Ask
+from extender.bind_failures import BindFailures
 from extender.bodies import Bodies, Refused
 from extender.connections import guard_of
 from extender.deciding import OURS, Core, Decider
@@ -18,7 +21,8 @@ from extender.facts import Sources, State
 from extender.handlers import BindVerb, Pages, Verbs
 from extender.journal import Journal
 from extender.metrics import Metrics
-from extender.wire import BadRequest
+from extender.rewards_metrics import of_rewards
+from extender.wire import BadRequest, Binding
 from extender.workers import Workers
 
 _log = logging.getLogger(__name__)
@@ -36,8 +40,11 @@ def create_app(
     api: Client | None = None,
     core: Core = OURS,
     ask: Ask | None = None,
+    binds: BindFailures | None = None,
 ) -> web.Application:
-    """filter, prioritize, preempt, /explain and /state; bind when `api` is given. ask: told which pairs to measure.
+    """filter, prioritize, preempt, /explain, /state and /rewards; bind when `api` is given.
+
+    ask: told which pairs to measure. binds: told of binds that failed.
 
     The verbs also stand under /scheduler/. Serve it with `connections.serve`, which has the deadlines.
     """
@@ -47,14 +54,26 @@ def create_app(
     app = web.Application(middlewares=[_answering(metrics)])
     table: dict[str, _Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
     if api:
-        binder = BindVerb(api, bodies)
+        binder = BindVerb(api, bodies, _noting(binds, journal) if binds else lambda *_: None)
         app.cleanup_ctx.append(binder.session)
         table["bind"] = binder.bind
     for verb, handler in table.items():
         app.add_routes([web.post(f"/{verb}", handler, name=verb), web.post(f"/scheduler/{verb}", handler)])
     app.add_routes([web.get("/explain", pages.explain), web.get("/state", pages.state)])
+    app.add_routes([web.get("/rewards", pages.rewards)])
     _show(metrics, sources, journal, workers)
     return app
+
+
+def _noting(binds: BindFailures, journal: Journal) -> Callable[[Binding, ApiError], None]:
+    """The type is known of a pod that was just scheduled here; of another, nothing can be learned."""
+
+    def noted(binding: Binding, error: ApiError) -> None:
+        entry = journal.get(binding.namespace, binding.name)
+        if entry is not None:
+            binds.note(binding.node, binding.uid, type_of(entry.pod), error)
+
+    return noted
 
 
 def create_ops_app(
@@ -85,6 +104,7 @@ def create_ops_app(
 
 def _show(metrics: Metrics, sources: Sources, journal: Journal, workers: Workers) -> None:
     metrics.show(lambda: shown.of_state(sources.state.current, sources.clock()))
+    metrics.show(lambda: of_rewards(sources.facts()))
     metrics.show(lambda: shown.of_journal(len(journal), journal.nodes, workers.overdue))
 
 

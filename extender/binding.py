@@ -1,5 +1,6 @@
 """Binding a pod through the API server: POST …/pods/<name>/binding, core/v1."""
 
+from collections.abc import Callable
 from typing import Any
 
 from apiserver.errors import ApiError
@@ -10,11 +11,12 @@ from extender.wire import Binding
 DEADLINE_SECONDS = 5.0
 
 
-async def bind(client: Client, binding: Binding) -> str:
-    """Why the pod may not be bound; empty once the API server has bound it."""
+async def bind(client: Client, binding: Binding, failed: Callable[[ApiError], None] = lambda _: None) -> str:
+    """Why the pod may not be bound; empty once the API server has bound it. failed: told of the error itself."""
     try:
         await client.send(Call("POST", PODS.path(binding.namespace, binding.name, "binding"), body=_body(binding)))
     except ApiError as error:
+        failed(error)
         return str(error)
     return ""
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable
 
 from aiohttp import hdrs, web
 
+from apiserver.errors import ApiError
 from apiserver.requests import Client
 from extender import answers, pages, rewards_page, wire
 from extender.binding import bind
@@ -65,9 +66,11 @@ class Verbs:
 class BindVerb:
     """Off by default: kube-scheduler binds itself."""
 
-    def __init__(self, api: Client, bodies: Bodies) -> None:
+    def __init__(
+        self, api: Client, bodies: Bodies, failed: Callable[[wire.Binding, ApiError], None] = lambda *_: None
+    ) -> None:
         """kube-scheduler binds in parallel without bound; the API server gets as many at once as `api` opens."""
-        self._api, self._bodies = api, bodies
+        self._api, self._bodies, self._failed = api, bodies, failed
 
     async def session(self, _: web.Application) -> AsyncIterator[None]:
         async with self._api:
@@ -76,7 +79,7 @@ class BindVerb:
     async def bind(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
             binding = wire.read_binding(body)
-        return _json(answers.bound(await bind(self._api, binding)))
+        return _json(answers.bound(await bind(self._api, binding, lambda error: self._failed(binding, error))))
 
 
 class Pages:
