@@ -1,0 +1,60 @@
+"""`leadsman evaluate`: what telemetry policies do, without a cluster, by the code of extender and controller.
+
+Exit code: 0: every policy is good; 1: a policy is refused or has a problem, or with --fail-on-violation a rule is
+violated; 2: a file cannot be read.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from leadsman.evaluation import files, report
+from leadsman.evaluation.report import Report
+from leadsman.options import Options, existing_file, existing_folder
+
+POLICIES_BAD, GOOD = 1, 0
+
+
+def options(add: Options) -> None:
+    add.parser.add_argument("--json", action="store_true", help="as JSON")
+    add.parser.add_argument("--fail-on-violation", action="store_true", help="exit with 1 when a rule is violated, too")
+    add.flag("policies", "folder or file of TASPolicies, as kubectl takes them", None, path, metavar="DIR")
+    add.flag(
+        "metrics",
+        'YAML or JSON: {METRIC: {NODE: "1500m"}}; an absent node has no value',
+        None,
+        existing_file,
+        metavar="FILE",
+    )
+    add.flag(
+        "nodes",
+        "`kubectl get nodes -o json`, or a list of names (default: those with metrics)",
+        None,
+        existing_file,
+        metavar="FILE",
+    )
+    add.flag("request", "a body that kube-scheduler sends to filter or prioritize", None, existing_file, metavar="FILE")
+
+
+def path(text: str) -> Path:
+    return existing_folder(text) if Path(text).is_dir() else existing_file(text)
+
+
+def main(args: argparse.Namespace) -> int:
+    """ValueError when a file cannot be read."""
+    if args.policies is None or args.metrics is None:
+        raise ValueError("--policies and --metrics are missing: the policies, and values to try them on")
+    given = files.read(args.policies, args.metrics, args.nodes, args.request)
+    found = report.of(given)
+    sys.stdout.write(_json(found) if args.json else report.text(found))
+    failed = bool(found.problems) or (args.fail_on_violation and bool(found.violations))
+    return POLICIES_BAD if failed else GOOD
+
+
+def _json(found: Report) -> str:
+    plain: Mapping[str, Any] = msgspec.to_builtins(found)
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"

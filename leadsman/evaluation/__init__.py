@@ -1,0 +1,1 @@
+"""Telemetry policies evaluated on files."""
