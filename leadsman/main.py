@@ -16,6 +16,7 @@ COMMANDS = {
     "controller": "label nodes as telemetry policies say, and wake pods that were refused",
     "certs": "a CA of our own, and certificates for the extender and kube-scheduler",
     "configure-scheduler": "make a kube-scheduler ask the extender, and take it back",
+    "evaluate": "say what telemetry policies do, without a cluster",
     "explain": "say why a pod went where it went",
     "rewards": "how each node has treated each type of pod",
     "simulate": "compare policies on a cluster that does not exist",
