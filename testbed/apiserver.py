@@ -168,11 +168,12 @@ class ApiServer:
         try:
             place, watch = place_of(request.path), request.query.get("watch") in ("1", "true")
             verb = _verb(request.method, place, watch)
-            self.asked.append(await _asked(verb, request))
+            asked = await _asked(verb, request)
+            self.asked.append(asked)
             await asyncio.sleep(self.slow_seconds)
             await self._speaking.wait()
             self._let_in(request, place)
-            return await self._answered(verb, place, request)
+            return await self._answered(verb, place, request, asked.body)
         except Refused as refused:
             return _json(failure_of(refused.status, refused.reason, str(refused)), refused.status)
 
@@ -183,7 +184,7 @@ class ApiServer:
         if plural in self._denied:
             raise Refused(403, "Forbidden", f'{plural} is forbidden: cannot access resource "{plural}"')
 
-    async def _answered(self, verb: str, place: Place, request: web.BaseRequest) -> web.StreamResponse:
+    async def _answered(self, verb: str, place: Place, request: web.BaseRequest, body: Any) -> web.StreamResponse:
         failure = self._failures[verb].popleft() if self._failures[verb] else None
         if failure and not failure.in_stream:
             return web.Response(
@@ -193,7 +194,7 @@ class ApiServer:
             return await self._watch(place, request, failure)
         if verb == "list":
             return _json(self._list(place, request.query))
-        answer = self._write(verb, place, self.asked[-1].body)
+        answer = self._write(verb, place, body)
         self._tell()
         return _json(answer, 201 if verb == "create" else 200)
 

@@ -1,0 +1,86 @@
+"""The controller's own metrics and health. A scrape reads memory only."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+from aiohttp import web
+from prometheus_client import CollectorRegistry
+from prometheus_client.aiohttp import make_aiohttp_handler
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from controller.lease import Election
+from controller.loop import Loop
+from controller.recorder import Recorder
+from controller.wakeups import Waker
+from controller.writer import Writer
+from decision.remedies import Plan
+
+
+class Shown(Collector):
+    """None: a dry run has no writer, no recorder and no election."""
+
+    def __init__(
+        self, loop: Loop, waker: Waker, writer: Writer | None, recorder: Recorder | None, election: Election | None
+    ):
+        self._loop, self._waker, self._writer = loop, waker, writer
+        self._recorder, self._election = recorder, election
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("leadsman_controller_plan_seconds", "Making the last plan.", self._loop.plan_seconds)
+        yield GaugeMetricFamily("leadsman_controller_wakeup_seconds", "Looking at waiting pods.", self._waker.seconds)
+        yield CounterMetricFamily("leadsman_controller_wakeups", "Nodes touched for refused pods.", self._waker.touched)
+        if plan := self._loop.plan:
+            yield GaugeMetricFamily("leadsman_controller_planned_actions", "In the last plan.", len(plan.actions))
+            yield GaugeMetricFamily("leadsman_controller_withheld_actions", "Not made now.", len(plan.withheld))
+            yield GaugeMetricFamily("leadsman_controller_stopped", "Why less is planned: reasons.", len(plan.stopped))
+        yield from self._acting()
+
+    def _acting(self) -> Iterator[Metric]:
+        if self._election:
+            yield GaugeMetricFamily("leadsman_controller_leader", "1: this one acts.", float(self._election.leads))
+        if self._writer:
+            patches = CounterMetricFamily("leadsman_controller_patches", "Of nodes, by result.", labels=["result"])
+            for result, count in self._writer.results.items():
+                patches.add_metric([result], count)
+            yield patches
+        if self._recorder:
+            yield CounterMetricFamily("leadsman_controller_events", "Written.", self._recorder.written)
+            yield CounterMetricFamily("leadsman_controller_events_dropped", "Not written.", self._recorder.dropped)
+
+
+def create_app(
+    registry: CollectorRegistry, loop: Loop, troubles: Callable[[], list[str]], stalled: Callable[[], list[str]]
+) -> web.Application:
+    """/metrics, /healthz, /readyz, /plan. Healthy: the loop turns. Ready: what it needs is listed."""
+
+    async def healthz(_: web.Request) -> web.Response:
+        stuck = stalled()
+        return web.Response(status=503 if stuck else 200, text=f"{', '.join(stuck)} stuck\n" if stuck else "ok\n")
+
+    async def readyz(_: web.Request) -> web.Response:
+        found = troubles()
+        return web.Response(status=503 if found else 200, text="".join(f"{each}\n" for each in found) or "ok\n")
+
+    async def plan(_: web.Request) -> web.Response:
+        body = msgspec.json.format(msgspec.json.encode(shown(loop.plan))).decode()
+        return web.json_response(text=body + "\n")
+
+    app = web.Application()
+    app.router.add_get("/metrics", make_aiohttp_handler(registry))
+    app.router.add_get("/healthz", healthz)
+    app.router.add_get("/readyz", readyz)
+    app.router.add_get("/plan", plan)
+    return app
+
+
+def shown(plan: Plan | None) -> dict[str, Any]:
+    """The last plan as JSON values; {} before the first."""
+    if plan is None:
+        return {}
+    withheld = [{**msgspec.to_builtins(each.action), "why": each.why} for each in plan.withheld]
+    return {"actions": msgspec.to_builtins(plan.actions), "withheld": withheld, "stopped": list(plan.stopped)}

@@ -1,0 +1,46 @@
+"""The cluster's nodes as they are: what is watched, and what we wrote that the watch has not shown yet."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from apiserver.changes import Key
+from apiserver.objects import Bare
+from decision.telemetry.ownership import NodeView
+
+
+class Watched(Protocol):
+    """A Reflector of nodes, metadata only."""
+
+    @property
+    def current(self) -> Mapping[Key, Bare]: ...
+
+
+class Nodes:
+    """A patch that names a resourceVersion and succeeds makes the node's next version. So until the watch shows another
+    one than the one patched, the patch's answer is the newest that is known."""
+
+    def __init__(self, watched: Watched) -> None:
+        self._watched = watched
+        self._ahead: dict[str, tuple[str, Bare]] = {}
+
+    @property
+    def current(self) -> Mapping[str, Bare]:
+        """Node → its object."""
+        watched = {name: node for (_, name), node in self._watched.current.items()}
+        for name, (before, written) in list(self._ahead.items()):
+            node = watched.get(name)
+            if node is None or node.metadata.resource_version != before:
+                del self._ahead[name]
+            else:
+                watched[name] = written
+        return watched
+
+    def views(self) -> list[NodeView]:
+        found = ((name, node.metadata) for name, node in self.current.items())
+        return [NodeView(name, meta.labels, meta.annotations, meta.resource_version) for name, meta in found]
+
+    def written(self, name: str, answer: Bare) -> None:
+        """answer: the API server's, to a patch of the version that `current` showed."""
+        watched = self._watched.current.get(("", name))
+        if watched is not None:
+            self._ahead[name] = (watched.metadata.resource_version, answer)

@@ -1,0 +1,38 @@
+"""So many a second, and some at once."""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+
+class Rate:
+    """A token bucket. clock: monotonic seconds."""
+
+    def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic):
+        self._per_second, self._burst, self._clock = per_second, float(burst), clock
+        self._tokens, self._at = self._burst, clock()
+
+    async def wait(self) -> None:
+        """Until it is this caller's turn; callers in the order in which they came."""
+        delay = self.reserve()
+        if delay > 0:
+            await asyncio.sleep(delay)
+
+    def take(self) -> bool:
+        """Now or not at all."""
+        self._fill()
+        if self._tokens < 1:
+            return False
+        self._tokens -= 1
+        return True
+
+    def reserve(self) -> float:
+        """Seconds until the turn that is now the caller's."""
+        self._fill()
+        self._tokens -= 1
+        return max(0.0, -self._tokens / self._per_second)
+
+    def _fill(self) -> None:
+        now = self._clock()
+        self._tokens = min(self._burst, self._tokens + (now - self._at) * self._per_second)
+        self._at = now

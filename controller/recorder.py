@@ -1,0 +1,107 @@
+"""Events of what was done, so that `kubectl describe node` tells it. They never hold up an action.
+
+One Event a node and patch, with all that was changed in its note.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from apiserver import events
+from apiserver.errors import ApiError
+from apiserver.objects import Bare, Involved
+from apiserver.requests import Client
+from apiserver.resources import NEW_EVENTS
+from controller.rate import Rate
+from decision.telemetry.actions import Action, NodePatch
+from decision.telemetry.policy import LABEL_PREFIX
+
+_log = logging.getLogger(__name__)
+
+CONTROLLER = "leadsman.io/controller"
+
+MOST_WAITING = 5000
+"""Of Events that are not written yet; beyond, the oldest are dropped and counted."""
+
+
+class Recorder:
+    """`run` it as one task. identity: which controller. For metrics: written, dropped."""
+
+    def __init__(
+        self,
+        client: Client,
+        rate: Rate,
+        identity: str,
+        wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
+    ):
+        self.written, self.dropped = 0, 0
+        self._client, self._rate, self._identity, self._wall_clock = client, rate, identity, wall_clock
+        self._waiting: deque[dict[str, Any]] = deque()
+        self._some = asyncio.Event()
+
+    def patched(self, patch: NodePatch, node: Bare | None) -> None:
+        """What was done on a node. Nothing to tell of a patch that only mended the record of what is ours."""
+        if patch.actions:
+            about = Involved("Node", "", patch.node, node.metadata.uid if node else "")
+            self.record(about, reason(patch.actions), note(patch.actions), "Label")
+
+    def record(
+        self, about: Involved, reason: str, note: str, action: str, warning: bool = False, api_version: str = "v1"
+    ) -> None:
+        if len(self._waiting) >= MOST_WAITING:
+            self._waiting.popleft()
+            self.dropped += 1
+        at = self._wall_clock()
+        event = events.body(
+            about,
+            reason,
+            note,
+            at=at,
+            controller=CONTROLLER,
+            instance=self._identity,
+            action=action,
+            warning=warning,
+            api_version=api_version,
+        )
+        self._waiting.append(event)
+        self._some.set()
+
+    async def run(self) -> None:
+        """For ever. An Event that the API server does not take is dropped: it only tells of what was done."""
+        while True:
+            await self._some.wait()
+            while self._waiting:
+                await self._rate.wait()
+                await self._write(self._waiting.popleft())
+            self._some.clear()
+
+    async def _write(self, event: dict[str, Any]) -> None:
+        try:
+            await self._client.create(NEW_EVENTS.path(event["metadata"]["namespace"]), event)
+            self.written += 1
+        except ApiError as error:
+            if not self.dropped:
+                _log.warning("an Event was not taken: %s: %s", type(error).__name__, error)
+            self.dropped += 1
+
+
+def reason(actions: Sequence[Action]) -> str:
+    """The first that applies, the gravest first."""
+    marks = [action for action in actions if not action.label.startswith(LABEL_PREFIX)]
+    if any(action.value is not None for action in marks):
+        return "NodeMarked"
+    return "NodeUnmarked" if marks else "NodeLabelled"
+
+
+def note(actions: Sequence[Action]) -> str:
+    """Each action with its policy and reason."""
+    return "; ".join(f"{_done(action)} (policy {action.policy}: {action.reason})" for action in actions)
+
+
+def _done(action: Action) -> str:
+    if action.value is None:
+        return f"{action.label} removed"
+    return f"{action.label}={action.value}"

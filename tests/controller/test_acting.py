@@ -1,0 +1,158 @@
+"""Loop, writer and recorder against a fake API server, with everything that it can do wrong on the way."""
+
+import asyncio
+import time
+from collections import Counter
+
+import pytest
+
+from controller.run import DEFAULT_PATCHES_PER_SECOND
+
+HOT = {"heat": {"n1": 90, "n2": 10}}
+COOL = {"heat": {"n1": 10, "n2": 10}}
+
+
+@pytest.fixture
+def mark(make):
+    return make.policy("hot", deschedule=[make.rule("heat", "GreaterThan", 80)])
+
+
+async def test_a_violated_node_is_marked_and_a_healed_one_is_not_any_more(acting, mark, labels):
+    async with acting(["n1", "n2"]) as controller:
+        await controller.step([mark], HOT)
+        assert (labels("n1"), labels("n2")) == ({"hot": "violating"}, {})
+        await controller.step([mark], COOL)
+        assert labels("n1") == {}
+
+
+async def test_nothing_to_do_is_no_call(acting, mark, api):
+    async with acting(["n1", "n2"]) as controller:
+        await controller.step([mark], HOT)
+        before = len(api.asked)
+        for _ in range(3):
+            await controller.step([mark], HOT)
+        assert "patch" not in api.verbs()[before:]
+
+
+async def test_each_action_is_told_in_an_event_with_its_reason(acting, mark, api, until):
+    async with acting(["n1", "n2"]) as controller:
+        await controller.step([mark], HOT)
+        await until(lambda: "create" in api.verbs())
+    (event,) = [asked.body for asked in api.asked if asked.verb == "create"]
+    assert event["reason"] == "NodeMarked"
+    assert event["note"].startswith("hot=violating (policy ns/hot: ")
+    assert "heat GreaterThan 80" in event["note"]
+    assert (event["regarding"]["kind"], event["regarding"]["name"]) == ("Node", "n1")
+    assert event["regarding"]["uid"]
+
+
+async def test_labels_of_others_stay(acting, mark, api, labels):
+    async with acting(["n1", "n2"]) as controller:
+        await controller.step([mark], HOT)
+        await controller.step([mark], COOL)
+        assert "kubernetes.io/hostname" in api.put("/api/v1/nodes/n3", {})["metadata"] or labels("n1") == {}
+    patches = [asked.body["metadata"]["labels"] for asked in api.asked if asked.verb == "patch"]
+    assert patches == [{"hot": "violating"}, {"hot": None}]
+
+
+async def test_a_node_deleted_in_mid_plan_costs_only_itself(acting, make, api, labels):
+    both = make.policy(labeling=[make.rule("heat", "GreaterThan", 5, "hot=yes")])
+    async with acting(["n1", "n2"]) as controller:
+        api.delete("/api/v1/nodes/n1")
+        await controller.step([both], HOT)
+        assert labels("n2") == {"telemetry.aware.scheduling.p/hot": "yes"}
+        assert controller.writer.results == Counter(gone=1, done=1)
+
+
+async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands_there(
+    acting, mark, api, labels, until
+):
+    """409: nothing that another wrote is lost."""
+    async with acting(["n1", "n2"]) as controller:
+        api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "x"}}})
+        await controller.step([mark], HOT)
+        assert controller.writer.results == Counter(conflict=1)
+        await until(lambda: "other" in controller.nodes.current["n1"].metadata.labels)
+        await controller.step([mark], HOT)
+        assert labels("n1") == {"other": "x", "hot": "violating"}
+
+
+async def test_retry_after_is_obeyed(acting, mark, api, labels):
+    async with acting(["n1", "n2"]) as controller:
+        api.fail("patch", 429, retry_after_seconds=1)
+        began = time.monotonic()
+        await controller.step([mark], HOT)
+        assert time.monotonic() - began >= 1
+        assert labels("n1") == {"hot": "violating"}
+
+
+@pytest.mark.parametrize("status", [500, 503, 403, 422])
+async def test_a_failed_patch_is_planned_again(acting, mark, api, labels, status):
+    async with acting(["n1", "n2"]) as controller:
+        api.fail("patch", status)
+        await controller.step([mark], HOT)
+        assert labels("n1") == {}
+        await controller.step([mark], HOT)
+        assert labels("n1") == {"hot": "violating"}
+
+
+async def test_an_api_server_that_is_away_ends_the_round(acting, make, api):
+    every = make.policy(labeling=[make.rule("heat", "GreaterThan", 5, "hot=yes")])
+    nodes = [f"n{number}" for number in range(200)]
+    async with acting(nodes) as controller:
+        api.fail("patch", 503, times=200)
+        await controller.step([every], {"heat": dict.fromkeys(nodes, 9)})
+        assert controller.writer.results["failed"] < 40
+
+
+async def test_a_lost_watch_and_a_compaction_change_nothing_for_good(acting, mark, api, labels, until):
+    async with acting(["n1", "n2"]) as controller:
+        await until(lambda: api.watches)
+        api.reset(b'{"type":')
+        api.compact()
+        api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "y"}}})
+        await until(lambda: controller.nodes.current["n1"].metadata.labels.get("other") == "y")
+        await controller.step([mark], HOT)
+        assert labels("n1") == {"other": "y", "hot": "violating"}
+
+
+async def test_who_leads_no_longer_writes_no_more(acting, make, api, until):
+    """Not even the rest of a plan that was begun."""
+    every = make.policy(labeling=[make.rule("heat", "GreaterThan", 5, "hot=yes")])
+    nodes = [f"n{number}" for number in range(100)]
+    async with acting(nodes, per_second=100) as controller:
+        step = asyncio.create_task(controller.step([every], {"heat": dict.fromkeys(nodes, 9)}))
+        await until(lambda: api.verbs().count("patch") >= 20)
+        controller.leads = False
+        await step
+        assert 20 <= api.verbs().count("patch") < 90
+
+
+async def test_a_second_controller_finds_nothing_to_do(acting, mark, api):
+    """Actions do no harm twice: a lease is no fence."""
+    async with acting(["n1", "n2"]) as first:
+        await first.step([mark], HOT)
+    async with acting([]) as second:
+        plan = await second.step([mark], HOT)
+        assert plan.patches == ()
+
+
+async def test_a_thousand_nodes_get_ten_labels_in_ten_seconds_at_the_default_rate(acting, make, api, labels):
+    """Written, changed and cleaned, one patch a node each time."""
+    nodes = [f"n{number:04}" for number in range(1000)]
+    rules = [make.rule(f"m{number}", "GreaterThan", 0, f"k{number}=low") for number in range(10)]
+    more = [make.rule(f"m{number}", "GreaterThan", 0, f"k{number}=high") for number in range(10)]
+    metrics = {f"m{number}": dict.fromkeys(nodes, 5) for number in range(10)}
+    async with acting(nodes, per_second=DEFAULT_PATCHES_PER_SECOND) as controller:
+        for policies, value in (
+            ([make.policy(labeling=rules)], "low"),
+            ([make.policy(labeling=more)], "high"),
+            ([], None),
+        ):
+            before, began = api.verbs().count("patch"), time.monotonic()
+            await controller.step(policies, metrics)
+            assert time.monotonic() - began <= 10
+            assert api.verbs().count("patch") - before == 1000
+            wanted = {f"telemetry.aware.scheduling.p/k{number}": value for number in range(10)} if value else {}
+            wrong = {node: labels(node) for node in nodes if labels(node) != wanted}
+            assert not wrong, controller.writer.results
