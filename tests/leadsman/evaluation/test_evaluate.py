@@ -43,9 +43,8 @@ def run(capsys: pytest.CaptureFixture[str]) -> Run:
 
 @pytest.fixture
 def metrics(write: Any) -> str:
-    return write(
-        "metrics.yaml", "node_metric: {a: 150, b: 5, c: 50}\nnode_metric_1: {a: 101}\nnode_metric_2: {a: 101500m}\n"
-    )
+    one, two = "node_metric_1: {a: 101, b: 7}", "node_metric_2: {a: 101500m, b: 7}"
+    return write("metrics.yaml", f"node_metric: {{a: 150, b: 5, c: 50}}\n{one}\n{two}\n")
 
 
 def request(*nodes: str, policy: str = "scheduling-policy", namespace: str = NAMESPACE) -> Any:
