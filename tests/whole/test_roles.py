@@ -1,0 +1,106 @@
+"""With etcd's access control on, the roles that docs/operating.md names are enough, and are no more."""
+
+import asyncio
+import base64
+
+import pytest
+
+from clusterstate import keys
+from clusterstate.etcd import EtcdStore
+from clusterstate.records import Identity, RingEntry
+from clusterstate.store import Denied, Put
+from clusterstate.transport import Access
+from extender.probe_requests import ProbeRequests
+
+NODES = ["edge-1", "edge-2", "edge-3"]
+EXTENDER = {("READ", keys.NODES), ("READWRITE", keys.PROBES)}
+PASSWORD = "secret"
+
+
+def role_of(node: str) -> set[tuple[str, str]]:
+    """What an agent may do, by prefix."""
+    return {
+        ("READWRITE", keys.prefix(node)),
+        ("READWRITE", keys.key(node, RingEntry)),
+        ("READ", keys.RING),
+        ("READ", keys.probes(node)),
+    }
+
+
+@pytest.fixture
+def guarded(etcd):
+    """The test's etcd with a user for each node and one for the extender."""
+    etcd.post("/v3/auth/user/add", {"name": "root", "password": "root"})
+    etcd.post("/v3/auth/user/grant", {"user": "root", "role": "root"})
+    for user, permissions in ({node: role_of(node) for node in NODES} | {"extender": EXTENDER}).items():
+        admit(etcd, user, permissions)
+    etcd.post("/v3/auth/enable", {})
+    return etcd
+
+
+def admit(etcd, user: str, permissions: set[tuple[str, str]]) -> None:
+    etcd.post("/v3/auth/user/add", {"name": user, "password": PASSWORD})
+    etcd.post("/v3/auth/role/add", {"name": user})
+    etcd.post("/v3/auth/user/grant", {"user": user, "role": user})
+    for kind, prefix in permissions:
+        end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+        first, last = (base64.b64encode(text.encode()).decode() for text in (prefix, end))
+        permission = {"permType": kind, "key": first, "range_end": last}
+        etcd.post("/v3/auth/role/grant", {"name": user, "perm": permission})
+
+
+def access(etcd, user: str) -> Access:
+    return Access((etcd.client_url,), user=user, password=PASSWORD)
+
+
+def test_agents_of_these_roles_find_each_other_report_and_serve_requests(guarded, agent, until, tmp_path) -> None:
+    password = tmp_path / "password"
+    password.write_text(PASSWORD)
+    agents = [
+        agent(node, number, "--etcd-user", node, "--etcd-password-file", str(password), "--max-peers", "1")
+        for number, node in enumerate(NODES, start=1)
+    ]
+    for one in agents:
+        until(lambda one=one: one.get("/readyz")[0] == 200, "reports")
+        until(lambda one=one: "leadsman_peer_rtt_p50_seconds{" in one.get("/metrics")[1], "a peer measured")
+    asyncio.run(ask(guarded, [("edge-1", "edge-2"), ("edge-1", "edge-3")]))
+    until(lambda: agents[0].metric('leadsman_probe_requests_total{result="accepted"}') == 2, "both served")
+
+
+async def ask(etcd, pairs) -> None:
+    store = EtcdStore(access(etcd, "extender"))
+    requests = ProbeRequests(store)
+    requests.ask(pairs)
+    try:
+        await requests.write()
+    finally:
+        await store.close()
+
+
+@pytest.mark.parametrize(
+    ("user", "key"),
+    [
+        ("edge-1", keys.key("edge-2", Identity)),
+        ("edge-1", keys.key("edge-2", RingEntry)),
+        ("edge-1", keys.probe_request("edge-1", "edge-2")),
+        ("edge-1", keys.probe_request("edge-2", "edge-1")),
+        ("extender", keys.key("edge-1", Identity)),
+        ("extender", keys.key("edge-1", RingEntry)),
+    ],
+)
+async def test_nobody_writes_what_is_anothers(guarded, user: str, key: str) -> None:
+    store = EtcdStore(access(guarded, user))
+    try:
+        with pytest.raises(Denied):
+            await store.write([Put(key, b"forged")])
+    finally:
+        await store.close()
+
+
+async def test_an_agent_reads_no_other_nodes_measurements(guarded) -> None:
+    store = EtcdStore(access(guarded, "edge-1"))
+    try:
+        with pytest.raises(Denied):
+            await store.read_prefix(keys.prefix("edge-2"))
+    finally:
+        await store.close()
