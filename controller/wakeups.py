@@ -39,16 +39,22 @@ OURS = ("delay_", "leadsman", POLICY_LABEL)
 
 
 class Kind(Struct, frozen=True):
-    """What pods must share to be answered alike."""
+    """What pods must share to be answered alike. name: a pod's own, where nobody controls it."""
 
     namespace: str
+    name: str
     labels: tuple[tuple[str, str], ...]
     annotations: tuple[tuple[str, str], ...]
     workload: str = ""
 
     @property
     def pod(self) -> Pod:
-        return Pod(self.namespace, "", "", dict(self.labels), dict(self.annotations), self.workload)
+        return Pod(self.namespace, self.name, "", dict(self.labels), dict(self.annotations), self.workload)
+
+    @property
+    def asks(self) -> bool:
+        """Whether something on it is only there for us."""
+        return any(key.startswith(OURS) for key, _ in (*self.labels, *self.annotations))
 
 
 class Known(Struct):
@@ -64,23 +70,34 @@ class Book:
 
     def __init__(self) -> None:
         self._known: dict[Kind, Known] = {}
+        self._failed = False
 
     def look(self, pods: Iterable[objects.Pod], nodes: Sequence[str], facts: Facts) -> None:
-        """Kinds that are gone are forgotten. A new kind counts as refused everywhere until now."""
+        """Kinds that are gone are forgotten. A new kind that asks for us counts as refused everywhere until now."""
         kinds = dict.fromkeys(kind_of(pod.metadata) for pod in pods if refusable(pod))
         candidates = Candidates.of(nodes)
         before = self._known
         looked = sorted(kinds, key=lambda kind: kind in before and bool(before[kind].due))[:MOST_KINDS]
         self._known = {kind: before.get(kind, Known()) for kind in kinds}
         for kind in looked:
-            known = self._known[kind]
-            kept = frozenset(judge(kind.pod, candidates, facts).kept)
-            if gained := sorted(kept - known.kept):
+            known, kept = self._known[kind], self._kept(kind, candidates, facts)
+            before_that = known.kept if kind in before or kind.asks else kept
+            if gained := sorted(kept - before_that):
                 known.node = gained[0]
                 known.due = tuple(facts.now + seconds for seconds in AGAIN_SECONDS)
             elif known.node not in kept:
                 known.due = ()
             known.kept = kept
+
+    def _kept(self, kind: Kind, nodes: Sequence[str], facts: Facts) -> frozenset[str]:
+        """A plugin that fails costs these pods their wake-up, and not the nodes their labels."""
+        try:
+            return frozenset(judge(kind.pod, nodes, facts).kept)
+        except Exception:
+            if not self._failed:
+                _log.exception("pods like %s/%s cannot be judged", kind.namespace, kind.name)
+            self._failed = True
+            return self._known[kind].kept
 
     def due(self, now: float) -> str:
         """A node to touch; "" for none. It stands for all that are due."""
@@ -136,24 +153,21 @@ class Waker:
 
 
 def refusable(pod: objects.Pod) -> bool:
-    """Tried and found unschedulable, with something on it that we refuse by."""
+    """Tried and found unschedulable."""
     tried = any(
         condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable"
         for condition in pod.status.conditions
     )
-    return tried and not pod.terminating and not pod.spec.node_name and _ours(pod.metadata)
+    return tried and not pod.terminating and not pod.spec.node_name
 
 
 def kind_of(metadata: objects.Metadata) -> Kind:
-    labels, annotations = (
-        tuple(sorted((key, value) for key, value in of.items() if key.startswith(OURS)))
-        for of in (metadata.labels, metadata.annotations)
-    )
     owner = metadata.controller
-    return Kind(
-        metadata.namespace, labels, annotations, workload(owner.kind, owner.name, metadata.labels) if owner else ""
-    )
+    whose = workload(owner.kind, owner.name, metadata.labels) if owner else ""
+    name = owner.name if owner else metadata.name
+    annotations = {key: value for key, value in metadata.annotations.items() if key.startswith(OURS)}
+    return Kind(metadata.namespace, name, _sorted(metadata.labels), _sorted(annotations), whose)
 
 
-def _ours(metadata: objects.Metadata) -> bool:
-    return any(key.startswith(OURS) for key in (*metadata.labels, *metadata.annotations))
+def _sorted(of: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(of.items()))
