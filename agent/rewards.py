@@ -17,7 +17,7 @@ from agent.pods.counted import Counted
 from clusterstate import codec, keys
 from clusterstate.codec import BadRecord
 from clusterstate.records import Reward
-from clusterstate.store import Delete, Item, Put, Store, StoreError
+from clusterstate.store import Delete, Item, Put, Store, StoreError, Write
 from rewards import ledger
 
 log = logging.getLogger(__name__)
@@ -25,8 +25,8 @@ log = logging.getLogger(__name__)
 MOVED = 0.1
 """Of a trial, or of the value if that is more: health that is worth a write."""
 
-MOST_DELETES = 32
-"""A write: with 64 types and 16 parts it stays one transaction."""
+MOST_DELETES = 16
+"""A write: with 64 types, 16 parts and 32 binds it stays one transaction."""
 
 _LONGEST_PAUSE_SECONDS = 5.0
 _LOOK_SECONDS = 0.1
@@ -39,7 +39,7 @@ class Cache:
     """
 
     def __init__(self, store: Store, node: str, held: Callable[[], Claim | None], rng: Random) -> None:
-        self._store, self._node, self._held, self._rng = store, node, held, rng
+        self.store, self._node, self._held, self._rng = store, node, held, rng
         self._written: dict[str, Reward] = {}
         self.writes, self.failures, self.last_error = 0, 0, ""
 
@@ -52,7 +52,7 @@ class Cache:
             waited()
             try:
                 if self._held() is not None:
-                    return self._opened((await self._store.read_prefix(keys.prefix(self._node))).items)
+                    return self._opened((await self.store.read_prefix(keys.prefix(self._node))).items)
             except StoreError as error:
                 self._failed(error)
             await asyncio.sleep(self._rng.uniform(_LOOK_SECONDS, 2 * _LOOK_SECONDS))
@@ -61,17 +61,20 @@ class Cache:
         """Writes what moved. What cannot be written now is written the next time: nothing is ever added up in etcd."""
         held = self._held()
         types, parts, gone = self._moved(book), set(book.counted.changed), sorted(book.dropped)[:MOST_DELETES]
+        told = [key for key, kept in book.told.items() if not kept]
         if held is None or not (types or parts or gone):
             return
         rewards = {name: book.rewards[name] for name in types}
         book.counted.changed -= parts
         try:
-            await self._store.write([*self._puts(rewards, parts, book), *self._deletes(gone)], guard=held.guard)
+            writes: list[Write] = [*self._puts(rewards, parts, book), *self._deletes(gone), *map(Delete, told)]
+            await self.store.write(writes, guard=held.guard)
         except StoreError as error:
             book.counted.changed |= parts
             self._failed(error)
             return
         self._done(book, rewards, gone)
+        book.told |= dict.fromkeys(told, True)
 
     def _opened(self, items: Iterable[Item]) -> Kept:
         counted_at = keys.counted_prefix(self._node)

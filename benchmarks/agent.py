@@ -1,9 +1,10 @@
 """What one agent costs: RSS, CPU and threads after five minutes with 16 peers, etcd and a scrape every 15 s.
 
-    python -m benchmarks.agent [--seconds 300] [--peers 16]
+    python -m benchmarks.agent [--seconds 300] [--peers 16] [--pods 110]
 
 The peers are loopback addresses, which answer ICMP like any host. The agent is the real process, started as a pod
-would be. The targets are 45 MB and 0.5 % of a core.
+would be. With --pods it is measured twice: as it is, and following so many pods on a scripted API server, one of which
+changes each second and one of which restarts every 10 s. The targets are 45 MB and 0.5 % of a core.
 """
 
 import argparse
@@ -12,41 +13,101 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.request import urlopen
 
 import psutil
 
+from leadsman.demo import request
+from testbed.apithread import ApiThread
 from testbed.etcd import Etcd, free_ports
 
 SCRAPE_EVERY_SECONDS = 15
 RSS_TARGET_MB = 45
 CPU_TARGET_RATIO = 0.005
 WARM_UP_SECONDS = 20
+RESTART_EVERY_SECONDS = 10
 
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--seconds", type=int, default=300)
     options.add_argument("--peers", type=int, default=16)
+    options.add_argument("--pods", type=int, default=0)
     args = options.parse_args()
+    for pods in dict.fromkeys((0, args.pods)):
+        print(f"{args.peers} peers, {pods} pods" if pods else f"{args.peers} peers", flush=True)
+        measure(args.peers, pods, args.seconds)
+
+
+def measure(peers: int, pods: int, seconds: int) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         Etcd(Path(folder) / "etcd") as etcd,
-        running(Path(folder), args.peers, etcd.client_url) as (process, url),
+        ApiThread() if pods else contextlib.nullcontext() as api,
+        node_of(api, pods),
+        running(Path(folder), peers, etcd.client_url, api.url if api else "") as (process, url),
     ):
-        report(process, url, args.seconds)
+        report(process, url, seconds)
 
 
 @contextlib.contextmanager
-def running(folder: Path, peers: int, etcd_url: str) -> Iterator[tuple[psutil.Process, str]]:
+def node_of(api: ApiThread | None, pods: int) -> Iterator[None]:
+    """The node's pods, and what becomes of them until the block ends."""
+    done = threading.Event()
+    bodies = [pod(number) for number in range(pods)]
+    for body in bodies:
+        put(api, body)
+    living = threading.Thread(target=live, args=(api, bodies, done))
+    living.start()
+    try:
+        yield
+    finally:
+        done.set()
+        living.join()
+
+
+def live(api: ApiThread | None, bodies: list[dict[str, Any]], done: threading.Event) -> None:
+    seconds = 0
+    while bodies and not done.wait(1.0):
+        seconds += 1
+        body = bodies[seconds % len(bodies)]
+        body["metadata"].setdefault("annotations", {})["touched"] = str(seconds)
+        if seconds % RESTART_EVERY_SECONDS == 0:
+            container = body["status"]["containerStatuses"][0]
+            container["restartCount"] += 1
+            container["lastState"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
+        put(api, body)
+
+
+def put(api: ApiThread | None, body: dict[str, Any]) -> None:
+    assert api is not None
+    api.put(f"/api/v1/namespaces/default/pods/{body['metadata']['name']}", body)
+
+
+def pod(number: int) -> dict[str, Any]:
+    """As a real kube-scheduler saw it, running, of one of 30 types."""
+    body: dict[str, Any] = request.captured([], {"app": f"type-{number % 30}"})["Pod"]
+    body["metadata"] |= {"name": f"pod-{number}", "uid": f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}"}
+    body["spec"]["nodeName"] = "bench"
+    state = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
+    container = {"name": "main", "restartCount": 0, "ready": True, "state": state, "lastState": {}}
+    body["status"] = {"phase": "Running", "podIP": "127.0.0.9", "containerStatuses": [container]}
+    return body
+
+
+@contextlib.contextmanager
+def running(folder: Path, peers: int, etcd_url: str, api_url: str) -> Iterator[tuple[psutil.Process, str]]:
     static = folder / "peers"
     static.write_text("".join(f"peer-{n} 127.0.2.{n} zone-a\n" for n in range(1, peers + 1)))
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     command = [sys.executable, "-m", "leadsman.main", "agent", "--node-name", "bench", "--address", "127.0.0.1"]
     command += ["--peers", str(static), "--max-peers", str(peers), "--etcd", etcd_url, "--listen", listen]
+    command += ["--kube-api", api_url] if api_url else []
     agent = subprocess.Popen(command, env=os.environ | {"MALLOC_ARENA_MAX": "1"})
     try:
         yield psutil.Process(agent.pid), f"http://{listen}"

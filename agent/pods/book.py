@@ -59,8 +59,9 @@ class Kept(Struct, frozen=True):
 class Book:
     """clock: monotonic seconds. unix: Unix seconds.
 
-    rewards: type → its reward. changed: types whose incidents moved since they were last cleared from it. incidents,
-    healthy_seconds: since the start, for metrics.
+    rewards: type → its reward. changed: types whose incidents moved since they were last cleared from it. told: what
+    was counted as the extender wrote it → whether that is kept by now. incidents, healthy_seconds: since the start,
+    for metrics.
     """
 
     def __init__(
@@ -71,6 +72,7 @@ class Book:
         self.healthy_seconds: defaultdict[str, float] = defaultdict(float)
         self.lives: dict[str, Life] = {}
         self.dropped: set[str] = set()
+        self.told: dict[str, bool] = {}
         self._clock, self._unix, self._limits = clock, unix, limits
         self._first = kept.first
         self._kept_until = {name: reward.at_seconds for name, reward in kept.rewards.items()}
@@ -125,6 +127,12 @@ class Book:
                 self._failed(life.type, cause)
         self._finished(life)
         return False
+
+    def bind_failed(self, key: str, name: str, cause: Cause) -> None:
+        """A pod of this type never came here. key: names the failure, wherever it is met again."""
+        if key not in self.told:
+            self.told[key] = False
+            self._failed(name, cause)
 
     def credit(self) -> None:
         """Accounts for the health of every pod up to now."""

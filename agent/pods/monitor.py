@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
+from agent.pods.binds import Binds
 from agent.pods.book import Book
 from agent.pods.inquiry import Inquiry
 from agent.pods.observing import Observing
@@ -40,6 +41,7 @@ class PodMonitor:
         self.pods: Reflector[Pod] = Reflector(
             self.client, wanted, Pod, on_changes=self._changed, cached=True, clock=clock
         )
+        self.binds = Binds(cache.store, node)
         self.inquiry = Inquiry(self.client, self._opened)
         self.observing = Observing(self._opened, settings.observe_seconds)
         self.book: Book | None = None
@@ -82,6 +84,7 @@ class PodMonitor:
             "ask for events": self.inquiry.run(),
             "observe pods": self.observing.run(),
             "keep rewards": self._keep(),
+            "count binds": self.binds.run(self._opened),
         }
 
     def _opened(self) -> Book:
