@@ -34,6 +34,9 @@ DEFAULT_TYPICAL_RATIO = 0.95
 
 DEVIATIONS = 0.5
 
+LEAST_LOWER_SHARE = 0.25
+"""Of the expected ratio, at which the lower bound ends."""
+
 LEAST_TRIALS = 0.5
 """A node with less evidence has no vote on what is typical."""
 
@@ -95,7 +98,7 @@ def standing(recent: float, failed: float, typical_ratio: float) -> Standing:
     """How a node with these recent trials stands where `typical_ratio` is usual."""
     blame = _blame(recent, failed, typical_ratio)
     mean, deviation = _moments(recent, failed, typical_ratio, blame)
-    lower = max(0.0, mean - DEVIATIONS * deviation)
+    lower = _lower(mean, deviation)
     return Standing(
         expected_ratio=mean,
         lower_ratio=lower,
@@ -110,7 +113,12 @@ def standing(recent: float, failed: float, typical_ratio: float) -> Standing:
 @lru_cache(1_024)
 def _lower_of_none(typical_ratio: float) -> float:
     mean, deviation = _moments(0.0, 0.0, typical_ratio, 1.0 - SOUND_RATIO)
-    return mean - DEVIATIONS * deviation
+    return _lower(mean, deviation)
+
+
+def _lower(mean: float, deviation: float) -> float:
+    """Never so low that the lower bounds of two hopeless nodes cannot be compared."""
+    return max(LEAST_LOWER_SHARE * mean, mean - DEVIATIONS * deviation)
 
 
 def _blame(recent: float, failed: float, typical_ratio: float) -> float:
@@ -118,7 +126,8 @@ def _blame(recent: float, failed: float, typical_ratio: float) -> float:
     as_elsewhere = recent * log(typical_ratio) + failed * log(1.0 - typical_ratio)
     anything = lgamma(1.0 + recent) + lgamma(1.0 + failed) - lgamma(2.0 + recent + failed)
     odds = (1.0 - SOUND_RATIO) / SOUND_RATIO * exp(min(500.0, anything - as_elsewhere))
-    return odds / (1.0 + odds)
+    better = recent >= typical_ratio * (recent + failed)
+    return min(odds / (1.0 + odds), 1.0 - SOUND_RATIO) if better else odds / (1.0 + odds)
 
 
 def _moments(recent: float, failed: float, typical_ratio: float, blame: float) -> tuple[float, float]:

@@ -23,10 +23,10 @@ out the same day that it was repaired."""
 
 STRETCH_SECONDS = kuberl.MTTF_SECONDS
 
-MOST_RECENT = 5.0
+MOST_RECENT = 12.0
 """Trials. Recent credit above this is not kept, so that few failures tell of a node that was good for months."""
 
-CARRIED = 0.25
+CARRIED = 0.15
 """Of the recent credit, what an incident leaves: whether the node changed at that moment is what one wants to know."""
 
 MOST_TRIALS = 1_000_000.0
