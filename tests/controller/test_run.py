@@ -1,0 +1,141 @@
+"""The controller's process, whole, against a fake API server: its Lease, its rounds, its pages and its leave."""
+
+import asyncio
+import json
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import aiohttp
+import pytest
+
+from apiserver.access import Access
+from apiserver.resources import LEASES, NODES
+from clusterstate.transport import Access as StoreAccess
+from controller.run import Settings, run
+from decision.telemetry.ownership import ANNOTATION
+from telemetry.policies import TASPOLICIES
+from telemetry.sources import TelemetrySettings
+from testbed.apiobjects import Refused, place_of
+from testbed.etcd import free_ports
+
+LEASE = LEASES.path("leadsman", "leadsman-controller")
+MARKED = {"labels": {"hot": "violating", "other": "x"}, "annotations": {ANNOTATION: '{"hot":"ns/hot"}'}}
+BAD = {"spec": {"strategies": {"deschedule": {"rules": [{"metricname": "a b", "operator": "Equals", "target": 1}]}}}}
+GOOD = {"spec": {"strategies": {"deschedule": {"rules": [{"metricname": "m", "operator": "Equals", "target": 1}]}}}}
+
+
+@pytest.fixture
+def running(api):
+    """running(dry_run=…): a process in this loop; it has left when the block ends. Yields its port."""
+
+    @asynccontextmanager
+    async def started(identity="one", **more):
+        (port,) = free_ports(1)
+        telemetry = TelemetrySettings(("agents",), Access(api.url))
+        wanted = Settings(StoreAccess(("http://127.0.0.1:1",)), telemetry, identity, listen=("127.0.0.1", port), **more)
+        stop = asyncio.Event()
+        task = asyncio.create_task(run(wanted, stop))
+        try:
+            yield port
+        finally:
+            stop.set()
+            await asyncio.wait_for(task, 10)
+
+    return started
+
+
+def of(api, path, *steps):
+    found = api.objects.get(place_of(path))
+    for step in steps:
+        found = (found or {}).get(step)
+    return found
+
+
+def node_labels(api, name="n1"):
+    return of(api, NODES.path("", name), "metadata", "labels")
+
+
+async def page(port, path):
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
+        return answer.status, await answer.text()
+
+
+async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(api, running, until):
+    api.put(NODES.path("", "n1"), {"metadata": MARKED})
+    async with running():
+        await until(lambda: node_labels(api) == {"other": "x"})
+        assert of(api, LEASE, "spec", "holderIdentity") == "one"
+    assert of(api, LEASE, "spec", "holderIdentity") == "", "given up at the end"
+
+
+async def test_a_dry_run_shows_the_plan_and_writes_nothing(api, running, until):
+    api.put(NODES.path("", "n1"), {"metadata": MARKED})
+    async with running(dry_run=True) as port:
+        plan = {}
+        async with asyncio.timeout(10):
+            while not plan.get("actions"):
+                await asyncio.sleep(0.05)
+                plan = json.loads((await page(port, "/plan"))[1]) if await listening(port) else {}
+    assert [(action["node"], action["label"], action["value"]) for action in plan["actions"]] == [("n1", "hot", None)]
+    assert set(api.verbs()) <= {"list", "watch"}
+
+
+async def listening(port):
+    try:
+        return (await page(port, "/readyz"))[0] > 0
+    except aiohttp.ClientError:
+        return False
+
+
+async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a_bad_one(api, running, until):
+    api.put(TASPOLICIES.path("ns", "good"), {"metadata": {"generation": 3}, **GOOD})
+    api.put(TASPOLICIES.path("ns", "bad"), {"metadata": {"generation": 4}, **BAD})
+
+    def conditions(name):
+        found = of(api, TASPOLICIES.path("ns", name), "status", "conditions") or []
+        return {each["type"]: (each["status"], each["reason"], each["observedGeneration"]) for each in found}
+
+    async with running():
+        await until(lambda: conditions("good") and conditions("bad"))
+        assert conditions("good") == {"Accepted": ("True", "Valid", 3), "Active": ("True", "InUse", 3)}
+        assert conditions("bad") == {"Accepted": ("False", "Invalid", 4), "Active": ("False", "NotUsed", 4)}
+        message = of(api, TASPOLICIES.path("ns", "bad"), "status", "conditions")[0]["message"]
+        assert message.startswith("spec.strategies.deschedule.rules[0].metricname: got 'a b'")
+        await until(lambda: [a.body["reason"] for a in api.asked if a.path.endswith("/events")] == ["PolicyRefused"])
+        patches, renewals = api.verbs().count("patch"), api.verbs().count("update")
+        await until(lambda: api.verbs().count("update") == renewals + 1)
+        assert api.verbs().count("patch") == patches, "what is settled is not written again"
+
+
+async def test_the_second_of_two_takes_over_when_the_first_one_leaves(api, running, until):
+    async with AsyncExitStack() as second:
+        async with running("one"):
+            await until(lambda: of_lease(api) == "one")
+            await second.enter_async_context(running("two"))
+            assert of_lease(api) == "one"
+        await until(lambda: of_lease(api) == "two")
+
+
+def of_lease(api):
+    try:
+        return of(api, LEASE, "spec", "holderIdentity")
+    except Refused:
+        return ""
+
+
+async def test_metrics_say_who_leads_and_what_was_done(api, running, until):
+    api.put(NODES.path("", "n1"), {"metadata": MARKED})
+    async with running() as port:
+        await until(lambda: node_labels(api) == {"other": "x"})
+        _, text = await page(port, "/metrics")
+    assert "leadsman_controller_leader 1.0" in text
+    assert 'leadsman_controller_patches_total{result="done"} 1.0' in text
+
+
+async def test_it_is_not_ready_until_everything_is_listed(api, running, until):
+    api.fail("list", 503, times=100)
+    async with running() as port:
+        await until(lambda: len(api.asked) > 3)
+        status, text = await page(port, "/readyz")
+        assert status == 503
+        assert "nodes are not listed" in text
+        assert (await page(port, "/healthz"))[0] == 200
