@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class Reflector(Generic[T]):
-    """`run` it as one task; readers take `current`, which is replaced and never altered.
+    """`run` it as one task; readers take `current`.
 
     The view stays as it is while the API server is away: a list that fails never means that nothing is there.
 
@@ -66,7 +66,8 @@ class Reflector(Generic[T]):
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ):
-        self.current: Mapping[Key, T] = MappingProxyType({})
+        self._view: dict[Key, T] = {}
+        self._version, self._shown = 0, (0, MappingProxyType[Key, T]({}))
         self.loaded = asyncio.Event()
         self.relists, self.reconnects, self.problems, self.last_error = 0, 0, 0, ""
         self.errors: Counter[str] = Counter()
@@ -78,6 +79,23 @@ class Reflector(Generic[T]):
         self._resume, self._seen = "", ""
         self.answered_at, self._opened_at = float("-inf"), float("inf")
         self._failures, self._silences, self._retry_after_seconds = 0, 0, 0.0
+
+    @property
+    def current(self) -> Mapping[Key, T]:
+        """Replaced and never altered. Copied when it is first asked for after a change: listeners need no copies."""
+        version, shown = self._version, self._shown
+        if shown[0] != version:
+            self._shown = shown = (version, MappingProxyType(self._view.copy()))
+        return shown[1]
+
+    @property
+    def held(self) -> int:
+        """How many objects are in the view."""
+        return len(self._view)
+
+    def get(self, key: Key) -> T | None:
+        """One object of the view."""
+        return self._view.get(key)
 
     def age_seconds(self, now: float) -> float:
         """Since the API server last said anything: an event, a bookmark, a listing. Infinite before the first."""
@@ -114,11 +132,11 @@ class Reflector(Generic[T]):
 
     def _swap(self, found: Listing[T]) -> None:
         """Replaces the view in one step."""
-        view, differences = changes.listed(self.current, found.items)
+        self._view, differences = changes.listed(self._view, found.items)
         self._cache_failed = False
         self._seen = self._resume = found.resource_version
         self._count(found.problems)
-        self._publish(view, differences)
+        self._publish(differences)
         self.relists += 1
         self._answered()
         self.loaded.set()
@@ -143,18 +161,18 @@ class Reflector(Generic[T]):
                 self._take(lines)
 
     def _take(self, lines: Sequence[bytes]) -> None:
-        """One new view for the whole batch. What stands before an error counts."""
-        batch: _Batch[T] = _Batch(dict(self.current), [], self._kind)
+        """What stands before an error counts."""
+        batch: _Batch[T] = _Batch(self._view, [], self._kind)
         try:
             for line in lines:
                 self._resume = self._seen = batch.take(line, self._resume)
         finally:
             self._count(batch.problems)
             if batch.changes:
-                self._publish(batch.view, batch.changes)
+                self._publish(batch.changes)
 
-    def _publish(self, view: dict[Key, T], differences: Sequence[Change[T]]) -> None:
-        self.current = MappingProxyType(view)
+    def _publish(self, differences: Sequence[Change[T]]) -> None:
+        self._version += 1
         if differences:
             self._on_changes(differences)
 
@@ -200,7 +218,7 @@ class _Event(Struct, frozen=True):
 
 
 class _Batch(Struct, Generic[T]):
-    """Events applied to a view that is not shared yet."""
+    """Events applied to a view, and what that changed."""
 
     view: dict[Key, T]
     changes: list[Change[T]]

@@ -104,7 +104,7 @@ def of_reflectors(reflectors: Sequence[Reflector[Any]], now: float) -> Iterator[
     )
     for one in reflectors:
         name = [one.wanted.resource.plural]
-        held.add_metric(name, len(one.current))
+        held.add_metric(name, one.held)
         relists.add_metric(name, one.relists)
         problems.add_metric(name, one.problems)
         if one.loaded.is_set():

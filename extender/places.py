@@ -148,8 +148,9 @@ class ApiPlaces:
             self._workloads.drop(meta.namespace, (kind, meta.name))
             if change.kind is not Kind.DELETED:
                 self._workloads.put(meta.namespace, (kind, meta.name), self._of_owner(kind, meta), None)
-            for pod in tuple(self._waiting.get((meta.namespace, kind, meta.name), ())):
-                self._take(self.pods.current[meta.namespace, pod])
+            waiting = tuple(self._waiting.get((meta.namespace, kind, meta.name), ()))
+            for pod in filter(None, (self.pods.get((meta.namespace, name)) for name in waiting)):
+                self._take(pod)
         self._workloads.publish()
 
     def _of(self, pod: _Metadata) -> Iterator[Workload]:
@@ -164,7 +165,7 @@ class ApiPlaces:
 
     def _owner(self, namespace: str, owner: Owner) -> _Metadata | None:
         reflector = self.owners.get(owner.kind)
-        found = reflector.current.get((namespace, owner.name)) if reflector else None
+        found = reflector.get((namespace, owner.name)) if reflector else None
         return found.metadata if found and found.metadata.uid == owner.uid else None
 
     def _of_owner(self, kind: str, meta: _Metadata) -> Iterator[Workload]:

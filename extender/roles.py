@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from apiserver.changes import Change
+from apiserver.changes import Change, Kind
 from apiserver.listing import Wanted
 from apiserver.objects import Bare
 from apiserver.requests import Client
@@ -39,8 +39,11 @@ class ApiRoles:
         """For ever."""
         await self.nodes.run()
 
-    def _changed(self, _: Sequence[Change[Bare]]) -> None:
+    def _changed(self, changes: Sequence[Change[Bare]]) -> None:
         """A new mapping only when a role is another: kubelets touch their nodes all the time."""
-        roles = {name: node.metadata.labels[LABEL] for (_, name), node in self.nodes.current.items()}
-        if roles != self.current:
-            self.current = MappingProxyType(roles)
+        if any(change.kind is not Kind.MODIFIED or _role(change.object) != _role(change.old) for change in changes):
+            self.current = MappingProxyType({name: _role(node) for (_, name), node in self.nodes.current.items()})
+
+
+def _role(node: Bare | None) -> str:
+    return node.metadata.labels.get(LABEL, "") if node else ""

@@ -22,7 +22,8 @@ class Workloads:
     """A change costs what its own workload holds; `publish` copies the table's first level, for all changes at once."""
 
     def __init__(self) -> None:
-        self.table: Table = MappingProxyType({})
+        self._table: dict[tuple[str, str], Mapping[str, Pods]] = {}
+        self.table: Table = MappingProxyType(self._table)
         self._members: dict[Workload, dict[Member, Placed | None]] = {}
         self._of: dict[tuple[str, Member], tuple[Workload, ...]] = {}
         self._touched: set[Workload] = set()
@@ -47,7 +48,7 @@ class Workloads:
         """The table has all changes so far."""
         if not self._touched:
             return
-        table = dict(self.table)
+        table = self._table.copy()
         for namespace, kind, name in self._touched:
             kinds = dict(table.pop((namespace, name), {}))
             kinds.pop(kind, None)
@@ -56,5 +57,5 @@ class Workloads:
                 kinds[kind] = tuple(sorted(placed for placed in members.values() if placed))
             if kinds:
                 table[namespace, name] = MappingProxyType(kinds)
-        self.table = MappingProxyType(table)
+        self._table, self.table = table, MappingProxyType(table)
         self._touched.clear()
