@@ -124,14 +124,15 @@ async def test_garbage_on_a_watch_resumes(api, following, until):
         assert (pods.names, pods.relists, pods.errors["Garbled"]) == ({"web-0"}, 1, 1)
 
 
-async def test_a_bookmark_moves_the_version_to_resume_at(api, following, until):
-    async with following():
+async def test_a_bookmark_moves_the_version_to_resume_at_and_is_no_object(api, following, until):
+    async with following() as pods:
         await until(lambda: api.watches)
         api.put("/api/v1/nodes/n1", {})
         api.bookmark()
         api.close()
         await until(lambda: len(versions(api)) == 2)
         assert versions(api)[1] == str(api.objects.revision)
+        assert pods.names == {"web-0"}
 
 
 async def test_bookmarks_and_an_end_are_asked_for(api, following, until):
@@ -167,6 +168,14 @@ async def test_a_server_that_falls_silent_altogether_is_found_again(api, followi
         api.heal()
         api.put(NEW, pod())
         await until(lambda: pods.names == {"web-0", "web-1"})
+
+
+async def test_silences_with_a_word_between_them_are_not_two_running(api, following, until):
+    async with following(silence_seconds=0.3) as pods:
+        await until(lambda: len(versions(api)) == 2)
+        api.bookmark()
+        await until(lambda: len(versions(api)) == 3)
+        assert pods.relists == 1
 
 
 async def test_after_a_long_loss_it_is_listed_anew(api, following, until):
