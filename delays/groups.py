@@ -104,7 +104,7 @@ def _estimated(nodes: int, own: Indices, estimates: Estimates | None) -> Floats:
     if estimates is not None:
         for row, at in enumerate(own):
             delay_ms[at, own] = estimates.row(row).high_ms
-    return np.maximum(delay_ms, delay_ms.T)
+    return np.maximum(delay_ms, delay_ms.T, out=delay_ms)
 
 
 def _up(rtt_ms: Floats) -> Floats:

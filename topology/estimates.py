@@ -49,6 +49,7 @@ class Estimates(NamedTuple):
 
     levels: from the finest; those that err more than coordinates do are left out. error: median absolute error of
     coordinates on pairs left out, as a logarithm. drift: share of the pairs that changed since the calibration.
+    known: of each node, whether any of its pairs was measured.
     """
 
     pairs: Pairs
@@ -57,6 +58,7 @@ class Estimates(NamedTuple):
     levels: tuple[Level, ...]
     error: float
     drift: float = 0.0
+    known: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     @property
     def expected_error(self) -> float:
@@ -90,7 +92,7 @@ class Estimates(NamedTuple):
 
     def _by_coordinates(self, one: Indices, other: Indices, signs: Signs) -> Table:
         low, middle, high = (signs.log_ms + offset for offset in self.calibration.offsets(signs))
-        known = (self.pairs.degree > 0)[one] & (self.pairs.degree > 0)[other]
+        known = self.known[one] & self.known[other]
         nothing = [np.full(len(known), np.nan, np.float32) for _ in range(3)]
         table = Table(nothing[0], nothing[1], nothing[2], np.full(len(known), -1))
         _fill(table, known | (one == other), (middle, low, high), Source.COORDINATES)

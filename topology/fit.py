@@ -82,7 +82,8 @@ def fit(
     else:
         (calibration, error), drift = _calibration(members, pairs, landmarks, rng, spend), 0.0
     levels = (level(np.asarray(of), pairs) for of in groups)
-    return Estimates(pairs, fitted, calibration, tuple(one for one in levels if one.error < error), error, drift)
+    better = tuple(one for one in levels if one.error < error)
+    return Estimates(pairs, fitted, calibration, better, error, drift, pairs.degree > 0)
 
 
 def _members(pairs: Pairs, rng: np.random.Generator, spend: Effort, before: Estimates | None) -> tuple[Member, ...]:

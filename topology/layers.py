@@ -50,10 +50,10 @@ def between(delay_ms: Floats, of: Indices, extreme: np.ufunc) -> Floats:
     """The largest (np.maximum) or smallest (np.minimum) delay between each two groups. Unknown ones are infinite."""
     order = np.argsort(of, kind="stable")
     begin = np.searchsorted(of[order], np.arange(of.max(initial=-1) + 1))
-    if not len(begin):
-        return np.zeros((0, 0))
-    known = np.nan_to_num(delay_ms, nan=np.inf)[np.ix_(order, order)]
-    found: Floats = extreme.reduceat(extreme.reduceat(known, begin, 0), begin, 1)
+    found = np.empty((len(begin), len(begin)), delay_ms.dtype)
+    for group, members in enumerate(np.split(order, begin[1:]) if len(begin) else ()):
+        known = np.nan_to_num(delay_ms[members], nan=np.inf)
+        found[group] = extreme.reduceat(extreme.reduce(known, 0)[order], begin)
     return found
 
 

@@ -26,10 +26,10 @@ class Model(NamedTuple):
 
     def row(self, one: int) -> Signs:
         """Of `one` with every node."""
-        return self._signs(np.intp(one), np.arange(len(self.error)), self.residual.row(one))
+        return self._signs(np.array([one]), slice(None), self.residual.row(one))
 
-    def _signs(self, one: Indices | np.intp, other: Indices, residual: Floats) -> Signs:
-        mean, spread = mean_and_spread(self.members, np.broadcast_to(one, other.shape), other)
+    def _signs(self, one: Indices, other: Indices | slice, residual: Floats) -> Signs:
+        mean, spread = mean_and_spread(self.members, one, other)
         first, second = self.error[one], self.error[other]
         return Signs(mean + residual, spread, np.minimum(first, second), np.maximum(first, second))
 
