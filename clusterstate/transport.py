@@ -4,7 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import Any, NamedTuple, TypeVar
 
@@ -75,7 +75,7 @@ class Transport:
     def __init__(self, access: Access):
         self.access = access
         self.token, self.logins = "", 0
-        self._verify = _verifier(access.ca_file)
+        self._verify = _verifier(access.ca_file, access.endpoints)
         self._turn = 0
         self._session: aiohttp.ClientSession | None = None
 
@@ -202,9 +202,11 @@ class Transport:
         return self._session
 
 
-def _verifier(ca_file: str) -> ssl.SSLContext | bool:
+def _verifier(ca_file: str, urls: Iterable[str]) -> ssl.SSLContext | bool:
+    """Made here and not by aiohttp, which makes its own when it is imported: see leadsman.lean."""
     try:
-        return ssl.create_default_context(cafile=ca_file) if ca_file else True
+        needed = ca_file or any(url.startswith("https:") for url in urls)
+        return ssl.create_default_context(cafile=ca_file or None) if needed else True
     except OSError as error:  # ssl.SSLError is one
         raise ValueError(f"ca_file {ca_file!r}: want certificates in PEM: {error}") from error
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
 
+from leadsman import lean
 from leadsman.options import Options
 
 COMMANDS = {
@@ -44,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )  # numpy's threads spin beside the requests, and a fit gains nothing
     given = sys.argv[1:] if arguments is None else list(arguments)
     named = next((word for word in given if word in COMMANDS), "")
+    if named == "agent":
+        lean.import_aiohttp()
     command_line = parser(only=named)
     args = command_line.parse_args(given)
     logging.basicConfig(
