@@ -1,13 +1,15 @@
 """What one agent costs: RSS, CPU and threads after five minutes with 16 peers, etcd and a scrape every 15 s.
 
-    python -m benchmarks.agent [--seconds 300] [--peers 16] [--pods 110]
+    python -m benchmarks.agent [--seconds 300] [--peers 16] [--pods 110] [--nodes 1000]
 
-The peers are loopback addresses, which answer ICMP like any host. The agent is the real process, started as a pod
-would be. With --pods it is measured twice: as it is, and following so many pods on a scripted API server, one of which
-changes each second and one of which restarts every 10 s. The targets are 45 MB and 0.5 % of a core.
+The other nodes stand on the ring in etcd with loopback addresses, which answer ICMP like any host. The agent is the
+real process, started as a pod would be. With --pods it is measured twice: as it is, and following so many pods on a
+scripted API server, one of which changes each second and one of which restarts every 10 s. The targets are 45 MB and
+0.5 % of a core, at any number of nodes.
 """
 
 import argparse
+import asyncio
 import contextlib
 import os
 import subprocess
@@ -17,11 +19,17 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from typing import Any
 from urllib.request import urlopen
 
 import psutil
 
+from clusterstate import codec, keys
+from clusterstate.etcd import EtcdStore
+from clusterstate.records import Coordinate, RingEntry
+from clusterstate.store import Put
+from clusterstate.transport import Access
 from leadsman.demo import request
 from testbed.apithread import ApiThread
 from testbed.etcd import Etcd, free_ports
@@ -38,20 +46,22 @@ def main() -> None:
     options.add_argument("--seconds", type=int, default=300)
     options.add_argument("--peers", type=int, default=16)
     options.add_argument("--pods", type=int, default=0)
+    options.add_argument("--nodes", type=int, default=1000)
     args = options.parse_args()
     for pods in dict.fromkeys((0, args.pods)):
         print(f"{args.peers} peers, {pods} pods" if pods else f"{args.peers} peers", flush=True)
-        measure(args.peers, pods, args.seconds)
+        measure(args.nodes, args.peers, pods, args.seconds)
 
 
-def measure(peers: int, pods: int, seconds: int) -> None:
+def measure(nodes: int, peers: int, pods: int, seconds: int) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         Etcd(Path(folder) / "etcd") as etcd,
         ApiThread() if pods else contextlib.nullcontext() as api,
         node_of(api, pods),
-        running(Path(folder), peers, etcd.client_url, api.url if api else "") as (process, url),
+        running(peers, etcd.client_url, api.url if api else "") as (process, url),
     ):
+        asyncio.run(stand_on_the_ring(etcd.client_url, nodes - 1))
         report(process, url, seconds)
 
 
@@ -101,12 +111,10 @@ def pod(number: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def running(folder: Path, peers: int, etcd_url: str, api_url: str) -> Iterator[tuple[psutil.Process, str]]:
-    static = folder / "peers"
-    static.write_text("".join(f"peer-{n} 127.0.2.{n} zone-a\n" for n in range(1, peers + 1)))
+def running(peers: int, etcd_url: str, api_url: str) -> Iterator[tuple[psutil.Process, str]]:
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     command = [sys.executable, "-m", "leadsman.main", "agent", "--node-name", "bench", "--address", "127.0.0.1"]
-    command += ["--peers", str(static), "--max-peers", str(peers), "--etcd", etcd_url, "--listen", listen]
+    command += ["--max-peers", str(peers), "--etcd", etcd_url, "--listen", listen]
     command += ["--kube-api", api_url] if api_url else []
     agent = subprocess.Popen(command, env=os.environ | {"MALLOC_ARENA_MAX": "1"})
     try:
@@ -114,6 +122,20 @@ def running(folder: Path, peers: int, etcd_url: str, api_url: str) -> Iterator[t
     finally:
         agent.terminate()
         agent.wait()
+
+
+async def stand_on_the_ring(etcd_url: str, count: int) -> None:
+    """Each with a coordinate, so that some are near."""
+    rng, store = Random(1), EtcdStore(Access((etcd_url,)))
+    puts = []
+    for number in range(count):
+        there = Coordinate(tuple(round(rng.uniform(0, 20), 3) for _ in range(4)), 0.1, 0.0, 0.2)
+        entry = RingEntry(f"127.1.{number >> 8}.{number & 255}", "zone-a", coordinate=there, reach_ms=5.0)
+        puts.append(Put(keys.key(f"node-{number:05}", RingEntry), codec.encode(entry)))
+    try:
+        await store.write(puts)
+    finally:
+        await store.close()
 
 
 def report(process: psutil.Process, url: str, seconds: int) -> None:
