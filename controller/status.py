@@ -15,7 +15,7 @@ from apiserver.objects import Involved
 from apiserver.requests import Client
 from controller.recorder import Recorder
 from decision.telemetry.known import Policies
-from decision.telemetry.policy import GROUP, KIND, VERSION, PolicyKey
+from decision.telemetry.policy import GROUP, KIND, VERSION, PolicyKey, Problem
 from telemetry.policies import TASPOLICIES, PolicyObject
 
 _log = logging.getLogger(__name__)
@@ -59,6 +59,26 @@ def merged(present: Any, conditions: tuple[Condition, ...], now: str) -> list[di
     return None if after == standing else list(after.values())
 
 
+def problems(key: PolicyKey, policies: Policies) -> tuple[Problem, ...]:
+    """Of the newest version, field by field."""
+    if refused := policies.refused.get(key):
+        return (refused.problem,)
+    return policies.used[key].problems if key in policies.used else ()
+
+
+def status(
+    found: PolicyObject, conditions: tuple[Condition, ...], problems: tuple[Problem, ...], now: str
+) -> dict[str, Any] | None:
+    """What to write; None: it stands there so."""
+    told = [{"field": problem.path, "message": problem.text} for problem in problems]
+    present = found.status if isinstance(found.status, Mapping) else {}
+    after = merged(present, conditions, now)
+    if after is None and (present.get("problems") or []) == told:
+        return None
+    rest = {"observedGeneration": conditions[0].observed_generation, "problems": told}
+    return rest if after is None else {"conditions": after, **rest}
+
+
 def _conditions(present: Any) -> list[dict[str, Any]]:
     found = present.get("conditions") if isinstance(present, Mapping) else None
     return [each for each in found or () if isinstance(each, dict) and "type" in each]
@@ -96,10 +116,13 @@ class Statuses:
         self._tried = {found.key: tried for found in objects.values() if (tried := self._tried.get(found.key))}
         for found in objects.values():
             if found.key in policies.used or found.key in policies.refused:
-                await self._settle(found, wanted(found.key, found.metadata.generation, policies))
+                conditions = wanted(found.key, found.metadata.generation, policies)
+                await self._settle(found, conditions, problems(found.key, policies))
 
-    async def _settle(self, found: PolicyObject, conditions: tuple[Condition, ...]) -> None:
-        body = merged(found.status, conditions, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}")
+    async def _settle(
+        self, found: PolicyObject, conditions: tuple[Condition, ...], problems: tuple[Problem, ...]
+    ) -> None:
+        body = status(found, conditions, problems, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}")
         tried, at = self._tried.get(found.key, ((), 0.0))
         if body is None or (tried == conditions and self._clock() - at < AGAIN_SECONDS):
             return
@@ -110,10 +133,10 @@ class Statuses:
                 about, "PolicyRefused", conditions[0].message, "Accept", warning=True, api_version=f"{GROUP}/{VERSION}"
             )
 
-    async def _wrote(self, found: PolicyObject, conditions: list[dict[str, Any]]) -> bool:
+    async def _wrote(self, found: PolicyObject, status: Mapping[str, Any]) -> bool:
         path = TASPOLICIES.path(found.metadata.namespace, found.metadata.name, "status")
         try:
-            await self._client.patch(path, {"status": {"conditions": conditions}})
+            await self._client.patch(path, {"status": status})
         except NotFound:
             return False
         except ApiError as error:
