@@ -1,0 +1,96 @@
+"""/rewards and its gauges."""
+
+import json
+import time
+
+import pytest
+from msgspec import structs
+
+from clusterstate.records import Reward
+from clusterstate.remembered import Remembered
+from clusterstate.snapshot import Snapshot
+from decision.model import Facts
+from decision.policy import Policy
+from extender.rewards_metrics import MOST_TYPES, of_rewards
+
+GOOD = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
+BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, incidents={"crash": 6}, last_cause="crash")
+
+
+def remembering(snapshot: Snapshot) -> Snapshot:
+    now = time.monotonic()
+    web = {f"node-0000{n}": Remembered(GOOD, now) for n in range(5)} | {"node-00001": Remembered(BAD, now)}
+    return structs.replace(snapshot, rewards={"web": web, "db": {"node-00001": Remembered(GOOD, now)}})
+
+
+@pytest.fixture
+async def extender(starts, measured):
+    async with starts(remembering(measured)) as running:
+        yield running
+
+
+async def test_json_has_every_reward_by_type_and_by_node_the_worst_first(extender):
+    status, page = await extender.get("/rewards?format=json")
+    found = json.loads(page)
+    assert (status, found["rule"], sorted(found["by_type"])) == (200, "compared", ["db", "web"])
+    worst = found["by_type"]["web"][0]
+    assert (worst["node"], worst["incidents"], worst["last_cause"]) == ("node-00001", {"crash": 6}, "crash")
+    assert worst["blame_ratio"] > 0.9
+    assert {each["type"] for each in found["by_node"]["node-00001"]} == {"web", "db"}
+
+
+async def test_one_type_and_one_node_can_be_asked_for(extender):
+    _, page = await extender.get("/rewards?type=web&node=node-00001", Accept="application/json")
+    found = json.loads(page)
+    assert (list(found["by_type"]), list(found["by_node"])) == (["web"], ["node-00001"])
+
+
+@pytest.mark.parametrize("query", ["type=other", "node=other", "type=db&node=node-00002"])
+async def test_what_is_not_known_is_an_empty_answer(extender, query):
+    status, page = await extender.get(f"/rewards?{query}")
+    assert (status, page) == (200, "no rewards are known\n")
+
+
+async def test_text_is_a_table(extender):
+    _, page = await extender.get("/rewards?type=web")
+    header, first, *_ = page.splitlines()
+    assert header.split() == [
+        "TYPE",
+        "NODE",
+        "VALUE",
+        "REWARD",
+        "INTERVAL",
+        "BLAME",
+        "ELSEWHERE",
+        "SAMPLES",
+        "INCIDENTS",
+    ]
+    assert (first.split()[:2], first.endswith("6 crash")) == (["web", "node-00001"], True)
+
+
+async def test_the_placement_turns_on_it(extender, captured, labelled):
+    """The captured pod, made of type web: the node that crashed six pods comes last."""
+    body = labelled(captured("names-3-filter"), {"podtype": "web"})
+    found = {each["Host"]: each["Score"] for each in await extender.asked("/prioritize", body)}
+    assert found["node-00001"] < min(found["node-00000"], found["node-00002"])
+
+
+def gauges(types: int) -> dict[str, list[float]]:
+    now = time.monotonic()
+    known = {f"type-{n}": {"a": Remembered(structs.replace(BAD, failed=float(n)), now)} for n in range(types)}
+    found = of_rewards(Facts(Snapshot(rewards=known), Policy(), now))
+    return {family.name: [sample.value for sample in family.samples] for family in found}
+
+
+def test_gauges_are_bounded_and_what_is_left_out_is_counted():
+    found = gauges(MOST_TYPES + 7)
+    assert (found["leadsman_reward_types"], found["leadsman_reward_types_hidden"]) == ([MOST_TYPES + 7], [7])
+    assert found["leadsman_reward_failures"] == [float(n) for n in range(MOST_TYPES + 6, 6, -1)]
+
+
+def test_without_rewards_there_are_only_the_counts():
+    found = gauges(0)
+    assert {name: values for name, values in found.items() if values} == {
+        "leadsman_reward_types": [0],
+        "leadsman_reward_types_hidden": [0],
+    }
