@@ -43,7 +43,7 @@ class Follower:
         self._rng = rng or random.Random()
         self._resume: int | None = None
         self._answered_at = float("-inf")
-        self._began_at = self._answered_at
+        self._began_at = float("inf")
         self._failures = 0
 
     def age_seconds(self, now: float) -> float:
@@ -93,7 +93,7 @@ class Follower:
     def _lost(self, error: StoreError) -> None:
         """A watch that fails soon after it began is no recovery: the pauses grow."""
         lived = self._clock() - self._began_at > LONGEST_PAUSE_SECONDS
-        self._failures = 1 if lived else self._failures + 1
+        self._failures, self._began_at = 1 if lived else self._failures + 1, float("inf")
         if isinstance(error, Compacted):
             self._resume = None
         if not self.last_error:

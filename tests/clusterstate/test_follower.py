@@ -184,7 +184,14 @@ class Faulty:
         raise self.error
 
 
-async def pauses_of(error: Exception, monkeypatch: pytest.MonkeyPatch, count: int) -> list[float]:
+class Away(Faulty):
+    """A store that does not even list."""
+
+    async def read_prefix(self, prefix: str) -> Listing:
+        raise self.error
+
+
+async def pauses_of(store: Faulty, monkeypatch: pytest.MonkeyPatch, count: int) -> list[float]:
     pauses: list[float] = []
 
     async def sleep(seconds: float) -> None:
@@ -193,17 +200,17 @@ async def pauses_of(error: Exception, monkeypatch: pytest.MonkeyPatch, count: in
             raise asyncio.CancelledError
 
     monkeypatch.setattr("clusterstate.follower.asyncio.sleep", sleep)
-    follower = Follower(Faulty(error), rng=random.Random(1))  # type: ignore[arg-type]
+    follower = Follower(store, rng=random.Random(1))  # type: ignore[arg-type]
     with pytest.raises(asyncio.CancelledError):
         await follower.run()
     return pauses
 
 
-@pytest.mark.parametrize("error", [Unavailable("cut"), Compacted("again")])
+@pytest.mark.parametrize("store", [Faulty(Unavailable("cut")), Faulty(Compacted("again")), Away(Unavailable("away"))])
 async def test_pauses_grow_with_full_jitter_up_to_a_bound_even_if_each_watch_begins_well(
-    error: Exception, monkeypatch: pytest.MonkeyPatch
+    store: Faulty, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pauses = await pauses_of(error, monkeypatch, 400)
+    pauses = await pauses_of(store, monkeypatch, 400)
     assert pauses[0] <= 0.2
     assert max(pauses) <= LONGEST_PAUSE_SECONDS
     late = pauses[20:]
