@@ -4,12 +4,14 @@ import argparse
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from clusterstate.transport import Access
 
 from apiserver import kubeconfig
 from apiserver.access import Access as ApiAccess
 from apiserver.access import BadAccess, at, in_cluster
-from clusterstate.transport import Access
 
 
 class Options:
@@ -68,7 +70,9 @@ class Options:
         self.flag("log-level", "how much to say (default info)", "info", one_of("debug", "info", "warning", "error"))
 
 
-def access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> Access:
+def access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> "Access":
+    from clusterstate.transport import Access  # it imports aiohttp, which an agent must do first: leadsman.lean
+
     password = args.etcd_password_file.read_text().strip() if args.etcd_password_file else ""
     return Access(args.etcd, str(args.etcd_ca or ""), args.etcd_user, password, call_timeout_seconds)
 

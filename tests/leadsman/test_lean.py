@@ -30,3 +30,9 @@ def test_aiohttp_s_own_context_is_empty_ours_has_the_system_s_cas_and_the_enviro
         check=True,
     )
     assert told.stdout.split() == ["0", "True", "True"]
+
+
+def test_the_command_line_itself_imports_no_aiohttp_so_that_an_agent_is_first():
+    asked = "import sys, leadsman.main; print('aiohttp' in sys.modules)"
+    told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert told.stdout.strip() == "False"
