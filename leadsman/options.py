@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-if TYPE_CHECKING:
-    from clusterstate.transport import Access
-
 from apiserver import kubeconfig
 from apiserver.access import Access as ApiAccess
 from apiserver.access import BadAccess, at, in_cluster
+
+if TYPE_CHECKING:
+    from clusterstate.transport import Access
 
 
 class Options:
