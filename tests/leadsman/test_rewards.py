@@ -10,7 +10,7 @@ from leadsman.main import main
 
 
 class Extender(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:  # noqa: N802 the base class's name
+    def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
         self.wfile.write(f"{self.path} {self.headers['Accept']}\n".encode())

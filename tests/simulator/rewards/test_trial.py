@@ -7,7 +7,7 @@ from simulator.rewards.contestants import CONTESTANTS
 from simulator.rewards.trial import trial
 from simulator.rewards.world import Settings
 
-SHORT = Settings(placements=300, settle=50, window=100, join_settle=20)
+SHORT = Settings(placements=200, settle=20, window=80, join_settle=20)
 
 
 @pytest.mark.parametrize("name", CONTESTANTS)
@@ -21,16 +21,16 @@ def test_spreading_pays_for_every_bad_node() -> None:
 
 
 def test_ours_pays_for_finding_out_and_little_more() -> None:
-    found = {name: [trial(name, SHORT, seed) for seed in range(4)] for name in ("leadsman", "spreading", "oracle")}
-    before = {name: sum(each.failures_per_1000 for each in results) / 4 for name, results in found.items()}
-    after = {name: sum(each.failures_per_1000_after_move for each in results) / 4 for name, results in found.items()}
+    found = {name: [trial(name, SHORT, seed) for seed in range(2)] for name in ("leadsman", "spreading", "oracle")}
+    before = {name: sum(each.failures_per_1000 for each in results) for name, results in found.items()}
+    after = {name: sum(each.failures_per_1000_after_move for each in results) for name, results in found.items()}
     assert before["oracle"] <= before["leadsman"] < before["spreading"] / 3
     assert after["oracle"] <= after["leadsman"] < after["spreading"] / 3
 
 
 def test_a_node_that_joins_gets_pods_at_once_from_ours_and_none_from_kuberls_rule() -> None:
     assert trial("kuberl", SHORT, 1).joined_share_of_fair == 0.0
-    assert sum(trial("leadsman", SHORT, seed).joined_share_of_fair for seed in range(4)) / 4 > 0.5
+    assert trial("leadsman", SHORT, 1).joined_share_of_fair > 0.5
 
 
 def test_a_comparison_has_every_contestant_and_the_ratios() -> None:
