@@ -17,6 +17,7 @@ ROLES = {
     "leadsman-extender-places": PLACES,
     "leadsman-extender-bind": [BIND],
 }
+WITH_CONTROLLER = ("controller", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
 
@@ -26,7 +27,26 @@ def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_say
     binding = {"leadsman-extender-bind"} if build_name in ("files", "bind", "everything") else set()
     wanted = {name: ROLES[name] for name in ALWAYS | binding}
     assert {name: rule for name, rule in rules.items() if name in ROLES} == wanted
-    assert build_name in WITH_TELEMETRY or rules == wanted
+    assert build_name in WITH_TELEMETRY + WITH_CONTROLLER or rules == wanted
+
+
+def test_the_controller_patches_nodes_and_status_and_writes_one_lease(objects, build_name):
+    if build_name not in WITH_CONTROLLER:
+        return
+    roles = {o["kind"]: o["rules"] for o in objects if o["metadata"]["name"] == "leadsman-controller" and "rules" in o}
+    writes = {
+        resource: set(rule["verbs"]) - {"get", "list", "watch"}
+        for rule in roles["ClusterRole"]
+        for resource in rule["resources"]
+    }
+    assert {resource: verbs for resource, verbs in writes.items() if verbs} == {
+        "nodes": {"patch"},
+        "taspolicies/status": {"patch"},
+        "events": {"create"},
+    }
+    named, create = roles["Role"]
+    assert (named["resourceNames"], set(named["verbs"])) == (["leadsman-controller"], {"get", "update"})
+    assert create["verbs"] == ["create"]
 
 
 def test_roles_go_to_our_own_accounts_only(objects):
@@ -36,13 +56,13 @@ def test_roles_go_to_our_own_accounts_only(objects):
         assert {s["name"] for s in binding["subjects"]} <= accounts
 
 
-def test_only_agents_and_extenders_have_a_token(objects, workloads, build_name):
+def test_only_who_asks_the_api_server_has_a_token(objects, workloads, build_name):
     assert not any(o["automountServiceAccountToken"] for o in objects if o["kind"] == "ServiceAccount")
     with_token = {
         w["metadata"]["name"] for w in workloads if w["spec"]["template"]["spec"]["automountServiceAccountToken"]
     }
-    with_token -= {"leadsman-controller"} if build_name in WITH_TELEMETRY else set()
-    assert with_token == {"leadsman-agent", "leadsman-extender"}
+    controller = {"leadsman-controller"} if build_name in WITH_CONTROLLER else set()
+    assert with_token == {"leadsman-agent", "leadsman-extender"} | controller
 
 
 def test_no_object_is_a_secret(objects):
@@ -60,11 +80,12 @@ def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(obj
     assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in policies.values())
 
 
-def test_only_agents_and_extenders_reach_etcd(find, build_name):
+def test_only_our_own_pods_reach_etcd(find, build_name):
     callers = open_to(find("NetworkPolicy", "leadsman-etcd"), "client")
     nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
     on_host = nodes if build_name in ("hostnetwork", "everything") else set()
-    assert callers == {"agent", "extender"} | on_host
+    controller = {"controller"} if build_name in ("controller", "everything") else set()
+    assert callers == {"agent", "extender"} | controller | on_host
 
 
 def test_etcd_s_members_reach_each_other(find):
@@ -87,7 +108,7 @@ def test_agents_reach_each_other_by_any_protocol(objects):
 
 
 def test_callers_may_call_what_lets_them_in(objects):
-    for name in ("leadsman-agent", "leadsman-extender"):
+    for name in ("leadsman-agent", "leadsman-extender", "leadsman-controller"):
         for policy in (o["spec"] for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", name)):
             outward = {
                 (name_of(rule["to"][0]), p["port"])

@@ -9,11 +9,17 @@ from leadsman.main import parser
 ONLY_FOR_PEOPLE = {"POD_NAME"}
 """Seen in the pod's description; nothing reads it."""
 
-WORKLOADS = {"agent": ("DaemonSet", "leadsman-agent"), "extender": ("Deployment", "leadsman-extender")}
+WORKLOADS = {
+    "agent": ("DaemonSet", "leadsman-agent"),
+    "controller": ("Deployment", "leadsman-controller"),
+    "extender": ("Deployment", "leadsman-extender"),
+}
 
 
 @pytest.fixture(params=sorted(WORKLOADS))
-def command(request):
+def command(request, build_name):
+    if request.param == "controller" and build_name not in ("files", "controller", "everything"):
+        return "extender"
     return request.param
 
 

@@ -185,3 +185,11 @@ def setup(root):
     config = ConfigParser()
     config.read(root / "setup.cfg")
     return config
+
+
+def test_everything_with_a_namespace_is_in_ours(objects, build_name):
+    """A component's own objects have no namespace unless they say so; they would go to `default`."""
+    free = {"Namespace", "PriorityClass", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+    if build_name != "files":
+        bound = [o["metadata"] for o in objects if o["kind"] not in free]
+        assert {metadata.get("namespace") for metadata in bound} == {"leadsman"}

@@ -2,7 +2,10 @@
 
 from urllib.parse import urlsplit
 
-LISTEN = {"--listen": {"agent": "metrics", "extender": "https"}, "--ops-listen": {"extender": "ops"}}
+LISTEN = {
+    "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https"},
+    "--ops-listen": {"extender": "ops"},
+}
 ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
 
 MONITORS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
@@ -54,7 +57,9 @@ def test_probes_ask_for_health_and_readiness(workloads):
         for c in containers(workloads)
     }
     ours = ("/healthz", "/readyz")
-    assert paths == {"agent": ours, "extender": ours, "etcd": ("/livez", "/readyz")}
+    wanted = {"agent": ours, "controller": ours, "extender": ours, "etcd": ("/livez", "/readyz")}
+    assert paths == {name: wanted[name] for name in paths}
+    assert paths.keys() >= {"agent", "extender", "etcd"}
 
 
 def test_services_lead_to_declared_ports_under_the_same_number(objects, workloads):
