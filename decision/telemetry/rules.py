@@ -39,9 +39,13 @@ def still_violates(value: int, rule: Rule, leave_ratio: float) -> bool:
 
 
 def violating(rule: Rule, readings: Readings) -> set[str]:
-    """The nodes whose value violates the rule."""
-    compare, target = COMPARE[rule.operator], rule.target * NANO
-    return {node for node, value in readings.values.items() if compare(value, target)}
+    """The nodes whose value violates the rule. Written out: a call for each of 5,000 nodes costs twice as much."""
+    target, values = rule.target * NANO, readings.values.items()
+    if rule.operator is Operator.GREATER_THAN:
+        return {node for node, value in values if value > target}
+    if rule.operator is Operator.LESS_THAN:
+        return {node for node, value in values if value < target}
+    return {node for node, value in values if value == target}
 
 
 def violated_by(strategy: Strategy, readings: Sequence[Readings]) -> dict[str, Rule | None]:

@@ -5,7 +5,7 @@ the worst value and the best, as far as it is from them; `rank`: in equal steps,
 puts the nodes at the target before all others.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from decision.columns import Column
 from decision.model import Evidence, Facts, Part, Pod
@@ -31,9 +31,8 @@ class TelemetryScore:
         if not (weight and policy and rule):
             return None
         current = readings.current(rule.metric, policy, facts).values
-        values = [current.get(node) for node in nodes]
-        why = f"no current value of {rule.metric}"
-        unknown = {node: why for node, value in zip(nodes, values, strict=True) if value is None}
+        values = list(map(current.get, nodes))
+        unknown = _unknown(nodes, values, rule) if None in values else {}
         neutral = _neutral(len(nodes) - len(unknown), rule, policy, nodes, facts)
         return Part(NAME, weight, Column(nodes, _scores(values, rule, policy)), unknown, neutral)
 
@@ -49,6 +48,11 @@ class TelemetryScore:
 def _rule(policy: TasPolicy | None) -> Rule | None:
     strategy = policy and policy.scheduleonmetric
     return strategy.rules[0] if strategy and strategy.rules else None
+
+
+def _unknown(nodes: Sequence[str], values: Sequence[int | None], rule: Rule) -> Mapping[str, str]:
+    why = f"no current value of {rule.metric}"
+    return {node: why for node, value in zip(nodes, values, strict=True) if value is None}
 
 
 def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], facts: Facts) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from decision.telemetry import quantity
 from decision.telemetry.policy import Operator, Rule
-from decision.telemetry.rules import holds, violated_by, violates
+from decision.telemetry.rules import holds, violated_by, violates, violating
 
 
 @pytest.mark.parametrize(
@@ -31,8 +31,10 @@ from decision.telemetry.rules import holds, violated_by, violates
         ("9223372036854775807", "Equals", 2**63 - 1, True),
     ],
 )
-def test_each_operator(value: str, operator: str, target: int, violated: bool) -> None:
-    assert violates(quantity.parse(value), Rule("m", Operator(operator), target)) is violated
+def test_each_operator(tas: SimpleNamespace, value: str, operator: str, target: int, violated: bool) -> None:
+    rule = Rule("m", Operator(operator), target)
+    assert violates(quantity.parse(value), rule) is violated
+    assert violating(rule, tas.column({"a": value})) == ({"a"} if violated else set())
 
 
 @pytest.mark.parametrize(("logic", "violators"), [("anyOf", {"both", "one", "half"}), ("allOf", {"both"})])
