@@ -65,7 +65,9 @@ def _in_use(policy: TasPolicy) -> Iterator[str]:
 
 def _condition(verdict: _Verdict, generation: int, before: Mapping[str, Any], now: str) -> dict[str, Any]:
     holds = "True" if verdict.holds else "False"
-    stood = next((each for each in before.get("conditions") or () if each.get("type") == verdict.kind), {})
+    stood: Mapping[str, Any] = next(
+        (each for each in before.get("conditions") or () if each.get("type") == verdict.kind), {}
+    )
     since = stood.get("lastTransitionTime") if stood.get("status") == holds else None
     return {
         "type": verdict.kind,
