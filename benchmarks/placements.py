@@ -1,0 +1,196 @@
+"""Random placements over networks whose every round trip is known: does any break its bounds?
+
+    python -m benchmarks.placements [--placements 100000] [--k 16] [--seed N] [--quick] [--json]
+
+Every node measures k random others; the rest of the matrix is hidden, and estimated as the extender does. A placement
+is a node that passes the delay filter for a random pod with one to three bounds. Each is checked by hand against the
+reports and estimates that it was decided on, and each pair that was accepted on an estimate against the hidden truth.
+An interval promises to hold a direction's round trip in 9 of 10; where the two directions differ, the worse of them is
+beyond it up to twice as often. Networks: measured ones (tests/data/rtt) and generated racks.
+"""
+
+import argparse
+import json
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct, structs
+
+from clusterstate.records import Heartbeat, Latency, PeerLatency
+from clusterstate.snapshot import NodeState, Snapshot
+from decision.bounds import ESTIMATE, LINES
+from decision.decide import judge
+from decision.model import Facts, Pod
+from decision.policy import Estimate, Policy, Statistic
+from decision.sources import Estimates
+from delays.fitted import fitted
+from delays.measured import gather
+from topology.fit import Effort
+from topology.generated import peers, racks
+from topology.pairs import Floats
+
+DATA = Path(__file__).parents[1] / "tests" / "data" / "rtt"
+NOW = 100.0
+ASKED = 200
+"""Nodes that one pod is asked about, at most."""
+QUICK = Effort(members=4, steps=150, landmarks=64, rounds=2)
+
+
+class Tally(Struct):
+    """estimated: bounds that a placement keeps by an estimate. broken: against what was decided on. beyond, worse: of
+    the estimated, those that the hidden truth from the reference breaks, and that the worse direction does."""
+
+    network: str
+    decisions: int = 0
+    placements: int = 0
+    broken: int = 0
+    estimated: int = 0
+    beyond: int = 0
+    worse: int = 0
+
+    @property
+    def ratios(self) -> dict[str, float]:
+        of = max(1, self.estimated)
+        return {"beyond_ratio": self.beyond / of, "worse_ratio": self.worse / of}
+
+
+class World(NamedTuple):
+    """truth_ms: rows are sources; NaN where nobody knows."""
+
+    name: str
+    names: Sequence[str]
+    truth_ms: Floats
+    facts: Facts
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--placements", type=int, default=100_000, help="in all, at least")
+    options.add_argument("--k", type=int, default=16)
+    options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--quick", action="store_true", help="less effort for the estimates")
+    options.add_argument("--json", action="store_true")
+    chosen = options.parse_args()
+    matrices = dict(networks(chosen.seed))
+    share = -(-chosen.placements // len(matrices))
+    worlds = (known(name, rtt, chosen.k, chosen.seed, chosen.quick) for name, rtt in matrices.items())
+    show([placed(world, share, random.Random(chosen.seed)) for world in worlds], chosen.json)
+
+
+def networks(seed: int) -> Iterator[tuple[str, Floats]]:
+    """Milliseconds, rows are sources; 0 off the diagonal: nobody measured it."""
+    yield "planetlab_1", np.loadtxt(DATA / "planetlab_1.txt.gz")
+    yield "seattle_1", np.loadtxt(DATA / "seattle_1.txt.gz") * 1000
+    yield "racks", racks(3, 5, 16, np.random.default_rng(seed)).rtt_ms
+
+
+def known(name: str, rtt_ms: Floats, k: int, seed: int, quick: bool) -> World:
+    """What the extender would know: k reports a node, all fresh, and estimates fitted to them."""
+    names = [f"node-{number:03}" for number in range(len(rtt_ms))]
+    reported: dict[str, dict[str, PeerLatency]] = {node: {} for node in names}
+    for one, other in zip(*peers(len(names), k, np.random.default_rng(seed)), strict=True):
+        reported[names[one]][names[other]] = window(float(rtt_ms[one, other]))
+    snapshot = Snapshot(
+        {node: NodeState(None, BEAT, Latency(windows), None, NOW) for node, windows in reported.items()}
+    )
+    estimates = fitted(gather(snapshot, NOW, Statistic.P50), NOW, spend=QUICK if quick else None)
+    holes = (rtt_ms == 0) & ~np.eye(len(rtt_ms), dtype=bool)
+    truth = np.where(holes, np.nan, rtt_ms)
+    return World(name, names, truth, Facts(snapshot, Policy(), NOW, estimates=estimates))
+
+
+BEAT = Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0)
+
+
+def window(rtt_ms: float) -> PeerLatency:
+    """A hole answers nothing."""
+    return PeerLatency(30, 30, rtt_ms, rtt_ms, rtt_ms) if rtt_ms else PeerLatency(30, 0)
+
+
+def placed(world: World, placements: int, rng: random.Random) -> Tally:
+    tally, numbers = Tally(world.name), {name: number for number, name in enumerate(world.names)}
+    while tally.placements < placements:
+        bounds, use = wish(world, rng), rng.choice(list(Estimate)[1:])
+        nodes = rng.sample(world.names, min(ASKED, len(world.names)))
+        kept = judge(pod(bounds, use, rng), nodes, world.facts).kept
+        tally.decisions += 1
+        tally.placements += len(kept)
+        for node in kept:
+            for reference, ms in bounds.items():
+                check(tally, world, use, node, reference, ms, numbers)
+    return tally
+
+
+def wish(world: World, rng: random.Random) -> Mapping[str, float]:
+    """reference → ms; between what few and what most nodes can keep."""
+    bounds = {}
+    for number in rng.sample(range(len(world.names)), rng.choice([1, 1, 2, 3])):
+        row = world.truth_ms[number]
+        bounds[world.names[number]] = round(float(np.nanquantile(row, rng.uniform(0.05, 0.95))), 3)
+    return bounds
+
+
+def pod(bounds: Mapping[str, float], use: Estimate, rng: random.Random) -> Pod:
+    """Each bound as a label or as a line."""
+    written = {reference: f"{ms:.3f}" for reference, ms in bounds.items()}
+    labels = {f"delay_{reference}": ms for reference, ms in written.items() if rng.random() < 0.5}
+    lines = [f"node/{reference}: {ms}" for reference, ms in written.items() if f"delay_{reference}" not in labels]
+    return Pod("default", "pod", labels=labels, annotations={LINES: "\n".join(lines), ESTIMATE: use.value})
+
+
+def check(
+    tally: Tally, world: World, use: Estimate, node: str, reference: str, ms: float, numbers: Mapping[str, int]
+) -> None:
+    """One bound of one placement, from the records alone."""
+    if node == reference:
+        return
+    reports = [*reported(world, reference, node), *reported(world, node, reference)]
+    values = [rtt_ms for rtt_ms in reports if rtt_ms is not None]
+    if values or reports:
+        tally.broken += not values or max(values) > ms
+        return
+    high_ms = highest(world, reference, node)
+    tally.broken += use is Estimate.REJECT or high_ms is None or high_ms > ms
+    one, other = numbers[reference], numbers[node]
+    if not np.isnan(world.truth_ms[one, other]):
+        tally.estimated += 1
+        tally.beyond += bool(world.truth_ms[one, other] > ms)
+        tally.worse += bool(np.fmax(world.truth_ms[one, other], world.truth_ms[other, one]) > ms)
+
+
+def reported(world: World, reporter: str, peer: str) -> Iterator[float | None]:
+    """The reporter's value, None when no reply came; nothing when it did not measure the peer."""
+    latency = world.facts.snapshot.nodes[reporter].latency
+    if latency and peer in latency.peers:
+        yield latency.peers[peer].p50_ms
+
+
+def highest(world: World, reference: str, node: str) -> float | None:
+    estimates: Estimates | None = world.facts.estimates
+    row = world.facts.memo.row(estimates, ("checked", reference), lambda: table(estimates, reference))
+    return row.get(node)
+
+
+def table(estimates: Estimates | None, reference: str) -> Mapping[str, float]:
+    row = estimates.row(reference) if estimates else None
+    return dict(zip(row.nodes, row.high_ms, strict=True)) if row else {}
+
+
+def show(tallies: Sequence[Tally], as_json: bool) -> None:
+    if as_json:
+        print(json.dumps([structs.asdict(tally) | tally.ratios for tally in tallies]))
+        return
+    print(
+        "network      decisions  placements  broken  by estimate  beyond truth (promised: 0.1 at most)  worse direction"
+    )
+    for each in tallies:
+        counts = f"{each.decisions:9,}  {each.placements:10,}  {each.broken:6,}  {each.estimated:11,}"
+        beyond, worse = each.ratios.values()
+        print(f"{each.network:12} {counts}  {beyond:36.4f}  {worse:15.4f}")
+
+
+if __name__ == "__main__":
+    main()
