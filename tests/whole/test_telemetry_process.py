@@ -1,0 +1,67 @@
+"""A telemetry policy on what a real agent measures, in an extender as a process."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+from urllib.request import Request, urlopen
+
+from testbed.apiserver import ApiServer
+
+POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/p"
+BODY = {"Pod": {"metadata": {"name": "pod", "namespace": "default", "labels": {"telemetry-policy": "p"}}}}
+
+
+def ask(extender: Any, nodes: list[str], verb: str = "scheduler/filter") -> Any:
+    body = json.dumps({**BODY, "NodeNames": nodes}).encode()
+    with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
+        return json.load(answer)
+
+
+def dontschedule(operator: str) -> Any:
+    rule = {"metricname": "memory_available_ratio", "operator": operator, "target": 0}
+    return {"spec": {"strategies": {"dontschedule": {"rules": [rule]}}}}
+
+
+async def test_a_policy_comes_changes_and_goes_on_an_agent_s_own_metric(
+    agent: Callable[..., Any], start: Callable[..., Any], until: Callable[..., Any], fresh: Callable[..., Any]
+) -> None:
+    """Some memory is always available, so "more than 0" is violated and "less than 0" never."""
+    async with ApiServer() as api:
+        api.put(POLICY, dontschedule("GreaterThan"))
+        agent("edge-1", 1)
+        extender = start("extender", "--telemetry", "agents", "--kube-api", api.url)
+        both = ["edge-1", "no-agent"]
+
+        async def kept(nodes: list[str], what: str) -> None:
+            await asyncio.to_thread(until, lambda: fresh(extender) and ask(extender, both)["NodeNames"] == nodes, what)
+
+        await kept(["no-agent"], "edge-1 refused")
+        answer = await asyncio.to_thread(ask, extender, both)
+        reason = "telemetry policy default/p: memory_available_ratio GreaterThan 0"
+        assert answer["FailedAndUnresolvableNodes"] == {"edge-1": reason}
+        api.put(POLICY, dontschedule("LessThan"))
+        await kept(both, "the changed policy in use")
+        api.put(POLICY, dontschedule("Above"))
+        await asyncio.to_thread(until, lambda: used(extender) == (1, 1), "the bad version refused, the good one in use")
+        api.delete(POLICY)
+        await asyncio.to_thread(until, lambda: used(extender) == (0, 0), "no policy left")
+        assert extender.stop() == 0
+    assert "default/p is refused" in extender.log
+    assert "Traceback" not in extender.log
+
+
+def used(extender: Any) -> tuple[float, float]:
+    """Policies in use, and refused."""
+    lines = dict(line.rsplit(" ", 1) for line in extender.get("/metrics")[1].splitlines() if not line.startswith("#"))
+    used, refused = (
+        lines.get(f'leadsman_telemetry_policies{{state="{state}"}}', "-1") for state in ("used", "refused")
+    )
+    return float(used), float(refused)
+
+
+async def test_policies_without_an_api_server_are_one_clear_line(start: Callable[..., Any]) -> None:
+    extender = start("extender", "--telemetry", "agents")
+    assert await asyncio.to_thread(extender.child.wait, 20) == 2
+    assert "--telemetry: the policies are on an API server; name it with --kube-api or --kubeconfig" in extender.log
+    assert "Traceback" not in extender.log
