@@ -136,7 +136,7 @@ class Parts:
 
     async def tell_status(self) -> None:
         if self.statuses and self.leads():
-            await self.statuses.round(self.telemetry.policies.objects, self.telemetry.policies.current)
+            await self.statuses.round(self.telemetry.policies.objects, self.facts())
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         optional = {"elect": self.election, "tell Events": self.recorder}

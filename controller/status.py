@@ -1,6 +1,6 @@
-"""What `kubectl get taspolicy` shows: whether a policy was accepted, whether it is in use, and what is wrong with it.
+"""Writes what `kubectl get taspolicies` shows, where it differs from what stands; an Event tells of a refused policy.
 
-Written when it differs from what stands there; an Event tells of a policy that was refused. Pure but for `Statuses`.
+What a status says is decided in `decision.telemetry.status`.
 """
 
 import logging
@@ -8,14 +8,14 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from msgspec import Struct
-
 from apiserver.errors import ApiError, NotFound
 from apiserver.objects import Involved
 from apiserver.requests import Client
 from controller.recorder import Recorder
-from decision.telemetry.known import Policies
-from decision.telemetry.policy import GROUP, KIND, VERSION, PolicyKey, Problem
+from decision.model import Facts
+from decision.telemetry.policy import GROUP, KIND, VERSION, PolicyKey, TasPolicy
+from decision.telemetry.readings import reporting
+from decision.telemetry.status import status
 from telemetry.policies import TASPOLICIES, PolicyObject
 
 _log = logging.getLogger(__name__)
@@ -23,78 +23,7 @@ _log = logging.getLogger(__name__)
 AGAIN_SECONDS = 60.0
 """A status that does not stay as written (another CRD prunes it, or another controller writes it) is not fought for."""
 
-
-class Condition(Struct, frozen=True, rename="camel", omit_defaults=False):
-    """meta/v1 Condition. last_transition_time: when status last changed."""
-
-    type: str
-    status: str
-    reason: str
-    message: str
-    observed_generation: int
-    last_transition_time: str = ""
-
-
-def wanted(key: PolicyKey, generation: int, policies: Policies) -> tuple[Condition, Condition]:
-    """Accepted, of the newest version; Active, of any."""
-    used, refused = policies.used.get(key), policies.refused.get(key)
-    if refused:
-        accepted = Condition("Accepted", "False", "Invalid", str(refused.problem), refused.generation)
-        text = f"generation {used.generation} stays in use" if used else "no version of it could be used"
-        reason = "LastGoodVersion" if used else "NotUsed"
-        return accepted, Condition("Active", str(bool(used)), reason, text, refused.generation)
-    problems = "; ".join(map(str, used.problems)) if used else ""
-    reason = "ValidWithProblems" if problems else "Valid"
-    return (
-        Condition("Accepted", "True", reason, problems or "every rule is used", generation),
-        Condition("Active", "True", "InUse", "pods and nodes are judged by it", generation),
-    )
-
-
-def merged(present: Any, conditions: tuple[Condition, ...], now: str) -> list[dict[str, Any]] | None:
-    """The list to write: ours, with the time when each last changed, and those of others. None: it stands there so."""
-    standing = {each["type"]: each for each in _conditions(present)}
-    made = {condition.type: _plain(condition, standing.get(condition.type), now) for condition in conditions}
-    after = standing | made
-    return None if after == standing else list(after.values())
-
-
-def problems(key: PolicyKey, policies: Policies) -> tuple[Problem, ...]:
-    """Of the newest version, field by field."""
-    if refused := policies.refused.get(key):
-        return (refused.problem,)
-    return policies.used[key].problems if key in policies.used else ()
-
-
-def status(
-    found: PolicyObject, conditions: tuple[Condition, ...], problems: tuple[Problem, ...], now: str
-) -> dict[str, Any] | None:
-    """What to write; None: it stands there so."""
-    told = [{"field": problem.path, "message": problem.text} for problem in problems]
-    present = found.status if isinstance(found.status, Mapping) else {}
-    after = merged(present, conditions, now)
-    if after is None and (present.get("problems") or []) == told:
-        return None
-    rest = {"observedGeneration": conditions[0].observed_generation, "problems": told}
-    return rest if after is None else {"conditions": after, **rest}
-
-
-def _conditions(present: Any) -> list[dict[str, Any]]:
-    found = present.get("conditions") if isinstance(present, Mapping) else None
-    return [each for each in found or () if isinstance(each, dict) and "type" in each]
-
-
-def _plain(condition: Condition, before: dict[str, Any] | None, now: str) -> dict[str, Any]:
-    same = before is not None and before.get("status") == condition.status
-    since = before["lastTransitionTime"] if same and before and before.get("lastTransitionTime") else now
-    return {
-        "type": condition.type,
-        "status": condition.status,
-        "reason": condition.reason,
-        "message": condition.message,
-        "observedGeneration": condition.observed_generation,
-        "lastTransitionTime": since,
-    }
+Objects = Mapping[tuple[str, str], PolicyObject]
 
 
 class Statuses:
@@ -109,34 +38,43 @@ class Statuses:
     ):
         self.written = 0
         self._client, self._recorder, self._clock, self._wall_clock = client, recorder, clock, wall_clock
-        self._tried: dict[PolicyKey, tuple[tuple[Condition, ...], float]] = {}
+        self._written_at: dict[PolicyKey, tuple[str, float]] = {}
 
-    async def round(self, objects: Mapping[tuple[str, str], PolicyObject], policies: Policies) -> None:
+    async def round(self, objects: Objects, facts: Facts) -> None:
         """One after the other: there are few policies."""
-        self._tried = {found.key: tried for found in objects.values() if (tried := self._tried.get(found.key))}
+        self._written_at = {each.key: at for each in objects.values() if (at := self._written_at.get(each.key))}
         for found in objects.values():
-            if found.key in policies.used or found.key in policies.refused:
-                conditions = wanted(found.key, found.metadata.generation, policies)
-                await self._settle(found, conditions, problems(found.key, policies))
+            wanted = self._wanted(found, facts)
+            if wanted is not None:
+                await self._settle(found, wanted)
 
-    async def _settle(
-        self, found: PolicyObject, conditions: tuple[Condition, ...], problems: tuple[Problem, ...]
-    ) -> None:
-        body = status(found, conditions, problems, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}")
-        tried, at = self._tried.get(found.key, ((), 0.0))
-        if body is None or (tried == conditions and self._clock() - at < AGAIN_SECONDS):
+    def _wanted(self, found: PolicyObject, facts: Facts) -> dict[str, Any] | None:
+        """None when it stands there so, or nothing is known of the policy yet."""
+        policies = facts.telemetry.policies
+        used, refused = policies.used.get(found.key), policies.refused.get(found.key)
+        if used is None and refused is None:
+            return None
+        before = found.status if isinstance(found.status, Mapping) else {}
+        made = status(used, refused, before, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}", _unreported(used, facts))
+        same = all((before.get(key) or []) == value for key, value in made.items())
+        return None if same else made
+
+    async def _settle(self, found: PolicyObject, wanted: dict[str, Any]) -> None:
+        accepted = wanted["conditions"][0]
+        tried, at = self._written_at.get(found.key, ("", 0.0))
+        told = f"{accepted['status']} {accepted['message']} {wanted['conditions'][1]['message']}"
+        if tried == told and self._clock() - at < AGAIN_SECONDS:
             return
-        self._tried[found.key] = conditions, self._clock()
-        if await self._wrote(found, body) and conditions[0].status == "False" and tried != conditions:
+        self._written_at[found.key] = told, self._clock()
+        if await self._wrote(found, wanted) and accepted["status"] == "False" and tried != told:
             about = Involved(KIND, found.metadata.namespace, found.metadata.name, found.metadata.uid)
-            self._recorder.record(
-                about, "PolicyRefused", conditions[0].message, "Accept", warning=True, api_version=f"{GROUP}/{VERSION}"
-            )
+            api = f"{GROUP}/{VERSION}"
+            self._recorder.record(about, "PolicyRefused", accepted["message"], "Accept", warning=True, api_version=api)
 
-    async def _wrote(self, found: PolicyObject, status: Mapping[str, Any]) -> bool:
+    async def _wrote(self, found: PolicyObject, wanted: dict[str, Any]) -> bool:
         path = TASPOLICIES.path(found.metadata.namespace, found.metadata.name, "status")
         try:
-            await self._client.patch(path, {"status": status})
+            await self._client.patch(path, {"status": wanted})
         except NotFound:
             return False
         except ApiError as error:
@@ -144,3 +82,7 @@ class Statuses:
             return False
         self.written += 1
         return True
+
+
+def _unreported(used: TasPolicy | None, facts: Facts) -> list[str]:
+    return sorted(metric for metric in used.metrics if not reporting(metric, facts)) if used else []

@@ -96,8 +96,8 @@ async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a
 
     async with running():
         await until(lambda: conditions("good") and conditions("bad"))
-        assert conditions("good") == {"Accepted": ("True", "Valid", 3), "Active": ("True", "InUse", 3)}
-        assert conditions("bad") == {"Accepted": ("False", "Invalid", 4), "Active": ("False", "NotUsed", 4)}
+        assert conditions("good") == {"Accepted": ("True", "Accepted", 3), "Active": ("False", "NoMetrics", 3)}
+        assert conditions("bad") == {"Accepted": ("False", "Invalid", 4), "Active": ("False", "Invalid", 4)}
         message = of(api, TASPOLICIES.path("ns", "bad"), "status", "conditions")[0]["message"]
         assert message.startswith("spec.strategies.deschedule.rules[0].metricname: got 'a b'")
         await until(lambda: [a.body["reason"] for a in api.asked if a.path.endswith("/events")] == ["PolicyRefused"])

@@ -1,0 +1,128 @@
+"""Two controllers as processes on a real kube-apiserver, where KUBEBUILDER_ASSETS names one."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from testbed import kubernetes
+from testbed.etcd import free_ports
+from testbed.kubernetes import Kubernetes, KubernetesMissing
+
+pytestmark = pytest.mark.slow
+
+COMPONENTS = Path(__file__).parents[2] / "daemonset/components"
+ACCOUNT = "system:serviceaccount:leadsman:leadsman-controller"
+MARKED = {
+    "labels": {"gone": "violating", "kept": "x"},
+    "annotations": {"leadsman/telemetry-labels": json.dumps({"gone": "ns/gone"})},
+}
+"""As another controller left it; the policy is not there any more."""
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    """With the CRD and the controller's own role, which is all that the processes may use."""
+    try:
+        binaries = kubernetes.assets(os.environ)
+    except KubernetesMissing as missing:
+        pytest.skip(str(missing))
+    if shutil.which("kubectl") is None:
+        pytest.skip("apt-get install kubernetes-client")
+    with Kubernetes(binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={ACCOUNT: ()}) as one:
+        kubectl(one, "create", "namespace", "leadsman")
+        kubectl(one, "apply", "-f", str(COMPONENTS / "telemetry/crd.yaml"))
+        kubectl(one, "apply", "-f", str(COMPONENTS / "controller/rbac.yaml"))
+        kubectl(one, "wait", "--for=condition=Established", "crd/taspolicies.telemetry.intel.com", "--timeout=30s")
+        yield one
+
+
+def kubectl(cluster, *arguments, given=""):
+    command = ["kubectl", f"--kubeconfig={cluster.kubeconfig()}", *arguments]
+    done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture
+def start(cluster, tmp_path):
+    """start(): a controller; all are gone after the test."""
+    running = []
+
+    def started():
+        (port,) = free_ports(1)
+        flags = ["--kubeconfig", str(cluster.kubeconfig(ACCOUNT)), "--listen", f"127.0.0.1:{port}"]
+        command = [sys.executable, "-m", "leadsman.main", "controller", *flags, "--etcd", "http://127.0.0.1:1"]
+        with (tmp_path / f"{len(running)}.log").open("wb") as log:
+            running.append(subprocess.Popen(command, stdout=log, stderr=log))
+        return running[-1]
+
+    yield started
+    for process in running:
+        process.kill()
+        process.wait()
+    for log in tmp_path.glob("*.log"):
+        assert "Traceback" not in log.read_text(), log.read_text()
+        assert "Forbidden" not in log.read_text(), log.read_text()
+
+
+def until(true, what, seconds=30.0):
+    deadline = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
+        time.sleep(0.1)
+    return found
+
+
+def holder(cluster):
+    found = json.loads(kubectl(cluster, "get", "leases", "-n", "leadsman", "-o", "json"))["items"]
+    return found[0]["spec"]["holderIdentity"] if found else ""
+
+
+def marked_node(cluster, name):
+    body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **MARKED}}
+    kubectl(cluster, "create", "-f", "-", given=json.dumps(body))
+
+
+def marks(cluster, name):
+    labels = json.loads(kubectl(cluster, "get", "node", name, "-o", "json"))["metadata"]["labels"]
+    return {key: value for key, value in labels.items() if key in ("gone", "kept")}
+
+
+def test_when_the_one_that_leads_is_killed_the_other_goes_on(cluster, start):
+    marked_node(cluster, "n1")
+    first = start()
+    until(lambda: marks(cluster, "n1") == {"kept": "x"}, "the label of a policy that is gone removed")
+    leader = holder(cluster)
+    start()
+    first.kill()
+    first.wait()
+    marked_node(cluster, "n2")
+    until(lambda: marks(cluster, "n2") == {"kept": "x"}, "the other one acts")
+    assert holder(cluster) not in ("", leader)
+
+
+def test_what_was_done_is_seen_with_kubectl(cluster, start):
+    marked_node(cluster, "n3")
+    policy = {"strategies": {"deschedule": {"rules": [{"metricname": "m", "operator": "Equals", "target": 1}]}}}
+    body = {
+        "apiVersion": "telemetry.intel.com/v1alpha1",
+        "kind": "TASPolicy",
+        "metadata": {"name": "hot"},
+        "spec": policy,
+    }
+    kubectl(cluster, "create", "-n", "leadsman", "-f", "-", given=json.dumps(body))
+    start()
+    until(lambda: "NodeUnmarked" in kubectl(cluster, "describe", "node", "n3"), "the Event at the node", 40)
+    shown = until(lambda: conditions(cluster), "the policy's status")
+    assert shown == {"Accepted": "True", "Active": "False"}, "no node reports its metric"
+
+
+def conditions(cluster):
+    found = json.loads(kubectl(cluster, "get", "tasp", "hot", "-n", "leadsman", "-o", "json"))
+    return {each["type"]: each["status"] for each in found.get("status", {}).get("conditions", [])}
