@@ -55,7 +55,17 @@ async def test_a_list_that_fails_leaves_the_view_as_it_is(api, following, until)
 
 @pytest.mark.parametrize(
     "body",
-    [b"<html>", b"", b"{}", b'{"kind":"Status"}', b'{"items":[]}', b'{"metadata":{},"items":[]}', b"\xff", b"[" * 9999],
+    [
+        b"<html>",
+        b"",
+        b"{}",
+        b'{"kind":"Status"}',
+        b'{"items":[]}',
+        b'{"metadata":{},"items":[]}',
+        b'{"metadata":{"resourceVersion":"9"}}',
+        b"\xff",
+        b"[" * 9999,
+    ],
 )
 async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(api, following, until, body):
     async with following() as pods:
