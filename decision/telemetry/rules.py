@@ -5,6 +5,7 @@ A node without a current value violates nothing; who wants it refused says so (F
 
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from operator import eq, gt, lt
 
 from decision.telemetry.known import Readings
@@ -29,13 +30,17 @@ def still_violates(value: int, rule: Rule, leave_ratio: float) -> bool:
     GreaterThan 100 at 0.8 stands until the value is 80 or less, LessThan 100 until it is 120 or more, and below zero
     likewise: GreaterThan -100 until -120. Equals has no neighbourhood: it ends when the value is another one.
     """
-    margin = int(abs(rule.target) * NANO * (1 - Fraction(str(leave_ratio))))
-    target = rule.target * NANO
+    target, margin = rule.target * NANO, _margin(rule.target, leave_ratio)
     if rule.operator is Operator.GREATER_THAN:
         return value > target - margin
     if rule.operator is Operator.LESS_THAN:
         return value < target + margin
     return value == target
+
+
+@lru_cache(maxsize=1024)
+def _margin(target: int, leave_ratio: float) -> int:
+    return int(abs(target) * NANO * (1 - Fraction(str(leave_ratio))))
 
 
 def violating(rule: Rule, readings: Readings) -> set[str]:

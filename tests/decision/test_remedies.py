@@ -409,10 +409,21 @@ def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_close
     assert bool(cluster.ours("a")) is stays
 
 
-def test_a_silent_node_is_never_marked() -> None:
+@pytest.mark.parametrize("strategy", ["deschedule", "labeling"])
+def test_a_silent_node_is_never_labelled(strategy: str) -> None:
     cluster = Cluster("a", "b", "c")
-    cluster.step([policy(fail="closed", deschedule=[rule("heat", "GreaterThan", 100)])], {"heat": {"b": 1, "c": 1}})
+    closed = policy(fail="closed", **{strategy: [rule("heat", "GreaterThan", 100, "x=1")]})
+    cluster.step([closed], {"heat": {"b": 1, "c": 1}})
     assert not cluster.ours("a")
+
+
+@pytest.mark.parametrize("strategy", ["deschedule", "labeling"])
+def test_a_label_that_stands_stays_on_a_silent_node_when_the_policy_fails_closed(strategy: str) -> None:
+    cluster = Cluster("a", "b", "c")
+    closed = policy(fail="closed", **{strategy: [rule("heat", "GreaterThan", 100, "x=1")]})
+    cluster.step([closed], {"heat": {"a": 101, "b": 1, "c": 1}})
+    cluster.step([closed], {"heat": {"b": 1, "c": 1}})
+    assert cluster.ours("a")
 
 
 def test_values_too_old_count_as_none() -> None:
