@@ -23,8 +23,8 @@ class BreakerFilter:
         if found is None:
             return {}
         remembered = facts.snapshot.rewards[pod_type]
-        blamed = {node for node, each in found.standings.items() if each.blame_ratio >= settings.blame_ratio}
-        open_nodes = [n for n in nodes if n in blamed and _holds(remembered[n], settings, facts.now)]
+        failing = [n for n in nodes if n in remembered and _holds(remembered[n], settings, facts.now)]
+        open_nodes = [n for n in failing if found.standings[n].blame_ratio >= settings.blame_ratio]
         if not open_nodes or len(open_nodes) == len(nodes):
             return {}
         return dict.fromkeys(open_nodes, Refusal(NAME, f"pods of type {pod_type} keep failing on the node"))

@@ -16,7 +16,7 @@ from decision.freshness import fresh_nodes, kept_while_fresh
 from decision.model import Evidence, Facts, Part, Pod
 from decision.policy import RewardRule
 from rewards import kuberl, ledger, types
-from rewards.comparing import Standing, Trials, standings
+from rewards.comparing import Standing, Standings, Trials
 from rewards.quality import factors
 
 NAME = "rewards"
@@ -33,6 +33,8 @@ SHOWN_RATIO = 0.3
 
 _PROVED_TRIALS = 1.0
 _FORGOTTEN_TRIALS = 0.02
+_NO_DOUBT_TRIALS = 0.01
+"""Of failure. Below it the value is 1."""
 
 
 class Known(Struct, frozen=True):
@@ -87,12 +89,13 @@ def known(pod_type: str, facts: Facts) -> Known | None:
 
 def _known(remembered: Mapping[str, Remembered], rule: RewardRule, now: float) -> Known:
     faded = {node: trials(each, now) for node, each in remembered.items()}
-    found = standings(faded)
+    found = Standings(faded)
     if rule is RewardRule.KUBERL:
         values = {node: kuberl.score(each.reward.kuberl) / 10 for node, each in remembered.items()}
         return Known(found, {node: value for node, value in values.items() if value < 1.0}, ())
     slow = factors({node: each.reward.qualities for node, each in remembered.items() if each.reward.qualities})
-    values = {node: each.value * slow.get(node, 1.0) for node, each in found.items()}
+    failed = {node for node, each in faded.items() if each.failed >= _NO_DOUBT_TRIALS}
+    values = {node: found[node].value * slow.get(node, 1.0) for node in failed | slow.keys()}
     doubted = {node: min(BELOW, value) for node, value in values.items() if value < SURE}
     return Known(found, doubted, [node for node, each in faded.items() if node not in doubted and _returning(each)])
 

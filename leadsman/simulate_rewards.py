@@ -31,7 +31,7 @@ def options(add: Options) -> None:
     pods.flag("placements", "before, and again after the faults move (default 1000)", USUAL.placements, count)
     pods.flag("settle", "placements from the repair to the window (default 1200)", USUAL.settle, count)
     pods.flag("join-settle", "placements from the join to the window (default 100)", USUAL.join_settle, count)
-    pods.flag("window", "placements that shares are taken of (default 500)", USUAL.window, count)
+    pods.flag("window", "placements that shares are taken of (default 1500)", USUAL.window, count)
     pods.flag("interval-seconds", "between placements (default 6)", USUAL.interval_seconds, positive)
     pods.flag("outcome-seconds", "until a pod fails or not (default 10)", USUAL.outcome_seconds, positive)
     pods.flag("lifetime-seconds", "of a pod (default 600)", USUAL.lifetime_seconds, positive)

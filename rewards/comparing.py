@@ -19,7 +19,7 @@ non-stationary bandits, arXiv:1707.09727 (2017).
 """
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import exp, lgamma, log, sqrt
 from typing import NamedTuple
@@ -64,12 +64,22 @@ class Standing(Struct, frozen=True):
     value: float
 
 
-def standings(trials: Mapping[str, Trials]) -> dict[str, Standing]:
-    """Node → how it stands among the others."""
-    ranked = sorted([DEFAULT_TYPICAL_RATIO, *(vote(each) for each in trials.values() if _votes(each))])
-    return {
-        node: _standing(each, typical(ranked, vote(each) if _votes(each) else None)) for node, each in trials.items()
-    }
+class Standings(Mapping[str, Standing]):
+    """Node → how it stands among the others, made when it is asked for."""
+
+    def __init__(self, trials: Mapping[str, Trials]) -> None:
+        self._trials = trials
+        self._ranked = sorted([DEFAULT_TYPICAL_RATIO, *(vote(each) for each in trials.values() if _votes(each))])
+
+    def __getitem__(self, node: str) -> Standing:
+        trials = self._trials[node]
+        return _standing(trials, typical(self._ranked, vote(trials) if _votes(trials) else None))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._trials)
+
+    def __len__(self) -> int:
+        return len(self._trials)
 
 
 def typical(ranked: Sequence[float], own: float | None = None) -> float:
@@ -90,7 +100,7 @@ def _votes(trials: Trials) -> bool:
 
 
 def _standing(trials: Trials, typical_ratio: float) -> Standing:
-    return standing(round(trials.recent, 3), round(trials.failed, 3), round(typical_ratio, 3))
+    return standing(round(trials.recent, 2), round(trials.failed, 2), round(typical_ratio, 2))
 
 
 @lru_cache(65_536)

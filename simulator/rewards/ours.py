@@ -7,7 +7,7 @@ from clusterstate.store import Changed
 from decision.decide import decide
 from decision.memo import Memo
 from decision.model import Facts, Pod
-from decision.policy import Policy
+from decision.policy import Policy, Pressure, Scores
 from rewards import ledger
 from rewards.causes import Cause
 from simulator.rewards.world import World
@@ -15,6 +15,9 @@ from simulator.rewards.world import World
 TYPE = "web"
 _UNIX_SECONDS = 1_700_000_000.0
 """The agents' clock at the start. It is not the reader's, which begins at 0."""
+
+_POLICY = Policy(scores=Scores(pressure=Pressure(weight=0.0)))
+"""The default, without hardware, which these nodes do not have."""
 
 _BEAT_SECONDS = 100.0
 
@@ -27,7 +30,7 @@ class Ours:
         self._ledgers: dict[str, Reward] = {}
         self._changed: set[str] = set()
         self._snapshot, self._revision, self._beats, self._beat_at = Snapshot(), 0, 0, float("-inf")
-        self._memo, self._policy = Memo(), Policy()
+        self._memo, self._policy = Memo(), _POLICY
 
     def scores(self, serial: int, now: float) -> dict[str, float]:
         self._written(now)
