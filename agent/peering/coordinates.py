@@ -37,6 +37,8 @@ class Coordinates:
 
     def heard(self, name: str, rtt_ms: float, there: Coordinate | None) -> None:
         """A peer answered. there: its coordinate as last read; None: not known."""
+        if not vivaldi.SHORTEST_MS <= rtt_ms <= vivaldi.LONGEST_MS:
+            return
         replies = self._replies.setdefault(name, deque(maxlen=_SMOOTHED))
         replies.append(rtt_ms)
         used = self._uses.get(name, 0)
