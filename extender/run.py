@@ -90,7 +90,8 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     )
     binding = Client(settings.api, deadline_seconds=DEADLINE_SECONDS) if settings.api and settings.bind else None
     binds = BindFailures(store)
-    app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=binding, binds=binds)
+    ask = probe_requests.ask
+    app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=binding, ask=ask, binds=binds)
     ops = create_ops_app(follower, metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
