@@ -1,20 +1,18 @@
 """`leadsman controller`: label nodes as telemetry policies say, and wake pods that were refused."""
 
 import argparse
-import os
 import socket
 from pathlib import Path
 from uuid import uuid4
 
-from apiserver import kubeconfig
-from apiserver.access import Access, at, in_cluster
 from controller.run import Settings, run
 from decision.policy import Policy
 from decision.policy import parse as parse_policy
 from decision.remedies import Limits
-from leadsman.options import Options, access, address, count, existing_file, host_and_port, positive
+from leadsman import telemetry_flags
+from leadsman.options import Options, access, address, api_server, count, existing_file, host_and_port, positive
 from leadsman.process import until_stopped
-from telemetry.sources import NAMES, TelemetrySettings
+from telemetry.sources import AGENTS, TelemetrySettings
 
 DEFAULTS = Limits()
 
@@ -30,14 +28,8 @@ def options(add: Options) -> None:
         "policy", "the extender's policy file, for wake-ups; read at start", None, existing_file, metavar="FILE"
     )
     restraint(add.group("restraint"))
-    reading = add.group("Kubernetes and metrics")
-    sources = f"of {', '.join(NAMES[:2])}: the first that knows a metric counts (default agents)"
-    reading.flag("metric-sources", sources, "agents", metric_sources, metavar="NAME[,NAME]")
-    reading.flag("sync-seconds", "between two polls of custom metrics (default 5)", 5.0, positive, metavar="S")
-    reading.flag("kubeconfig", "how to reach the API server, outside of a cluster", None, existing_file, metavar="FILE")
-    reading.flag("kube-api", "API server by its URL, instead of a kubeconfig", "", metavar="URL")
-    reading.flag("kube-ca", "PEM file for --kube-api", None, existing_file, metavar="FILE")
-    reading.flag("kube-token-file", "bearer token for --kube-api", None, existing_file, metavar="FILE")
+    telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
+    add.api_server()
     add.etcd()
     add.log_level()
 
@@ -72,7 +64,7 @@ def settings(args: argparse.Namespace) -> Settings:
     """ValueError, with what to do, when the flags do not fit together."""
     return Settings(
         etcd=access(args),
-        telemetry=TelemetrySettings(args.metric_sources, api_server(args), sync_seconds=args.sync_seconds),
+        telemetry=telemetry(args),
         identity=f"{socket.gethostname()}-{uuid4().hex[:8]}",
         policy=policy(args.policy),
         limits=limits(args),
@@ -104,17 +96,7 @@ def policy(path: Path | None) -> Policy:
     return parse_policy(path.read_text()) if path else Policy()
 
 
-def api_server(args: argparse.Namespace) -> Access:
-    """BadAccess, which is a ValueError."""
-    if args.kubeconfig:
-        return kubeconfig.read(args.kubeconfig)
-    if args.kube_api:
-        return at(args.kube_api, args.kube_ca, args.kube_token_file)
-    return in_cluster(os.environ)
-
-
-def metric_sources(text: str) -> tuple[str, ...]:
-    found = tuple(name.strip() for name in text.split(",") if name.strip())
-    if not found or not set(found) <= set(NAMES[:2]):
-        raise argparse.ArgumentTypeError(f"{text!r}: want some of {', '.join(NAMES[:2])}, comma-separated")
-    return found
+def telemetry(args: argparse.Namespace) -> TelemetrySettings:
+    """BadAccess, which is a ValueError, when there is no API server to follow."""
+    api = api_server(args)
+    return telemetry_flags.settings(args, api) or TelemetrySettings((AGENTS,), api)

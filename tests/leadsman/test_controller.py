@@ -1,0 +1,43 @@
+"""`leadsman controller`'s flags."""
+
+import pytest
+
+from controller.run import Settings
+from decision.remedies import Limits
+from leadsman import controller, main
+
+API = ("--kube-api", "http://127.0.0.1:1")
+
+
+def parsed(*arguments, **environ):
+    return controller.settings(main.parser(environ, "controller").parse_args(["controller", *API, *arguments]))
+
+
+def test_its_defaults_are_those_of_the_parts():
+    found = parsed()
+    assert found.limits == Limits()
+    assert found.patches_per_second == Settings(found.etcd, found.telemetry, "x").patches_per_second
+    assert found.telemetry.sources == ("agents",)
+    assert not found.dry_run
+
+
+def test_the_lease_stands_in_the_pod_s_namespace():
+    assert parsed(POD_NAMESPACE="here").lease == ("here", "leadsman-controller")
+
+
+def test_each_process_has_a_name_of_its_own():
+    assert parsed().identity != parsed().identity
+
+
+def test_restraints_are_flags():
+    found = parsed("--most-marked-ratio", "0.5", "--most-flips-per-hour", "3", "--adopt").limits
+    assert found == Limits(most_marked_ratio=0.5, most_flips_per_hour=3, adopt=True)
+
+
+def test_metrics_may_come_from_elsewhere():
+    assert parsed("--telemetry", "custom-metrics,agents").telemetry.sources == ("custom-metrics", "agents")
+
+
+def test_without_an_api_server_it_says_how_to_name_one():
+    with pytest.raises(ValueError, match="give the API server's URL"):
+        controller.settings(main.parser({}, "controller").parse_args(["controller"]))
