@@ -12,6 +12,7 @@ from decision import bounds, pairs, verdicts
 from decision.bounds import Bound
 from decision.model import Facts, Pod
 from decision.pairs import Cause
+from decision.policy import Direction
 from decision.references import Referent, resolve
 
 MOST = 16
@@ -29,14 +30,17 @@ class _Pair(NamedTuple):
 
 
 def wanted(pod: Pod, nodes: Sequence[str], facts: Facts, most: int = MOST) -> tuple[tuple[str, str], ...]:
-    """(node, reference) of at most `most` pairs, each once, the nearest first by estimate."""
+    """At most `most` pairs, each once, the nearest first by estimate: who should measure, and whom. It is the node, but
+    where the policy counts only what the reference measures."""
     found = [(bound, resolve(bound, pod, nodes, facts)) for bound in bounds.readable(pod)]
     to = [(bound, referent) for bound, referent in found if isinstance(referent, Referent) and referent.nodes]
     if len(to) < len(found):
         return ()
     open_nodes = _open(to, nodes, facts)
     each = {pair for bound, referent in to for pair in _unmeasured(bound, referent, open_nodes, facts)}
-    return tuple({(pair.node, pair.reference): None for pair in sorted(each)})[:most]
+    forward = facts.policy.delay.direction is Direction.FORWARD
+    ways = ((one.reference, one.node) if forward else (one.node, one.reference) for one in sorted(each))
+    return tuple(dict.fromkeys(ways))[:most]
 
 
 def _open(to: Sequence[tuple[Bound, Referent]], nodes: Sequence[str], facts: Facts) -> list[str]:

@@ -13,7 +13,7 @@ from extender.workers import Workers
 _log = logging.getLogger(__name__)
 
 Ask = Callable[[Sequence[tuple[str, str]]], None]
-"""Takes (node, reference) pairs that should be measured soon, the most useful first. Must not block."""
+"""Takes pairs that should be measured soon, the most useful first: who should, and whom. Must not block."""
 
 PAUSE_SECONDS = 0.5
 """Between two askings for pods that got nodes, so that a busy scheduler is not slowed; one that waits asks at once."""

@@ -7,6 +7,7 @@ import pytest
 
 from decision.bounds import ESTIMATE
 from decision.model import Facts, Pod
+from decision.policy import Delay, Direction, Policy
 from decision.wanted import MOST, wanted
 
 NODES = ["far", "unheard", "likely", "sure", "measured", "over", "silent", "vain"]
@@ -33,6 +34,12 @@ def test_unmeasured_pairs_that_may_pass_are_wanted_nearest_first(make: SimpleNam
 def test_an_estimate_that_may_not_count_is_wanted_too(make: SimpleNamespace) -> None:
     pod = Pod("default", "p", labels={"delay_ref": "5"}, annotations={ESTIMATE: "reject"})
     assert wanted(pod, NODES, known(make)) == (("sure", "ref"), ("likely", "ref"), ("unheard", "ref"))
+
+
+def test_who_should_measure_is_who_counts(make: SimpleNamespace) -> None:
+    policy = Policy(delay=Delay(direction=Direction.FORWARD))
+    facts = make.facts({"ref": make.state({}), "n": make.state({})}, policy)
+    assert pairs(facts, ["n"]) == (("ref", "n"),)
 
 
 def test_they_are_few(make: SimpleNamespace) -> None:
