@@ -106,6 +106,18 @@ def test_a_ring_that_shrinks_to_a_whole_one_is_counted_again() -> None:
     assert census.nodes == 2
 
 
+def test_the_first_arc_elsewhere_is_no_sample_because_most_may_be_still_to_come() -> None:
+    names = sorted((f"n{number}" for number in range(1000)), key=keys.place)
+    own = Arc(0, tuple(map(member, names[:16])), False)
+    half = Arc(keys.place(names[500]), tuple(map(member, names[500:516:2])), False)
+    census = Census()
+    census.take("x", own, half)
+    first = census.nodes
+    census.take("x", own, half)
+    assert first == estimate([Sample(16, own.length)])
+    assert census.nodes != first
+
+
 def test_members_carry_the_revision_of_their_entry() -> None:
     item = Item(keys.key("a", RingEntry), codec.encode(RingEntry("10.0.0.1")), 7)
     assert ring.members([item]) == [Member("a", RingEntry("10.0.0.1"), 7)]
