@@ -34,8 +34,6 @@ def may_be_a_probe_s(end: Terminated) -> bool:
 
 def _current_end(container: ContainerStatus) -> Terminated | None:
     """Of the run that restartCount numbers. While it waits to be restarted, that run is the last one."""
-    if container.state.running is not None:
-        return None
     if container.state.terminated is not None:
         return container.state.terminated
     return container.last_state.terminated if container.state.waiting is not None else None

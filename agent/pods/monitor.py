@@ -17,6 +17,9 @@ from apiserver.requests import Client
 from apiserver.resources import PODS
 from apiserver.watching import Reflector
 
+TURN_SECONDS = 0.5
+"""Well within three push intervals of 1 s, after which a loop that stands counts as stalled."""
+
 
 class PodMonitor:
     """book: None until what was kept is read back; before that nothing can be counted without counting it twice.
@@ -111,10 +114,14 @@ class PodMonitor:
             self.inquiry.ask(change.object.metadata.uid)
 
     async def _account(self) -> None:
+        """The loop turns oftener than it accounts, so that a long account interval does not look like a hang."""
+        due = self._clock()
         while True:
-            self.account()
+            if self._clock() >= due:
+                due += self._settings.account_seconds
+                self.account()
             self._turned()
-            await asyncio.sleep(self._settings.account_seconds)
+            await asyncio.sleep(min(TURN_SECONDS, self._settings.account_seconds))
 
     async def _keep(self) -> None:
         while True:

@@ -237,6 +237,22 @@ def test_a_part_that_cannot_be_read_counts_as_empty():
     assert decode(b'{"v":1,"pods":{"u":{"app":3}}}') == Part({"u": {"app": 3}})
 
 
+def test_a_total_never_goes_back():
+    """The kubelet may forget restarts; what was counted stays counted."""
+    counted = Counted()
+    counted.note("u", "app", 5)
+    counted.note("u", "app", 2)
+    assert counted.news("u", "app", 5) == 0
+
+
+def test_health_begins_anew_with_a_restart(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    world.passes(300)
+    world.book.seen(given.pod("Running", given.restarted(1)))
+    world.passes(300)
+    assert world.book.lives[given.UID].age_seconds == pytest.approx(300)
+
+
 def test_a_part_never_outgrows_its_value():
     counted = Counted()
     for number in range(5000):

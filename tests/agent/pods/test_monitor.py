@@ -42,9 +42,9 @@ class World:
     def __init__(self, api: ApiServer) -> None:
         self.api, self.store, self.running = api, MemoryStore(), []
 
-    async def agent(self, stuck_seconds: float = 100.0) -> PodMonitor:
+    async def agent(self, stuck_seconds: float = 100.0, account_seconds: float = 0.02) -> PodMonitor:
         held = await claim(self.store, "edge-1", Identity("a", 0, "10.0.0.1"), 600)
-        settings = PodSettings(Access(self.api.url), Limits(stuck_seconds), 0.02, 0)
+        settings = PodSettings(Access(self.api.url), Limits(stuck_seconds), account_seconds, 0)
         cache = Cache(self.store, "edge-1", lambda: held, Random(1))
         monitor = PodMonitor("edge-1", settings, cache, lambda: 0.02, time.monotonic, time.time)
         self.running.append((monitor, asyncio.create_task(monitor.run())))
@@ -157,6 +157,16 @@ async def test_events_that_nobody_may_read_leave_the_cause_coarse(world):
     world.put("here", body(restarts=1, exit_code=137))
     await until(lambda: incidents(monitor))
     assert incidents(monitor) == {"crash": 1}
+    assert monitor.inquiry.asked == 1, "a role that is missing is missing the next time too"
+
+
+async def test_events_that_come_late_are_asked_for_again(world):
+    world.put("here", body())
+    monitor = await world.agent()
+    world.api.fail("list", 500, times=2)
+    world.put("here", body(restarts=1, exit_code=137))
+    await until(lambda: incidents(monitor))
+    assert (incidents(monitor), monitor.inquiry.asked) == ({"crash": 1}, 3)
 
 
 async def test_a_failed_list_is_not_an_empty_node(world):
@@ -181,3 +191,9 @@ async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_i
     assert monitor.book.healthy_seconds["shop"] == before
     monitor.pods.last_error = ""
     await until(lambda: monitor.book.healthy_seconds["shop"] > before + 0.1)
+
+
+async def test_a_long_account_interval_does_not_look_like_a_loop_that_hangs(world):
+    monitor = await world.agent(account_seconds=600.0)
+    before = monitor.rounds
+    await until(lambda: monitor.rounds >= before + 3)

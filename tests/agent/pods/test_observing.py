@@ -77,7 +77,9 @@ async def test_a_metric_becomes_a_quality_of_the_type(given, exporter, book, obs
 async def test_an_unreachable_metric_changes_nothing(given, exporter, book, observing, trouble):
     exporter.silent = trouble == "silent"
     exporter.status = {"status": 500, "redirect": 302}.get(trouble, 200)
-    exporter.answer = {"absent": "other 1\n", "large": "x 1\n" * LARGEST_PAGE_BYTES}.get(trouble, exporter.answer)
+    exporter.answer = {"absent": "other 1\n", "large": "queue_seconds 2\n" * LARGEST_PAGE_BYTES}.get(
+        trouble, exporter.answer
+    )
     if trouble == "refused":
         await exporter.__aexit__()
     book.seen(asking(given, exporter))
