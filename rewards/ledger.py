@@ -32,6 +32,9 @@ CARRIED = 0.15
 MOST_TRIALS = 1_000_000.0
 """As the record bounds them."""
 
+_NOTICED_SECONDS = 2.0
+"""An incident may be noticed so long after the restart that followed it."""
+
 _SHAPE = 0.7
 _MOST_SAMPLES = 20.0
 _LONGEST_LOG = 1_000.0
@@ -120,7 +123,8 @@ def _healthier(reward: Reward, earned: float, stretches: int, now: float, since:
     fresh, rule = decayed(reward, now), reward.kuberl
     for _ in range(stretches):
         rule = kuberl.updated(rule, kuberl.RUNNING)
-    old = reward.last_incident_seconds is not None and since < reward.last_incident_seconds
+    last = reward.last_incident_seconds
+    old = last is not None and since < last - _NOTICED_SECONDS
     return structs.replace(
         fresh,
         healthy=min(MOST_TRIALS, fresh.healthy + earned),

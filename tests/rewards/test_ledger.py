@@ -87,6 +87,9 @@ class TestFailure:
         after = credited(failed(empty(T0), Cause.CRASH, T0), 600.0, 660.0, T0 + 60)
         assert (after.recent, after.healthy > 0) == (0.0, True)
 
+    def test_health_that_began_with_the_restart_is_recent_though_the_incident_was_noticed_a_moment_later(self) -> None:
+        assert credited(failed(empty(T0), Cause.CRASH, T0), 0.0, 61.0, T0 + 60).recent > 0.1
+
     def test_a_container_that_recovered_earns_again(self) -> None:
         """kubeRL gave nothing for ever after any restart."""
         after = hour_healthy(failed(empty(T0), Cause.CRASH, T0), T0)
