@@ -132,7 +132,7 @@ def _report(node: str, peers: Mapping[str, _Peer | None], node_of: _Nodes) -> Re
             no_reply.add(other)
         elif 0 <= rounded_ms <= LONGEST_MS - ROUNDING_MS:
             ms[other] = max(ms.get(other, 0.0), rounded_ms + ROUNDING_MS)
-    return Report(ms, no_reply - ms.keys(), "" if stamp.startswith(_NEVER) else stamp)
+    return Report(ms, no_reply, "" if stamp.startswith(_NEVER) else stamp)
 
 
 def _joined(reports: list[Report]) -> Report:

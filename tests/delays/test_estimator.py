@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from msgspec import Struct
+from msgspec import Struct, structs
 from prometheus_client.core import Metric
 
+from clusterstate.records import Identity
 from clusterstate.snapshot import Snapshot
 from decision.policy import Delay, Policy, Statistic
 from delays import estimator as module
@@ -74,7 +75,7 @@ async def test_a_new_object_of_the_same_data_is_the_same(world: World, make: Sim
     assert await fits(estimator) == 1
 
 
-@pytest.mark.parametrize("change", ["joined", "left", "pairs", "statistic", "layers", "matrix", "age"])
+@pytest.mark.parametrize("change", ["joined", "left", "moved", "pairs", "statistic", "layers", "matrix", "age"])
 async def test_what_changes_enough_is_fitted_again(world: World, make: SimpleNamespace, change: str) -> None:
     matrix = Standing(parse("0", '{"x": 0}'))
     estimator = world.estimator(matrices=[matrix])
@@ -83,6 +84,10 @@ async def test_what_changes_enough_is_fitted_again(world: World, make: SimpleNam
         world.state.current = Snapshot({**world.state.current.nodes, "new": make.state({"n-00": 5.0})})
     elif change == "left":
         world.state.current = make.plane(nodes=19, peers=6)
+    elif change == "moved":
+        states = world.state.current.nodes
+        identity = Identity("pod", 1, "10.0.0.1", "zone-a")
+        world.state.current = Snapshot({**states, "n-00": structs.replace(states["n-00"], identity=identity)})
     elif change == "pairs":
         world.state.current = make.plane(nodes=20, peers=6, seed=1)
     elif change == "statistic":

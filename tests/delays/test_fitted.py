@@ -91,6 +91,9 @@ def test_a_node_whose_delays_all_moved_begins_beside_its_nearest_peer(plane: Fit
     peers = {n: truth.get(n, 0.5) for n in make.plane().nodes["n-00"].latency.peers} | {"n-01": 0.5}
     states = {n: structs.replace(s, latency=structs.replace(s.latency, peers=without(s))) for n, s in each(make)}
     states["n-00"] = make.state(peers)
+    measured = gather(Snapshot(states), 1.0, Statistic.P50)
+    begins = module._carried(plane, measured).model.members[0].points
+    assert np.array_equal(begins[:, 0], begins[:, 1])
     row = fit(Snapshot(states), plane).row("n-00")
     found = dict(zip(row.nodes, row.rtt_ms, strict=True))
     assert np.median([abs(found[n] / ms - 1) for n, ms in truth.items() if n != "n-00"]) < 0.15

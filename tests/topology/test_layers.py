@@ -113,6 +113,14 @@ def test_only_the_node_that_moved_away_leaves_its_group() -> None:
     assert layer(delay_ms, 5.0, np.array([0, 0, 0])).of.tolist() == [0, 0, 1]
 
 
+def test_those_it_leaves_stay_together_even_where_others_would_be_nearer() -> None:
+    """4 leaves 0 and 1, 5 leaves 2 and 3; 0 and 2 are nearer to each other, and so are 1 and 3."""
+    delay_ms = np.full((6, 6), 50.0)
+    delay_ms[:4, :4] = [[0, 4, 1.0, 9], [4, 0, 9, 1.0], [1, 9, 0, 4.0], [9, 1, 4.0, 0]]
+    np.fill_diagonal(delay_ms, 0)
+    assert same_partition(layer(delay_ms, 5.0, np.array([0, 0, 1, 1, 0, 1])).of, np.array([0, 0, 1, 1, 2, 3]))
+
+
 def test_groups_that_a_departure_lets_meet_become_one() -> None:
     delay_ms = np.array([[0, 2.0], [2, 0]])
     assert layer(delay_ms, 5.0, np.array([0, 7])).of.tolist() == [0, 0]
