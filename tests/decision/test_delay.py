@@ -144,13 +144,14 @@ def fresh_reports(facts: Facts, one: str, other: str) -> list[float]:
     return found
 
 
-def test_no_placement_of_100_000_breaks_its_bounds(make: SimpleNamespace) -> None:
-    """A placement is a node that passes for a random pod; both reports of each bound are checked by hand."""
+def test_no_random_placement_breaks_its_bounds(make: SimpleNamespace) -> None:
+    """A placement is a node that passes for a random pod; both reports of each bound are checked by hand. 100,000 are
+    made by `python -m benchmarks.placements`."""
     rng, placed = random.Random(1), 0
-    while placed < 100_000:
+    while placed < 10_000:
         facts = network(rng, make)
         names = sorted(facts.snapshot.nodes)
-        for _ in range(200):
+        for _ in range(100):
             bounds = {ref: rng.choice(["0", "5", "12.5", f"{rng.uniform(0, 20):.3f}"]) for ref in rng.sample(names, 2)}
             pod = make.pod(**{f"delay_{reference}": ms for reference, ms in bounds.items()})
             asked = rng.sample(names, 50)
