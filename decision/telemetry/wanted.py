@@ -100,7 +100,7 @@ def _labelled(
 ) -> Iterator[tuple[str, Claim]]:
     violated = []
     for rule, column in zip(strategy.rules, columns, strict=True):
-        stood = any(stand.get(label_key(policy.key, label.key)) == label.value for label in rule.labels)
+        stood = _stood(rule, strategy, policy, stand)
         value = column.values.get(node)
         state = _state(value, rule, stood, asked)
         if state or (state is None and stood and policy.fail_mode is FailMode.CLOSED):
@@ -109,6 +109,16 @@ def _labelled(
         return
     for key, (label, rule, value) in _winners(violated).items():
         yield label_key(policy.key, key), Claim(policy.key, label.value, _reason(rule, value))
+
+
+def _stood(rule: Rule, strategy: Strategy, policy: TasPolicy, stand: Mapping[str, str]) -> bool:
+    """Whether the rule's violation stands: then hysteresis keeps what is there, and can add nothing.
+
+    Of anyOf, when all of its labels do; of allOf, where rules are violated together, when all keys of the strategy do.
+    """
+    if strategy.logic is Logic.ALL_OF:
+        return all(label_key(policy.key, label.key) in stand for each in strategy.rules for label in each.labels)
+    return bool(rule.labels) and all(stand.get(label_key(policy.key, key)) == value for key, value in rule.labels)
 
 
 _Violated = tuple[Rule, int | None]
