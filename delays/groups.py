@@ -16,7 +16,7 @@ from topology.layers import Layer, layer
 from topology.pairs import Floats, Indices
 
 MOST_NODES = 5_000
-"""Above, no groups are made: their square of delays has 100 MB here, three times while groups are sought."""
+"""Above, no groups are made: their square of delays has 100 MB here, up to three times while groups are sought."""
 
 
 class Groups(Struct, frozen=True, eq=False):
