@@ -137,6 +137,7 @@ async def test_a_second_controller_finds_nothing_to_do(acting, mark, api):
         assert plan.patches == ()
 
 
+@pytest.mark.slow
 async def test_a_thousand_nodes_get_ten_labels_in_ten_seconds_at_the_default_rate(acting, make, api, labels):
     """Written, changed and cleaned, one patch a node each time."""
     nodes = [f"n{number:04}" for number in range(1000)]
