@@ -1,0 +1,98 @@
+"""The agent's pods on a real kube-apiserver, with no other rights than the manifests give it."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+from random import Random
+
+import pytest
+import yaml
+
+from agent.claim import claim
+from agent.pods.book import DEFAULT
+from agent.pods.monitor import PodMonitor
+from agent.pods.settings import PodSettings
+from agent.rewards import Cache
+from apiserver.access import at
+from clusterstate.memory import MemoryStore
+from clusterstate.records import Identity
+from testbed import kubernetes
+from testbed.kubernetes import Kubernetes, KubernetesMissing
+
+pytestmark = pytest.mark.slow
+
+ACCOUNTS = Path(__file__).parents[3] / "daemonset/base/serviceaccounts.yaml"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+PODS, EVENTS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/events"
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """With the agent's role from the manifests, given to a user "agent"."""
+    try:
+        binaries = kubernetes.assets(os.environ)
+    except KubernetesMissing as missing:
+        pytest.skip(str(missing))
+    with Kubernetes(binaries, tmp_path / "kubernetes", users={"agent": ()}) as one:
+        for found in yaml.safe_load_all(ACCOUNTS.read_text()):
+            if found["metadata"]["name"] == "leadsman-agent-pods":
+                one.call("POST", f"{RBAC}/{found['kind'].lower()}s", as_user(found))
+        yield one
+
+
+def as_user(found):
+    user = {"kind": "User", "name": "agent", "apiGroup": "rbac.authorization.k8s.io"}
+    return found | ({"subjects": [user]} if "subjects" in found else {})
+
+
+def status(restarts):
+    end = {
+        "exitCode": 137,
+        "reason": "Error",
+        "startedAt": "2026-03-01T12:00:00Z",
+        "finishedAt": "2026-03-01T12:00:10Z",
+    }
+    container = {"name": "app", "restartCount": restarts, "ready": True, "image": "x", "imageID": "x"}
+    container |= {"state": {"running": {"startedAt": "2026-03-01T12:00:20Z"}}}
+    container |= {"lastState": {"terminated": end}} if restarts else {}
+    return {"status": {"phase": "Running", "containerStatuses": [container]}}
+
+
+def unhealthy(uid):
+    about = {"kind": "Pod", "namespace": "default", "name": "web-0", "uid": uid, "fieldPath": "spec.containers{app}"}
+    at = "2026-03-01T12:00:05Z"
+    said = {"type": "Warning", "reason": "Unhealthy", "message": "Liveness probe failed: timeout", "count": 3}
+    return {"metadata": {"name": "web-0.1"}, "involvedObject": about, "firstTimestamp": at, "lastTimestamp": at} | said
+
+
+async def until(true):
+    async with asyncio.timeout(20):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+async def test_a_restart_by_a_liveness_probe_is_counted_with_its_cause(cluster):
+    spec = {"nodeName": "edge-1", "containers": [{"name": "app", "image": "x"}]}
+    made = cluster.call("POST", PODS, {"metadata": {"name": "web-0", "labels": {"app": "web"}}, "spec": spec})
+    other = spec | {"nodeName": "edge-2"}
+    cluster.call("POST", PODS, {"metadata": {"name": "elsewhere", "labels": {"app": "web"}}, "spec": other})
+    cluster.call("PATCH", f"{PODS}/web-0/status", status(0))
+    held = await claim(store := MemoryStore(), "edge-1", Identity("a", 0, "10.0.0.1"), 600)
+    api = at(cluster.url, cluster.ca_file, cluster.token_file("agent"))
+    cache = Cache(store, "edge-1", lambda: held, Random(1))
+    monitor = PodMonitor("edge-1", PodSettings(api, DEFAULT, 0.1, 0), cache, lambda: 0.1, time.monotonic, time.time)
+    running = asyncio.create_task(monitor.run())
+    try:
+        await until(lambda: monitor.followed)
+        assert [pod.metadata.name for pod in monitor.pods.current.values()] == ["web-0"]
+        cluster.call("POST", EVENTS, unhealthy(made["metadata"]["uid"]))
+        cluster.call("PATCH", f"{PODS}/web-0/status", status(1))
+        await until(lambda: monitor.book.rewards.get("web"))
+        await until(lambda: monitor.book.rewards["web"].incidents)
+        assert monitor.book.rewards["web"].incidents == {"probe_failure": 1}
+        assert monitor.inquiry.failures == 0
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await monitor.client.close()
