@@ -34,6 +34,14 @@ class TelemetrySettings(Struct, frozen=True):
     sync_seconds: float = INTERVAL_SECONDS
     age_seconds: float = DEFAULT_AGE_SECONDS
 
+    def __post_init__(self) -> None:
+        """ValueError when values would grow old between two polls that both succeed."""
+        if self.age_seconds < 2 * self.sync_seconds:
+            raise ValueError(
+                f"metrics count for {self.age_seconds:g} s and are polled every {self.sync_seconds:g} s; "
+                "want an age of two polls at least"
+            )
+
 
 class MetricSource(Protocol):
     """Whatever has a newest table of metrics; replaced and never altered."""

@@ -61,3 +61,11 @@ def test_a_bad_file_of_queries_is_refused_by_name(tmp_path: Path) -> None:
     file.write_text("queries: []")
     with pytest.raises(BadQueries, match=f"--telemetry-queries {file}"):
         settings(*API, "--telemetry", "prometheus=http://p", "--telemetry-queries", str(file))
+
+
+def test_an_age_of_less_than_two_polls_is_refused() -> None:
+    with pytest.raises(ValueError, match="count for 15 s and are polled every 10 s; want an age of two polls"):
+        settings(*API, "--telemetry", "custom-metrics", "--sync-seconds", "10")
+    assert settings(
+        *API, "--telemetry", "custom-metrics", "--sync-seconds", "10", "--metric-age-seconds", "20"
+    ).telemetry
