@@ -237,7 +237,8 @@ async def test_roles_are_the_label_s_and_change_only_with_it(api):
         await until(lambda: roles.current == {"a": "cloud", "b": "edge"})
         second = roles.current
         node("a", "cloud", status={"phase": "again"})
-        api.bookmark()
+        await until(lambda: roles.nodes.get(("", "a")).metadata.resource_version == str(api.objects.revision))
+        assert roles.current is second
         node("c", "edge")
         await until(lambda: "c" in roles.current)
         assert first == {"a": "cloud"}
