@@ -16,7 +16,7 @@ from decision.bounds import LINES, Bound, Replicas
 from decision.model import Facts, Pod
 from decision.places import Pods
 
-MOST_NODES = 32
+MOST_NODES = 16
 """That the pods of one workload may stand on: each costs a row of delays to all nodes."""
 
 NODE = "node"

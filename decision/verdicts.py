@@ -17,6 +17,7 @@ from decision.model import Facts
 from decision.pairs import Cause
 from decision.policy import Estimate
 from decision.references import Referent
+from decision.sources import EstimatedRow
 
 
 class Verdicts(Struct, frozen=True):
@@ -68,9 +69,11 @@ def _to(reference: str, ms: float, use: Estimate, facts: Facts) -> Verdicts:
     passing = found.known.keys() - over.keys()
     if use is Estimate.REJECT:
         return Verdicts(passing, {**found.causes, **over})
-    guessed = _guessed(reference, ms, use, found.known, facts)
+    guessed = _guessed(reference, ms, use, facts)
     silent = {node: cause for node, cause in found.causes.items() if _counts(cause, use, node in guessed.passing)}
     refused = {**guessed.refused, **silent, **over}
+    for node in passing & refused.keys():
+        del refused[node]
     return Verdicts(passing | (guessed.passing - refused.keys()), refused)
 
 
@@ -80,16 +83,18 @@ def _counts(cause: Cause, use: Estimate, guessed: bool) -> bool:
     return cause is Cause.NO_REPLY or not waived
 
 
-def _guessed(reference: str, ms: float, use: Estimate, known: Mapping[str, float], facts: Facts) -> Verdicts:
-    """By the estimates, of nodes that were not measured."""
-    row = pairs.estimated(reference, facts)
-    if not row.nodes or (use is Estimate.UPPER_BOUND and reference not in pairs.alive(facts)):
+def _guessed(reference: str, ms: float, use: Estimate, facts: Facts) -> Verdicts:
+    """By the estimates alone, whether a node was measured or not."""
+    estimates, upper = facts.estimates, use is Estimate.UPPER_BOUND
+    if estimates is None or (upper and reference not in pairs.alive(facts)):
         return Verdicts(frozenset(), {})
-    decisive = row.high_ms if use is Estimate.UPPER_BOUND else row.rtt_ms
-    within = {node for node, value in zip(row.nodes, decisive, strict=True) if value <= ms}
-    refused = {
-        node: Cause.FAR if low_ms > ms else Cause.UNSURE
-        for node, low_ms in zip(row.nodes, row.low_ms, strict=True)
-        if node not in within and node not in known
-    }
-    return Verdicts(within & pairs.alive(facts) if use is Estimate.UPPER_BOUND else within, refused)
+    key = ("guessed", reference, ms, use)
+    found = facts.memo.row(estimates, key, lambda: _by_row(pairs.estimated(reference, facts), ms, upper))
+    return Verdicts(found.passing & pairs.alive(facts), found.refused) if upper else found
+
+
+def _by_row(row: EstimatedRow, ms: float, upper: bool) -> Verdicts:
+    decisive = zip(row.nodes, row.high_ms if upper else row.rtt_ms, strict=True)
+    within = frozenset(node for node, value in decisive if value <= ms)
+    lows = zip(row.nodes, row.low_ms, strict=True)
+    return Verdicts(within, {node: Cause.FAR if low > ms else Cause.UNSURE for node, low in lows if node not in within})

@@ -135,4 +135,4 @@ def test_another_workload_of_the_name_is_not_ones_own(shop: Facts) -> None:
 def test_a_workload_on_too_many_nodes_is_refused(make: SimpleNamespace) -> None:
     pods = [f"p-{number}@n-{number}" for number in range(MOST_NODES + 1)]
     facts = make.facts({}, places=make.places(daemonset_log=pods))
-    assert found("log", facts) == Missing("workload daemonset/log stands on 33 nodes, a delay bound takes at most 32")
+    assert found("log", facts) == Missing("workload daemonset/log stands on 17 nodes, a delay bound takes at most 16")
