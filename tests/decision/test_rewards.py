@@ -78,8 +78,8 @@ class TestScore:
         assert len(set(scores(facts(make, dict.fromkeys(NODES, BAD))).values())) == 1
 
     def test_a_doubt_never_ties_with_none(self, make: SimpleNamespace) -> None:
-        """One old failure of a node that proved itself a little since."""
-        doubted = Reward(at_seconds=0.0, healthy=20.0, recent=1.5, failed=1.0)
+        """A value of 0.96 would round to 10."""
+        doubted = Reward(at_seconds=0.0, healthy=20.0, recent=2.75, failed=1.0)
         assert scores(facts(make, others(node_0=doubted)))["node-0"] <= 9
 
     def test_evidence_fades_while_nothing_is_written(self, make: SimpleNamespace) -> None:

@@ -54,6 +54,10 @@ class TestPrior:
         ranked = sorted([0.95, *([0.98] * 16), *([0.2] * 4)])
         assert typical(ranked, 0.98) == typical(ranked, 0.2) == 0.98
 
+    def test_a_nodes_own_vote_does_not_count_for_itself(self) -> None:
+        ranked = sorted([0.95, 0.2, 0.2, 0.9])
+        assert (typical(ranked, 0.9), typical(ranked, 0.2), typical(ranked)) == (0.2, 0.9, 0.9)
+
     def test_faded_evidence_leaves_the_prior(self) -> None:
         assert Standings(cluster(repaired=Trials(failed=0.05)))["repaired"].value > 0.98
 
