@@ -56,7 +56,8 @@ class Statuses:
             return None
         before = found.status if isinstance(found.status, Mapping) else {}
         made = status(used, refused, before, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}", _unreported(used, facts))
-        same = all((before.get(key) or []) == value for key, value in made.items())
+        # What is empty need not stand there.
+        same = all(before.get(key, None if value else value) == value for key, value in made.items())
         return None if same else made
 
     async def _settle(self, found: PolicyObject, wanted: dict[str, Any]) -> None:
