@@ -76,7 +76,7 @@ def kubernetes(add: Options) -> None:
     add.flag("stuck-seconds", "bound and not running for so long is stuck", limits.stuck_seconds, positive, metavar="S")
     half_life = "in which what was learned about a type of pod loses half its weight"
     add.flag("half-life-seconds", half_life, limits.half_life_seconds, positive, metavar="S")
-    add.flag("account-seconds", "time between two accounts of health (default 5)", 5.0, positive, metavar="S")
+    add.flag("account-seconds", "time between two accounts of health (default 15)", 15.0, positive, metavar="S")
     add.flag("observe-seconds", "time between two observations of pods' metrics", 30.0, positive, metavar="S")
 
 

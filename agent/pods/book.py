@@ -139,7 +139,7 @@ class Book:
         now, unix = self._clock(), self._unix()
         for life in self.lives.values():
             before, after = life.account(now)
-            if after > before:
+            if after > before and self._admits(life.type):
                 self.healthy_seconds[life.type] += after - before
                 self.rewards[life.type] = ledger.credited(self._reward(life.type), before, after, unix)
 
@@ -147,7 +147,7 @@ class Book:
         """A quality of the pod, lower being better. One quality too many for the type, and one whose name no record
         can hold, is left out."""
         life = self.lives.get(uid)
-        if life is None or not _QUALITY.fullmatch(name):
+        if life is None or not _QUALITY.fullmatch(name) or not self._admits(life.type):
             return
         reward = self._reward(life.type)
         if name in reward.qualities or len(reward.qualities) < MOST_QUALITIES:
@@ -171,6 +171,8 @@ class Book:
         if pod.status.phase != "Succeeded" or pod.terminating or not self.counted.news(uid, DONE, 1):
             return
         self.counted.note(uid, DONE, 1)
+        if not self._admits(life.type):
+            return
         self.rewards[life.type] = ledger.finished(self._reward(life.type), life.age_seconds, self._unix())
         self.changed.add(life.type)
         if (seconds := run_seconds(pod)) is not None:
@@ -190,6 +192,12 @@ class Book:
             self.dropped.discard(name)
         return found
 
+    def _admits(self, name: str) -> bool:
+        """What went well does not drive out what was learned of another type that has pods here; an incident may."""
+        if name in self.rewards or len(self.rewards) < self._limits.most_types:
+            return True
+        return not self.rewards.keys() <= {life.type for life in self.lives.values()}
+
     def _make_room(self) -> None:
         """The type that was idle for longest goes; when all have pods here, of those too."""
         if len(self.rewards) < self._limits.most_types:
@@ -199,6 +207,9 @@ class Book:
         del self.rewards[oldest]
         self.dropped.add(oldest)
         self.changed.discard(oldest)
+        self.healthy_seconds.pop(oldest, None)
+        for key in [key for key in self.incidents if key[0] == oldest]:
+            del self.incidents[key]
 
 
 def _cause(incident: Incident, pod: Pod, events: Sequence[Event]) -> Cause | None:

@@ -49,11 +49,9 @@ def _happened(monitor: PodMonitor) -> Iterator[Metric]:
         return
     incidents = CounterMetricFamily("leadsman_incidents", "What went wrong with pods.", labels=["type", "cause"])
     for (name, cause), count in book.incidents.items():
-        if name in book.rewards:
-            incidents.add_metric([name, cause.value], count)
+        incidents.add_metric([name, cause.value], count)
     yield incidents
     healthy = CounterMetricFamily("leadsman_pod_healthy_seconds", "Time in which pods were healthy.", labels=["type"])
     for name, seconds in book.healthy_seconds.items():
-        if name in book.rewards:
-            healthy.add_metric([name], seconds)
+        healthy.add_metric([name], seconds)
     yield healthy

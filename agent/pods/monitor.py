@@ -17,7 +17,7 @@ from apiserver.requests import Client
 from apiserver.resources import PODS
 from apiserver.watching import Reflector
 
-TURN_SECONDS = 0.5
+TURN_SECONDS = 1.0
 """Well within three push intervals of 1 s, after which a loop that stands counts as stalled."""
 
 

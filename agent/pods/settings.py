@@ -12,5 +12,5 @@ class PodSettings(Struct, frozen=True):
 
     api: Access
     limits: Limits = DEFAULT
-    account_seconds: float = 5.0
+    account_seconds: float = 15.0
     observe_seconds: float = 30.0

@@ -224,6 +224,15 @@ def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given):
     assert world.book.dropped == {"a"}
 
 
+def test_health_of_a_type_too_many_drives_out_no_incident(given):
+    world = World(limits=Limits(most_types=1))
+    world.book.seen(given.pod("Running", given.restarted(1), labels={"podtype": "a"}, uid="uid-a"))
+    world.book.seen(given.pod("Running", given.running(), labels={"podtype": "b"}, uid="uid-b"))
+    world.passes(60)
+    assert set(world.book.rewards) == {"a"}
+    assert set(world.book.healthy_seconds) == {"a"}
+
+
 def test_a_type_has_a_bounded_number_of_qualities(world, given):
     world.book.seen(given.pod("Running", given.running()))
     for number in range(20):

@@ -1,0 +1,61 @@
+"""Incidents by cause and type, and healthy time, as Prometheus reads them: bounded, and rendered from memory."""
+
+import shutil
+import subprocess
+import time
+from random import Random
+
+import pytest
+from prometheus_client import generate_latest
+
+from agent import metrics
+from agent.pods.book import Book, Kept, Limits
+from agent.pods.counted import Counted
+from agent.pods.metrics import families
+from agent.pods.monitor import PodMonitor
+from agent.pods.settings import PodSettings
+from agent.rewards import Cache
+from apiserver.access import Access
+from clusterstate.memory import MemoryStore
+
+
+@pytest.fixture
+def scraped(given):
+    """`scraped(most_types, pods)`: the page after these pods were seen."""
+
+    def page(most_types, pods):
+        settings = PodSettings(Access("http://127.0.0.1:1"), Limits(most_types=most_types))
+        cache = Cache(MemoryStore(), "edge-1", lambda: None, Random(1))
+        monitor = PodMonitor("edge-1", settings, cache, lambda: 1.0, time.monotonic, time.time)
+        monitor.book = Book(Kept({}, Counted(), False), time.monotonic, time.time, settings.limits)
+        for pod in pods:
+            monitor.book.seen(pod)
+        monitor.book.credit()
+        return generate_latest(metrics.registry(lambda: families(monitor, cache))).decode()
+
+    return page
+
+
+def crashing(given, number):
+    labels = {"podtype": f"type-{number}"}
+    return given.pod("Running", given.restarted(number + 1), labels=labels, uid=f"uid-{number}")
+
+
+def test_incidents_stand_by_type_and_cause_and_health_by_type(scraped, given):
+    page = scraped(8, [crashing(given, 2)])
+    assert 'leadsman_incidents_total{cause="crash",type="type-2"} 3.0' in page
+    assert 'leadsman_pod_healthy_seconds_total{type="type-2"}' in page
+
+
+def test_series_are_bounded_by_the_types_that_are_kept(scraped, given):
+    page = scraped(4, [crashing(given, number) for number in range(50)])
+    assert page.count("leadsman_incidents_total{") == 4
+    assert page.count("leadsman_pod_healthy_seconds_total{") <= 4
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus")
+def test_promtool_finds_nothing_wrong(scraped, given):
+    page = scraped(4, [crashing(given, 1)])
+    checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True)
+    assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
