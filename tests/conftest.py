@@ -1,6 +1,10 @@
-"""What all tests share: the option that makes a skipped test a failure."""
+"""What all tests share: the option that makes a skipped test a failure, and no example of hypothesis timed."""
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 BEYOND_CI = "KUBEBUILDER_ASSETS"
 """In the reason of a skip that --no-skips forgives: no Debian or PyPI package brings a kube-apiserver."""

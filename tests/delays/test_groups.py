@@ -64,7 +64,7 @@ def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: Simpl
     assert "coordinates" in {source for node, source in zip(row.nodes, row.source, strict=True) if node in mates}
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.floats(0.001, 100), st.floats(0.001, 100))
 def test_no_rounding_lets_a_pair_over_the_limit_in(ms: float, limit_ms: float) -> None:
     near = np.nextafter(limit_ms, np.inf)

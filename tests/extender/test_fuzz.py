@@ -64,7 +64,7 @@ async def test_no_body_gets_a_5xx_or_hangs(starts, measured, tally):
 def _drawn(number):
     cases = []
 
-    @settings(max_examples=number, database=None, derandomize=True, deadline=None,
+    @settings(max_examples=number, database=None, derandomize=True,
               suppress_health_check=list(HealthCheck))  # fmt: skip
     @given(st.sampled_from(VERBS), BYTES)
     def draw(verb, body):

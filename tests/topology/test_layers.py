@@ -35,14 +35,14 @@ def networks(draw: st.DrawFn) -> Floats:
     return square
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(networks(), st.sampled_from(LIMITS_MS))
 def test_no_pair_of_a_group_is_farther_apart_than_its_layer(delay_ms: Floats, limit_ms: float) -> None:
     (found,) = layers(delay_ms, [limit_ms])
     assert violations(found, delay_ms) == 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(networks(), st.sampled_from(LIMITS_MS))
 def test_no_two_groups_could_be_one(delay_ms: Floats, limit_ms: float) -> None:
     (found,) = layers(delay_ms, [limit_ms])
@@ -51,7 +51,7 @@ def test_no_two_groups_could_be_one(delay_ms: Floats, limit_ms: float) -> None:
     assert not (far <= limit_ms).any()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(networks(), st.data())
 def test_the_index_finds_exactly_the_nodes_in_reach(delay_ms: Floats, data: st.DataObject) -> None:
     if not len(delay_ms):
@@ -126,7 +126,7 @@ def test_groups_that_a_departure_lets_meet_become_one() -> None:
     assert layer(delay_ms, 5.0, np.array([0, 7])).of.tolist() == [0, 0]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(networks(), st.data())
 def test_what_was_before_never_makes_a_group_unsound(delay_ms: Floats, data: st.DataObject) -> None:
     before = data.draw(st.lists(st.integers(-1, 3), min_size=len(delay_ms), max_size=len(delay_ms)))

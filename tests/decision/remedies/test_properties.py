@@ -43,7 +43,7 @@ metrics = st.fixed_dictionaries({m: st.dictionaries(st.sampled_from(NODES), st.i
 limits = st.sampled_from([FREE, Limits(), Limits(hold_seconds=0), Limits(leave_ratio=1.0)])
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(
     rounds=st.lists(st.tuples(policies, metrics, st.sampled_from([0.0, 1.0, 61.0, 3700.0])), max_size=5), chosen=limits
 )
@@ -56,7 +56,7 @@ def test_after_a_plan_is_applied_there_is_nothing_left_to_plan(
         assert cluster.step(given_policies, given_metrics, after=0.0).patches == ()
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(rounds=st.lists(st.tuples(policies, metrics), max_size=5), chosen=limits)
 def test_without_policies_every_node_is_as_it_was(make: SimpleNamespace, rounds: Sequence[Any], chosen: Limits) -> None:
     cluster = make.cluster(*NODES, limits=chosen)
@@ -67,7 +67,7 @@ def test_without_policies_every_node_is_as_it_was(make: SimpleNamespace, rounds:
     assert cluster.nodes == before
 
 
-@settings(deadline=None, max_examples=50)
+@settings(max_examples=50)
 @given(last=policies, values=metrics, rounds=st.lists(policies, max_size=4))
 def test_the_labels_are_those_of_the_last_policies_whatever_was_before(
     make: SimpleNamespace, last: Sequence[TasPolicy], values: Any, rounds: Sequence[Any]

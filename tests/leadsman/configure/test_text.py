@@ -57,7 +57,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(st.text("xyz", min_size=1), VALUES, min_size=1), VALUES, st.sampled_from([None, False, True]))
 def test_whatever_stands_around_it_stays(around, value, flow):
     """In block, flow and mixed style; the lines from before are all there, in order."""
@@ -68,7 +68,7 @@ def test_whatever_stands_around_it_stays(around, value, flow):
         assert after.startswith(before)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.dictionaries(st.text("xyz", min_size=1), st.lists(VALUES, min_size=1), min_size=1), VALUES)
 def test_an_item_is_added_to_any_list(around, value):
     before = yaml.safe_dump(around, default_flow_style=False, sort_keys=False)
