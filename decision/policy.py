@@ -68,7 +68,7 @@ class Nearest(Section, frozen=True):
 
 
 class Cloud(Section, frozen=True):
-    """nodes, zones: names, with * for any characters, of cloud nodes besides those labelled kubernetes.io/role=cloud."""
+    """nodes, zones: names of cloud nodes, * for any characters, besides those labelled kubernetes.io/role=cloud."""
 
     weight: Weight = 2.0
     nodes: tuple[str, ...] = ()
