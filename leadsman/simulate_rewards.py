@@ -29,7 +29,7 @@ def options(add: Options) -> None:
     cluster.flag("failures-elsewhere-ratio", "(default 0.02)", USUAL.failures_elsewhere_ratio, _ratio)
     pods = add.group("pods")
     pods.flag("placements", "before, and again after the faults move (default 1000)", USUAL.placements, count)
-    pods.flag("settle", "placements from the repair to the window (default 1200)", USUAL.settle, count)
+    pods.flag("settle", "placements from the repair to the window (default 1500)", USUAL.settle, count)
     pods.flag("join-settle", "placements from the join to the window (default 100)", USUAL.join_settle, count)
     pods.flag("window", "placements that shares are taken of (default 1500)", USUAL.window, count)
     pods.flag("interval-seconds", "between placements (default 6)", USUAL.interval_seconds, positive)
