@@ -37,6 +37,12 @@ def test_it_and_the_overlay_name_every_component(text, root):
     assert set(re.findall(r"# - \.\./components/([\w-]+)", overlay)) == components
 
 
+def test_uncommenting_a_component_in_the_overlay_is_all_it_takes(root):
+    text = (root / "daemonset/overlay/kustomization.yaml").read_text()
+    chosen = yaml.safe_load(text.replace("# - ../components/bind", "- ../components/bind"))
+    assert chosen["components"] == ["../components/bind"]
+
+
 @pytest.mark.integration
 def test_its_patches_apply(text, root, tmp_path):
     if shutil.which("kubectl") is None:
