@@ -8,7 +8,7 @@ from msgspec import Struct
 from decision import bounds, told, verdicts
 from decision.bounds import BadBound, Bound
 from decision.freshness import kept_while_fresh
-from decision.model import Evidence, Facts, Pod, Refusal
+from decision.model import Candidates, Evidence, Facts, Pod, Refusal
 from decision.pairs import Cause
 from decision.policy import Estimate
 from decision.references import Missing, Referent, resolve
@@ -27,23 +27,30 @@ class DelayFilter:
             wanted = bounds.of(pod)
         except BadBound as error:
             return dict.fromkeys(nodes, Refusal(NAME, str(error)))
-        refused: dict[str, Refusal] = {}
+        left, refused = Candidates.of(nodes), dict[str, Refusal]()
         for bound in wanted:
-            left = [node for node in nodes if node not in refused] if refused else nodes
             refused |= _refusals(bound, resolve(bound, pod, nodes, facts), left, facts)
+            left = Candidates(filterfalse(refused.__contains__, left)) if refused else left
         return refused
 
     def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
         return told.evidence(pod, nodes, facts)
 
 
-def _refusals(bound: Bound, referent: Referent | Missing, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]:
+def _refusals(bound: Bound, referent: Referent | Missing, nodes: Candidates, facts: Facts) -> Mapping[str, Refusal]:
     if isinstance(referent, Missing):
         return dict.fromkeys(nodes, Refusal(NAME, referent.reason))
     if not referent.nodes:
         return {}
     key = (bound, referent.name, referent.nodes, facts.policy.delay)
     found = kept_while_fresh(key, lambda: _reasoned(bound, referent, facts), facts)
+    # Pods of one workload come one after another, with the same bound and the same nodes.
+    return kept_while_fresh((key, nodes), lambda: _among(nodes, found, bound, referent, facts), facts)
+
+
+def _among(
+    nodes: Sequence[str], found: "_Reasoned", bound: Bound, referent: Referent, facts: Facts
+) -> Mapping[str, Refusal]:
     refused, passing = found.refused, found.passing
     if verdicts.mode(bound, facts) is Estimate.ACCEPT:
         return {node: refused[node] for node in filter(refused.__contains__, nodes)}
