@@ -16,6 +16,8 @@ COPY rewards/ rewards/
 COPY topology/ topology/
 COPY delays/ delays/
 COPY telemetry/ telemetry/
+COPY places/ places/
+COPY facts/ facts/
 COPY controller/ controller/
 COPY simulator/ simulator/
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .

@@ -16,10 +16,10 @@ from clusterstate.records import Hardware, Heartbeat, Identity, Latency, PeerLat
 from clusterstate.snapshot import NodeState, Snapshot
 from extender.app import create_app
 from extender.connections import serve
-from extender.facts import Sources
 from extender.metrics import Metrics
-from extender.policy_file import PolicyFile
 from extender.workers import Workers
+from facts.policy_file import PolicyFile
+from facts.sources import Sources
 
 PEERS = 16
 REPORTS_PER_TICK, TICK_SECONDS = 10, 0.05
@@ -73,7 +73,7 @@ METRICS = [
 async def main(nodes: int) -> None:
     metrics, workers = Metrics(), Workers()
     state = Living(nodes) if nodes else None
-    policy = PolicyFile(None, metrics, time.time)
+    policy = PolicyFile(None)
     clock = state.clock if state else time.monotonic
     app = create_app(Sources(state or Unknown(), policy, clock), metrics=metrics, workers=workers)
     async with serve(app, "127.0.0.1", 0) as port:

@@ -17,13 +17,13 @@ from extender.bind_failures import BindFailures
 from extender.bodies import Bodies, Refused
 from extender.connections import guard_of
 from extender.deciding import OURS, Core, Decider
-from extender.facts import Sources, State
 from extender.handlers import BindVerb, Pages, Verbs
 from extender.journal import Journal
 from extender.metrics import Metrics
 from extender.rewards_metrics import of_rewards
 from extender.wire import BadRequest, Binding
 from extender.workers import Workers
+from facts.sources import Sources, State
 
 _log = logging.getLogger(__name__)
 

@@ -18,10 +18,10 @@ from decision.model import Facts, Pod, Refusal
 from decision.policy import Estimate, Policy
 from decision.telemetry import link
 from extender.asking import Ask, Asking
-from extender.facts import Sources
 from extender.journal import Journal
 from extender.metrics import Metrics
 from extender.workers import Overran, Workers
+from facts.sources import Sources
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from extender import answers, pages, rewards_page, wire
 from extender.binding import bind
 from extender.bodies import Bodies
 from extender.deciding import Decider
-from extender.facts import Sources
 from extender.reading import Reader
 from extender.workers import Overran
+from facts.sources import Sources
 
 _log = logging.getLogger(__name__)
 

@@ -1,14 +1,12 @@
 """The extender's own metrics. A scrape reads memory only."""
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from apiserver.watching import Reflector
 from clusterstate.snapshot import Freshness, Snapshot
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 10.0)
@@ -37,14 +35,6 @@ class Metrics:
             "leadsman_telemetry_missing_policy_total",
             "Filtered pods whose label telemetry-policy names no policy that is in use in their namespace.",
             registry=registry,
-        )
-        self.policy_loaded = Gauge(
-            "leadsman_policy_load_success",
-            "1 when the policy file was good when last read, 0 when the one before it is still used.",
-            registry=registry,
-        )
-        self.policy_loaded_at = Gauge(
-            "leadsman_policy_last_reload_timestamp_seconds", "When the policy in use was read.", registry=registry
         )
         info = Gauge("leadsman_build_info", "Always 1.", ["version"], registry=registry)
         info.labels(version).set(1)
@@ -88,30 +78,6 @@ def age_seconds(snapshot: Snapshot, now: float) -> float | None:
     """None when no node was ever seen to report."""
     ages = (state.age_seconds(now) for state in snapshot.nodes.values())
     return min((age for age in ages if age is not None), default=None)
-
-
-def of_reflectors(reflectors: Sequence[Reflector[Any]], now: float) -> Iterator[Metric]:
-    """What is followed on the API server. now: the monotonic seconds of their clock."""
-    resource = ["resource"]
-    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects in the view.", labels=resource)
-    age = GaugeMetricFamily(
-        "leadsman_apiserver_age_seconds", "Since the API server last said anything.", labels=resource
-    )
-    relists = CounterMetricFamily("leadsman_apiserver_relists", "Lists read whole.", labels=resource)
-    problems = CounterMetricFamily("leadsman_apiserver_problems", "Objects that cannot be decoded.", labels=resource)
-    errors = CounterMetricFamily(
-        "leadsman_apiserver_errors", "Lists and watches that failed.", labels=[*resource, "error"]
-    )
-    for one in reflectors:
-        name = [one.wanted.resource.plural]
-        held.add_metric(name, one.held)
-        relists.add_metric(name, one.relists)
-        problems.add_metric(name, one.problems)
-        if one.loaded.is_set():
-            age.add_metric(name, one.age_seconds(now))
-        for error, count in sorted(one.errors.items()):
-            errors.add_metric([*name, error], count)
-    yield from (held, age, relists, problems, errors)
 
 
 def of_journal(pods: int, nodes: int, overdue: int) -> Iterator[Metric]:

@@ -8,9 +8,9 @@ from msgspec import Struct
 from clusterstate.snapshot import NodeState, Snapshot
 from decision import explain, explain_text
 from extender.bodies import Refused
-from extender.facts import Beside, Names, NodeGroups, Nothing
 from extender.journal import Entry, Journal
 from extender.metrics import age_seconds
+from facts.sources import Beside, Names, NodeGroups, Nothing
 
 _MOST_LISTED = 20
 _NOTHING = Nothing()

@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import logging
-import time
 from collections.abc import Coroutine, Sequence
-from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -15,24 +13,19 @@ from msgspec import Struct
 from apiserver.access import Access as ApiAccess
 from apiserver.requests import Client
 from clusterstate.etcd import EtcdStore
-from clusterstate.follower import Follower
 from clusterstate.transport import Access
-from delays.chosen import Choice, Chosen
-from extender.addresses import ApiAddresses
+from delays.chosen import Choice
 from extender.app import create_app, create_ops_app
 from extender.bind_failures import BindFailures
 from extender.binding import DEADLINE_SECONDS
 from extender.bodies import ANY_FORM, NAMES_ONLY, Bodies
-from extender.cluster import Cluster
 from extender.connections import serve
-from extender.facts import NoRoles, NoTelemetry, Sources, Without
 from extender.metrics import Metrics
-from extender.policy_file import PolicyFile
 from extender.probe_requests import PER_SECOND, ProbeRequests
 from extender.tls import Tls, TlsFiles
 from extender.workers import Workers
-from telemetry.families import families
-from telemetry.sources import TelemetrySettings, TelemetrySources
+from facts.gathering import Asked, Gathering
+from telemetry.sources import TelemetrySettings
 
 log = logging.getLogger(__name__)
 
@@ -65,55 +58,30 @@ async def run(settings: Settings, stop: asyncio.Event) -> None:
     """Until `stop`. A ValueError (PolicyError, BadMatrix, BadNames, TlsUnusable) when files cannot be used at start;
     OSError when a port is taken."""
     metrics, workers = Metrics(version("leadsman")), Workers()
-    policy = PolicyFile(settings.policy, metrics, time.time)
-    tls = Tls(settings.tls) if settings.tls else None
     store = EtcdStore(settings.etcd)
-    follower = Follower(store)
+    asked = Asked(settings.policy, settings.api, settings.delays, settings.telemetry)
+    gathering = Gathering(store, asked)
+    metrics.show(gathering.families)
+    tls = Tls(settings.tls) if settings.tls else None
     probe_requests = ProbeRequests(store, settings.probe_requests_per_second)
     metrics.show(probe_requests.families)
     bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
-    cluster = Cluster(settings.api) if settings.api else None
-    addresses = ApiAddresses(cluster.client) if cluster and settings.delays.goldpinger else None
-    chosen = Chosen(settings.delays, follower, policy, lambda: addresses.current if addresses else {})
-    metrics.show(chosen.families)
-    telemetry = TelemetrySources(settings.telemetry, time.monotonic) if settings.telemetry else None
-    sources = Sources(
-        follower,
-        policy,
-        time.monotonic,
-        places=cluster.places if cluster else Without(),
-        roles=cluster.roles if cluster else NoRoles(),
-        delays=tuple(chosen.delays),
-        estimates=chosen.estimator,
-        beside=chosen,
-        telemetry=telemetry or NoTelemetry(),
-    )
     binding = Client(settings.api, deadline_seconds=DEADLINE_SECONDS) if settings.api and settings.bind else None
     binds = BindFailures(store)
-    ask = probe_requests.ask
+    ask, sources = probe_requests.ask, gathering.sources
     app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=binding, ask=ask, binds=binds)
-    ops = create_ops_app(follower, metrics, workers, stop.is_set)
+    ops = create_ops_app(gathering.state, metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
-        if telemetry:
-            await stack.enter_async_context(telemetry)
-            metrics.show(partial(families, telemetry, time.monotonic))
-        if cluster:
-            metrics.show(cluster.families)
-            await stack.enter_async_context(cluster.client)
+        await stack.enter_async_context(gathering)
         await stack.enter_async_context(serve(ops, *settings.ops_listen))
         port = await stack.enter_async_context(serve(app, *settings.listen, tls=tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
         loops: list[tuple[str, _Loop]] = [
-            ("follow the state", follower.run()),
-            ("follow the policy file", policy.follow()),
+            *gathering.tasks(),
             ("ask for probes", probe_requests.run()),
             ("tell of binds", binds.run()),
-            *chosen.tasks(),
-            *(cluster.tasks() if cluster else ()),
-            *([("follow the addresses of nodes", addresses.run())] if addresses else ()),
-            *(telemetry.loops() if telemetry else ()),
         ]
         if tls:
             loops.append(("follow the certificates", tls.follow()))

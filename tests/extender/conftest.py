@@ -18,9 +18,9 @@ from clusterstate.snapshot import NodeState, Snapshot
 from decision.policy import Policy
 from extender.app import create_app, create_ops_app
 from extender.connections import Limits, serve
-from extender.facts import Sources
 from extender.metrics import Metrics
 from extender.workers import Workers
+from facts.sources import Sources
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 

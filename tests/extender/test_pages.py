@@ -7,8 +7,8 @@ import pytest
 
 from clusterstate.snapshot import Snapshot
 from decision.delay import DelayFilter
-from extender import facts
 from extender.deciding import Core
+from facts.sources import Nothing
 
 BOUND = {"delay_node-00000": "25"}
 
@@ -128,8 +128,8 @@ class Groups:
 
 @pytest.fixture
 def beside(monkeypatch):
-    monkeypatch.setattr(facts.Nothing, "groups", Groups())
-    monkeypatch.setattr(facts.Nothing, "problems", {"goldpinger": "status 500, want 200"})
+    monkeypatch.setattr(Nothing, "groups", Groups())
+    monkeypatch.setattr(Nothing, "problems", {"goldpinger": "status 500, want 200"})
 
 
 async def test_node_groups_are_shown_in_the_state_a_line_a_layer(starts, measured, beside):

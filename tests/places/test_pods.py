@@ -11,9 +11,9 @@ from apiserver.access import Access
 from apiserver.requests import Client
 from clusterstate.transport import Access as Etcd
 from decision.places import Placed
-from extender.places import ApiPlaces
-from extender.roles import ApiRoles
 from extender.run import Settings, run
+from places.pods import ApiPlaces
+from places.roles import ApiRoles
 from testbed.apiserver import ApiServer
 from testbed.etcd import free_ports
 

@@ -3,16 +3,10 @@ import os
 import pytest
 
 from decision.policy import Policy, PolicyError
-from extender.metrics import Metrics
-from extender.policy_file import PolicyFile
+from facts.policy_file import PolicyFile
 
 STRICT = "scores: {nearest: {weight: 9}}\n"
 BAD = "scores: {nearest: {weight: heavy}}\n"
-
-
-@pytest.fixture
-def metrics():
-    return Metrics("test")
 
 
 @pytest.fixture
@@ -26,37 +20,38 @@ def weight(file):
     return file.current.scores.nearest.weight
 
 
-def value(metrics, name):
-    return metrics.registry.get_sample_value(name)
+def value(file, name):
+    (found,) = [family.samples[0].value for family in file.families() if family.name == name]
+    return found
 
 
-def test_without_a_file_the_defaults_hold(metrics):
-    file = PolicyFile(None, metrics, lambda: 1.0)
+def test_without_a_file_the_defaults_hold():
+    file = PolicyFile(None, lambda: 1.0)
     file.poll()
     assert (file.current, file.problem) == (Policy(), "")
 
 
-def test_the_file_is_read_at_start(path, metrics):
-    assert weight(PolicyFile(path, metrics, lambda: 1.0)) == 9
+def test_the_file_is_read_at_start(path):
+    assert weight(PolicyFile(path, lambda: 1.0)) == 9
 
 
 @pytest.mark.parametrize("content", [BAD, "\xff", "x" * (1 << 20) + "x", None])
-def test_a_bad_file_at_start_is_an_error_that_names_it(path, metrics, content):
+def test_a_bad_file_at_start_is_an_error_that_names_it(path, content):
     path.unlink() if content is None else path.write_bytes(content.encode("latin-1"))
     with pytest.raises(PolicyError, match=r"policy\.yaml: "):
-        PolicyFile(path, metrics, lambda: 1.0)
+        PolicyFile(path, lambda: 1.0)
 
 
-def test_a_change_is_read(path, metrics):
-    file = PolicyFile(path, metrics, lambda: 1.0)
+def test_a_change_is_read(path):
+    file = PolicyFile(path, lambda: 1.0)
     path.write_text(STRICT.replace("9", "8"))
     file.poll()
     assert weight(file) == 8
 
 
-def test_a_change_of_the_same_size_and_time_under_another_inode_is_read(path, metrics):
+def test_a_change_of_the_same_size_and_time_under_another_inode_is_read(path):
     """A ConfigMap is updated by swapping a symlink to another directory."""
-    file, before = PolicyFile(path, metrics, lambda: 1.0), path.stat()
+    file, before = PolicyFile(path, lambda: 1.0), path.stat()
     swapped = path.with_name("new.yaml")
     swapped.write_text(STRICT.replace("9", "8"))
     os.utime(swapped, ns=(before.st_atime_ns, before.st_mtime_ns))
@@ -66,36 +61,36 @@ def test_a_change_of_the_same_size_and_time_under_another_inode_is_read(path, me
     assert weight(file) == 8
 
 
-def test_a_bad_change_is_refused_by_file_and_path_and_the_last_good_one_stays(path, metrics):
-    file = PolicyFile(path, metrics, lambda: 1.0)
+def test_a_bad_change_is_refused_by_file_and_path_and_the_last_good_one_stays(path):
+    file = PolicyFile(path, lambda: 1.0)
     path.write_text(BAD)
     file.poll()
     assert weight(file) == 9
     assert file.problem.startswith(f"{path}: $.scores.nearest.weight: ")
-    assert value(metrics, "leadsman_policy_load_success") == 0
+    assert value(file, "leadsman_policy_load_success") == 0
 
 
-def test_a_refusal_lasts_until_the_file_is_mended(path, metrics):
-    file = PolicyFile(path, metrics, lambda: 1.0)
+def test_a_refusal_lasts_until_the_file_is_mended(path):
+    file = PolicyFile(path, lambda: 1.0)
     path.write_text(BAD)
     file.poll()
     file.poll()
-    assert value(metrics, "leadsman_policy_load_success") == 0
+    assert value(file, "leadsman_policy_load_success") == 0
     path.write_text(STRICT)
     file.poll()
-    assert (file.problem, value(metrics, "leadsman_policy_load_success")) == ("", 1)
+    assert (file.problem, value(file, "leadsman_policy_load_success")) == ("", 1)
 
 
-def test_a_refusal_is_logged_once(path, metrics, caplog):
-    file = PolicyFile(path, metrics, lambda: 1.0)
+def test_a_refusal_is_logged_once(path, caplog):
+    file = PolicyFile(path, lambda: 1.0)
     path.write_text(BAD)
     for _ in range(3):
         file.poll()
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-def test_a_file_that_goes_away_and_comes_back_is_read_again(path, metrics):
-    file = PolicyFile(path, metrics, lambda: 1.0)
+def test_a_file_that_goes_away_and_comes_back_is_read_again(path):
+    file = PolicyFile(path, lambda: 1.0)
     path.unlink()
     file.poll()
     assert (weight(file), "No such file" in file.problem) == (9, True)
@@ -104,8 +99,8 @@ def test_a_file_that_goes_away_and_comes_back_is_read_again(path, metrics):
     assert (weight(file), file.problem) == (8, "")
 
 
-def test_the_same_file_put_back_is_good_again(path, metrics):
-    file, away = PolicyFile(path, metrics, lambda: 1.0), path.with_name("away")
+def test_the_same_file_put_back_is_good_again(path):
+    file, away = PolicyFile(path, lambda: 1.0), path.with_name("away")
     path.rename(away)
     file.poll()
     away.rename(path)
@@ -113,9 +108,9 @@ def test_the_same_file_put_back_is_good_again(path, metrics):
     assert (weight(file), file.problem) == (9, "")
 
 
-def test_only_another_content_counts_as_a_reload(path, metrics):
+def test_only_another_content_counts_as_a_reload(path):
     times = iter([1.0, 2.0])
-    file = PolicyFile(path, metrics, lambda: next(times))
+    file = PolicyFile(path, lambda: next(times))
     path.write_text(STRICT)
     file.poll()
-    assert value(metrics, "leadsman_policy_last_reload_timestamp_seconds") == 1
+    assert value(file, "leadsman_policy_last_reload_timestamp_seconds") == 1

@@ -2,7 +2,7 @@
 
 from apiserver.changes import Change, Kind
 from apiserver.objects import Address, Metadata, Node, NodeStatus
-from extender.addresses import ApiAddresses
+from places.addresses import ApiAddresses
 
 
 def node(name, *addresses):

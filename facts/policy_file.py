@@ -7,12 +7,14 @@ content. A file that cannot be used is refused by name, and the last good policy
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+
+from prometheus_client.core import GaugeMetricFamily, Metric
 
 from decision import policy
 from decision.policy import Policy, PolicyError
-from extender.metrics import Metrics
 
 _log = logging.getLogger(__name__)
 
@@ -25,11 +27,11 @@ LARGEST_FILE_BYTES = 1 << 20
 class PolicyFile:
     """path None: the defaults, for ever. wall_clock: seconds since 1970, for the metric only.
 
-    The first reading raises PolicyError, so that a slip is seen at start and not in the log of a running extender.
+    The first reading raises PolicyError, so that a slip is seen at start and not in the log of a running process.
     """
 
-    def __init__(self, path: Path | None, metrics: Metrics, wall_clock: Callable[[], float]) -> None:
-        self._path, self._metrics, self._wall_clock = path, metrics, wall_clock
+    def __init__(self, path: Path | None, wall_clock: Callable[[], float] = time.time) -> None:
+        self._path, self._wall_clock, self._used_at = path, wall_clock, 0.0
         self._seen: tuple[int, int, int] | None = None
         self._digest = b""
         self.current = Policy()
@@ -44,13 +46,23 @@ class PolicyFile:
             if self.problem != str(error):
                 _log.error("policy refused, the one before it stays: %s", error)
             self.problem = str(error)
-        self._metrics.policy_loaded.set(not self.problem)
 
     async def follow(self) -> None:
         """Polls until cancelled."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
             self.poll()
+
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        yield GaugeMetricFamily(
+            "leadsman_policy_load_success",
+            "1 when the policy file was good when last read, 0 when the one before it is still used.",
+            not self.problem,
+        )
+        yield GaugeMetricFamily(
+            "leadsman_policy_last_reload_timestamp_seconds", "When the policy in use was read.", self._used_at
+        )
 
     def _load(self) -> None:
         if self._path is None:
@@ -89,10 +101,9 @@ class PolicyFile:
 
     def _use(self, new: Policy | None) -> None:
         self.problem = ""
-        self._metrics.policy_loaded.set(1)
         if new is None:
             return
         if new != self.current:
             _log.info("policy %s in use", policy.digest(new))
         self.current = new
-        self._metrics.policy_loaded_at.set(self._wall_clock())
+        self._used_at = self._wall_clock()

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decision.places import Placed, Places
-from extender.workloads import Workloads
+from places.workloads import Workloads
 
 WEB = ("ns", "deployment", "web")
 

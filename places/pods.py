@@ -22,7 +22,7 @@ from apiserver.requests import Client
 from apiserver.resources import JOBS, PODS, REPLICA_SETS
 from apiserver.watching import Reflector
 from decision.places import HASH_LABEL, Placed, Places, workload
-from extender.workloads import Workload, Workloads
+from places.workloads import Workload, Workloads
 
 LONGEST_PAUSE_SECONDS = 4.0
 """Between attempts: with these the view is current within 10 s after the API server is back. Extenders are few."""

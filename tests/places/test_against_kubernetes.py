@@ -13,7 +13,7 @@ from apiserver.objects import Bare
 from apiserver.requests import Client
 from apiserver.resources import JOBS, NODES, PODS, REPLICA_SETS, Resource
 from decision.places import Placed
-from extender.cluster import Cluster
+from places.cluster import Cluster
 from testbed import kubernetes
 from testbed.kubernetes import Kubernetes, KubernetesMissing
 

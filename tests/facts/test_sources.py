@@ -5,7 +5,7 @@ from msgspec import Struct
 from clusterstate.snapshot import Snapshot
 from decision.places import Places
 from decision.policy import Policy
-from extender.facts import Sources
+from facts.sources import Sources
 
 
 class Standing(Struct):
