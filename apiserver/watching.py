@@ -193,6 +193,8 @@ class Reflector(Generic[T]):
         if isinstance(error, Gone) or self._silences > 1:
             self._resume = ""
         self.errors[type(error).__name__] += 1
+        if isinstance(error, Silent):
+            return  # no fault: of a resource that never changes some API servers tell no bookmarks either
         if not self.last_error:
             log.warning("lost %s, the view stays as it is: %s", self.wanted.resource.plural, error)
         self.last_error = f"{type(error).__name__}: {error}"

@@ -13,6 +13,7 @@ from controller.recorder import Recorder
 from controller.writer import Writer
 from decision.model import Facts
 from decision.remedies import Limits, Memory, Plan, plan
+from decision.telemetry.actions import Action
 
 _log = logging.getLogger(__name__)
 
@@ -53,8 +54,7 @@ class Loop:
     def _show(self, made: Plan) -> None:
         """In the log, when it is another one than before."""
         lines = tuple(
-            f"{'would set' if self._writer is None else 'sets'} {action.label}={action.value} on {action.node}:"
-            f" {action.reason}"
+            f"{'not written: ' if self._writer is None else ''}{_told(action)}: {action.reason}"
             for action in made.actions
         )
         if lines != self._shown:
@@ -63,6 +63,12 @@ class Loop:
             if len(lines) > SHOWN_LINES:
                 _log.info("and %d more", len(lines) - SHOWN_LINES)
         self._shown = lines
+
+
+def _told(action: Action) -> str:
+    if action.value is None:
+        return f"removes {action.label} from {action.node}"
+    return f"sets {action.label}={action.value} on {action.node}"
 
 
 SHOWN_LINES = 20

@@ -16,6 +16,9 @@ from decision.sources import EstimatedRow
 
 AGENTS = "agents"
 
+LONGEST_MS = 60_000.0
+"""An interval that ends here has no upper end: topology.pairs.LONGEST_MS."""
+
 REASONS = {
     Cause.UNMEASURED: "delay to {} not measured",
     Cause.PROVISIONAL: "delay to {} not confirmed since the start",
@@ -60,9 +63,18 @@ def _grounds(distance: Distance) -> Iterator[str]:
     if distance.direction:
         yield distance.direction
     if distance.low_ms is not None and distance.high_ms is not None:
-        yield f"{table.number(distance.low_ms)} to {table.number(distance.high_ms)} ms"
+        yield from _interval(distance.low_ms, distance.high_ms)
     if distance.age_seconds is not None:
         yield f"{distance.age_seconds:.1f} s old"
+
+
+def _interval(low_ms: float, high_ms: float) -> Iterator[str]:
+    """Nothing when both ends read the same."""
+    low, high = table.number(low_ms), table.number(high_ms)
+    if high_ms >= LONGEST_MS:
+        yield f"{low} ms or more"
+    elif low != high:
+        yield f"{low} to {high} ms"
 
 
 def _measured(position: int, told: Mapping[str, tuple[Distance, ...]]) -> Mapping[str, float]:

@@ -28,6 +28,8 @@ def entry(journal: Journal, pod: str | None) -> Entry:
 
 
 def _kept(journal: Journal) -> str:
+    if not len(journal):
+        return "no decision is kept yet: kube-scheduler has not asked this replica"
     pods = [f"  {kept.pod.namespace}/{kept.pod.name}" for kept in journal.newest(_MOST_LISTED)]
     return "\n".join([f"kept are the last decisions of this replica, {len(journal)} now; the newest are", *pods])
 

@@ -31,7 +31,7 @@ def parser(environ: Mapping[str, str] = os.environ, only: str = "") -> argparse.
     top.add_argument("--version", action="version", version=f"leadsman {version('leadsman')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=text.capitalize() + ".")
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if only in ("", name):
             module = import_module(f"leadsman.{name.replace('-', '_')}")
             module.options(Options(command, environ))

@@ -15,7 +15,8 @@ SOURCES = "agents, custom-metrics, prometheus=URL"
 def options(add: Options) -> None:
     add.flag(
         "telemetry",
-        f"follow TASPolicies, on metrics of {SOURCES}: the first that has one counts (default: no policies)",
+        f"follow TASPolicies, on metrics of {SOURCES}: the first that has one counts (default: none; the controller:"
+        " agents)",
         (),
         sources,
         metavar="SOURCE[,SOURCE]",

@@ -159,6 +159,13 @@ async def test_silence_opens_the_watch_anew_and_a_second_one_lists(api, followin
         assert pods.errors["Silent"] >= 2
 
 
+async def test_a_quiet_resource_is_no_fault(api, following, until, caplog):
+    async with following(silence_seconds=0.1) as pods:
+        await until(lambda: pods.errors["Silent"] >= 2)
+        assert pods.last_error == ""
+    assert not caplog.records
+
+
 async def test_a_server_that_falls_silent_altogether_is_found_again(api, following, until):
     impatient = Client(Access(api.url), deadline_seconds=0.2)
     async with impatient, following(client=impatient, silence_seconds=0.2) as pods:

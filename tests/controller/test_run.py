@@ -67,6 +67,14 @@ async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(api, running, 
     assert of(api, LEASE, "spec", "holderIdentity") == "", "given up at the end"
 
 
+async def test_the_log_says_what_goes_and_what_comes(api, running, until, caplog):
+    caplog.set_level("INFO")
+    api.put(NODES.path("", "n1"), {"metadata": MARKED})
+    async with running():
+        await until(lambda: node_labels(api) == {"other": "x"})
+    assert any(said.startswith("removes hot from n1: ") for said in caplog.messages), caplog.messages
+
+
 async def test_a_dry_run_shows_the_plan_and_writes_nothing(api, running, until):
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running(dry_run=True) as port:

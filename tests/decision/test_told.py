@@ -58,6 +58,12 @@ def test_an_estimate_is_told_with_its_interval_and_age(make: SimpleNamespace) ->
     assert told.text(found) == "about 2 ms from ref (coordinates, 1 to 4 ms, 30.0 s old), bound 5 ms"
 
 
+def test_an_estimate_without_an_upper_end_says_so(make: SimpleNamespace) -> None:
+    guesses = make.guesses("ref", n=(1.0, 2.0, 60_000.0))
+    found = distance(make.facts({"ref": make.state({}), "n": make.state({})}, estimates=guesses))
+    assert told.text(found) == "about 2 ms from ref (coordinates, 1 ms or more, 30.0 s old), bound 5 ms"
+
+
 class Static:
     """Does not age."""
 
@@ -69,7 +75,7 @@ class Static:
 
 def test_another_source_is_told_by_its_name(make: SimpleNamespace) -> None:
     facts = make.facts({}, delays=(Static(),))
-    assert told.text(distance(facts)) == "3 ms from ref (static, forward, 3 to 3 ms), bound 5 ms"
+    assert told.text(distance(facts)) == "3 ms from ref (static, forward), bound 5 ms"
 
 
 def test_the_reference_itself_needs_no_source(make: SimpleNamespace) -> None:

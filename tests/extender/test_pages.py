@@ -54,6 +54,12 @@ async def test_an_unknown_pod_gets_404_that_says_what_is_kept(decided):
     assert "  default/cap-00000\n" in page
 
 
+async def test_a_replica_that_was_never_asked_says_so(starts, measured):
+    async with starts(measured) as extender:
+        _, page = await extender.get("/explain?pod=default/other")
+        assert "no decision is kept yet: kube-scheduler has not asked this replica" in page
+
+
 async def test_no_pod_asked_gets_400(decided):
     status, page = await decided.get("/explain")
     assert (status, page.startswith("?pod=namespace/name is missing\n")) == (400, True)
