@@ -25,17 +25,19 @@ def body(
     action: str,
     warning: bool = False,
     api_version: str = "v1",
+    name: str = "",
 ) -> dict[str, Any]:
     """For Client.create at NEW_EVENTS.path(namespace), with the namespace of what it is about, or "default".
 
     reason and action: words in CamelCase, why and what was done or tried. at: with a time zone. controller:
-    "leadsman.io/…"; instance: which process.
+    "leadsman.io/…"; instance: which process. name: of what is told once, whoever tells it; "": one of its own.
     """
     regarding = {"kind": about.kind, "namespace": about.namespace, "name": about.name, "uid": about.uid}
+    named = {"name": name} if name else {"generateName": f"{about.name[:200].rstrip('.')}-"}
     return {
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
-        "metadata": {"generateName": f"{about.name[:200].rstrip('.')}-", "namespace": about.namespace or "default"},
+        "metadata": {**named, "namespace": about.namespace or "default"},
         "eventTime": at.isoformat(timespec="microseconds"),
         "type": "Warning" if warning else "Normal",
         "reason": reason[:_LONGEST_REASON],

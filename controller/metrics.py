@@ -19,12 +19,18 @@ from decision.remedies import Plan
 
 
 class Shown(Collector):
-    """None: a dry run has no writer, no recorder and no election."""
+    """None: a dry run has no writer, no recorder and no election. more: families of what is followed."""
 
     def __init__(
-        self, loop: Loop, waker: Waker, writer: Writer | None, recorder: Recorder | None, election: Election | None
+        self,
+        loop: Loop,
+        waker: Waker,
+        writer: Writer | None,
+        recorder: Recorder | None,
+        election: Election | None,
+        more: Callable[[], Iterator[Metric]] = lambda: iter(()),
     ):
-        self._loop, self._waker, self._writer = loop, waker, writer
+        self._loop, self._waker, self._writer, self._more = loop, waker, writer, more
         self._recorder, self._election = recorder, election
 
     def describe(self) -> list[Metric]:
@@ -39,6 +45,7 @@ class Shown(Collector):
             yield GaugeMetricFamily("leadsman_controller_withheld_actions", "Not made now.", len(plan.withheld))
             yield GaugeMetricFamily("leadsman_controller_stopped", "Why less is planned: reasons.", len(plan.stopped))
         yield from self._acting()
+        yield from self._more()
 
     def _acting(self) -> Iterator[Metric]:
         if self._election:

@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from apiserver import events
-from apiserver.errors import ApiError
+from apiserver.errors import ApiError, Conflict
 from apiserver.objects import Bare, Involved
 from apiserver.requests import Client
 from apiserver.resources import NEW_EVENTS
@@ -49,8 +49,16 @@ class Recorder:
             self.record(about, reason(patch.actions), note(patch.actions), "Label")
 
     def record(
-        self, about: Involved, reason: str, note: str, action: str, warning: bool = False, api_version: str = "v1"
+        self,
+        about: Involved,
+        reason: str,
+        note: str,
+        action: str,
+        warning: bool = False,
+        api_version: str = "v1",
+        name: str = "",
     ) -> None:
+        """name: of an Event that is written once, whoever leads; "": one of its own."""
         if len(self._waiting) >= MOST_WAITING:
             self._waiting.popleft()
             self.dropped += 1
@@ -65,6 +73,7 @@ class Recorder:
             action=action,
             warning=warning,
             api_version=api_version,
+            name=name,
         )
         self._waiting.append(event)
         self._some.set()
@@ -82,6 +91,8 @@ class Recorder:
         try:
             await self._client.create(NEW_EVENTS.path(event["metadata"]["namespace"]), event)
             self.written += 1
+        except Conflict:
+            return  # It stands there under this name.
         except ApiError as error:
             if not self.dropped:
                 _log.warning("an Event was not taken: %s: %s", type(error).__name__, error)

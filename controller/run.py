@@ -4,13 +4,15 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from msgspec import Struct
 from prometheus_client import CollectorRegistry, Gauge
+from prometheus_client.core import Metric
 
 from apiserver.errors import ApiError
 from apiserver.listing import Wanted
@@ -19,21 +21,24 @@ from apiserver.requests import Client
 from apiserver.resources import NODES, PODS
 from apiserver.watching import Reflector
 from clusterstate.etcd import EtcdStore
-from clusterstate.follower import Follower
 from clusterstate.transport import Access as StoreAccess
-from controller.facts import Sources
 from controller.lease import Election, Timing
 from controller.loop import Loop
 from controller.metrics import Shown, create_app
+from controller.missing import Missing
 from controller.nodes import Nodes
 from controller.rate import Rate
 from controller.recorder import Recorder
 from controller.status import Statuses
 from controller.wakeups import Waker
 from controller.writer import Writer
-from decision.policy import Policy
 from decision.remedies import Limits
-from telemetry.sources import TelemetrySettings, TelemetrySources
+from decision.telemetry.link import LABEL as POLICY_LABEL
+from delays.chosen import Choice
+from facts.gathering import Asked, Gathering
+from places.pods import UNFINISHED
+from telemetry.policies import PolicyFollower
+from telemetry.sources import TelemetrySettings
 
 log = logging.getLogger(__name__)
 
@@ -46,11 +51,12 @@ STALLED_SECONDS = 120.0
 LEAVE_WITHIN_SECONDS = 3.0
 DEFAULT_PATCHES_PER_SECOND, PATCHES_BURST = 200.0, 50
 EVENTS_PER_SECOND, EVENTS_BURST = 50.0, 100
+MISSING_PER_SECOND, MISSING_BURST = 5.0, 50
 TOUCHES_PER_SECOND = 0.2
 
 
 class Settings(Struct, frozen=True):
-    """telemetry: the API server, and where metrics come from. policy: as the extender's, for wake-ups.
+    """telemetry: the API server, and where metrics come from. policy and delays: as the extender's, for wake-ups.
 
     lease: namespace and name. identity: of this process, in the Lease and in Events. patches_per_second: of nodes.
     dry_run: shows the plan, and writes nothing, not even the Lease.
@@ -59,7 +65,8 @@ class Settings(Struct, frozen=True):
     etcd: StoreAccess
     telemetry: TelemetrySettings
     identity: str
-    policy: Policy = Policy()
+    policy: Path | None = None
+    delays: Choice = Choice()
     limits: Limits = Limits()
     lease: tuple[str, str] = ("leadsman", "leadsman-controller")
     timing: Timing = Timing()
@@ -69,9 +76,10 @@ class Settings(Struct, frozen=True):
 
 
 async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Until `stop`. OSError when the port is taken; ValueError when settings do not fit together."""
+    """Until `stop`. OSError when the port is taken. ValueError when settings do not fit together or a file (policy,
+    delays) cannot be used at start."""
     parts = Parts(settings)
-    async with parts.telemetry, parts.lease_client, _closing(parts.store), _serving(parts):
+    async with _closing(parts.store), parts.gathering, parts.client, parts.lease_client, _serving(parts):
         try:
             await _run_all(parts, stop)
         finally:
@@ -86,14 +94,16 @@ class Parts:
         self.settings = settings
         self._turned_at: dict[str, float] = {}
         self.store = EtcdStore(settings.etcd)
-        self.follower = Follower(self.store)
-        self.telemetry = TelemetrySources(settings.telemetry, time.monotonic)
-        self.client = client = self.telemetry.api
-        self.lease_client = Client(settings.telemetry.api, deadline_seconds=settings.timing.call_seconds)
+        api = settings.telemetry.api
+        self.gathering = Gathering(self.store, Asked(settings.policy, api, settings.delays, settings.telemetry))
+        self.client = client = Client(api)
+        self.lease_client = Client(api, deadline_seconds=settings.timing.call_seconds)
         self.nodes_seen = Reflector(client, Wanted(NODES, metadata_only=True), Bare)
         self.pods_seen = Reflector(client, Wanted(PODS, fields="spec.nodeName=,status.phase=Pending"), Pod)
+        named = Wanted(PODS, labels=POLICY_LABEL, fields=UNFINISHED, metadata_only=True)
+        self.named_seen = Reflector(client, named, Bare)
         self.nodes = Nodes(self.nodes_seen)
-        self.facts = Sources(self.follower, self.telemetry, settings.policy, time.monotonic).facts
+        self.facts = self.gathering.sources.facts
         self._act()
 
     def _act(self) -> None:
@@ -104,6 +114,8 @@ class Parts:
         patches = Rate(who.patches_per_second, PATCHES_BURST)
         self.writer = Writer(self.client, self.nodes, patches, self.leads) if acts else None
         self.statuses = Statuses(self.client, self.recorder, time.monotonic) if self.recorder else None
+        tells = Rate(MISSING_PER_SECOND, MISSING_BURST)
+        self.missing = Missing(self.recorder, tells, time.monotonic) if self.recorder else None
         self.loop = Loop(self.nodes, self.facts, self.writer, self.recorder, who.limits)
         self.waker = Waker(
             self.client if acts else None,
@@ -116,9 +128,14 @@ class Parts:
     def leads(self) -> bool:
         return self.election is None or self.election.leads
 
+    @property
+    def policies(self) -> PolicyFollower:
+        assert self.gathering.telemetry is not None, "Settings always have it"
+        return self.gathering.telemetry.policies
+
     def troubles(self) -> list[str]:
         """Why there is no good plan; [] when there is one."""
-        followed: list[Reflector[Any]] = [self.nodes_seen, self.pods_seen, self.telemetry.policies.reflector]
+        followed: list[Reflector[Any]] = [self.nodes_seen, self.pods_seen, self.policies.reflector]
         missing = [each for each in followed if not each.loaded.is_set()]
         return [f"{each.wanted.resource.plural} are not listed: {each.last_error}" for each in missing]
 
@@ -136,15 +153,29 @@ class Parts:
 
     async def tell_status(self) -> None:
         if self.statuses and self.leads():
-            await self.statuses.round(self.telemetry.policies.objects, self.facts())
+            await self.statuses.round(self.policies.objects, self.facts())
+
+    async def tell_of_missing_policies(self) -> None:
+        if self.missing and not self.leads():
+            self.missing.forget()
+        elif self.missing and self.named_seen.loaded.is_set():
+            pods = [pod.metadata for pod in self.named_seen.current.values()]
+            self.missing.round(pods, self.policies.current)
+
+    def families(self) -> Iterator[Metric]:
+        yield from self.gathering.families()
+        if self.missing:
+            yield from self.missing.families()
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
+        steps = (self.plan_and_act, self.wake, self.tell_status, self.tell_of_missing_policies)
         optional = {"elect": self.election, "tell Events": self.recorder}
         return {
-            "follow the state": self.follower.run(),
+            **dict(self.gathering.tasks()),
             "follow nodes": self.nodes_seen.run(),
-            "follow pods": self.pods_seen.run(),
-            **{step.__name__: self._every(step) for step in (self.plan_and_act, self.wake, self.tell_status)},
+            "follow pods that wait": self.pods_seen.run(),
+            "follow pods that name a policy": self.named_seen.run(),
+            **{step.__name__: self._every(step) for step in steps},
             **{name: part.run() for name, part in optional.items() if part is not None},
         }
 
@@ -164,7 +195,6 @@ async def _run_all(parts: Parts, stop: asyncio.Event) -> None:
     """One ends, all end."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(loop, name=name) for name, loop in parts.loops().items()]
-        tasks += parts.telemetry.follow(group)
         await stop.wait()
         for task in tasks:
             task.cancel()
@@ -189,7 +219,7 @@ async def _closing(store: EtcdStore) -> AsyncIterator[None]:
 @contextlib.asynccontextmanager
 async def _serving(parts: Parts) -> AsyncIterator[None]:
     registry = CollectorRegistry()
-    registry.register(Shown(parts.loop, parts.waker, parts.writer, parts.recorder, parts.election))
+    registry.register(Shown(parts.loop, parts.waker, parts.writer, parts.recorder, parts.election, parts.families))
     Gauge("leadsman_build_info", "Always 1.", ["version"], registry=registry).labels(version("leadsman")).set(1)
     runner = web.AppRunner(create_app(registry, parts.loop, parts.troubles, parts.stalled), access_log=None)
     await runner.setup()

@@ -2,14 +2,11 @@
 
 import argparse
 import socket
-from pathlib import Path
 from uuid import uuid4
 
 from controller.run import Settings, run
-from decision.policy import Policy
-from decision.policy import parse as parse_policy
 from decision.remedies import Limits
-from leadsman import telemetry_flags
+from leadsman import delay_flags, telemetry_flags
 from leadsman.options import Options, access, address, api_server, count, existing_file, host_and_port, positive
 from leadsman.process import until_stopped
 from telemetry.sources import AGENTS, TelemetrySettings
@@ -25,9 +22,14 @@ def options(add: Options) -> None:
     acting.flag("lease-name", "of the Lease: one a cluster (default leadsman-controller)", "leadsman-controller")
     acting.flag("listen", "/metrics, /healthz, /readyz, /plan (default 0.0.0.0:9003)", "0.0.0.0:9003", address)
     acting.flag(
-        "policy", "the extender's policy file, for wake-ups; read at start", None, existing_file, metavar="FILE"
+        "policy",
+        "the extender's policy file, for wake-ups; reloaded when it changes",
+        None,
+        existing_file,
+        metavar="FILE",
     )
     restraint(add.group("restraint"))
+    delay_flags.options(add.group("delays besides our agents' own, as the extender's, for wake-ups (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
     add.api_server()
     add.etcd()
@@ -66,7 +68,8 @@ def settings(args: argparse.Namespace) -> Settings:
         etcd=access(args),
         telemetry=telemetry(args),
         identity=f"{socket.gethostname()}-{uuid4().hex[:8]}",
-        policy=policy(args.policy),
+        policy=args.policy,
+        delays=delay_flags.choice(args),
         limits=limits(args),
         lease=(args.lease_namespace, args.lease_name),
         patches_per_second=args.patches_per_second,
@@ -90,10 +93,6 @@ def limits(args: argparse.Namespace) -> Limits:
         args.least_fresh_ratio,
         args.adopt,
     )
-
-
-def policy(path: Path | None) -> Policy:
-    return parse_policy(path.read_text()) if path else Policy()
 
 
 def telemetry(args: argparse.Namespace) -> TelemetrySettings:

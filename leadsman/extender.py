@@ -3,12 +3,11 @@
 import argparse
 
 from apiserver.access import Access, NotInCluster
-from delays.chosen import Choice
 from extender.probe_requests import PER_SECOND
 from extender.run import Settings, run
 from extender.tls import TlsFiles
-from leadsman import telemetry_flags
-from leadsman.options import Options, access, address, api_server, count, existing_file, host_and_port, positive, urls
+from leadsman import delay_flags, telemetry_flags
+from leadsman.options import Options, access, address, api_server, count, existing_file, host_and_port
 from leadsman.process import until_stopped
 
 
@@ -38,29 +37,7 @@ def options(add: Options) -> None:
         count,
         metavar="N",
     )
-    delays = add.group("delays besides our agents' own, which count first (docs/delays.md)")
-    delays.flag("goldpinger", "Goldpinger, polled for /check_all", "", url, metavar="URL")
-    delays.flag(
-        "goldpinger-names",
-        'JSON {"host IP, pod IP or pod": "node"}, where agents do not tell',
-        None,
-        existing_file,
-        metavar="FILE",
-    )
-    delays.flag("goldpinger-interval-seconds", "time between polls (default 30)", 30.0, positive, metavar="S")
-    delays.flag(
-        "delay-matrix", "static round trips in ms, reloaded when it changes", None, existing_file, metavar="FILE"
-    )
-    delays.flag("delay-metadata", 'JSON {"node": row} of --delay-matrix', None, existing_file, metavar="FILE")
-    delays.switch("no-estimates", "fit no estimates for pairs that nobody measured")
-    delays.flag(
-        "initial-layers",
-        "node groups within these round trips, unless the policy says",
-        "",
-        layers,
-        also=["INITIAL_CLUSTER_LAYERS"],
-        metavar="MS[,MS]",
-    )
+    delay_flags.options(add.group("delays besides our agents' own, which count first (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
     binding = add.group("binding")
     binding.switch("bind", "offer the bind verb")
@@ -82,7 +59,7 @@ def settings(args: argparse.Namespace) -> Settings:
         bind=args.bind,
         tls=_tls(args),
         probe_requests_per_second=args.probe_requests_per_second,
-        delays=_delays(args),
+        delays=delay_flags.choice(args),
         telemetry=telemetry_flags.settings(args, api),
     )
 
@@ -97,37 +74,6 @@ def names(text: str) -> frozenset[str]:
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
     return found
-
-
-def url(text: str) -> str:
-    """One URL, or nothing."""
-    return urls(text)[0] if text else ""
-
-
-def layers(text: str) -> tuple[float, ...]:
-    """Also as the original writes it, in brackets."""
-    found = [part.strip() for part in text.strip().removeprefix("[").removesuffix("]").split(",") if part.strip()]
-    try:
-        limits = tuple(map(float, found))
-    except ValueError:
-        limits = (-1.0,)
-    if not all(0 <= limit <= 60_000 for limit in limits):
-        raise argparse.ArgumentTypeError(f"{text!r}: want milliseconds, 0 to 60000, comma-separated")
-    return limits
-
-
-def _delays(args: argparse.Namespace) -> Choice:
-    if (args.delay_matrix is None) is not (args.delay_metadata is None):
-        raise ValueError("--delay-matrix and --delay-metadata belong together; give both or neither")
-    return Choice(
-        goldpinger=args.goldpinger,
-        goldpinger_names=args.goldpinger_names,
-        goldpinger_interval_seconds=args.goldpinger_interval_seconds,
-        matrix=args.delay_matrix,
-        metadata=args.delay_metadata,
-        estimates=not args.no_estimates,
-        initial_layers_ms=args.initial_layers,
-    )
 
 
 def _tls(args: argparse.Namespace) -> TlsFiles | None:

