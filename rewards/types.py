@@ -17,8 +17,9 @@ _RUN = re.compile(r"-[0-9]{8,10}")
 
 
 def pod_type(labels: Mapping[str, str], name: str, owner: str = "", owner_kind: str = "") -> str:
-    """The type of a pod. owner, owner_kind: its controller's; "": it has none."""
-    return next(found for found in _candidates(labels, name, owner, owner_kind) if found)
+    """The type of a pod. owner, owner_kind: its controller's; "": it has none. "" for a pod without any name: nothing
+    is ever known of that type."""
+    return next(filter(None, _candidates(labels, name, owner, owner_kind)), "")
 
 
 def _candidates(labels: Mapping[str, str], name: str, owner: str, owner_kind: str) -> Iterator[str]:

@@ -24,3 +24,7 @@ def test_the_first_name_there_is_without_what_changes_with_each_run(
     labels: dict[str, str], owner: str, kind: str, expected: str
 ) -> None:
     assert pod_type(labels, "pod-1", owner, kind) == expected
+
+
+def test_a_pod_without_label_owner_and_name_has_no_type() -> None:
+    assert pod_type({"podtype": "", "pod-template-hash": "7d4b9"}, "", "-7d4b9", "ReplicaSet") == ""
