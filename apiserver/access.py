@@ -51,7 +51,9 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> A
     """The API server as kubelet shows it to every pod. NotInCluster when it does not."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443")
     if not host or not (account / "token").exists():
-        raise NotInCluster(f"neither KUBERNETES_SERVICE_HOST nor {account}/token; give the API server's URL")
+        raise NotInCluster(
+            f"neither KUBERNETES_SERVICE_HOST nor {account}/token; name the API server with --kube-api or --kubeconfig"
+        )
     return Access(
         f"https://{f'[{host}]' if ':' in host else host}:{port}",
         ca=read_pem(account / "ca.crt", "ca.crt"),

@@ -49,7 +49,7 @@ def test_an_ipv6_host_is_put_in_brackets(account):
 
 @pytest.mark.parametrize("environ", [{}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}])
 def test_outside_of_a_cluster_the_url_must_be_given(tmp_path, environ):
-    with pytest.raises(NotInCluster, match="give the API server's URL"):
+    with pytest.raises(NotInCluster, match="name the API server with --kube-api"):
         access.in_cluster(environ, tmp_path)
 
 

@@ -39,5 +39,5 @@ def test_metrics_may_come_from_elsewhere():
 
 
 def test_without_an_api_server_it_says_how_to_name_one():
-    with pytest.raises(ValueError, match="give the API server's URL"):
+    with pytest.raises(ValueError, match="name the API server with --kube-api"):
         controller.settings(main.parser({}, "controller").parse_args(["controller"]))

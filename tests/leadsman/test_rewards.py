@@ -1,5 +1,6 @@
 """`leadsman rewards` against a server that notes what it was asked."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -40,6 +41,27 @@ def url() -> Iterator[str]:
 def test_it_asks_for_what_is_wanted(url: str, flags: list[str], asked: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rewards", "--extender", url, *flags]) == 0
     assert capsys.readouterr().out == f"{asked}\n"
+
+
+def test_tls_that_is_spoken_to_in_plain_http_is_said_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
+    """It closes the connection without an answer."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        closing = threading.Thread(target=lambda: server.accept()[0].close())
+        closing.start()
+        assert main(["rewards", "--extender", f"http://127.0.0.1:{server.getsockname()[1]}"]) == 1
+        closing.join()
+    assert "begins with https" in capsys.readouterr().err
+
+
+def test_https_without_certificates_names_the_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rewards", "--extender", "https://127.0.0.1:1"]) == 1
+    assert "--certs DIR" in capsys.readouterr().err
+
+
+def test_what_is_no_url_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["rewards", "--extender", "edge-1:9001"])
+    assert "'edge-1:9001': want https://HOST:PORT" in capsys.readouterr().err
 
 
 def test_no_extender_is_said_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
