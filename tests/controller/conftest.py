@@ -15,10 +15,12 @@ from apiserver.requests import Client
 from apiserver.resources import NODES
 from apiserver.watching import Reflector
 from clusterstate.snapshot import Snapshot
+from clusterstate.transport import Access as StoreAccess
 from controller.loop import Loop
 from controller.nodes import Nodes
 from controller.rate import Rate
 from controller.recorder import Recorder
+from controller.run import Settings, run
 from controller.writer import Writer
 from decision.model import Facts
 from decision.policy import Policy
@@ -26,7 +28,9 @@ from decision.remedies import Limits
 from decision.telemetry import document, quantity
 from decision.telemetry.known import Policies, Polled, Readings, Telemetry
 from decision.telemetry.policy import TasPolicy
+from telemetry.sources import TelemetrySettings
 from testbed.apiserver import ApiServer
+from testbed.etcd import free_ports
 
 WITHIN_SECONDS = 15.0
 
@@ -119,6 +123,26 @@ def acting(api: ApiServer, client: Client) -> Callable[..., Any]:
             await asyncio.gather(*tasks, return_exceptions=True)
 
     return run
+
+
+@pytest.fixture
+def running(api: ApiServer) -> Callable[..., Any]:
+    """running(dry_run=…): a process in this loop, without an etcd; it has left when the block ends. Yields its port."""
+
+    @asynccontextmanager
+    async def started(identity: str = "one", **more: Any) -> AsyncIterator[int]:
+        (port,) = free_ports(1)
+        telemetry = TelemetrySettings(("agents",), Access(api.url))
+        wanted = Settings(StoreAccess(("http://127.0.0.1:1",)), telemetry, identity, listen=("127.0.0.1", port), **more)
+        stop = asyncio.Event()
+        task = asyncio.create_task(run(wanted, stop))
+        try:
+            yield port
+        finally:
+            stop.set()
+            await asyncio.wait_for(task, 10)
+
+    return started
 
 
 @pytest.fixture

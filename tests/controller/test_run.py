@@ -2,45 +2,19 @@
 
 import asyncio
 import json
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 
 import aiohttp
-import pytest
 
-from apiserver.access import Access
 from apiserver.resources import LEASES, NODES
-from clusterstate.transport import Access as StoreAccess
-from controller.run import Settings, run
 from decision.telemetry.ownership import ANNOTATION
 from telemetry.policies import TASPOLICIES
-from telemetry.sources import TelemetrySettings
 from testbed.apiobjects import Refused, place_of
-from testbed.etcd import free_ports
 
 LEASE = LEASES.path("leadsman", "leadsman-controller")
 MARKED = {"labels": {"hot": "violating", "other": "x"}, "annotations": {ANNOTATION: '{"hot":"ns/hot"}'}}
 BAD = {"spec": {"strategies": {"deschedule": {"rules": [{"metricname": "a b", "operator": "Equals", "target": 1}]}}}}
 GOOD = {"spec": {"strategies": {"deschedule": {"rules": [{"metricname": "m", "operator": "Equals", "target": 1}]}}}}
-
-
-@pytest.fixture
-def running(api):
-    """running(dry_run=…): a process in this loop; it has left when the block ends. Yields its port."""
-
-    @asynccontextmanager
-    async def started(identity="one", **more):
-        (port,) = free_ports(1)
-        telemetry = TelemetrySettings(("agents",), Access(api.url))
-        wanted = Settings(StoreAccess(("http://127.0.0.1:1",)), telemetry, identity, listen=("127.0.0.1", port), **more)
-        stop = asyncio.Event()
-        task = asyncio.create_task(run(wanted, stop))
-        try:
-            yield port
-        finally:
-            stop.set()
-            await asyncio.wait_for(task, 10)
-
-    return started
 
 
 def of(api, path, *steps):

@@ -1,0 +1,170 @@
+"""Refused pods are woken when the cause goes, whichever source it came from, and told of a policy that is not there."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from apiserver.objects import Condition, Metadata, Pod, PodStatus
+from clusterstate import codec, keys
+from clusterstate.memory import MemoryStore
+from clusterstate.records import Heartbeat, Latency, PeerLatency
+from clusterstate.store import Put
+from controller.rate import Rate
+from controller.wakeups import ANNOTATION, Waker
+from delays.chosen import Choice
+from facts.gathering import Asked, Gathering
+
+PODS = "/api/v1/namespaces/ns/pods"
+REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+UNSCHEDULABLE = PodStatus("Pending", conditions=(Condition("PodScheduled", "False", "Unschedulable"),))
+
+
+def waiting(api, **labels):
+    pod = {"metadata": {"labels": labels}, "spec": {}, "status": {"phase": "Pending", "conditions": [REFUSED]}}
+    api.put(f"{PODS}/waiting", pod)
+
+
+def db(api, node=""):
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "s", "controller": True}
+    spec = {"nodeName": node} if node else {}
+    api.put(f"{PODS}/db-0", {"metadata": {"ownerReferences": [owner]}, "spec": spec, "status": {"phase": "Pending"}})
+
+
+def touched(api):
+    patches = [asked for asked in api.asked if asked.verb == "patch" and "annotations" in asked.body["metadata"]]
+    return [one.path.rpartition("/")[2] for one in patches if ANNOTATION in one.body["metadata"]["annotations"]]
+
+
+@pytest.fixture
+def files(tmp_path):
+    """n1 to n2 40 ms."""
+    matrix, metadata = tmp_path / "matrix.txt", tmp_path / "nodes.json"
+    matrix.write_text("0 40\n40 0\n")
+    metadata.write_text('{"n1": 0, "n2": 1}')
+    return matrix, metadata
+
+
+@pytest.fixture
+def nodes(api):
+    for name in ("n1", "n2"):
+        api.put(f"/api/v1/nodes/{name}", {"metadata": {}})
+
+
+async def rounds(port):
+    """Waiting pods were looked at."""
+    async with asyncio.timeout(10), aiohttp.ClientSession() as session:
+        while await looked_seconds(session, port) == 0:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+
+
+async def looked_seconds(session, port):
+    try:
+        async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+    except aiohttp.ClientError:
+        return 0.0
+    (found,) = [line for line in lines if line.startswith("leadsman_controller_wakeup_seconds ")]
+    return float(found.split()[1])
+
+
+async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(api, running, until, files, nodes):
+    waiting(api, delay_db="5")
+    db(api)
+    async with running(delays=Choice(matrix=files[0], metadata=files[1])) as port:
+        await rounds(port)
+        assert touched(api) == [], "db has no place yet"
+        db(api, "n2")
+        await until(lambda: touched(api) == ["n2"])
+
+
+async def test_a_pod_bound_to_a_node_is_woken_by_new_static_delays(api, running, until, files, nodes):
+    api.delete("/api/v1/nodes/n1")
+    waiting(api, delay_n1="5")
+    async with running(delays=Choice(matrix=files[0], metadata=files[1])) as port:
+        await rounds(port)
+        assert touched(api) == []
+        files[0].write_text("0 4\n4 0\n")
+        await until(lambda: touched(api) == ["n2"])
+
+
+async def test_a_pod_is_woken_by_a_policy_file_that_changed(api, running, until, files, nodes, tmp_path):
+    """Of two ways, 40 and 4 ms, the worse counts until the policy says forward."""
+    policy = tmp_path / "policy.yaml"
+    policy.write_text("delay: {direction: worst}\n")
+    files[0].write_text("0 4\n40 0\n")
+    api.delete("/api/v1/nodes/n1")
+    waiting(api, delay_n1="5")
+    async with running(policy=policy, delays=Choice(matrix=files[0], metadata=files[1])) as port:
+        await rounds(port)
+        assert touched(api) == []
+        policy.write_text("delay: {direction: forward}\n")
+        await until(lambda: touched(api) == ["n2"])
+
+
+class World:
+    """Agents' reports on a line of nodes 2 ms apart, n00 behind a link of its own; n00 and n05 never measured each
+    other."""
+
+    def __init__(self, nodes=24):
+        self.store, self._seq = MemoryStore(), 0
+        self._names = [f"n{number:02}" for number in range(nodes)]
+
+    async def report(self, link_ms):
+        self._seq += 1
+        for at, node in enumerate(self._names):
+            to = {other: 2.0 * abs(at - there) for there, other in enumerate(self._names) if other != node}
+            known = {other: ms for other, ms in to.items() if {node, other} != {"n00", "n05"}}
+            known = {other: ms + link_ms * ("n00" in (node, other)) for other, ms in known.items()}
+            windows = {other: PeerLatency(30, 30, p50_ms=ms, p95_ms=ms, min_ms=ms) for other, ms in known.items()}
+            records = (Latency(windows), Heartbeat(1, self._seq, 5.0))
+            await self.store.write([Put(keys.key(node, type(one)), codec.encode(one)) for one in records])
+
+    def seen(self, snapshot):
+        """The last report of the last node is in it."""
+        state = snapshot.nodes.get(self._names[-1])
+        return state is not None and state.heartbeat.seq == self._seq
+
+    @asynccontextmanager
+    async def followed(self):
+        async with Gathering(self.store, Asked()) as gathering:
+            task = asyncio.create_task(gathering.state.run())
+            try:
+                yield gathering
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bound(api, client, until):
+    world = World()
+    pod = Pod(Metadata("p", "ns", labels={"delay_n00": "30"}), status=UNSCHEDULABLE)
+    api.put("/api/v1/nodes/n05", {"metadata": {}})
+    async with world.followed() as gathering:
+        facts, estimator = gathering.sources.facts, gathering.delays.estimator
+        waker = Waker(client, lambda: {("ns", "p"): pod}, lambda: ["n05"], facts, Rate(1e9, 1))
+
+        async def settled(link_ms):
+            await world.report(link_ms)
+            await until(lambda: world.seen(gathering.state.current))
+            await estimator.round()
+            await waker.round()
+
+        await settled(60.0)
+        await settled(60.0)
+        assert touched(api) == [], "about 70 ms"
+        await settled(1.0)
+        assert touched(api) == ["n05"], "about 11 ms"
+
+
+async def test_a_pod_whose_policy_is_missing_gets_an_event(api, running, until):
+    api.put(f"{PODS}/p", {"metadata": {"uid": "u", "labels": {"telemetry-policy": "gone"}}, "spec": {"nodeName": "n1"}})
+    api.put(f"{PODS}/other", {"metadata": {"labels": {}}, "spec": {}})
+
+    def events():
+        return [asked.body for asked in api.asked if asked.path.endswith("/events")]
+
+    async with running():
+        await until(events)
+    assert [(one["reason"], one["regarding"]["name"]) for one in events()] == [("TelemetryPolicyMissing", "p")]
