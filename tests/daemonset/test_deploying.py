@@ -44,6 +44,17 @@ def test_uncommenting_a_component_in_the_overlay_is_all_it_takes(root):
 
 
 @pytest.mark.integration
+def test_the_overlay_with_every_component_builds_what_base_and_components_do(root, render, tmp_path):
+    everything = render("everything")
+    shutil.copytree(root / "daemonset", tmp_path / "daemonset")
+    overlay = tmp_path / "daemonset/overlay/kustomization.yaml"
+    overlay.write_text(overlay.read_text().replace("# - ../components/", "- ../components/"))
+    done = subprocess.run(["kubectl", "kustomize", str(overlay.parent)], capture_output=True, text=True, check=True)
+    built = done.stdout.replace("registry.example.com/leadsman:", "leadsman:")
+    assert sorted(yaml.safe_load_all(built), key=str) == sorted(everything, key=str)
+
+
+@pytest.mark.integration
 def test_its_patches_apply(text, root, tmp_path):
     if shutil.which("kubectl") is None:
         pytest.skip("install kubectl")

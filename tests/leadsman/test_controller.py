@@ -4,6 +4,7 @@ import pytest
 
 from controller.run import Settings
 from decision.remedies import Limits
+from delays.chosen import Choice
 from leadsman import controller, main
 
 API = ("--kube-api", "http://127.0.0.1:1")
@@ -41,3 +42,13 @@ def test_metrics_may_come_from_elsewhere():
 def test_without_an_api_server_it_says_how_to_name_one():
     with pytest.raises(ValueError, match="name the API server with --kube-api"):
         controller.settings(main.parser({}, "controller").parse_args(["controller"]))
+
+
+def test_delays_and_policy_are_given_as_to_the_extender(tmp_path):
+    for name in ("matrix", "metadata", "policy"):
+        (tmp_path / name).touch()
+    files = [f"--delay-matrix={tmp_path}/matrix", f"--delay-metadata={tmp_path}/metadata"]
+    found = parsed(*files, f"--policy={tmp_path}/policy", "--no-estimates")
+    assert found.delays == Choice(matrix=tmp_path / "matrix", metadata=tmp_path / "metadata", estimates=False)
+    assert found.policy == tmp_path / "policy"
+    assert parsed().delays == Choice()
