@@ -32,7 +32,7 @@ class Named(Struct, frozen=True):
     def event(self) -> str:
         """The same whoever leads: the API server refuses a second one of this name."""
         digest = blake2b(f"{self.uid} {self.policy}".encode(), digest_size=8).hexdigest()
-        return f"{self.pod[:200].rstrip('.')}.{digest}"
+        return f"{self.pod[:200].rstrip('.-')}.{digest}"
 
 
 class Missing:

@@ -1,5 +1,6 @@
 """Pods that name a telemetry policy which does not exist get one Event."""
 
+import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
 
@@ -113,3 +114,8 @@ def test_pods_without_their_policy_are_counted(looked):
     looked([pod(), pod(uid="u2")])
     (family,) = looked.missing.families()
     assert (family.name, family.samples[0].value) == ("leadsman_controller_missing_policies", 2)
+
+
+def test_a_long_name_is_cut_to_one_that_an_object_may_have(looked):
+    (event,) = looked([pod(name="a" * 199 + "-" + "b" * 53)])
+    assert re.fullmatch(r"a{199}\.[0-9a-f]{16}", event.name)
