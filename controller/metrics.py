@@ -86,8 +86,8 @@ def create_app(
 
 
 def shown(plan: Plan | None) -> dict[str, Any]:
-    """The last plan as JSON values; {} before the first."""
+    """The last plan as JSON values."""
     if plan is None:
-        return {}
+        return {"none": "another replica leads, or nothing was planned yet"}
     withheld = [{**msgspec.to_builtins(each.action), "why": each.why} for each in plan.withheld]
     return {"actions": msgspec.to_builtins(plan.actions), "withheld": withheld, "stopped": list(plan.stopped)}

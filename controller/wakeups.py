@@ -145,6 +145,7 @@ class Waker:
         try:
             await self._client.patch(NODES.path("", node), {"metadata": {"annotations": annotations}})
             self.touched += 1
+            _log.info("touched node %s, so that refused pods are tried again", node)
         except NotFound:
             return
         except ApiError as error:

@@ -100,8 +100,10 @@ class PolicyFile:
         return parsed
 
     def _use(self, new: Policy | None) -> None:
-        self.problem = ""
+        mended, self.problem = bool(self.problem), ""
         if new is None:
+            if mended:
+                _log.info("policy %s in use, the file is good again", policy.digest(self.current))
             return
         if new != self.current:
             _log.info("policy %s in use", policy.digest(new))

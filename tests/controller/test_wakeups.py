@@ -147,6 +147,13 @@ async def test_the_node_s_annotation_is_touched_and_nothing_else(waker, api):
     assert set(api.asked[-1].body["metadata"]) == {"annotations"}
 
 
+async def test_the_log_says_which_node_was_touched(waker, caplog):
+    caplog.set_level("INFO")
+    one, *_ = waker
+    await one.round()
+    assert "touched node a, so that refused pods are tried again" in caplog.text
+
+
 async def test_touches_are_rate_limited(waker, api):
     one, state, _ = waker
     await one.round()

@@ -99,13 +99,15 @@ def test_a_file_that_goes_away_and_comes_back_is_read_again(path):
     assert (weight(file), file.problem) == (8, "")
 
 
-def test_the_same_file_put_back_is_good_again(path):
+def test_the_same_file_put_back_is_good_again(path, caplog):
+    caplog.set_level("INFO")
     file, away = PolicyFile(path, lambda: 1.0), path.with_name("away")
     path.rename(away)
     file.poll()
     away.rename(path)
     file.poll()
     assert (weight(file), file.problem) == (9, "")
+    assert "the file is good again" in caplog.text
 
 
 def test_only_another_content_counts_as_a_reload(path):
