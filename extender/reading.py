@@ -14,11 +14,18 @@ LISTS = 4
 LARGEST_BYTES = 1 << 20
 
 
-class _Names(Struct, rename="pascal"):
-    node_names: Raw = Raw(b"null")
+_NULL = b"null"
 
 
-_decode = msgspec.json.Decoder(_Names).decode
+class _Parts(Struct, rename="pascal"):
+    """In kube-scheduler's spelling."""
+
+    pod: Raw = Raw(_NULL)
+    nodes: Raw = Raw(_NULL)
+    node_names: Raw = Raw(_NULL)
+
+
+_decode = msgspec.json.Decoder(_Parts).decode
 
 
 class Reader:
@@ -40,9 +47,18 @@ class Reader:
 
 
 def _listed(body: bytes | bytearray) -> bytes:
-    """The bytes of the list of names, spelled as kube-scheduler does; empty when there is none or it is large."""
+    """The bytes of the list of names, spelled as kube-scheduler does; empty when it is not all there is beside the pod,
+    or is large."""
     try:
-        found = bytes(_decode(body).node_names)
+        found = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return b""
-    return found if found.startswith(b"[") and len(found) <= LARGEST_BYTES else b""
+    if _null(found.pod) or not _null(found.nodes):
+        return b""
+    names = bytes(found.node_names)
+    return names if names.startswith(b"[") and len(names) <= LARGEST_BYTES else b""
+
+
+def _null(raw: Raw) -> bool:
+    """Without a copy of what is long."""
+    return len(memoryview(raw)) == len(_NULL) and bytes(raw) == _NULL

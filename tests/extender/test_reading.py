@@ -76,3 +76,11 @@ def outcome(read: Any, data: bytes) -> Any:
         return read(data)
     except BadRequest as error:
         return str(error)
+
+
+@pytest.mark.parametrize("bad", [{"Nodes": -1}, {"Pod": None, "pod": POD}], ids=["nodes beside", "a pod misspelt"])
+def test_a_known_list_does_not_hide_what_is_wrong_beside_it(bad: dict[str, Any]) -> None:
+    reader = Reader()
+    reader.read(body(["a"]))
+    with pytest.raises(BadRequest):
+        reader.read(body(["a"], **bad))
