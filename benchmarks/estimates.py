@@ -6,7 +6,8 @@
 
 Every node measures k random others, and a measured pair counts in both directions; all other pairs are held out. A
 matrix is whitespace-separated, one row a node, maybe gzipped; 0 and NaN are holes. The baseline is plain Vivaldi in
-four dimensions with height, on the same measurements, with an interval of its measured pairs' error quantiles. With
+four dimensions with height, on the same measurements, with an interval of its measured pairs' error quantiles.
+Coverage counts every direction by itself, `slower_above` pairs whose slower direction is above the interval. With
 --json: one object, or a list of them when there are several matrices or seeds.
 """
 
@@ -110,6 +111,7 @@ def compared(network: Network, k: int, seed: int) -> dict[str, Any]:
         "k": k,
         "seed": seed,
         "held_out": len(truth),
+        "slower_above": round(float((np.fmax(truth, network.rtt_ms[other, one]) > table.high_ms).mean()), 4),
         "fit_seconds": round(seconds, 3),
         **named(score(*table[:3], truth)),
         "baseline": named(score(*vivaldi(seen, one, other, rng), truth)),

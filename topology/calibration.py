@@ -2,22 +2,30 @@
 
 The size of an error is foretold by a linear model of its logarithm on what is known before measuring (`Signs`). Pairs
 of like size form a class, and the class's own quantiles of error / size are the interval: split conformal prediction
-within classes [1], whose promise needs only that pairs to come are like the pairs left out.
+within classes, whose promise needs only that pairs to come are like the pairs left out.
+
+Decisions choose pairs by a low upper end and hold them to the slower direction. Among the chosen, those whose estimate
+is too low gather [2]. So the upper end is a quantile regression of the truth on the class's upper end and the
+estimate, moved until it holds for pairs left out [1]; and it is the slower direction that is beyond it in 1 of 20.
 
 [1] Romano, Patterson, Candès, "Conformalized Quantile Regression", NeurIPS 2019.
+[2] Jin, Candès, "Selection by Prediction with Conformal p-values", JMLR 24, 2023.
 """
 
 from typing import NamedTuple
 
 import numpy as np
 
-from topology.pairs import Floats
+from topology.pairs import Floats, Indices
+from topology.quantiles import regress
 
 COVERAGE = 0.9
 PAIRS_A_CLASS = 300
 MOST_CLASSES = 10
 _FLOOR = 0.005
 """Errors of less than 0.5 % are alike."""
+_SIDE = (1 - COVERAGE) / 2
+_AS_CLASS = np.array([0.0, 0.0, 1.0])
 
 
 class Signs(NamedTuple):
@@ -32,16 +40,22 @@ class Signs(NamedTuple):
 
 class Calibration(NamedTuple):
     """Classes by foretold size, ascending. low, middle, high: quantiles of error / size in each; infinite when too
-    few pairs were left out to promise anything."""
+    few pairs were left out to promise anything. end: weights of 1, log_ms and the class's upper end in log_ms, which
+    together are the upper end."""
 
     slopes: Floats
     bounds: Floats
     low: Floats
     middle: Floats
     high: Floats
+    end: Floats = _AS_CLASS
 
     def offsets(self, signs: Signs) -> tuple[Floats, Floats, Floats]:
         """Low end, median and high end of log(truth / estimate)."""
+        low, middle, high = self._of_class(signs)
+        return low, middle, np.maximum(middle, _ends(signs, high) @ self.end - signs.log_ms)
+
+    def _of_class(self, signs: Signs) -> tuple[Floats, Floats, Floats]:
         size = np.exp(_terms(signs) @ self.slopes)
         rank = np.searchsorted(self.bounds, size)
         return self.low[rank] * size, self.middle[rank] * size, self.high[rank] * size
@@ -52,29 +66,54 @@ UNKNOWN = Calibration(
 )
 
 
-def calibrate(signs: Signs, error: Floats) -> Calibration:
-    """error: log(measured / estimate) of pairs that the estimate had not seen."""
+def calibrate(signs: Signs, error: Floats, pair: Indices) -> Calibration:
+    """error: log(measured / estimate) of pairs that the estimate had not seen. pair: a number 0, 1, … of each; two
+    errors of one pair are its two directions."""
     if not len(error):
         return UNKNOWN
-    terms = _terms(signs)
-    ridge = np.eye(terms.shape[1]) * 1e-3 * len(error)
-    ridge[0, 0] = 1e-6
-    slopes = np.linalg.solve(terms.T @ terms + ridge, terms.T @ np.log(np.abs(error) + _FLOOR))
-    size = np.exp(terms @ slopes)
+    slopes = _slopes(_terms(signs), error)
+    size = np.exp(_terms(signs) @ slopes)
     classes = int(np.clip(len(error) // PAIRS_A_CLASS, 1, MOST_CLASSES))
     bounds = np.quantile(size, np.arange(1, classes) / classes)
     rank = np.searchsorted(bounds, size)
-    quantiles = [_quantiles((error / size)[rank == one]) for one in range(classes)]
-    return Calibration(slopes, bounds, *np.array(quantiles).T)
+    scores = [np.sort((error / size)[rank == one]) for one in range(classes)]
+    middle, high = np.array([(np.median(one), _upper(one, _SIDE)) for one in scores]).T
+    above = _SIDE / slower_ratio(pair, error > high[rank] * size)
+    low = -np.array([_upper(-one[::-1], 2 * _SIDE - above) for one in scores])
+    ends = _ends(signs, high[rank] * size)
+    return Calibration(slopes, bounds, low, middle, high, _end(ends, signs.log_ms + error, above))
 
 
-def _quantiles(scores: Floats) -> tuple[float, float, float]:
-    """With n scores the k-th smallest and largest leave out 2k / (n + 1) of what comes: k is rounded down."""
-    ordered = np.sort(scores)
-    outside = int((len(ordered) + 1) * (1 - COVERAGE) / 2)
-    if not outside:
-        return -np.inf, float(np.median(ordered)) if len(ordered) else 0.0, np.inf
-    return float(ordered[outside - 1]), float(np.median(ordered)), float(ordered[-outside])
+def slower_ratio(pair: Indices, beyond: Floats) -> float:
+    """How much oftener the slower direction of a pair is beyond than one direction is: 1, always both, to 2, never
+    both. Counted where both were measured, and one pair more of which one is; so without any it is 2."""
+    often = np.bincount(pair, beyond)[np.bincount(pair) == 2]
+    return float((np.count_nonzero(often) + 1) / ((often.sum() + 1) / 2))
+
+
+def _slopes(terms: Floats, error: Floats) -> Floats:
+    ridge = np.eye(terms.shape[1]) * 1e-3 * len(error)
+    ridge[0, 0] = 1e-6
+    return np.asarray(np.linalg.solve(terms.T @ terms + ridge, terms.T @ np.log(np.abs(error) + _FLOOR)))
+
+
+def _end(ends: Floats, truth: Floats, above: float) -> Floats:
+    """Weights of `ends`, so that `above` of the truths to come are above."""
+    if not np.isfinite(ends).all():
+        return _AS_CLASS
+    found = regress(ends, truth, 1 - above)
+    found[0] += _upper(np.sort(truth - ends @ found), above)
+    return found
+
+
+def _upper(ordered: Floats, above: float) -> float:
+    """With n scores the k-th largest leaves k / (n + 1) of what comes above: k is rounded down."""
+    outside = int((len(ordered) + 1) * above)
+    return float(ordered[-outside]) if outside else np.inf
+
+
+def _ends(signs: Signs, high: Floats) -> Floats:
+    return np.stack([np.ones_like(high), signs.log_ms, signs.log_ms + high], -1)
 
 
 def _terms(signs: Signs) -> Floats:

@@ -26,7 +26,8 @@ _LONGEST = np.log(LONGEST_MS)
 
 
 class Estimate(Struct, frozen=True):
-    """low_ms and high_ms hold the truth in 9 of 10 pairs. Of a measured pair they are the faster and the slower
+    """low_ms and high_ms hold a direction's truth in 9 of 10; the slower one is above in 1 of 20 pairs (of a group's
+    median: one direction is). Of a measured pair they are the faster and the slower
     direction, as measured, and rtt_ms is the slower."""
 
     rtt_ms: float

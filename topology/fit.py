@@ -104,18 +104,20 @@ def _calibration(
     part = rng.integers(0, _LEFT_OUT, len(pairs.log_ms))
     signs: list[Signs] = []
     measured: list[Floats] = []
+    pair: list[Indices] = []
     for number in range(spend.rounds if len(part) >= _LEFT_OUT else 0):
         kept, out = pairs.where(part != number), pairs.where(part == number)
         again = [descend(member, kept, spend.again) for member in members]
         of, log_ms = out.directions
         signs.append(model(again, kept, landmarks, _REGRESSION_STEPS).at(out.first[of], out.second[of]))
         measured.append(log_ms)
-    return _learned(signs, measured)
+        pair.append(np.flatnonzero(part == number)[of])
+    return _learned(signs, measured, pair)
 
 
-def _learned(signs: Sequence[Signs], measured: Sequence[Floats]) -> tuple[Calibration, float]:
+def _learned(signs: Sequence[Signs], measured: Sequence[Floats], pair: Sequence[Indices]) -> tuple[Calibration, float]:
     if not signs:
         return UNKNOWN, float("inf")
     joined = Signs(*(np.concatenate(column) for column in zip(*signs, strict=True)))
     error = np.concatenate(measured) - joined.log_ms
-    return calibrate(joined, error), float(np.median(np.abs(error)))
+    return calibrate(joined, error, np.concatenate(pair)), float(np.median(np.abs(error)))

@@ -35,6 +35,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_json_has_the_scores_of_ours_and_of_the_baseline(plane: Path) -> None:
     found = answer("--matrix", plane, "--k", "8", "--seed", "3")
     assert found.keys() >= SCORES | {"fit_seconds", "seed", "k"}
+    assert 0 <= found["slower_above"] <= 0.1
     assert found["baseline"].keys() == SCORES
     assert found["median_relative_error"] < 0.1
 

@@ -16,7 +16,11 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
 @pytest.fixture(scope="module")
 def tallies() -> dict[str, dict[str, Any]]:
     """Of 30,000 placements; `python -m benchmarks.placements` makes 100,000, with better estimates."""
-    command = [sys.executable, "-m", "benchmarks.placements", "--quick", "--placements", "30000", "--json"]
+    return run("--quick", "--placements", "30000")
+
+
+def run(*arguments: str) -> dict[str, dict[str, Any]]:
+    command = [sys.executable, "-m", "benchmarks.placements", *arguments, "--json"]
     ran = subprocess.run(command, cwd=ROOT, env=os.environ | ONE_THREAD, capture_output=True, text=True, check=True)
     return {each["network"]: each for each in json.loads(ran.stdout)}
 
@@ -30,6 +34,14 @@ def test_no_placement_breaks_a_bound_against_what_it_was_decided_on(tallies: dic
 def test_estimates_that_are_accepted_break_fewer_bounds_than_they_promise(
     tallies: dict[str, dict[str, Any]], network: str
 ) -> None:
-    """The devices of seattle_1 differ so much between directions that there the worse one does break more."""
     assert tallies[network]["estimated"] > 5_000
-    assert tallies[network]["worse_ratio"] <= 0.1
+    assert tallies[network]["worse_ratio"] <= 0.05
+
+
+@pytest.mark.slow
+def test_nor_do_they_where_directions_differ() -> None:
+    """Of seattle_1, whose single seeds accept from 9 to 505 pairs; so they are counted together."""
+    found = run("--network", "seattle_1", "--seed", "1", "2", "3", "4", "5", "--placements", "50000")["seattle_1"]
+    assert found["broken"] == 0
+    assert found["estimated"] > 1_000
+    assert found["worse_ratio"] <= 0.1

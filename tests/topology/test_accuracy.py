@@ -56,7 +56,7 @@ def test_intervals_hold_for_near_and_for_far_pairs(
 
 def test_intervals_hold_both_directions_of_devices_that_are_not_symmetric(seattle: Floats) -> None:
     estimates = fit(seen(seattle), np.random.default_rng(0))
-    assert 0.86 <= result(estimates, seattle).interval_coverage <= 0.94
+    assert 0.88 <= result(estimates, seattle).interval_coverage <= 0.92
 
 
 def test_known_racks_and_zones_bring_the_error_near_the_jitter(region: Network, quick: Effort) -> None:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from topology.calibration import UNKNOWN, Calibration, Signs, calibrate
+from topology.calibration import UNKNOWN, Calibration, Signs, calibrate, slower_ratio
 
 
 def drawn(count: int, seed: int) -> tuple[Signs, np.ndarray]:
@@ -12,6 +12,12 @@ def drawn(count: int, seed: int) -> tuple[Signs, np.ndarray]:
     return signs, 0.05 + 2 * spread * rng.standard_t(3, count)
 
 
+def learn(signs: Signs, error: np.ndarray) -> Calibration:
+    """Both directions of every pair are as far off."""
+    pair = np.arange(len(error))
+    return calibrate(Signs(*(np.tile(one, 2) for one in signs)), np.tile(error, 2), np.tile(pair, 2))
+
+
 def covered(found: Calibration, signs: Signs, error: np.ndarray) -> np.ndarray:
     low, _, high = found.offsets(signs)
     return (low <= error) & (error <= high)
@@ -19,7 +25,7 @@ def covered(found: Calibration, signs: Signs, error: np.ndarray) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def learned() -> Calibration:
-    return calibrate(*drawn(4_000, 0))
+    return learn(*drawn(4_000, 0))
 
 
 def test_nine_of_ten_errors_to_come_are_within(learned: Calibration) -> None:
@@ -50,12 +56,54 @@ def test_the_middle_is_within_the_interval(learned: Calibration) -> None:
 
 
 def test_too_few_errors_promise_nothing() -> None:
-    low, _, high = calibrate(*drawn(18, 0)).offsets(drawn(3, 1)[0])
+    signs, error = drawn(12, 0)
+    low, _, high = calibrate(signs, error, np.arange(12)).offsets(drawn(3, 1)[0])
     assert np.isinf(low).all()
     assert np.isinf(high).all()
 
 
 def test_no_errors_promise_nothing() -> None:
     signs, error = drawn(0, 0)
-    assert calibrate(signs, error) is UNKNOWN
+    assert calibrate(signs, error, np.arange(0)) is UNKNOWN
     assert np.isinf(UNKNOWN.offsets(drawn(3, 1)[0])[2]).all()
+
+
+def apart(count: int, seed: int) -> tuple[Signs, np.ndarray]:
+    """Two directions of each pair, one after the other, that have nothing to do with each other."""
+    signs, _ = drawn(count, seed)
+    return Signs(*(np.tile(one, 2) for one in signs)), np.random.default_rng(seed).standard_t(3, 2 * count)
+
+
+def test_the_slower_direction_is_beyond_the_upper_end_in_one_of_twenty() -> None:
+    signs, error = apart(4_000, 0)
+    found = calibrate(signs, error, np.tile(np.arange(4_000), 2))
+    signs, error = apart(20_000, 1)
+    beyond = (error > found.offsets(signs)[2]).reshape(2, -1)
+    assert (beyond[0] | beyond[1]).mean() == pytest.approx(0.05, abs=0.012)
+    assert 0.88 < covered(found, signs, error).mean() < 0.92
+
+
+def test_pairs_with_a_low_upper_end_keep_it_as_often_as_others() -> None:
+    """The estimate says nothing at all, so that only pairs whose estimate is too low have a low upper end."""
+    found = learn(*blind(4_000, 0))
+    signs, error = blind(20_000, 1)
+    high = found.offsets(signs)[2]
+    lowest = np.argsort(signs.log_ms + high)[:2_000]
+    assert (error > high)[lowest].mean() < 0.08
+
+
+def blind(count: int, seed: int) -> tuple[Signs, np.ndarray]:
+    signs, _ = drawn(count, seed)
+    return signs, np.random.default_rng(seed).normal(4, 0.5, count) - signs.log_ms
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ratio"),
+    [([], [], 2), ([0] * 9, [0] * 9, 2), ([1] * 9, [1] * 9, 20 / 19), ([1] * 9, [0] * 9, 2)],
+)
+def test_how_much_oftener_the_slower_direction_is_beyond(first: list[int], second: list[int], ratio: float) -> None:
+    """Pairs with one direction measured say nothing of it."""
+    number = list(range(len(first)))
+    single = list(range(len(first), len(first) + 50))
+    pair, beyond = np.array(number * 2 + single, np.intp), np.array([*first, *second, *[1] * 50])
+    assert slower_ratio(pair, beyond) == pytest.approx(ratio)
