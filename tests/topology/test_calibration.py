@@ -83,20 +83,6 @@ def test_the_slower_direction_is_beyond_the_upper_end_in_one_of_twenty() -> None
     assert 0.88 < covered(found, signs, error).mean() < 0.92
 
 
-def test_pairs_with_a_low_upper_end_keep_it_as_often_as_others() -> None:
-    """The estimate says nothing at all, so that only pairs whose estimate is too low have a low upper end."""
-    found = learn(*blind(4_000, 0))
-    signs, error = blind(20_000, 1)
-    high = found.offsets(signs)[2]
-    lowest = np.argsort(signs.log_ms + high)[:2_000]
-    assert (error > high)[lowest].mean() < 0.08
-
-
-def blind(count: int, seed: int) -> tuple[Signs, np.ndarray]:
-    signs, _ = drawn(count, seed)
-    return signs, np.random.default_rng(seed).normal(4, 0.5, count) - signs.log_ms
-
-
 @pytest.mark.parametrize(
     ("first", "second", "ratio"),
     [([], [], 2), ([0] * 9, [0] * 9, 2), ([1] * 9, [1] * 9, 20 / 19), ([1] * 9, [0] * 9, 2)],
