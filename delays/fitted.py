@@ -12,6 +12,9 @@ from topology.fit import Effort, fit
 from topology.pairs import Indices
 from topology.warm import carried, moved
 
+MOST_MOVED = 0.5
+"""Share of the nodes. When more have moved, the points of the others are no place to begin at."""
+
 SEED = 0
 """The same measurements give the same estimates in every replica."""
 
@@ -45,13 +48,15 @@ def fitted(measured: Measured, made_at: float, before: Fitted | None = None, spe
     return Fitted(measured, estimates, made_at)
 
 
-def _carried(before: Fitted, measured: Measured) -> Estimates:
-    """Nodes whose address or place is another, or whose pairs have moved, begin anew."""
+def _carried(before: Fitted, measured: Measured) -> Estimates | None:
+    """Nodes whose address or place is another, or whose pairs have moved, begin anew; None: all do."""
     was = _was(before, measured)
     start = carried(before.estimates, was, measured.pairs)
     elsewhere = moved(start.pairs, measured.pairs)
     if not elsewhere.any():
         return start
+    if elsewhere.mean() > MOST_MOVED:
+        return None
     return carried(before.estimates, np.where(elsewhere, -1, was), measured.pairs)
 
 

@@ -73,6 +73,13 @@ def test_a_fit_goes_on_from_the_one_before(plane: Fitted, make: SimpleNamespace)
     assert fit(make.plane(), plane).estimates.calibration is plane.estimates.calibration
 
 
+def test_after_every_delay_has_moved_nothing_is_left_of_the_fit_before(plane: Fitted, make: SimpleNamespace) -> None:
+    windows = {node: state.latency.peers for node, state in each(make)}
+    slower = {node: {peer: 3 * one.p50_ms for peer, one in peers.items()} for node, peers in windows.items()}
+    elsewhere = Snapshot({node: make.state(peers) for node, peers in slower.items()})
+    assert fit(elsewhere, plane).row("n-00") == fit(elsewhere).row("n-00")
+
+
 def was(before: Fitted, snapshot: Snapshot) -> list[int]:
     return module._was(before, gather(snapshot, 1.0, Statistic.P50)).tolist()
 
