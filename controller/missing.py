@@ -73,7 +73,7 @@ class Missing:
         about = Involved("Pod", named.namespace, named.pod, named.uid)
         note = (
             f"label {LABEL}: there is no TASPolicy {named.namespace}/{named.policy};"
-            " the pod is scheduled as one without a policy"
+            " such a pod is treated as one without a policy"
         )
         self._recorder.record(about, "TelemetryPolicyMissing", note, "Schedule", warning=True, name=named.event)
 

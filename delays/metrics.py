@@ -1,6 +1,7 @@
 """What a scrape shows of the sources and of the estimates. Reads memory only."""
 
 from collections.abc import Iterator, Sequence
+from math import isfinite
 from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -47,6 +48,5 @@ def of_estimates(estimator: Estimator, now: float) -> Iterator[Metric]:
     yield GaugeMetricFamily("leadsman_estimates_age_seconds", "Since its data were read.", now - fitted.made_at)
     yield GaugeMetricFamily("leadsman_estimates_nodes", "Nodes in it.", estimates.pairs.nodes)
     yield GaugeMetricFamily("leadsman_estimates_pairs", "Measured pairs in it.", len(estimates.pairs.log_ms))
-    yield GaugeMetricFamily(
-        "leadsman_estimates_expected_error_ratio", "Median relative error on pairs left out.", estimates.expected_error
-    )
+    if isfinite(error := estimates.expected_error):  # unknown while too few pairs are measured to leave any out
+        yield GaugeMetricFamily("leadsman_estimates_expected_error_ratio", "Median on pairs left out.", error)

@@ -48,7 +48,7 @@ class Listed(Struct, frozen=True):
 def page(facts: Facts, pod_type: str, node: str, as_json: bool) -> bytes:
     """pod_type, node: ""; every one."""
     found = sorted(_shown(facts, pod_type, node), key=lambda each: (each.value, each.reward_ratio))
-    return msgspec.json.encode(_listed(facts, found)) if as_json else _text(facts, found).encode()
+    return msgspec.json.encode(_listed(facts, found)) if as_json else _text(found, pod_type, node).encode()
 
 
 def _shown(facts: Facts, pod_type: str, node: str) -> Iterator[Shown]:
@@ -94,9 +94,10 @@ def _listed(facts: Facts, found: list[Shown]) -> Listed:
 _HEADER = ["TYPE", "NODE", "VALUE", "REWARD", "INTERVAL", "BLAME", "ELSEWHERE", "SAMPLES", "INCIDENTS"]
 
 
-def _text(facts: Facts, found: list[Shown]) -> str:
+def _text(found: list[Shown], pod_type: str, node: str) -> str:
     if not found:
-        return "no rewards are known\n"
+        asked = "".join([f" of type {pod_type}"] * bool(pod_type) + [f" on node {node}"] * bool(node))
+        return f"no rewards are known{asked}\n"
     rows = sorted(found, key=lambda each: each.type)
     return "\n".join(aligned([_HEADER, *map(_cells, rows)])) + "\n"
 

@@ -28,6 +28,7 @@ def options(add: Options) -> None:
     add.parser.add_argument(
         "action",
         choices=ACTIONS,
+        metavar="{" + ",".join(ACTIONS) + "}",
         help="create: CA, server and client; renew: the same CA, new server and client; show: what expires when, exit"
         f" code 1 within {WARN_DAYS} days; secrets: Kubernetes Secrets on stdout",
     )

@@ -12,7 +12,7 @@ from controller.rate import Rate
 from decision.telemetry.known import Policies, Refused
 from decision.telemetry.policy import PolicyKey, Problem
 
-NOTE = "label telemetry-policy: there is no TASPolicy ns/gone; the pod is scheduled as one without a policy"
+NOTE = "label telemetry-policy: there is no TASPolicy ns/gone; such a pod is treated as one without a policy"
 NONE = Policies(loaded=True)
 
 

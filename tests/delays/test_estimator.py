@@ -217,6 +217,15 @@ async def test_metrics_tell_size_age_and_expected_error(world: World) -> None:
     assert found["leadsman_estimates_pairs"] > 60
 
 
+async def test_an_error_that_is_not_known_is_not_told(make: SimpleNamespace, quick: Effort) -> None:
+    """Two nodes: no pair can be left out."""
+    estimator = World(make.plane(nodes=2, peers=1), quick).estimator()
+    await estimator.round()
+    found = shown(list(metrics.of_estimates(estimator, 31.0)))
+    assert found["leadsman_estimates_pairs"] == 1
+    assert "leadsman_estimates_expected_error_ratio" not in found
+
+
 async def test_without_a_fit_metrics_tell_counts_only(world: World) -> None:
     assert shown(list(metrics.of_estimates(world.estimator(), 0.0))).keys() == {
         "leadsman_estimates_fits_total",

@@ -45,10 +45,17 @@ async def test_one_type_and_one_node_can_be_asked_for(extender):
     assert (list(found["by_type"]), list(found["by_node"])) == (["web"], ["node-00001"])
 
 
-@pytest.mark.parametrize("query", ["type=other", "node=other", "type=db&node=node-00002"])
-async def test_what_is_not_known_is_an_empty_answer(extender, query):
+@pytest.mark.parametrize(
+    ("query", "asked"),
+    [
+        ("type=other", "of type other"),
+        ("node=other", "on node other"),
+        ("type=db&node=node-00002", "of type db on node node-00002"),
+    ],
+)
+async def test_what_is_not_known_is_an_answer_that_says_what_was_asked(extender, query, asked):
     status, page = await extender.get(f"/rewards?{query}")
-    assert (status, page) == (200, "no rewards are known\n")
+    assert (status, page) == (200, f"no rewards are known {asked}\n")
 
 
 async def test_text_is_a_table(extender):
