@@ -1,8 +1,9 @@
 """Away from nodes that treat pods of this type badly, and back when that is forgotten or made good.
 
-A node's value is 1 unless there is a doubt about it: then at most BELOW, so that it ties with none that is beyond
-doubt. A node whose doubt has faded and who has not proved itself since is shown as good to few pods only, chosen by the
-pod's UID, until one of them did well there: that is the bounded exploration. No evidence: the prior, as good as any.
+A node's value is 1 unless there is a doubt about it: then its square, at most BELOW, so that it ties with none that is
+beyond doubt, and two doubts seldom round to one score. A node whose doubt has faded and who has not proved itself since
+is shown as good to few pods only, chosen by the pod's UID, until one of them did well there: that is the bounded
+exploration. No evidence: the prior, as good as any.
 """
 
 from collections.abc import Mapping, Sequence
@@ -96,7 +97,7 @@ def _known(remembered: Mapping[str, Remembered], rule: RewardRule, now: float) -
     slow = factors({node: each.reward.qualities for node, each in remembered.items() if each.reward.qualities})
     failed = {node for node, each in faded.items() if each.failed >= _NO_DOUBT_TRIALS}
     values = {node: found[node].value * slow.get(node, 1.0) for node in failed | slow.keys()}
-    doubted = {node: min(BELOW, value) for node, value in values.items() if value < SURE}
+    doubted = {node: min(BELOW, value * value) for node, value in values.items() if value < SURE}
     return Known(found, doubted, [node for node, each in faded.items() if node not in doubted and _returning(each)])
 
 

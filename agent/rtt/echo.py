@@ -70,11 +70,10 @@ class Echoes(Generic[T]):
             self._under_way[self._counter] = _UnderWay(target, to[0], stamp)
         return sent
 
-    def receive(self) -> None:
-        """Takes all that has arrived."""
-        for version, sock in self._sockets.items():
-            for datagram in sock.drain():
-                self.take(version, datagram)
+    def receive(self, version: Version) -> None:
+        """Takes all that has arrived on this family's socket."""
+        for datagram in self._sockets[version].drain():
+            self.take(version, datagram)
 
     def take(self, version: Version, datagram: Datagram) -> None:
         """One message. The clock is read here, after it arrived."""
@@ -87,9 +86,12 @@ class Echoes(Generic[T]):
 
     def expire(self) -> None:
         """Gives up what is over its time, after taking what waited in the sockets: it may have come in time."""
-        self.receive()
         deadline = self._clock().monotonic_ns - self._timeout_ns
-        for counter, probe in list(self._overdue(deadline)):
+        if not self._overdue(deadline):
+            return
+        for version in self._sockets:
+            self.receive(version)
+        for counter, probe in self._overdue(deadline):
             del self._under_way[counter]
             self._done(probe.target, probe.sent.seconds, Lost())
 

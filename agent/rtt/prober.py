@@ -26,11 +26,11 @@ from clusterstate.records import Method, PeerLatency
 
 _log = logging.getLogger(__name__)
 
-_PROBES_A_WAKE = 4
+_PROBES_A_WAKE = 8
 """Sent together on average: waking an idle process costs about as much as two probes."""
 
 _SHORTEST_SLEEP_SECONDS = 0.005
-_LONGEST_SLEEP_SECONDS = 0.25
+_LONGEST_SLEEP_SECONDS = 0.5
 _MOST_HANDSHAKES = 256
 """Open at once; more would come near the usual limit of 1,024 descriptors. The next are kept back and counted."""
 
@@ -111,8 +111,8 @@ class Prober:
     def _sockets(self) -> Iterator[Mapping[Version, EchoSocket]]:
         """Open, and watched by the event loop."""
         sockets, loop = self._open(), asyncio.get_running_loop()
-        for sock in sockets.values():
-            loop.add_reader(sock.fileno(), lambda: self._echoes.receive())
+        for version, sock in sockets.items():
+            loop.add_reader(sock.fileno(), lambda version: self._echoes.receive(version), version)
         try:
             yield sockets
         finally:

@@ -1,7 +1,7 @@
 """The probes to one peer in the last seconds, summed up as a PeerLatency."""
 
 import math
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -31,7 +31,10 @@ class Window:
 
     def add(self, sent: float, rtt_ms: float | None) -> None:
         """One outcome. Outcomes may come in another order than their probes were sent."""
-        insort(self._outcomes, Outcome(sent, rtt_ms), key=_sent)
+        if self._outcomes and sent < self._outcomes[-1].sent:
+            insort(self._outcomes, Outcome(sent, rtt_ms), key=_sent)
+        else:
+            self._outcomes.append(Outcome(sent, rtt_ms))
         self._drop_before(self._outcomes[-1].sent - self.span_seconds)
         if rtt_ms is not None:
             self.last_reply = max(self.last_reply or 0.0, sent + rtt_ms / 1e3)
@@ -52,8 +55,7 @@ class Window:
         return _summary(rtts, lost, age, method)
 
     def _drop_before(self, start: float) -> None:
-        if self._outcomes and self._outcomes[0].sent < start:
-            self._outcomes = [o for o in self._outcomes if o.sent >= start]
+        del self._outcomes[: bisect_left(self._outcomes, start, key=_sent)]
 
 
 def _summary(rtts: Sequence[float], lost: int, age: float | None, method: Method) -> PeerLatency:

@@ -82,6 +82,14 @@ class TestScore:
         doubted = Reward(at_seconds=0.0, healthy=20.0, recent=2.75, failed=1.0)
         assert scores(facts(make, others(node_0=doubted)))["node-0"] <= 9
 
+    def test_two_doubts_of_one_tenth_do_not_tie(self, make: SimpleNamespace) -> None:
+        """Or the emptier of the two would be taken, which is the one that was avoided."""
+        one, less = (Reward(at_seconds=0.0, healthy=20.0, recent=recent, failed=1.0) for recent in (1.25, 1.5))
+        found = facts(make, others(node_0=one, node_1=less))
+        values = [rewards.known("web", found).standings[node].value for node in ("node-0", "node-1")]
+        assert [round(10 * value) for value in values] == [8, 8]
+        assert scores(found)["node-0"] < scores(found)["node-1"] < 10
+
     def test_evidence_fades_while_nothing_is_written(self, make: SimpleNamespace) -> None:
         before, after = (
             scores(facts(make, others(node_0=BAD), now=NOW + age))["node-0"] for age in (0.0, 3 * HOUR)

@@ -152,7 +152,7 @@ def test_a_reply_forged_by_another_host_is_not_a_sample(net):
     echoes.send("c", Version.V4, (net.address("c"), 0))
     forge(net, "b", taps.last, net.address("a"))
     await_datagram(sockets[Version.V4])
-    echoes.receive()
+    echoes.receive(Version.V4)
     close(sockets)
     assert found == []
     assert echoes.strays["wrong_source"] == 1
@@ -252,7 +252,7 @@ def one_echo(sockets, version, address):
     echoes = Echoes(sockets, 1.0, read, lambda target, sent, result: found.append(result))
     echoes.send("c", version, (address, 0))
     await_datagram(sockets[version])
-    echoes.receive()
+    echoes.receive(version)
     return found
 
 
