@@ -1,17 +1,35 @@
-"""Events that we write: events.k8s.io/v1, which needs fewer rights than the old kind and is shown by kubectl alike.
+"""Events: Warnings about one pod read, and those that we write.
 
-Who writes them sees to it that the same thing is not told over and over: the API server keeps every one for an hour.
+Written is events.k8s.io/v1, which needs fewer rights than the old kind and is shown by kubectl alike. Who writes them
+sees to it that the same thing is not told over and over: the API server keeps every one for an hour.
 """
 
 from datetime import datetime
 from typing import Any
 
-from apiserver.objects import Involved
+from msgspec import Struct
+
+from apiserver.objects import Event, Involved, Metadata
+from apiserver.requests import Client
+from apiserver.resources import EVENTS
+
+MOST_READ = 500
+"""One each 10 s for the hour that they are kept, and some."""
 
 LONGEST_NOTE_BYTES = 1024
 """The API server refuses more."""
 
 _LONGEST_REASON = 128
+
+
+class _Events(Struct, frozen=True):
+    items: tuple[Event, ...] = ()
+
+
+async def warnings_about(client: Client, about: Metadata) -> tuple[Event, ...]:
+    """Warning Events whose involved object has this UID, at most MOST_READ. ApiError."""
+    query = {"fieldSelector": f"involvedObject.uid={about.uid},type=Warning", "limit": str(MOST_READ)}
+    return (await client.get(EVENTS.path(about.namespace), _Events, query)).items
 
 
 def body(

@@ -30,6 +30,7 @@ from controller.nodes import Nodes
 from controller.rate import Rate
 from controller.recorder import Recorder
 from controller.status import Statuses
+from controller.unbound import Unbound
 from controller.wakeups import Waker
 from controller.writer import Writer
 from decision.remedies import Limits
@@ -53,6 +54,7 @@ DEFAULT_PATCHES_PER_SECOND, PATCHES_BURST = 200.0, 50
 EVENTS_PER_SECOND, EVENTS_BURST = 50.0, 100
 MISSING_PER_SECOND, MISSING_BURST = 5.0, 50
 TOUCHES_PER_SECOND = 0.2
+ASKS_PER_SECOND, ASKS_BURST = 5.0, 10
 
 
 class Settings(Struct, frozen=True):
@@ -116,6 +118,7 @@ class Parts:
         self.statuses = Statuses(self.client, self.recorder, time.monotonic) if self.recorder else None
         tells = Rate(MISSING_PER_SECOND, MISSING_BURST)
         self.missing = Missing(self.recorder, tells, time.monotonic) if self.recorder else None
+        self.unbound = Unbound(self.client, Rate(ASKS_PER_SECOND, ASKS_BURST), time.monotonic)
         self.loop = Loop(self.nodes, self.facts, self.writer, self.recorder, who.limits)
         self.waker = Waker(
             self.client if acts else None,
@@ -151,6 +154,10 @@ class Parts:
         elif self.pods_seen.loaded.is_set() and self.nodes_seen.loaded.is_set():
             await self.waker.round()
 
+    async def count_failed_binds(self) -> None:
+        if self.leads() and self.pods_seen.loaded.is_set():
+            await self.unbound.round(self.pods_seen.current.values())
+
     async def tell_status(self) -> None:
         if self.statuses and self.leads():
             await self.statuses.round(self.policies.objects, self.facts())
@@ -164,11 +171,18 @@ class Parts:
 
     def families(self) -> Iterator[Metric]:
         yield from self.gathering.families()
+        yield from self.unbound.families()
         if self.missing:
             yield from self.missing.families()
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
-        steps = (self.plan_and_act, self.wake, self.tell_status, self.tell_of_missing_policies)
+        steps = (
+            self.plan_and_act,
+            self.wake,
+            self.count_failed_binds,
+            self.tell_status,
+            self.tell_of_missing_policies,
+        )
         optional = {"elect": self.election, "tell Events": self.recorder}
         return {
             **dict(self.gathering.tasks()),

@@ -8,23 +8,16 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from msgspec import Struct
-
 from agent.pods.book import Book
 from apiserver.errors import ApiError, Forbidden
+from apiserver.events import warnings_about
 from apiserver.objects import Event, Pod
 from apiserver.requests import Client
-from apiserver.resources import EVENTS
 
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.2
 MOST_TRIES = 3
-MOST_EVENTS = 50
-
-
-class _Events(Struct, frozen=True):
-    items: tuple[Event, ...] = ()
 
 
 class Inquiry:
@@ -55,20 +48,14 @@ class Inquiry:
             await asyncio.sleep(self._pause_seconds)
 
     async def _judged(self, uid: str, pod: Pod) -> None:
+        self.asked += 1
         try:
-            events = await self._events(pod)
+            events = await warnings_about(self._client, pod.metadata)
         except ApiError as error:
             self._failed(uid, error)
             return
         self._settled(uid, events)
         self.last_error = ""
-
-    async def _events(self, pod: Pod) -> tuple[Event, ...]:
-        meta = pod.metadata
-        fields = f"involvedObject.uid={meta.uid},type=Warning"
-        self.asked += 1
-        query = {"fieldSelector": fields, "limit": str(MOST_EVENTS)}
-        return (await self._client.get(EVENTS.path(meta.namespace), _Events, query)).items
 
     def _failed(self, uid: str, error: ApiError) -> None:
         self.failures += 1

@@ -35,15 +35,16 @@ def test_the_controller_patches_nodes_and_status_and_writes_one_lease(objects, b
         return
     roles = {o["kind"]: o["rules"] for o in objects if o["metadata"]["name"] == "leadsman-controller" and "rules" in o}
     writes = {
-        resource: set(rule["verbs"]) - {"get", "list", "watch"}
+        f"{rule['apiGroups'][0]}/{resource}": set(rule["verbs"]) - {"get", "list", "watch"}
         for rule in roles["ClusterRole"]
         for resource in rule["resources"]
     }
     assert {resource: verbs for resource, verbs in writes.items() if verbs} == {
-        "nodes": {"patch"},
-        "taspolicies/status": {"patch"},
-        "events": {"create"},
+        "/nodes": {"patch"},
+        "telemetry.intel.com/taspolicies/status": {"patch"},
+        "events.k8s.io/events": {"create"},
     }
+    assert EVENTS in roles["ClusterRole"]
     assert all(any(wanted["resources"] == rule["resources"] for rule in roles["ClusterRole"]) for wanted in PLACES[1:])
     named, create = roles["Role"]
     assert (named["resourceNames"], set(named["verbs"])) == (["leadsman-controller"], {"get", "update"})

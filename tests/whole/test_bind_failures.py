@@ -1,0 +1,67 @@
+"""`--bind` from end to end: a bind that the API server refuses is in etcd, under the node, for its agent to count."""
+
+import base64
+import json
+from urllib.request import Request, urlopen
+
+import pytest
+
+from clusterstate import keys
+from leadsman.demo import request
+from testbed.apithread import ApiThread
+
+
+@pytest.fixture
+def api():
+    with ApiThread() as one:
+        yield one
+
+
+@pytest.fixture
+def extender(start, api, until):
+    found = start("extender", "--bind", "--kube-api", api.url)
+    until(lambda: found.get("/readyz")[0] == 200, "the extender is ready")
+    return found
+
+
+def posted(extender, verb, body):
+    with urlopen(Request(f"{extender.url}/{verb}", json.dumps(body).encode()), timeout=10) as answer:
+        return json.load(answer)
+
+
+def bind(extender, node):
+    """filter and bind, as kube-scheduler asks. What bind answers."""
+    body = request.captured([node, "other"], {"app": "shop"})
+    posted(extender, "filter", body)
+    meta = body["Pod"]["metadata"]
+    binding = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node}
+    return meta["uid"], posted(extender, "bind", binding)["Error"]
+
+
+def told(etcd, node):
+    """Key → record, of the binds to `node` that failed."""
+    prefix = keys.binds(node)
+    found = etcd.post("/v3/kv/range", {"key": _b64(prefix), "range_end": _b64(prefix[:-1] + "0")}).get("kvs", [])
+    return {base64.b64decode(kv["key"]).decode(): json.loads(base64.b64decode(kv["value"])) for kv in found}
+
+
+def _b64(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def test_a_refused_bind_is_told_to_the_node_with_type_and_cause(extender, api, etcd, until):
+    api.do(lambda server: server.fail("create", 422))
+    uid, error = bind(extender, "edge-1")
+    assert "422" in error
+    until(lambda: told(etcd, "edge-1"), "the failed bind in etcd")
+    record = {"v": 1, "type": "shop", "cause": "bind_refused"}
+    assert told(etcd, "edge-1") == {keys.bind_failure("edge-1", uid): record}
+    assert told(etcd, "other") == {}
+
+
+def test_an_api_server_that_is_away_blames_no_node(extender, api, etcd, until):
+    api.do(lambda server: server.fail("create", 503, times=10))
+    assert bind(extender, "edge-1")[1]
+    api.do(lambda server: server.fail("create", 422))
+    until(lambda: bind(extender, "edge-2")[1] and told(etcd, "edge-2"), "a later failure in etcd")
+    assert told(etcd, "edge-1") == {}
