@@ -132,6 +132,12 @@ class Pod(_Part, frozen=True):
     def terminating(self) -> bool:
         return self.metadata.deletion_timestamp is not None
 
+    @property
+    def unscheduled_reason(self) -> str:
+        """Why kube-scheduler left it: Unschedulable, SchedulerError, … (core/v1 types.go); "": it did not."""
+        left = (each for each in self.status.conditions if each.type == "PodScheduled" and each.status == "False")
+        return next((each.reason for each in left), "")
+
 
 class Address(_Part, frozen=True):
     """type: InternalIP, ExternalIP, Hostname."""

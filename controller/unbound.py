@@ -41,10 +41,7 @@ def cause_of(message: str) -> Cause | None:
 
 def gave_up(pod: Pod) -> bool:
     """With an error, other than that no node suits."""
-    return not pod.terminating and any(
-        condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "SchedulerError"
-        for condition in pod.status.conditions
-    )
+    return pod.unscheduled_reason == "SchedulerError" and not pod.terminating
 
 
 class Unbound:
@@ -86,6 +83,7 @@ class Unbound:
             _log.log(logging.DEBUG if self._silent else logging.WARNING, "no Events of failed binds: %s", error)
             self._silent = True
             return
+        self._silent = False
         for event in events:
             self._count(pod, event)
 

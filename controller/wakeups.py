@@ -155,11 +155,7 @@ class Waker:
 
 def refusable(pod: objects.Pod) -> bool:
     """Tried and found unschedulable."""
-    tried = any(
-        condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable"
-        for condition in pod.status.conditions
-    )
-    return tried and not pod.terminating and not pod.spec.node_name
+    return pod.unscheduled_reason == "Unschedulable" and not pod.terminating and not pod.spec.node_name
 
 
 def kind_of(metadata: objects.Metadata) -> Kind:

@@ -1,13 +1,28 @@
-"""What all tests share: the option that makes a skipped test a failure, and no example of hypothesis timed."""
+"""What all tests share: the option that makes a skipped test a failure, the folder of a real kube-apiserver, and no
+example of hypothesis timed."""
+
+import os
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from testbed import kubernetes
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 BEYOND_CI = "KUBEBUILDER_ASSETS"
 """In the reason of a skip that --no-skips forgives: no Debian or PyPI package brings a kube-apiserver."""
+
+
+@pytest.fixture(scope="session")
+def kubernetes_binaries() -> Path:
+    """What `Kubernetes` is started from; the test is skipped where there is none."""
+    try:
+        return kubernetes.assets(os.environ)
+    except kubernetes.KubernetesMissing as missing:
+        pytest.skip(str(missing))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

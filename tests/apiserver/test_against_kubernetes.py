@@ -2,7 +2,6 @@
 
 import asyncio
 import datetime
-import os
 
 import pytest
 
@@ -12,19 +11,16 @@ from apiserver.objects import Bare, Event, Involved, Node, Pod
 from apiserver.requests import Client
 from apiserver.resources import EVENTS, NEW_EVENTS, NODES, PODS, REPLICA_SETS
 from apiserver.watching import Reflector
-from testbed import kubernetes
-from testbed.kubernetes import Kubernetes, KubernetesMissing
+from testbed.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
-    try:
-        binaries = kubernetes.assets(os.environ)
-    except KubernetesMissing as missing:
-        pytest.skip(str(missing))
-    with Kubernetes(binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={"reader": ()}) as one:
+def cluster(kubernetes_binaries, tmp_path_factory):
+    with Kubernetes(
+        kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={"reader": ()}
+    ) as one:
         yield one
 
 

@@ -1,7 +1,6 @@
 """The fake API server keeps what a real one does: each fact is tried on both, the real one where there is one."""
 
 import asyncio
-import os
 
 import pytest
 
@@ -12,24 +11,20 @@ from apiserver.listing import Wanted
 from apiserver.objects import Bare, Pod
 from apiserver.requests import Client
 from apiserver.resources import NODES, PODS
-from testbed import kubernetes
 from testbed.apiserver import ApiServer
-from testbed.kubernetes import Kubernetes, KubernetesMissing
+from testbed.kubernetes import Kubernetes
 
 SPEC = {"containers": [{"name": "main", "image": "x"}]}
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory):
+def real(request, tmp_path_factory):
     """Started when the first test asks for it."""
     running = []
 
     def start():
         if not running:
-            try:
-                binaries = kubernetes.assets(os.environ)
-            except KubernetesMissing as missing:
-                pytest.skip(str(missing))
+            binaries = request.getfixturevalue("kubernetes_binaries")
             running.append(Kubernetes(binaries, tmp_path_factory.mktemp("cluster") / "kubernetes").__enter__())
         return running[0]
 

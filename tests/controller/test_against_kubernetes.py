@@ -1,7 +1,6 @@
 """Two controllers as processes on a real kube-apiserver, where KUBEBUILDER_ASSETS names one."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -10,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed import kubernetes
 from testbed.etcd import free_ports
-from testbed.kubernetes import Kubernetes, KubernetesMissing
+from testbed.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.slow
 
@@ -26,15 +24,11 @@ MARKED = {
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory):
+def cluster(kubernetes_binaries, tmp_path_factory):
     """With the CRD and the controller's own role, which is all that the processes may use."""
-    try:
-        binaries = kubernetes.assets(os.environ)
-    except KubernetesMissing as missing:
-        pytest.skip(str(missing))
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
-    with Kubernetes(binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={ACCOUNT: ()}) as one:
+    with Kubernetes(kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={ACCOUNT: ()}) as one:
         kubectl(one, "create", "namespace", "leadsman")
         kubectl(one, "apply", "-f", str(COMPONENTS / "telemetry/crd.yaml"))
         kubectl(one, "apply", "-f", str(COMPONENTS / "controller/rbac.yaml"))

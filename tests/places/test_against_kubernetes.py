@@ -1,7 +1,6 @@
 """Places from a real kube-apiserver, with the rights that daemonset/base gives the extender and no others."""
 
 import asyncio
-import os
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,7 @@ from apiserver.requests import Client
 from apiserver.resources import JOBS, NODES, PODS, REPLICA_SETS, Resource
 from decision.places import Placed
 from places.cluster import Cluster
-from testbed import kubernetes
-from testbed.kubernetes import Kubernetes, KubernetesMissing
+from testbed.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.slow
 
@@ -30,12 +28,8 @@ TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": CONTAINERS}
 
 
 @pytest.fixture(scope="module")
-def api(tmp_path_factory):
-    try:
-        binaries = kubernetes.assets(os.environ)
-    except KubernetesMissing as missing:
-        pytest.skip(str(missing))
-    with Kubernetes(binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={USER: ()}) as one:
+def api(kubernetes_binaries, tmp_path_factory):
+    with Kubernetes(kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={USER: ()}) as one:
         yield one
 
 

@@ -1,7 +1,6 @@
 """The CRD and the policies on a real kube-apiserver, where KUBEBUILDER_ASSETS names one."""
 
 import asyncio
-import os
 import shutil
 import subprocess
 import time
@@ -16,8 +15,7 @@ from apiserver.requests import Client
 from decision.telemetry.policy import PolicyKey
 from decision.telemetry.status import status
 from telemetry.policies import TASPOLICIES, PolicyFollower
-from testbed import kubernetes
-from testbed.kubernetes import Kubernetes, KubernetesMissing
+from testbed.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.slow
 
@@ -31,14 +29,10 @@ Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
-    try:
-        binaries = kubernetes.assets(os.environ)
-    except KubernetesMissing as missing:
-        pytest.skip(str(missing))
+def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
-    with Kubernetes(binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={READER: ()}) as one:
+    with Kubernetes(kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={READER: ()}) as one:
         yield one
 
 

@@ -21,12 +21,8 @@ def test_a_folder_without_the_binaries_is_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_it_starts_with_rbac_and_users_and_leaves_nothing_behind(tmp_path):
-    try:
-        binaries = kubernetes.assets(os.environ)
-    except KubernetesMissing as missing:
-        pytest.skip(str(missing))
-    with Kubernetes(binaries, tmp_path / "kubernetes", users={"nobody": ()}) as api:
+def test_it_starts_with_rbac_and_users_and_leaves_nothing_behind(kubernetes_binaries, tmp_path):
+    with Kubernetes(kubernetes_binaries, tmp_path / "kubernetes", users={"nobody": ()}) as api:
         assert api.call("GET", "/api/v1/namespaces/default")["metadata"]["name"] == "default"
         with pytest.raises(urllib.error.HTTPError, match="403"):
             api.call("GET", "/api/v1/pods", user="nobody")

@@ -1,7 +1,6 @@
 """The agent's pods on a real kube-apiserver, with no other rights than the manifests give it."""
 
 import asyncio
-import os
 import time
 from pathlib import Path
 from random import Random
@@ -17,8 +16,7 @@ from agent.rewards import Cache
 from apiserver.access import at
 from clusterstate.memory import MemoryStore
 from clusterstate.records import Identity
-from testbed import kubernetes
-from testbed.kubernetes import Kubernetes, KubernetesMissing
+from testbed.kubernetes import Kubernetes
 
 pytestmark = pytest.mark.slow
 
@@ -28,13 +26,9 @@ PODS, EVENTS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/ev
 
 
 @pytest.fixture
-def cluster(tmp_path):
+def cluster(kubernetes_binaries, tmp_path):
     """With the agent's role from the manifests, given to a user "agent"."""
-    try:
-        binaries = kubernetes.assets(os.environ)
-    except KubernetesMissing as missing:
-        pytest.skip(str(missing))
-    with Kubernetes(binaries, tmp_path / "kubernetes", users={"agent": ()}) as one:
+    with Kubernetes(kubernetes_binaries, tmp_path / "kubernetes", users={"agent": ()}) as one:
         for found in yaml.safe_load_all(ACCOUNTS.read_text()):
             if found["metadata"]["name"] == "leadsman-agent-pods":
                 one.call("POST", f"{RBAC}/{found['kind'].lower()}s", as_user(found))
