@@ -20,11 +20,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
+from random import SystemRandom
 from typing import Any, NamedTuple, Self
 
 HEALTHY_WITHIN_SECONDS = 20.0
 STOP_WITHIN_SECONDS = 5.0
+_PORTS = range(20_000, 32_768)
+"""Below those that an outgoing connection may take before ours is listened on: ip_local_port_range of ip(7)."""
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 _libc = ctypes.CDLL(None)
 
@@ -63,12 +67,18 @@ def find_binary(which: Callable[[str], str | None] = shutil.which) -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Loopback TCP ports that nobody listens on."""
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+    """Different loopback TCP ports that nobody uses."""
+    drawn = SystemRandom().sample(_PORTS, len(_PORTS))
+    return list(islice(filter(_is_free, drawn), count))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 class Etcd:
