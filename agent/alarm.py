@@ -4,13 +4,13 @@ import asyncio
 from contextlib import suppress
 
 
-class Alarm:
+class Wakeup:
     """One task sleeps, any other on the same loop rings. Rings before and during a sleep count, several as one."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
-    def ring(self) -> None:
+    def wake(self) -> None:
         self._rung.set()
 
     async def sleep(self, seconds: float) -> None:

@@ -5,9 +5,9 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from agent.progress import Progress
+from agent.progress import LoopLiveness
 from agent.reporting import Reporter
-from agent.settings import Settings
+from agent.settings import AgentSettings
 
 ENDPOINTS = (
     "/metrics  measurements for Prometheus\n/healthz  loops turn\n/readyz   reports arrive\n/config   settings\n"
@@ -15,9 +15,9 @@ ENDPOINTS = (
 
 
 def create_app(
-    settings: Settings,
+    settings: AgentSettings,
     registry: CollectorRegistry,
-    progress: Progress,
+    progress: LoopLiveness,
     reporter: Reporter,
 ) -> web.Application:
     async def index(_: web.Request) -> web.Response:
@@ -30,7 +30,7 @@ def create_app(
         return web.Response(status=503 if stalled else 200, text="\n".join(lines or ["ok"]) + "\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        trouble = reporter.last_error or ("" if reporter.reports else "no report yet")
+        trouble = reporter.last_error or ("" if reporter.report_count else "no report yet")
         return web.Response(status=503 if trouble else 200, text=f"{trouble or 'ok'}\n")
 
     async def config(_: web.Request) -> web.Response:
@@ -45,7 +45,7 @@ def create_app(
     return app
 
 
-def redacted(settings: Settings) -> dict[str, object]:
+def redacted(settings: AgentSettings) -> dict[str, object]:
     """The settings as JSON values, without passwords, tokens and keys."""
     shown: dict[str, object] = msgspec.to_builtins(settings, enc_hook=str)
     password = "<redacted>" if settings.etcd.password else ""

@@ -10,41 +10,43 @@ from msgspec import Struct
 from clusterstate import codec, keys
 from clusterstate.codec import BadRecord
 from clusterstate.records import Identity, RingEntry
-from clusterstate.store import Guard, GuardFailed, Put, Store
+from clusterstate.store import Precondition, PreconditionFailed, Put, Store
 
 
-class Taken(Exception):
+class NodeAlreadyOwned(Exception):
     """Another agent holds the node."""
 
 
-class Claim(Struct, frozen=True):
+class NodeOwnership(Struct, frozen=True):
     """What a report needs to write: the lease it lives under and the guard that proves it is still ours."""
 
     identity: Identity
     lease: int
     lease_seconds: int
-    guard: Guard
+    guard: Precondition
 
 
-async def claim(store: Store, node: str, wanted: Identity, lease_seconds: int, entry: RingEntry | None = None) -> Claim:
+async def claim_node(
+    store: Store, node: str, wanted: Identity, lease_seconds: int, entry: RingEntry | None = None
+) -> NodeOwnership:
     """Takes the node under a new lease. Taken when another owner has it. StoreErrors as they come.
 
     entry: takes the node's place on the ring with it; None: the ring is not used.
     """
-    key = keys.key(node, Identity)
+    key = keys.record_key(node, Identity)
     listing = await store.read_prefix(key)
     held = next((item.value for item in listing.items if item.key == key), None)
     if held is not None and _owner(held) != wanted.owner:
-        raise Taken(f"node {node} is written by agent {_owner(held)}, and this is {wanted.owner}")
+        raise NodeAlreadyOwned(f"node {node} is written by agent {_owner(held)}, and this is {wanted.owner}")
     identity = Identity(wanted.owner, listing.revision, wanted.address, wanted.zone, wanted.rack)
     lease = await store.grant(lease_seconds)
     try:
-        places = [Put(keys.key(node, RingEntry), codec.encode(entry))] if entry else []
-        await store.write([Put(key, codec.encode(identity)), *places], lease, Guard(key, held))
-    except GuardFailed as error:
+        places = [Put(keys.record_key(node, RingEntry), codec.encode(entry))] if entry else []
+        await store.write([Put(key, codec.encode(identity)), *places], lease, Precondition(key, held))
+    except PreconditionFailed as error:
         await store.revoke(lease)
-        raise Taken(f"another agent claimed node {node} at the same moment") from error
-    return Claim(identity, lease, lease_seconds, Guard(key, codec.encode(identity)))
+        raise NodeAlreadyOwned(f"another agent claimed node {node} at the same moment") from error
+    return NodeOwnership(identity, lease, lease_seconds, Precondition(key, codec.encode(identity)))
 
 
 def _owner(value: bytes) -> str:

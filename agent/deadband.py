@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from math import dist, inf, isclose
 from typing import TypeVar
 
-from clusterstate.records import AnyRecord, Coordinate, Hardware, Latency, PeerLatency, RingEntry
+from clusterstate.records import AnyRecord, Hardware, Latency, PeerLatency, RingCoordinate, RingEntry
 
 MEDIAN_BAND_MS = 0.05
 MEDIAN_BAND_RATIO = 0.05
@@ -69,7 +69,7 @@ def _entry_moved(before: RingEntry, after: RingEntry) -> bool:
     )
 
 
-def _shift_ms(before: Coordinate, after: Coordinate) -> float:
+def _shift_ms(before: RingCoordinate, after: RingCoordinate) -> float:
     """What an estimate can change by at most."""
     moved = dist(before.point, after.point) if len(before.point) == len(after.point) else inf
     return moved + abs(before.height - after.height) + abs(before.adjustment - after.adjustment)

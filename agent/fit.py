@@ -9,7 +9,7 @@ from clusterstate.codec import LARGEST_VALUE_BYTES
 from clusterstate.records import Latency, PeerLatency
 
 
-def nearest_that_fit(peers: dict[str, PeerLatency], first: Collection[str] = ()) -> Latency:
+def build_latency_record(peers: dict[str, PeerLatency], first: Collection[str] = ()) -> Latency:
     """All peers as a rule. With very long names the farthest are left out: a near pair decides more often.
 
     first: those that somebody asked for; they go last.

@@ -9,13 +9,13 @@ from prometheus_client.registry import Collector
 
 from agent.reporting import Reporter
 
-Families = Callable[[], Iterable[Metric]]
+FamilySource = Callable[[], Iterable[Metric]]
 
 
-class Latest(Collector):
+class FamiliesCollector(Collector):
     """Asks each source for its families at each scrape: what a source has forgotten is gone from the next scrape."""
 
-    def __init__(self, *sources: Families) -> None:
+    def __init__(self, *sources: FamilySource) -> None:
         self._sources = sources
 
     def collect(self) -> Iterator[Metric]:
@@ -23,25 +23,27 @@ class Latest(Collector):
             yield from source()
 
 
-def registry(*sources: Families) -> CollectorRegistry:
+def create_registry(*sources: FamilySource) -> CollectorRegistry:
     found = CollectorRegistry(auto_describe=False)
-    found.register(Latest(build, *sources))
+    found.register(FamiliesCollector(build_info, *sources))
     return found
 
 
-def build() -> Iterator[Metric]:
+def build_info() -> Iterator[Metric]:
     info = GaugeMetricFamily("leadsman_build_info", "Constant 1, labelled with the version.", labels=["version"])
     info.add_metric([version("leadsman")], 1)
     yield info
 
 
-def reports(reporter: Reporter) -> Iterator[Metric]:
+def report_metrics(reporter: Reporter) -> Iterator[Metric]:
     """How the reports to etcd fare."""
-    yield CounterMetricFamily("leadsman_reports", "Reports acknowledged by etcd.", reporter.reports)
+    yield CounterMetricFamily("leadsman_reports", "Reports acknowledged by etcd.", reporter.report_count)
     failures = CounterMetricFamily("leadsman_report_failures", "Reports that failed, by cause.", labels=["cause"])
     for cause, count in reporter.failures.items():
         failures.add_metric([cause], count)
     yield failures
     yield GaugeMetricFamily(
-        "leadsman_node_claimed", "1 while this agent holds its node's records under a lease.", reporter.held is not None
+        "leadsman_node_claimed",
+        "1 while this agent holds its node's records under a lease.",
+        reporter.ownership is not None,
     )

@@ -8,34 +8,34 @@ from bisect import bisect
 from collections.abc import Iterable
 
 from agent.rtt.peer import Peer
-from clusterstate.keys import check_node_name, place
+from clusterstate.keys import check_node_name, ring_position
 
 
-class BadPeers(ValueError):
+class InvalidPeerList(ValueError):
     """The static list cannot be used. The text names the line."""
 
 
-def parse(text: str) -> list[Peer]:
-    """`name address [zone [rack]]` a line; # begins a comment. BadPeers names the line and what is wrong."""
+def parse_peers(text: str) -> list[Peer]:
+    """`name address [zone [rack]]` a line; # begins a comment. InvalidPeerList names the line and what is wrong."""
     lines = ((number, line.partition("#")[0].split()) for number, line in enumerate(text.splitlines(), start=1))
     peers = [_parsed(number, fields) for number, fields in lines if fields]
     names = [peer.name for peer in peers]
     if twice := {name for name in names if names.count(name) > 1}:
-        raise BadPeers(f"named more than once: {', '.join(sorted(twice))}")
+        raise InvalidPeerList(f"named more than once: {', '.join(sorted(twice))}")
     return peers
 
 
-def choose(own_name: str, candidates: Iterable[Peer], k: int) -> dict[str, Peer]:
+def select_peers(own_name: str, candidates: Iterable[Peer], k: int) -> dict[str, Peer]:
     """name → the k peers that follow `own_name` on the ring; all of them when there are no more than k."""
-    ring = sorted((peer for peer in candidates if peer.name != own_name), key=lambda peer: place(peer.name))
-    start = bisect([place(peer.name) for peer in ring], place(own_name))
+    ring = sorted((peer for peer in candidates if peer.name != own_name), key=lambda peer: ring_position(peer.name))
+    start = bisect([ring_position(peer.name) for peer in ring], ring_position(own_name))
     return {peer.name: peer for peer in (ring[start:] + ring[:start])[:k]}
 
 
 def _parsed(number: int, fields: list[str]) -> Peer:
     if not 2 <= len(fields) <= 4:
-        raise BadPeers(f"line {number}: {len(fields)} fields; want: name address [zone [rack]]")
+        raise InvalidPeerList(f"line {number}: {len(fields)} fields; want: name address [zone [rack]]")
     try:
         return Peer(check_node_name(fields[0]), *fields[1:])
     except ValueError as error:
-        raise BadPeers(f"line {number}: {error}") from error
+        raise InvalidPeerList(f"line {number}: {error}") from error

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct
 
 
-class Progress(Struct):
+class LoopLiveness(Struct):
     """loops: name → its count of completed rounds. A count that stands for `limit_seconds` is a stalled loop."""
 
     loops: Mapping[str, Callable[[], int]]

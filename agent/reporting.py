@@ -9,23 +9,23 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 
-from agent.claim import Claim, Taken, claim
+from agent.claim import NodeAlreadyOwned, NodeOwnership, claim_node
 from agent.deadband import worth_writing
-from agent.progress import Progress
+from agent.progress import LoopLiveness
 from clusterstate import codec, keys
 from clusterstate.records import AnyRecord, Heartbeat, Identity, RingEntry
-from clusterstate.store import Delete, GuardFailed, LeaseLost, OutOfSpace, Put, Store, StoreError
-from clusterstate.timing import Timing
+from clusterstate.store import Delete, LeaseLost, OutOfSpace, PreconditionFailed, Put, Store, StoreError
+from clusterstate.timing import ReportTiming
 
 log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS = 0.5
-LONGEST_BACKOFF_SECONDS = 5.0
+MAX_BACKOFF_SECONDS = 5.0
 """Back within 8 s once the store heals: this wait, then a claim and a report."""
 OUT_OF_SPACE_BACKOFF_SECONDS = 30.0
 """Only an operator can make room; until then a cluster of retries would be a storm."""
 
-Records = Mapping[type[AnyRecord], AnyRecord | None]
+NodeRecords = Mapping[type[AnyRecord], AnyRecord | None]
 """What to say now. None: nothing is known, and what was said before must go."""
 
 
@@ -41,9 +41,9 @@ class Reporter:
         store: Store,
         node: str,
         wanted: Identity,
-        timing: Callable[[], Timing],
-        records: Callable[[], Records],
-        progress: Progress,
+        timing: Callable[[], ReportTiming],
+        records: Callable[[], NodeRecords],
+        progress: LoopLiveness,
         rng: Random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Callable[[float], Awaitable[None]] | None = None,
@@ -54,8 +54,8 @@ class Reporter:
         self._rng, self._sleep, self._pause = rng, sleep, pause or sleep
         self._said: dict[type[AnyRecord], AnyRecord | None] = {}
         self._seq = 0
-        self.held: Claim | None = None
-        self.reports = 0
+        self.ownership: NodeOwnership | None = None
+        self.report_count = 0
         self.failures: Counter[str] = Counter()
         self.last_error = ""
 
@@ -81,52 +81,52 @@ class Reporter:
             return
         timing = self._timing()
         try:
-            held = self.held = await self._claimed(timing)
+            held = self.ownership = await self._claimed(timing)
             await self._write(held, timing)
             await self._store.keep_alive(held.lease)
-        except (LeaseLost, GuardFailed):
-            self.held = None
+        except (LeaseLost, PreconditionFailed):
+            self.ownership = None
             raise
-        self.reports += 1
+        self.report_count += 1
         self._note("")
 
     async def close(self) -> None:
         """Ends the lease, so that the node's records go at once. StoreError when the store cannot be reached."""
-        if self.held is not None:
-            await self._store.revoke(self.held.lease)
-            self.held = None
+        if self.ownership is not None:
+            await self._store.revoke(self.ownership.lease)
+            self.ownership = None
 
-    async def _claimed(self, timing: Timing) -> Claim:
-        if self.held is not None and self.held.lease_seconds == timing.lease_seconds:
-            return self.held
+    async def _claimed(self, timing: ReportTiming) -> NodeOwnership:
+        if self.ownership is not None and self.ownership.lease_seconds == timing.lease_seconds:
+            return self.ownership
         self._said.clear()
         return await self._waited_for_claim(timing)
 
-    async def _waited_for_claim(self, timing: Timing) -> Claim:
+    async def _waited_for_claim(self, timing: ReportTiming) -> NodeOwnership:
         """An agent that was killed holds the node until its lease ends: wait that long for it, and not longer."""
         for _ in range(timing.lease_seconds + 2):
             try:
                 return await self._claim(timing)
-            except Taken as error:
+            except NodeAlreadyOwned as error:
                 self._note(f"waiting for the other agent's lease to end: {error}")
                 await self._sleep(1.0)
         return await self._claim(timing)
 
-    async def _claim(self, timing: Timing) -> Claim:
+    async def _claim(self, timing: ReportTiming) -> NodeOwnership:
         entry = self._records().get(RingEntry)
         assert entry is None or isinstance(entry, RingEntry)
-        return await claim(self._store, self._node, self._wanted, timing.lease_seconds, entry)
+        return await claim_node(self._store, self._node, self._wanted, timing.lease_seconds, entry)
 
-    async def _write(self, held: Claim, timing: Timing) -> None:
+    async def _write(self, held: NodeOwnership, timing: ReportTiming) -> None:
         """While a write is under way, and after it failed, nobody knows what the store has: all is said again."""
         now = {kind: record for kind, record in self._records().items() if record is not None}
         changed = [record for kind, record in now.items() if worth_writing(self._said.get(kind), record)]
-        gone = [Delete(keys.key(self._node, kind)) for kind in self._said.keys() - now.keys()]
+        gone = [Delete(keys.record_key(self._node, kind)) for kind in self._said.keys() - now.keys()]
         after = {kind: self._said.get(kind) for kind in now} | {type(record): record for record in changed}
         self._said = dict.fromkeys(self._said | now)
         self._seq += 1
         beat = Heartbeat(held.identity.epoch, self._seq, timing.push_interval_seconds)
-        puts = [Put(keys.key(self._node, type(record)), codec.encode(record)) for record in (*changed, beat)]
+        puts = [Put(keys.record_key(self._node, type(record)), codec.encode(record)) for record in (*changed, beat)]
         await self._store.write([*gone, *puts], held.lease, held.guard)
         self._said = after
 
@@ -145,5 +145,5 @@ class Reporter:
 
 
 def _longest_backoff(error: StoreError, failures: int) -> float:
-    longest = OUT_OF_SPACE_BACKOFF_SECONDS if isinstance(error, OutOfSpace) else LONGEST_BACKOFF_SECONDS
+    longest = OUT_OF_SPACE_BACKOFF_SECONDS if isinstance(error, OutOfSpace) else MAX_BACKOFF_SECONDS
     return min(longest, FIRST_BACKOFF_SECONDS * 2.0 ** min(failures, 10))

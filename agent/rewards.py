@@ -10,40 +10,40 @@ import logging
 from collections.abc import Callable, Iterable
 from random import Random
 
-from agent.claim import Claim
+from agent.claim import NodeOwnership
 from agent.pods import counted
-from agent.pods.book import Book, Kept
-from agent.pods.counted import Counted
+from agent.pods.book import IncidentLedger, RestoredState
+from agent.pods.counted import CountedTotals
 from clusterstate import codec, keys
 from clusterstate.codec import BadRecord
 from clusterstate.records import Reward
-from clusterstate.store import Delete, Item, Put, Store, StoreError, Write
+from clusterstate.store import Delete, Put, Store, StoredItem, StoreError, Write
 from rewards import ledger
 
 log = logging.getLogger(__name__)
 
-MOVED = 0.1
+MIN_CHANGE = 0.1
 """Of a trial, or of the value if that is more: health that is worth a write."""
 
-MOST_DELETES = 16
+MAX_DELETES_PER_WRITE = 16
 """A write: with 64 types, 16 parts and 32 binds it stays one transaction."""
 
-_LONGEST_PAUSE_SECONDS = 5.0
-_LOOK_SECONDS = 0.1
+_MAX_PAUSE_SECONDS = 5.0
+_POLL_SECONDS = 0.1
 
 
-class Cache:
+class RewardPersistence:
     """held: the claim under which the node is written now; None: it is not ours at this moment.
 
     For metrics: writes, failures, and last_error, "" while all is kept.
     """
 
-    def __init__(self, store: Store, node: str, held: Callable[[], Claim | None], rng: Random) -> None:
+    def __init__(self, store: Store, node: str, held: Callable[[], NodeOwnership | None], rng: Random) -> None:
         self.store, self._node, self._held, self._rng = store, node, held, rng
         self._written: dict[str, Reward] = {}
         self.writes, self.failures, self.last_error = 0, 0, ""
 
-    async def restored(self, waited: Callable[[], None] = lambda: None) -> Kept:
+    async def restore(self, waited: Callable[[], None] = lambda: None) -> RestoredState:
         """What was kept, read once the node is ours, so that nobody writes it meanwhile. For as long as it takes.
 
         waited: called now and then, to tell that this still goes on.
@@ -52,73 +52,77 @@ class Cache:
             waited()
             try:
                 if self._held() is not None:
-                    return self._opened((await self.store.read_prefix(keys.prefix(self._node))).items)
+                    return self._opened((await self.store.read_prefix(keys.node_prefix(self._node))).items)
             except StoreError as error:
                 self._failed(error)
-            await asyncio.sleep(self._rng.uniform(_LOOK_SECONDS, 2 * _LOOK_SECONDS))
+            await asyncio.sleep(self._rng.uniform(_POLL_SECONDS, 2 * _POLL_SECONDS))
 
-    async def keep(self, book: Book) -> None:
+    async def save(self, book: IncidentLedger) -> None:
         """Writes what moved. What cannot be written now is written the next time: nothing is ever added up in etcd."""
         held = self._held()
-        types, parts, gone = self._moved(book), set(book.counted.changed), sorted(book.dropped)[:MOST_DELETES]
-        told = [key for key, kept in book.told.items() if not kept]
+        types, parts, gone = (
+            self._moved(book),
+            set(book.counted_totals.changed_shards),
+            sorted(book.dropped_types)[:MAX_DELETES_PER_WRITE],
+        )
+        told = [key for key, kept in book.counted_bind_failures.items() if not kept]
         if held is None or not (types or parts or gone):
             return
         rewards = {name: book.rewards[name] for name in types}
-        book.counted.changed -= parts
+        book.counted_totals.changed_shards -= parts
         try:
             writes: list[Write] = [*self._puts(rewards, parts, book), *self._deletes(gone), *map(Delete, told)]
             await self.store.write(writes, guard=held.guard)
         except StoreError as error:
-            book.counted.changed |= parts
+            book.counted_totals.changed_shards |= parts
             self._failed(error)
             return
         self._done(book, rewards, gone)
-        book.told |= dict.fromkeys(told, True)
+        book.counted_bind_failures |= dict.fromkeys(told, True)
 
-    def _opened(self, items: Iterable[Item]) -> Kept:
-        counted_at = keys.counted_prefix(self._node)
+    def _opened(self, items: Iterable[StoredItem]) -> RestoredState:
+        counted_at = keys.counted_totals_prefix(self._node)
         values = [item.value for item in items if item.key.startswith(counted_at)]
-        parts = [part for part in map(counted.decode, values) if part is not None]
+        parts = [part for part in map(counted.decode_shard, values) if part is not None]
         self._written = dict(self._decoded(items))
-        kept = Counted(parts)
+        kept = CountedTotals(parts)
         if not values:
-            kept.changed.add(counted.PARTS[0])  # so that the next agent knows that there was one
+            kept.changed_shards.add(counted.SHARDS[0])  # so that the next agent knows that there was one
         log.info("kept from before: rewards of %d types, notes on %d pods", len(self._written), len(kept))
-        return Kept(self._written, kept, first=not values)
+        return RestoredState(self._written, kept, first_start=not values)
 
-    def _decoded(self, items: Iterable[Item]) -> Iterable[tuple[str, Reward]]:
+    def _decoded(self, items: Iterable[StoredItem]) -> Iterable[tuple[str, Reward]]:
         for item in items:
             key = keys.parse(item.key)
-            if key is None or key.kind != keys.REWARDS:
+            if key is None or key.kind != keys.REWARDS_KIND:
                 continue
             try:
-                yield key.type, codec.decode(Reward, item.value)
+                yield key.pod_type, codec.decode(Reward, item.value)
             except BadRecord as error:
                 log.warning("%s cannot be read and begins anew: %s", item.key, error)
 
-    def _moved(self, book: Book) -> set[str]:
+    def _moved(self, book: IncidentLedger) -> set[str]:
         return {
             name
             for name, reward in book.rewards.items()
-            if name in book.changed or _moved(self._written.get(name), reward)
+            if name in book.changed_types or _worth_writing(self._written.get(name), reward)
         }
 
-    def _puts(self, rewards: dict[str, Reward], parts: set[str], book: Book) -> Iterable[Put]:
+    def _puts(self, rewards: dict[str, Reward], parts: set[str], book: IncidentLedger) -> Iterable[Put]:
         for name, reward in rewards.items():
             yield Put(keys.reward_key(self._node, name), codec.encode(reward))
         for part in sorted(parts):
-            yield Put(f"{keys.counted_prefix(self._node)}{part}", book.counted.encoded(part))
+            yield Put(f"{keys.counted_totals_prefix(self._node)}{part}", book.counted_totals.encode_shard(part))
 
     def _deletes(self, types: Iterable[str]) -> Iterable[Delete]:
         return (Delete(keys.reward_key(self._node, name)) for name in types)
 
-    def _done(self, book: Book, rewards: dict[str, Reward], gone: Iterable[str]) -> None:
+    def _done(self, book: IncidentLedger, rewards: dict[str, Reward], gone: Iterable[str]) -> None:
         """What changed while the write was under way stays to be written."""
         self._written |= rewards
-        book.changed -= {name for name, reward in rewards.items() if book.rewards.get(name) is reward}
+        book.changed_types -= {name for name, reward in rewards.items() if book.rewards.get(name) is reward}
         for name in gone:
-            book.dropped.discard(name)
+            book.dropped_types.discard(name)
             self._written.pop(name, None)
         self.writes += 1
         if self.last_error:
@@ -132,14 +136,14 @@ class Cache:
         self.last_error = f"{type(error).__name__}: {error}"
 
 
-def _moved(before: Reward | None, after: Reward) -> bool:
+def _worth_writing(before: Reward | None, after: Reward) -> bool:
     """Fading alone is nothing to write: every reader does it by itself."""
     if before is None:
-        return after.healthy > MOVED or bool(after.qualities)
-    faded = ledger.decayed(before, after.at_seconds)
+        return after.healthy > MIN_CHANGE or bool(after.qualities)
+    faded = ledger.decay(before, after.at_seconds)
     for was, now in ((faded.healthy, after.healthy), (faded.recent, after.recent)):
-        if abs(now - was) > max(MOVED, MOVED * was):
+        if abs(now - was) > max(MIN_CHANGE, MIN_CHANGE * was):
             return True
     return before.qualities.keys() != after.qualities.keys() or any(
-        abs(each.log_cost - before.qualities[name].log_cost) > MOVED / 2 for name, each in after.qualities.items()
+        abs(each.log_cost - before.qualities[name].log_cost) > MIN_CHANGE / 2 for name, each in after.qualities.items()
     )

@@ -15,74 +15,76 @@ from typing import Any
 from aiohttp import web
 
 from agent import metrics
-from agent.alarm import Alarm
+from agent.alarm import Wakeup
 from agent.app import create_app
-from agent.fit import nearest_that_fit
+from agent.fit import build_latency_record
 from agent.hardware import metrics as hardware_metrics
 from agent.hardware.monitor import HardwareMonitor
-from agent.hardware.samples import Roots
+from agent.hardware.samples import HostRoots
 from agent.peering import metrics as peering_metrics
-from agent.peering.neighbours import Neighbours, Rhythm
-from agent.peering.probing import Probing
-from agent.peering.requests import Requests
-from agent.peers import choose
+from agent.peering.neighbours import PeeringSettings, PeerRefresher
+from agent.peering.probing import ProberAdapter
+from agent.peering.requests import ProbeRequestHandler
+from agent.peers import select_peers
 from agent.pods import metrics as pod_metrics
 from agent.pods.monitor import PodMonitor
-from agent.progress import Progress
-from agent.reporting import Records, Reporter
-from agent.rewards import Cache
+from agent.progress import LoopLiveness
+from agent.reporting import NodeRecords, Reporter
+from agent.rewards import RewardPersistence
 from agent.rtt import metrics as rtt_metrics
-from agent.rtt.peer import Place
+from agent.rtt.peer import Locality
 from agent.rtt.prober import Prober
-from agent.settings import Settings
+from agent.settings import AgentSettings
 from clusterstate.etcd import EtcdStore
 from clusterstate.records import Hardware, Identity, Latency, RingEntry
 from clusterstate.store import StoreError
 
 log = logging.getLogger(__name__)
 
-LEAVE_WITHIN_SECONDS = 3.0
+SHUTDOWN_TIMEOUT_SECONDS = 3.0
 
 
-async def run(settings: Settings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
+async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
     """Until `stop`. Raises what ended a loop: agent.claim.Taken when another agent writes this node."""
-    parts = Parts(settings, clock)
-    async with _serving(parts), _store(parts):
+    parts = AgentComponents(settings, clock)
+    async with _serving(parts), _closing_store(parts):
         try:
             await _run_all(parts.loops(), stop)
         finally:
-            await _leave(parts)
+            await _shut_down(parts)
 
 
-class Parts:
+class AgentComponents:
     """Everything an agent is made of, wired: what each does stands in its own module."""
 
-    def __init__(self, settings: Settings, clock: Callable[[], float]) -> None:
+    def __init__(self, settings: AgentSettings, clock: Callable[[], float]) -> None:
         self.settings, self.clock = settings, clock
         self.store = EtcdStore(settings.etcd, silence_seconds=settings.timing.stale_seconds)
-        self.alarm = Alarm()
-        self.prober = Prober(settings.probing, Place(settings.zone, settings.rack), answered=self.heard)
-        probing, how = Probing(self.prober, clock), settings.probing
-        rhythm = Rhythm(settings.timing, how.interval_seconds, how.window_seconds, settings.probe_budget)
-        self.neighbours = Neighbours(
-            self.store, settings.node, settings.max_peers, rhythm, probing, self.alarm.ring, clock
+        self.wakeup = Wakeup()
+        self.prober = Prober(settings.probing, Locality(settings.zone, settings.rack), answered=self.on_rtt)
+        probing, how = ProberAdapter(self.prober, clock), settings.probing
+        rhythm = PeeringSettings(settings.timing, how.interval_seconds, how.window_seconds, settings.probe_budget)
+        self.peer_refresher = PeerRefresher(
+            self.store, settings.node, settings.max_peers, rhythm, probing, self.wakeup.wake, clock
         )
-        self.requests = Requests(self.store, self.neighbours, probing, self.alarm.ring, clock)
-        roots = Roots(str(settings.proc_root), str(settings.sys_root))
+        self.probe_requests = ProbeRequestHandler(self.store, self.peer_refresher, probing, self.wakeup.wake, clock)
+        roots = HostRoots(str(settings.proc_root), str(settings.sys_root))
         self.hardware = HardwareMonitor(roots, clock=clock, interval_seconds=settings.timing.push_interval_seconds)
-        self.cache = Cache(self.store, settings.node, lambda: self.reporter.held, Random())
+        self.reward_persistence = RewardPersistence(
+            self.store, settings.node, lambda: self.reporter.ownership, Random()
+        )
         self.pods = self._pods()
-        self.progress = Progress(self._rounds(), settings.timing.stale_seconds, clock)
+        self.liveness = LoopLiveness(self._rounds(), settings.timing.stale_seconds, clock)
         identity = Identity(settings.owner, 0, settings.address, settings.zone, settings.rack)
         self.reporter = Reporter(
             self.store,
             settings.node,
             identity,
-            self.neighbours.timing,
+            self.peer_refresher.timing,
             self.records,
-            self.progress,
+            self.liveness,
             Random(),
-            pause=self.alarm.sleep,
+            pause=self.wakeup.sleep,
         )
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
@@ -90,33 +92,35 @@ class Parts:
         if self.pods is not None:
             always["pods"] = self.pods.run()
         if self.settings.peers is not None:
-            self.prober.set_peers(choose(self.settings.node, self.settings.peers, self.settings.max_peers).values())
+            self.prober.set_peers(
+                select_peers(self.settings.node, self.settings.peers, self.settings.max_peers).values()
+            )
             return always
-        return always | {"peers": self.neighbours.run(), "requests": self.requests.run()}
+        return always | {"peers": self.peer_refresher.run(), "requests": self.probe_requests.run()}
 
-    def heard(self, peer: str, rtt_ms: float) -> None:
-        self.neighbours.heard(peer, rtt_ms)
+    def on_rtt(self, peer: str, rtt_ms: float) -> None:
+        self.peer_refresher.on_rtt(peer, rtt_ms)
 
-    def records(self) -> Records:
+    def records(self) -> NodeRecords:
         now = self.clock()
-        first = self.neighbours.neighbourhood.requested
+        first = self.peer_refresher.selection.requested
         return {
-            Latency: nearest_that_fit(self.prober.latencies(now), first),
+            Latency: build_latency_record(self.prober.latencies(now), first),
             Hardware: self.hardware.record(now),
-            RingEntry: self.entry(),
+            RingEntry: self.ring_entry(),
         }
 
-    def entry(self) -> RingEntry | None:
+    def ring_entry(self) -> RingEntry | None:
         """None with a static list: the ring is not used, and need not be writable."""
         who = self.settings
-        return self.neighbours.entry(who.address, who.zone, who.rack) if who.peers is None else None
+        return self.peer_refresher.ring_entry(who.address, who.zone, who.rack) if who.peers is None else None
 
     def _pods(self) -> PodMonitor | None:
         who = self.settings
         if who.pods is None:
             return None
         return PodMonitor(
-            who.node, who.pods, self.cache, lambda: who.timing.push_interval_seconds, self.clock, time.time
+            who.node, who.pods, self.reward_persistence, lambda: who.timing.push_interval_seconds, self.clock, time.time
         )
 
     def _rounds(self) -> Mapping[str, Callable[[], int]]:
@@ -126,15 +130,15 @@ class Parts:
 
 
 @contextlib.asynccontextmanager
-async def _serving(parts: Parts) -> AsyncIterator[None]:
-    registry = metrics.registry(
+async def _serving(parts: AgentComponents) -> AsyncIterator[None]:
+    registry = metrics.create_registry(
         lambda: rtt_metrics.families(parts.prober, parts.clock()),
         lambda: hardware_metrics.families(parts.hardware.latest),
-        lambda: metrics.reports(parts.reporter),
-        lambda: peering_metrics.families(parts.neighbours, parts.requests),
-        lambda: pod_metrics.families(parts.pods, parts.cache) if parts.pods else (),
+        lambda: metrics.report_metrics(parts.reporter),
+        lambda: peering_metrics.families(parts.peer_refresher, parts.probe_requests),
+        lambda: pod_metrics.families(parts.pods, parts.reward_persistence) if parts.pods else (),
     )
-    app = create_app(parts.settings, registry, parts.progress, parts.reporter)
+    app = create_app(parts.settings, registry, parts.liveness, parts.reporter)
     runner = web.AppRunner(app, access_log=None, handle_signals=False)
     await runner.setup()
     host, _, port = parts.settings.listen.rpartition(":")
@@ -147,7 +151,7 @@ async def _serving(parts: Parts) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _store(parts: Parts) -> AsyncIterator[None]:
+async def _closing_store(parts: AgentComponents) -> AsyncIterator[None]:
     try:
         yield
     finally:
@@ -162,10 +166,10 @@ async def _run_all(loops: Mapping[str, Coroutine[Any, Any, None]], stop: asyncio
             task.cancel()
 
 
-async def _leave(parts: Parts) -> None:
+async def _shut_down(parts: AgentComponents) -> None:
     """The node's records go with the lease. When etcd does not answer they go when the lease runs out."""
     with contextlib.suppress(StoreError, TimeoutError):
-        async with asyncio.timeout(LEAVE_WITHIN_SECONDS):
+        async with asyncio.timeout(SHUTDOWN_TIMEOUT_SECONDS):
             if parts.pods is not None:
                 await asyncio.shield(parts.pods.close())
             await asyncio.shield(parts.reporter.close())

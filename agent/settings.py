@@ -9,11 +9,11 @@ from agent.pods.settings import PodSettings
 from agent.rtt.peer import Peer
 from agent.rtt.settings import ProbeSettings
 from clusterstate.keys import check_node_name
-from clusterstate.timing import Timing
-from clusterstate.transport import Access
+from clusterstate.timing import ReportTiming
+from clusterstate.transport import EtcdAccess
 
 
-class Settings(Struct, frozen=True):
+class AgentSettings(Struct, frozen=True):
     """node, address: under which peers find this node. owner: the pod's UID; two owners never write one node.
 
     peers: a static list; None: the agents that the state names. max_peers: how many are probed; the cost of an agent
@@ -25,14 +25,14 @@ class Settings(Struct, frozen=True):
     node: str
     address: str
     owner: str
-    etcd: Access
+    etcd: EtcdAccess
     zone: str = ""
     rack: str = ""
     peers: tuple[Peer, ...] | None = None
     max_peers: int = 16
     probe_budget: float = PROBE_BUDGET
     probing: ProbeSettings = ProbeSettings()
-    timing: Timing = Timing()
+    timing: ReportTiming = ReportTiming()
     listen: str = "0.0.0.0:9102"
     proc_root: Path = Path("/proc")
     sys_root: Path = Path("/sys")

@@ -5,18 +5,18 @@ from pathlib import Path
 
 from msgspec import Struct
 
-SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
 
-class BadAccess(ValueError):
+class ApiAccessError(ValueError):
     """The API server cannot be reached as told. Names the file, the field, its value and what is allowed."""
 
 
-class NotInCluster(BadAccess):
+class NotInCluster(ApiAccessError):
     """No API server is known here. Name one."""
 
 
-class Access(Struct, frozen=True):
+class ApiAccess(Struct, frozen=True):
     """token_file: read before each call, because kubelet rotates it; token: used when there is no file.
 
     ca: certificates in PEM; "": the system's. certificate and key: the client's own, in PEM. server_name: what the
@@ -36,7 +36,7 @@ class Access(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
-            raise BadAccess(f"API server {self.url!r}: want http://HOST:PORT or https://HOST:PORT")
+            raise ApiAccessError(f"API server {self.url!r}: want http://HOST:PORT or https://HOST:PORT")
 
     def __repr__(self) -> str:
         """Without token and key."""
@@ -47,14 +47,14 @@ class Access(Struct, frozen=True):
         return self.token_file.read_text().strip() if self.token_file else self.token
 
 
-def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> Access:
+def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT_DIR) -> ApiAccess:
     """The API server as kubelet shows it to every pod. NotInCluster when it does not."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443")
     if not host or not (account / "token").exists():
         raise NotInCluster(
             f"neither KUBERNETES_SERVICE_HOST nor {account}/token; name the API server with --kube-api or --kubeconfig"
         )
-    return Access(
+    return ApiAccess(
         f"https://{f'[{host}]' if ':' in host else host}:{port}",
         ca=read_pem(account / "ca.crt", "ca.crt"),
         token_file=account / "token",
@@ -62,19 +62,19 @@ def in_cluster(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT) -> A
     )
 
 
-def at(url: str, ca_file: Path | None = None, token_file: Path | None = None) -> Access:
+def access_from_url(url: str, ca_file: Path | None = None, token_file: Path | None = None) -> ApiAccess:
     """An API server named by its URL."""
-    return Access(url.rstrip("/"), ca=read_pem(ca_file, "CA file") if ca_file else "", token_file=token_file)
+    return ApiAccess(url.rstrip("/"), ca=read_pem(ca_file, "CA file") if ca_file else "", token_file=token_file)
 
 
 def read_pem(path: Path, what: str) -> str:
-    """BadAccess when the file cannot be read or has no PEM in it."""
+    """ApiAccessError when the file cannot be read or has no PEM in it."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise BadAccess(f"{what} {path}: {error}") from error
+        raise ApiAccessError(f"{what} {path}: {error}") from error
     if "-----BEGIN " not in text:
-        raise BadAccess(f"{what} {path}: want PEM, which begins with -----BEGIN")
+        raise ApiAccessError(f"{what} {path}: want PEM, which begins with -----BEGIN")
     return text
 
 

@@ -6,11 +6,11 @@ from typing import Generic, Protocol, TypeVar
 
 from msgspec import Struct
 
-Key = tuple[str, str]
+ObjectKey = tuple[str, str]
 """Namespace ("" for what has none) and name."""
 
 
-class Named(Protocol):
+class MinimalMetadata(Protocol):
     """The metadata that a view needs. objects.Metadata has it; who keeps many objects may decode less."""
 
     @property
@@ -23,65 +23,67 @@ class Named(Protocol):
     def resource_version(self) -> str: ...
 
 
-class Object(Protocol):
+class HasMetadata(Protocol):
     @property
-    def metadata(self) -> Named: ...
+    def metadata(self) -> MinimalMetadata: ...
 
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=HasMetadata)
 
 
-class Kind(Enum):
+class ChangeType(Enum):
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
 
 
-class Change(Struct, Generic[T], frozen=True):
+class ObjectChange(Struct, Generic[T], frozen=True):
     """object: as it is now, or, deleted, as it was last seen. old: as it was known before; None when it was not.
 
     An object that was replaced by another one of its name is two changes: deleted, added.
     """
 
-    kind: Kind
+    kind: ChangeType
     object: T
     old: T | None = None
 
 
-def key_of(metadata: Named) -> Key:
+def object_key(metadata: MinimalMetadata) -> ObjectKey:
     return metadata.namespace, metadata.name
 
 
-def listed(before: Mapping[Key, T], items: Iterable[T]) -> tuple[dict[Key, T], list[Change[T]]]:
+def view_from_list(
+    before: Mapping[ObjectKey, T], items: Iterable[T]
+) -> tuple[dict[ObjectKey, T], list[ObjectChange[T]]]:
     """The view that a listing gives, and how it differs from the one before."""
-    view = {key_of(item.metadata): item for item in items}
-    changes = [Change(Kind.DELETED, old, old) for key, old in before.items() if key not in view]
+    view = {object_key(item.metadata): item for item in items}
+    changes = [ObjectChange(ChangeType.DELETED, old, old) for key, old in before.items() if key not in view]
     for key, item in view.items():
-        changes += _put(before.get(key), item)
+        changes += _put_changes(before.get(key), item)
     return view, changes
 
 
-def put(view: dict[Key, T], item: T) -> list[Change[T]]:
+def apply_put(view: dict[ObjectKey, T], item: T) -> list[ObjectChange[T]]:
     """Alters the view: the object is there, as it is now."""
-    key = key_of(item.metadata)
+    key = object_key(item.metadata)
     old, view[key] = view.get(key), item
-    return _put(old, item)
+    return _put_changes(old, item)
 
 
-def removed(view: dict[Key, T], key: Key, last: T | None) -> list[Change[T]]:
+def apply_delete(view: dict[ObjectKey, T], key: ObjectKey, last: T | None) -> list[ObjectChange[T]]:
     """Alters the view: the object is gone. last: as it was when it went, where that is known."""
     old = view.pop(key, None)
-    return [Change(Kind.DELETED, last or old, old)] if old is not None else []
+    return [ObjectChange(ChangeType.DELETED, last or old, old)] if old is not None else []
 
 
-def _put(old: T | None, new: T) -> list[Change[T]]:
+def _put_changes(old: T | None, new: T) -> list[ObjectChange[T]]:
     if old is None:
-        return [Change(Kind.ADDED, new)]
+        return [ObjectChange(ChangeType.ADDED, new)]
     if old.metadata.uid != new.metadata.uid:
-        return [Change(Kind.DELETED, old, old), Change(Kind.ADDED, new)]
-    return [Change(Kind.MODIFIED, new, old)] if _moved(old.metadata, new.metadata) else []
+        return [ObjectChange(ChangeType.DELETED, old, old), ObjectChange(ChangeType.ADDED, new)]
+    return [ObjectChange(ChangeType.MODIFIED, new, old)] if _is_newer(old.metadata, new.metadata) else []
 
 
-def _moved(old: Named, new: Named) -> bool:
+def _is_newer(old: MinimalMetadata, new: MinimalMetadata) -> bool:
     """A watch that is resumed may tell again what was known."""
     return not new.resource_version or old.resource_version != new.resource_version

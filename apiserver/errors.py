@@ -39,10 +39,10 @@ class Unavailable(ApiError): ...
 class TooManyRequests(Unavailable): ...
 
 
-class Silent(Unavailable): ...
+class StreamSilent(Unavailable): ...
 
 
-class Garbled(Unavailable): ...
+class MalformedResponse(Unavailable): ...
 
 
 class Unauthorized(ApiError): ...
@@ -60,7 +60,7 @@ class Conflict(ApiError): ...
 class Gone(ApiError): ...
 
 
-class Invalid(ApiError): ...
+class InvalidRequest(ApiError): ...
 
 
 class Status(Struct, frozen=True):
@@ -80,13 +80,13 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 }
 
 
-def refusal(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
+def error_from_response(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
     """Of an answer that is no success. retry_after: the header, in seconds."""
     kind = _BY_STATUS.get(status) or _by_hundred(status)
-    return kind(f"API server: {status} {message(body)}", status, _seconds(retry_after))
+    return kind(f"API server: {status} {status_message(body)}", status, _seconds(retry_after))
 
 
-def message(body: bytes) -> str:
+def status_message(body: bytes) -> str:
     """A Status' message, else the beginning of whatever it is."""
     try:
         return msgspec.json.decode(body, type=Status).message
@@ -97,7 +97,7 @@ def message(body: bytes) -> str:
 def _by_hundred(status: int) -> type[ApiError]:
     if status >= _SERVER_ERROR:
         return Unavailable
-    return Invalid if status >= 400 else Garbled
+    return InvalidRequest if status >= 400 else MalformedResponse
 
 
 def _seconds(retry_after: str | None) -> float | None:

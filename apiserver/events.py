@@ -9,11 +9,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from apiserver.objects import Event, Involved, Metadata
-from apiserver.requests import Client
-from apiserver.resources import EVENTS
+from apiserver.objects import Event, ObjectMeta, ObjectReference
+from apiserver.requests import ApiClient
+from apiserver.resources import CORE_EVENTS
 
-MOST_READ = 500
+MAX_EVENTS_READ = 500
 """One each 10 s for the hour that they are kept, and some."""
 
 LONGEST_NOTE_BYTES = 1024
@@ -26,14 +26,14 @@ class _Events(Struct, frozen=True):
     items: tuple[Event, ...] = ()
 
 
-async def warnings_about(client: Client, about: Metadata) -> tuple[Event, ...]:
-    """Warning Events whose involved object has this UID, at most MOST_READ. ApiError."""
-    query = {"fieldSelector": f"involvedObject.uid={about.uid},type=Warning", "limit": str(MOST_READ)}
-    return (await client.get(EVENTS.path(about.namespace), _Events, query)).items
+async def warnings_about(client: ApiClient, about: ObjectMeta) -> tuple[Event, ...]:
+    """Warning Events whose involved object has this UID, at most MAX_EVENTS_READ. ApiError."""
+    query = {"fieldSelector": f"involvedObject.uid={about.uid},type=Warning", "limit": str(MAX_EVENTS_READ)}
+    return (await client.get(CORE_EVENTS.path(about.namespace), _Events, query)).items
 
 
-def body(
-    about: Involved,
+def event_body(
+    about: ObjectReference,
     reason: str,
     note: str,
     *,
@@ -45,7 +45,7 @@ def body(
     api_version: str = "v1",
     name: str = "",
 ) -> dict[str, Any]:
-    """For Client.create at NEW_EVENTS.path(namespace), with the namespace of what it is about, or "default".
+    """For Client.create at EVENTS_V1.path(namespace), with the namespace of what it is about, or "default".
 
     reason and action: words in CamelCase, why and what was done or tried. at: with a time zone. controller:
     "leadsman.io/…"; instance: which process. name: of what is told once, whoever tells it; "": one of its own.

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
-from apiserver.access import Access, BadAccess, read_pem
+from apiserver.access import ApiAccess, ApiAccessError, read_pem
 
 T = TypeVar("T", bound="_Named")
 
@@ -58,8 +58,8 @@ class _Config(Struct, frozen=True, rename="kebab"):
     users: tuple[_NamedUser, ...] = ()
 
 
-def read(path: Path, context: str = "") -> Access:
-    """The access that `context` (default: current-context) stands for. BadAccess names file and field.
+def read(path: Path, context: str = "") -> ApiAccess:
+    """The access that `context` (default: current-context) stands for. ApiAccessError names file and field.
 
     Relative paths in the file start at the file's folder, as kubectl has it.
     """
@@ -74,36 +74,38 @@ def _decoded(path: Path) -> _Config:
     try:
         return msgspec.yaml.decode(path.read_bytes(), type=_Config)
     except (OSError, msgspec.DecodeError) as error:
-        raise BadAccess(f"kubeconfig {path}: {error}") from error
+        raise ApiAccessError(f"kubeconfig {path}: {error}") from error
 
 
 def _one(path: Path, what: str, among: Sequence[T], name: str, asked_by: str) -> T:
     if not name:
-        raise BadAccess(f"kubeconfig {path}: {asked_by} names no {what}")
+        raise ApiAccessError(f"kubeconfig {path}: {asked_by} names no {what}")
     found = next((one for one in among if one.name == name), None)
     if found is None:
         names = ", ".join(one.name for one in among) or "there is none"
-        raise BadAccess(f"kubeconfig {path}: no {what} {name!r}, which {asked_by} names; allowed: {names}")
+        raise ApiAccessError(f"kubeconfig {path}: no {what} {name!r}, which {asked_by} names; allowed: {names}")
     return found
 
 
 def _supported(path: Path, name: str, user: dict[str, Any]) -> dict[str, Any]:
     for key in _UNSUPPORTED_USER:
         if user.get(key):
-            raise BadAccess(
+            raise ApiAccessError(
                 f"kubeconfig {path}: users[{name!r}].user.{key} is not supported; "
                 "want token, tokenFile or client-certificate"
             )
     return user
 
 
-def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str) -> Access:
+def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str) -> ApiAccess:
     if cluster.proxy_url:
-        raise BadAccess(f"kubeconfig {path}: proxy-url {cluster.proxy_url!r} is not supported; want a direct server")
+        raise ApiAccessError(
+            f"kubeconfig {path}: proxy-url {cluster.proxy_url!r} is not supported; want a direct server"
+        )
     if not cluster.server:
-        raise BadAccess(f"kubeconfig {path}: the cluster has no server")
+        raise ApiAccessError(f"kubeconfig {path}: the cluster has no server")
     ca = _pem(path, "certificate-authority", cluster.certificate_authority, cluster.certificate_authority_data)
-    return Access(
+    return ApiAccess(
         cluster.server.rstrip("/"),
         ca=ca,
         token_file=path.parent / user["tokenFile"] if user.get("tokenFile") else None,
@@ -127,4 +129,4 @@ def _pem(path: Path, name: str, file: str, data: str) -> str:
     try:
         return base64.b64decode(data, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise BadAccess(f"kubeconfig {path}: {name}-data: want base64 of PEM: {error}") from error
+        raise ApiAccessError(f"kubeconfig {path}: {name}-data: want base64 of PEM: {error}") from error

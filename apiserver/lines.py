@@ -4,19 +4,19 @@ import asyncio
 from collections.abc import AsyncGenerator
 from typing import Protocol
 
-from apiserver.errors import Garbled, Silent
+from apiserver.errors import MalformedResponse, StreamSilent
 
 LONGEST_LINE_BYTES = 16 << 20
 """etcd takes 1.5 MiB by default; an object has no more in JSON than some of them."""
 
 
-class Chunks(Protocol):
+class ByteStream(Protocol):
     """b"" at the end."""
 
     async def readany(self) -> bytes: ...
 
 
-async def batches(content: Chunks, silence_seconds: float) -> AsyncGenerator[list[bytes]]:
+async def read_line_batches(content: ByteStream, silence_seconds: float) -> AsyncGenerator[list[bytes]]:
     """The whole lines of each chunk, until the stream is closed; what was not ended by then is dropped.
 
     Silent when no byte comes for `silence_seconds`, Garbled when a line is too long.
@@ -29,12 +29,12 @@ async def batches(content: Chunks, silence_seconds: float) -> AsyncGenerator[lis
             begun = bytearray(rest)
             yield [line for line in whole if line.strip()]
         if len(begun) > LONGEST_LINE_BYTES:
-            raise Garbled(f"a line of more than {LONGEST_LINE_BYTES} bytes")
+            raise MalformedResponse(f"a line of more than {LONGEST_LINE_BYTES} bytes")
 
 
-async def _chunk(content: Chunks, silence_seconds: float) -> bytes:
+async def _chunk(content: ByteStream, silence_seconds: float) -> bytes:
     try:
         async with asyncio.timeout(silence_seconds):
             return await content.readany()
     except TimeoutError as error:
-        raise Silent(f"silent for {silence_seconds:g} s") from error
+        raise StreamSilent(f"silent for {silence_seconds:g} s") from error

@@ -13,7 +13,7 @@ class _Part(Struct, frozen=True, gc=False, rename="camel"):
     pass
 
 
-class Owner(_Part, frozen=True):
+class OwnerReference(_Part, frozen=True):
     """Of an object. At most one owner is the controller."""
 
     kind: str
@@ -23,7 +23,7 @@ class Owner(_Part, frozen=True):
     controller: bool = False
 
 
-class Metadata(_Part, frozen=True):
+class ObjectMeta(_Part, frozen=True):
     """deletion_timestamp: when it must be gone; None while nobody deleted it."""
 
     name: str = ""
@@ -32,31 +32,31 @@ class Metadata(_Part, frozen=True):
     resource_version: str = ""
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
-    owner_references: tuple[Owner, ...] = ()
+    owner_references: tuple[OwnerReference, ...] = ()
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
 
     @property
-    def controller(self) -> Owner | None:
+    def controller(self) -> OwnerReference | None:
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
-class Bare(_Part, frozen=True):
+class PartialObjectMetadata(_Part, frozen=True):
     """Any object, its metadata only: ReplicaSets, Jobs."""
 
-    metadata: Metadata = Metadata()
+    metadata: ObjectMeta = ObjectMeta()
 
 
-class Waiting(_Part, frozen=True):
+class ContainerStateWaiting(_Part, frozen=True):
     reason: str = ""
     message: str = ""
 
 
-class Running(_Part, frozen=True):
+class ContainerStateRunning(_Part, frozen=True):
     started_at: datetime | None = None
 
 
-class Terminated(_Part, frozen=True):
+class ContainerStateTerminated(_Part, frozen=True):
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
@@ -68,9 +68,9 @@ class Terminated(_Part, frozen=True):
 class ContainerState(_Part, frozen=True):
     """One of the three; none: waiting, for no stated reason."""
 
-    waiting: Waiting | None = None
-    running: Running | None = None
-    terminated: Terminated | None = None
+    waiting: ContainerStateWaiting | None = None
+    running: ContainerStateRunning | None = None
+    terminated: ContainerStateTerminated | None = None
 
 
 class ContainerStatus(_Part, frozen=True):
@@ -120,7 +120,7 @@ class PodStatus(_Part, frozen=True):
 
 
 class Pod(_Part, frozen=True):
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
@@ -139,7 +139,7 @@ class Pod(_Part, frozen=True):
         return next((each.reason for each in left), "")
 
 
-class Address(_Part, frozen=True):
+class NodeAddress(_Part, frozen=True):
     """type: InternalIP, ExternalIP, Hostname."""
 
     type: str
@@ -151,17 +151,17 @@ class NodeSpec(_Part, frozen=True):
 
 
 class NodeStatus(_Part, frozen=True):
-    addresses: tuple[Address, ...] = ()
+    addresses: tuple[NodeAddress, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 
 class Node(_Part, frozen=True):
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
-class Involved(_Part, frozen=True):
+class ObjectReference(_Part, frozen=True):
     """What an event is about. field_path: spec.containers{name} when it is one container."""
 
     kind: str = ""
@@ -171,12 +171,12 @@ class Involved(_Part, frozen=True):
     field_path: str = ""
 
 
-class Source(_Part, frozen=True):
+class EventSource(_Part, frozen=True):
     component: str = ""
     host: str = ""
 
 
-class Series(_Part, frozen=True):
+class EventSeries(_Part, frozen=True):
     count: int = 0
     last_observed_time: datetime | None = None
 
@@ -184,21 +184,21 @@ class Series(_Part, frozen=True):
 class Event(_Part, frozen=True):
     """core/v1, which shows every event, however it was written. type: Normal or Warning."""
 
-    metadata: Metadata
-    involved_object: Involved = Involved()
+    metadata: ObjectMeta
+    involved_object: ObjectReference = ObjectReference()
     type: str = ""
     reason: str = ""
     message: str = ""
     count: int | None = None
-    series: Series | None = None
-    source: Source = Source()
+    series: EventSeries | None = None
+    source: EventSource = EventSource()
     reporting_component: str = ""
     event_time: datetime | None = None
     first_timestamp: datetime | None = None
     last_timestamp: datetime | None = None
 
     @property
-    def times(self) -> int:
+    def occurrences(self) -> int:
         """How often it was seen: old events count in `count`, new ones in `series`."""
         return self.series.count if self.series else (self.count or 1)
 

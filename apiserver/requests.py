@@ -13,48 +13,49 @@ from msgspec import Struct
 from yarl import URL
 
 from apiserver import lines
-from apiserver.access import Access
-from apiserver.decoding import decoded
-from apiserver.errors import ApiError, TooManyRequests, Unauthorized, Unavailable, refusal
-from apiserver.objects import Bare
+from apiserver.access import ApiAccess
+from apiserver.decoding import decode_json
+from apiserver.errors import ApiError, TooManyRequests, Unauthorized, Unavailable, error_from_response
+from apiserver.objects import PartialObjectMetadata
 from apiserver.session import open_session
 
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 10.0
 
-JSON = "application/json"
+JSON_CONTENT_TYPE = "application/json"
 
 _DONE = (200, 201, 202)
 _LONGEST_REFUSAL_BYTES = 65_536
 
 
-class Patch(Enum):
+class PatchType(Enum):
     """MERGE: null deletes, lists are replaced. STRATEGIC: lists are merged by key; not for custom resources."""
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
 
 
-class Call(Struct, frozen=True):
+class ApiRequest(Struct, frozen=True):
     """One request. path: as Resource.path gives it. body: anything that JSON can hold; None: none."""
 
     method: str
     path: str
     query: Mapping[str, str] = {}
     body: Any = None
-    content_type: str = JSON
-    accept: str = JSON
+    content_type: str = JSON_CONTENT_TYPE
+    accept: str = JSON_CONTENT_TYPE
 
 
-class Client:
-    """Use it with `async with`, or close it. BadAccess, then or at the first call, when TLS cannot be set up as told.
+class ApiClient:
+    """Use it with `async with`, or close it. ApiAccessError, then or at the first call, for unusable TLS
+    files.
 
     deadline_seconds: for a call, with the waits that the API server asks for by 429 and Retry-After; for a stream,
     until it begins. connections: at most so many at once.
     """
 
-    def __init__(self, access: Access, *, deadline_seconds: float = DEADLINE_SECONDS, connections: int = 32):
+    def __init__(self, access: ApiAccess, *, deadline_seconds: float = DEADLINE_SECONDS, connections: int = 32):
         self.access, self.deadline_seconds, self._connections = access, deadline_seconds, connections
         self._session: aiohttp.ClientSession | None = None
 
@@ -72,23 +73,29 @@ class Client:
             self._session = None
 
     async def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
-        return decoded(await self.send(Call("GET", path, query or {})), kind)
+        return decode_json(await self.send(ApiRequest("GET", path, query or {})), kind)
 
-    async def create(self, path: str, body: Any, kind: type[T] = Bare) -> T:  # type: ignore[assignment]
-        return decoded(await self.send(Call("POST", path, body=body)), kind)
+    async def create(self, path: str, body: Any, kind: type[T] = PartialObjectMetadata) -> T:  # type: ignore[assignment]
+        return decode_json(await self.send(ApiRequest("POST", path, body=body)), kind)
 
-    async def replace(self, path: str, body: Any, kind: type[T] = Bare) -> T:  # type: ignore[assignment]
+    async def replace(self, path: str, body: Any, kind: type[T] = PartialObjectMetadata) -> T:  # type: ignore[assignment]
         """Conflict when the body's resourceVersion is not the newest."""
-        return decoded(await self.send(Call("PUT", path, body=body)), kind)
+        return decode_json(await self.send(ApiRequest("PUT", path, body=body)), kind)
 
-    async def patch(self, path: str, body: Any, how: Patch = Patch.MERGE, kind: type[T] = Bare) -> T:  # type: ignore[assignment]
-        return decoded(await self.send(Call("PATCH", path, body=body, content_type=how.value)), kind)
+    async def patch(
+        self,
+        path: str,
+        body: Any,
+        how: PatchType = PatchType.MERGE,
+        kind: type[T] = PartialObjectMetadata,  # type: ignore[assignment]
+    ) -> T:
+        return decode_json(await self.send(ApiRequest("PATCH", path, body=body, content_type=how.value)), kind)
 
     async def delete(self, path: str, uid: str = "") -> None:
         """uid: Conflict when the name stands for another object by now."""
-        await self.send(Call("DELETE", path, body={"preconditions": {"uid": uid}} if uid else None))
+        await self.send(ApiRequest("DELETE", path, body={"preconditions": {"uid": uid}} if uid else None))
 
-    async def send(self, call: Call) -> bytes:
+    async def send(self, call: ApiRequest) -> bytes:
         """The body of a success. After a 429 it is sent again when Retry-After fits into the deadline."""
         deadline = asyncio.get_running_loop().time() + self.deadline_seconds
         while True:
@@ -100,22 +107,22 @@ class Client:
                 await asyncio.sleep(error.retry_after_seconds or 0)
 
     @asynccontextmanager
-    async def stream(self, call: Call, silence_seconds: float) -> AsyncGenerator[AsyncGenerator[list[bytes]]]:
+    async def stream(self, call: ApiRequest, silence_seconds: float) -> AsyncGenerator[AsyncGenerator[list[bytes]]]:
         """The lines of an answer that goes on, as `lines.batches` gives them."""
-        with self._as_ours():
+        with self._translated_errors():
             async with asyncio.timeout(self.deadline_seconds):
                 response = await self._request(call)
             try:
-                yield lines.batches(response.content, silence_seconds)
+                yield lines.read_line_batches(response.content, silence_seconds)
             finally:
                 _drop(response)
 
-    async def _sent(self, call: Call, deadline: float) -> bytes:
-        with self._as_ours():
+    async def _sent(self, call: ApiRequest, deadline: float) -> bytes:
+        with self._translated_errors():
             async with asyncio.timeout_at(deadline), await self._request(call) as response:
                 return await response.read()
 
-    async def _request(self, call: Call) -> aiohttp.ClientResponse:
+    async def _request(self, call: ApiRequest) -> aiohttp.ClientResponse:
         """An answer that is a success."""
         response = await self._http().request(
             call.method,
@@ -128,7 +135,7 @@ class Client:
         if response.status not in _DONE:
             async with response:
                 body = await response.content.read(_LONGEST_REFUSAL_BYTES)
-                raise refusal(response.status, body, response.headers.get("Retry-After"))
+                raise error_from_response(response.status, body, response.headers.get("Retry-After"))
         return response
 
     def _http(self) -> aiohttp.ClientSession:
@@ -144,7 +151,7 @@ class Client:
         return {"Authorization": f"Bearer {token}"} if token else {}
 
     @contextmanager
-    def _as_ours(self) -> Generator[None]:
+    def _translated_errors(self) -> Generator[None]:
         """Time that ran out and connections that failed become Unavailable, with the API server's URL."""
         try:
             yield

@@ -8,12 +8,12 @@ from msgspec import Struct
 class Resource(Struct, frozen=True):
     """api: "v1" for the core, else "group/version". plural: as in the path."""
 
-    api: str
+    api_version: str
     plural: str
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Of one object, with a name; of all, without. Parts are quoted: a name cannot leave its place."""
-        root = f"/api/{self.api}" if "/" not in self.api else f"/apis/{self.api}"
+        root = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
         within = ("namespaces", namespace) if namespace else ()
         parts = (*within, self.plural, *filter(None, (name, subresource)))
         return "/".join((root, *(quote(part, safe="") for part in parts)))
@@ -21,8 +21,8 @@ class Resource(Struct, frozen=True):
 
 PODS = Resource("v1", "pods")
 NODES = Resource("v1", "nodes")
-EVENTS = Resource("v1", "events")
-NEW_EVENTS = Resource("events.k8s.io/v1", "events")
+CORE_EVENTS = Resource("v1", "events")
+EVENTS_V1 = Resource("events.k8s.io/v1", "events")
 REPLICA_SETS = Resource("apps/v1", "replicasets")
 DEPLOYMENTS = Resource("apps/v1", "deployments")
 JOBS = Resource("batch/v1", "jobs")

@@ -10,7 +10,7 @@ from typing import Any
 
 import aiohttp
 
-from apiserver.access import Access, BadAccess
+from apiserver.access import ApiAccess, ApiAccessError
 
 log = logging.getLogger(__name__)
 
@@ -25,35 +25,37 @@ _SOCKET_OPTIONS = (
 )
 
 
-def open_session(access: Access, connections: int = 32) -> aiohttp.ClientSession:
-    """Inside a running loop; close it. connections: at most so many at once. BadAccess when TLS cannot be set up."""
+def open_session(access: ApiAccess, connections: int = 32) -> aiohttp.ClientSession:
+    """Inside a running loop; close it. connections: at most so many at once. ApiAccessError for unusable TLS files."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=_verifier(access), socket_factory=_line_socket, limit=connections),
+        connector=aiohttp.TCPConnector(ssl=_ssl_context(access), socket_factory=_keepalive_socket, limit=connections),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
     )
 
 
-def _verifier(access: Access) -> ssl.SSLContext | bool:
+def _ssl_context(access: ApiAccess) -> ssl.SSLContext | bool:
     if not access.url.startswith("https://"):
         return True
     try:
         tls = ssl.create_default_context(cadata=access.ca or None)
         if access.certificate:
-            _show_certificate(tls, access)
+            _load_client_certificate(tls, access)
     except (ssl.SSLError, ValueError) as error:
-        raise BadAccess(f"API server {access.url}: CA, client certificate or key cannot be used: {error}") from error
-    return _trusting_anybody(tls, access.url) if access.insecure else tls
+        raise ApiAccessError(
+            f"API server {access.url}: CA, client certificate or key cannot be used: {error}"
+        ) from error
+    return _without_verification(tls, access.url) if access.insecure else tls
 
 
-def _trusting_anybody(tls: ssl.SSLContext, url: str) -> ssl.SSLContext:
+def _without_verification(tls: ssl.SSLContext, url: str) -> ssl.SSLContext:
     log.warning("the certificate of %s is not verified, as insecure-skip-tls-verify asks", url)
     tls.check_hostname = False
     tls.verify_mode = ssl.CERT_NONE
     return tls
 
 
-def _show_certificate(tls: ssl.SSLContext, access: Access) -> None:
+def _load_client_certificate(tls: ssl.SSLContext, access: ApiAccess) -> None:
     with _as_file(access.certificate + "\n" + access.key) as path:
         tls.load_cert_chain(path)
 
@@ -69,7 +71,7 @@ def _as_file(text: str) -> Iterator[str]:
         os.close(descriptor)
 
 
-def _line_socket(address: Any) -> socket.socket:
+def _keepalive_socket(address: Any) -> socket.socket:
     """address: as `getaddrinfo` gives it."""
     family, kind, protocol, *_ = address
     one = socket.socket(family, kind, protocol)

@@ -11,13 +11,13 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from apiserver import changes, listing
-from apiserver.batch import Batch
-from apiserver.changes import Change, Key, Object
-from apiserver.errors import ApiError, Gone, Silent, Unavailable
-from apiserver.listing import Listing, Wanted
-from apiserver.requests import Client
+from apiserver.batch import WatchBatch
+from apiserver.changes import HasMetadata, ObjectChange, ObjectKey
+from apiserver.errors import ApiError, Gone, StreamSilent, Unavailable
+from apiserver.listing import ListOptions, ObjectList
+from apiserver.requests import ApiClient
 
-T = TypeVar("T", bound=Object)
+T = TypeVar("T", bound=HasMetadata)
 
 SILENCE_SECONDS = 75.0
 """The API server sends a bookmark about once a minute."""
@@ -52,33 +52,33 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
-        client: Client,
-        wanted: Wanted,
+        client: ApiClient,
+        wanted: ListOptions,
         kind: type[T],
         *,
-        on_changes: Callable[[Sequence[Change[T]]], None] = lambda _: None,
+        on_changes: Callable[[Sequence[ObjectChange[T]]], None] = lambda _: None,
         cached: bool = False,
         silence_seconds: float = SILENCE_SECONDS,
         longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ):
-        self._view: dict[Key, T] = {}
-        self._version, self._shown = 0, (0, MappingProxyType[Key, T]({}))
+        self._view: dict[ObjectKey, T] = {}
+        self._version, self._shown = 0, (0, MappingProxyType[ObjectKey, T]({}))
         self.loaded = asyncio.Event()
-        self.relists, self.reconnects, self.problems, self.last_error = 0, 0, 0, ""
+        self.relists, self.reconnects, self.decode_error_count, self.last_error = 0, 0, 0, ""
         self.errors: Counter[str] = Counter()
-        self.wanted, self._client, self._kind = wanted, client, kind
+        self.list_options, self._client, self._kind = wanted, client, kind
         self._on_changes, self._clock, self._rng = on_changes, clock, rng or random.Random()
         self._silence_seconds, self._longest_pause_seconds = silence_seconds, longest_pause_seconds
         self._resume_within_seconds = silence_seconds + RESUME_WITHIN_SECONDS
         self._cached, self._cache_failed = cached, False
         self._resume, self._seen = "", ""
-        self.answered_at, self._opened_at = float("-inf"), float("inf")
+        self.last_response_at, self._opened_at = float("-inf"), float("inf")
         self._failures, self._silences, self._retry_after_seconds = 0, 0, 0.0
 
     @property
-    def current(self) -> Mapping[Key, T]:
+    def current(self) -> Mapping[ObjectKey, T]:
         """Replaced and never altered. Copied when it is first asked for after a change: listeners need no copies."""
         version, shown = self._version, self._shown
         if shown[0] != version:
@@ -86,17 +86,17 @@ class Reflector(Generic[T]):
         return shown[1]
 
     @property
-    def held(self) -> int:
+    def object_count(self) -> int:
         """How many objects are in the view."""
         return len(self._view)
 
-    def get(self, key: Key) -> T | None:
+    def get(self, key: ObjectKey) -> T | None:
         """One object of the view."""
         return self._view.get(key)
 
     def age_seconds(self, now: float) -> float:
         """Since the API server last said anything: an event, a bookmark, a listing. Infinite before the first."""
-        return now - self.answered_at
+        return now - self.last_response_at
 
     async def run(self) -> None:
         """For ever. ApiErrors are survived, anything else is raised."""
@@ -118,18 +118,18 @@ class Reflector(Generic[T]):
                 raise Unavailable("the watch was closed as soon as it began")
             self.reconnects += 1
 
-    async def _list(self) -> Listing[T]:
+    async def _list(self) -> ObjectList[T]:
         if not self._cached or self._cache_failed:
-            return await listing.read(self._client, self.wanted, self._kind)
+            return await listing.list_objects(self._client, self.list_options, self._kind)
         try:
-            return await listing.read_cached(self._client, self.wanted, self._kind, self._seen or "0")
+            return await listing.list_from_cache(self._client, self.list_options, self._kind, self._seen or "0")
         except ApiError as error:
             self._cache_failed = error.status in _NOT_IN_CACHE
             raise
 
-    def _swap(self, found: Listing[T]) -> None:
+    def _swap(self, found: ObjectList[T]) -> None:
         """Replaces the view in one step."""
-        self._view, differences = changes.listed(self._view, found.items)
+        self._view, differences = changes.view_from_list(self._view, found.items)
         self._cache_failed = False
         self._seen = self._resume = found.resource_version
         self._count(found.problems)
@@ -145,7 +145,9 @@ class Reflector(Generic[T]):
             "resourceVersion": self._resume,
             "timeoutSeconds": str(self._rng.randint(*_WATCH_SECONDS)),
         }
-        async with self._client.stream(self.wanted.call(query, watch=True), self._silence_seconds) as batches:
+        async with self._client.stream(
+            self.list_options.to_request(query, watch=True), self._silence_seconds
+        ) as batches:
             self._answered()
             self._opened_at = self._clock()
             await self._take_all(batches)
@@ -159,29 +161,29 @@ class Reflector(Generic[T]):
 
     def _take(self, lines: Sequence[bytes]) -> None:
         """What stands before an error counts."""
-        batch: Batch[T] = Batch(self._view, [], self._kind)
+        batch: WatchBatch[T] = WatchBatch(self._view, [], self._kind)
         try:
             for line in lines:
-                self._resume = self._seen = batch.take(line, self._resume)
+                self._resume = self._seen = batch.apply_line(line, self._resume)
         finally:
             self._count(batch.problems)
             if batch.changes:
                 self._publish(batch.changes)
 
-    def _publish(self, differences: Sequence[Change[T]]) -> None:
+    def _publish(self, differences: Sequence[ObjectChange[T]]) -> None:
         self._version += 1
         if differences:
             self._on_changes(differences)
 
     def _count(self, problems: Sequence[str]) -> None:
-        if problems and not self.problems:
-            log.warning("an object of %s is skipped: %s", self.wanted.resource.plural, problems[0])
-        self.problems += len(problems)
+        if problems and not self.decode_error_count:
+            log.warning("an object of %s is skipped: %s", self.list_options.resource.plural, problems[0])
+        self.decode_error_count += len(problems)
 
     def _answered(self) -> None:
-        self.answered_at = self._clock()
+        self.last_response_at = self._clock()
         if self.last_error:
-            log.info("following %s again", self.wanted.resource.plural)
+            log.info("following %s again", self.list_options.resource.plural)
             self.last_error = ""
 
     def _lost(self, error: ApiError) -> None:
@@ -189,14 +191,14 @@ class Reflector(Generic[T]):
         lived = self._watched_seconds() > self._longest_pause_seconds
         self._failures, self._opened_at = 1 if lived else self._failures + 1, float("inf")
         self._retry_after_seconds = error.retry_after_seconds or 0.0
-        self._silences = self._silences + 1 if isinstance(error, Silent) else 0
+        self._silences = self._silences + 1 if isinstance(error, StreamSilent) else 0
         if isinstance(error, Gone) or self._silences > 1:
             self._resume = ""
         self.errors[type(error).__name__] += 1
-        if isinstance(error, Silent):
+        if isinstance(error, StreamSilent):
             return  # no fault: of a resource that never changes some API servers tell no bookmarks either
         if not self.last_error:
-            log.warning("lost %s, the view stays as it is: %s", self.wanted.resource.plural, error)
+            log.warning("lost %s, the view stays as it is: %s", self.list_options.resource.plural, error)
         self.last_error = f"{type(error).__name__}: {error}"
 
     def _watched_seconds(self) -> float:

@@ -27,11 +27,11 @@ import psutil
 
 from clusterstate import codec, keys
 from clusterstate.etcd import EtcdStore
-from clusterstate.records import Coordinate, RingEntry
+from clusterstate.records import RingCoordinate, RingEntry
 from clusterstate.store import Put
-from clusterstate.transport import Access
+from clusterstate.transport import EtcdAccess
 from leadsman.demo import request
-from testbed.apithread import ApiThread
+from testbed.apithread import ApiServerThread
 from testbed.etcd import Etcd, free_ports
 
 SCRAPE_EVERY_SECONDS = 15
@@ -57,22 +57,22 @@ def measure(nodes: int, peers: int, pods: int, seconds: int) -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         Etcd(Path(folder) / "etcd") as etcd,
-        ApiThread() if pods else contextlib.nullcontext() as api,
-        node_of(api, pods),
-        running(peers, etcd.client_url, api.url if api else "") as (process, url),
+        ApiServerThread() if pods else contextlib.nullcontext() as api,
+        running_pods(api, pods),
+        running_agent(peers, etcd.client_url, api.url if api else "") as (process, url),
     ):
-        asyncio.run(stand_on_the_ring(etcd.client_url, nodes - 1))
+        asyncio.run(write_ring_entries(etcd.client_url, nodes - 1))
         report(process, url, seconds)
 
 
 @contextlib.contextmanager
-def node_of(api: ApiThread | None, pods: int) -> Iterator[None]:
+def running_pods(api: ApiServerThread | None, pods: int) -> Iterator[None]:
     """The node's pods, and what becomes of them until the block ends."""
     done = threading.Event()
     bodies = [pod(number) for number in range(pods)]
     for body in bodies:
         put(api, body)
-    living = threading.Thread(target=live, args=(api, bodies, done))
+    living = threading.Thread(target=change_pods, args=(api, bodies, done))
     living.start()
     try:
         yield
@@ -81,7 +81,7 @@ def node_of(api: ApiThread | None, pods: int) -> Iterator[None]:
         living.join()
 
 
-def live(api: ApiThread | None, bodies: list[dict[str, Any]], done: threading.Event) -> None:
+def change_pods(api: ApiServerThread | None, bodies: list[dict[str, Any]], done: threading.Event) -> None:
     seconds = 0
     while bodies and not done.wait(1.0):
         seconds += 1
@@ -94,14 +94,14 @@ def live(api: ApiThread | None, bodies: list[dict[str, Any]], done: threading.Ev
         put(api, body)
 
 
-def put(api: ApiThread | None, body: dict[str, Any]) -> None:
+def put(api: ApiServerThread | None, body: dict[str, Any]) -> None:
     assert api is not None
     api.put(f"/api/v1/namespaces/default/pods/{body['metadata']['name']}", body)
 
 
 def pod(number: int) -> dict[str, Any]:
     """As a real kube-scheduler saw it, running, of one of 30 types."""
-    body: dict[str, Any] = request.captured([], {"app": f"type-{number % 30}"})["Pod"]
+    body: dict[str, Any] = request.captured_args([], {"app": f"type-{number % 30}"})["Pod"]
     body["metadata"] |= {"name": f"pod-{number}", "uid": f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}"}
     body["spec"]["nodeName"] = "bench"
     state = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
@@ -111,7 +111,7 @@ def pod(number: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def running(peers: int, etcd_url: str, api_url: str) -> Iterator[tuple[psutil.Process, str]]:
+def running_agent(peers: int, etcd_url: str, api_url: str) -> Iterator[tuple[psutil.Process, str]]:
     listen = f"127.0.0.1:{free_ports(1)[0]}"
     command = [sys.executable, "-m", "leadsman.main", "agent", "--node-name", "bench", "--address", "127.0.0.1"]
     command += ["--max-peers", str(peers), "--etcd", etcd_url, "--listen", listen]
@@ -124,14 +124,14 @@ def running(peers: int, etcd_url: str, api_url: str) -> Iterator[tuple[psutil.Pr
         agent.wait()
 
 
-async def stand_on_the_ring(etcd_url: str, count: int) -> None:
+async def write_ring_entries(etcd_url: str, count: int) -> None:
     """Each with a coordinate, so that some are near."""
-    rng, store = Random(1), EtcdStore(Access((etcd_url,)))
+    rng, store = Random(1), EtcdStore(EtcdAccess((etcd_url,)))
     puts = []
     for number in range(count):
-        there = Coordinate(tuple(round(rng.uniform(0, 20), 3) for _ in range(4)), 0.1, 0.0, 0.2)
+        there = RingCoordinate(tuple(round(rng.uniform(0, 20), 3) for _ in range(4)), 0.1, 0.0, 0.2)
         entry = RingEntry(f"127.1.{number >> 8}.{number & 255}", "zone-a", coordinate=there, reach_ms=5.0)
-        puts.append(Put(keys.key(f"node-{number:05}", RingEntry), codec.encode(entry)))
+        puts.append(Put(keys.record_key(f"node-{number:05}", RingEntry), codec.encode(entry)))
     try:
         await store.write(puts)
     finally:

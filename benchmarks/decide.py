@@ -14,11 +14,11 @@ from msgspec import structs
 from clusterstate import measures
 from clusterstate.records import Hardware, Heartbeat, Latency, PeerLatency
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.decide import decide, judge, rank
+from decision.decide import decide, filter_nodes, score_nodes
 from decision.explain import explain
-from decision.explain_text import text
-from decision.memo import Memo
-from decision.model import Facts, Pod
+from decision.explain_text import format_explanation
+from decision.memo import DecisionCache
+from decision.model import DecisionInputs, PodInfo
 from decision.policy import Policy
 
 SIZES = (100, 1_000, 5_000)
@@ -26,15 +26,15 @@ ROUNDS = 40
 NOW = 10.0
 
 
-def window(rng: random.Random) -> PeerLatency:
+def random_window(rng: random.Random) -> PeerLatency:
     ms = rng.lognormvariate(2, 1)
     return PeerLatency(30, 30, ms, ms * 1.2, ms * 0.9)
 
 
-def state(node: int, count: int, mesh: bool, rng: random.Random) -> NodeState:
-    peers = {f"node-{(node + step) % count}": window(rng) for step in range(1, 17)}
+def random_state(node: int, count: int, mesh: bool, rng: random.Random) -> NodeState:
+    peers = {f"node-{(node + step) % count}": random_window(rng) for step in range(1, 17)}
     if mesh:
-        peers["node-0"] = window(rng)
+        peers["node-0"] = random_window(rng)
     metrics = (measures.CPU_PRESSURE, measures.MEMORY_PRESSURE, measures.IO_PRESSURE, measures.LOAD_PER_CPU)
     hardware = Hardware({metric: rng.random() for metric in metrics} | {measures.TEMPERATURE: rng.uniform(30, 90)})
     return NodeState(None, Heartbeat(1, 1, 5.0), Latency(peers), hardware, 5.0)
@@ -42,7 +42,7 @@ def state(node: int, count: int, mesh: bool, rng: random.Random) -> NodeState:
 
 def snapshots(count: int, mesh: bool, rng: random.Random) -> list[Snapshot]:
     """One after another; between two, 1 % of the nodes report."""
-    nodes = {f"node-{node}": state(node, count, mesh, rng) for node in range(count)}
+    nodes = {f"node-{node}": random_state(node, count, mesh, rng) for node in range(count)}
     made = []
     for _ in range(ROUNDS):
         moved = rng.sample(sorted(nodes), max(1, count // 100))
@@ -51,14 +51,14 @@ def snapshots(count: int, mesh: bool, rng: random.Random) -> list[Snapshot]:
     return made
 
 
-def timed(work: Callable[[Facts, list[str]], object], made: list[Snapshot], renewed: bool) -> float:
+def timed(work: Callable[[DecisionInputs, list[str]], object], made: list[Snapshot], renewed: bool) -> float:
     """µs of CPU, the least of ROUNDS calls (timeit's rule: the rest is noise).
 
     The names are new strings each time, as they come out of a JSON body.
     """
-    memo, spent = Memo(), []
+    memo, spent = DecisionCache(), []
     for snapshot in made:
-        facts = Facts(snapshot if renewed else made[0], Policy(), NOW, memo)
+        facts = DecisionInputs(snapshot if renewed else made[0], Policy(), NOW, memo)
         nodes = ["".join(node) for node in map(list, snapshot.nodes)]
         start = time.process_time()
         work(facts, nodes)
@@ -67,13 +67,13 @@ def timed(work: Callable[[Facts, list[str]], object], made: list[Snapshot], rene
 
 
 def main() -> None:
-    free, bound = Pod("default", "free"), Pod("default", "bound", labels={"delay_node-0": "25"})
-    works: dict[str, Callable[[Facts, list[str]], object]] = {
-        "judge, no bound": lambda facts, nodes: judge(free, nodes, facts),
-        "judge, one bound": lambda facts, nodes: judge(bound, nodes, facts),
-        "rank, no bound": lambda facts, nodes: rank(free, nodes, facts),
+    free, bound = PodInfo("default", "free"), PodInfo("default", "bound", labels={"delay_node-0": "25"})
+    works: dict[str, Callable[[DecisionInputs, list[str]], object]] = {
+        "judge, no bound": lambda facts, nodes: filter_nodes(free, nodes, facts),
+        "judge, one bound": lambda facts, nodes: filter_nodes(bound, nodes, facts),
+        "rank, no bound": lambda facts, nodes: score_nodes(free, nodes, facts),
         "judge + rank, one bound": lambda facts, nodes: decide(bound, nodes, facts),
-        "explain + text": lambda facts, nodes: text(explain(decide(bound, nodes, facts), facts)),
+        "explain + text": lambda facts, nodes: format_explanation(explain(decide(bound, nodes, facts), facts)),
     }
     print(f"{'µs':<34}" + "".join(f"{size:>9,}" for size in SIZES) + "  nodes")
     for mesh in (False, True):

@@ -15,15 +15,17 @@ LARGEST_BODY_BYTES = 256 << 20
 
 async def filter_(request: web.Request) -> web.Response:
     asked = wire.read_args(await request.read())
-    if asked.items is None:
-        return web.Response(body=answers.filtered(asked.names, {}), content_type="application/json")
-    answer = {"Nodes": {"items": list(asked.items.values())}, "NodeNames": None, "FailedNodes": {}, "Error": ""}
+    if asked.raw_nodes is None:
+        return web.Response(body=answers.filter_result(asked.node_names, {}), content_type="application/json")
+    answer = {"Nodes": {"items": list(asked.raw_nodes.values())}, "NodeNames": None, "FailedNodes": {}, "Error": ""}
     return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
 
 async def prioritize(request: web.Request) -> web.Response:
     asked = wire.read_args(await request.read())
-    return web.Response(body=answers.prioritized(dict.fromkeys(asked.names, 5)), content_type="application/json")
+    return web.Response(
+        body=answers.host_priorities(dict.fromkeys(asked.node_names, 5)), content_type="application/json"
+    )
 
 
 async def main() -> None:

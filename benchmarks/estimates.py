@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from topology.estimates import Estimates
-from topology.fit import fit
-from topology.generated import peers, racks
-from topology.pairs import Floats, Indices, Pairs, pairs
-from topology.trial import Score, held_out, measured, score
+from topology.estimates import NetworkEstimates
+from topology.fit import fit_network
+from topology.generated import rack_network, random_peers
+from topology.pairs import Floats, Indices, MeasuredPairs, build_pairs
+from topology.trial import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 
 VIVALDI_ROUNDS = 4_000
 VIVALDI_DIMENSIONS = 4
@@ -35,7 +35,7 @@ RACKS = (3, 10, 16)
 """Zones, racks a zone, nodes a rack."""
 
 
-class Network(NamedTuple):
+class RttNetwork(NamedTuple):
     name: str
     rtt_ms: Floats
     groups: tuple[Indices, ...] = ()
@@ -65,12 +65,12 @@ def arguments() -> argparse.ArgumentParser:
     return options
 
 
-def networks(args: argparse.Namespace, seed: int) -> Iterator[Network]:
+def networks(args: argparse.Namespace, seed: int) -> Iterator[RttNetwork]:
     for path in args.matrix or ():
-        yield Network(path.name, matrix(path) * (1000 if args.unit == "s" else 1))
+        yield RttNetwork(path.name, matrix(path) * (1000 if args.unit == "s" else 1))
     if args.generate:
-        made = racks(*RACKS, np.random.default_rng(seed))
-        yield Network("racks", made.rtt_ms, (made.rack, made.zone) if args.grouped else ())
+        made = rack_network(*RACKS, np.random.default_rng(seed))
+        yield RttNetwork("racks", made.rtt_ms, (made.rack, made.zone) if args.grouped else ())
 
 
 def matrix(path: Path) -> Floats:
@@ -91,17 +91,17 @@ def check(k: int, nodes: int, name: str) -> None:
         sys.exit(f"{name}: {nodes} nodes, --k {k}: want more nodes than k, and k at least 1")
 
 
-def compared(network: Network, k: int, seed: int) -> dict[str, Any]:
+def compared(network: RttNetwork, k: int, seed: int) -> dict[str, Any]:
     """Ours and the baseline on the same held-out pairs."""
     rng = np.random.default_rng(seed)
     nodes = len(network.rtt_ms)
     check(k, nodes, network.name)
-    seen = measured(network.rtt_ms, k, rng)
-    one, other = held_out(network.rtt_ms, seen)
+    seen = sample_pairs(network.rtt_ms, k, rng)
+    one, other = held_out_pairs(network.rtt_ms, seen)
     if not len(seen.log_ms) or not len(one):
         sys.exit(f"{network.name}: {len(seen.log_ms)} pairs measured, {len(one)} held out: want some of each, see --k")
     started = time.perf_counter()
-    estimates = fit(seen, rng, network.groups)
+    estimates = fit_network(seen, rng, network.groups)
     seconds = time.perf_counter() - started
     truth = network.rtt_ms[one, other]
     table = estimates.between(one, other)
@@ -113,26 +113,28 @@ def compared(network: Network, k: int, seed: int) -> dict[str, Any]:
         "held_out": len(truth),
         "slower_above": round(float((np.fmax(truth, network.rtt_ms[other, one]) > table.high_ms).mean()), 4),
         "fit_seconds": round(seconds, 3),
-        **named(score(*table[:3], truth)),
-        "baseline": named(score(*vivaldi(seen, one, other, rng), truth)),
+        **score_fields(measure_accuracy(*table[:3], truth)),
+        "baseline": score_fields(measure_accuracy(*vivaldi(seen, one, other, rng), truth)),
     }
 
 
-def named(found: Score) -> dict[str, float]:
+def score_fields(found: EstimateAccuracy) -> dict[str, float]:
     return {name: round(value, 4) for name, value in found._asdict().items()}
 
 
-def vivaldi(seen: Pairs, one: Indices, other: Indices, rng: np.random.Generator) -> tuple[Floats, Floats, Floats]:
+def vivaldi(
+    seen: MeasuredPairs, one: Indices, other: Indices, rng: np.random.Generator
+) -> tuple[Floats, Floats, Floats]:
     """Dabek et al. 2004, figure 5 and section 5.4: in each round every node measures one of its peers."""
     source = np.concatenate([seen.first, seen.second])
     order = np.argsort(source, kind="stable")
     target = np.concatenate([seen.second, seen.first])[order]
     rtt_ms = np.exp(np.concatenate([seen.log_ms, seen.log_ms])[order])
-    begin, degree = np.searchsorted(source[order], np.arange(seen.nodes)), np.maximum(seen.degree, 1)
-    point = rng.normal(0, 1e-3, (seen.nodes, VIVALDI_DIMENSIONS))
-    height, error = np.full(seen.nodes, 0.01), np.ones(seen.nodes)
+    begin, degree = np.searchsorted(source[order], np.arange(seen.node_count)), np.maximum(seen.degree, 1)
+    point = rng.normal(0, 1e-3, (seen.node_count, VIVALDI_DIMENSIONS))
+    height, error = np.full(seen.node_count, 0.01), np.ones(seen.node_count)
     for _ in range(VIVALDI_ROUNDS):
-        slot = np.minimum(begin + (rng.random(seen.nodes) * degree).astype(int), len(target) - 1)
+        slot = np.minimum(begin + (rng.random(seen.node_count) * degree).astype(int), len(target) - 1)
         peer, measured_ms = target[slot], rtt_ms[slot]
         apart = point - point[peer]
         length = np.maximum(np.linalg.norm(apart, axis=1), 1e-6)
@@ -157,11 +159,11 @@ def timed(nodes: int, k: int, seed: int) -> dict[str, Any]:
     """A plane with heights and 5 % of noise. The warm fit follows after one node in a hundred has moved."""
     rng = np.random.default_rng(seed)
     point, height = rng.uniform(0, 100, (2, nodes)), rng.exponential(3, nodes)
-    source, target = peers(nodes, k, rng)
+    source, target = random_peers(nodes, k, rng)
 
-    def measure() -> Pairs:
+    def measure() -> MeasuredPairs:
         distance = np.hypot(*(point[:, source] - point[:, target])) + height[source] + height[target]
-        return pairs(nodes, source, target, distance * np.exp(rng.normal(0, 0.05, len(source))))
+        return build_pairs(nodes, source, target, distance * np.exp(rng.normal(0, 0.05, len(source))))
 
     cold, cold_seconds = clocked(measure(), rng, None)
     point[:, : max(1, nodes // 100)] = rng.uniform(0, 100, (2, max(1, nodes // 100)))
@@ -173,9 +175,11 @@ def timed(nodes: int, k: int, seed: int) -> dict[str, Any]:
     return found | {"row_seconds": round(row_seconds, 4)}
 
 
-def clocked(seen: Pairs, rng: np.random.Generator, before: Estimates | None) -> tuple[Estimates, float]:
+def clocked(
+    seen: MeasuredPairs, rng: np.random.Generator, before: NetworkEstimates | None
+) -> tuple[NetworkEstimates, float]:
     started = time.perf_counter()
-    estimates = fit(seen, rng, before=before)
+    estimates = fit_network(seen, rng, before=before)
     return estimates, round(time.perf_counter() - started, 3)
 
 
@@ -189,7 +193,7 @@ def show(found: dict[str, Any] | Sequence[dict[str, Any]], as_json: bool) -> Non
         return
     print(f"{'matrix':22} seed  fit s   median    p90  in 90 %   (baseline: plain Vivaldi)")
     for row in rows:
-        ours, plain = ([f"{one[name]:7.1%}" for name in Score._fields] for one in (row, row["baseline"]))
+        ours, plain = ([f"{one[name]:7.1%}" for name in EstimateAccuracy._fields] for one in (row, row["baseline"]))
         print(f"{row['matrix']:22} {row['seed']:4} {row['fit_seconds']:6.1f}  {' '.join(ours)}   ({' '.join(plain)})")
 
 

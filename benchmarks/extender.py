@@ -54,7 +54,7 @@ FORMS = [
 ]
 
 
-class Server:
+class MeasuredServer:
     """A server's process, and a client's connection to it with as little as possible in between."""
 
     def __init__(self, process: psutil.Process, port: int) -> None:
@@ -64,7 +64,7 @@ class Server:
         self.walls_ms: list[float] = []
         self.cpu_ms = 0.0
 
-    def pods(self, bodies: tuple[bytes, bytes], number: int) -> None:
+    def schedule_pods(self, bodies: tuple[bytes, bytes], number: int) -> None:
         """Asks about `number` pods, to filter and to prioritize, and keeps the times."""
         cpu = self._cpu_seconds()
         for _ in range(number):
@@ -74,7 +74,7 @@ class Server:
             self.walls_ms.append((time.perf_counter() - began) * 1000)
         self.cpu_ms += (self._cpu_seconds() - cpu) * 1000
 
-    def kept(self, body: bytes) -> bytes:
+    def prioritize_body(self, body: bytes) -> bytes:
         """What kube-scheduler asks to prioritize next: the same body, when nothing was refused."""
         with urlopen(Request(self._url, body, {"Content-Type": "application/json"})) as answer:
             answered = json.load(answer)
@@ -109,11 +109,11 @@ class Server:
 
 
 @contextmanager
-def server(module: str, *arguments: str) -> Iterator[Server]:
+def start_server(module: str, *arguments: str) -> Iterator[MeasuredServer]:
     command = [sys.executable, "-m", module, *arguments]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
-        made = Server(psutil.Process(process.pid), int(process.stdout.readline()))
+        made = MeasuredServer(psutil.Process(process.pid), int(process.stdout.readline()))
         try:
             yield made
         finally:
@@ -121,7 +121,7 @@ def server(module: str, *arguments: str) -> Iterator[Server]:
             process.terminate()
 
 
-def body_of(case: Case) -> bytes:
+def filter_body(case: Case) -> bytes:
     """The captured filter body, with the case's labels."""
     captured = min(case.nodes, 1000) if case.form == "nodes" else case.nodes
     body = gzip.decompress((CAPTURES / f"{case.form}-{captured}-filter.json.gz").read_bytes())
@@ -142,28 +142,28 @@ def _repeated(body: bytes, nodes: int) -> bytes:
 
 
 def measure(case: Case) -> None:
-    body, share = body_of(case), max(1, case.pods // ROUNDS)
+    body, share = filter_body(case), max(1, case.pods // ROUNDS)
     with ExitStack() as stack:
-        echo = stack.enter_context(server("benchmarks.echo"))
-        ours = stack.enter_context(server("benchmarks.extender_server", str(case.state)))
-        bodies = (body, ours.kept(body))
+        echo = stack.enter_context(start_server("benchmarks.echo"))
+        ours = stack.enter_context(start_server("benchmarks.extender_server", str(case.state)))
+        bodies = (body, ours.prioritize_body(body))
         for one in (echo, ours):
-            one.pods(bodies, share)
+            one.schedule_pods(bodies, share)
             one.walls_ms, one.cpu_ms = [], 0.0
         for _ in range(ROUNDS):
             for one in (echo, ours):
-                one.pods(bodies, share)
+                one.schedule_pods(bodies, share)
         report(case, echo, ours)
 
 
-def report(case: Case, echo: Server, ours: Server) -> None:
+def report(case: Case, echo: MeasuredServer, ours: MeasuredServer) -> None:
     ratio = statistics.median(ours.walls_ms) / statistics.median(echo.walls_ms)
     cpu_ratio = ours.cpu_ms / echo.cpu_ms
     cells = "  ".join(f"{_percentiles(one)} {one.peak_mib():6.0f}" for one in (echo, ours))
     print(f"{case.form:5} {case.nodes:5} {case.pod:7} {cells}  {ratio:5.2f} {cpu_ratio:5.2f}", flush=True)
 
 
-def _percentiles(one: Server) -> str:
+def _percentiles(one: MeasuredServer) -> str:
     walls = sorted(one.walls_ms)
     p99 = walls[min(len(walls) - 1, round(0.99 * len(walls)))]
     return f"{statistics.median(walls):8.2f} {p99:8.2f} {one.cpu_ms / len(walls):8.2f}"

@@ -16,23 +16,23 @@ from clusterstate.records import Hardware, Heartbeat, Identity, Latency, PeerLat
 from clusterstate.snapshot import NodeState, Snapshot
 from extender.app import create_app
 from extender.connections import serve
-from extender.metrics import Metrics
-from extender.workers import Workers
+from extender.metrics import ExtenderMetrics
+from extender.workers import WorkerPool
 from facts.policy_file import PolicyFile
-from facts.sources import Sources
+from facts.sources import InputSources
 
 PEERS = 16
 REPORTS_PER_TICK, TICK_SECONDS = 10, 0.05
 REFERENCE = "node-00000"
 
 
-class Living:
+class ChangingState:
     """A state that is fresh for ever and changes as it is read."""
 
     def __init__(self, nodes: int) -> None:
         self._rng, self._now = random.Random(1), time.monotonic()
         self._names = [f"node-{number:05}" for number in range(nodes)]
-        self.current = Snapshot({name: self._node(name) for name in self._names}, revision=1, cluster="bench")
+        self.current = Snapshot({name: self._node(name) for name in self._names}, revision=1, cluster_id="bench")
 
     async def report(self) -> None:
         while True:
@@ -71,17 +71,17 @@ METRICS = [
 
 
 async def main(nodes: int) -> None:
-    metrics, workers = Metrics(), Workers()
-    state = Living(nodes) if nodes else None
+    metrics, workers = ExtenderMetrics(), WorkerPool()
+    state = ChangingState(nodes) if nodes else None
     policy = PolicyFile(None)
     clock = state.clock if state else time.monotonic
-    app = create_app(Sources(state or Unknown(), policy, clock), metrics=metrics, workers=workers)
+    app = create_app(InputSources(state or EmptyState(), policy, clock), metrics=metrics, workers=workers)
     async with serve(app, "127.0.0.1", 0) as port:
         print(port, flush=True)
         await (state.report() if state else asyncio.Event().wait())
 
 
-class Unknown:
+class EmptyState:
     current = Snapshot()
 
 

@@ -23,26 +23,26 @@ from msgspec import Struct, structs
 
 from clusterstate.records import Heartbeat, Latency, PeerLatency
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.bounds import ESTIMATE, LINES
-from decision.decide import judge
-from decision.model import Facts, Pod
-from decision.policy import Estimate, Policy, Statistic
-from decision.sources import Estimates
-from delays.fitted import fitted
-from delays.measured import gather
-from topology.fit import Effort
-from topology.generated import peers, racks
+from decision.bounds import DELAY_ANNOTATION, ESTIMATE_ANNOTATION
+from decision.decide import filter_nodes
+from decision.model import DecisionInputs, PodInfo
+from decision.policy import EstimateMode, Policy, Statistic
+from decision.sources import EstimateView
+from delays.fitted import fit_estimates
+from delays.measured import gather_measurements
+from topology.fit import FitBudget
+from topology.generated import rack_network, random_peers
 from topology.pairs import Floats
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "rtt"
 NETWORKS = ("planetlab_1", "seattle_1", "racks")
 NOW = 100.0
-ASKED = 200
+MAX_CANDIDATES = 200
 """Nodes that one pod is asked about, at most."""
-QUICK = Effort(members=4, steps=150, landmarks=64, rounds=2)
+QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
 
 
-class Tally(Struct):
+class PlacementTally(Struct):
     """estimated: bounds that a placement keeps by an estimate. broken: against what was decided on. beyond, worse: of
     the estimated, those that the hidden truth from the reference breaks, and that the worse direction does."""
 
@@ -60,13 +60,13 @@ class Tally(Struct):
         return {"beyond_ratio": self.beyond / of, "worse_ratio": self.worse / of}
 
 
-class World(NamedTuple):
+class KnownNetwork(NamedTuple):
     """truth_ms: rows are sources; NaN where nobody knows."""
 
     name: str
     names: Sequence[str]
     truth_ms: Floats
-    facts: Facts
+    facts: DecisionInputs
 
 
 def main() -> None:
@@ -80,13 +80,13 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="less effort for the estimates")
     options.add_argument("--json", action="store_true")
     chosen = options.parse_args()
-    tallies = {name: Tally(name) for name in chosen.network}
+    tallies = {name: PlacementTally(name) for name in chosen.network}
     share = -(-chosen.placements // (len(tallies) * len(chosen.seed)))
     for seed in chosen.seed:
         for name, rtt_ms in networks(seed):
             if name in tallies:
-                world = known(name, rtt_ms, chosen.k, seed, chosen.quick)
-                placed(world, share, random.Random(seed), tallies[name])
+                world = known_network(name, rtt_ms, chosen.k, seed, chosen.quick)
+                run_placements(world, share, random.Random(seed), tallies[name])
     show(list(tallies.values()), chosen.json)
 
 
@@ -94,25 +94,25 @@ def networks(seed: int) -> Iterator[tuple[str, Floats]]:
     """Milliseconds, rows are sources; 0 off the diagonal: nobody measured it."""
     yield "planetlab_1", np.loadtxt(DATA / "planetlab_1.txt.gz")
     yield "seattle_1", np.loadtxt(DATA / "seattle_1.txt.gz") * 1000
-    yield "racks", racks(3, 5, 16, np.random.default_rng(seed)).rtt_ms
+    yield "racks", rack_network(3, 5, 16, np.random.default_rng(seed)).rtt_ms
 
 
-def known(name: str, rtt_ms: Floats, k: int, seed: int, quick: bool) -> World:
+def known_network(name: str, rtt_ms: Floats, k: int, seed: int, quick: bool) -> KnownNetwork:
     """What the extender would know: k reports a node, all fresh, and estimates fitted to them."""
     names = [f"node-{number:03}" for number in range(len(rtt_ms))]
     reported: dict[str, dict[str, PeerLatency]] = {node: {} for node in names}
-    for one, other in zip(*peers(len(names), k, np.random.default_rng(seed)), strict=True):
+    for one, other in zip(*random_peers(len(names), k, np.random.default_rng(seed)), strict=True):
         reported[names[one]][names[other]] = window(float(rtt_ms[one, other]))
     snapshot = Snapshot(
-        {node: NodeState(None, BEAT, Latency(windows), None, NOW) for node, windows in reported.items()}
+        {node: NodeState(None, HEARTBEAT, Latency(windows), None, NOW) for node, windows in reported.items()}
     )
-    estimates = fitted(gather(snapshot, NOW, Statistic.P50), NOW, spend=QUICK if quick else None)
+    estimates = fit_estimates(gather_measurements(snapshot, NOW, Statistic.P50), NOW, spend=QUICK if quick else None)
     holes = (rtt_ms == 0) & ~np.eye(len(rtt_ms), dtype=bool)
     truth = np.where(holes, np.nan, rtt_ms)
-    return World(name, names, truth, Facts(snapshot, Policy(), NOW, estimates=estimates))
+    return KnownNetwork(name, names, truth, DecisionInputs(snapshot, Policy(), NOW, estimates=estimates))
 
 
-BEAT = Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0)
+HEARTBEAT = Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0)
 
 
 def window(rtt_ms: float) -> PeerLatency:
@@ -120,14 +120,14 @@ def window(rtt_ms: float) -> PeerLatency:
     return PeerLatency(30, 30, rtt_ms, rtt_ms, rtt_ms) if rtt_ms else PeerLatency(30, 0)
 
 
-def placed(world: World, placements: int, rng: random.Random, tally: Tally) -> None:
+def run_placements(world: KnownNetwork, placements: int, rng: random.Random, tally: PlacementTally) -> None:
     """Adds at least so many placements to the tally."""
     numbers = {name: number for number, name in enumerate(world.names)}
     wanted = tally.placements + placements
     while tally.placements < wanted:
-        bounds, use = wish(world, rng), rng.choice(list(Estimate)[1:])
-        nodes = rng.sample(world.names, min(ASKED, len(world.names)))
-        kept = judge(pod(bounds, use, rng), nodes, world.facts).kept
+        bounds, use = random_bounds(world, rng), rng.choice(list(EstimateMode)[1:])
+        nodes = rng.sample(world.names, min(MAX_CANDIDATES, len(world.names)))
+        kept = filter_nodes(random_pod(bounds, use, rng), nodes, world.facts).kept
         tally.decisions += 1
         tally.placements += len(kept)
         for node in kept:
@@ -135,7 +135,7 @@ def placed(world: World, placements: int, rng: random.Random, tally: Tally) -> N
                 check(tally, world, use, node, reference, ms, numbers)
 
 
-def wish(world: World, rng: random.Random) -> Mapping[str, float]:
+def random_bounds(world: KnownNetwork, rng: random.Random) -> Mapping[str, float]:
     """reference → ms; between what few and what most nodes can keep."""
     bounds = {}
     for number in rng.sample(range(len(world.names)), rng.choice([1, 1, 2, 3])):
@@ -144,16 +144,27 @@ def wish(world: World, rng: random.Random) -> Mapping[str, float]:
     return bounds
 
 
-def pod(bounds: Mapping[str, float], use: Estimate, rng: random.Random) -> Pod:
+def random_pod(bounds: Mapping[str, float], use: EstimateMode, rng: random.Random) -> PodInfo:
     """Each bound as a label or as a line."""
     written = {reference: f"{ms:.3f}" for reference, ms in bounds.items()}
     labels = {f"delay_{reference}": ms for reference, ms in written.items() if rng.random() < 0.5}
     lines = [f"node/{reference}: {ms}" for reference, ms in written.items() if f"delay_{reference}" not in labels]
-    return Pod("default", "pod", labels=labels, annotations={LINES: "\n".join(lines), ESTIMATE: use.value})
+    return PodInfo(
+        "default",
+        "pod",
+        labels=labels,
+        annotations={DELAY_ANNOTATION: "\n".join(lines), ESTIMATE_ANNOTATION: use.value},
+    )
 
 
 def check(
-    tally: Tally, world: World, use: Estimate, node: str, reference: str, ms: float, numbers: Mapping[str, int]
+    tally: PlacementTally,
+    world: KnownNetwork,
+    use: EstimateMode,
+    node: str,
+    reference: str,
+    ms: float,
+    numbers: Mapping[str, int],
 ) -> None:
     """One bound of one placement, from the records alone."""
     if node == reference:
@@ -164,7 +175,7 @@ def check(
         tally.broken += not values or max(values) > ms
         return
     high_ms = highest(world, reference, node)
-    tally.broken += use is Estimate.REJECT or high_ms is None or high_ms > ms
+    tally.broken += use is EstimateMode.REJECT or high_ms is None or high_ms > ms
     one, other = numbers[reference], numbers[node]
     if not np.isnan(world.truth_ms[one, other]):
         tally.estimated += 1
@@ -172,25 +183,25 @@ def check(
         tally.worse += bool(np.fmax(world.truth_ms[one, other], world.truth_ms[other, one]) > ms)
 
 
-def reported(world: World, reporter: str, peer: str) -> Iterator[float | None]:
+def reported(world: KnownNetwork, reporter: str, peer: str) -> Iterator[float | None]:
     """The reporter's value, None when no reply came; nothing when it did not measure the peer."""
     latency = world.facts.snapshot.nodes[reporter].latency
     if latency and peer in latency.peers:
         yield latency.peers[peer].p50_ms
 
 
-def highest(world: World, reference: str, node: str) -> float | None:
-    estimates: Estimates | None = world.facts.estimates
-    row = world.facts.memo.row(estimates, ("checked", reference), lambda: table(estimates, reference))
+def highest(world: KnownNetwork, reference: str, node: str) -> float | None:
+    estimates: EstimateView | None = world.facts.estimates
+    row = world.facts.cache.per_object(estimates, ("checked", reference), lambda: table(estimates, reference))
     return row.get(node)
 
 
-def table(estimates: Estimates | None, reference: str) -> Mapping[str, float]:
+def table(estimates: EstimateView | None, reference: str) -> Mapping[str, float]:
     row = estimates.row(reference) if estimates else None
     return dict(zip(row.nodes, row.high_ms, strict=True)) if row else {}
 
 
-def show(tallies: Sequence[Tally], as_json: bool) -> None:
+def show(tallies: Sequence[PlacementTally], as_json: bool) -> None:
     if as_json:
         print(json.dumps([structs.asdict(tally) | tally.ratios for tally in tallies]))
         return

@@ -25,7 +25,7 @@ from agent.rtt.peer import Peer
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.window import nearest_rank
-from testbed.network import Network, can_run
+from testbed.network import VirtualNetwork, why_unavailable
 
 TIMEOUT_MS = 1000.0
 DELAY_MS = 20.0
@@ -58,7 +58,7 @@ def main() -> None:
     args = options.parse_args()
     sizes = list(zip(args.targets, args.rounds, strict=True))
     if args.only:
-        print(json.dumps(measured(CONTENDERS[args.only], *sizes[0], args.block, args.least_ms)))
+        print(json.dumps(measure(CONTENDERS[args.only], *sizes[0], args.block, args.least_ms)))
     else:
         print(COLUMNS.format(*FIELDS))
         compare("loopback", sizes, [])
@@ -66,18 +66,18 @@ def main() -> None:
 
 
 def compare_far(sizes: list[tuple[int, int]]) -> None:
-    if why_not := can_run():
+    if why_not := why_unavailable():
         print(f"no path with delay: {why_not}")
         return
     hosts = [f"far-{number}" for number in range(HOSTS)]
-    with Network(["here", *hosts], {("here", host): DELAY_MS for host in hosts}) as net:
+    with VirtualNetwork(["here", *hosts], {("here", host): DELAY_MS for host in hosts}) as net:
         options = ["--block", "10.214.{}.{}", "--least-ms", str(DELAY_MS)]
         compare(f"{DELAY_MS:g} ms", sizes, options, net.command("here", []))
 
 
 def compare(path: str, sizes: list[tuple[int, int]], options: list[str], prefix: Sequence[str] = ()) -> None:
     for targets, rounds in sizes:
-        results = {name: apart(name, targets, rounds, options, prefix) for name in CONTENDERS}
+        results = {name: measure_in_process(name, targets, rounds, options, prefix) for name in CONTENDERS}
         for name, result in results.items():
             print(row(path, targets, rounds, name, result, results["ours"]["cpu_ms"]), flush=True)
 
@@ -97,7 +97,9 @@ def row(path: str, targets: int, rounds: int, name: str, result: dict[str, float
     )
 
 
-def apart(name: str, targets: int, rounds: int, options: list[str], prefix: Sequence[str]) -> dict[str, float]:
+def measure_in_process(
+    name: str, targets: int, rounds: int, options: list[str], prefix: Sequence[str]
+) -> dict[str, float]:
     """`measured` in a process of its own."""
     argv = [
         sys.executable,
@@ -114,7 +116,7 @@ def apart(name: str, targets: int, rounds: int, options: list[str], prefix: Sequ
     return json.loads(done.stdout)
 
 
-def measured(
+def measure(
     probe: Callable[[Sequence[str], int], Values], targets: int, rounds: int, block: str, least_ms: float
 ) -> dict[str, float]:
     addresses = [block.format(1 + n % HOSTS, 1 + n // HOSTS) for n in range(targets)]
@@ -139,19 +141,19 @@ def cpu_seconds() -> float:
     return usage.ru_utime + usage.ru_stime
 
 
-def ours(addresses: Sequence[str], rounds: int) -> Values:
+def leadsman_prober(addresses: Sequence[str], rounds: int) -> Values:
     return asyncio.run(run_ours(addresses, rounds))
 
 
 async def run_ours(addresses: Sequence[str], rounds: int) -> Values:
     prober, values = Prober(ProbeSettings()), []
-    enter = prober.ledger.ended
+    enter = prober.stats.record_result
 
     def ended(probe, sent, result):
         values.append(result.rtt_seconds * 1e3 if isinstance(result, Answered) else None)
         enter(probe, sent, result)
 
-    prober.ledger.ended = ended
+    prober.stats.record_result = ended
     prober.set_peers(Peer(address, address) for address in addresses)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(rounds):
@@ -178,7 +180,7 @@ def pythonping_one(address: str) -> float | None:
     return response.time_elapsed * 1e3 if response.success else None
 
 
-CONTENDERS = {"ours": ours, "icmplib": icmplib, "pythonping": pythonping}
+CONTENDERS = {"ours": leadsman_prober, "icmplib": icmplib, "pythonping": pythonping}
 
 
 if __name__ == "__main__":

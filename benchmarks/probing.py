@@ -11,7 +11,7 @@ import asyncio
 
 import msgspec
 
-from simulator.trial import Figures, trial
+from simulator.trial import ProbingFigures, run_probing
 
 SIZES = [10, 100, 1000, 5000]
 
@@ -24,11 +24,11 @@ def main() -> None:
     options.add_argument("--json", action="store_true")
     args = options.parse_args()
     for nodes in args.nodes:
-        figures = asyncio.run(trial(nodes, args.settle_seconds, seed=args.seed))
+        figures = asyncio.run(run_probing(nodes, args.settle_seconds, seed=args.seed))
         print(msgspec.json.encode(figures).decode() if args.json else report(figures), flush=True)
 
 
-def report(found: Figures) -> str:
+def report(found: ProbingFigures) -> str:
     received, written, read = (
         found.received_per_second,
         found.written_bytes_per_second_a_node,

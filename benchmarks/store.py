@@ -24,10 +24,10 @@ from testbed.etcd import Etcd
 PUTS = 500
 TRANSACTIONS = 20
 TRANSACTION_PUTS = 100
-LISTED = 5_000
+LISTED_KEYS = 5_000
 VALUE = b"x" * 2048
 LISTINGS = 3
-AWAY_SECONDS = 5
+DOWN_SECONDS = 5
 WATCH_SECONDS = 3600
 
 Row = dict[str, float]
@@ -41,13 +41,13 @@ class Client(Protocol):
         """Watches and keeps a lease alive, until the process is killed."""
 
 
-class Ours:
+class LeadsmanClient:
     def __init__(self, port: int):
         from clusterstate.etcd import EtcdStore
-        from clusterstate.transport import Access
+        from clusterstate.transport import EtcdAccess
 
         self._loop = asyncio.new_event_loop()
-        self._store = EtcdStore(Access((f"http://127.0.0.1:{port}",)))
+        self._store = EtcdStore(EtcdAccess((f"http://127.0.0.1:{port}",)))
 
     def put(self, key: str) -> None:
         self.transaction([key])
@@ -83,7 +83,7 @@ class Ours:
                 continue
 
 
-class Etcd3:
+class Etcd3Client:
     def __init__(self, port: int):
         import etcd3
 
@@ -113,7 +113,7 @@ class Etcd3:
                 print(type(error).__name__, file=sys.stderr)
 
 
-CLIENTS: dict[str, Callable[[int], Client]] = {"ours": Ours, "etcd3": Etcd3}
+CLIENTS: dict[str, Callable[[int], Client]] = {"ours": LeadsmanClient, "etcd3": Etcd3Client}
 
 
 def main() -> None:
@@ -138,7 +138,9 @@ def compare() -> None:
             if done.returncode:
                 print(f"{name} does not run here: {done.stderr.strip().splitlines()[-1]}")
             else:
-                rows[name] = json.loads(done.stdout) | {"CPU while etcd is away, of a core": away(name, etcd)}
+                rows[name] = json.loads(done.stdout) | {
+                    "CPU while etcd is away, of a core": cpu_while_etcd_down(name, etcd)
+                }
     report(rows)
 
 
@@ -150,10 +152,10 @@ def measure(client: Client) -> Row:
     with timed(row, "puts/s in transactions of 100", TRANSACTIONS * TRANSACTION_PUTS):
         for _ in range(TRANSACTIONS):
             client.transaction([f"/bench/{i}" for i in range(TRANSACTION_PUTS)])
-    for start in range(0, LISTED, TRANSACTION_PUTS):
+    for start in range(0, LISTED_KEYS, TRANSACTION_PUTS):
         client.transaction([f"/list/{start + i:05}" for i in range(TRANSACTION_PUTS)])
     with timed(row, "listings/s of 5,000 x 2 KiB", LISTINGS):
-        assert [client.listing("/list/") for _ in range(LISTINGS)] == [LISTED] * LISTINGS
+        assert [client.listing("/list/") for _ in range(LISTINGS)] == [LISTED_KEYS] * LISTINGS
     return row
 
 
@@ -165,7 +167,7 @@ def timed(row: Row, name: str, count: int) -> Iterator[None]:
     row[f"{name}: CPU ms each"] = (time.process_time() - cpu) * 1000 / count
 
 
-def away(name: str, etcd: Etcd) -> float:
+def cpu_while_etcd_down(name: str, etcd: Etcd) -> float:
     """Share of a core that a watching client takes while etcd is dead."""
     with subprocess.Popen(
         [*_command(name, etcd), "--follow"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
@@ -175,10 +177,10 @@ def away(name: str, etcd: Etcd) -> float:
         process = psutil.Process(run.pid)
         etcd.kill()
         before = _cpu_seconds(process)
-        time.sleep(AWAY_SECONDS)
+        time.sleep(DOWN_SECONDS)
         used = _cpu_seconds(process) - before
         run.kill()
-    return used / AWAY_SECONDS
+    return used / DOWN_SECONDS
 
 
 def _cpu_seconds(process: psutil.Process) -> float:

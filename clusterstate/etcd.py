@@ -9,22 +9,22 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
 from clusterstate import gateway
-from clusterstate.gateway import Watched
+from clusterstate.gateway import WatchResponse
 from clusterstate.store import (
     LARGEST_TRANSACTION_OPS,
-    Batch,
+    ChangeBatch,
     Compacted,
     Denied,
-    Guard,
-    GuardFailed,
-    Item,
+    KeyRange,
     LeaseLost,
     Listing,
-    Range,
+    Precondition,
+    PreconditionFailed,
+    StoredItem,
     StoreError,
     Write,
 )
-from clusterstate.transport import Access, Lines, Transport
+from clusterstate.transport import EtcdAccess, EtcdTransport, LineReader
 
 PAGE_KEYS = 500
 """At 4 KiB a value one page is 2.7 MB of JSON at most."""
@@ -37,109 +37,109 @@ class EtcdStore:
     is waited for, then a new line has the call timeout to be opened.
     """
 
-    def __init__(self, access: Access, *, silence_seconds: float = 10.0):
+    def __init__(self, access: EtcdAccess, *, silence_seconds: float = 10.0):
         if silence_seconds < 2 * access.call_timeout_seconds:
             raise ValueError(f"silence_seconds {silence_seconds}: want 2 x call timeout {access.call_timeout_seconds}")
-        self.transport = Transport(access)
+        self.transport = EtcdTransport(access)
         self._silence_seconds = silence_seconds
 
     async def read_prefix(self, prefix: str) -> Listing:
         """Pages of PAGE_KEYS, each within the call timeout."""
         start, end, revision = prefix.encode(), gateway.prefix_end(prefix.encode()), 0
-        items: list[Item] = []
+        items: list[StoredItem] = []
         while True:
-            body = gateway.page(start, end, revision, PAGE_KEYS)
-            page = await self.transport.call("/v3/kv/range", body, gateway.Ranged)
+            body = gateway.range_request(start, end, revision, PAGE_KEYS)
+            page = await self.transport.call("/v3/kv/range", body, gateway.RangeResponse)
             revision = revision or page.header.revision
-            items += map(gateway.item, page.kvs)
+            items += map(gateway.to_stored_item, page.kvs)
             if not page.more:
                 return Listing(tuple(items), revision, page.header.cluster_id)
             start = page.kvs[-1].key + b"\0"
 
-    async def read_ranges(self, ranges: Sequence[Range]) -> tuple[Listing, ...]:
+    async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         if len(ranges) > LARGEST_TRANSACTION_OPS:
             raise ValueError(f"{len(ranges)} ranges: at most {LARGEST_TRANSACTION_OPS}")
-        done = await self.transport.call("/v3/kv/txn", gateway.ranges(ranges), gateway.RangesDone)
-        found = (tuple(map(gateway.item, one.response_range.kvs)) for one in done.responses)
+        done = await self.transport.call("/v3/kv/txn", gateway.read_txn_request(ranges), gateway.ReadTxnResponse)
+        found = (tuple(map(gateway.to_stored_item, one.response_range.kvs)) for one in done.responses)
         return tuple(Listing(items, done.header.revision, done.header.cluster_id) for items in found)
 
-    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
+    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
         resume = start_revision
         while True:
-            async with aclosing(self._line(prefix, resume, cluster)) as batches:
+            async with aclosing(self._watch_stream(prefix, resume, cluster)) as batches:
                 async for batch in batches:
                     resume = batch.resume_revision
                     yield batch
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Guard | None = None) -> int:
+    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Precondition | None = None) -> int:
         if len({write.key for write in writes}) < len(writes):
             raise ValueError(f"a key twice in one write: {sorted(write.key for write in writes)}")
         revision = 0
         for start in range(0, len(writes) or 1, LARGEST_TRANSACTION_OPS):
-            body = gateway.txn(writes[start : start + LARGEST_TRANSACTION_OPS], lease, guard)
-            done = await self.transport.call("/v3/kv/txn", body, gateway.Committed)
+            body = gateway.write_txn_request(writes[start : start + LARGEST_TRANSACTION_OPS], lease, guard)
+            done = await self.transport.call("/v3/kv/txn", body, gateway.TxnResponse)
             if not done.succeeded:
-                raise GuardFailed(f"{guard.key if guard else ''}: somebody else wrote it")
+                raise PreconditionFailed(f"{guard.key if guard else ''}: somebody else wrote it")
             revision = done.header.revision
         return revision
 
     async def grant(self, ttl_seconds: int) -> int:
-        granted = await self.transport.call("/v3/lease/grant", {"TTL": str(ttl_seconds)}, gateway.Granted)
+        granted = await self.transport.call("/v3/lease/grant", {"TTL": str(ttl_seconds)}, gateway.LeaseGrantResponse)
         return granted.id
 
     async def keep_alive(self, lease: int) -> None:
-        answer = await self.transport.call("/v3/lease/keepalive", {"ID": str(lease)}, gateway.Streamed)
-        if gateway.result(answer, gateway.KeptAlive).ttl <= 0:
+        answer = await self.transport.call("/v3/lease/keepalive", {"ID": str(lease)}, gateway.StreamMessage)
+        if gateway.unwrap_result(answer, gateway.LeaseKeepAliveResponse).ttl <= 0:
             raise LeaseLost(f"lease {lease}: ran out")
 
     async def revoke(self, lease: int) -> None:
         try:
-            await self.transport.call("/v3/lease/revoke", {"ID": str(lease)}, gateway.Answer)
+            await self.transport.call("/v3/lease/revoke", {"ID": str(lease)}, gateway.AnyResponse)
         except LeaseLost:
             return
 
     async def close(self) -> None:
         await self.transport.close()
 
-    async def _line(self, prefix: str, start: int, cluster: str) -> AsyncGenerator[Batch]:
+    async def _watch_stream(self, prefix: str, start: int, cluster: str) -> AsyncGenerator[ChangeBatch]:
         """One streaming call; ends when it has been silent for half of silence_seconds."""
-        body = gateway.watch(prefix, start)
-        async with self.transport.stream("/v3/watch", body, _refuse, self._silence_seconds / 2) as opened:
-            created = gateway.line(opened.first, Watched)
+        body = gateway.watch_request(prefix, start)
+        async with self.transport.stream("/v3/watch", body, _check_created, self._silence_seconds / 2) as opened:
+            created = gateway.decode_stream_line(opened.first, WatchResponse)
             _check_history(created, start, cluster)
-            yield Batch((), start)
-            while (watched := await _next(opened.rest)) is not None:
+            yield ChangeBatch((), start)
+            while (watched := await _next_message(opened.rest)) is not None:
                 for batch in _batches(watched, created.header.revision):
                     yield batch
 
 
-def _refuse(first: bytes) -> None:
+def _check_created(first: bytes) -> None:
     """Raises the error of a watch that never began. A stale token and a forbidden prefix look the same in it."""
-    watched = gateway.line(first, Watched)
+    watched = gateway.decode_stream_line(first, WatchResponse)
     if watched.canceled:
-        error = _ended(watched)
-        raise gateway.TokenRefused(str(error)) if isinstance(error, Denied) else error
+        error = _cancel_error(watched)
+        raise gateway.InvalidAuthToken(str(error)) if isinstance(error, Denied) else error
 
 
-async def _next(lines: Lines) -> Watched | None:
+async def _next_message(lines: LineReader) -> WatchResponse | None:
     """None when the line is silent."""
     try:
-        watched = gateway.line(await lines.next(), Watched)
+        watched = gateway.decode_stream_line(await lines.next(), WatchResponse)
     except TimeoutError:
         return None
     if watched.canceled:
-        raise _ended(watched)
+        raise _cancel_error(watched)
     return watched
 
 
-def _ended(watched: Watched) -> StoreError:
+def _cancel_error(watched: WatchResponse) -> StoreError:
     """etcd may set `created` on a message that ends the watch too, so this is asked first."""
     if watched.compact_revision:
         return Compacted(f"compacted up to revision {watched.compact_revision}")
-    return gateway.reason(watched.cancel_reason or "watch cancelled", gateway.UNAVAILABLE)
+    return gateway.error_from_text(watched.cancel_reason or "watch cancelled", gateway.GRPC_UNAVAILABLE)
 
 
-def _check_history(created: Watched, start: int, cluster: str) -> None:
+def _check_history(created: WatchResponse, start: int, cluster: str) -> None:
     """Compacted when what the caller knows is not this store's past: it was wiped, restored or is behind."""
     found = created.header
     if cluster and found.cluster_id != cluster:
@@ -148,15 +148,15 @@ def _check_history(created: Watched, start: int, cluster: str) -> None:
         raise Compacted(f"revision {found.revision}, but {start - 1} was seen before")
 
 
-def _batches(watched: Watched, began: int) -> Iterator[Batch]:
+def _batches(watched: WatchResponse, began: int) -> Iterator[ChangeBatch]:
     """The changes before the watch began, then those since. A transaction has one revision and is never parted.
 
     Without events it is progress: the header's revision has been reached, unless it answers a request by hand.
     """
-    changes = tuple(map(gateway.change, watched.events))
+    changes = tuple(map(gateway.to_change, watched.events))
     backlog = tuple(c for c in changes if c.mod_revision <= began)
     for part, old in ((backlog, True), (changes[len(backlog) :], False)):
         if part:
-            yield Batch(part, part[-1].mod_revision + 1, old)
+            yield ChangeBatch(part, part[-1].mod_revision + 1, old)
     if not changes and watched.watch_id >= 0:
-        yield Batch((), watched.header.revision + 1)
+        yield ChangeBatch((), watched.header.revision + 1)

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from clusterstate import keys
-from clusterstate.snapshot import Snapshot, applied, listed
-from clusterstate.store import Batch, Compacted, Store, StoreError
+from clusterstate.snapshot import Snapshot, apply_changes, snapshot_from_listing
+from clusterstate.store import ChangeBatch, Compacted, Store, StoreError
 
 LONGEST_PAUSE_SECONDS = 4.0
 """With 3 s for a call that hangs and a second to list 5,000 nodes, the view is back 10 s after the store is."""
@@ -32,7 +32,7 @@ class Follower:
     def __init__(
         self,
         store: Store,
-        prefix: str = keys.NODES,
+        prefix: str = keys.NODES_PREFIX,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ):
@@ -65,23 +65,23 @@ class Follower:
         if resume is None or self.age_seconds(self._clock()) > RESUME_WITHIN_SECONDS:
             resume = await self._list()
         self._began_at = self._clock()
-        async with aclosing(self._store.watch(self._prefix, resume, self.current.cluster)) as batches:
+        async with aclosing(self._store.watch(self._prefix, resume, self.current.cluster_id)) as batches:
             async for batch in batches:
                 self._take(batch)
 
     async def _list(self) -> int:
         """Replaces the view in one step. Decoding happens in a thread: 5,000 nodes would hold up the loop."""
         listing = await self._store.read_prefix(self._prefix)
-        self.current = await asyncio.to_thread(listed, self.current, listing, self._clock())
+        self.current = await asyncio.to_thread(snapshot_from_listing, self.current, listing, self._clock())
         self.relists += 1
         self._answered(listing.revision + 1)
         self.loaded.set()
         return listing.revision + 1
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: ChangeBatch) -> None:
         if batch.changes:
             now = self._clock()
-            self.current = applied(self.current, batch.changes, None if batch.backlog else now, now)
+            self.current = apply_changes(self.current, batch.changes, None if batch.backlog else now, now)
         self._answered(batch.resume_revision)
 
     def _answered(self, resume: int) -> None:

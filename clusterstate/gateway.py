@@ -11,18 +11,18 @@ import msgspec
 from msgspec import Struct, field
 
 from clusterstate import store
-from clusterstate.store import Changed, Gone, Guard, Item, Put, Range, StoreError, Write
+from clusterstate.store import Deleted, KeyRange, Precondition, Put, StoredItem, StoreError, Updated, Write
 
-Body = dict[str, Any]
+JsonBody = dict[str, Any]
 A = TypeVar("A")
 _NOTHING = msgspec.Raw(b"{}")
 
 
-class TokenRefused(store.Denied):
+class InvalidAuthToken(store.Denied):
     """etcd does not know this token any longer: log in again, once."""
 
 
-class Header(Struct, frozen=True):
+class ResponseHeader(Struct, frozen=True):
     cluster_id: str = ""
     revision: int = 0
 
@@ -33,78 +33,78 @@ class KeyValue(Struct, frozen=True):
     mod_revision: int = 0
 
 
-class Ranged(Struct, frozen=True):
-    header: Header
+class RangeResponse(Struct, frozen=True):
+    header: ResponseHeader
     kvs: tuple[KeyValue, ...] = ()
     more: bool = False
 
 
-class RangeDone(Struct, frozen=True):
+class RangeResponseOp(Struct, frozen=True):
     """In a transaction; the transaction's header is the one that counts."""
 
-    response_range: Ranged
+    response_range: RangeResponse
 
 
-class RangesDone(Struct, frozen=True):
-    header: Header
-    responses: tuple[RangeDone, ...] = ()
+class ReadTxnResponse(Struct, frozen=True):
+    header: ResponseHeader
+    responses: tuple[RangeResponseOp, ...] = ()
 
 
-class Committed(Struct, frozen=True):
-    header: Header
+class TxnResponse(Struct, frozen=True):
+    header: ResponseHeader
     succeeded: bool = False
 
 
-class Granted(Struct, frozen=True):
+class LeaseGrantResponse(Struct, frozen=True):
     id: int = field(name="ID")
 
 
-class KeptAlive(Struct, frozen=True):
+class LeaseKeepAliveResponse(Struct, frozen=True):
     """A lease that has run out is answered without TTL."""
 
     ttl: int = field(name="TTL", default=0)
 
 
-class Answer(Struct, frozen=True):
+class AnyResponse(Struct, frozen=True):
     """Any answer of which only its arrival counts."""
 
 
-class Authenticated(Struct, frozen=True):
+class AuthenticateResponse(Struct, frozen=True):
     token: str
 
 
-class Event(Struct, frozen=True):
+class EtcdEvent(Struct, frozen=True):
     kv: KeyValue
     type: str = "PUT"
 
 
-class Watched(Struct, frozen=True):
+class WatchResponse(Struct, frozen=True):
     """One message of a watch. watch_id is -1 in answers to a progress request by hand, which we never send:
     up to etcd 3.5.7 they overtake the events that they vouch for."""
 
-    header: Header
+    header: ResponseHeader
     created: bool = False
     canceled: bool = False
     compact_revision: int = 0
     cancel_reason: str = ""
     watch_id: int = 0
-    events: tuple[Event, ...] = ()
+    events: tuple[EtcdEvent, ...] = ()
 
 
-class Fault(Struct, frozen=True):
+class GatewayError(Struct, frozen=True):
     """A refusal. Gateways of different age nest it, and name its code, differently."""
 
     message: str = ""
     code: int = 0
     grpc_code: int = 0
-    error: "Fault | str | None" = None
+    error: "GatewayError | str | None" = None
 
 
-class Streamed(Struct, frozen=True):
+class StreamMessage(Struct, frozen=True):
     """One line of a streaming call; exactly one of the two."""
 
     result: msgspec.Raw = _NOTHING
-    error: Fault | None = None
+    error: GatewayError | None = None
 
 
 # Text of etcd's → ours. Texts come first: etcd uses the same code for a full store as for one that is busy.
@@ -113,8 +113,8 @@ _BY_TEXT: tuple[tuple[str, type[StoreError]], ...] = (
     ("is a future revision", store.Compacted),
     ("requested lease not found", store.LeaseLost),
     ("database space exceeded", store.OutOfSpace),
-    ("invalid auth token", TokenRefused),
-    ("revision of auth store is old", TokenRefused),
+    ("invalid auth token", InvalidAuthToken),
+    ("revision of auth store is old", InvalidAuthToken),
     ("authentication", store.Denied),
     ("user name is empty", store.Denied),
     ("permission denied", store.Denied),
@@ -124,12 +124,12 @@ _BY_TEXT: tuple[tuple[str, type[StoreError]], ...] = (
 _BY_CODE: dict[int, type[StoreError]] = dict.fromkeys((1, 2, 4, 8, 10, 13, 14), store.Unavailable) | dict.fromkeys(
     (7, 16), store.Denied
 )
-UNAVAILABLE = 14
+GRPC_UNAVAILABLE = 14
 _HTTP_SERVER_ERROR = 500
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def decode(data: bytes, answer: type[A]) -> A:
+def decode_response(data: bytes, answer: type[A]) -> A:
     """Unavailable when these bytes are not etcd's: something else listens there, or the answer was cut."""
     try:
         return msgspec.json.decode(data, type=answer, strict=False)
@@ -137,38 +137,38 @@ def decode(data: bytes, answer: type[A]) -> A:
         raise store.Unavailable(f"no answer of etcd's: {error}: {data[:80]!r}") from error
 
 
-def refusal(status: int, data: bytes) -> StoreError:
+def error_from_response(status: int, data: bytes) -> StoreError:
     """The error that an answer other than 200 stands for."""
     try:
-        fault = msgspec.json.decode(data, type=Fault, strict=False)
+        fault = msgspec.json.decode(data, type=GatewayError, strict=False)
     except _UNREADABLE:
         kind = store.Unavailable if status >= _HTTP_SERVER_ERROR else StoreError
         return kind(f"HTTP {status}: {data[:80]!r}")
     return _error(fault)
 
 
-def line(data: bytes, answer: type[A]) -> A:
+def decode_stream_line(data: bytes, answer: type[A]) -> A:
     """The result on one line of a streaming call. Raises the error that stands there instead."""
-    return result(decode(data, Streamed), answer)
+    return unwrap_result(decode_response(data, StreamMessage), answer)
 
 
-def result(streamed: Streamed, answer: type[A]) -> A:
+def unwrap_result(streamed: StreamMessage, answer: type[A]) -> A:
     """As `line`, of a call whose stream is one message long."""
     if streamed.error is not None:
         raise _error(streamed.error)
-    return decode(bytes(streamed.result), answer)
+    return decode_response(bytes(streamed.result), answer)
 
 
-def reason(text: str, code: int = 0) -> StoreError:
+def error_from_text(text: str, code: int = 0) -> StoreError:
     """The error for etcd's own words."""
     by_text = (kind for fragment, kind in _BY_TEXT if fragment in text)
     return next(by_text, _BY_CODE.get(code, StoreError))(text)
 
 
-def _error(fault: Fault) -> StoreError:
-    if isinstance(fault.error, Fault):
+def _error(fault: GatewayError) -> StoreError:
+    if isinstance(fault.error, GatewayError):
         return _error(fault.error)
-    return reason(fault.message or fault.error or "", fault.grpc_code or fault.code)
+    return error_from_text(fault.message or fault.error or "", fault.grpc_code or fault.code)
 
 
 def prefix_end(prefix: bytes) -> bytes:
@@ -177,37 +177,37 @@ def prefix_end(prefix: bytes) -> bytes:
     return kept[:-1] + bytes([kept[-1] + 1]) if kept else b"\0"
 
 
-def page(start: bytes, end: bytes, revision: int, limit: int) -> Body:
+def range_request(start: bytes, end: bytes, revision: int, limit: int) -> JsonBody:
     """A range of at most `limit` keys. revision 0: the newest."""
     return {"key": start, "range_end": end, "revision": str(revision), "limit": str(limit)}
 
 
-def txn(writes: Sequence[Write], lease: int, guard: Guard | None) -> Body:
+def write_txn_request(writes: Sequence[Write], lease: int, guard: Precondition | None) -> JsonBody:
     compare = [] if guard is None else [_compare(guard)]
     return {"compare": compare, "success": [_operation(write, lease) for write in writes]}
 
 
-def ranges(wanted: Sequence[Range]) -> Body:
+def read_txn_request(wanted: Sequence[KeyRange]) -> JsonBody:
     """A transaction that reads, so that one call answers all at one revision."""
     bodies = [{"key": r.start.encode(), "range_end": r.end.encode(), "limit": str(r.limit)} for r in wanted]
     return {"success": [{"request_range": body} for body in bodies]}
 
 
-def watch(prefix: str, start_revision: int) -> Body:
+def watch_request(prefix: str, start_revision: int) -> JsonBody:
     key = prefix.encode()
     create = {"key": key, "range_end": prefix_end(key), "start_revision": str(start_revision), "progress_notify": True}
     return {"create_request": create}
 
 
-def item(kv: KeyValue) -> Item:
-    return Item(_text(kv.key), kv.value, kv.mod_revision)
+def to_stored_item(kv: KeyValue) -> StoredItem:
+    return StoredItem(_text(kv.key), kv.value, kv.mod_revision)
 
 
-def change(event: Event) -> Changed | Gone:
+def to_change(event: EtcdEvent) -> Updated | Deleted:
     kv = event.kv
     if event.type == "DELETE":
-        return Gone(_text(kv.key), kv.mod_revision)
-    return Changed(_text(kv.key), kv.value, kv.mod_revision)
+        return Deleted(_text(kv.key), kv.mod_revision)
+    return Updated(_text(kv.key), kv.value, kv.mod_revision)
 
 
 def _text(key: bytes) -> str:
@@ -215,14 +215,14 @@ def _text(key: bytes) -> str:
     return key.decode(errors="backslashreplace")
 
 
-def _operation(write: Write, lease: int) -> Body:
+def _operation(write: Write, lease: int) -> JsonBody:
     key = write.key.encode()
     if isinstance(write, Put):
         return {"request_put": {"key": key, "value": write.value, "lease": str(lease)}}
     return {"request_delete_range": {"key": key}}
 
 
-def _compare(guard: Guard) -> Body:
+def _compare(guard: Precondition) -> JsonBody:
     key = guard.key.encode()
     if guard.value is None:
         return {"key": key, "target": "CREATE", "create_revision": "0"}

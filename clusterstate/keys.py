@@ -16,23 +16,23 @@ from typing import NamedTuple
 
 from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, RingEntry
 
-NODES = "/leadsman/v1/nodes/"
-RING = "/leadsman/v1/ring/"
+NODES_PREFIX = "/leadsman/v1/nodes/"
+RING_PREFIX = "/leadsman/v1/ring/"
 RING_END = "/leadsman/v1/ring0"
 """The first key after all on the ring."""
-PROBES = "/leadsman/v1/probes/"
-BINDS = "/leadsman/v1/binds/"
-PLACES = 1 << 64
+PROBES_PREFIX = "/leadsman/v1/probes/"
+BIND_FAILURES_PREFIX = "/leadsman/v1/binds/"
+RING_SIZE = 1 << 64
 """On the ring. Two of 10,000 nodes share one once in 10^11 clusters, and then merely stand side by side."""
 
-KINDS: dict[str, type[AnyRecord]] = {
+RECORD_BY_KIND: dict[str, type[AnyRecord]] = {
     "identity": Identity,
     "heartbeat": Heartbeat,
     "latency": Latency,
     "hardware": Hardware,
 }
-REWARDS = "rewards"
-NAMES = {record: kind for kind, record in KINDS.items()}
+REWARDS_KIND = "rewards"
+KIND_BY_RECORD = {record: kind for kind, record in RECORD_BY_KIND.items()}
 
 # RFC 1123 subdomain, as Kubernetes checks node names: apimachinery/pkg/util/validation/validation.go.
 _LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
@@ -45,15 +45,15 @@ _POD_TYPE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
 _UID = re.compile(r"[A-Za-z0-9-]{1,63}")
 
 
-class Key(NamedTuple):
+class NodeKey(NamedTuple):
     """kind: one of KINDS, or REWARDS, which alone has a type."""
 
     node: str
     kind: str
-    type: str = ""
+    pod_type: str = ""
 
     def __str__(self) -> str:
-        return f"{prefix(self.node)}{self.kind}" + (f"/{self.type}" if self.type else "")
+        return f"{node_prefix(self.node)}{self.kind}" + (f"/{self.pod_type}" if self.pod_type else "")
 
 
 def is_node_name(text: str) -> bool:
@@ -71,16 +71,16 @@ def check_node_name(name: str) -> str:
     return name
 
 
-def prefix(node: str) -> str:
+def node_prefix(node: str) -> str:
     """The prefix of all that is known of `node`. ValueError when the name cannot be part of a key."""
-    return f"{NODES}{check_node_name(node)}/"
+    return f"{NODES_PREFIX}{check_node_name(node)}/"
 
 
-def key(node: str, record: type[AnyRecord]) -> str:
+def record_key(node: str, record: type[AnyRecord]) -> str:
     """The key of a node's record. ValueError as in `prefix`."""
     if record is RingEntry:
-        return f"{ring_from(place(node))}/{check_node_name(node)}"
-    return f"{prefix(node)}{NAMES[record]}"
+        return f"{ring_position_prefix(ring_position(node))}/{check_node_name(node)}"
+    return f"{node_prefix(node)}{KIND_BY_RECORD[record]}"
 
 
 def reward_key(node: str, pod_type: str) -> str:
@@ -95,12 +95,12 @@ def reward_key(node: str, pod_type: str) -> str:
 
 def rewards_prefix(node: str) -> str:
     """The prefix of all rewards of `node`. ValueError as in `prefix`."""
-    return f"{prefix(node)}{REWARDS}/"
+    return f"{node_prefix(node)}{REWARDS_KIND}/"
 
 
-def counted_prefix(node: str) -> str:
+def counted_totals_prefix(node: str) -> str:
     """The prefix of what the node's agent counted already. ValueError as in `prefix`."""
-    return f"{prefix(node)}counted/"
+    return f"{node_prefix(node)}counted/"
 
 
 def is_pod_type(text: str) -> bool:
@@ -108,49 +108,49 @@ def is_pod_type(text: str) -> bool:
     return len(text) <= _LONGEST_NAME and _POD_TYPE.fullmatch(text) is not None
 
 
-def parse(raw: str) -> Key | None:
+def parse(raw: str) -> NodeKey | None:
     """The inverse of `key` and `reward_key`. None for a key of another kind or version: not ours to read, no fault."""
-    node, _, rest = raw.removeprefix(NODES).partition("/")
-    if not raw.startswith(NODES) or not is_node_name(node):
+    node, _, rest = raw.removeprefix(NODES_PREFIX).partition("/")
+    if not raw.startswith(NODES_PREFIX) or not is_node_name(node):
         return None
     kind, slash, pod_type = rest.partition("/")
-    known = is_pod_type(pod_type) if kind == REWARDS else kind in KINDS and not slash
-    return Key(node, kind, pod_type) if known else None
+    known = is_pod_type(pod_type) if kind == REWARDS_KIND else kind in RECORD_BY_KIND and not slash
+    return NodeKey(node, kind, pod_type) if known else None
 
 
-def place(name: str) -> int:
+def ring_position(name: str) -> int:
     """Where a node stands on the ring, 0..PLACES - 1."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
-def ring_from(place: int) -> str:
+def ring_position_prefix(place: int) -> str:
     """The prefix of all that stands at `place`; no key of an earlier place is after it."""
-    return f"{RING}{place:016x}"
+    return f"{RING_PREFIX}{place:016x}"
 
 
-def on_ring(raw: str) -> str | None:
+def parse_ring_key(raw: str) -> str | None:
     """The node of a ring key. None when it is none, or stands where its name does not belong."""
     node = raw.rpartition("/")[2]
-    return node if is_node_name(node) and raw == key(node, RingEntry) else None
+    return node if is_node_name(node) and raw == record_key(node, RingEntry) else None
 
 
-def probes(node: str) -> str:
+def probes_prefix(node: str) -> str:
     """The prefix of what `node` is asked to measure. ValueError as in `prefix`."""
-    return f"{PROBES}{check_node_name(node)}/"
+    return f"{PROBES_PREFIX}{check_node_name(node)}/"
 
 
-def probe_request(node: str, target: str) -> str:
+def probe_request_key(node: str, target: str) -> str:
     """One key a pair, so that asking twice is asking once. ValueError as in `prefix`."""
-    return f"{probes(node)}{check_node_name(target)}"
+    return f"{probes_prefix(node)}{check_node_name(target)}"
 
 
-def binds(node: str) -> str:
+def bind_failures_prefix(node: str) -> str:
     """The prefix of binds to `node` that failed. ValueError as in `prefix`."""
-    return f"{BINDS}{check_node_name(node)}/"
+    return f"{BIND_FAILURES_PREFIX}{check_node_name(node)}/"
 
 
-def bind_failure(node: str, uid: str) -> str:
+def bind_failure_key(node: str, uid: str) -> str:
     """One key a pod and node, so that several tries are one. ValueError as in `prefix`, and for what is no UID."""
     if not _UID.fullmatch(uid):
         raise ValueError(f"UID {uid!r}: want at most 63 letters, digits and '-'")
-    return f"{binds(node)}{uid}"
+    return f"{bind_failures_prefix(node)}{uid}"

@@ -13,34 +13,34 @@ from msgspec import Struct
 
 from clusterstate.store import (
     LARGEST_TRANSACTION_OPS,
-    Batch,
-    Changed,
+    ChangeBatch,
     Compacted,
     Delete,
-    Gone,
-    Guard,
-    GuardFailed,
-    Item,
+    Deleted,
+    KeyRange,
     LeaseLost,
     Listing,
+    Precondition,
+    PreconditionFailed,
     Put,
-    Range,
+    StoredItem,
     StoreError,
+    Updated,
     Write,
 )
 
-PROGRESS_SECONDS = 5.0
+PROGRESS_INTERVAL_SECONDS = 5.0
 """An idle watch says so often that it lives."""
 
-LONGEST_LOG = 20_000
+MAX_RETAINED_CHANGES = 20_000
 """Changes kept for watches to begin at; the older half is compacted then."""
 
 _clusters = count(1)
 
 
-class Lease(Struct):
+class MemoryLease(Struct):
     ttl_seconds: int
-    runs_out_at: float
+    expires_at: float
 
 
 class MemoryStore:
@@ -55,18 +55,18 @@ class MemoryStore:
         self._begin()
 
     async def read_prefix(self, prefix: str) -> Listing:
-        self._enter()
+        self._check_available()
         return self._listing(takewhile(lambda key: key.startswith(prefix), self._from(prefix)))
 
-    async def read_ranges(self, ranges: Sequence[Range]) -> tuple[Listing, ...]:
-        self._enter()
+    async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
+        self._check_available()
         if len(ranges) > LARGEST_TRANSACTION_OPS:
             raise ValueError(f"{len(ranges)} ranges: at most {LARGEST_TRANSACTION_OPS}")
         return tuple(self._listing(islice(self._from(r.start, r.end), r.limit)) for r in ranges)
 
-    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
-        self._enter()
-        began, watched, seen = self.revision, cluster or self.cluster, start_revision - 1
+    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
+        self._check_available()
+        began, watched, seen = self.revision, cluster or self.cluster_id, start_revision - 1
         yield self._progress(watched, seen)
         while True:
             changed, now_at = self._changed, self.revision
@@ -75,11 +75,11 @@ class MemoryStore:
             seen = now_at
             if not await self._woken(changed):
                 yield self._progress(watched, seen)
-            self._enter()
+            self._check_available()
             self._check_history(watched, seen)
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Guard | None = None) -> int:
-        self._enter()
+    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Precondition | None = None) -> int:
+        self._check_available()
         if len({write.key for write in writes}) < len(writes):
             raise ValueError(f"a key twice in one write: {sorted(write.key for write in writes)}")
         for start in range(0, len(writes) or 1, LARGEST_TRANSACTION_OPS):
@@ -87,21 +87,21 @@ class MemoryStore:
         return self.revision
 
     async def grant(self, ttl_seconds: int) -> int:
-        self._enter()
+        self._check_available()
         lease = next(self._lease_ids)
-        granted = self._leases[lease] = Lease(ttl_seconds, self._clock() + ttl_seconds)
-        self._none_ends_before = min(self._none_ends_before, granted.runs_out_at)
+        granted = self._leases[lease] = MemoryLease(ttl_seconds, self._clock() + ttl_seconds)
+        self._none_ends_before = min(self._none_ends_before, granted.expires_at)
         return lease
 
     async def keep_alive(self, lease: int) -> None:
-        self._enter()
+        self._check_available()
         found = self._leases.get(lease)
         if found is None:
             raise LeaseLost(f"lease {lease}: ran out")
-        found.runs_out_at = self._clock() + found.ttl_seconds
+        found.expires_at = self._clock() + found.ttl_seconds
 
     async def revoke(self, lease: int) -> None:
-        self._enter()
+        self._check_available()
         self._end(lease)
 
     async def close(self) -> None:
@@ -112,9 +112,9 @@ class MemoryStore:
         now = self._clock()
         if now < self._none_ends_before:
             return
-        for lease in [lease for lease, found in self._leases.items() if found.runs_out_at <= now]:
+        for lease in [lease for lease, found in self._leases.items() if found.expires_at <= now]:
             self._end(lease)
-        self._none_ends_before = min((found.runs_out_at for found in self._leases.values()), default=float("inf"))
+        self._none_ends_before = min((found.expires_at for found in self._leases.values()), default=float("inf"))
 
     def compact(self) -> None:
         """Forgets all changes so far, as `etcdctl compact` to the newest revision does."""
@@ -135,28 +135,28 @@ class MemoryStore:
         self._wake()
 
     def _begin(self) -> None:
-        self.cluster, self.revision = str(next(_clusters)), 1
+        self.cluster_id, self.revision = str(next(_clusters)), 1
         self._compacted = 0
-        self._items: dict[str, Item] = {}
+        self._items: dict[str, StoredItem] = {}
         self._order: list[str] = []
-        self._held: dict[str, int] = {}
-        self._leases: dict[int, Lease] = {}
+        self._lease_by_key: dict[str, int] = {}
+        self._leases: dict[int, MemoryLease] = {}
         self._none_ends_before = 0.0
-        self._log: list[Changed | Gone] = []
+        self._log: list[Updated | Deleted] = []
 
-    def _enter(self) -> None:
+    def _check_available(self) -> None:
         if self._failure is not None:
             raise self._failure
         self.expire()
 
-    def _progress(self, cluster: str, seen: int) -> Batch:
-        self._enter()
+    def _progress(self, cluster: str, seen: int) -> ChangeBatch:
+        self._check_available()
         self._check_history(cluster, seen)
-        return Batch((), seen + 1)
+        return ChangeBatch((), seen + 1)
 
     def _check_history(self, cluster: str, seen: int) -> None:
-        if self.cluster != cluster or self.revision < seen:
-            raise Compacted(f"cluster {self.cluster}, revision {self.revision}; {cluster}, {seen} was seen before")
+        if self.cluster_id != cluster or self.revision < seen:
+            raise Compacted(f"cluster {self.cluster_id}, revision {self.revision}; {cluster}, {seen} was seen before")
         if seen < self._compacted:
             raise Compacted(f"compacted up to revision {self._compacted}")
 
@@ -166,40 +166,40 @@ class MemoryStore:
         return (self._order[index] for index in range(first, last))
 
     def _listing(self, keys: Iterable[str]) -> Listing:
-        return Listing(tuple(self._items[key] for key in keys), self.revision, self.cluster)
+        return Listing(tuple(self._items[key] for key in keys), self.revision, self.cluster_id)
 
-    def _since(self, seen: int, prefix: str) -> tuple[Changed | Gone, ...]:
+    def _since(self, seen: int, prefix: str) -> tuple[Updated | Deleted, ...]:
         first = bisect_right(self._log, seen, key=lambda change: change.mod_revision)
         return tuple(change for change in self._log[first:] if change.key.startswith(prefix))
 
-    def _commit(self, writes: Sequence[Write], lease: int, guard: Guard | None) -> None:
+    def _commit(self, writes: Sequence[Write], lease: int, guard: Precondition | None) -> None:
         found = self._items.get(guard.key) if guard else None
         if guard and (found.value if found else None) != guard.value:
-            raise GuardFailed(f"{guard.key}: somebody else wrote it")
+            raise PreconditionFailed(f"{guard.key}: somebody else wrote it")
         if lease and lease not in self._leases and any(isinstance(write, Put) for write in writes):
             raise LeaseLost(f"lease {lease}: ran out")
         kept = [write for write in writes if isinstance(write, Put) or write.key in self._items]
         self.revision += bool(kept)
         for write in kept:
-            self._do(write, lease)
+            self._apply_write(write, lease)
         self._trim()
         self._wake()
 
-    def _do(self, write: Write, lease: int) -> None:
+    def _apply_write(self, write: Write, lease: int) -> None:
         if isinstance(write, Delete):
             del self._items[write.key], self._order[bisect_left(self._order, write.key)]
-            self._held.pop(write.key, None)
-            self._log.append(Gone(write.key, self.revision))
+            self._lease_by_key.pop(write.key, None)
+            self._log.append(Deleted(write.key, self.revision))
             return
         if write.key not in self._items:
             insort(self._order, write.key)
-        self._items[write.key] = Item(write.key, write.value, self.revision)
-        self._held[write.key] = lease
-        self._log.append(Changed(write.key, write.value, self.revision))
+        self._items[write.key] = StoredItem(write.key, write.value, self.revision)
+        self._lease_by_key[write.key] = lease
+        self._log.append(Updated(write.key, write.value, self.revision))
 
     def _end(self, lease: int) -> None:
         if self._leases.pop(lease, None) is not None:
-            held = [Delete(key) for key, by in self._held.items() if by == lease]
+            held = [Delete(key) for key, by in self._lease_by_key.items() if by == lease]
             self._commit(held, 0, None)
 
     def _wake(self) -> None:
@@ -207,22 +207,22 @@ class MemoryStore:
         self._changed = asyncio.Event()
 
     def _trim(self) -> None:
-        if len(self._log) > LONGEST_LOG:
-            half = LONGEST_LOG // 2
+        if len(self._log) > MAX_RETAINED_CHANGES:
+            half = MAX_RETAINED_CHANGES // 2
             self._compacted = self._log[half - 1].mod_revision
             del self._log[:half]
 
     async def _woken(self, changed: asyncio.Event) -> bool:
-        """False when nothing changed for PROGRESS_SECONDS or until a lease may have run out."""
-        left = (found.runs_out_at - self._clock() for found in self._leases.values())
+        """False when nothing changed for PROGRESS_INTERVAL_SECONDS or until a lease may have run out."""
+        left = (found.expires_at - self._clock() for found in self._leases.values())
         try:
-            async with asyncio.timeout(max(0.01, min((PROGRESS_SECONDS, *left)))):
+            async with asyncio.timeout(max(0.01, min((PROGRESS_INTERVAL_SECONDS, *left)))):
                 return await changed.wait()
         except TimeoutError:
             return False
 
 
-def _by_age(changes: tuple[Changed | Gone, ...], began: int) -> list[Batch]:
+def _by_age(changes: tuple[Updated | Deleted, ...], began: int) -> list[ChangeBatch]:
     backlog = tuple(c for c in changes if c.mod_revision <= began)
     parts = ((backlog, True), (changes[len(backlog) :], False))
-    return [Batch(part, part[-1].mod_revision + 1, old) for part, old in parts if part]
+    return [ChangeBatch(part, part[-1].mod_revision + 1, old) for part, old in parts if part]

@@ -11,18 +11,18 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
-Rtt = Annotated[float, Meta(ge=0, le=60_000)]
+RttMs = Annotated[float, Meta(ge=0, le=60_000)]
 """Milliseconds. Above a minute is no round trip of a packet but a fault of the measurement."""
 
-Offset = Annotated[float, Meta(ge=-60_000, le=60_000)]
+OffsetMs = Annotated[float, Meta(ge=-60_000, le=60_000)]
 """Milliseconds, either way."""
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
-Short = Annotated[str, Meta(max_length=253)]
+ShortText = Annotated[str, Meta(max_length=253)]
 MetricName = Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]{0,127}\Z")]
 
 
-class Method(StrEnum):
+class ProbeMethod(StrEnum):
     """How a round trip was timed."""
 
     ICMP = "icmp"
@@ -43,8 +43,8 @@ class Identity(Record, frozen=True):
     owner: Annotated[str, Meta(min_length=1, max_length=253)]
     epoch: Count
     address: Annotated[str, Meta(min_length=1, max_length=253)]
-    zone: Short = ""
-    rack: Short = ""
+    zone: ShortText = ""
+    rack: ShortText = ""
 
 
 class Heartbeat(Record, frozen=True):
@@ -63,12 +63,12 @@ class PeerLatency(Struct, frozen=True, omit_defaults=True):
 
     sent: Count
     received: Count
-    p50_ms: Rtt | None = None
-    p95_ms: Rtt | None = None
-    min_ms: Rtt | None = None
-    jitter_ms: Rtt | None = None
+    p50_ms: RttMs | None = None
+    p95_ms: RttMs | None = None
+    min_ms: RttMs | None = None
+    jitter_ms: RttMs | None = None
     last_reply_age_seconds: Annotated[float, Meta(ge=0)] | None = None
-    method: Method = Method.ICMP
+    method: ProbeMethod = ProbeMethod.ICMP
 
     def __post_init__(self) -> None:
         if self.received > self.sent:
@@ -87,7 +87,7 @@ class PeerLatency(Struct, frozen=True, omit_defaults=True):
 class Latency(Record, frozen=True):
     """Peer's node name → its window."""
 
-    peers: dict[Short, PeerLatency]
+    peers: dict[ShortText, PeerLatency]
 
 
 class Hardware(Record, frozen=True):
@@ -96,12 +96,12 @@ class Hardware(Record, frozen=True):
     values: dict[MetricName, float]
 
 
-class Coordinate(Struct, frozen=True, omit_defaults=True):
+class RingCoordinate(Struct, frozen=True, omit_defaults=True):
     """Where a node stands in the network: topology.vivaldi.Coordinate, bounded. All in milliseconds but `error`."""
 
-    point: Annotated[tuple[Offset, ...], Meta(min_length=2, max_length=8)]
-    height: Rtt
-    adjustment: Offset = 0.0
+    point: Annotated[tuple[OffsetMs, ...], Meta(min_length=2, max_length=8)]
+    height: RttMs
+    adjustment: OffsetMs = 0.0
     error: Annotated[float, Meta(ge=0, le=1.5)] = 1.5
 
 
@@ -113,11 +113,11 @@ class RingEntry(Record, frozen=True):
     """
 
     address: Annotated[str, Meta(min_length=1, max_length=253)]
-    zone: Short = ""
-    rack: Short = ""
-    coordinate: Coordinate | None = None
-    reach_ms: Rtt | None = None
-    near: Annotated[tuple[Short, ...], Meta(max_length=8)] = ()
+    zone: ShortText = ""
+    rack: ShortText = ""
+    coordinate: RingCoordinate | None = None
+    reach_ms: RttMs | None = None
+    near: Annotated[tuple[ShortText, ...], Meta(max_length=8)] = ()
 
 
 class ProbeRequest(Record, frozen=True):
@@ -152,7 +152,7 @@ class Reward(Record, frozen=True):
     failed: Annotated[float, Meta(ge=0, le=1_000_000)] = 0.0
     kuberl: Annotated[float, Meta(ge=0, le=1)] = 1.0
     incidents: dict[MetricName, Count] = {}
-    last_cause: Short = ""
+    last_cause: ShortText = ""
     last_incident_seconds: Annotated[float, Meta(ge=0, le=1e11)] | None = None
     qualities: Annotated[dict[MetricName, Quality], Meta(max_length=8)] = {}
 

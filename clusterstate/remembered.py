@@ -12,7 +12,7 @@ from msgspec import Struct
 from clusterstate.records import Reward
 
 
-class Remembered(Struct, frozen=True):
+class AgedReward(Struct, frozen=True):
     """seen_at: the reader's monotonic seconds; None: unknown, and taken for now."""
 
     reward: Reward
@@ -22,11 +22,13 @@ class Remembered(Struct, frozen=True):
         return 0.0 if self.seen_at is None else max(0.0, now - self.seen_at)
 
 
-Rewards = Mapping[str, Mapping[str, Remembered]]
+RewardsByType = Mapping[str, Mapping[str, AgedReward]]
 """Type of pod → node → its reward."""
 
 
-def updated(before: Rewards, changes: Mapping[str, Mapping[str, Reward | None]], seen_at: float | None) -> Rewards:
+def apply_reward_changes(
+    before: RewardsByType, changes: Mapping[str, Mapping[str, Reward | None]], seen_at: float | None
+) -> RewardsByType:
     """The rewards after `changes`: type → node → what it is now, None when it is gone. Types without change stay the
     same object."""
     if not changes:
@@ -41,23 +43,23 @@ def updated(before: Rewards, changes: Mapping[str, Mapping[str, Reward | None]],
     return MappingProxyType(after)
 
 
-def relisted(before: Rewards, after: Rewards) -> Rewards:
+def keep_reward_ages(before: RewardsByType, after: RewardsByType) -> RewardsByType:
     """`after`, in which what `before` knows already keeps its age."""
     return MappingProxyType({pod_type: _aged(before.get(pod_type, {}), nodes) for pod_type, nodes in after.items()})
 
 
 def _merged(
-    before: Mapping[str, Remembered], changes: Mapping[str, Reward | None], seen_at: float | None
-) -> dict[str, Remembered]:
+    before: Mapping[str, AgedReward], changes: Mapping[str, Reward | None], seen_at: float | None
+) -> dict[str, AgedReward]:
     nodes = dict(before)
     for node, reward in changes.items():
         if reward is None:
             nodes.pop(node, None)
         elif node not in nodes or nodes[node].reward != reward:
-            nodes[node] = Remembered(reward, seen_at)
+            nodes[node] = AgedReward(reward, seen_at)
     return nodes
 
 
-def _aged(before: Mapping[str, Remembered], after: Mapping[str, Remembered]) -> Mapping[str, Remembered]:
+def _aged(before: Mapping[str, AgedReward], after: Mapping[str, AgedReward]) -> Mapping[str, AgedReward]:
     kept = {node: before[node] for node in after.keys() & before.keys() if before[node].reward == after[node].reward}
     return MappingProxyType({node: kept.get(node, found) for node, found in after.items()})

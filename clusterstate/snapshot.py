@@ -15,8 +15,8 @@ from msgspec import Struct, structs
 
 from clusterstate import codec, keys, remembered, timing
 from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, Reward
-from clusterstate.remembered import Rewards
-from clusterstate.store import Changed, Gone, Item, Listing
+from clusterstate.remembered import RewardsByType
+from clusterstate.store import Deleted, Listing, StoredItem, Updated
 
 V = TypeVar("V")
 
@@ -69,25 +69,25 @@ class Snapshot(Struct, frozen=True):
     nodes: Mapping[str, NodeState] = MappingProxyType({})
     problems: Mapping[str, str] = MappingProxyType({})
     revision: int = 0
-    cluster: str = ""
-    rewards: Rewards = MappingProxyType({})
+    cluster_id: str = ""
+    rewards: RewardsByType = MappingProxyType({})
 
 
-def listed(before: Snapshot, listing: Listing, seen_at: float | None = None) -> Snapshot:
+def snapshot_from_listing(before: Snapshot, listing: Listing, seen_at: float | None = None) -> Snapshot:
     """The snapshot of a fresh listing. A node met before keeps its proof of freshness, from the same store only.
 
     seen_at: monotonic seconds; the rewards that are new fade from then on.
     """
-    known = before.nodes if before.cluster == listing.cluster and listing.revision >= before.revision else {}
-    empty = Snapshot(cluster=listing.cluster, revision=listing.revision)
+    known = before.nodes if before.cluster_id == listing.cluster_id and listing.revision >= before.revision else {}
+    empty = Snapshot(cluster_id=listing.cluster_id, revision=listing.revision)
     loaded = _apply(empty, listing.items, None, seen_at)
     nodes = {node: _proved(known.get(node, _NOTHING), state) for node, state in loaded.nodes.items()}
-    rewards = remembered.relisted(before.rewards, loaded.rewards)
+    rewards = remembered.keep_reward_ages(before.rewards, loaded.rewards)
     return structs.replace(loaded, nodes=MappingProxyType(nodes), rewards=rewards)
 
 
-def applied(
-    before: Snapshot, changes: Iterable[Changed | Gone], now: float | None, seen_at: float | None = None
+def apply_changes(
+    before: Snapshot, changes: Iterable[Updated | Deleted], now: float | None, seen_at: float | None = None
 ) -> Snapshot:
     """The snapshot after `changes`. One that is no newer than `before` has been seen and is dropped.
 
@@ -99,7 +99,7 @@ def applied(
 
 
 def _apply(
-    before: Snapshot, changes: Iterable[Item | Changed | Gone], now: float | None, seen_at: float | None
+    before: Snapshot, changes: Iterable[StoredItem | Updated | Deleted], now: float | None, seen_at: float | None
 ) -> Snapshot:
     """An unreadable record is named in `problems` and is unknown from then on; it never leaves the value before it."""
     nodes, problems, revision = _copy(before.nodes), _copy(before.problems), before.revision
@@ -109,21 +109,21 @@ def _apply(
         key = keys.parse(change.key)
         if key is None:
             continue
-        record, problem = _decoded(keys.KINDS.get(key.kind, Reward), change)
+        record, problem = _decoded(keys.RECORD_BY_KIND.get(key.kind, Reward), change)
         _keep(problems, change.key, problem)
-        if key.kind == keys.REWARDS:
-            rewards.setdefault(key.type, {})[key.node] = record if isinstance(record, Reward) else None
+        if key.kind == keys.REWARDS_KIND:
+            rewards.setdefault(key.pod_type, {})[key.node] = record if isinstance(record, Reward) else None
         else:
             _keep(nodes, key.node, _changed(nodes.get(key.node, _NOTHING), key.kind, record, now))
-    kept = remembered.updated(before.rewards, rewards, seen_at)
-    return Snapshot(MappingProxyType(nodes), MappingProxyType(problems), revision, before.cluster, kept)
+    kept = remembered.apply_reward_changes(before.rewards, rewards, seen_at)
+    return Snapshot(MappingProxyType(nodes), MappingProxyType(problems), revision, before.cluster_id, kept)
 
 
 def _decoded(
-    kind: type[AnyRecord | Reward], change: Item | Changed | Gone
+    kind: type[AnyRecord | Reward], change: StoredItem | Updated | Deleted
 ) -> tuple[AnyRecord | Reward | None, str | None]:
     """The record, or what is wrong with it; neither when it is gone."""
-    if isinstance(change, Gone):
+    if isinstance(change, Deleted):
         return None, None
     try:
         return codec.decode(kind, change.value), None

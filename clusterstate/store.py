@@ -10,7 +10,7 @@ Errors are named by what the caller can do:
     ├── Compacted        the revision asked for is gone, or the store     list again
     │                    is another one or has gone back in time
     ├── LeaseLost        the lease has run out                            grant a new one, write everything again
-    └── GuardFailed      somebody else wrote first                        step back
+    └── PreconditionFailed      somebody else wrote first                        step back
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -46,11 +46,11 @@ class LeaseLost(StoreError):
     pass
 
 
-class GuardFailed(StoreError):
+class PreconditionFailed(StoreError):
     pass
 
 
-class Item(Struct, frozen=True):
+class StoredItem(Struct, frozen=True):
     key: str
     value: bytes
     mod_revision: int
@@ -59,12 +59,12 @@ class Item(Struct, frozen=True):
 class Listing(Struct, frozen=True):
     """Items at one revision, in key order. `cluster` changes when the store is another one."""
 
-    items: tuple[Item, ...]
+    items: tuple[StoredItem, ...]
     revision: int
-    cluster: str
+    cluster_id: str
 
 
-class Range(Struct, frozen=True):
+class KeyRange(Struct, frozen=True):
     """The first `limit` items, in key order, with start <= key < end."""
 
     start: str
@@ -72,7 +72,7 @@ class Range(Struct, frozen=True):
     limit: int
 
     @classmethod
-    def one(cls, key: str) -> "Range":
+    def single_key(cls, key: str) -> "KeyRange":
         """Of this key alone."""
         return cls(key, key + "\0", 1)
 
@@ -89,30 +89,30 @@ class Delete(Struct, frozen=True):
 Write = Put | Delete
 
 
-class Changed(Struct, frozen=True):
+class Updated(Struct, frozen=True):
     key: str
     value: bytes
     mod_revision: int
 
 
-class Gone(Struct, frozen=True):
+class Deleted(Struct, frozen=True):
     key: str
     mod_revision: int
 
 
-class Batch(Struct, frozen=True):
+class ChangeBatch(Struct, frozen=True):
     """Changes in revision order. None: the store answered and had nothing new. A watch from `resume_revision`
     on misses nothing that came after this batch.
 
     backlog: the changes were made before the watch began, nobody knows how long ago.
     """
 
-    changes: tuple[Changed | Gone, ...]
+    changes: tuple[Updated | Deleted, ...]
     resume_revision: int
     backlog: bool = False
 
 
-class Guard(Struct, frozen=True):
+class Precondition(Struct, frozen=True):
     """Write only if `key` holds exactly `value`; None: only if there is no such key."""
 
     key: str
@@ -125,18 +125,18 @@ class Store(Protocol):
     async def read_prefix(self, prefix: str) -> Listing:
         """Everything under `prefix` at one revision, however many pages it takes. Compacted when it took too long."""
 
-    async def read_ranges(self, ranges: Sequence[Range]) -> tuple[Listing, ...]:
+    async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         """A listing for each range, in one call and at one revision. ValueError for more than 128."""
 
-    def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
+    def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
         """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the line is lost.
 
         cluster: of the listing that the watch continues; "": any. Close it (`contextlib.aclosing`) when done.
         """
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Guard | None = None) -> int:
+    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Precondition | None = None) -> int:
         """The revision after. Puts live under `lease` (0: kept). At most 128 writes are one transaction, more
-        are several in order, each under the guard. LeaseLost, GuardFailed. ValueError for a key twice."""
+        are several in order, each under the guard. LeaseLost, PreconditionFailed. ValueError for a key twice."""
 
     async def grant(self, ttl_seconds: int) -> int:
         """A lease."""

@@ -21,7 +21,7 @@ _REPORTS_PER_SECOND = 200.0
 _LONGEST_INTERVAL_SECONDS = 120.0
 
 
-class Timing(Struct, frozen=True):
+class ReportTiming(Struct, frozen=True):
     """All in seconds. Build with `timing`, which checks P + 2T ≤ S < L."""
 
     push_interval_seconds: float = 5.0
@@ -51,7 +51,7 @@ def stale_seconds(push_interval_seconds: float) -> float:
     return STALE_INTERVALS * push_interval_seconds
 
 
-def for_nodes(base: Timing, nodes: int) -> Timing:
+def timing_for_nodes(base: ReportTiming, nodes: int) -> ReportTiming:
     """The timing at `nodes` nodes. P grows in whole steps, so that a node more or less seldom changes it."""
     steps = max(1, ceil(nodes / (_REPORTS_PER_SECOND * base.push_interval_seconds)))
-    return Timing(min(base.push_interval_seconds * steps, _LONGEST_INTERVAL_SECONDS), base.call_timeout_seconds)
+    return ReportTiming(min(base.push_interval_seconds * steps, _LONGEST_INTERVAL_SECONDS), base.call_timeout_seconds)

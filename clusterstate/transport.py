@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from clusterstate import gateway
-from clusterstate.gateway import Body
+from clusterstate.gateway import JsonBody
 from clusterstate.store import Compacted, Denied, Unavailable
 
 A = TypeVar("A")
@@ -37,7 +37,7 @@ _OK = 200
 _REQUIRE_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
 
-class Access(Struct, frozen=True):
+class EtcdAccess(Struct, frozen=True):
     """Where the store is and who we are.
 
     endpoints: URLs of members, tried in turn. ca_file: PEM, for https; empty: the system's. user: empty: etcd
@@ -58,24 +58,24 @@ class Access(Struct, frozen=True):
             raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds}: want more than 0")
 
 
-class NotReached(Unavailable):
+class ConnectFailed(Unavailable):
     """No connection: nothing was sent."""
 
 
-class Opened(NamedTuple):
+class OpenStream(NamedTuple):
     """A streaming call that has begun: its first line, and the lines that follow."""
 
     first: bytes
-    rest: "Lines"
+    rest: "LineReader"
 
 
-class Transport:
+class EtcdTransport:
     """ValueError when the CA's file cannot be used. logins: how often a token was fetched."""
 
-    def __init__(self, access: Access):
+    def __init__(self, access: EtcdAccess):
         self.access = access
         self.token, self.logins = "", 0
-        self._verify = _verifier(access.ca_file, access.endpoints)
+        self._verify = _ssl_context(access.ca_file, access.endpoints)
         self._turn = 0
         self._session: aiohttp.ClientSession | None = None
 
@@ -84,35 +84,35 @@ class Transport:
         """The one that the next call goes to."""
         return self.access.endpoints[self._turn % len(self.access.endpoints)].rstrip("/")
 
-    async def call(self, path: str, body: Body, answer: type[A]) -> A:
+    async def call(self, path: str, body: JsonBody, answer: type[A]) -> A:
         """The answer to a unary call, within the call timeout. Raises StoreErrors."""
 
         async def attempt(endpoint: str, headers: dict[str, str]) -> A:
-            return gateway.decode(await self._post(endpoint + path, body, headers), answer)
+            return gateway.decode_response(await self._post(endpoint + path, body, headers), answer)
 
-        return await self._anywhere(path, attempt)
+        return await self._on_any_endpoint(path, attempt)
 
     @asynccontextmanager
     async def stream(
-        self, path: str, body: Body, check: Callable[[bytes], object], silence_seconds: float
-    ) -> AsyncGenerator[Opened]:
-        """A streaming call whose first line passed `check`, which raises TokenRefused for a token to be renewed.
+        self, path: str, body: JsonBody, check: Callable[[bytes], object], silence_seconds: float
+    ) -> AsyncGenerator[OpenStream]:
+        """A streaming call whose first line passed `check`, which raises InvalidAuthToken for a token to be renewed.
         The lines that follow raise TimeoutError after `silence_seconds` without a byte."""
 
-        async def attempt(endpoint: str, headers: dict[str, str]) -> tuple[str, aiohttp.ClientResponse, Opened]:
+        async def attempt(endpoint: str, headers: dict[str, str]) -> tuple[str, aiohttp.ClientResponse, OpenStream]:
             response = await self._request(endpoint + path, body, headers | _REQUIRE_LEADER)
             try:
-                lines = Lines(response.content, silence_seconds)
+                lines = LineReader(response.content, silence_seconds)
                 first = await lines.next()
                 check(first)
             except BaseException:
                 _drop(response)
                 raise
-            return endpoint, response, Opened(first, lines)
+            return endpoint, response, OpenStream(first, lines)
 
-        endpoint, response, opened = await self._anywhere(path, attempt)
+        endpoint, response, opened = await self._on_any_endpoint(path, attempt)
         try:
-            with _as_ours(endpoint):
+            with _translated_errors(endpoint):
                 yield opened
         finally:
             _drop(response)
@@ -123,45 +123,45 @@ class Transport:
             await asyncio.sleep(0)  # dropped connections close their sockets on the loop's next turn
             self._session = None
 
-    async def _anywhere(self, path: str, attempt: Attempt[A]) -> A:
+    async def _on_any_endpoint(self, path: str, attempt: Attempt[A]) -> A:
         """The result from the first endpoint that takes a connection, within the call timeout. Nothing was sent to
         the others, so nothing is done twice."""
         deadline = asyncio.get_running_loop().time() + self.access.call_timeout_seconds
         for _ in self.access.endpoints[1:]:
-            with suppress(NotReached):
-                return await self._at(self.endpoint, path, deadline, attempt)
+            with suppress(ConnectFailed):
+                return await self._on_endpoint(self.endpoint, path, deadline, attempt)
         try:
-            return await self._at(self.endpoint, path, deadline, attempt)
-        except NotReached as error:
+            return await self._on_endpoint(self.endpoint, path, deadline, attempt)
+        except ConnectFailed as error:
             raise Unavailable(str(error)) from error
 
-    async def _at(self, endpoint: str, path: str, deadline: float, attempt: Attempt[A]) -> A:
+    async def _on_endpoint(self, endpoint: str, path: str, deadline: float, attempt: Attempt[A]) -> A:
         """Unavailable also means: the next call goes to the next endpoint."""
         try:
-            with _as_ours(endpoint):
+            with _translated_errors(endpoint):
                 async with asyncio.timeout_at(deadline):
-                    return await self._signed(endpoint, attempt)
+                    return await self._authenticated(endpoint, attempt)
         except TimeoutError as error:
-            self._leave(endpoint)
+            self._next_endpoint(endpoint)
             text = f"{endpoint}{path}: no answer within {self.access.call_timeout_seconds:g} s"
             raise Unavailable(text) from error
         except Unavailable:
-            self._leave(endpoint)
+            self._next_endpoint(endpoint)
             raise
-        except gateway.TokenRefused as error:
+        except gateway.InvalidAuthToken as error:
             raise Denied(str(error)) from error
 
-    def _leave(self, endpoint: str) -> None:
+    def _next_endpoint(self, endpoint: str) -> None:
         """Unless another call has left it already: two that fail together must not come round to it again."""
         if self.endpoint == endpoint:
             self._turn += 1
 
-    async def _signed(self, endpoint: str, attempt: Attempt[A]) -> A:
+    async def _authenticated(self, endpoint: str, attempt: Attempt[A]) -> A:
         """The attempt's result, made once more with a new token when etcd does not know this one."""
         used = await self._authorization(endpoint)
         try:
             return await attempt(endpoint, used)
-        except gateway.TokenRefused:
+        except gateway.InvalidAuthToken:
             if not used:
                 raise
             self._forget(used)
@@ -171,7 +171,7 @@ class Transport:
         if self.access.user and not self.token:
             login = {"name": self.access.user, "password": self.access.password}
             answer = await self._post(f"{endpoint}/v3/auth/authenticate", login, {})
-            self.token = gateway.decode(answer, gateway.Authenticated).token
+            self.token = gateway.decode_response(answer, gateway.AuthenticateResponse).token
             self.logins += 1
         return {"Authorization": self.token} if self.token else {}
 
@@ -180,21 +180,21 @@ class Transport:
         if self.token == used["Authorization"]:
             self.token = ""
 
-    async def _post(self, url: str, body: Body, headers: dict[str, str]) -> bytes:
+    async def _post(self, url: str, body: JsonBody, headers: dict[str, str]) -> bytes:
         async with await self._request(url, body, headers) as response:
             return await response.read()
 
-    async def _request(self, url: str, body: Body, headers: dict[str, str]) -> aiohttp.ClientResponse:
+    async def _request(self, url: str, body: JsonBody, headers: dict[str, str]) -> aiohttp.ClientResponse:
         response = await self._http().post(url, data=msgspec.json.encode(body), headers=headers)
         if response.status != _OK:
             async with response:
-                raise gateway.refusal(response.status, await response.read())
+                raise gateway.error_from_response(response.status, await response.read())
         return response
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._verify, socket_factory=line_socket),
+                connector=aiohttp.TCPConnector(ssl=self._verify, socket_factory=keepalive_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),
                 read_bufsize=_READ_BUFFER_BYTES,
@@ -202,7 +202,7 @@ class Transport:
         return self._session
 
 
-def _verifier(ca_file: str, urls: Iterable[str]) -> ssl.SSLContext | bool:
+def _ssl_context(ca_file: str, urls: Iterable[str]) -> ssl.SSLContext | bool:
     """Made here and not by aiohttp, which makes its own when it is imported: see leadsman.lean."""
     try:
         needed = ca_file or any(url.startswith("https:") for url in urls)
@@ -211,7 +211,7 @@ def _verifier(ca_file: str, urls: Iterable[str]) -> ssl.SSLContext | bool:
         raise ValueError(f"ca_file {ca_file!r}: want certificates in PEM: {error}") from error
 
 
-def line_socket(address: Any) -> socket.socket:
+def keepalive_socket(address: Any) -> socket.socket:
     """A socket that notices a vanished peer. address: as `getaddrinfo` gives it."""
     family, kind, protocol, *_ = address
     one = socket.socket(family, kind, protocol)
@@ -228,7 +228,7 @@ def _drop(response: aiohttp.ClientResponse) -> None:
     response.close()
 
 
-class Lines:
+class LineReader:
     """Lines of any length up to LONGEST_LINE_BYTES. aiohttp's own readline gives up at a few hundred KiB."""
 
     def __init__(self, content: aiohttp.StreamReader, silence_seconds: float):
@@ -259,12 +259,12 @@ class Lines:
 
 
 @contextmanager
-def _as_ours(endpoint: str) -> Generator[None]:
+def _translated_errors(endpoint: str) -> Generator[None]:
     """Connection errors inside become Unavailable, with the endpoint's name. TimeoutErrors pass."""
     try:
         yield
     except aiohttp.ClientConnectorError as error:
-        raise NotReached(f"{endpoint}: {error}") from error
+        raise ConnectFailed(f"{endpoint}: {error}") from error
     except TimeoutError:
         raise
     except (aiohttp.ClientError, OSError) as error:

@@ -16,24 +16,28 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from apiserver.errors import ApiError, Conflict, NotFound
-from apiserver.objects import Metadata
-from apiserver.requests import Client
+from apiserver.objects import ObjectMeta
+from apiserver.requests import ApiClient
 from apiserver.resources import LEASES
 
 _log = logging.getLogger(__name__)
 
 
-class Timing(Struct, frozen=True):
+class ElectionTiming(Struct, frozen=True):
     """duration: how long the Lease must be unchanged before another takes it. renew: how long its holder acts on one
     renewal. retry: between attempts. call: a call's time limit, the Client's deadline."""
 
-    duration_seconds: int = 15
-    renew_seconds: float = 10.0
-    retry_seconds: float = 2.0
-    call_seconds: float = 3.0
+    lease_duration_seconds: int = 15
+    renew_deadline_seconds: float = 10.0
+    retry_period_seconds: float = 2.0
+    call_timeout_seconds: float = 3.0
 
     def __post_init__(self) -> None:
-        if not self.retry_seconds + 2 * self.call_seconds <= self.renew_seconds < self.duration_seconds:
+        if (
+            not self.retry_period_seconds + 2 * self.call_timeout_seconds
+            <= self.renew_deadline_seconds
+            < self.lease_duration_seconds
+        ):
             raise ValueError("want retry + 2 call ≤ renew < duration, or one slow call loses the Lease")
 
 
@@ -48,7 +52,7 @@ class LeaseSpec(Struct, frozen=True, rename="camel"):
 class Lease(Struct, frozen=True):
     """Times in it are for people: nothing here reads them."""
 
-    metadata: Metadata
+    metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
 
     @property
@@ -56,7 +60,7 @@ class Lease(Struct, frozen=True):
         return self.spec.holder_identity or ""
 
 
-class Election:
+class LeaderElector:
     """`run` it as one task. client: of its own, so that other calls cannot hold it up, with timing's deadline.
 
     clock: monotonic seconds. wall_clock: UTC, written and never read.
@@ -64,50 +68,53 @@ class Election:
 
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         namespace: str,
         name: str,
         identity: str,
-        timing: Timing | None = None,
+        timing: ElectionTiming | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
         rng: random.Random | None = None,
     ):
-        self.timing = timing or Timing()
+        self.timing = timing or ElectionTiming()
         self.holder, self.last_error = "", ""
         self._client, self._identity, self._path = client, identity, LEASES.path(namespace, name)
-        self._all, self._name, self._namespace = LEASES.path(namespace), name, namespace
+        self._collection_path, self._name, self._namespace = LEASES.path(namespace), name, namespace
         self._clock, self._wall_clock, self._rng = clock, wall_clock, rng or random.Random()
-        self._seen, self._seen_at = "", clock()
-        self._until = float("-inf")
-        self._said = False
+        self._seen_version, self._seen_at = "", clock()
+        self._leads_until = float("-inf")
+        self._logged_leader = False
 
     @property
-    def leads(self) -> bool:
-        return self._clock() < self._until
+    def is_leader(self) -> bool:
+        return self._clock() < self._leads_until
 
     async def run(self) -> None:
         """For ever. ApiErrors are survived."""
         while True:
-            await self.attempt()
-            await asyncio.sleep(self.timing.retry_seconds * self._rng.uniform(0.8, 1.2))
+            await self.try_acquire_or_renew()
+            await asyncio.sleep(self.timing.retry_period_seconds * self._rng.uniform(0.8, 1.2))
 
-    async def attempt(self) -> None:
+    async def try_acquire_or_renew(self) -> None:
         """One look, and a write where it is ours or free. Says when the lead changes."""
         try:
             await self._attempt()
             self.last_error = ""
         except ApiError as error:
             self.last_error = f"{type(error).__name__}: {error}"
-        if self.leads != self._said:
-            self._said = self.leads
-            _log.info("leading now" if self.leads else "not leading any more: %s", *(() if self.leads else self._why()))
+        if self.is_leader != self._logged_leader:
+            self._logged_leader = self.is_leader
+            _log.info(
+                "leading now" if self.is_leader else "not leading any more: %s",
+                *(() if self.is_leader else self._loss_reason()),
+            )
 
     async def release(self) -> None:
         """So that the next one need not wait. Nobody else's Lease is touched."""
-        if self._until == float("-inf"):
+        if self._leads_until == float("-inf"):
             return
-        self._until = float("-inf")
+        self._leads_until = float("-inf")
         lease = await self._read()
         if lease is not None and lease.holder == self._identity:
             await self._client.replace(self._path, self._body(lease, holder=""))
@@ -115,25 +122,25 @@ class Election:
     async def _attempt(self) -> None:
         began, lease = self._clock(), await self._read()
         if lease is None:
-            await self._client.create(self._all, self._body(None, self._identity))
-        elif lease.holder == self._identity or self._free(lease):
+            await self._client.create(self._collection_path, self._body(None, self._identity))
+        elif lease.holder == self._identity or self._is_free(lease):
             await self._client.replace(self._path, self._body(lease, self._identity))
         else:
-            self.holder, self._until = lease.holder, float("-inf")
+            self.holder, self._leads_until = lease.holder, float("-inf")
             return
-        self.holder, self._until = self._identity, began + self.timing.renew_seconds
+        self.holder, self._leads_until = self._identity, began + self.timing.renew_deadline_seconds
 
     async def _read(self) -> Lease | None:
         try:
             lease = await self._client.get(self._path, Lease)
         except NotFound:
             return None
-        if lease.metadata.resource_version != self._seen:
-            self._seen, self._seen_at = lease.metadata.resource_version, self._clock()
+        if lease.metadata.resource_version != self._seen_version:
+            self._seen_version, self._seen_at = lease.metadata.resource_version, self._clock()
         return lease
 
-    def _free(self, lease: Lease) -> bool:
-        duration = lease.spec.lease_duration_seconds or self.timing.duration_seconds
+    def _is_free(self, lease: Lease) -> bool:
+        duration = lease.spec.lease_duration_seconds or self.timing.lease_duration_seconds
         return not lease.holder or self._clock() - self._seen_at >= duration
 
     def _body(self, lease: Lease | None, holder: str) -> object:
@@ -143,17 +150,17 @@ class Election:
         ours = old.holder_identity == holder
         spec = {
             "holderIdentity": holder,
-            "leaseDurationSeconds": self.timing.duration_seconds if holder else 1,
+            "leaseDurationSeconds": self.timing.lease_duration_seconds if holder else 1,
             "acquireTime": old.acquire_time if ours and old.acquire_time else now,
             "renewTime": now,
             "leaseTransitions": (old.lease_transitions or 0) + (0 if ours or not lease else 1),
         }
         version = {"resourceVersion": lease.metadata.resource_version} if lease else {}
         metadata = {"name": self._name, "namespace": self._namespace, **version}
-        return {"apiVersion": LEASES.api, "kind": "Lease", "metadata": metadata, "spec": spec}
+        return {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
 
-    def _why(self) -> tuple[str]:
+    def _loss_reason(self) -> tuple[str]:
         return (self.last_error or f"{self.holder} holds the Lease",)
 
 
-__all__ = ["Conflict", "Election", "Lease", "Timing"]
+__all__ = ["Conflict", "ElectionTiming", "LeaderElector", "Lease"]

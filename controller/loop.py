@@ -8,67 +8,67 @@ import logging
 import time
 from collections.abc import Callable
 
-from controller.nodes import Nodes
-from controller.recorder import Recorder
-from controller.writer import Writer
-from decision.model import Facts
-from decision.remedies import Limits, Memory, Plan, plan
-from decision.telemetry.actions import Action
+from controller.nodes import NodeCache
+from controller.recorder import EventRecorder
+from controller.writer import NodePatcher
+from decision.model import DecisionInputs
+from decision.remedies import plan_labels
+from decision.telemetry.actions import LabelAction, LabelLimits, LabelPlan, PlanMemory
 
 _log = logging.getLogger(__name__)
 
 
-class Loop:
+class LabelReconciler:
     """Call `once` in turn. writer None: a dry run, which only shows the plan."""
 
     def __init__(
         self,
-        nodes: Nodes,
-        facts: Callable[[], Facts],
-        writer: Writer | None,
-        recorder: Recorder | None,
-        limits: Limits | None = None,
+        nodes: NodeCache,
+        facts: Callable[[], DecisionInputs],
+        writer: NodePatcher | None,
+        recorder: EventRecorder | None,
+        limits: LabelLimits | None = None,
     ):
-        self.plan: Plan | None = None
+        self.plan: LabelPlan | None = None
         self.plan_seconds = 0.0
         self._nodes, self._facts, self._writer, self._recorder = nodes, facts, writer, recorder
-        self._limits, self._memory = limits or Limits(), Memory()
+        self._limits, self._memory = limits or LabelLimits(), PlanMemory()
         self._shown: tuple[str, ...] = ()
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """When somebody else leads."""
-        self.plan, self._memory = None, Memory()
+        self.plan, self._memory = None, PlanMemory()
 
-    async def once(self) -> Plan:
+    async def reconcile(self) -> LabelPlan:
         began, before = time.perf_counter(), self._nodes.current
-        self.plan = plan(self._nodes.views(), self._facts(), self._memory, self._limits)
+        self.plan = plan_labels(self._nodes.views(), self._facts(), self._memory, self._limits)
         self.plan_seconds = time.perf_counter() - began
         self._memory = self.plan.memory
-        self._show(self.plan)
+        self._log_plan(self.plan)
         if self._writer:
             for patch in await self._writer.apply(self.plan.patches):
                 if self._recorder:
-                    self._recorder.patched(patch, before.get(patch.node))
+                    self._recorder.record_patch(patch, before.get(patch.node))
         return self.plan
 
-    def _show(self, made: Plan) -> None:
+    def _log_plan(self, made: LabelPlan) -> None:
         """In the log, when it is another one than before."""
         lines = tuple(
-            f"{'not written: ' if self._writer is None else ''}{_told(action)}: {action.reason}"
+            f"{'not written: ' if self._writer is None else ''}{_describe_action(action)}: {action.reason}"
             for action in made.actions
         )
         if lines != self._shown:
-            for line in lines[:SHOWN_LINES]:
+            for line in lines[:MAX_LOGGED_ACTIONS]:
                 _log.info("%s", line)
-            if len(lines) > SHOWN_LINES:
-                _log.info("and %d more", len(lines) - SHOWN_LINES)
+            if len(lines) > MAX_LOGGED_ACTIONS:
+                _log.info("and %d more", len(lines) - MAX_LOGGED_ACTIONS)
         self._shown = lines
 
 
-def _told(action: Action) -> str:
+def _describe_action(action: LabelAction) -> str:
     if action.value is None:
         return f"removes {action.label} from {action.node}"
     return f"sets {action.label}={action.value} on {action.node}"
 
 
-SHOWN_LINES = 20
+MAX_LOGGED_ACTIONS = 20

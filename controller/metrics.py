@@ -10,27 +10,27 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.lease import Election
-from controller.loop import Loop
-from controller.recorder import Recorder
-from controller.wakeups import Waker
-from controller.writer import Writer
-from decision.remedies import Plan
+from controller.lease import LeaderElector
+from controller.loop import LabelReconciler
+from controller.recorder import EventRecorder
+from controller.wakeups import Requeuer
+from controller.writer import NodePatcher
+from decision.telemetry.actions import LabelPlan
 
 
-class Shown(Collector):
+class ControllerCollector(Collector):
     """None: a dry run has no writer, no recorder and no election. more: families of what is followed."""
 
     def __init__(
         self,
-        loop: Loop,
-        waker: Waker,
-        writer: Writer | None,
-        recorder: Recorder | None,
-        election: Election | None,
+        loop: LabelReconciler,
+        waker: Requeuer,
+        writer: NodePatcher | None,
+        recorder: EventRecorder | None,
+        election: LeaderElector | None,
         more: Callable[[], Iterator[Metric]] = lambda: iter(()),
     ):
-        self._loop, self._waker, self._writer, self._more = loop, waker, writer, more
+        self._loop, self._waker, self._writer, self._source_metrics = loop, waker, writer, more
         self._recorder, self._election = recorder, election
 
     def describe(self) -> list[Metric]:
@@ -38,18 +38,20 @@ class Shown(Collector):
 
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("leadsman_controller_plan_seconds", "Making the last plan.", self._loop.plan_seconds)
-        yield GaugeMetricFamily("leadsman_controller_wakeup_seconds", "Looking at waiting pods.", self._waker.seconds)
+        yield GaugeMetricFamily(
+            "leadsman_controller_wakeup_seconds", "Looking at waiting pods.", self._waker.sync_seconds
+        )
         yield CounterMetricFamily("leadsman_controller_wakeups", "Nodes touched for refused pods.", self._waker.touched)
         if plan := self._loop.plan:
             yield GaugeMetricFamily("leadsman_controller_planned_actions", "In the last plan.", len(plan.actions))
             yield GaugeMetricFamily("leadsman_controller_withheld_actions", "Not made now.", len(plan.withheld))
             yield GaugeMetricFamily("leadsman_controller_stopped", "Why less is planned: reasons.", len(plan.stopped))
-        yield from self._acting()
-        yield from self._more()
+        yield from self._write_metrics()
+        yield from self._source_metrics()
 
-    def _acting(self) -> Iterator[Metric]:
+    def _write_metrics(self) -> Iterator[Metric]:
         if self._election:
-            yield GaugeMetricFamily("leadsman_controller_leader", "1: this one acts.", float(self._election.leads))
+            yield GaugeMetricFamily("leadsman_controller_leader", "1: this one acts.", float(self._election.is_leader))
         if self._writer:
             patches = CounterMetricFamily("leadsman_controller_patches", "Of nodes, by result.", labels=["result"])
             for result, count in self._writer.results.items():
@@ -61,7 +63,10 @@ class Shown(Collector):
 
 
 def create_app(
-    registry: CollectorRegistry, loop: Loop, troubles: Callable[[], list[str]], stalled: Callable[[], list[str]]
+    registry: CollectorRegistry,
+    loop: LabelReconciler,
+    troubles: Callable[[], list[str]],
+    stalled: Callable[[], list[str]],
 ) -> web.Application:
     """/metrics, /healthz, /readyz, /plan. Healthy: the loop turns. Ready: what it needs is listed."""
 
@@ -74,7 +79,7 @@ def create_app(
         return web.Response(status=503 if found else 200, text="".join(f"{each}\n" for each in found) or "ok\n")
 
     async def plan(_: web.Request) -> web.Response:
-        body = msgspec.json.format(msgspec.json.encode(shown(loop.plan))).decode()
+        body = msgspec.json.format(msgspec.json.encode(plan_json(loop.plan))).decode()
         return web.json_response(text=body + "\n")
 
     app = web.Application()
@@ -85,7 +90,7 @@ def create_app(
     return app
 
 
-def shown(plan: Plan | None) -> dict[str, Any]:
+def plan_json(plan: LabelPlan | None) -> dict[str, Any]:
     """The last plan as JSON values."""
     if plan is None:
         return {"none": "another replica leads, or nothing was planned yet"}

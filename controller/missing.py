@@ -9,18 +9,18 @@ from hashlib import blake2b
 from msgspec import Struct
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from apiserver.objects import Involved, Metadata
-from controller.rate import Rate
-from controller.recorder import Recorder
-from decision.telemetry.known import Policies
-from decision.telemetry.link import LABEL
+from apiserver.objects import ObjectMeta, ObjectReference
+from controller.rate import TokenBucket
+from controller.recorder import EventRecorder
+from decision.telemetry.known import TasPolicies
+from decision.telemetry.link import POLICY_LABEL
 from decision.telemetry.policy import PolicyKey
 
-AFTER_SECONDS = 5.0
+GRACE_SECONDS = 5.0
 """One `kubectl apply` may bring a pod before its policy."""
 
 
-class Named(Struct, frozen=True):
+class PolicyReference(Struct, frozen=True):
     """A pod and the policy that it names."""
 
     namespace: str
@@ -29,36 +29,36 @@ class Named(Struct, frozen=True):
     policy: str
 
     @property
-    def event(self) -> str:
+    def event_name(self) -> str:
         """The same whoever leads: the API server refuses a second one of this name."""
         digest = blake2b(f"{self.uid} {self.policy}".encode(), digest_size=8).hexdigest()
         return f"{self.pod[:200].rstrip('.-')}.{digest}"
 
 
-class Missing:
+class MissingPolicyReporter:
     """Call `round` in turn. rate: of Events; those beyond wait. clock: monotonic seconds."""
 
-    def __init__(self, recorder: Recorder, rate: Rate, clock: Callable[[], float]):
+    def __init__(self, recorder: EventRecorder, rate: TokenBucket, clock: Callable[[], float]):
         self._recorder, self._rate, self._clock = recorder, rate, clock
-        self._since: Mapping[Named, float] = {}
-        self._told: set[Named] = set()
+        self._since: Mapping[PolicyReference, float] = {}
+        self._reported: set[PolicyReference] = set()
 
-    def round(self, pods: Iterable[Metadata], policies: Policies) -> None:
+    def sync(self, pods: Iterable[ObjectMeta], policies: TasPolicies) -> None:
         """pods: that carry the label and are not finished. Nothing is missing before the policies were listed."""
         if not policies.loaded:
             return
-        now, found = self._clock(), dict.fromkeys(_missing(pods, policies))
+        now, found = self._clock(), dict.fromkeys(_missing_references(pods, policies))
         self._since = {named: self._since.get(named, now) for named in found}
-        self._told &= found.keys()
+        self._reported &= found.keys()
         for named, since in self._since.items():
-            if now - since >= AFTER_SECONDS and named not in self._told:
-                if not self._rate.take():
+            if now - since >= GRACE_SECONDS and named not in self._reported:
+                if not self._rate.try_take():
                     return
-                self._tell(named)
+                self._report(named)
 
-    def forget(self) -> None:
+    def reset(self) -> None:
         """When somebody else leads."""
-        self._since, self._told = {}, set()
+        self._since, self._reported = {}, set()
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
@@ -68,20 +68,20 @@ class Missing:
             len(self._since),
         )
 
-    def _tell(self, named: Named) -> None:
-        self._told.add(named)
-        about = Involved("Pod", named.namespace, named.pod, named.uid)
+    def _report(self, named: PolicyReference) -> None:
+        self._reported.add(named)
+        about = ObjectReference("Pod", named.namespace, named.pod, named.uid)
         note = (
-            f"label {LABEL}: there is no TASPolicy {named.namespace}/{named.policy};"
+            f"label {POLICY_LABEL}: there is no TASPolicy {named.namespace}/{named.policy};"
             " such a pod is treated as one without a policy"
         )
-        self._recorder.record(about, "TelemetryPolicyMissing", note, "Schedule", warning=True, name=named.event)
+        self._recorder.record(about, "TelemetryPolicyMissing", note, "Schedule", warning=True, name=named.event_name)
 
 
-def _missing(pods: Iterable[Metadata], policies: Policies) -> Iterator[Named]:
+def _missing_references(pods: Iterable[ObjectMeta], policies: TasPolicies) -> Iterator[PolicyReference]:
     """A policy that is refused is there; its status says what is wrong."""
     for pod in pods:
-        policy = pod.labels.get(LABEL, "")
+        policy = pod.labels.get(POLICY_LABEL, "")
         key = PolicyKey(pod.namespace, policy)
         if policy and not pod.deletion_timestamp and key not in policies.used and key not in policies.refused:
-            yield Named(pod.namespace, pod.name, pod.uid, policy)
+            yield PolicyReference(pod.namespace, pod.name, pod.uid, policy)

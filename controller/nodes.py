@@ -3,34 +3,34 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from apiserver.changes import Key
-from apiserver.objects import Bare
+from apiserver.changes import ObjectKey
+from apiserver.objects import PartialObjectMetadata
 from decision.telemetry.ownership import NodeView
 
 
-class Watched(Protocol):
+class WatchedNodes(Protocol):
     """A Reflector of nodes, metadata only."""
 
     @property
-    def current(self) -> Mapping[Key, Bare]: ...
+    def current(self) -> Mapping[ObjectKey, PartialObjectMetadata]: ...
 
 
-class Nodes:
+class NodeCache:
     """A patch that names a resourceVersion and succeeds makes the node's next version. So until the watch shows another
     one than the one patched, the patch's answer is the newest that is known."""
 
-    def __init__(self, watched: Watched) -> None:
+    def __init__(self, watched: WatchedNodes) -> None:
         self._watched = watched
-        self._ahead: dict[str, tuple[str, Bare]] = {}
+        self._patched: dict[str, tuple[str, PartialObjectMetadata]] = {}
 
     @property
-    def current(self) -> Mapping[str, Bare]:
+    def current(self) -> Mapping[str, PartialObjectMetadata]:
         """Node → its object."""
         watched = {name: node for (_, name), node in self._watched.current.items()}
-        for name, (before, written) in list(self._ahead.items()):
+        for name, (before, written) in list(self._patched.items()):
             node = watched.get(name)
             if node is None or node.metadata.resource_version != before:
-                del self._ahead[name]
+                del self._patched[name]
             else:
                 watched[name] = written
         return watched
@@ -39,8 +39,8 @@ class Nodes:
         found = ((name, node.metadata) for name, node in self.current.items())
         return [NodeView(name, meta.labels, meta.annotations, meta.resource_version) for name, meta in found]
 
-    def written(self, name: str, answer: Bare) -> None:
+    def record_patch(self, name: str, answer: PartialObjectMetadata) -> None:
         """answer: the API server's, to a patch of the version that `current` showed."""
         watched = self._watched.current.get(("", name))
         if watched is not None:
-            self._ahead[name] = (watched.metadata.resource_version, answer)
+            self._patched[name] = (watched.metadata.resource_version, answer)

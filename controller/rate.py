@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 
-class Rate:
+class TokenBucket:
     """A token bucket. clock: monotonic seconds."""
 
     def __init__(self, per_second: float, burst: int, clock: Callable[[], float] = time.monotonic):
@@ -18,7 +18,7 @@ class Rate:
         if delay > 0:
             await asyncio.sleep(delay)
 
-    def take(self) -> bool:
+    def try_take(self) -> bool:
         """Now or not at all."""
         self._fill()
         if self._tokens < 1:

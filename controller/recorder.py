@@ -12,28 +12,28 @@ from typing import Any
 
 from apiserver import events
 from apiserver.errors import ApiError, Conflict
-from apiserver.objects import Bare, Involved
-from apiserver.requests import Client
-from apiserver.resources import NEW_EVENTS
-from controller.rate import Rate
-from decision.telemetry.actions import Action, NodePatch
+from apiserver.objects import ObjectReference, PartialObjectMetadata
+from apiserver.requests import ApiClient
+from apiserver.resources import EVENTS_V1
+from controller.rate import TokenBucket
+from decision.telemetry.actions import LabelAction, NodePatch
 from decision.telemetry.policy import LABEL_PREFIX
 
 _log = logging.getLogger(__name__)
 
-CONTROLLER = "leadsman.io/controller"
+REPORTING_CONTROLLER = "leadsman.io/controller"
 
-MOST_WAITING = 5000
+MAX_PENDING = 5000
 """Of Events that are not written yet; beyond, the oldest are dropped and counted."""
 
 
-class Recorder:
+class EventRecorder:
     """`run` it as one task. identity: which controller. For metrics: written, dropped."""
 
     def __init__(
         self,
-        client: Client,
-        rate: Rate,
+        client: ApiClient,
+        rate: TokenBucket,
         identity: str,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ):
@@ -42,15 +42,15 @@ class Recorder:
         self._waiting: deque[dict[str, Any]] = deque()
         self._some = asyncio.Event()
 
-    def patched(self, patch: NodePatch, node: Bare | None) -> None:
+    def record_patch(self, patch: NodePatch, node: PartialObjectMetadata | None) -> None:
         """What was done on a node. Nothing to tell of a patch that only mended the record of what is ours."""
         if patch.actions:
-            about = Involved("Node", "", patch.node, node.metadata.uid if node else "")
-            self.record(about, reason(patch.actions), note(patch.actions), "Label")
+            about = ObjectReference("Node", "", patch.node, node.metadata.uid if node else "")
+            self.record(about, event_reason(patch.actions), event_note(patch.actions), "Label")
 
     def record(
         self,
-        about: Involved,
+        about: ObjectReference,
         reason: str,
         note: str,
         action: str,
@@ -59,16 +59,16 @@ class Recorder:
         name: str = "",
     ) -> None:
         """name: of an Event that is written once, whoever leads; "": one of its own."""
-        if len(self._waiting) >= MOST_WAITING:
+        if len(self._waiting) >= MAX_PENDING:
             self._waiting.popleft()
             self.dropped += 1
         at = self._wall_clock()
-        event = events.body(
+        event = events.event_body(
             about,
             reason,
             note,
             at=at,
-            controller=CONTROLLER,
+            controller=REPORTING_CONTROLLER,
             instance=self._identity,
             action=action,
             warning=warning,
@@ -89,7 +89,7 @@ class Recorder:
 
     async def _write(self, event: dict[str, Any]) -> None:
         try:
-            await self._client.create(NEW_EVENTS.path(event["metadata"]["namespace"]), event)
+            await self._client.create(EVENTS_V1.path(event["metadata"]["namespace"]), event)
             self.written += 1
         except Conflict:
             return  # It stands there under this name.
@@ -99,7 +99,7 @@ class Recorder:
             self.dropped += 1
 
 
-def reason(actions: Sequence[Action]) -> str:
+def event_reason(actions: Sequence[LabelAction]) -> str:
     """The first that applies, the gravest first."""
     marks = [action for action in actions if not action.label.startswith(LABEL_PREFIX)]
     if any(action.value is not None for action in marks):
@@ -107,12 +107,12 @@ def reason(actions: Sequence[Action]) -> str:
     return "NodeUnmarked" if marks else "NodeLabelled"
 
 
-def note(actions: Sequence[Action]) -> str:
+def event_note(actions: Sequence[LabelAction]) -> str:
     """Each action with its policy and reason."""
-    return "; ".join(f"{_done(action)} (policy {action.policy}: {action.reason})" for action in actions)
+    return "; ".join(f"{_describe_change(action)} (policy {action.policy}: {action.reason})" for action in actions)
 
 
-def _done(action: Action) -> str:
+def _describe_change(action: LabelAction) -> str:
     if action.value is None:
         return f"{action.label} removed"
     return f"{action.label}={action.value}"

@@ -15,49 +15,49 @@ from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import Metric
 
 from apiserver.errors import ApiError
-from apiserver.listing import Wanted
-from apiserver.objects import Bare, Pod
-from apiserver.requests import Client
+from apiserver.listing import ListOptions
+from apiserver.objects import PartialObjectMetadata, Pod
+from apiserver.requests import ApiClient
 from apiserver.resources import NODES, PODS
 from apiserver.watching import Reflector
 from clusterstate.etcd import EtcdStore
-from clusterstate.transport import Access as StoreAccess
-from controller.lease import Election, Timing
-from controller.loop import Loop
-from controller.metrics import Shown, create_app
-from controller.missing import Missing
-from controller.nodes import Nodes
-from controller.rate import Rate
-from controller.recorder import Recorder
-from controller.status import Statuses
-from controller.unbound import Unbound
-from controller.wakeups import Waker
-from controller.writer import Writer
-from decision.remedies import Limits
-from decision.telemetry.link import LABEL as POLICY_LABEL
-from delays.chosen import Choice
-from facts.gathering import Asked, Gathering
-from places.pods import UNFINISHED
-from telemetry.policies import PolicyFollower
+from clusterstate.transport import EtcdAccess as StoreAccess
+from controller.lease import ElectionTiming, LeaderElector
+from controller.loop import LabelReconciler
+from controller.metrics import ControllerCollector, create_app
+from controller.missing import MissingPolicyReporter
+from controller.nodes import NodeCache
+from controller.rate import TokenBucket
+from controller.recorder import EventRecorder
+from controller.status import PolicyStatusWriter
+from controller.unbound import BindFailureCounter
+from controller.wakeups import Requeuer
+from controller.writer import NodePatcher
+from decision.telemetry.actions import LabelLimits
+from decision.telemetry.link import POLICY_LABEL as POLICY_LABEL
+from delays.chosen import DelaySettings
+from facts.gathering import FollowedSources, SourceSettings
+from places.pods import UNFINISHED_PODS
+from telemetry.policies import TasPolicyFollower
 from telemetry.sources import TelemetrySettings
 
 log = logging.getLogger(__name__)
 
-INTERVAL_SECONDS = 1.0
+SYNC_INTERVAL_SECONDS = 1.0
 """A changed policy takes effect within this. A round that finds nothing to do costs no call."""
 
-STALLED_SECONDS = 120.0
+STALL_TIMEOUT_SECONDS = 120.0
 """Past a round of patches that are throttled."""
 
-LEAVE_WITHIN_SECONDS = 3.0
+RELEASE_TIMEOUT_SECONDS = 3.0
 DEFAULT_PATCHES_PER_SECOND, PATCHES_BURST = 200.0, 50
 EVENTS_PER_SECOND, EVENTS_BURST = 50.0, 100
-MISSING_PER_SECOND, MISSING_BURST = 5.0, 50
+POLICY_EVENTS_PER_SECOND, POLICY_EVENTS_BURST = 5.0, 50
 TOUCHES_PER_SECOND = 0.2
-ASKS_PER_SECOND, ASKS_BURST = 5.0, 10
+EVENT_READS_PER_SECOND, EVENT_READS_BURST = 5.0, 10
 
 
-class Settings(Struct, frozen=True):
+class ControllerSettings(Struct, frozen=True):
     """telemetry: the API server, and where metrics come from. policy and delays: as the extender's, for wake-ups.
 
     lease: namespace and name. identity: of this process, in the Lease and in Events. patches_per_second: of nodes.
@@ -68,144 +68,158 @@ class Settings(Struct, frozen=True):
     telemetry: TelemetrySettings
     identity: str
     policy: Path | None = None
-    delays: Choice = Choice()
-    limits: Limits = Limits()
+    delays: DelaySettings = DelaySettings()
+    limits: LabelLimits = LabelLimits()
     lease: tuple[str, str] = ("leadsman", "leadsman-controller")
-    timing: Timing = Timing()
+    timing: ElectionTiming = ElectionTiming()
     patches_per_second: float = DEFAULT_PATCHES_PER_SECOND
     listen: tuple[str, int] = ("0.0.0.0", 9003)
     dry_run: bool = False
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
+async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
     """Until `stop`. OSError when the port is taken. ValueError when settings do not fit together or a file (policy,
     delays) cannot be used at start."""
-    parts = Parts(settings)
-    async with _closing(parts.store), parts.gathering, parts.client, parts.lease_client, _serving(parts):
+    parts = ControllerParts(settings)
+    async with _closing(parts.store), parts.followed_sources, parts.client, parts.lease_client, _serving(parts):
         try:
             await _run_all(parts, stop)
         finally:
-            await _leave(parts)
+            await _release_lease(parts)
     log.info("left")
 
 
-class Parts:
+class ControllerParts:
     """Everything a controller is made of, wired."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings
-        self._turned_at: dict[str, float] = {}
+        self._step_started_at: dict[str, float] = {}
         self.store = EtcdStore(settings.etcd)
         api = settings.telemetry.api
-        self.gathering = Gathering(self.store, Asked(settings.policy, api, settings.delays, settings.telemetry))
-        self.client = client = Client(api)
-        self.lease_client = Client(api, deadline_seconds=settings.timing.call_seconds)
-        self.nodes_seen = Reflector(client, Wanted(NODES, metadata_only=True), Bare)
-        self.pods_seen = Reflector(client, Wanted(PODS, fields="spec.nodeName=,status.phase=Pending"), Pod)
-        named = Wanted(PODS, labels=POLICY_LABEL, fields=UNFINISHED, metadata_only=True)
-        self.named_seen = Reflector(client, named, Bare)
-        self.nodes = Nodes(self.nodes_seen)
-        self.facts = self.gathering.sources.facts
-        self._act()
+        self.followed_sources = FollowedSources(
+            self.store, SourceSettings(settings.policy, api, settings.delays, settings.telemetry)
+        )
+        self.client = client = ApiClient(api)
+        self.lease_client = ApiClient(api, deadline_seconds=settings.timing.call_timeout_seconds)
+        self.nodes_reflector = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata)
+        self.pending_pods_reflector = Reflector(
+            client, ListOptions(PODS, field_selector="spec.nodeName=,status.phase=Pending"), Pod
+        )
+        named = ListOptions(PODS, label_selector=POLICY_LABEL, field_selector=UNFINISHED_PODS, metadata_only=True)
+        self.policy_pods_reflector = Reflector(client, named, PartialObjectMetadata)
+        self.node_cache = NodeCache(self.nodes_reflector)
+        self.current_inputs = self.followed_sources.input_sources.current_inputs
+        self._wire_writers()
 
-    def _act(self) -> None:
+    def _wire_writers(self) -> None:
         """A dry run has nothing that writes."""
         who, acts = self.settings, not self.settings.dry_run
-        self.election = Election(self.lease_client, *who.lease, who.identity, who.timing) if acts else None
-        self.recorder = Recorder(self.client, Rate(EVENTS_PER_SECOND, EVENTS_BURST), who.identity) if acts else None
-        patches = Rate(who.patches_per_second, PATCHES_BURST)
-        self.writer = Writer(self.client, self.nodes, patches, self.leads) if acts else None
-        self.statuses = Statuses(self.client, self.recorder, time.monotonic) if self.recorder else None
-        tells = Rate(MISSING_PER_SECOND, MISSING_BURST)
-        self.missing = Missing(self.recorder, tells, time.monotonic) if self.recorder else None
-        self.unbound = Unbound(self.client, Rate(ASKS_PER_SECOND, ASKS_BURST), time.monotonic)
-        self.loop = Loop(self.nodes, self.facts, self.writer, self.recorder, who.limits)
-        self.waker = Waker(
+        self.leader_elector = LeaderElector(self.lease_client, *who.lease, who.identity, who.timing) if acts else None
+        self.event_recorder = (
+            EventRecorder(self.client, TokenBucket(EVENTS_PER_SECOND, EVENTS_BURST), who.identity) if acts else None
+        )
+        patches = TokenBucket(who.patches_per_second, PATCHES_BURST)
+        self.node_patcher = NodePatcher(self.client, self.node_cache, patches, self.is_leader) if acts else None
+        self.policy_status = (
+            PolicyStatusWriter(self.client, self.event_recorder, time.monotonic) if self.event_recorder else None
+        )
+        tells = TokenBucket(POLICY_EVENTS_PER_SECOND, POLICY_EVENTS_BURST)
+        self.missing_policies = (
+            MissingPolicyReporter(self.event_recorder, tells, time.monotonic) if self.event_recorder else None
+        )
+        self.bind_failures = BindFailureCounter(
+            self.client, TokenBucket(EVENT_READS_PER_SECOND, EVENT_READS_BURST), time.monotonic
+        )
+        self.label_reconciler = LabelReconciler(
+            self.node_cache, self.current_inputs, self.node_patcher, self.event_recorder, who.limits
+        )
+        self.requeuer = Requeuer(
             self.client if acts else None,
-            lambda: self.pods_seen.current,
-            lambda: list(self.nodes.current),
-            self.facts,
-            Rate(TOUCHES_PER_SECOND, 1),
+            lambda: self.pending_pods_reflector.current,
+            lambda: list(self.node_cache.current),
+            self.current_inputs,
+            TokenBucket(TOUCHES_PER_SECOND, 1),
         )
 
-    def leads(self) -> bool:
-        return self.election is None or self.election.leads
+    def is_leader(self) -> bool:
+        return self.leader_elector is None or self.leader_elector.is_leader
 
     @property
-    def policies(self) -> PolicyFollower:
-        assert self.gathering.telemetry is not None, "Settings always have it"
-        return self.gathering.telemetry.policies
+    def policies(self) -> TasPolicyFollower:
+        assert self.followed_sources.telemetry is not None, "Settings always have it"
+        return self.followed_sources.telemetry.policies
 
-    def troubles(self) -> list[str]:
+    def not_ready_reasons(self) -> list[str]:
         """Why there is no good plan; [] when there is one."""
-        followed: list[Reflector[Any]] = [self.nodes_seen, self.pods_seen, self.policies.reflector]
+        followed: list[Reflector[Any]] = [self.nodes_reflector, self.pending_pods_reflector, self.policies.reflector]
         missing = [each for each in followed if not each.loaded.is_set()]
-        return [f"{each.wanted.resource.plural} are not listed: {each.last_error}" for each in missing]
+        return [f"{each.list_options.resource.plural} are not listed: {each.last_error}" for each in missing]
 
-    async def plan_and_act(self) -> None:
-        if not self.leads():
-            self.loop.forget()
-        elif self.nodes_seen.loaded.is_set():
-            await self.loop.once()
+    async def reconcile_labels(self) -> None:
+        if not self.is_leader():
+            self.label_reconciler.reset()
+        elif self.nodes_reflector.loaded.is_set():
+            await self.label_reconciler.reconcile()
 
-    async def wake(self) -> None:
-        if not self.leads():
-            self.waker.forget()
-        elif self.pods_seen.loaded.is_set() and self.nodes_seen.loaded.is_set():
-            await self.waker.round()
+    async def requeue_pods(self) -> None:
+        if not self.is_leader():
+            self.requeuer.reset()
+        elif self.pending_pods_reflector.loaded.is_set() and self.nodes_reflector.loaded.is_set():
+            await self.requeuer.sync()
 
-    async def count_failed_binds(self) -> None:
-        if self.leads() and self.pods_seen.loaded.is_set():
-            await self.unbound.round(self.pods_seen.current.values())
+    async def count_bind_failures(self) -> None:
+        if self.is_leader() and self.pending_pods_reflector.loaded.is_set():
+            await self.bind_failures.sync(self.pending_pods_reflector.current.values())
 
-    async def tell_status(self) -> None:
-        if self.statuses and self.leads():
-            await self.statuses.round(self.policies.objects, self.facts())
+    async def update_policy_status(self) -> None:
+        if self.policy_status and self.is_leader():
+            await self.policy_status.sync(self.policies.objects, self.current_inputs())
 
-    async def tell_of_missing_policies(self) -> None:
-        if self.missing and not self.leads():
-            self.missing.forget()
-        elif self.missing and self.named_seen.loaded.is_set():
-            pods = [pod.metadata for pod in self.named_seen.current.values()]
-            self.missing.round(pods, self.policies.current)
+    async def report_missing_policies(self) -> None:
+        if self.missing_policies and not self.is_leader():
+            self.missing_policies.reset()
+        elif self.missing_policies and self.policy_pods_reflector.loaded.is_set():
+            pods = [pod.metadata for pod in self.policy_pods_reflector.current.values()]
+            self.missing_policies.sync(pods, self.policies.current)
 
     def families(self) -> Iterator[Metric]:
-        yield from self.gathering.families()
-        yield from self.unbound.families()
-        if self.missing:
-            yield from self.missing.families()
+        yield from self.followed_sources.families()
+        yield from self.bind_failures.families()
+        if self.missing_policies:
+            yield from self.missing_policies.families()
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         steps = (
-            self.plan_and_act,
-            self.wake,
-            self.count_failed_binds,
-            self.tell_status,
-            self.tell_of_missing_policies,
+            self.reconcile_labels,
+            self.requeue_pods,
+            self.count_bind_failures,
+            self.update_policy_status,
+            self.report_missing_policies,
         )
-        optional = {"elect": self.election, "tell Events": self.recorder}
+        optional = {"elect": self.leader_elector, "tell Events": self.event_recorder}
         return {
-            **dict(self.gathering.tasks()),
-            "follow nodes": self.nodes_seen.run(),
-            "follow pods that wait": self.pods_seen.run(),
-            "follow pods that name a policy": self.named_seen.run(),
+            **dict(self.followed_sources.tasks()),
+            "follow nodes": self.nodes_reflector.run(),
+            "follow pods that wait": self.pending_pods_reflector.run(),
+            "follow pods that name a policy": self.policy_pods_reflector.run(),
             **{step.__name__: self._every(step) for step in steps},
             **{name: part.run() for name, part in optional.items() if part is not None},
         }
 
-    def stalled(self) -> list[str]:
+    def stalled_loops(self) -> list[str]:
         now = time.monotonic()
-        return [name for name, at in self._turned_at.items() if now - at > STALLED_SECONDS]
+        return [name for name, at in self._step_started_at.items() if now - at > STALL_TIMEOUT_SECONDS]
 
     async def _every(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """For ever, never two at once. What is no ApiError ends the process."""
         while True:
-            self._turned_at[step.__name__] = time.monotonic()
+            self._step_started_at[step.__name__] = time.monotonic()
             await step()
-            await asyncio.sleep(INTERVAL_SECONDS)
+            await asyncio.sleep(SYNC_INTERVAL_SECONDS)
 
 
-async def _run_all(parts: Parts, stop: asyncio.Event) -> None:
+async def _run_all(parts: ControllerParts, stop: asyncio.Event) -> None:
     """One ends, all end."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(loop, name=name) for name, loop in parts.loops().items()]
@@ -214,12 +228,12 @@ async def _run_all(parts: Parts, stop: asyncio.Event) -> None:
             task.cancel()
 
 
-async def _leave(parts: Parts) -> None:
+async def _release_lease(parts: ControllerParts) -> None:
     """The next one need not wait for the Lease to run out."""
-    if parts.election:
+    if parts.leader_elector:
         with contextlib.suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(LEAVE_WITHIN_SECONDS):
-                await asyncio.shield(parts.election.release())
+            async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
+                await asyncio.shield(parts.leader_elector.release())
 
 
 @contextlib.asynccontextmanager
@@ -231,11 +245,22 @@ async def _closing(store: EtcdStore) -> AsyncIterator[None]:
 
 
 @contextlib.asynccontextmanager
-async def _serving(parts: Parts) -> AsyncIterator[None]:
+async def _serving(parts: ControllerParts) -> AsyncIterator[None]:
     registry = CollectorRegistry()
-    registry.register(Shown(parts.loop, parts.waker, parts.writer, parts.recorder, parts.election, parts.families))
+    registry.register(
+        ControllerCollector(
+            parts.label_reconciler,
+            parts.requeuer,
+            parts.node_patcher,
+            parts.event_recorder,
+            parts.leader_elector,
+            parts.families,
+        )
+    )
     Gauge("leadsman_build_info", "Always 1.", ["version"], registry=registry).labels(version("leadsman")).set(1)
-    runner = web.AppRunner(create_app(registry, parts.loop, parts.troubles, parts.stalled), access_log=None)
+    runner = web.AppRunner(
+        create_app(registry, parts.label_reconciler, parts.not_ready_reasons, parts.stalled_loops), access_log=None
+    )
     await runner.setup()
     try:
         await web.TCPSite(runner, *parts.settings.listen).start()

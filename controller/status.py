@@ -9,30 +9,30 @@ from datetime import UTC, datetime
 from typing import Any
 
 from apiserver.errors import ApiError, NotFound
-from apiserver.objects import Involved
-from apiserver.requests import Client
-from controller.recorder import Recorder
-from decision.model import Facts
-from decision.telemetry.policy import GROUP, KIND, VERSION, PolicyKey, TasPolicy
-from decision.telemetry.readings import reporting
-from decision.telemetry.status import status
-from telemetry.policies import TASPOLICIES, PolicyObject
+from apiserver.objects import ObjectReference
+from apiserver.requests import ApiClient
+from controller.recorder import EventRecorder
+from decision.model import DecisionInputs
+from decision.telemetry.policy import TASPOLICY_GROUP, TASPOLICY_KIND, TASPOLICY_VERSION, PolicyKey, TasPolicy
+from decision.telemetry.readings import reporting_nodes
+from decision.telemetry.status import build_status
+from telemetry.policies import TASPOLICY_RESOURCE, TasPolicyObject
 
 _log = logging.getLogger(__name__)
 
-AGAIN_SECONDS = 60.0
+REWRITE_INTERVAL_SECONDS = 60.0
 """A status that does not stay as written (another CRD prunes it, or another controller writes it) is not fought for."""
 
-Objects = Mapping[tuple[str, str], PolicyObject]
+PolicyObjects = Mapping[tuple[str, str], TasPolicyObject]
 
 
-class Statuses:
+class PolicyStatusWriter:
     """Call `round` in turn. clock: monotonic seconds. For metrics: written."""
 
     def __init__(
         self,
-        client: Client,
-        recorder: Recorder,
+        client: ApiClient,
+        recorder: EventRecorder,
         clock: Callable[[], float],
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ):
@@ -40,40 +40,42 @@ class Statuses:
         self._client, self._recorder, self._clock, self._wall_clock = client, recorder, clock, wall_clock
         self._written_at: dict[PolicyKey, tuple[str, float]] = {}
 
-    async def round(self, objects: Objects, facts: Facts) -> None:
+    async def sync(self, objects: PolicyObjects, facts: DecisionInputs) -> None:
         """One after the other: there are few policies."""
         self._written_at = {each.key: at for each in objects.values() if (at := self._written_at.get(each.key))}
         for found in objects.values():
-            wanted = self._wanted(found, facts)
+            wanted = self._changed_status(found, facts)
             if wanted is not None:
-                await self._settle(found, wanted)
+                await self._update(found, wanted)
 
-    def _wanted(self, found: PolicyObject, facts: Facts) -> dict[str, Any] | None:
+    def _changed_status(self, found: TasPolicyObject, facts: DecisionInputs) -> dict[str, Any] | None:
         """None when it stands there so, or nothing is known of the policy yet."""
         policies = facts.telemetry.policies
         used, refused = policies.used.get(found.key), policies.refused.get(found.key)
         if used is None and refused is None:
             return None
         before = found.status if isinstance(found.status, Mapping) else {}
-        made = status(used, refused, before, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}", _unreported(used, facts))
+        made = build_status(
+            used, refused, before, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}", _unreported_metrics(used, facts)
+        )
         # What is empty need not stand there.
         same = all(before.get(key, None if value else value) == value for key, value in made.items())
         return None if same else made
 
-    async def _settle(self, found: PolicyObject, wanted: dict[str, Any]) -> None:
+    async def _update(self, found: TasPolicyObject, wanted: dict[str, Any]) -> None:
         accepted = wanted["conditions"][0]
         tried, at = self._written_at.get(found.key, ("", 0.0))
         told = f"{accepted['status']} {accepted['message']} {wanted['conditions'][1]['message']}"
-        if tried == told and self._clock() - at < AGAIN_SECONDS:
+        if tried == told and self._clock() - at < REWRITE_INTERVAL_SECONDS:
             return
         self._written_at[found.key] = told, self._clock()
-        if await self._wrote(found, wanted) and accepted["status"] == "False" and tried != told:
-            about = Involved(KIND, found.metadata.namespace, found.metadata.name, found.metadata.uid)
-            api = f"{GROUP}/{VERSION}"
+        if await self._patch(found, wanted) and accepted["status"] == "False" and tried != told:
+            about = ObjectReference(TASPOLICY_KIND, found.metadata.namespace, found.metadata.name, found.metadata.uid)
+            api = f"{TASPOLICY_GROUP}/{TASPOLICY_VERSION}"
             self._recorder.record(about, "PolicyRefused", accepted["message"], "Accept", warning=True, api_version=api)
 
-    async def _wrote(self, found: PolicyObject, wanted: dict[str, Any]) -> bool:
-        path = TASPOLICIES.path(found.metadata.namespace, found.metadata.name, "status")
+    async def _patch(self, found: TasPolicyObject, wanted: dict[str, Any]) -> bool:
+        path = TASPOLICY_RESOURCE.path(found.metadata.namespace, found.metadata.name, "status")
         try:
             await self._client.patch(path, {"status": wanted})
         except NotFound:
@@ -85,5 +87,5 @@ class Statuses:
         return True
 
 
-def _unreported(used: TasPolicy | None, facts: Facts) -> list[str]:
-    return sorted(metric for metric in used.metrics if not reporting(metric, facts)) if used else []
+def _unreported_metrics(used: TasPolicy | None, facts: DecisionInputs) -> list[str]:
+    return sorted(metric for metric in used.metrics if not reporting_nodes(metric, facts)) if used else []

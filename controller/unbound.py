@@ -14,13 +14,13 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from apiserver.errors import ApiError
 from apiserver.events import warnings_about
 from apiserver.objects import Event, Pod
-from apiserver.requests import Client
-from controller.rate import Rate
-from rewards.causes import Cause
+from apiserver.requests import ApiClient
+from controller.rate import TokenBucket
+from rewards.causes import IncidentCause
 
 _log = logging.getLogger(__name__)
 
-AGAIN_SECONDS = 60.0
+REREAD_INTERVAL_SECONDS = 60.0
 """kube-scheduler tries such a pod again after 10 s at most, and writes another Event."""
 
 _PLUGIN = re.compile(r'running (?:Pre)?Bind plugin "(?P<name>[^"]+)": ')
@@ -29,53 +29,53 @@ _PLUGIN = re.compile(r'running (?:Pre)?Bind plugin "(?P<name>[^"]+)": ')
 _TIMED_OUT = re.compile("deadline exceeded|timed out|timeout", re.IGNORECASE)
 
 
-def cause_of(message: str) -> Cause | None:
+def bind_failure_cause(message: str) -> IncidentCause | None:
     """None: no bind failed, or an extender's, which is counted where it was done."""
     plugin = _PLUGIN.match(message)
     if plugin is None:
         return None
     if plugin["name"] == "VolumeBinding":
-        return Cause.CLAIM_UNBOUND
-    return Cause.BIND_TIMEOUT if _TIMED_OUT.search(message) else Cause.BIND_REFUSED
+        return IncidentCause.CLAIM_UNBOUND
+    return IncidentCause.BIND_TIMEOUT if _TIMED_OUT.search(message) else IncidentCause.BIND_REFUSED
 
 
-def gave_up(pod: Pod) -> bool:
+def scheduler_gave_up(pod: Pod) -> bool:
     """With an error, other than that no node suits."""
     return pod.unscheduled_reason == "SchedulerError" and not pod.terminating
 
 
-class Unbound:
+class BindFailureCounter:
     """Call `round` in turn. rate: of reads. clock: monotonic seconds. For metrics: failures, by cause."""
 
-    def __init__(self, client: Client, rate: Rate, clock: Callable[[], float]):
-        self.failures: Counter[Cause] = Counter()
+    def __init__(self, client: ApiClient, rate: TokenBucket, clock: Callable[[], float]):
+        self.failures: Counter[IncidentCause] = Counter()
         self._client, self._rate, self._clock = client, rate, clock
-        self._asked_at: dict[str, float] = {}
+        self._read_at: dict[str, float] = {}
         self._counted: dict[str, dict[str, int]] = {}
         self._silent = False
 
-    async def round(self, pods: Iterable[Pod]) -> None:
+    async def sync(self, pods: Iterable[Pod]) -> None:
         """pods: all that wait to be bound. What was counted of a pod is forgotten when it waits no more."""
         waiting = {pod.metadata.uid: pod for pod in pods}
-        self._asked_at = {uid: at for uid, at in self._asked_at.items() if uid in waiting}
+        self._read_at = {uid: at for uid, at in self._read_at.items() if uid in waiting}
         self._counted = {uid: seen for uid, seen in self._counted.items() if uid in waiting}
         for uid, pod in waiting.items():
-            if gave_up(pod) and self._is_due(uid) and self._rate.take():
-                self._asked_at[uid] = self._clock()
-                await self._look(pod)
+            if scheduler_gave_up(pod) and self._is_due(uid) and self._rate.try_take():
+                self._read_at[uid] = self._clock()
+                await self._read_events(pod)
 
     def families(self) -> Iterator[Metric]:
         failed = CounterMetricFamily(
             "leadsman_controller_bind_failures", "Of kube-scheduler's own binds, by cause.", labels=["cause"]
         )
-        for cause in (Cause.BIND_REFUSED, Cause.BIND_TIMEOUT, Cause.CLAIM_UNBOUND):
+        for cause in (IncidentCause.BIND_REFUSED, IncidentCause.BIND_TIMEOUT, IncidentCause.CLAIM_UNBOUND):
             failed.add_metric([cause.value], self.failures[cause])
         yield failed
 
     def _is_due(self, uid: str) -> bool:
-        return self._clock() - self._asked_at.get(uid, float("-inf")) >= AGAIN_SECONDS
+        return self._clock() - self._read_at.get(uid, float("-inf")) >= REREAD_INTERVAL_SECONDS
 
-    async def _look(self, pod: Pod) -> None:
+    async def _read_events(self, pod: Pod) -> None:
         """Events that cannot be read now are read the next time."""
         try:
             events = await warnings_about(self._client, pod.metadata)
@@ -89,12 +89,12 @@ class Unbound:
 
     def _count(self, pod: Pod, event: Event) -> None:
         """An Event stands for as many failures as its series counts."""
-        cause = cause_of(event.message) if event.reason == "FailedScheduling" else None
+        cause = bind_failure_cause(event.message) if event.reason == "FailedScheduling" else None
         counted = self._counted.setdefault(pod.metadata.uid, {})
-        more = event.times - counted.get(event.metadata.uid, 0)
+        more = event.occurrences - counted.get(event.metadata.uid, 0)
         if cause and more > 0:
             if not counted:
                 meta = pod.metadata
                 _log.info("kube-scheduler cannot bind %s/%s (%s): %s", meta.namespace, meta.name, cause, event.message)
-            counted[event.metadata.uid] = event.times
+            counted[event.metadata.uid] = event.occurrences
             self.failures[cause] += more

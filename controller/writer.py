@@ -12,49 +12,58 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from apiserver.errors import ApiError, Conflict, NotFound, Unavailable
-from apiserver.objects import Bare
-from apiserver.requests import Client
+from apiserver.objects import PartialObjectMetadata
+from apiserver.requests import ApiClient
 from apiserver.resources import NODES
-from controller.nodes import Nodes
-from controller.rate import Rate
+from controller.nodes import NodeCache
+from controller.rate import TokenBucket
 from decision.telemetry.actions import NodePatch
 
 _log = logging.getLogger(__name__)
 
-PARALLEL = 16
+MAX_CONCURRENT_PATCHES = 16
 
 
-class Writer:
+class NodePatcher:
     """allowed: asked before each patch; whoever no longer leads writes no more. For metrics: results by name.
 
     Where the API server does not answer, the rest is left for the next plan: a hundred deadlines would be minutes.
     """
 
-    def __init__(self, client: Client, nodes: Nodes, rate: Rate, allowed: Callable[[], bool], parallel: int = PARALLEL):
+    def __init__(
+        self,
+        client: ApiClient,
+        nodes: NodeCache,
+        rate: TokenBucket,
+        allowed: Callable[[], bool],
+        parallel: int = MAX_CONCURRENT_PATCHES,
+    ):
         self.results: Counter[str] = Counter()
-        self.last_error, self._away = "", False
+        self.last_error, self._unavailable = "", False
         self._client, self._nodes, self._rate, self._allowed = client, nodes, rate, allowed
         self._slots = asyncio.Semaphore(parallel)
 
     async def apply(self, patches: Sequence[NodePatch]) -> list[NodePatch]:
         """Those that succeeded. What did not is planned again from what then stands there."""
-        self._away = False
-        done = await asyncio.gather(*(self._applied(patch) for patch in patches))
+        self._unavailable = False
+        done = await asyncio.gather(*(self._apply_one(patch) for patch in patches))
         return [patch for patch, good in zip(patches, done, strict=True) if good]
 
-    async def _applied(self, patch: NodePatch) -> bool:
+    async def _apply_one(self, patch: NodePatch) -> bool:
         async with self._slots:
-            if not self._away:
+            if not self._unavailable:
                 await self._rate.wait()
-            if self._away or not self._allowed():
+            if self._unavailable or not self._allowed():
                 return False
-            result = await self._patched(patch)
+            result = await self._patch(patch)
         self.results[result] += 1
         return result == "done"
 
-    async def _patched(self, patch: NodePatch) -> str:
+    async def _patch(self, patch: NodePatch) -> str:
         try:
-            answer = await self._client.patch(NODES.path("", patch.node), msgspec.Raw(patch.body()), kind=Bare)
+            answer = await self._client.patch(
+                NODES.path("", patch.node), msgspec.Raw(patch.body()), kind=PartialObjectMetadata
+            )
         except NotFound:
             return "gone"
         except Conflict:
@@ -62,12 +71,12 @@ class Writer:
         except ApiError as error:
             self._failed(patch.node, error)
             return "failed"
-        self._nodes.written(patch.node, answer)
+        self._nodes.record_patch(patch.node, answer)
         self.last_error = ""
         return "done"
 
     def _failed(self, node: str, error: ApiError) -> None:
-        self._away = isinstance(error, Unavailable)
+        self._unavailable = isinstance(error, Unavailable)
         if not self.last_error:
             _log.warning("node %s cannot be patched: %s: %s", node, type(error).__name__, error)
         self.last_error = f"{type(error).__name__}: {error}"

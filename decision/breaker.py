@@ -5,10 +5,10 @@ Off by default. It never leaves a pod without a node: if it would refuse all tha
 
 from collections.abc import Mapping, Sequence
 
-from clusterstate.remembered import Remembered
+from clusterstate.remembered import AgedReward
 from decision import rewards
-from decision.model import Evidence, Facts, Pod, Refusal
-from decision.policy import Breaker
+from decision.model import DecisionInputs, Evidence, PodInfo, Refusal
+from decision.policy import BreakerPolicy
 from rewards import ledger
 
 NAME = "breaker"
@@ -17,28 +17,28 @@ NAME = "breaker"
 class BreakerFilter:
     name = NAME
 
-    def refusals(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]:
-        settings, pod_type = facts.policy.breaker, rewards.type_of(pod)
-        found = rewards.known(pod_type, facts) if settings.failures else None
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, Refusal]:
+        settings, pod_type = facts.policy.breaker, rewards.pod_type_of(pod)
+        found = rewards.assess_type(pod_type, facts) if settings.failures else None
         if found is None:
             return {}
         remembered = facts.snapshot.rewards[pod_type]
-        failing = [n for n in nodes if n in remembered and _holds(remembered[n], settings, facts.now)]
-        open_nodes = [n for n in failing if found.standings[n].blame_ratio >= settings.blame_ratio]
+        failing = [n for n in nodes if n in remembered and _is_failing(remembered[n], settings, facts.now)]
+        open_nodes = [n for n in failing if found.posteriors[n].blame_ratio >= settings.blame_ratio]
         if not open_nodes or len(open_nodes) == len(nodes):
             return {}
         return dict.fromkeys(open_nodes, Refusal(NAME, f"pods of type {pod_type} keep failing on the node"))
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
         """Nothing that the rewards score does not tell."""
         return Evidence()
 
 
-def _holds(remembered: Remembered, settings: Breaker, now: float) -> bool:
+def _is_failing(remembered: AgedReward, settings: BreakerPolicy, now: float) -> bool:
     """Whether there were failures enough and the last one is recent."""
     reward, age = remembered.reward, remembered.age_seconds(now)
     if reward.last_incident_seconds is None:
         return False
-    failed = reward.failed * ledger.remaining(age, reward.half_life_seconds)
+    failed = reward.failed * ledger.remaining_share(age, reward.half_life_seconds)
     since = max(0.0, reward.at_seconds - reward.last_incident_seconds) + age
     return failed >= settings.failures and since < settings.hold_seconds

@@ -12,38 +12,38 @@ from itertools import compress
 from clusterstate.snapshot import NodeState
 from decision import bounds
 from decision.columns import Column
-from decision.model import Evidence, Facts, Part, Pod
-from decision.policy import Cloud
+from decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from decision.policy import CloudPolicy
 
 NAME = "cloud"
 
-ROLE_LABEL, ROLE = "kubernetes.io/role", "cloud"
+ROLE_LABEL, CLOUD_ROLE = "kubernetes.io/role", "cloud"
 
 
 class CloudScore:
     name = NAME
 
-    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
+    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
         """No say in a pod with bounds, nor where no candidate is a cloud node."""
         settings = facts.policy.scores.cloud
-        if not settings.weight or bounds.asked(pod):
+        if not settings.weight or bounds.has_bounds(pod):
             return None
-        found = _cloud(nodes, settings, facts)
+        found = _cloud_nodes(nodes, settings, facts)
         if not found:
             return None
-        return Part(NAME, settings.weight, Column(nodes, [1.0 if node in found else 0.0 for node in nodes]))
+        return PluginScore(NAME, settings.weight, Column(nodes, [1.0 if node in found else 0.0 for node in nodes]))
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
         """Nothing that the values do not tell."""
         return Evidence()
 
 
-def _cloud(nodes: Sequence[str], settings: Cloud, facts: Facts) -> Set[str]:
-    found = {node for node in nodes if facts.roles.get(node) == ROLE} if facts.roles else set[str]()
+def _cloud_nodes(nodes: Sequence[str], settings: CloudPolicy, facts: DecisionInputs) -> Set[str]:
+    found = {node for node in nodes if facts.node_roles.get(node) == CLOUD_ROLE} if facts.node_roles else set[str]()
     if settings.nodes:
         found.update(compress(nodes, map(partial(_matches, settings.nodes), nodes)))
     if settings.zones:
-        zoned = facts.memo.column(NAME, settings.zones, partial(_in_zone, settings.zones), facts.snapshot)
+        zoned = facts.cache.per_node(NAME, settings.zones, partial(_in_zone, settings.zones), facts.snapshot)
         found.update(filter(zoned.__contains__, nodes))
     return found
 

@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-Numbers = NDArray[np.float64]
+FloatArray = NDArray[np.float64]
 
 
 class Column(Mapping[str, float]):
@@ -22,7 +22,7 @@ class Column(Mapping[str, float]):
     def of(cls, values: Mapping[str, float]) -> Self:
         return values if isinstance(values, cls) else cls(list(values), list(values.values()))
 
-    def at(self, nodes: Sequence[str], otherwise: float) -> Numbers:
+    def values_for(self, nodes: Sequence[str], otherwise: float) -> FloatArray:
         """The values of these nodes; `otherwise` where there is none."""
         if nodes is self.nodes:
             return self.numbers
@@ -45,7 +45,7 @@ class Column(Mapping[str, float]):
         return dict(zip(self.nodes, self.numbers.tolist(), strict=True))
 
 
-def picked(nodes: Sequence[str], table: Mapping[str, float]) -> Column:
+def select_column(nodes: Sequence[str], table: Mapping[str, float]) -> Column:
     """Those of the nodes that stand in the table, with their values; `nodes` itself when all do."""
     try:
         return Column(nodes, _values(nodes, table))
@@ -59,6 +59,6 @@ def _values(nodes: Sequence[str], table: Mapping[str, float]) -> Sequence[float]
     return itemgetter(*nodes)(table) if len(nodes) > 1 else [table[node] for node in nodes]
 
 
-def missing(nodes: Sequence[str], column: Column, table: Mapping[str, object]) -> Sequence[str]:
+def missing_nodes(nodes: Sequence[str], column: Column, table: Mapping[str, object]) -> Sequence[str]:
     """The nodes that `picked` left out."""
     return [node for node in nodes if node not in table] if len(column) < len(nodes) else []

@@ -6,13 +6,13 @@ from itertools import filterfalse
 from msgspec import Struct
 
 from decision import bounds, told, verdicts
-from decision.bounds import BadBound, Bound
-from decision.freshness import kept_while_fresh
-from decision.model import Candidates, Evidence, Facts, Pod, Refusal
-from decision.pairs import Cause
-from decision.policy import Estimate
-from decision.references import Missing, Referent, resolve
-from decision.told import REASONS
+from decision.bounds import BadBound, DelayBound
+from decision.freshness import cached_while_fresh
+from decision.model import CandidateNodes, DecisionInputs, Evidence, PodInfo, Refusal
+from decision.pairs import DelayCause
+from decision.policy import EstimateMode
+from decision.references import NoTarget, Target, resolve_target
+from decision.told import REASON_TEMPLATES
 
 NAME = "delay"
 
@@ -22,54 +22,59 @@ class DelayFilter:
 
     name = NAME
 
-    def refusals(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]:
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, Refusal]:
         try:
-            wanted = bounds.of(pod)
+            wanted = bounds.parse_bounds(pod)
         except BadBound as error:
             return dict.fromkeys(nodes, Refusal(NAME, str(error)))
-        left, refused = Candidates.of(nodes), dict[str, Refusal]()
+        left, refused = CandidateNodes.of(nodes), dict[str, Refusal]()
         for bound in wanted:
-            refused |= _refusals(bound, resolve(bound, pod, nodes, facts), left, facts)
-            left = Candidates(filterfalse(refused.__contains__, left)) if refused else left
+            refused |= _refusals(bound, resolve_target(bound, pod, nodes, facts), left, facts)
+            left = CandidateNodes(filterfalse(refused.__contains__, left)) if refused else left
         return refused
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
-        return told.evidence(pod, nodes, facts)
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+        return told.delay_evidence(pod, nodes, facts)
 
 
-def _refusals(bound: Bound, referent: Referent | Missing, nodes: Candidates, facts: Facts) -> Mapping[str, Refusal]:
-    if isinstance(referent, Missing):
+def _refusals(
+    bound: DelayBound, referent: Target | NoTarget, nodes: CandidateNodes, facts: DecisionInputs
+) -> Mapping[str, Refusal]:
+    if isinstance(referent, NoTarget):
         return dict.fromkeys(nodes, Refusal(NAME, referent.reason))
     if not referent.nodes:
         return {}
     key = (bound, referent.name, referent.nodes, facts.policy.delay)
-    found = kept_while_fresh(key, lambda: _reasoned(bound, referent, facts), facts)
+    found = cached_while_fresh(key, lambda: _check_nodes(bound, referent, facts), facts)
     # Pods of one workload come one after another, with the same bound and the same nodes.
-    return kept_while_fresh((key, nodes), lambda: _among(nodes, found, bound, referent, facts), facts)
+    return cached_while_fresh((key, nodes), lambda: _select_refusals(nodes, found, bound, referent, facts), facts)
 
 
-def _among(
-    nodes: Sequence[str], found: "_Reasoned", bound: Bound, referent: Referent, facts: Facts
+def _select_refusals(
+    nodes: Sequence[str], found: "_CheckedNodes", bound: DelayBound, referent: Target, facts: DecisionInputs
 ) -> Mapping[str, Refusal]:
     refused, passing = found.refused, found.passing
-    if verdicts.mode(bound, facts) is Estimate.ACCEPT:
+    if verdicts.estimate_mode(bound, facts) is EstimateMode.ACCEPT:
         return {node: refused[node] for node in filter(refused.__contains__, nodes)}
-    unmeasured = _refusal(Cause.UNMEASURED, bound, referent)
+    unmeasured = _refusal(DelayCause.UNMEASURED, bound, referent)
     return {node: refused.get(node, unmeasured) for node in filterfalse(passing.__contains__, nodes)}
 
 
-class _Reasoned(Struct, frozen=True):
+class _CheckedNodes(Struct, frozen=True):
     """Verdicts with the reasons made."""
 
     passing: Set[str]
     refused: Mapping[str, Refusal]
 
 
-def _reasoned(bound: Bound, referent: Referent, facts: Facts) -> _Reasoned:
-    found, by_cause = verdicts.verdicts(bound, referent, facts), [_refusal(cause, bound, referent) for cause in Cause]
+def _check_nodes(bound: DelayBound, referent: Target, facts: DecisionInputs) -> _CheckedNodes:
+    found, by_cause = (
+        verdicts.check_bound(bound, referent, facts),
+        [_refusal(cause, bound, referent) for cause in DelayCause],
+    )
     reasons = map(by_cause.__getitem__, found.refused.values())
-    return _Reasoned(found.passing, dict(zip(found.refused, reasons, strict=True)))
+    return _CheckedNodes(found.passing, dict(zip(found.refused, reasons, strict=True)))
 
 
-def _refusal(cause: Cause, bound: Bound, referent: Referent) -> Refusal:
-    return Refusal(NAME, REASONS[cause].format(referent.name, bound.ms))
+def _refusal(cause: DelayCause, bound: DelayBound, referent: Target) -> Refusal:
+    return Refusal(NAME, REASON_TEMPLATES[cause].format(referent.name, bound.ms))

@@ -23,7 +23,7 @@ _PATH = re.compile(r" - at `(?:key` in `)?\$([^`]*)`$")
 _UNKNOWN_FIELD = re.compile(r"unknown field `(.*?)`", re.DOTALL)
 
 
-class Unreadable(ValueError):
+class BadDocument(ValueError):
     """The text is not YAML, or more than is accepted. Names line and column."""
 
 
@@ -34,12 +34,12 @@ class _Loader(yaml.SafeLoader):
 def load(text: str) -> object:
     """The plain data of one YAML document; None for an empty one. Raises Unreadable."""
     if len(text) > MAX_CHARACTERS:
-        raise Unreadable(f"$: got {len(text):,} characters, allowed {MAX_CHARACTERS:,}")
+        raise BadDocument(f"$: got {len(text):,} characters, allowed {MAX_CHARACTERS:,}")
     try:
         _check(yaml.parse(text, Loader=yaml.SafeLoader))
         return yaml.load(text, Loader=_Loader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise Unreadable(f"$: {_said(error)}") from error
+        raise BadDocument(f"$: {_error_text(error)}") from error
 
 
 def _check(events: Iterable[yaml.Event]) -> None:
@@ -47,16 +47,16 @@ def _check(events: Iterable[yaml.Event]) -> None:
     for event in events:
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise _refused(f"got a nesting deeper than {MAX_DEPTH}", event.start_mark)
+            raise _yaml_error(f"got a nesting deeper than {MAX_DEPTH}", event.start_mark)
         if isinstance(event, yaml.AliasEvent):
-            raise _refused(f"got the alias *{event.anchor}, allowed are plain values only", event.start_mark)
+            raise _yaml_error(f"got the alias *{event.anchor}, allowed are plain values only", event.start_mark)
 
 
 def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: set[str] = set()
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.value in seen:
-            raise _refused(f"got {_shown(key.value)} twice, allowed once", key.start_mark)
+            raise _yaml_error(f"got {_shown(key.value)} twice, allowed once", key.start_mark)
         seen.add(str(key.value))
     return loader.construct_mapping(node, deep=True)
 
@@ -64,18 +64,18 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
 _Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
-def _refused(what: str, mark: Any) -> yaml.MarkedYAMLError:
+def _yaml_error(what: str, mark: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=what, problem_mark=mark)
 
 
-def _said(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
         mark = error.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"
     return " ".join(str(error).split())
 
 
-def misfit(message: str, plain: object, root: type[Struct]) -> str:
+def validation_message(message: str, plain: object, root: type[Struct]) -> str:
     """A msgspec ValidationError's message as "$.path: got …, allowed …". plain: what was converted to `root`."""
     at = _PATH.search(message)
     path = at[1].split(".")[1:] if at else []

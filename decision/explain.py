@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 
 from decision import table
-from decision.decide import BEST, column, speaking, totals
+from decision.decide import MAX_SCORE, counted_scores, plugin_values, weighted_totals
 from decision.freshness import freshness_of
-from decision.model import Decision, Distance, Evidence, Facts, Filter, Pod, Score
+from decision.model import Decision, DecisionInputs, DelayEvidence, Evidence, FilterPlugin, PodInfo, ScorePlugin
 from decision.plugins import FILTERS, SCORES
 from decision.policy import digest
 
@@ -20,7 +20,7 @@ KEPT = "kept"
 REFUSED = "refused"
 
 
-class Node(Struct, frozen=True):
+class NodeExplanation(Struct, frozen=True):
     """One node's part in the decision.
 
     score: 0..10, as answered; total: the weighted mean before rounding, 0..1; None: not scored. values: plugin
@@ -38,12 +38,12 @@ class Node(Struct, frozen=True):
     values: Mapping[str, float] = {}
     unknown: Mapping[str, str] = {}
     measured: Mapping[str, float] = {}
-    distances: tuple[Distance, ...] = ()
+    distances: tuple[DelayEvidence, ...] = ()
     freshness: str = ""
     age_seconds: float | None = None
 
 
-class Weighed(Struct, frozen=True):
+class ExplainedScore(Struct, frozen=True):
     """A score that was asked. neutral: why it did not count; "" when it did."""
 
     plugin: str
@@ -64,21 +64,21 @@ class Explanation(Struct, frozen=True):
     runner_up: str | None
     neutral: str
     policy: str
-    parts: tuple[Weighed, ...]
+    parts: tuple[ExplainedScore, ...]
     decided_on: tuple[str, ...]
     refused_by_reason: Mapping[str, int]
-    nodes: tuple[Node, ...]
+    nodes: tuple[NodeExplanation, ...]
     faults: Mapping[str, str] = {}
 
 
-def explain(decision: Decision, facts: Facts, judged: Facts | None = None) -> Explanation:
+def explain(decision: Decision, facts: DecisionInputs, judged: DecisionInputs | None = None) -> Explanation:
     """facts: those that the scores were made of; judged: those of the filters, when they are others."""
     nodes = [*decision.kept, *decision.refused]
     faults: dict[str, str] = {}
     by_filters = [_evidence(each, decision.pod, nodes, judged or facts, faults) for each in FILTERS]
     by_scores = [_evidence(each, decision.pod, nodes, facts, faults) for each in SCORES]
-    told = _told(decision, facts, [*by_filters, *by_scores])
-    best = [node.node for node in told if node.score is not None] or _only(decision.kept)
+    told = _explain_nodes(decision, facts, [*by_filters, *by_scores])
+    best = [node.node for node in told if node.score is not None] or _only_node(decision.kept)
     reasons = Counter(refusal.reason for refusal in decision.refused.values())
     return Explanation(
         pod=f"{decision.pod.namespace}/{decision.pod.name}",
@@ -88,7 +88,7 @@ def explain(decision: Decision, facts: Facts, judged: Facts | None = None) -> Ex
         runner_up=best[1] if len(best) > 1 and not decision.neutral else None,
         neutral=decision.neutral,
         policy=digest(facts.policy),
-        parts=tuple(Weighed(part.plugin, part.weight, part.neutral) for part in decision.parts),
+        parts=tuple(ExplainedScore(part.plugin, part.weight, part.neutral) for part in decision.plugin_scores),
         decided_on=tuple(quantity for evidence in by_filters for quantity in evidence.measured),
         refused_by_reason=dict(reasons.most_common()),
         nodes=tuple(told),
@@ -96,7 +96,13 @@ def explain(decision: Decision, facts: Facts, judged: Facts | None = None) -> Ex
     )
 
 
-def _evidence(plugin: Filter | Score, pod: Pod, nodes: Sequence[str], facts: Facts, faults: dict[str, str]) -> Evidence:
+def _evidence(
+    plugin: FilterPlugin | ScorePlugin,
+    pod: PodInfo,
+    nodes: Sequence[str],
+    facts: DecisionInputs,
+    faults: dict[str, str],
+) -> Evidence:
     """None, and the fault noted, when the plugin fails: the others' stands."""
     try:
         return plugin.evidence(pod, nodes, facts)
@@ -105,38 +111,38 @@ def _evidence(plugin: Filter | Score, pod: Pod, nodes: Sequence[str], facts: Fac
         return Evidence()
 
 
-def _only(kept: Sequence[str]) -> list[str]:
+def _only_node(kept: Sequence[str]) -> list[str]:
     """The one node left, which kube-scheduler takes without asking for scores."""
     return list(kept) if len(kept) == 1 else []
 
 
-def _told(decision: Decision, facts: Facts, evidence: Sequence[Evidence]) -> list[Node]:
-    heard = speaking(decision.parts)
+def _explain_nodes(decision: Decision, facts: DecisionInputs, evidence: Sequence[Evidence]) -> list[NodeExplanation]:
+    heard = counted_scores(decision.plugin_scores)
     scored = [node for node in decision.kept if node in decision.scores]
-    sums = dict(zip(scored, totals(heard, scored).tolist(), strict=True)) if heard else {}
-    columns = {part.plugin: dict(zip(scored, column(part, scored).tolist(), strict=True)) for part in heard}
-    kept = [_kept(node, decision, sums.get(node), columns, facts, evidence) for node in decision.kept]
-    refused = [_refused(node, decision, facts, evidence) for node in decision.refused]
+    sums = dict(zip(scored, weighted_totals(heard, scored).tolist(), strict=True)) if heard else {}
+    columns = {part.plugin: dict(zip(scored, plugin_values(part, scored).tolist(), strict=True)) for part in heard}
+    kept = [_explain_kept(node, decision, sums.get(node), columns, facts, evidence) for node in decision.kept]
+    refused = [_explain_refused(node, decision, facts, evidence) for node in decision.refused]
     kept.sort(key=lambda told: (-(-1 if told.score is None else told.score), -(told.total or 0.0), told.node))
     return kept + sorted(refused, key=lambda told: (told.reason, told.node))
 
 
-def _kept(
+def _explain_kept(
     node: str,
     decision: Decision,
     total: float | None,
     columns: Mapping[str, Mapping[str, float]],
-    facts: Facts,
+    facts: DecisionInputs,
     evidence: Sequence[Evidence],
-) -> Node:
-    return Node(
+) -> NodeExplanation:
+    return NodeExplanation(
         node,
         KEPT,
         reason="; ".join(each.notes[node] for each in evidence if node in each.notes),
         score=decision.scores.get(node),
         total=total,
         values={plugin: values[node] for plugin, values in columns.items() if node in values},
-        unknown={part.plugin: part.unknown[node] for part in decision.parts if node in part.unknown},
+        unknown={part.plugin: part.unknown[node] for part in decision.plugin_scores if node in part.unknown},
         measured=_measured(node, evidence),
         distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
         freshness=freshness_of(node, facts).value,
@@ -144,9 +150,11 @@ def _kept(
     )
 
 
-def _refused(node: str, decision: Decision, facts: Facts, evidence: Sequence[Evidence]) -> Node:
+def _explain_refused(
+    node: str, decision: Decision, facts: DecisionInputs, evidence: Sequence[Evidence]
+) -> NodeExplanation:
     refusal = decision.refused[node]
-    return Node(
+    return NodeExplanation(
         node,
         REFUSED,
         reason=refusal.reason,
@@ -162,27 +170,27 @@ def _measured(node: str, evidence: Sequence[Evidence]) -> Mapping[str, float]:
     return {name: values[node] for each in evidence for name, values in each.measured.items() if node in values}
 
 
-def _age_seconds(node: str, facts: Facts) -> float | None:
+def _age_seconds(node: str, facts: DecisionInputs) -> float | None:
     state = facts.snapshot.nodes.get(node)
     return None if state is None else state.age_seconds(facts.now)
 
 
-def _headline(decision: Decision, told: Sequence[Node], reasons: Counter[str]) -> str:
+def _headline(decision: Decision, told: Sequence[NodeExplanation], reasons: Counter[str]) -> str:
     pod, asked = f"{decision.pod.namespace}/{decision.pod.name}", len(told)
     if not told:
         return f"{pod}: no node was asked about"
     if not decision.kept:
-        return f"{pod}: none of {asked} nodes: " + table.counted(reasons)
+        return f"{pod}: none of {asked} nodes: " + table.format_counts(reasons)
     first = told[0]
     if len(decision.kept) == 1:
         return f"{pod}: {first.node} is the only one of {asked} nodes" + (f": {first.reason}" if first.reason else "")
     if decision.neutral or not decision.scores:
         return f"{pod}: {len(decision.kept)} of {asked} nodes pass, all alike: {decision.neutral or 'not scored'}"
-    return f"{pod}: {first.node} first (score {first.score} of {BEST}{_tied(decision, first)})" + (
+    return f"{pod}: {first.node} first (score {first.score} of {MAX_SCORE}{_tied(decision, first)})" + (
         f": {first.reason}" if first.reason else ""
     )
 
 
-def _tied(decision: Decision, first: Node) -> str:
+def _tied(decision: Decision, first: NodeExplanation) -> str:
     others = list(decision.scores.values()).count(first.score or 0) - 1
     return f", as {others} other{'s' * (others > 1)}" if others else ""

@@ -4,44 +4,47 @@ from collections.abc import Sequence
 
 from clusterstate.snapshot import Freshness
 from decision import table, told
-from decision.explain import REFUSED, Explanation, Node
+from decision.explain import REFUSED, Explanation, NodeExplanation
 
 
-def text(explanation: Explanation, rows: int = 20) -> str:
+def format_explanation(explanation: Explanation, rows: int = 20) -> str:
     """The headline, a table of at most `rows` nodes, and what was left out of it."""
     shown = explanation.nodes[:rows]
     plugins = [part.plugin for part in explanation.parts if not part.neutral]
     header = ["NODE", "VERDICT", "SCORE", *map(str.upper, plugins), *map(_title, explanation.decided_on)]
     cells = [_cells(node, plugins, explanation.decided_on) for node in shown]
-    lines = [explanation.headline, "", *table.aligned([[*header, "AGE", "REASON"], *cells])]
+    lines = [explanation.headline, "", *table.align_columns([[*header, "AGE", "REASON"], *cells])]
     return "\n".join([*lines, *_remarks(explanation, shown)]) + "\n"
 
 
-def _cells(node: Node, plugins: Sequence[str], quantities: Sequence[str]) -> list[str]:
+def _cells(node: NodeExplanation, plugins: Sequence[str], quantities: Sequence[str]) -> list[str]:
     return [
         node.node,
         node.verdict,
         "-" if node.score is None else str(node.score),
         *(_value(node, plugin) for plugin in plugins),
-        *(table.number(node.measured[quantity]) if quantity in node.measured else "-" for quantity in quantities),
+        *(
+            table.format_number(node.measured[quantity]) if quantity in node.measured else "-"
+            for quantity in quantities
+        ),
         _age(node),
         _reason(node),
     ]
 
 
-def _reason(node: Node) -> str:
+def _reason(node: NodeExplanation) -> str:
     """With what is known of the pairs, which the reason of a refusal leaves out."""
-    known = [told.text(distance) for distance in node.distances if distance.rtt_ms is not None]
+    known = [told.evidence_text(distance) for distance in node.distances if distance.rtt_ms is not None]
     return f"{node.reason}: {'; '.join(known)}" if known and node.verdict == REFUSED else node.reason
 
 
-def _value(node: Node, plugin: str) -> str:
+def _value(node: NodeExplanation, plugin: str) -> str:
     if plugin not in node.values:
         return "-"
     return f"{'~' if plugin in node.unknown else ''}{node.values[plugin]:.2f}"
 
 
-def _age(node: Node) -> str:
+def _age(node: NodeExplanation) -> str:
     """Age alone is fresh; anything else says so."""
     age = [] if node.age_seconds is None else [f"{node.age_seconds:.1f}s"]
     return " ".join([*age, *([] if node.freshness == Freshness.FRESH else [node.freshness])])
@@ -53,11 +56,11 @@ def _title(quantity: str) -> str:
     return unit.upper() + space + rest
 
 
-def _remarks(explanation: Explanation, shown: Sequence[Node]) -> list[str]:
+def _remarks(explanation: Explanation, shown: Sequence[NodeExplanation]) -> list[str]:
     left_out = len(explanation.nodes) - len(shown)
     remarks = [f"{left_out} more nodes"] if left_out else []
     if left_out and explanation.refused_by_reason:
-        remarks.append("refused: " + table.counted(explanation.refused_by_reason))
+        remarks.append("refused: " + table.format_counts(explanation.refused_by_reason))
     remarks += [f"not counted: {part.neutral}" for part in explanation.parts if part.neutral]
     remarks += [f"no values of {plugin}: {fault}" for plugin, fault in explanation.faults.items()]
     if any(node.unknown for node in shown):

@@ -15,21 +15,21 @@ from typing import Any, Generic, TypeVar, cast
 from msgspec import Struct
 
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.recent import Recent
+from decision.recent import LruCache
 
 V = TypeVar("V")
 
-MOST_TABLES = 32
+MAX_SNAPSHOT_ENTRIES = 32
 """Used lately. There may be some for each node that a pod names, of up to 0.5 MB at 5,000 nodes."""
 
-MOST_COLUMNS = 128
+MAX_NODE_COLUMNS = 128
 """Used lately. Two for each node that a pod names, of up to 0.5 MB at 5,000 nodes that all measure it; with 16 peers a
 node they have 16 values."""
 
-MOST_ROWS = 64
+MAX_OBJECT_ENTRIES = 64
 """Used lately, of up to 1 MB at 5,000 nodes."""
 
-SNAPSHOTS_A_GENERATION = 128
+SNAPSHOTS_PER_GENERATION = 128
 """A column that nobody asks for holds the states that it was made of no longer than two generations."""
 
 
@@ -38,7 +38,7 @@ class _Column(Struct, Generic[V], frozen=True):
     values: dict[str, V]
 
 
-class _Moves(Struct, frozen=True):
+class _NodeChanges(Struct, frozen=True):
     """The nodes that came, went or changed between two snapshots' states."""
 
     before: Mapping[str, NodeState]
@@ -46,12 +46,12 @@ class _Moves(Struct, frozen=True):
     nodes: Collection[str]
 
 
-class _Row(Struct, frozen=True):
+class _ObjectEntry(Struct, frozen=True):
     owner: object
     value: Any
 
 
-class _Period(Struct, frozen=True):
+class _FreshPeriod(Struct, frozen=True):
     """In monotonic seconds `since` .. `until`, the latter excluded, no freshness of these states changes. others: what
     else the tables were made of."""
 
@@ -59,44 +59,44 @@ class _Period(Struct, frozen=True):
     others: Sequence[object]
     since: float
     until: float
-    tables: Recent[Hashable, Any]
+    tables: LruCache[Hashable, Any]
 
 
-class Memo:
+class DecisionCache:
     """Share one between all Facts of a process."""
 
     def __init__(self) -> None:
-        self._columns: Recent[Hashable, _Column[Any]] = Recent(MOST_COLUMNS)
-        self._rows: Recent[Hashable, _Row] = Recent(MOST_ROWS)
-        self._moves = _Moves({}, {}, ())
-        self._period = _Period({}, (), 0.0, 0.0, Recent(MOST_TABLES))
+        self._columns: LruCache[Hashable, _Column[Any]] = LruCache(MAX_NODE_COLUMNS)
+        self._objects: LruCache[Hashable, _ObjectEntry] = LruCache(MAX_OBJECT_ENTRIES)
+        self._changes = _NodeChanges({}, {}, ())
+        self._period = _FreshPeriod({}, (), 0.0, 0.0, LruCache(MAX_SNAPSHOT_ENTRIES))
         self._snapshots = 0
 
-    def column(
+    def per_node(
         self, name: str, parameters: Hashable, of: Callable[[NodeState], V | None], snapshot: Snapshot
     ) -> Mapping[str, V]:
         """Node → of(its state), without those where it is None. `of` depends on the state and `parameters` only."""
         key = (name, parameters)
         found = self._columns.get(key) or _Column({}, {})
         if found.states is not snapshot.nodes:
-            values = _updated(found.values, of, self._moved(found.states, snapshot.nodes), snapshot.nodes)
+            values = _updated(found.values, of, self._changed_nodes(found.states, snapshot.nodes), snapshot.nodes)
             found = _Column(snapshot.nodes, values)
-            self._columns.keep(key, found)
+            self._columns.put(key, found)
         return cast(Mapping[str, V], found.values)
 
-    def row(self, owner: object, key: Hashable, make: Callable[[], V]) -> V:
+    def per_object(self, owner: object, key: Hashable, make: Callable[[], V]) -> V:
         """make(), which depends on the immutable `owner` and `key` only, and is never None."""
-        found = self._rows.get((id(owner), key))
+        found = self._objects.get((id(owner), key))
         if found is None or found.owner is not owner:
-            found = _Row(owner, make())
-            self._rows.keep((id(owner), key), found)
+            found = _ObjectEntry(owner, make())
+            self._objects.put((id(owner), key), found)
         return cast(V, found.value)
 
     def fresh_until(self, snapshot: Snapshot) -> Mapping[str, float]:
         """Node → the monotonic seconds from which its data are stale; -inf while silent or provisional."""
-        return self.column("fresh_until", None, attrgetter("fresh_until"), snapshot)
+        return self.per_node("fresh_until", None, attrgetter("fresh_until"), snapshot)
 
-    def table(
+    def per_snapshot(
         self,
         key: Hashable,
         make: Callable[[], V],
@@ -111,30 +111,30 @@ class Memo:
         found = tables.get(key)
         if found is None:
             found = make()
-            tables.keep(key, found)
+            tables.put(key, found)
         return cast(V, found)
 
-    def _current(self, snapshot: Snapshot, now: float, others: Sequence[object], until: float) -> _Period:
+    def _current(self, snapshot: Snapshot, now: float, others: Sequence[object], until: float) -> _FreshPeriod:
         period = self._period
         same = period.states is snapshot.nodes and len(others) == len(period.others)
         if not (same and period.since <= now < period.until and all(map(is_, others, period.others))):
-            until = min(until, _next(self.fresh_until(snapshot).values(), now))
-            period = self._period = _Period(snapshot.nodes, others, now, until, Recent(MOST_TABLES))
+            until = min(until, _next_after(self.fresh_until(snapshot).values(), now))
+            period = self._period = _FreshPeriod(snapshot.nodes, others, now, until, LruCache(MAX_SNAPSHOT_ENTRIES))
         return period
 
-    def _moved(self, before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> Collection[str]:
+    def _changed_nodes(self, before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> Collection[str]:
         """Looked for once, as most columns move together."""
-        moves = self._moves
+        moves = self._changes
         if moves.before is not before or moves.after is not after:
             self._count(after)
-            moves = self._moves = _Moves(before, after, _moved(before, after))
+            moves = self._changes = _NodeChanges(before, after, _changed_nodes(before, after))
         return moves.nodes
 
     def _count(self, states: Mapping[str, NodeState]) -> None:
-        self._snapshots += states is not self._moves.after
-        if self._snapshots >= SNAPSHOTS_A_GENERATION:
+        self._snapshots += states is not self._changes.after
+        if self._snapshots >= SNAPSHOTS_PER_GENERATION:
             self._snapshots = 0
-            self._columns.age()
+            self._columns.start_generation()
 
 
 def _updated(
@@ -150,13 +150,13 @@ def _updated(
     return values
 
 
-def _next(moments: Collection[float], now: float) -> float:
+def _next_after(moments: Collection[float], now: float) -> float:
     """The first after now. Mostly all are, which a plain min finds in a fifth of the time."""
     first = min(moments, default=float("inf"))
     return first if first > now else min(filter(now.__lt__, moments), default=float("inf"))
 
 
-def _moved(before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> Collection[str]:
+def _changed_nodes(before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> Collection[str]:
     """A snapshot's table is mostly its predecessor's, copied and changed: then nodes are compared by position."""
     if len(before) == len(after) and all(map(is_, before, after)):
         return list(compress(after, map(is_not, after.values(), before.values())))

@@ -10,14 +10,14 @@ from typing import Protocol, Self
 from msgspec import Struct, field
 
 from clusterstate.snapshot import Snapshot
-from decision.memo import Memo
-from decision.places import Places
+from decision.memo import DecisionCache
+from decision.places import WorkloadIndex
 from decision.policy import Policy
-from decision.sources import Delays, Estimates
-from decision.telemetry.known import Telemetry
+from decision.sources import DelayView, EstimateView
+from decision.telemetry.known import TelemetryInputs
 
 
-class Pod(Struct, frozen=True):
+class PodInfo(Struct, frozen=True):
     """What decisions use of a pod. workload: what it belongs to, as `deployment/web` (places.workload); "": unknown."""
 
     namespace: str
@@ -28,7 +28,7 @@ class Pod(Struct, frozen=True):
     workload: str = ""
 
 
-class Candidates(tuple[str, ...]):
+class CandidateNodes(tuple[str, ...]):
     """Node names, each once, in the order asked."""
 
     __slots__ = ()
@@ -39,7 +39,7 @@ class Candidates(tuple[str, ...]):
         return names if isinstance(names, cls) else cls(dict.fromkeys(names))
 
 
-class Facts(Struct, frozen=True):
+class DecisionInputs(Struct, frozen=True):
     """Everything that a plugin may look at besides the pod.
 
     now: the monotonic seconds that the snapshot's ages use. memo: pass the same one each time to save time. places:
@@ -51,12 +51,12 @@ class Facts(Struct, frozen=True):
     snapshot: Snapshot
     policy: Policy
     now: float
-    memo: Memo = field(default_factory=Memo)
-    places: Places = Places()
-    delays: tuple[Delays, ...] = ()
-    estimates: Estimates | None = None
-    telemetry: Telemetry = Telemetry()
-    roles: Mapping[str, str] = {}
+    cache: DecisionCache = field(default_factory=DecisionCache)
+    workloads: WorkloadIndex = WorkloadIndex()
+    delay_views: tuple[DelayView, ...] = ()
+    estimates: EstimateView | None = None
+    telemetry: TelemetryInputs = TelemetryInputs()
+    node_roles: Mapping[str, str] = {}
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -71,7 +71,7 @@ class Refusal(Struct, frozen=True, gc=False):
     reason: str
 
 
-class Part(Struct, frozen=True):
+class PluginScore(Struct, frozen=True):
     """What one score said. values: node → 0 (worst) .. 1 (best). unknown: node → why there is no value.
 
     neutral: why the scores were made without this part; "" when it counted.
@@ -90,15 +90,15 @@ class Decision(Struct, frozen=True):
     scores: 0..10 for every kept node. neutral: why they say nothing (all equal); "" when they do.
     """
 
-    pod: Pod
+    pod: PodInfo
     kept: tuple[str, ...]
     refused: Mapping[str, Refusal]
-    parts: tuple[Part, ...]
+    plugin_scores: tuple[PluginScore, ...]
     scores: Mapping[str, int]
     neutral: str = ""
 
 
-class Distance(Struct, frozen=True, gc=False):
+class DelayEvidence(Struct, frozen=True, gc=False):
     """How one node stands to one bound, by the pair that decides on it.
 
     to: the node or workload of the bound. reference: the node that counts, where `pod` of the workload runs. rtt_ms:
@@ -131,24 +131,24 @@ class Evidence(Struct, frozen=True):
 
     measured: Mapping[str, Mapping[str, float]] = {}
     notes: Mapping[str, str] = {}
-    distances: Mapping[str, tuple[Distance, ...]] = {}
+    distances: Mapping[str, tuple[DelayEvidence, ...]] = {}
 
 
-class Filter(Protocol):
+class FilterPlugin(Protocol):
     """Says which nodes may not take the pod, and why. Nothing in the answer: no objection."""
 
     name: str
 
-    def refusals(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]: ...
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, Refusal]: ...
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence: ...
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence: ...
 
 
-class Score(Protocol):
+class ScorePlugin(Protocol):
     """Says how good each node would be for the pod. None: no say in this pod."""
 
     name: str
 
-    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None: ...
+    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None: ...
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence: ...
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence: ...

@@ -13,54 +13,56 @@ from statistics import fmean
 import numpy as np
 
 from decision import bounds, pairs
-from decision.bounds import Replicas
-from decision.columns import Column, missing, picked
-from decision.freshness import kept_while_fresh
-from decision.model import Evidence, Facts, Part, Pod
-from decision.pairs import Cause
-from decision.references import Referent, resolve
-from decision.told import REASONS
+from decision.bounds import ReplicaMode
+from decision.columns import Column, missing_nodes, select_column
+from decision.freshness import cached_while_fresh
+from decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from decision.pairs import DelayCause
+from decision.references import Target, resolve_target
+from decision.told import REASON_TEMPLATES
 
 NAME = "nearest"
 
-FLOOR_MS = 0.05
+MIN_MEDIAN_MS = 0.05
 """The least median: below it differences are noise of the measurement."""
 
 
 class NearestScore:
     name = NAME
 
-    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
-        weight, wanted = facts.policy.scores.nearest.weight, bounds.readable(pod)
+    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
+        weight, wanted = facts.policy.scores.nearest.weight, bounds.valid_bounds(pod)
         if not (weight and wanted):
             return None
-        resolved = [resolve(bound, pod, nodes, facts) for bound in wanted]
-        to = [referent for referent in resolved if isinstance(referent, Referent) and referent.nodes]
+        resolved = [resolve_target(bound, pod, nodes, facts) for bound in wanted]
+        to = [referent for referent in resolved if isinstance(referent, Target) and referent.nodes]
         if not to:
             return None
-        tables = {referent.name: rtts(referent, facts) for referent in to}
-        columns = {name: picked(nodes, table) for name, table in tables.items()}
+        tables = {referent.name: target_rtts(referent, facts) for referent in to}
+        columns = {name: select_column(nodes, table) for name, table in tables.items()}
         unknown = {
-            node: REASONS[Cause.UNMEASURED].format(name)
+            node: REASON_TEMPLATES[DelayCause.UNMEASURED].format(name)
             for name, column in columns.items()
-            for node in missing(nodes, column, tables[name])
+            for node in missing_nodes(nodes, column, tables[name])
         }
-        return Part(NAME, weight, _mean([_values(column) for column in columns.values()]), unknown)
+        return PluginScore(NAME, weight, _mean([_values(column) for column in columns.values()]), unknown)
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
         """Nothing that the delay filter has not told."""
         return Evidence()
 
 
-def rtts(referent: Referent, facts: Facts) -> Mapping[str, float]:
+def target_rtts(referent: Target, facts: DecisionInputs) -> Mapping[str, float]:
     """Node → ms, measured or estimated, of all nodes with which there is any."""
     key = ("rtts", referent.nodes, referent.replicas, facts.policy.delay)
-    join = _farthest if referent.replicas is Replicas.ALL else _nearest
-    return kept_while_fresh(key, lambda: reduce(join, (_rtts(node, facts) for node in referent.nodes)), facts)
+    join = _farthest if referent.replicas is ReplicaMode.ALL else _nearest
+    return cached_while_fresh(
+        key, lambda: reduce(join, (_reference_rtts(node, facts) for node in referent.nodes)), facts
+    )
 
 
-def _rtts(reference: str, facts: Facts) -> Mapping[str, float]:
-    row, known = pairs.estimated(reference, facts), pairs.reports(reference, facts).known
+def _reference_rtts(reference: str, facts: DecisionInputs) -> Mapping[str, float]:
+    row, known = pairs.estimated_row(reference, facts), pairs.measured_row(reference, facts).rtt_ms
     return {**dict(zip(row.nodes, row.rtt_ms, strict=True)), **known} if row.nodes else known
 
 
@@ -73,7 +75,7 @@ def _nearest(one: Mapping[str, float], other: Mapping[str, float]) -> Mapping[st
 
 
 def _values(known: Column) -> Column:
-    square = max(float(np.median(known.numbers)), FLOOR_MS) ** 2 if known else 1.0
+    square = max(float(np.median(known.numbers)), MIN_MEDIAN_MS) ** 2 if known else 1.0
     return Column(known.nodes, square / (square + known.numbers**2))
 
 

@@ -3,13 +3,13 @@
 from decision.breaker import BreakerFilter
 from decision.cloud import CloudScore
 from decision.delay import DelayFilter
-from decision.model import Filter, Score
+from decision.model import FilterPlugin, ScorePlugin
 from decision.nearest import NearestScore
 from decision.pressure import PressureScore
 from decision.rewards import RewardsScore
 from decision.telemetry.filter import TelemetryFilter
 from decision.telemetry.score import TelemetryScore
 
-FILTERS: tuple[Filter, ...] = (DelayFilter(), TelemetryFilter(), BreakerFilter())
+FILTERS: tuple[FilterPlugin, ...] = (DelayFilter(), TelemetryFilter(), BreakerFilter())
 
-SCORES: tuple[Score, ...] = (NearestScore(), CloudScore(), PressureScore(), TelemetryScore(), RewardsScore())
+SCORES: tuple[ScorePlugin, ...] = (NearestScore(), CloudScore(), PressureScore(), TelemetryScore(), RewardsScore())

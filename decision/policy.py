@@ -42,7 +42,7 @@ class Direction(StrEnum):
     """The one by the node asked about."""
 
 
-class Estimate(StrEnum):
+class EstimateMode(StrEnum):
     """What an estimate may say for a pair that nobody measured."""
 
     ACCEPT = "accept"
@@ -53,21 +53,21 @@ class Estimate(StrEnum):
     """Nothing: only measured delays count."""
 
 
-class Section(Struct, frozen=True, forbid_unknown_fields=True):
+class PolicySection(Struct, frozen=True, forbid_unknown_fields=True):
     """The base of all parts of a policy: a misspelt field is an error, never a silent default."""
 
 
-class Delay(Section, frozen=True):
+class DelayPolicy(PolicySection, frozen=True):
     statistic: Statistic = Statistic.P50
     direction: Direction = Direction.WORST
-    estimate: Estimate = Estimate.UPPER_BOUND
+    estimate: EstimateMode = EstimateMode.UPPER_BOUND
 
 
-class Nearest(Section, frozen=True):
+class NearestPolicy(PolicySection, frozen=True):
     weight: Weight = 2.0
 
 
-class Cloud(Section, frozen=True):
+class CloudPolicy(PolicySection, frozen=True):
     """nodes, zones: names of cloud nodes, * for any characters, besides those labelled kubernetes.io/role=cloud."""
 
     weight: Weight = 2.0
@@ -75,7 +75,7 @@ class Cloud(Section, frozen=True):
     zones: tuple[str, ...] = ()
 
 
-class PressureWeights(Section, frozen=True):
+class PressureWeights(PolicySection, frozen=True):
     cpu: Weight = 2.0
     memory: Weight = 2.0
     io: Weight = 2.0
@@ -83,7 +83,7 @@ class PressureWeights(Section, frozen=True):
     temperature: Weight = 1.0
 
 
-class TemperatureRange(Section, frozen=True):
+class TemperatureRange(PolicySection, frozen=True):
     """No pressure up to `low`, full pressure from `high`."""
 
     low: Celsius = 60.0
@@ -94,13 +94,13 @@ class TemperatureRange(Section, frozen=True):
             raise ValueError(f"low {self.low:g} is not below high {self.high:g}")
 
 
-class Pressure(Section, frozen=True):
+class PressurePolicy(PolicySection, frozen=True):
     weight: Weight = 1.0
     weights: PressureWeights = PressureWeights()
     temperature_celsius: TemperatureRange = TemperatureRange()
 
 
-class ScheduleOnMetric(Section, frozen=True):
+class ScheduleOnMetricPolicy(PolicySection, frozen=True):
     """weight: high, as a pod that names a policy asks for its order; the other scores then break ties."""
 
     weight: Weight = 50.0
@@ -115,14 +115,14 @@ class RewardRule(StrEnum):
     """kubeRL's moving average, as its document states it."""
 
 
-class Rewards(Section, frozen=True):
+class RewardsPolicy(PolicySection, frozen=True):
     """weight: above the others together, which then decide among the nodes that are beyond doubt."""
 
     weight: Weight = 10.0
     rule: RewardRule = RewardRule.COMPARED
 
 
-class Breaker(Section, frozen=True):
+class BreakerPolicy(PolicySection, frozen=True):
     """Refuses a node to a type of pod that keeps failing there, for a while. failures: fading, 0 switches off.
 
     blame_ratio: how probable it must be that the node is at fault. hold_seconds: since the last incident.
@@ -133,31 +133,31 @@ class Breaker(Section, frozen=True):
     hold_seconds: Annotated[float, Meta(ge=0, le=604_800)] = 600.0
 
 
-class Scores(Section, frozen=True):
-    nearest: Nearest = Nearest()
-    cloud: Cloud = Cloud()
-    pressure: Pressure = Pressure()
-    scheduleonmetric: ScheduleOnMetric = ScheduleOnMetric()
-    rewards: Rewards = Rewards()
+class ScoresPolicy(PolicySection, frozen=True):
+    nearest: NearestPolicy = NearestPolicy()
+    cloud: CloudPolicy = CloudPolicy()
+    pressure: PressurePolicy = PressurePolicy()
+    scheduleonmetric: ScheduleOnMetricPolicy = ScheduleOnMetricPolicy()
+    rewards: RewardsPolicy = RewardsPolicy()
 
 
-class Policy(Section, frozen=True):
-    delay: Delay = Delay()
-    scores: Scores = Scores()
+class Policy(PolicySection, frozen=True):
+    delay: DelayPolicy = DelayPolicy()
+    scores: ScoresPolicy = ScoresPolicy()
     initial_layers: tuple[LayerMs, ...] = ()
-    breaker: Breaker = Breaker()
+    breaker: BreakerPolicy = BreakerPolicy()
 
 
 def parse(text: str) -> Policy:
     """The policy of a YAML text; what it does not mention keeps its default. Raises PolicyError."""
     try:
         plain = document.load(text)
-    except document.Unreadable as error:
+    except document.BadDocument as error:
         raise PolicyError(str(error)) from error
     try:
         return msgspec.convert({} if plain is None else plain, Policy)
     except msgspec.ValidationError as error:
-        raise PolicyError(document.misfit(str(error), plain, Policy)) from error
+        raise PolicyError(document.validation_message(str(error), plain, Policy)) from error
 
 
 def digest(policy: Policy) -> str:

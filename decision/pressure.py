@@ -13,17 +13,17 @@ from msgspec import Struct
 
 from clusterstate import measures
 from clusterstate.snapshot import Freshness, NodeState
-from decision.columns import missing, picked
-from decision.freshness import fresh_part, freshness_of, kept_while_fresh
-from decision.model import Evidence, Facts, Part, Pod
-from decision.policy import Pressure
+from decision.columns import missing_nodes, select_column
+from decision.freshness import cached_while_fresh, fresh_only, freshness_of
+from decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from decision.policy import PressurePolicy
 
 NAME = "pressure"
-NO_METRICS = "no pressure metrics"
-SILENT = f"the node is {Freshness.SILENT}"
+NO_METRICS_REASON = "no pressure metrics"
+SILENT_REASON = f"the node is {Freshness.SILENT}"
 
 
-class Term(Struct, frozen=True):
+class PressureTerm(Struct, frozen=True):
     """A metric counts as (value - low) / span, held to 0..1."""
 
     metric: str
@@ -35,35 +35,37 @@ class Term(Struct, frozen=True):
 class PressureScore:
     name = NAME
 
-    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
+    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
         settings = facts.policy.scores.pressure
         if not settings.weight:
             return None
-        eases = kept_while_fresh((NAME, settings), lambda: _eases(facts), facts)
-        values = picked(nodes, eases.known)
-        unknown = {node: eases.unknown.get(node, SILENT) for node in missing(nodes, values, eases.known)}
-        return Part(NAME, settings.weight, values, unknown)
+        eases = cached_while_fresh((NAME, settings), lambda: _headrooms(facts), facts)
+        values = select_column(nodes, eases.known)
+        unknown = {node: eases.unknown.get(node, SILENT_REASON) for node in missing_nodes(nodes, values, eases.known)}
+        return PluginScore(NAME, settings.weight, values, unknown)
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
         """The metrics that count, of every node that reports them, fresh or not."""
-        metrics = [term.metric for term in terms(facts.policy.scores.pressure)]
+        metrics = [term.metric for term in pressure_terms(facts.policy.scores.pressure)]
         return Evidence({metric: _reported(metric, nodes, facts) for metric in metrics})
 
 
-def terms(settings: Pressure) -> tuple[Term, ...]:
+def pressure_terms(settings: PressurePolicy) -> tuple[PressureTerm, ...]:
     """What counts, and how, under these settings."""
     weights, range_celsius = settings.weights, settings.temperature_celsius
     every = (
-        Term(measures.CPU_PRESSURE, weights.cpu),
-        Term(measures.MEMORY_PRESSURE, weights.memory),
-        Term(measures.IO_PRESSURE, weights.io),
-        Term(measures.LOAD_PER_CPU, weights.load),
-        Term(measures.TEMPERATURE, weights.temperature, range_celsius.low, range_celsius.high - range_celsius.low),
+        PressureTerm(measures.CPU_PRESSURE, weights.cpu),
+        PressureTerm(measures.MEMORY_PRESSURE, weights.memory),
+        PressureTerm(measures.IO_PRESSURE, weights.io),
+        PressureTerm(measures.LOAD_PER_CPU, weights.load),
+        PressureTerm(
+            measures.TEMPERATURE, weights.temperature, range_celsius.low, range_celsius.high - range_celsius.low
+        ),
     )
     return tuple(term for term in every if term.weight)
 
 
-def ease(counted: Sequence[Term], state: NodeState) -> float | None:
+def headroom(counted: Sequence[PressureTerm], state: NodeState) -> float | None:
     """0 full .. 1 none; None when the node reports none of the metrics."""
     values = {} if state.hardware is None else state.hardware.values
     present = [term for term in counted if term.metric in values]
@@ -74,24 +76,26 @@ def ease(counted: Sequence[Term], state: NodeState) -> float | None:
     return 1.0 - weighted / sum(term.weight for term in present)
 
 
-class _Eases(Struct, frozen=True):
+class _Headrooms(Struct, frozen=True):
     """Of all nodes in the state: the ease, or why there is none."""
 
     known: Mapping[str, float]
     unknown: Mapping[str, str]
 
 
-def _eases(facts: Facts) -> _Eases:
+def _headrooms(facts: DecisionInputs) -> _Headrooms:
     settings, nodes = facts.policy.scores.pressure, facts.snapshot.nodes
-    known = fresh_part(facts.memo.column(NAME, settings, partial(ease, terms(settings)), facts.snapshot), facts)
-    return _Eases(known, {node: _why(freshness_of(node, facts)) for node in nodes.keys() - known.keys()})
+    known = fresh_only(
+        facts.cache.per_node(NAME, settings, partial(headroom, pressure_terms(settings)), facts.snapshot), facts
+    )
+    return _Headrooms(known, {node: _unknown_reason(freshness_of(node, facts)) for node in nodes.keys() - known.keys()})
 
 
-def _why(freshness: Freshness) -> str:
-    return NO_METRICS if freshness is Freshness.FRESH else f"the node is {freshness}"
+def _unknown_reason(freshness: Freshness) -> str:
+    return NO_METRICS_REASON if freshness is Freshness.FRESH else f"the node is {freshness}"
 
 
-def _reported(metric: str, nodes: Sequence[str], facts: Facts) -> Mapping[str, float]:
+def _reported(metric: str, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, float]:
     states = ((node, facts.snapshot.nodes.get(node)) for node in nodes)
     return {
         node: state.hardware.values[metric]

@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 
-class Recent(Generic[K, V]):
+class LruCache(Generic[K, V]):
     """At most twice `most` values, none of them None."""
 
     def __init__(self, most: int) -> None:
@@ -24,14 +24,14 @@ class Recent(Generic[K, V]):
         if found is None:
             found = self._old.get(key)
             if found is not None:
-                self.keep(key, found)
+                self.put(key, found)
         return found
 
-    def keep(self, key: K, value: V) -> None:
+    def put(self, key: K, value: V) -> None:
         if len(self._young) >= self._most and key not in self._young:
-            self.age()
+            self.start_generation()
         self._young[key] = value
 
-    def age(self) -> None:
+    def start_generation(self) -> None:
         """Begins a generation."""
         self._old, self._young = self._young, {}

@@ -11,25 +11,25 @@ from hashlib import blake2b
 
 from msgspec import Struct
 
-from clusterstate.remembered import Remembered
+from clusterstate.remembered import AgedReward
 from decision.columns import Column
-from decision.freshness import fresh_nodes, kept_while_fresh
-from decision.model import Evidence, Facts, Part, Pod
+from decision.freshness import cached_while_fresh, fresh_nodes
+from decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
 from decision.policy import RewardRule
 from rewards import kuberl, ledger, types
-from rewards.comparing import Standing, Standings, Trials
-from rewards.quality import factors
+from rewards.comparing import NodePosterior, NodePosteriors, Trials
+from rewards.quality import quality_factors
 
 NAME = "rewards"
 
-SURE = 0.98
-BELOW = 0.94
+NO_DOUBT_VALUE = 0.98
+MAX_DOUBTED_VALUE = 0.94
 """Rounds to 9 of 10."""
 
-FADING_SECONDS = 10.0
+FADE_STEP_SECONDS = 10.0
 """Evidence is faded in steps of this, so that it is computed once for all pods in between."""
 
-SHOWN_RATIO = 0.3
+EXPLORE_RATIO = 0.3
 """Of pods that see a returning node as good. Several pods may come before the first has failed or not."""
 
 _PROVED_TRIALS = 1.0
@@ -38,10 +38,10 @@ _NO_DOUBT_TRIALS = 0.01
 """Of failure. Below it the value is 1."""
 
 
-class Known(Struct, frozen=True):
+class TypeAssessment(Struct, frozen=True):
     """Of one type. values: node → 0..1, without those at 1. returning: shown as good to some pods only."""
 
-    standings: Mapping[str, Standing]
+    posteriors: Mapping[str, NodePosterior]
     values: Mapping[str, float]
     returning: Sequence[str]
 
@@ -49,18 +49,20 @@ class Known(Struct, frozen=True):
 class RewardsScore:
     name = NAME
 
-    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
-        weight, found = facts.policy.scores.rewards.weight, known(type_of(pod), facts)
+    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
+        weight, found = facts.policy.scores.rewards.weight, assess_type(pod_type_of(pod), facts)
         if not weight or found is None:
             return None
-        hidden = {node: BELOW for node in found.returning if _draw(pod, node) >= SHOWN_RATIO}
+        hidden = {node: MAX_DOUBTED_VALUE for node in found.returning if _draw(pod, node) >= EXPLORE_RATIO}
         values = {**found.values, **hidden}
-        return Part(NAME, weight, Column(nodes, [values.get(node, 1.0) for node in nodes]), neutral=_away(nodes, facts))
+        return PluginScore(
+            NAME, weight, Column(nodes, [values.get(node, 1.0) for node in nodes]), neutral=_outage_reason(nodes, facts)
+        )
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
         """What the type's pods met on each node; nodes without evidence are absent."""
-        found = known(type_of(pod), facts)
-        told = {} if found is None else {node: found.standings[node] for node in nodes if node in found.standings}
+        found = assess_type(pod_type_of(pod), facts)
+        told = {} if found is None else {node: found.posteriors[node] for node in nodes if node in found.posteriors}
         return Evidence(
             {
                 "reward_ratio": {node: each.expected_ratio for node, each in told.items()},
@@ -73,39 +75,43 @@ class RewardsScore:
         )
 
 
-def type_of(pod: Pod) -> str:
+def pod_type_of(pod: PodInfo) -> str:
     kind, _, owner = pod.workload.partition("/")
     lone = kind in ("", "pod")
     return types.pod_type(pod.labels, pod.name, "" if lone else owner, "Job" if kind == "job" else "")
 
 
-def known(pod_type: str, facts: Facts) -> Known | None:
+def assess_type(pod_type: str, facts: DecisionInputs) -> TypeAssessment | None:
     """None when nothing is known of the type."""
     remembered = facts.snapshot.rewards.get(pod_type)
     if remembered is None:
         return None
-    rule, step = facts.policy.scores.rewards.rule, facts.now // FADING_SECONDS
-    return facts.memo.row(remembered, (NAME, rule, step), lambda: _known(remembered, rule, step * FADING_SECONDS))
+    rule, step = facts.policy.scores.rewards.rule, facts.now // FADE_STEP_SECONDS
+    return facts.cache.per_object(
+        remembered, (NAME, rule, step), lambda: _assess_type(remembered, rule, step * FADE_STEP_SECONDS)
+    )
 
 
-def _known(remembered: Mapping[str, Remembered], rule: RewardRule, now: float) -> Known:
-    faded = {node: trials(each, now) for node, each in remembered.items()}
-    found = Standings(faded)
+def _assess_type(remembered: Mapping[str, AgedReward], rule: RewardRule, now: float) -> TypeAssessment:
+    faded = {node: faded_trials(each, now) for node, each in remembered.items()}
+    found = NodePosteriors(faded)
     if rule is RewardRule.KUBERL:
         values = {node: kuberl.score(each.reward.kuberl) / 10 for node, each in remembered.items()}
-        return Known(found, {node: value for node, value in values.items() if value < 1.0}, ())
-    slow = factors({node: each.reward.qualities for node, each in remembered.items() if each.reward.qualities})
+        return TypeAssessment(found, {node: value for node, value in values.items() if value < 1.0}, ())
+    slow = quality_factors({node: each.reward.qualities for node, each in remembered.items() if each.reward.qualities})
     failed = {node for node, each in faded.items() if each.failed >= _NO_DOUBT_TRIALS}
     values = {node: found[node].value * slow.get(node, 1.0) for node in failed | slow.keys()}
-    doubted = {node: min(BELOW, value * value) for node, value in values.items() if value < SURE}
-    return Known(found, doubted, [node for node, each in faded.items() if node not in doubted and _returning(each)])
+    doubted = {node: min(MAX_DOUBTED_VALUE, value * value) for node, value in values.items() if value < NO_DOUBT_VALUE}
+    return TypeAssessment(
+        found, doubted, [node for node, each in faded.items() if node not in doubted and _returning(each)]
+    )
 
 
-def trials(remembered: Remembered, now: float) -> Trials:
+def faded_trials(remembered: AgedReward, now: float) -> Trials:
     """The node's trials, faded to `now`."""
     reward = remembered.reward
-    left = ledger.remaining(remembered.age_seconds(now), reward.half_life_seconds)
-    recent = min(reward.recent, ledger.MOST_RECENT)
+    left = ledger.remaining_share(remembered.age_seconds(now), reward.half_life_seconds)
+    recent = min(reward.recent, ledger.MAX_RECENT_TRIALS)
     return Trials(reward.healthy * left, recent * left, reward.failed * left)
 
 
@@ -113,14 +119,14 @@ def _returning(trials: Trials) -> bool:
     return trials.recent < _PROVED_TRIALS and trials.failed > _FORGOTTEN_TRIALS
 
 
-def _draw(pod: Pod, node: str) -> float:
+def _draw(pod: PodInfo, node: str) -> float:
     """0..1, the same each time this pod is asked about."""
     seed = f"{pod.uid or pod.namespace + '/' + pod.name} {node}"
     return int.from_bytes(blake2b(seed.encode(), digest_size=8).digest()) / 2**64
 
 
-def _away(nodes: Sequence[str], facts: Facts) -> str:
+def _outage_reason(nodes: Sequence[str], facts: DecisionInputs) -> str:
     """Why the past says nothing now: no agent reports any longer, so the store is away."""
-    fresh = kept_while_fresh(NAME, lambda: frozenset(fresh_nodes(facts)), facts)
+    fresh = cached_while_fresh(NAME, lambda: frozenset(fresh_nodes(facts)), facts)
     heard = sum(map(fresh.__contains__, nodes))
     return f"{NAME}: {heard} of {len(nodes)} nodes report, fewer than half" if 2 * heard < len(nodes) else ""

@@ -11,7 +11,7 @@ from typing import Protocol
 from msgspec import Struct
 
 
-class Row(Struct, frozen=True):
+class SourceRow(Struct, frozen=True):
     """What one source knows between a reference node and others.
 
     forward: node → round trip, measured by the reference; backward: by the node. no_reply: nodes that one of the two
@@ -23,7 +23,7 @@ class Row(Struct, frozen=True):
     no_reply: Set[str] = frozenset()
 
 
-class Delays(Protocol):
+class DelayView(Protocol):
     """Measured elsewhere: a static matrix, Goldpinger.
 
     source: the name in explanations. nodes: those that the source knows; while it is fresh, it vouches for them as an
@@ -40,7 +40,7 @@ class Delays(Protocol):
     @property
     def fresh_until(self) -> float: ...
 
-    def row(self, reference: str) -> Row:
+    def row(self, reference: str) -> SourceRow:
         """Row() for a reference that the source does not know."""
         ...
 
@@ -59,7 +59,7 @@ class EstimatedRow(Struct, frozen=True):
     source: Sequence[str] = ()
 
 
-class Estimates(Protocol):
+class EstimateView(Protocol):
     """Fitted in the background. made_at: when what they were fitted to was read."""
 
     @property

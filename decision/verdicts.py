@@ -11,90 +11,99 @@ from functools import reduce
 from msgspec import Struct
 
 from decision import pairs
-from decision.bounds import Bound, Replicas
-from decision.freshness import kept_while_fresh
-from decision.model import Facts
-from decision.pairs import Cause
-from decision.policy import Estimate
-from decision.references import Referent
+from decision.bounds import DelayBound, ReplicaMode
+from decision.freshness import cached_while_fresh
+from decision.model import DecisionInputs
+from decision.pairs import DelayCause
+from decision.policy import EstimateMode
+from decision.references import Target
 from decision.sources import EstimatedRow
 
 
-class Verdicts(Struct, frozen=True):
+class BoundCheck(Struct, frozen=True):
     """passing and refused are apart. A node in neither is not measured: it passes under `accept` only."""
 
     passing: Set[str]
-    refused: Mapping[str, Cause]
+    refused: Mapping[str, DelayCause]
 
-    def cause(self, node: str) -> Cause | None:
+    def cause(self, node: str) -> DelayCause | None:
         """None: it passes."""
-        return None if node in self.passing else self.refused.get(node, Cause.UNMEASURED)
+        return None if node in self.passing else self.refused.get(node, DelayCause.UNMEASURED)
 
 
-def mode(bound: Bound, facts: Facts) -> Estimate:
+def estimate_mode(bound: DelayBound, facts: DecisionInputs) -> EstimateMode:
     """The bound's own, else the policy's."""
     return bound.estimate or facts.policy.delay.estimate
 
 
-def verdicts(bound: Bound, referent: Referent, facts: Facts) -> Verdicts:
+def check_bound(bound: DelayBound, referent: Target, facts: DecisionInputs) -> BoundCheck:
     """`referent` has at least one node."""
-    use, nodes = mode(bound, facts), referent.nodes
+    use, nodes = estimate_mode(bound, facts), referent.nodes
     key = ("verdicts", nodes, referent.replicas, bound.ms, use, facts.policy.delay)
-    return kept_while_fresh(key, lambda: _to_all(nodes, referent.replicas, bound.ms, use, facts), facts)
+    return cached_while_fresh(key, lambda: _check_nodes(nodes, referent.replicas, bound.ms, use, facts), facts)
 
 
-def _to_all(nodes: Sequence[str], replicas: Replicas, ms: float, use: Estimate, facts: Facts) -> Verdicts:
-    join = _each if replicas is Replicas.ALL else _any
-    return reduce(join, (_to(node, ms, use, facts) for node in nodes))
+def _check_nodes(
+    nodes: Sequence[str], replicas: ReplicaMode, ms: float, use: EstimateMode, facts: DecisionInputs
+) -> BoundCheck:
+    join = _all_of if replicas is ReplicaMode.ALL else _any_of
+    return reduce(join, (_check_reference(node, ms, use, facts) for node in nodes))
 
 
-def _each(one: Verdicts, other: Verdicts) -> Verdicts:
+def _all_of(one: BoundCheck, other: BoundCheck) -> BoundCheck:
     """Both bounds must hold; the cause that says more is told."""
     refused = {**one.refused, **other.refused}
     for node in one.refused.keys() & other.refused.keys():
         refused[node] = max(one.refused[node], other.refused[node])
-    return Verdicts(one.passing & other.passing, refused)
+    return BoundCheck(one.passing & other.passing, refused)
 
 
-def _any(one: Verdicts, other: Verdicts) -> Verdicts:
+def _any_of(one: BoundCheck, other: BoundCheck) -> BoundCheck:
     """One is enough; the cause that may still turn out well is told."""
     passing = one.passing | other.passing
     both = one.refused.keys() & other.refused.keys()
-    return Verdicts(passing, {node: min(one.refused[node], other.refused[node]) for node in both - passing})
+    return BoundCheck(passing, {node: min(one.refused[node], other.refused[node]) for node in both - passing})
 
 
-def _to(reference: str, ms: float, use: Estimate, facts: Facts) -> Verdicts:
-    found = pairs.reports(reference, facts)
-    over = dict.fromkeys([node for node, rtt_ms in found.known.items() if rtt_ms > ms], Cause.OVER)
-    passing = found.known.keys() - over.keys()
-    if use is Estimate.REJECT:
-        return Verdicts(passing, {**found.causes, **over})
-    guessed = _guessed(reference, ms, use, facts)
-    silent = {node: cause for node, cause in found.causes.items() if _counts(cause, use, node in guessed.passing)}
+def _check_reference(reference: str, ms: float, use: EstimateMode, facts: DecisionInputs) -> BoundCheck:
+    found = pairs.measured_row(reference, facts)
+    over = dict.fromkeys([node for node, rtt_ms in found.rtt_ms.items() if rtt_ms > ms], DelayCause.MEASURED_OVER)
+    passing = found.rtt_ms.keys() - over.keys()
+    if use is EstimateMode.REJECT:
+        return BoundCheck(passing, {**found.causes, **over})
+    guessed = _check_estimates(reference, ms, use, facts)
+    silent = {node: cause for node, cause in found.causes.items() if _refuses(cause, use, node in guessed.passing)}
     refused = {**guessed.refused, **silent, **over}
     for node in passing & refused.keys():
         del refused[node]
-    return Verdicts(passing | (guessed.passing - refused.keys()), refused)
+    return BoundCheck(passing | (guessed.passing - refused.keys()), refused)
 
 
-def _counts(cause: Cause, use: Estimate, guessed: bool) -> bool:
+def _refuses(cause: DelayCause, use: EstimateMode, guessed: bool) -> bool:
     """Whether a pair without a measured delay is refused for this cause, or only for its estimate."""
-    waived = guessed or use is Estimate.ACCEPT or cause is Cause.UNMEASURED
-    return cause is Cause.NO_REPLY or not waived
+    waived = guessed or use is EstimateMode.ACCEPT or cause is DelayCause.UNMEASURED
+    return cause is DelayCause.NO_REPLY or not waived
 
 
-def _guessed(reference: str, ms: float, use: Estimate, facts: Facts) -> Verdicts:
+def _check_estimates(reference: str, ms: float, use: EstimateMode, facts: DecisionInputs) -> BoundCheck:
     """By the estimates alone, whether a node was measured or not."""
-    estimates, upper = facts.estimates, use is Estimate.UPPER_BOUND
-    if estimates is None or (upper and reference not in pairs.alive(facts)):
-        return Verdicts(frozenset(), {})
+    estimates, upper = facts.estimates, use is EstimateMode.UPPER_BOUND
+    if estimates is None or (upper and reference not in pairs.live_nodes(facts)):
+        return BoundCheck(frozenset(), {})
     key = ("guessed", reference, ms, use)
-    found = facts.memo.row(estimates, key, lambda: _by_row(pairs.estimated(reference, facts), ms, upper))
-    return Verdicts(found.passing & pairs.alive(facts), found.refused) if upper else found
+    found = facts.cache.per_object(estimates, key, lambda: _check_row(pairs.estimated_row(reference, facts), ms, upper))
+    return BoundCheck(found.passing & pairs.live_nodes(facts), found.refused) if upper else found
 
 
-def _by_row(row: EstimatedRow, ms: float, upper: bool) -> Verdicts:
+def _check_row(row: EstimatedRow, ms: float, upper: bool) -> BoundCheck:
     decisive = zip(row.nodes, row.high_ms if upper else row.rtt_ms, strict=True)
     within = frozenset(node for node, value in decisive if value <= ms)
     lows = zip(row.nodes, row.low_ms, strict=True)
-    return Verdicts(within, {node: Cause.FAR if low > ms else Cause.UNSURE for node, low in lows if node not in within})
+    return BoundCheck(
+        within,
+        {
+            node: DelayCause.ESTIMATE_OVER if low > ms else DelayCause.ESTIMATE_UNSURE
+            for node, low in lows
+            if node not in within
+        },
+    )

@@ -9,16 +9,16 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from decision import bounds, pairs, verdicts
-from decision.bounds import Bound
-from decision.model import Facts, Pod
-from decision.pairs import Cause
+from decision.bounds import DelayBound
+from decision.model import DecisionInputs, PodInfo
+from decision.pairs import DelayCause
 from decision.policy import Direction
-from decision.references import Referent, resolve
+from decision.references import Target, resolve_target
 
-MOST = 16
+MAX_PROBE_PAIRS = 16
 """Pairs that one decision asks for: as many as a node has peers."""
 
-_OPEN = (None, Cause.UNMEASURED, Cause.UNSURE)
+_UNDECIDED = (None, DelayCause.UNMEASURED, DelayCause.ESTIMATE_UNSURE)
 
 
 class _Pair(NamedTuple):
@@ -29,35 +29,39 @@ class _Pair(NamedTuple):
     reference: str
 
 
-def wanted(pod: Pod, nodes: Sequence[str], facts: Facts, most: int = MOST) -> tuple[tuple[str, str], ...]:
+def select_probe_pairs(
+    pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs, most: int = MAX_PROBE_PAIRS
+) -> tuple[tuple[str, str], ...]:
     """At most `most` pairs, each once, the nearest first by estimate: who should measure, and whom. It is the node, but
     where the policy counts only what the reference measures."""
-    found = [(bound, resolve(bound, pod, nodes, facts)) for bound in bounds.readable(pod)]
-    to = [(bound, referent) for bound, referent in found if isinstance(referent, Referent) and referent.nodes]
+    found = [(bound, resolve_target(bound, pod, nodes, facts)) for bound in bounds.valid_bounds(pod)]
+    to = [(bound, referent) for bound, referent in found if isinstance(referent, Target) and referent.nodes]
     if len(to) < len(found):
         return ()
-    open_nodes = _open(to, nodes, facts)
+    open_nodes = _undecided_nodes(to, nodes, facts)
     each = {pair for bound, referent in to for pair in _unmeasured(bound, referent, open_nodes, facts)}
     forward = facts.policy.delay.direction is Direction.FORWARD
     ways = ((one.reference, one.node) if forward else (one.node, one.reference) for one in sorted(each))
     return tuple(dict.fromkeys(ways))[:most]
 
 
-def _open(to: Sequence[tuple[Bound, Referent]], nodes: Sequence[str], facts: Facts) -> list[str]:
+def _undecided_nodes(to: Sequence[tuple[DelayBound, Target]], nodes: Sequence[str], facts: DecisionInputs) -> list[str]:
     """Those that somebody vouches for and no bound rules out."""
-    judged = [verdicts.verdicts(bound, referent, facts) for bound, referent in to]
-    alive = pairs.alive(facts)
-    return [node for node in nodes if node in alive and all(each.cause(node) in _OPEN for each in judged)]
+    judged = [verdicts.check_bound(bound, referent, facts) for bound, referent in to]
+    alive = pairs.live_nodes(facts)
+    return [node for node in nodes if node in alive and all(each.cause(node) in _UNDECIDED for each in judged)]
 
 
-def _unmeasured(bound: Bound, referent: Referent, nodes: Sequence[str], facts: Facts) -> Iterator[_Pair]:
+def _unmeasured(bound: DelayBound, referent: Target, nodes: Sequence[str], facts: DecisionInputs) -> Iterator[_Pair]:
     for reference in referent.nodes:
-        if reference not in pairs.alive(facts):
+        if reference not in pairs.live_nodes(facts):
             continue
-        found, row = pairs.reports(reference, facts), pairs.estimated(reference, facts)
+        found, row = pairs.measured_row(reference, facts), pairs.estimated_row(reference, facts)
         guesses = dict(zip(row.nodes, zip(row.rtt_ms, row.low_ms, strict=True), strict=True))
         for node in nodes:
             rtt_ms, low_ms = guesses.get(node, (float("inf"), 0.0))
-            missing = node not in found.known and found.causes.get(node, Cause.UNMEASURED) is Cause.UNMEASURED
+            missing = (
+                node not in found.rtt_ms and found.causes.get(node, DelayCause.UNMEASURED) is DelayCause.UNMEASURED
+            )
             if missing and low_ms <= bound.ms:
                 yield _Pair(rtt_ms, node, reference)

@@ -16,33 +16,33 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Raw, Struct, field
 
-from topology.pairs import LONGEST_MS
+from topology.pairs import MAX_RTT_MS
 
 ROUNDING_MS = 1.0
 
-_NEVER = "0001-"
+_UNSET_TIME_PREFIX = "0001-"
 """How Go writes a time that was not set."""
 
 
-class BadAnswer(ValueError):
+class BadCheckAll(ValueError):
     """The body is no answer to /check_all. Says what is wrong with it."""
 
 
-class Report(NamedTuple):
+class GoldpingerReport(NamedTuple):
     """What one node measured. ms: node → upper end of the round trip. no_reply: nodes that did not answer.
 
     stamp: when Goldpinger pinged last, by its own clock; "" in versions that ping when asked.
     """
 
-    ms: Mapping[str, float]
+    rtt_ms: Mapping[str, float]
     no_reply: Set[str]
-    stamp: str
+    last_pinged: str
 
 
-class CheckAll(NamedTuple):
+class CheckAllResponse(NamedTuple):
     """reports: by node. unreadable: pods whose part could not be read, and why."""
 
-    reports: Mapping[str, Report]
+    reports: Mapping[str, GoldpingerReport]
     unreadable: Mapping[str, str]
 
 
@@ -71,7 +71,7 @@ class _Host(Struct):
     host_ip: str | None = field(name="hostIP", default=None)
 
 
-class _Answer(Struct):
+class _CheckAllBody(Struct):
     responses: dict[str, Raw] | None = None
     hosts: list[_Host | None] | None = None
 
@@ -79,16 +79,16 @@ class _Answer(Struct):
 _REPORTER = msgspec.json.Decoder(_Reporter)
 
 
-def parse(body: bytes, names: Mapping[str, str]) -> CheckAll:
-    """names: host IP, pod IP or pod name → node. What none of them names goes by its host's IP. BadAnswer."""
+def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
+    """names: host IP, pod IP or pod name → node. What none of them names goes by its host's IP. BadCheckAll."""
     try:
-        answer = msgspec.json.decode(body, type=_Answer)
+        answer = msgspec.json.decode(body, type=_CheckAllBody)
     except msgspec.DecodeError as error:
-        raise BadAnswer(f"no answer to /check_all: {error}") from error
+        raise BadCheckAll(f"no answer to /check_all: {error}") from error
     if answer.responses is None:
-        raise BadAnswer("no answer to /check_all: `responses` is missing")
-    node_of, unreadable = _Nodes(names, answer.hosts or ()), dict[str, str]()
-    reports = defaultdict[str, list[Report]](list)
+        raise BadCheckAll("no answer to /check_all: `responses` is missing")
+    node_of, unreadable = _NodeResolver(names, answer.hosts or ()), dict[str, str]()
+    reports = defaultdict[str, list[GoldpingerReport]](list)
     for pod, raw in answer.responses.items():
         try:
             reporter = _REPORTER.decode(raw)
@@ -98,10 +98,10 @@ def parse(body: bytes, names: Mapping[str, str]) -> CheckAll:
         if reporter.ok and reporter.response and reporter.response.peers is not None:
             node = node_of(pod, reporter)
             reports[node].append(_report(node, reporter.response.peers, node_of))
-    return CheckAll({node: _joined(each) for node, each in reports.items()}, unreadable)
+    return CheckAllResponse({node: _merge_reports(each) for node, each in reports.items()}, unreadable)
 
 
-class _Nodes:
+class _NodeResolver:
     """Whose pod it is."""
 
     def __init__(self, names: Mapping[str, str], hosts: "list[_Host | None] | tuple[()]") -> None:
@@ -121,7 +121,7 @@ class _Nodes:
         yield seen.pod_ip
 
 
-def _report(node: str, peers: Mapping[str, _Peer | None], node_of: _Nodes) -> Report:
+def _report(node: str, peers: Mapping[str, _Peer | None], node_of: _NodeResolver) -> GoldpingerReport:
     ms, no_reply, stamp = dict[str, float](), set[str](), ""
     for pod, peer in peers.items():
         if peer is None or (other := node_of(pod, peer)) == node:
@@ -130,15 +130,15 @@ def _report(node: str, peers: Mapping[str, _Peer | None], node_of: _Nodes) -> Re
         rounded_ms = peer.ms or 0.0
         if not peer.ok:
             no_reply.add(other)
-        elif 0 <= rounded_ms <= LONGEST_MS - ROUNDING_MS:
+        elif 0 <= rounded_ms <= MAX_RTT_MS - ROUNDING_MS:
             ms[other] = max(ms.get(other, 0.0), rounded_ms + ROUNDING_MS)
-    return Report(ms, no_reply, "" if stamp.startswith(_NEVER) else stamp)
+    return GoldpingerReport(ms, no_reply, "" if stamp.startswith(_UNSET_TIME_PREFIX) else stamp)
 
 
-def _joined(reports: list[Report]) -> Report:
+def _merge_reports(reports: list[GoldpingerReport]) -> GoldpingerReport:
     """Of the pods of one node, of which a roll-out has two: the worst counts."""
     ms: dict[str, float] = {}
     for report in reports:
-        ms |= {node: max(rtt_ms, ms.get(node, 0.0)) for node, rtt_ms in report.ms.items()}
+        ms |= {node: max(rtt_ms, ms.get(node, 0.0)) for node, rtt_ms in report.rtt_ms.items()}
     no_reply = frozenset[str]().union(*(report.no_reply for report in reports)) - ms.keys()
-    return Report(ms, no_reply, max(report.stamp for report in reports))
+    return GoldpingerReport(ms, no_reply, max(report.last_pinged for report in reports))

@@ -9,21 +9,21 @@ from prometheus_client.core import Metric
 
 from clusterstate.snapshot import Snapshot
 from delays import metrics
-from delays.estimator import Estimator, PolicySource, StateSource
-from delays.goldpinger import Goldpinger, Pace
-from delays.groups import Groups
-from delays.names import Names
-from delays.static import StaticFiles
+from delays.estimator import CurrentPolicySource, Estimator, SnapshotSource
+from delays.goldpinger import GoldpingerPoller, GoldpingerSettings
+from delays.groups import DelayGroups
+from delays.names import NodeNames
+from delays.static import MatrixFiles
 
 
-class Choice(Struct, frozen=True):
+class DelaySettings(Struct, frozen=True):
     """Besides our agents' reports, which always count first. goldpinger: its URL; "" is none. goldpinger_names: a file
     of delays.names. matrix, metadata: static files, both or none. estimates: whether to fit them. initial_layers_ms:
     of node groups, when the policy names none.
     """
 
-    goldpinger: str = ""
-    goldpinger_names: Path | None = None
+    goldpinger_url: str = ""
+    goldpinger_names_file: Path | None = None
     goldpinger_interval_seconds: float = 30.0
     matrix: Path | None = None
     metadata: Path | None = None
@@ -31,22 +31,22 @@ class Choice(Struct, frozen=True):
     initial_layers_ms: tuple[float, ...] = ()
 
 
-class Chosen:
-    """delays: in the order in which they count. BadMatrix or BadNames when files cannot be used at start."""
+class DelaySources:
+    """delays: in the order in which they count. BadMatrix or BadNodeNames when files cannot be used at start."""
 
     def __init__(
         self,
-        choice: Choice,
-        state: StateSource,
-        policy: PolicySource,
+        choice: DelaySettings,
+        state: SnapshotSource,
+        policy: CurrentPolicySource,
         addresses: Callable[[], Mapping[str, str]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """addresses: further names of nodes, as the API server knows them."""
         self._clock = clock
         self._goldpinger = _goldpinger(choice, lambda: state.current, addresses, clock)
-        self._static = [StaticFiles(choice.matrix, choice.metadata)] if choice.matrix and choice.metadata else []
-        self.delays: Sequence[Goldpinger | StaticFiles] = (*self._goldpinger, *self._static)
+        self._static = [MatrixFiles(choice.matrix, choice.metadata)] if choice.matrix and choice.metadata else []
+        self.sources: Sequence[GoldpingerPoller | MatrixFiles] = (*self._goldpinger, *self._static)
         self.estimator = Estimator(
             state,
             policy,
@@ -58,35 +58,35 @@ class Chosen:
         )
 
     @property
-    def groups(self) -> Groups | None:
+    def groups(self) -> DelayGroups | None:
         return self.estimator.groups
 
     @property
     def problems(self) -> Mapping[str, str]:
         """Source → why its newest is not in use."""
-        told = {source.source: source.problem for source in self.delays} | {"estimates": self.estimator.problem}
+        told = {source.source: source.problem for source in self.sources} | {"estimates": self.estimator.problem}
         return {name: problem for name, problem in told.items() if problem}
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
         """Name and loop of each; all run until cancelled."""
-        for source in self.delays:
+        for source in self.sources:
             yield f"delays from {source.source}", source.run()
         yield "estimates", self.estimator.run()
 
     def families(self) -> Iterator[Metric]:
         now = self._clock()
-        yield from metrics.of_sources(self.delays, now)
-        yield from metrics.of_estimates(self.estimator, now)
+        yield from metrics.source_metrics(self.sources, now)
+        yield from metrics.estimate_metrics(self.estimator, now)
 
 
 def _goldpinger(
-    choice: Choice,
+    choice: DelaySettings,
     snapshot: Callable[[], Snapshot],
     addresses: Callable[[], Mapping[str, str]],
     clock: Callable[[], float],
-) -> list[Goldpinger]:
-    if not choice.goldpinger:
+) -> list[GoldpingerPoller]:
+    if not choice.goldpinger_url:
         return []
-    names = Names(snapshot, choice.goldpinger_names)
-    pace = Pace(choice.goldpinger_interval_seconds)
-    return [Goldpinger(choice.goldpinger, lambda: {**addresses(), **names()}, pace, clock)]
+    names = NodeNames(snapshot, choice.goldpinger_names_file)
+    pace = GoldpingerSettings(choice.goldpinger_interval_seconds)
+    return [GoldpingerPoller(choice.goldpinger_url, lambda: {**addresses(), **names()}, pace, clock)]

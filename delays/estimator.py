@@ -13,74 +13,74 @@ from typing import NamedTuple, Protocol
 
 from clusterstate.snapshot import Snapshot
 from decision.policy import Policy, Statistic
-from delays.background import apart
-from delays.fitted import Fitted, fitted
-from delays.groups import Groups, grouped
-from delays.matrix import Matrix
-from delays.measured import Measured, Measuring, gather
-from topology.fit import Effort
-from topology.warm import changed
+from delays.background import run_in_daemon_thread
+from delays.fitted import FittedEstimates, fit_estimates
+from delays.groups import DelayGroups, group_nodes
+from delays.matrix import DelayMatrix
+from delays.measured import Measurements, MeasurementView, gather_measurements
+from topology.fit import FitBudget
+from topology.warm import changed_share
 
 log = logging.getLogger(__name__)
 
 
-class Pace(NamedTuple):
+class FitSchedule(NamedTuple):
     """rest_seconds: between two rounds at least, and `rest_ratio` times what the last one took, if that is longer.
     changed_ratio: share of pairs that came, went or moved, from which on a fit is made anew; any node that joins or
     leaves is enough, too. longest_seconds: even when nothing changed, as the age of estimates says what they rest on.
     """
 
-    rest_seconds: float = 10.0
-    rest_ratio: float = 10.0
-    changed_ratio: float = 0.02
-    longest_seconds: float = 120.0
+    min_pause_seconds: float = 10.0
+    pause_ratio: float = 10.0
+    min_changed_share: float = 0.02
+    max_interval_seconds: float = 120.0
 
 
-class StateSource(Protocol):
+class SnapshotSource(Protocol):
     @property
     def current(self) -> Snapshot: ...
 
 
-class PolicySource(Protocol):
+class CurrentPolicySource(Protocol):
     @property
     def current(self) -> Policy: ...
 
 
-class MeasuringSource(Protocol):
+class MeasurementSource(Protocol):
     """Goldpinger. None: nothing was read yet."""
 
     @property
-    def current(self) -> Measuring | None: ...
+    def current(self) -> MeasurementView | None: ...
 
 
 class MatrixSource(Protocol):
     @property
-    def current(self) -> Matrix: ...
+    def current(self) -> DelayMatrix: ...
 
 
-class Inputs(NamedTuple):
+class FitInputs(NamedTuple):
     """What is known at one moment, and what is asked of it."""
 
     snapshot: Snapshot
     statistic: Statistic
     layers_ms: tuple[float, ...]
-    views: tuple[Measuring, ...]
-    matrices: tuple[Matrix, ...]
+    views: tuple[MeasurementView, ...]
+    matrices: tuple[DelayMatrix, ...]
     now: float
 
-    def asks_the_same(self, other: "Inputs") -> bool:
+    def has_same_settings(self, other: "FitInputs") -> bool:
         return self.statistic == other.statistic and self.layers_ms == other.layers_ms
 
 
-class Round(NamedTuple):
+class FitRound(NamedTuple):
     """What a round found. estimates: None when they are switched off or nothing was ever measured. fitted: whether they
     are new."""
 
-    inputs: Inputs
-    measured: Measured
-    estimates: Fitted | None
-    groups: Groups
-    fitted: bool
+    inputs: FitInputs
+    measured: Measurements
+    estimates: FittedEstimates | None
+    groups: DelayGroups
+    is_new_fit: bool
 
 
 class Estimator:
@@ -92,52 +92,52 @@ class Estimator:
 
     def __init__(
         self,
-        state: StateSource,
-        policy: PolicySource,
-        measuring: Sequence[MeasuringSource] = (),
+        state: SnapshotSource,
+        policy: CurrentPolicySource,
+        measuring: Sequence[MeasurementSource] = (),
         matrices: Sequence[MatrixSource] = (),
         *,
         estimates: bool = True,
         initial_layers_ms: Sequence[float] = (),
-        pace: Pace = Pace(),  # noqa: B008 -- immutable
-        spend: Effort | None = None,
+        pace: FitSchedule = FitSchedule(),  # noqa: B008 -- immutable
+        spend: FitBudget | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.current: Fitted | None = None
-        self.groups: Groups | None = None
+        self.current: FittedEstimates | None = None
+        self.groups: DelayGroups | None = None
         self.fits, self.failures, self.fit_seconds, self.problem = 0, 0, 0.0, ""
         self._state, self._policy, self._measuring, self._matrices = state, policy, measuring, matrices
         self._estimates, self._layers_ms, self._pace, self._clock = estimates, initial_layers_ms, pace, clock
         self._spend = spend
-        self._before: Round | None = None
+        self._last_round: FitRound | None = None
 
     async def run(self) -> None:
         """Rounds until cancelled; one that is under way is left behind."""
         while True:
             began = self._clock()
-            await self.round()
+            await self.run_once()
             took = self._clock() - began
-            await asyncio.sleep(max(self._pace.rest_seconds, self._pace.rest_ratio * took))
+            await asyncio.sleep(max(self._pace.min_pause_seconds, self._pace.pause_ratio * took))
 
-    async def round(self) -> None:
+    async def run_once(self) -> None:
         """Looks once whether enough has changed, and if so works. Never raises: `problem` says what was wrong."""
         inputs, began = self._inputs(), self._clock()
         try:
-            found = await apart(lambda: self._worked(inputs), "leadsman-estimates")
+            found = await run_in_daemon_thread(lambda: self._compute_round(inputs), "leadsman-estimates")
         except Exception as error:  # Whatever a fit stumbles over must not end the extender.
             self._failed(error)
             return
         self.problem = ""
-        if found.fitted:
+        if found.is_new_fit:
             self.fits, self.fit_seconds = self.fits + 1, self._clock() - began
-        self._before, self.current, self.groups = found, found.estimates, found.groups
+        self._last_round, self.current, self.groups = found, found.estimates, found.groups
 
-    def _inputs(self) -> Inputs:
+    def _inputs(self) -> FitInputs:
         policy, now = self._policy.current, self._clock()
         views = tuple(view for source in self._measuring if (view := source.current) is not None)
         matrices = tuple(source.current for source in self._matrices)
         layers_ms = policy.initial_layers or tuple(self._layers_ms)
-        return Inputs(self._state.current, policy.delay.statistic, layers_ms, views, matrices, now)
+        return FitInputs(self._state.current, policy.delay.statistic, layers_ms, views, matrices, now)
 
     def _failed(self, error: Exception) -> None:
         self.failures += 1
@@ -146,15 +146,15 @@ class Estimator:
             log.error("no new estimates, those before stay: %s", problem, exc_info=error)
         self.problem = problem
 
-    def _worked(self, inputs: Inputs) -> Round:
+    def _compute_round(self, inputs: FitInputs) -> FitRound:
         """On the thread."""
-        measured = gather(inputs.snapshot, inputs.now, inputs.statistic, inputs.views)
-        before = self._before
-        if before and not self._due(before, measured, inputs):
-            return before._replace(fitted=False)
-        estimates = self._fitted(measured, inputs.now, before.estimates if before else None)
+        measured = gather_measurements(inputs.snapshot, inputs.now, inputs.statistic, inputs.views)
+        before = self._last_round
+        if before and not self._is_due(before, measured, inputs):
+            return before._replace(is_new_fit=False)
+        estimates = self._fit_estimates(measured, inputs.now, before.estimates if before else None)
         fresh = estimates is not None and estimates.measured is measured
-        groups = grouped(
+        groups = group_nodes(
             measured,
             estimates.estimates if fresh and estimates else None,
             inputs.matrices,
@@ -162,20 +162,22 @@ class Estimator:
             inputs.now,
             before.groups if before else None,
         )
-        return Round(inputs, measured, estimates, groups, fresh)
+        return FitRound(inputs, measured, estimates, groups, fresh)
 
-    def _fitted(self, measured: Measured, now: float, before: Fitted | None) -> Fitted | None:
+    def _fit_estimates(
+        self, measured: Measurements, now: float, before: FittedEstimates | None
+    ) -> FittedEstimates | None:
         """Those before, when nothing fresh is left to fit: they age, and the next fit goes on from them."""
         if not self._estimates or not len(measured.pairs.log_ms):
             return before
-        return fitted(measured, now, before, self._spend)
+        return fit_estimates(measured, now, before, self._spend)
 
-    def _due(self, before: Round, measured: Measured, inputs: Inputs) -> bool:
+    def _is_due(self, before: FitRound, measured: Measurements, inputs: FitInputs) -> bool:
         return (
             before.measured.nodes != measured.nodes
-            or before.measured.places != measured.places
+            or before.measured.sites != measured.sites
             or before.inputs.matrices != inputs.matrices
-            or not before.inputs.asks_the_same(inputs)
-            or inputs.now - before.groups.made_at >= self._pace.longest_seconds
-            or changed(before.measured.pairs, measured.pairs) > self._pace.changed_ratio
+            or not before.inputs.has_same_settings(inputs)
+            or inputs.now - before.groups.made_at >= self._pace.max_interval_seconds
+            or changed_share(before.measured.pairs, measured.pairs) > self._pace.min_changed_share
         )

@@ -15,16 +15,16 @@ import aiohttp
 from msgspec import Struct
 from yarl import URL
 
-from decision.sources import Row
-from delays.background import apart
-from delays.checkall import ROUNDING_MS, BadAnswer, CheckAll, Report, parse
+from decision.sources import SourceRow
+from delays.background import run_in_daemon_thread
+from delays.checkall import ROUNDING_MS, BadCheckAll, CheckAllResponse, GoldpingerReport, parse_check_all
 
 log = logging.getLogger(__name__)
 
 SOURCE = "goldpinger"
 
 
-class Pace(Struct, frozen=True):
+class GoldpingerSettings(Struct, frozen=True):
     """interval: from one answer to the next question, ± 10 %. Data are used for `stale_intervals` of them, so that one
     failed poll loses nothing. deadline: of one poll; Goldpinger itself gives up after 5 s by default. largest_bytes:
     some 400 pods have 32 MiB, as each of n reports n - 1 others.
@@ -33,38 +33,40 @@ class Pace(Struct, frozen=True):
     interval_seconds: float = 30.0
     stale_intervals: float = 3.0
     deadline_seconds: float = 10.0
-    largest_bytes: int = 32 << 20
+    max_response_bytes: int = 32 << 20
 
     @property
     def stale_seconds(self) -> float:
         return self.interval_seconds * self.stale_intervals
 
 
-class Measured(Struct, frozen=True, eq=False):
+class GoldpingerView(Struct, frozen=True, eq=False):
     """A view as decision.sources.Delays wants it."""
 
-    reports: Mapping[str, Report]
+    reports: Mapping[str, GoldpingerReport]
     nodes: Set[str]
     read_at: float
     fresh_until: float
     source: str = SOURCE
 
-    def row(self, reference: str) -> Row:
+    def row(self, reference: str) -> SourceRow:
         own = self.reports.get(reference)
-        backward = {node: rtt for node, report in self.reports.items() if (rtt := report.ms.get(reference)) is not None}
+        backward = {
+            node: rtt for node, report in self.reports.items() if (rtt := report.rtt_ms.get(reference)) is not None
+        }
         silent = {node for node, report in self.reports.items() if reference in report.no_reply}
         if own is None:
-            return Row(backward=backward, no_reply=silent)
-        return Row(own.ms, backward, silent | own.no_reply)
+            return SourceRow(backward=backward, no_reply=silent)
+        return SourceRow(own.rtt_ms, backward, silent | own.no_reply)
 
     def measurements(self) -> Iterator[tuple[str, str, float]]:
         """Source, target, round trip in ms, in the middle of what was rounded away."""
         for source, report in self.reports.items():
-            for target, rtt_ms in report.ms.items():
+            for target, rtt_ms in report.rtt_ms.items():
                 yield source, target, rtt_ms - ROUNDING_MS / 2
 
 
-class Goldpinger:
+class GoldpingerPoller:
     """`run` it as one task. current: None before the first answer. problem: why the last poll failed; "" when it did
     not. What was read before stays, and ages.
 
@@ -77,11 +79,11 @@ class Goldpinger:
         self,
         url: str,
         names: Callable[[], Mapping[str, str]],
-        pace: Pace = Pace(),  # noqa: B008 -- frozen
+        pace: GoldpingerSettings = GoldpingerSettings(),  # noqa: B008 -- frozen
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        self.current: Measured | None = None
+        self.current: GoldpingerView | None = None
         self.problem = ""
         self._url = URL(url.rstrip("/").removesuffix("/check_all")) / "check_all"
         self._names, self._pace, self._clock, self._rng = names, pace, clock, rng or random.Random()
@@ -100,21 +102,21 @@ class Goldpinger:
         asked_at, names = self._clock(), self._names()
         try:
             body = await self._body(session)
-            found = await apart(lambda: parse(body, names), "leadsman-goldpinger")
-        except (aiohttp.ClientError, TimeoutError, OSError, BadAnswer) as error:
+            found = await run_in_daemon_thread(lambda: parse_check_all(body, names), "leadsman-goldpinger")
+        except (aiohttp.ClientError, TimeoutError, OSError, BadCheckAll) as error:
             self._failed(f"{self._url}: {str(error) or type(error).__name__}")
         else:
-            self._take(found, asked_at)
+            self._accept(found, asked_at)
 
     async def _body(self, session: aiohttp.ClientSession) -> bytes:
         async with session.get(self._url) as answer:
             if answer.status != 200:
-                raise BadAnswer(f"status {answer.status}, want 200")
+                raise BadCheckAll(f"status {answer.status}, want 200")
             body = bytearray()
             async for chunk in answer.content.iter_any():
                 body += chunk
-                if len(body) > self._pace.largest_bytes:
-                    raise BadAnswer(f"more than {self._pace.largest_bytes} bytes, want at most that")
+                if len(body) > self._pace.max_response_bytes:
+                    raise BadCheckAll(f"more than {self._pace.max_response_bytes} bytes, want at most that")
             return bytes(body)
 
     def _failed(self, problem: str) -> None:
@@ -122,19 +124,19 @@ class Goldpinger:
             log.warning("goldpinger: what was read before ages: %s", problem)
         self.problem = problem
 
-    def _take(self, found: CheckAll, asked_at: float) -> None:
+    def _accept(self, found: CheckAllResponse, asked_at: float) -> None:
         if self.problem:
             log.info("goldpinger answers again")
         self.problem = "; ".join(f"{pod}: {why}" for pod, why in list(found.unreadable.items())[:3])
-        reports = {node: report for node, report in found.reports.items() if self._moving(node, report, asked_at)}
+        reports = {node: report for node, report in found.reports.items() if self._is_pinging(node, report, asked_at)}
         self._stamps = {node: self._stamps[node] for node in found.reports}
-        nodes = reports.keys() | {node for report in reports.values() for node in report.ms}
-        self.current = Measured(reports, nodes, asked_at, asked_at + self._pace.stale_seconds)
+        nodes = reports.keys() | {node for report in reports.values() for node in report.rtt_ms}
+        self.current = GoldpingerView(reports, nodes, asked_at, asked_at + self._pace.stale_seconds)
 
-    def _moving(self, node: str, report: Report, now: float) -> bool:
+    def _is_pinging(self, node: str, report: GoldpingerReport, now: float) -> bool:
         """Whether the reporter still pings."""
         stamp, since = self._stamps.get(node, ("", now))
-        if report.stamp != stamp or not stamp:
+        if report.last_pinged != stamp or not stamp:
             since = now
-        self._stamps[node] = (report.stamp, since)
+        self._stamps[node] = (report.last_pinged, since)
         return now - since < self._pace.stale_seconds

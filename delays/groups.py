@@ -9,17 +9,17 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from msgspec import Struct
 
-from delays.matrix import Matrix
-from delays.measured import Measured
-from topology.estimates import Estimates
-from topology.layers import Layer, layer
+from delays.matrix import DelayMatrix
+from delays.measured import Measurements
+from topology.estimates import NetworkEstimates
+from topology.layers import Layer, build_layer
 from topology.pairs import Floats, Indices
 
-MOST_NODES = 5_000
+MAX_NODES = 5_000
 """Above, no groups are made: their square of delays has 100 MB here, up to three times while groups are sought."""
 
 
-class Groups(Struct, frozen=True, eq=False):
+class DelayGroups(Struct, frozen=True, eq=False):
     """nodes: in order; layers have them by number. made_at: monotonic seconds."""
 
     nodes: tuple[str, ...]
@@ -28,13 +28,18 @@ class Groups(Struct, frozen=True, eq=False):
 
     def named(self) -> Mapping[str, Sequence[Sequence[str]]]:
         """Layer, as "5 ms" → its groups of two nodes or more, the largest first."""
-        return {title(layer.ms): _largest([self._names(group) for group in layer.groups]) for layer in self.layers}
+        return {
+            layer_title(layer.limit_ms): _largest([self._names(group) for group in layer.groups])
+            for layer in self.layers
+        }
 
     def among(self, kept: Collection[str]) -> Mapping[str, Sequence[Sequence[str]]]:
         """As `named`, of these nodes only; a node alone among them is a group of one."""
         wanted = set(kept)
         return {
-            title(layer.ms): sorted(filter(None, ([n for n in self._names(g) if n in wanted] for g in layer.groups)))
+            layer_title(layer.limit_ms): sorted(
+                filter(None, ([n for n in self._names(g) if n in wanted] for g in layer.groups))
+            )
             for layer in self.layers
         }
 
@@ -42,7 +47,7 @@ class Groups(Struct, frozen=True, eq=False):
         return [self.nodes[number] for number in group.tolist()]
 
 
-def title(limit_ms: float) -> str:
+def layer_title(limit_ms: float) -> str:
     return f"{limit_ms:g} ms"
 
 
@@ -50,21 +55,21 @@ def _largest(groups: list[list[str]]) -> list[list[str]]:
     return sorted((group for group in groups if len(group) > 1), key=lambda group: (-len(group), group))
 
 
-def grouped(
-    measured: Measured,
-    estimates: Estimates | None,
-    matrices: Sequence[Matrix],
+def group_nodes(
+    measured: Measurements,
+    estimates: NetworkEstimates | None,
+    matrices: Sequence[DelayMatrix],
     limits_ms: Sequence[float],
     made_at: float,
-    before: Groups | None = None,
-) -> Groups:
+    before: DelayGroups | None = None,
+) -> DelayGroups:
     """estimates: by the numbers of `measured`. before: its groups stay where they still hold."""
     nodes = tuple(sorted(set(measured.nodes).union(*(matrix.nodes for matrix in matrices))))
-    if not limits_ms or len(nodes) > MOST_NODES:
-        return Groups((), (), made_at)
-    delay_ms = _delays(nodes, measured, estimates, matrices)
-    found = (_layer(delay_ms, limit, _before(before, nodes, limit)) for limit in sorted(set(limits_ms)))
-    return Groups(nodes, tuple(found), made_at)
+    if not limits_ms or len(nodes) > MAX_NODES:
+        return DelayGroups((), (), made_at)
+    delay_ms = _delay_square(nodes, measured, estimates, matrices)
+    found = (_layer(delay_ms, limit, _previous_groups(before, nodes, limit)) for limit in sorted(set(limits_ms)))
+    return DelayGroups(nodes, tuple(found), made_at)
 
 
 def _layer(delay_ms: Floats, limit_ms: float, before: Sequence[int]) -> Layer:
@@ -72,17 +77,17 @@ def _layer(delay_ms: Floats, limit_ms: float, before: Sequence[int]) -> Layer:
     violation."""
     limit = np.float32(limit_ms)
     down = limit if float(limit) <= limit_ms else np.nextafter(limit, np.float32(-1))
-    return layer(delay_ms, float(down), np.array(before, np.intp))._replace(ms=limit_ms)
+    return build_layer(delay_ms, float(down), np.array(before, np.intp))._replace(limit_ms=limit_ms)
 
 
-def _before(before: Groups | None, nodes: Sequence[str], limit_ms: float) -> list[int]:
-    layer = next((layer for layer in before.layers if layer.ms == limit_ms), None) if before else None
-    group = dict(zip(before.nodes, layer.of.tolist(), strict=True)) if before and layer else {}
+def _previous_groups(before: DelayGroups | None, nodes: Sequence[str], limit_ms: float) -> list[int]:
+    layer = next((layer for layer in before.layers if layer.limit_ms == limit_ms), None) if before else None
+    group = dict(zip(before.nodes, layer.group_of.tolist(), strict=True)) if before and layer else {}
     return [group.get(node, -1) for node in nodes]
 
 
-def _delays(
-    nodes: Sequence[str], measured: Measured, estimates: Estimates | None, matrices: Sequence[Matrix]
+def _delay_square(
+    nodes: Sequence[str], measured: Measurements, estimates: NetworkEstimates | None, matrices: Sequence[DelayMatrix]
 ) -> Floats:
     """Square, symmetric, NaN where nothing is known. What is filled in later counts before what was there."""
     number = {node: at for at, node in enumerate(nodes)}
@@ -90,16 +95,16 @@ def _delays(
     delay_ms = _estimated(len(nodes), own, estimates)
     for matrix in reversed(matrices):
         rows, of = np.array([(number[node], row) for node, row in matrix.rows.items()], np.intp).T
-        delay_ms[np.ix_(rows, rows)] = _up(np.maximum(matrix.rtt_ms, matrix.rtt_ms.T)[np.ix_(of, of)])
+        delay_ms[np.ix_(rows, rows)] = _round_up(np.maximum(matrix.rtt_ms, matrix.rtt_ms.T)[np.ix_(of, of)])
     source, target = own[measured.source], own[measured.target]
     one, other = np.concatenate([source, target]), np.concatenate([target, source])
     delay_ms[one, other] = 0
-    np.maximum.at(delay_ms, (one, other), np.tile(_up(measured.rtt_ms), 2))
+    np.maximum.at(delay_ms, (one, other), np.tile(_round_up(measured.rtt_ms), 2))
     np.fill_diagonal(delay_ms, 0)
     return delay_ms
 
 
-def _estimated(nodes: int, own: Indices, estimates: Estimates | None) -> Floats:
+def _estimated(nodes: int, own: Indices, estimates: NetworkEstimates | None) -> Floats:
     delay_ms = np.full((nodes, nodes), np.nan, np.float32)
     if estimates is not None:
         for row, at in enumerate(own):
@@ -107,7 +112,7 @@ def _estimated(nodes: int, own: Indices, estimates: Estimates | None) -> Floats:
     return np.maximum(delay_ms, delay_ms.T, out=delay_ms)
 
 
-def _up(rtt_ms: Floats) -> Floats:
+def _round_up(rtt_ms: Floats) -> Floats:
     """In single precision, never less than it was."""
     rounded = rtt_ms.astype(np.float32)
     return np.where(rounded < rtt_ms, np.nextafter(rounded, np.float32(np.inf)), rounded)

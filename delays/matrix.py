@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 from msgspec import Struct
 
-from decision.sources import Row
-from topology.pairs import LONGEST_MS, Floats
+from decision.sources import SourceRow
+from topology.pairs import MAX_RTT_MS, Floats
 
 SOURCE = "static"
 
-_WANTED = f"want milliseconds, 0 to {LONGEST_MS:g}"
+_ALLOWED_VALUES = f"want milliseconds, 0 to {MAX_RTT_MS:g}"
 
 
 class BadMatrix(ValueError):
     """The files cannot be used. Names file, row, column or field, the value and what is allowed."""
 
 
-class Matrix(Struct, frozen=True, eq=False):
+class DelayMatrix(Struct, frozen=True, eq=False):
     """A view as decision.sources.Delays wants it; it does not age. rows: node → row of rtt_ms."""
 
     rows: Mapping[str, int]
@@ -39,11 +39,11 @@ class Matrix(Struct, frozen=True, eq=False):
     def nodes(self) -> Set[str]:
         return self.rows.keys()
 
-    def row(self, reference: str) -> Row:
+    def row(self, reference: str) -> SourceRow:
         at = self.rows.get(reference)
         if at is None:
-            return Row()
-        return Row(self._named(self.rtt_ms[at], reference), self._named(self.rtt_ms[:, at], reference))
+            return SourceRow()
+        return SourceRow(self._named(self.rtt_ms[at], reference), self._named(self.rtt_ms[:, at], reference))
 
     def _named(self, values: Floats, reference: str) -> dict[str, float]:
         found = dict(zip(self.rows, values[list(self.rows.values())].tolist(), strict=True))
@@ -51,11 +51,11 @@ class Matrix(Struct, frozen=True, eq=False):
         return found
 
 
-def parse(matrix: str, metadata: str) -> Matrix:
+def parse_matrix(matrix: str, metadata: str) -> DelayMatrix:
     """BadMatrix when the two are no matrix and a node for each row of it."""
     rtt_ms = _square(list(_rows(matrix)))
     np.fill_diagonal(rtt_ms, 0)
-    return Matrix(_named_rows(metadata, len(rtt_ms)), rtt_ms)
+    return DelayMatrix(_named_rows(metadata, len(rtt_ms)), rtt_ms)
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
@@ -84,10 +84,10 @@ def _milliseconds(row: int, line: int, values: list[str]) -> Floats:
         found = np.array(values, float)
     except ValueError:
         found = np.array([_number(value) for value in values])
-    wrong = np.flatnonzero(~((found >= 0) & (found <= LONGEST_MS)))
+    wrong = np.flatnonzero(~((found >= 0) & (found <= MAX_RTT_MS)))
     if len(wrong):
         at = int(wrong[0])
-        raise BadMatrix(f'matrix row {row} (line {line}), column {at}: got "{values[at][:40]}", {_WANTED}')
+        raise BadMatrix(f'matrix row {row} (line {line}), column {at}: got "{values[at][:40]}", {_ALLOWED_VALUES}')
     return found
 
 

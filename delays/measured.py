@@ -9,13 +9,13 @@ import numpy as np
 from clusterstate.records import Identity, PeerLatency
 from clusterstate.snapshot import Freshness, NodeState, Snapshot
 from decision.policy import Statistic
-from topology.pairs import SHORTEST_MS, Floats, Indices, Pairs, pairs
+from topology.pairs import MIN_RTT_MS, Floats, Indices, MeasuredPairs, build_pairs
 
 _Measurement = tuple[str, str, float]
 """Source, target, round trip in ms."""
 
 
-class Measuring(Protocol):
+class MeasurementView(Protocol):
     """A view of decision.sources.Delays that can be walked whole."""
 
     @property
@@ -24,7 +24,7 @@ class Measuring(Protocol):
     def measurements(self) -> Iterable[_Measurement]: ...
 
 
-class Measured(NamedTuple):
+class Measurements(NamedTuple):
     """nodes: names in order; all else has them by number. source, target, rtt_ms: each measurement as it was read.
     groups: racks, then zones; -1 unknown. places: (address, zone, rack) of each node, by which one that was set up
     anew elsewhere is told; empty strings are unknown."""
@@ -33,39 +33,43 @@ class Measured(NamedTuple):
     source: Indices
     target: Indices
     rtt_ms: Floats
-    pairs: Pairs
+    pairs: MeasuredPairs
     groups: tuple[Indices, ...]
-    places: tuple[tuple[str, str, str], ...]
+    sites: tuple[tuple[str, str, str], ...]
 
 
-def gather(snapshot: Snapshot, now: float, statistic: Statistic, views: Sequence[Measuring] = ()) -> Measured:
+def gather_measurements(
+    snapshot: Snapshot, now: float, statistic: Statistic, views: Sequence[MeasurementView] = ()
+) -> Measurements:
     """All fresh reports and views. Nodes are those that report or answered somebody."""
     found = [each for view in views if view.fresh_until > now for each in view.measurements()]
     fresh = {node: state for node, state in snapshot.nodes.items() if state.freshness(now) is Freshness.FRESH}
-    found += _reported(fresh, attrgetter(f"{statistic}_ms"))
+    found += _agent_measurements(fresh, attrgetter(f"{statistic}_ms"))
     nodes = tuple(sorted(fresh.keys() | {node for source, target, _ in found for node in (source, target)}))
     number = {node: at for at, node in enumerate(nodes)}
     source = np.array([number[one] for one, _, _ in found], np.intp)
     target = np.array([number[other] for _, other, _ in found], np.intp)
     rtt_ms = np.array([ms for _, _, ms in found], float)
-    joined = pairs(len(nodes), source, target, np.maximum(rtt_ms, SHORTEST_MS))
-    places = tuple(_place(fresh.get(node)) for node in nodes)
-    return Measured(nodes, source, target, rtt_ms, joined, _groups(places), places)
+    joined = build_pairs(len(nodes), source, target, np.maximum(rtt_ms, MIN_RTT_MS))
+    places = tuple(_node_site(fresh.get(node)) for node in nodes)
+    return Measurements(nodes, source, target, rtt_ms, joined, _racks_and_zones(places), places)
 
 
-def _reported(states: Mapping[str, NodeState], ms: Callable[[PeerLatency], float | None]) -> Iterator[_Measurement]:
+def _agent_measurements(
+    states: Mapping[str, NodeState], ms: Callable[[PeerLatency], float | None]
+) -> Iterator[_Measurement]:
     for node, state in states.items():
         for peer, window in state.latency.peers.items() if state.latency else ():
             if (rtt_ms := ms(window)) is not None:
                 yield node, peer, rtt_ms
 
 
-def _place(state: NodeState | None) -> tuple[str, str, str]:
+def _node_site(state: NodeState | None) -> tuple[str, str, str]:
     identity: Identity | None = state.identity if state else None
     return (identity.address, identity.zone, identity.rack) if identity else ("", "", "")
 
 
-def _groups(places: Sequence[tuple[str, str, str]]) -> tuple[Indices, ...]:
+def _racks_and_zones(places: Sequence[tuple[str, str, str]]) -> tuple[Indices, ...]:
     """A rack's name counts within its zone."""
     racks = _numbered([(zone, rack) if rack else None for _, zone, rack in places])
     return racks, _numbered([zone or None for _, zone, _ in places])

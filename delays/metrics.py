@@ -6,11 +6,11 @@ from typing import Protocol
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from decision.sources import Delays
+from decision.sources import DelayView
 from delays.estimator import Estimator
 
 
-class Source(Protocol):
+class DelaySource(Protocol):
     """Goldpinger or static files. problem: why the newest is not current; "" when it is."""
 
     @property
@@ -18,10 +18,10 @@ class Source(Protocol):
     @property
     def problem(self) -> str: ...
     @property
-    def current(self) -> Delays | None: ...
+    def current(self) -> DelayView | None: ...
 
 
-def of_sources(sources: Sequence[Source], now: float) -> Iterator[Metric]:
+def source_metrics(sources: Sequence[DelaySource], now: float) -> Iterator[Metric]:
     """now: monotonic seconds."""
     if not sources:
         return
@@ -37,7 +37,7 @@ def of_sources(sources: Sequence[Source], now: float) -> Iterator[Metric]:
     yield from (up, nodes, age)
 
 
-def of_estimates(estimator: Estimator, now: float) -> Iterator[Metric]:
+def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
     yield CounterMetricFamily("leadsman_estimates_fits", "Fits that were made.", estimator.fits)
     yield CounterMetricFamily("leadsman_estimates_failures", "Rounds that failed.", estimator.failures)
     fitted = estimator.current
@@ -46,7 +46,7 @@ def of_estimates(estimator: Estimator, now: float) -> Iterator[Metric]:
     estimates = fitted.estimates
     yield GaugeMetricFamily("leadsman_estimates_fit_seconds", "The last fit took.", estimator.fit_seconds)
     yield GaugeMetricFamily("leadsman_estimates_age_seconds", "Since its data were read.", now - fitted.made_at)
-    yield GaugeMetricFamily("leadsman_estimates_nodes", "Nodes in it.", estimates.pairs.nodes)
+    yield GaugeMetricFamily("leadsman_estimates_nodes", "Nodes in it.", estimates.pairs.node_count)
     yield GaugeMetricFamily("leadsman_estimates_pairs", "Measured pairs in it.", len(estimates.pairs.log_ms))
     if isfinite(error := estimates.expected_error):  # unknown while too few pairs are measured to leave any out
         yield GaugeMetricFamily("leadsman_estimates_expected_error_ratio", "Median on pairs left out.", error)

@@ -14,50 +14,50 @@ from clusterstate.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
 
-LARGEST_FILE_BYTES = 4 << 20
+MAX_FILE_BYTES = 4 << 20
 
 
-class BadNames(ValueError):
+class BadNodeNames(ValueError):
     """The file cannot be used. Says what is wrong with it."""
 
 
-class Names:
+class NodeNames:
     """Call it for the names as of now. file: read anew each time, None: there is none.
 
-    The first reading raises BadNames; later a file that cannot be used is logged and the last good one stays.
+    The first reading raises BadNodeNames; later a file that cannot be used is logged and the last good one stays.
     """
 
     def __init__(self, snapshot: Callable[[], Snapshot], file: Path | None = None) -> None:
         self._snapshot, self._file = snapshot, file
-        self._given = {} if file is None else read(file)
+        self._given = {} if file is None else read_names(file)
         self.problem = ""
 
     def __call__(self) -> Mapping[str, str]:
         if self._file is not None:
             self._reread(self._file)
-        return reported(self._snapshot()) | self._given
+        return reported_names(self._snapshot()) | self._given
 
     def _reread(self, file: Path) -> None:
         try:
-            self._given, problem = read(file), ""
-        except BadNames as error:
+            self._given, problem = read_names(file), ""
+        except BadNodeNames as error:
             problem = str(error)
         if problem and problem != self.problem:
             log.error("names refused, those before stay: %s", problem)
         self.problem = problem
 
 
-def reported(snapshot: Snapshot) -> dict[str, str]:
+def reported_names(snapshot: Snapshot) -> dict[str, str]:
     """Address → node, by the agents' identities."""
     identities = ((state.identity, node) for node, state in snapshot.nodes.items())
     return {identity.address: node for identity, node in identities if identity}
 
 
-def read(file: Path) -> dict[str, str]:
+def read_names(file: Path) -> dict[str, str]:
     try:
-        content = file.read_bytes()[: LARGEST_FILE_BYTES + 1]
-        if len(content) > LARGEST_FILE_BYTES:
-            raise BadNames(f"{file}: want at most {LARGEST_FILE_BYTES} bytes")
+        content = file.read_bytes()[: MAX_FILE_BYTES + 1]
+        if len(content) > MAX_FILE_BYTES:
+            raise BadNodeNames(f"{file}: want at most {MAX_FILE_BYTES} bytes")
         return msgspec.json.decode(content, type=dict[str, str])
     except (OSError, msgspec.DecodeError) as error:
-        raise BadNames(f'{file}: {error}; want {{"address or pod": "node"}} in JSON') from error
+        raise BadNodeNames(f'{file}: {error}; want {{"address or pod": "node"}} in JSON') from error

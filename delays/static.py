@@ -10,31 +10,31 @@ import logging
 from collections.abc import Sequence
 from pathlib import Path
 
-from delays.background import apart
-from delays.matrix import SOURCE, BadMatrix, Matrix, parse
+from delays.background import run_in_daemon_thread
+from delays.matrix import SOURCE, BadMatrix, DelayMatrix, parse_matrix
 
 log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 
-LARGEST_FILE_BYTES = 256 << 20
+MAX_FILE_BYTES = 256 << 20
 """5,000 nodes with 8 characters a value have 200 MB."""
 
-_Identity = tuple[int, int, int]
+_FileIdentity = tuple[int, int, int]
 
 
-class StaticFiles:
+class MatrixFiles:
     """problem: why what the files hold is not current; "" when it is.
 
     The first reading raises BadMatrix, so that a slip is seen at start and not in the log of a running extender.
     """
 
     source = SOURCE
-    current: Matrix
+    current: DelayMatrix
 
     def __init__(self, matrix: Path, metadata: Path) -> None:
         self._paths = (matrix, metadata)
-        self._seen: tuple[_Identity, ...] | None = None
+        self._seen: tuple[_FileIdentity, ...] | None = None
         self._digest = b""
         self.problem = ""
         self._load()
@@ -52,12 +52,12 @@ class StaticFiles:
         """Polls until cancelled, on a thread: a large matrix takes seconds."""
         while True:
             await asyncio.sleep(POLL_SECONDS)
-            await apart(self.poll, "leadsman-static")
+            await run_in_daemon_thread(self.poll, "leadsman-static")
 
     def _load(self) -> None:
         """A file that cannot be read is tried again each time, content that cannot be used only when it changed."""
         before, self._seen = self._seen, None
-        seen = tuple(_identity(path) for path in self._paths)
+        seen = tuple(_file_identity(path) for path in self._paths)
         contents = [_content(path) for path in self._paths] if seen != before else []
         self._seen = seen
         if contents:
@@ -70,21 +70,21 @@ class StaticFiles:
             log.info("delays of %d nodes from %s", len(self.current.rows), self._paths[0])
         self._digest, self.problem = digest, ""
 
-    def _parsed(self, contents: Sequence[bytes]) -> Matrix:
+    def _parsed(self, contents: Sequence[bytes]) -> DelayMatrix:
         try:
             matrix, metadata = (content.decode() for content in contents)
-            return parse(matrix, metadata)
+            return parse_matrix(matrix, metadata)
         except (BadMatrix, UnicodeDecodeError) as error:
             raise BadMatrix(f"{' with '.join(map(str, self._paths))}: {error}") from error
 
 
-def _identity(path: Path) -> _Identity:
+def _file_identity(path: Path) -> _FileIdentity:
     try:
         stat = path.stat()
     except OSError as error:
         raise BadMatrix(f"{path}: {error.strerror}; want a file that can be read") from error
-    if stat.st_size > LARGEST_FILE_BYTES:
-        raise BadMatrix(f"{path}: {stat.st_size} bytes; want at most {LARGEST_FILE_BYTES}")
+    if stat.st_size > MAX_FILE_BYTES:
+        raise BadMatrix(f"{path}: {stat.st_size} bytes; want at most {MAX_FILE_BYTES}")
     return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 

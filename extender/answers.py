@@ -37,34 +37,34 @@ class _Bound(Struct, rename="pascal"):
     error: str
 
 
-class Parts(Struct, frozen=True):
+class ChunkedBody(Struct, frozen=True):
     """An answer too large for one piece: its length, and its bytes in order, made as they are sent."""
 
     length: int
     chunks: Iterator[bytes]
 
 
-def filtered(kept: Sequence[str], reasons: Mapping[str, str]) -> bytes:
+def filter_result(kept: Sequence[str], reasons: Mapping[str, str]) -> bytes:
     """The names form. reasons: refused node → why."""
     return _encode(_Filtered(_NULL, kept, reasons))
 
 
-def filtered_nodes(items: Sequence[Raw], reasons: Mapping[str, str]) -> Parts:
+def node_filter_result(items: Sequence[Raw], reasons: Mapping[str, str]) -> ChunkedBody:
     """The node form, the kept nodes byte for byte. In one piece, 45 MB cost 90 ms of copies and page faults."""
     head, tail = _encode(_Filtered(_MARK, None, reasons)).split(_MARK_BYTES, 1)
     before, after = head + b'{"metadata":{},"items":[', b"]}" + tail
     commas = max(0, len(items) - 1)
     length = len(before) + sum(memoryview(item).nbytes for item in items) + commas + len(after)
-    return Parts(length, chain([before], _chunks(items), [after]))
+    return ChunkedBody(length, chain([before], _chunks(items), [after]))
 
 
 def _chunks(items: Sequence[Raw]) -> Iterator[bytes]:
     """The items with commas between."""
-    for first in range(0, len(items), _ITEMS_A_CHUNK):
-        yield (b"," if first else b"") + b",".join(items[first : first + _ITEMS_A_CHUNK])
+    for first in range(0, len(items), _ITEMS_PER_CHUNK):
+        yield (b"," if first else b"") + b",".join(items[first : first + _ITEMS_PER_CHUNK])
 
 
-_ITEMS_A_CHUNK = 24
+_ITEMS_PER_CHUNK = 24
 """Of 9 KB each: about what a socket takes at once."""
 
 _NULL = Raw(b"null")
@@ -72,14 +72,14 @@ _MARK_BYTES = b'"here the nodes"'
 _MARK = Raw(_MARK_BYTES)
 
 
-def prioritized(scores: Mapping[str, int]) -> bytes:
+def host_priorities(scores: Mapping[str, int]) -> bytes:
     return _encode([_HostPriority(host, score) for host, score in scores.items()])
 
 
-def preempted(victims: Mapping[str, MetaVictims]) -> bytes:
+def preemption_result(victims: Mapping[str, MetaVictims]) -> bytes:
     return _encode(_Preempted(victims))
 
 
-def bound(error: str = "") -> bytes:
+def binding_result(error: str = "") -> bytes:
     """error: why the pod is not bound; "" only once the API server has said that it is."""
     return _encode(_Bound(error))

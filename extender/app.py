@@ -9,21 +9,21 @@ from aiohttp.typedefs import Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from apiserver.errors import ApiError
-from apiserver.requests import Client
-from decision.rewards import type_of
+from apiserver.requests import ApiClient
+from decision.rewards import pod_type_of
 from extender import metrics as shown
-from extender.asking import Ask
-from extender.bind_failures import BindFailures
-from extender.bodies import Bodies, Refused
-from extender.connections import guard_of
-from extender.deciding import OURS, Core, Decider
-from extender.handlers import BindVerb, Pages, Verbs
+from extender.asking import RequestProbes
+from extender.bind_failures import BindFailureReporter
+from extender.bodies import BodyReader, RequestRefused
+from extender.connections import connection_guard
+from extender.deciding import DEFAULT_CORE, Decider, DecisionCore
+from extender.handlers import BindHandler, PageHandlers, VerbHandlers
 from extender.journal import Journal
-from extender.metrics import Metrics
-from extender.rewards_metrics import of_rewards
-from extender.wire import BadRequest, Binding
-from extender.workers import Workers
-from facts.sources import Sources, State
+from extender.metrics import ExtenderMetrics
+from extender.rewards_metrics import reward_metrics
+from extender.wire import BadRequest, BindingArgs
+from extender.workers import WorkerPool
+from facts.sources import InputSources, StateSource
 
 _log = logging.getLogger(__name__)
 
@@ -31,16 +31,16 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def create_app(
-    sources: Sources,
+    sources: InputSources,
     *,
-    metrics: Metrics,
-    workers: Workers,
+    metrics: ExtenderMetrics,
+    workers: WorkerPool,
     journal: Journal | None = None,
-    bodies: Bodies | None = None,
-    api: Client | None = None,
-    core: Core = OURS,
-    ask: Ask | None = None,
-    binds: BindFailures | None = None,
+    bodies: BodyReader | None = None,
+    api: ApiClient | None = None,
+    core: DecisionCore = DEFAULT_CORE,
+    ask: RequestProbes | None = None,
+    binds: BindFailureReporter | None = None,
 ) -> web.Application:
     """filter, prioritize, preempt, /explain, /state and /rewards; bind when `api` is given.
 
@@ -48,36 +48,36 @@ def create_app(
 
     The verbs also stand under /scheduler/. Serve it with `connections.serve`, which has the deadlines.
     """
-    journal, bodies = journal or Journal(), bodies or Bodies()
+    journal, bodies = journal or Journal(), bodies or BodyReader()
     decider = Decider(sources, journal=journal, metrics=metrics, workers=workers, core=core, ask=ask)
-    verbs, pages = Verbs(decider, bodies), Pages(decider, sources)
-    app = web.Application(middlewares=[_answering(metrics)])
+    verbs, pages = VerbHandlers(decider, bodies), PageHandlers(decider, sources)
+    app = web.Application(middlewares=[_observe_requests(metrics)])
     table: dict[str, _Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
     if api:
-        binder = BindVerb(api, bodies, _noting(binds, journal) if binds else lambda *_: None)
-        app.cleanup_ctx.append(binder.session)
+        binder = BindHandler(api, bodies, _bind_failure_callback(binds, journal) if binds else lambda *_: None)
+        app.cleanup_ctx.append(binder.client_session)
         table["bind"] = binder.bind
     for verb, handler in table.items():
         app.add_routes([web.post(f"/{verb}", handler, name=verb), web.post(f"/scheduler/{verb}", handler)])
     app.add_routes([web.get("/explain", pages.explain), web.get("/state", pages.state)])
     app.add_routes([web.get("/rewards", pages.rewards)])
-    _show(metrics, sources, journal, workers)
+    _register_metrics(metrics, sources, journal, workers)
     return app
 
 
-def _noting(binds: BindFailures, journal: Journal) -> Callable[[Binding, ApiError], None]:
+def _bind_failure_callback(binds: BindFailureReporter, journal: Journal) -> Callable[[BindingArgs, ApiError], None]:
     """The type is known of a pod that was just scheduled here; of another, nothing can be learned."""
 
-    def noted(binding: Binding, error: ApiError) -> None:
+    def noted(binding: BindingArgs, error: ApiError) -> None:
         entry = journal.get(binding.namespace, binding.name)
         if entry is not None:
-            binds.note(binding.node, binding.uid, type_of(entry.pod), error)
+            binds.report(binding.node, binding.uid, pod_type_of(entry.pod), error)
 
     return noted
 
 
 def create_ops_app(
-    state: State, metrics: Metrics, workers: Workers, draining: Callable[[], bool] = lambda: False
+    state: StateSource, metrics: ExtenderMetrics, workers: WorkerPool, draining: Callable[[], bool] = lambda: False
 ) -> web.Application:
     """/metrics, /healthz, /readyz.
 
@@ -96,42 +96,42 @@ def create_ops_app(
         loaded = state.current.revision > 0
         return web.Response(text="ok\n" if loaded else "ok; no state is loaded, answers are neutral\n")
 
-    app = web.Application(middlewares=[_guarded])
+    app = web.Application(middlewares=[_track_request])
     scrape = make_aiohttp_handler(metrics.registry, disable_compression=True)
     app.add_routes([web.get("/metrics", scrape), web.get("/healthz", healthz), web.get("/readyz", readyz)])
     return app
 
 
-def _show(metrics: Metrics, sources: Sources, journal: Journal, workers: Workers) -> None:
-    metrics.show(lambda: shown.of_state(sources.state.current, sources.clock()))
-    metrics.show(lambda: of_rewards(sources.facts()))
-    metrics.show(lambda: shown.of_journal(len(journal), journal.nodes, workers.overdue))
+def _register_metrics(metrics: ExtenderMetrics, sources: InputSources, journal: Journal, workers: WorkerPool) -> None:
+    metrics.add_collector(lambda: shown.state_metrics(sources.state.current, sources.clock()))
+    metrics.add_collector(lambda: reward_metrics(sources.current_inputs()))
+    metrics.add_collector(lambda: shown.journal_metrics(len(journal), journal.held_nodes, workers.overdue))
 
 
 @web.middleware
-async def _guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
+async def _track_request(request: web.Request, handler: _Handler) -> web.StreamResponse:
     """Tells the connection's guard when a request begins and ends."""
-    guard = guard_of(request)
+    guard = connection_guard(request)
     if guard is None:
         return await handler(request)
-    guard.headers_read(request.content)
+    guard.request_started(request.content)
     try:
         answer = await handler(request)
     finally:
-        guard.answered()
+        guard.request_finished()
     if guard.half_closed:
         answer.force_close()
     return answer
 
 
-def _answering(metrics: Metrics) -> Middleware:
+def _observe_requests(metrics: ExtenderMetrics) -> Middleware:
     """Counts and times every answer, and turns the client's faults into clean ones."""
 
     @web.middleware
     async def answering(request: web.Request, handler: _Handler) -> web.StreamResponse:
         began = time.perf_counter()
-        answer = await _guarded(request, lambda asked: _clean(asked, handler))
-        metrics.answered(_verb(request), answer.status, time.perf_counter() - began)
+        answer = await _track_request(request, lambda asked: _map_client_errors(asked, handler))
+        metrics.observe_request(_verb(request), answer.status, time.perf_counter() - began)
         return answer
 
     return answering
@@ -143,16 +143,16 @@ def _verb(request: web.Request) -> str:
     return resource.canonical.rpartition("/")[2] if resource else "other"
 
 
-async def _clean(request: web.Request, handler: _Handler) -> web.StreamResponse:
+async def _map_client_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
     try:
         return await handler(request)
     except BadRequest as error:
-        return _refused(400, str(error))
-    except Refused as error:
-        return _refused(error.status, str(error))
+        return _error_response(400, str(error))
+    except RequestRefused as error:
+        return _error_response(error.status, str(error))
     except web.HTTPException as error:
-        return _refused(error.status, error.reason, error.headers.get("Allow"))
+        return _error_response(error.status, error.reason, error.headers.get("Allow"))
 
 
-def _refused(status: int, text: str, allow: str | None = None) -> web.Response:
+def _error_response(status: int, text: str, allow: str | None = None) -> web.Response:
     return web.Response(status=status, text=f"{text}\n", headers={"Allow": allow} if allow else None)

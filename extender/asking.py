@@ -5,42 +5,42 @@ import logging
 from collections.abc import Callable, Sequence
 
 from decision import bounds, delay
-from decision.decide import Judged
-from decision.model import Facts, Pod
-from decision.wanted import wanted
-from extender.workers import Workers
+from decision.decide import FilterResult
+from decision.model import DecisionInputs, PodInfo
+from decision.wanted import select_probe_pairs
+from extender.workers import WorkerPool
 
 _log = logging.getLogger(__name__)
 
-Ask = Callable[[Sequence[tuple[str, str]]], None]
+RequestProbes = Callable[[Sequence[tuple[str, str]]], None]
 """Takes pairs that should be measured soon, the most useful first: who should, and whom. Must not block."""
 
-PAUSE_SECONDS = 0.5
+MIN_INTERVAL_SECONDS = 0.5
 """Between two askings for pods that got nodes, so that a busy scheduler is not slowed; one that waits asks at once."""
 
 
-class Asking:
+class ProbeOnDemand:
     """One at a time. What is left out is asked for at the next attempt."""
 
-    def __init__(self, ask: Ask | None, workers: Workers) -> None:
+    def __init__(self, ask: RequestProbes | None, workers: WorkerPool) -> None:
         self._ask, self._workers = ask, workers
         self._task: asyncio.Task[None] | None = None
         self._asked_at = float("-inf")
 
-    def after(self, pod: Pod, judged: Judged, facts: Facts) -> None:
+    def request_after_filter(self, pod: PodInfo, judged: FilterResult, facts: DecisionInputs) -> None:
         """The pairs of the nodes that passed; when none did, of those that the delay filter refused."""
         busy = self._task is not None and not self._task.done()
-        if self._ask is None or busy or not bounds.asked(pod):
+        if self._ask is None or busy or not bounds.has_bounds(pod):
             return
-        if judged.kept and facts.now - self._asked_at < PAUSE_SECONDS:
+        if judged.kept and facts.now - self._asked_at < MIN_INTERVAL_SECONDS:
             return
         nodes = judged.kept or tuple(node for node, why in judged.refused.items() if why.plugin == delay.NAME)
         self._asked_at = facts.now
-        self._task = asyncio.create_task(self._find(self._ask, pod, nodes, facts), name="ask for measurements")
+        self._task = asyncio.create_task(self._request(self._ask, pod, nodes, facts), name="ask for measurements")
 
-    async def _find(self, ask: Ask, pod: Pod, nodes: Sequence[str], facts: Facts) -> None:
+    async def _request(self, ask: RequestProbes, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> None:
         try:
-            pairs = await self._workers.run(lambda: wanted(pod, nodes, facts))
+            pairs = await self._workers.run(lambda: select_probe_pairs(pod, nodes, facts))
         except Exception as error:  # It costs a measurement, and must not end the process.
             _log.warning("not asked for measurements: %s: %s", type(error).__name__, error)
             return

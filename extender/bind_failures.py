@@ -8,30 +8,32 @@ import asyncio
 import logging
 from random import Random
 
-from apiserver.errors import ApiError, Conflict, Invalid, Unavailable
+from apiserver.errors import ApiError, Conflict, InvalidRequest, Unavailable
 from clusterstate import codec, keys
 from clusterstate.records import BindFailure
 from clusterstate.store import Put, Store, StoreError
-from rewards.causes import Cause
+from rewards.causes import IncidentCause
 
 log = logging.getLogger(__name__)
 
-MOST_WAITING = 200
+MAX_PENDING = 200
 """More are dropped: where so many fail, a few more change no reward."""
-LIVES_SECONDS = 300
+RECORD_TTL_SECONDS = 300
 """In which the agent, which looks every 30 s, has counted it."""
 _PAUSE_SECONDS = 1.0
 
 
-def cause_of(error: ApiError) -> Cause | None:
+def blamed_cause(error: ApiError) -> IncidentCause | None:
     """None: the node is not to blame."""
     if isinstance(error, Unavailable):
-        return Cause.BIND_TIMEOUT if isinstance(error.__cause__, TimeoutError) or error.status == 504 else None
-    refused = isinstance(error, Invalid) or (isinstance(error, Conflict) and "already assigned" not in str(error))
-    return Cause.BIND_REFUSED if refused else None
+        return IncidentCause.BIND_TIMEOUT if isinstance(error.__cause__, TimeoutError) or error.status == 504 else None
+    refused = isinstance(error, InvalidRequest) or (
+        isinstance(error, Conflict) and "already assigned" not in str(error)
+    )
+    return IncidentCause.BIND_REFUSED if refused else None
 
 
-class BindFailures:
+class BindFailureReporter:
     """`run` it as one task; call `note` on the same loop. dropped, failures: for the log and tests."""
 
     def __init__(self, store: Store, rng: Random | None = None) -> None:
@@ -40,17 +42,17 @@ class BindFailures:
         self._waiting: dict[str, BindFailure] = {}
         self._some = asyncio.Event()
 
-    def note(self, node: str, uid: str, pod_type: str, error: ApiError) -> None:
+    def report(self, node: str, uid: str, pod_type: str, error: ApiError) -> None:
         """Never blocks, never raises: what cannot be told is dropped."""
-        cause = cause_of(error)
+        cause = blamed_cause(error)
         if cause is None:
             return
         try:
-            key = keys.bind_failure(node, uid)
+            key = keys.bind_failure_key(node, uid)
         except ValueError:
             self.dropped += 1
             return
-        if len(self._waiting) >= MOST_WAITING or not keys.is_pod_type(pod_type):
+        if len(self._waiting) >= MAX_PENDING or not keys.is_pod_type(pod_type):
             self.dropped += 1
             return
         self._waiting[key] = BindFailure(pod_type, cause.value)
@@ -71,7 +73,7 @@ class BindFailures:
         """All that wait. Of those that came meanwhile, none is lost."""
         batch = dict(self._waiting)
         if batch:
-            lease = await self._store.grant(LIVES_SECONDS)
+            lease = await self._store.grant(RECORD_TTL_SECONDS)
             await self._store.write([Put(key, codec.encode(each)) for key, each in batch.items()], lease)
             for key in batch:
                 del self._waiting[key]

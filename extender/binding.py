@@ -4,24 +4,26 @@ from collections.abc import Callable
 from typing import Any
 
 from apiserver.errors import ApiError
-from apiserver.requests import Call, Client
+from apiserver.requests import ApiClient, ApiRequest
 from apiserver.resources import PODS
-from extender.wire import Binding
+from extender.wire import BindingArgs
 
-DEADLINE_SECONDS = 5.0
+BIND_TIMEOUT_SECONDS = 5.0
 
 
-async def bind(client: Client, binding: Binding, failed: Callable[[ApiError], None] = lambda _: None) -> str:
+async def bind(client: ApiClient, binding: BindingArgs, failed: Callable[[ApiError], None] = lambda _: None) -> str:
     """Why the pod may not be bound; empty once the API server has bound it. failed: told of the error itself."""
     try:
-        await client.send(Call("POST", PODS.path(binding.namespace, binding.name, "binding"), body=_body(binding)))
+        await client.send(
+            ApiRequest("POST", PODS.path(binding.namespace, binding.name, "binding"), body=_body(binding))
+        )
     except ApiError as error:
         failed(error)
         return str(error)
     return ""
 
 
-def _body(binding: Binding) -> dict[str, Any]:
+def _body(binding: BindingArgs) -> dict[str, Any]:
     """uid: the API server refuses to bind another pod of the same name."""
     meta = {"name": binding.name, "namespace": binding.namespace} | ({"uid": binding.uid} if binding.uid else {})
     target = {"apiVersion": "v1", "kind": "Node", "name": binding.node}

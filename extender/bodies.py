@@ -2,7 +2,7 @@
 
 The form of a body is known only once it is decoded, and kube-scheduler's default is the node form
 (nodeCacheCapable: false), so the cap that works for everybody is the node form's. What bounds memory is the sum
-of all bodies held at once. Where the scheduler is set to the names form, NAMES_ONLY is tighter.
+of all bodies held at once. Where the scheduler is set to the names form, NAMES_FORM_LIMITS is tighter.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from aiohttp import hdrs, web
 from msgspec import Struct
 
 
-class Refused(Exception):
+class RequestRefused(Exception):
     """Not answered, by the client's own fault: an HTTP status and why."""
 
     def __init__(self, status: int, text: str) -> None:
@@ -21,20 +21,20 @@ class Refused(Exception):
         self.status = status
 
 
-class Caps(Struct, frozen=True):
+class BodyLimits(Struct, frozen=True):
     """largest_bytes: of one body; 5,000 full nodes are 45 MB. total_bytes: of all that are held at one moment."""
 
-    largest_bytes: int = 256 << 20
-    total_bytes: int = 512 << 20
-    deadline_seconds: float = 10.0
+    max_body_bytes: int = 256 << 20
+    max_held_bytes: int = 512 << 20
+    read_timeout_seconds: float = 10.0
 
 
-ANY_FORM = Caps()
-NAMES_ONLY = Caps(largest_bytes=4 << 20, total_bytes=64 << 20)
+NODE_FORM_LIMITS = BodyLimits()
+NAMES_FORM_LIMITS = BodyLimits(max_body_bytes=4 << 20, max_held_bytes=64 << 20)
 
 
-class Bodies:
-    def __init__(self, caps: Caps = ANY_FORM) -> None:
+class BodyReader:
+    def __init__(self, caps: BodyLimits = NODE_FORM_LIMITS) -> None:
         self._caps = caps
         self.held_bytes = 0
 
@@ -52,27 +52,27 @@ class Bodies:
     def _check(self, request: web.BaseRequest) -> None:
         encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
         if encoding.lower() != "identity":
-            raise Refused(415, f"Content-Encoding {encoding[:40]!r}; only identity, nothing is decompressed")
-        if (request.content_length or 0) > self._caps.largest_bytes:
+            raise RequestRefused(415, f"Content-Encoding {encoding[:40]!r}; only identity, nothing is decompressed")
+        if (request.content_length or 0) > self._caps.max_body_bytes:
             raise self._too_large(f"{request.content_length} bytes")
 
     async def _fill(self, body: bytearray, request: web.BaseRequest) -> None:
         try:
-            async with asyncio.timeout(self._caps.deadline_seconds):
+            async with asyncio.timeout(self._caps.read_timeout_seconds):
                 async for chunk in request.content.iter_any():
                     body += chunk
                     self.held_bytes += len(chunk)
                     self._check_held(body)
         except TimeoutError as error:
-            raise Refused(408, f"body not complete within {self._caps.deadline_seconds:g} s") from error
+            raise RequestRefused(408, f"body not complete within {self._caps.read_timeout_seconds:g} s") from error
         except web.RequestPayloadError as error:
-            raise Refused(400, f"body cannot be read: {error}") from error
+            raise RequestRefused(400, f"body cannot be read: {error}") from error
 
     def _check_held(self, body: bytearray) -> None:
-        if len(body) > self._caps.largest_bytes:
+        if len(body) > self._caps.max_body_bytes:
             raise self._too_large("body")
-        if self.held_bytes > self._caps.total_bytes:
-            raise Refused(429, f"bodies of other requests fill the {self._caps.total_bytes} bytes; try again")
+        if self.held_bytes > self._caps.max_held_bytes:
+            raise RequestRefused(429, f"bodies of other requests fill the {self._caps.max_held_bytes} bytes; try again")
 
-    def _too_large(self, what: str) -> Refused:
-        return Refused(413, f"{what} over the cap of {self._caps.largest_bytes} bytes")
+    def _too_large(self, what: str) -> RequestRefused:
+        return RequestRefused(413, f"{what} over the cap of {self._caps.max_body_bytes} bytes")

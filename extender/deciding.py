@@ -13,34 +13,34 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from decision import bounds
-from decision.decide import NEUTRAL, Judged, Ranked, judge, rank
-from decision.model import Facts, Pod, Refusal
-from decision.policy import Estimate, Policy
+from decision.decide import NEUTRAL_SCORE, FilterResult, ScoreResult, filter_nodes, score_nodes
+from decision.model import DecisionInputs, PodInfo, Refusal
+from decision.policy import EstimateMode, Policy
 from decision.telemetry import link
-from extender.asking import Ask, Asking
+from extender.asking import ProbeOnDemand, RequestProbes
 from extender.journal import Journal
-from extender.metrics import Metrics
-from extender.workers import Overran, Workers
-from facts.sources import Sources
+from extender.metrics import ExtenderMetrics
+from extender.workers import DeadlineExceeded, WorkerPool
+from facts.sources import InputSources
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 
-class Core(Struct, frozen=True):
+class DecisionCore(Struct, frozen=True):
     """The decision core's two questions; tests put slow and broken ones here."""
 
-    judge: Callable[[Pod, Sequence[str], Facts], Judged] = judge
-    rank: Callable[[Pod, Sequence[str], Facts], Ranked] = rank
+    filter_nodes: Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult] = filter_nodes
+    score_nodes: Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult] = score_nodes
 
 
-OURS = Core()
+DEFAULT_CORE = DecisionCore()
 
-SAME_SECONDS = 1.0
+SNAPSHOT_REUSE_SECONDS = 1.0
 """kube-scheduler asks for scores a few milliseconds after it filtered."""
 
-ATTEMPT_SECONDS = 5.0
+SCHEDULING_ATTEMPT_SECONDS = 5.0
 """kube-scheduler tries preemption right after it filtered: an older entry is of another attempt."""
 
 
@@ -49,84 +49,91 @@ class Decider:
 
     def __init__(
         self,
-        sources: Sources,
+        sources: InputSources,
         *,
         journal: Journal,
-        metrics: Metrics,
-        workers: Workers,
-        core: Core = OURS,
-        ask: Ask | None = None,
+        metrics: ExtenderMetrics,
+        workers: WorkerPool,
+        core: DecisionCore = DEFAULT_CORE,
+        ask: RequestProbes | None = None,
     ) -> None:
         """ask: told which pairs to measure, after the answer."""
         self.journal, self.workers = journal, workers
         self._sources, self._metrics, self._core = sources, metrics, core
-        self._asking = Asking(ask, workers)
+        self._probe_on_demand = ProbeOnDemand(ask, workers)
         self._faults: dict[str, str] = {}
 
-    async def filter(self, pod: Pod, nodes: tuple[str, ...]) -> Judged:
-        facts = self._sources.facts()
-        if link.missing(pod, facts):
+    async def filter(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
+        facts = self._sources.current_inputs()
+        if link.is_policy_missing(pod, facts):
             self._metrics.missing_policies.inc()
-        judged = await self._judged("filter", pod, nodes, facts)
-        self.journal.filtered(pod, nodes, judged, facts)
-        self._asking.after(pod, judged, facts)
+        judged = await self._filter_result("filter", pod, nodes, facts)
+        self.journal.record_filter(pod, nodes, judged, facts)
+        self._probe_on_demand.request_after_filter(pod, judged, facts)
         return judged
 
-    async def prioritize(self, pod: Pod, nodes: tuple[str, ...]) -> Mapping[str, int]:
-        facts = self._same_facts(pod)
-        ranked = await self._run("prioritize", lambda: self._core.rank(pod, nodes, facts))
-        if isinstance(ranked, Fault):
-            self._metrics.decided("prioritize", "neutral", ranked.reason)
-            ranked = Ranked((), dict.fromkeys(nodes, NEUTRAL), ranked.text)
+    async def prioritize(self, pod: PodInfo, nodes: tuple[str, ...]) -> Mapping[str, int]:
+        facts = self._filter_inputs(pod)
+        ranked = await self._run("prioritize", lambda: self._core.score_nodes(pod, nodes, facts))
+        if isinstance(ranked, DecisionFault):
+            self._metrics.count_decision("prioritize", "neutral", ranked.reason)
+            ranked = ScoreResult((), dict.fromkeys(nodes, NEUTRAL_SCORE), ranked.message)
         else:
-            self._metrics.decided("prioritize", "equal" if ranked.neutral else "ranked")
-        self.journal.prioritized(pod, nodes, ranked, facts)
+            self._metrics.count_decision("prioritize", "equal" if ranked.neutral else "ranked")
+        self.journal.record_prioritize(pod, nodes, ranked, facts)
         return ranked.scores
 
-    async def preempt(self, pod: Pod, nodes: tuple[str, ...]) -> Judged:
+    async def preempt(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
         """As filter. Recorded unless this attempt's filter call was: it may have gone to another replica."""
-        facts = self._sources.facts()
-        judged = await self._judged("preempt", pod, nodes, facts)
+        facts = self._sources.current_inputs()
+        judged = await self._filter_result("preempt", pod, nodes, facts)
         if not self._just_filtered(pod, facts.now):
-            self.journal.filtered(pod, nodes, judged, facts)
+            self.journal.record_filter(pod, nodes, judged, facts)
         return judged
 
-    def _just_filtered(self, pod: Pod, now: float) -> bool:
+    def _just_filtered(self, pod: PodInfo, now: float) -> bool:
         before = self.journal.get(pod.namespace, pod.name)
-        same = before is not None and before.judged is not None and before.pod.uid == pod.uid
-        return before is not None and same and now - before.decided_at < ATTEMPT_SECONDS
+        same = before is not None and before.filter_result is not None and before.pod.uid == pod.uid
+        return before is not None and same and now - before.decided_at < SCHEDULING_ATTEMPT_SECONDS
 
-    def _same_facts(self, pod: Pod) -> Facts:
+    def _filter_inputs(self, pod: PodInfo) -> DecisionInputs:
         """The snapshot that the pod was just filtered on, so that one decision has one ground. Freshness is new."""
-        facts, before = self._sources.facts(), self.journal.get(pod.namespace, pod.name)
-        if before and before.judged_on and before.pod.uid == pod.uid and facts.now - before.decided_at < SAME_SECONDS:
-            return structs.replace(facts, snapshot=before.judged_on.snapshot)
+        facts, before = self._sources.current_inputs(), self.journal.get(pod.namespace, pod.name)
+        if (
+            before
+            and before.filter_inputs
+            and before.pod.uid == pod.uid
+            and facts.now - before.decided_at < SNAPSHOT_REUSE_SECONDS
+        ):
+            return structs.replace(facts, snapshot=before.filter_inputs.snapshot)
         return facts
 
-    async def _judged(self, verb: str, pod: Pod, nodes: tuple[str, ...], facts: Facts) -> Judged:
-        judged = await self._run(verb, lambda: self._core.judge(pod, nodes, facts))
-        if isinstance(judged, Fault):
-            self._metrics.decided(verb, "neutral", judged.reason)
-            return _without_plugins(pod, nodes, facts, judged.text)
+    async def _filter_result(
+        self, verb: str, pod: PodInfo, nodes: tuple[str, ...], facts: DecisionInputs
+    ) -> FilterResult:
+        judged = await self._run(verb, lambda: self._core.filter_nodes(pod, nodes, facts))
+        if isinstance(judged, DecisionFault):
+            self._metrics.count_decision(verb, "neutral", judged.reason)
+            return _without_plugins(pod, nodes, facts, judged.message)
         result = "kept" if not judged.refused else "restricted" if judged.kept else "refused"
-        self._metrics.decided(verb, result, next((refusal.plugin for refusal in judged.refused.values()), ""))
+        self._metrics.count_decision(verb, result, next((refusal.plugin for refusal in judged.refused.values()), ""))
         return judged
 
-    async def _run(self, verb: str, work: Callable[[], T]) -> "T | Fault":
+    async def _run(self, verb: str, work: Callable[[], T]) -> "T | DecisionFault":
         """What `work` returns, or what went wrong, logged when that changes."""
         try:
-            result: T | Fault = await self.workers.run(work)
-        except Overran as error:
-            result = Fault("overran", f"decision overran {self.workers.deadline_seconds * 1000:g} ms")
-            self._note(verb, "overran", error)
+            result: T | DecisionFault = await self.workers.run(work)
+        except DeadlineExceeded as error:
+            result = DecisionFault("overran", f"decision overran {self.workers.deadline_seconds * 1000:g} ms")
+            self._log_on_change(verb, "overran", error)
         except Exception as error:  # A plugin's fault, whatever it is, must not become the scheduler's.
-            result = Fault("fault", "decision failed")
-            self._note(verb, f"{type(error).__name__}: {error}", error)
+            result = DecisionFault("fault", "decision failed")
+            self._log_on_change(verb, f"{type(error).__name__}: {error}", error)
         else:
-            self._note(verb, "", None)
+            self._log_on_change(verb, "", None)
         return result
 
-    def _note(self, verb: str, fault: str, error: Exception | None) -> None:
+    def _log_on_change(self, verb: str, fault: str, error: Exception | None) -> None:
         if self._faults.get(verb, "") == fault:
             return
         self._faults[verb] = fault
@@ -136,23 +143,23 @@ class Decider:
             _log.info("%s: decisions are made again", verb)
 
 
-class Fault(Struct, frozen=True):
+class DecisionFault(Struct, frozen=True):
     """reason: the metric's word. text: the same for a reader."""
 
     reason: str
-    text: str
+    message: str
 
 
-def _without_plugins(pod: Pod, nodes: tuple[str, ...], facts: Facts, why: str) -> Judged:
-    if _holds(pod, facts.policy) or link.fails_closed(pod, facts):
-        return Judged((), dict.fromkeys(nodes, Refusal("deadline", why)))
-    return Judged(nodes, {})
+def _without_plugins(pod: PodInfo, nodes: tuple[str, ...], facts: DecisionInputs, why: str) -> FilterResult:
+    if _has_strict_bound(pod, facts.policy) or link.fails_closed(pod, facts):
+        return FilterResult((), dict.fromkeys(nodes, Refusal("deadline", why)))
+    return FilterResult(nodes, {})
 
 
-def _holds(pod: Pod, policy: Policy) -> bool:
+def _has_strict_bound(pod: PodInfo, policy: Policy) -> bool:
     """Whether the pod has a delay bound that is not to be waived; one that cannot be understood is not."""
     try:
-        wanted = bounds.of(pod)
+        wanted = bounds.parse_bounds(pod)
     except bounds.BadBound:
         return True
-    return any((bound.estimate or policy.delay.estimate) is not Estimate.ACCEPT for bound in wanted)
+    return any((bound.estimate or policy.delay.estimate) is not EstimateMode.ACCEPT for bound in wanted)

@@ -7,50 +7,50 @@ from collections.abc import AsyncIterator, Callable
 from aiohttp import hdrs, web
 
 from apiserver.errors import ApiError
-from apiserver.requests import Client
+from apiserver.requests import ApiClient
 from extender import answers, pages, rewards_page, wire
 from extender.binding import bind
-from extender.bodies import Bodies
+from extender.bodies import BodyReader
 from extender.deciding import Decider
-from extender.reading import Reader
-from extender.workers import Overran
-from facts.sources import Sources
+from extender.reading import CachedArgsReader
+from extender.workers import DeadlineExceeded
+from facts.sources import InputSources
 
 _log = logging.getLogger(__name__)
 
-PAGE_DEADLINE_SECONDS = 5.0
+PAGE_TIMEOUT_SECONDS = 5.0
 
-SEND_SECONDS = 10.0
+SEND_TIMEOUT_SECONDS = 10.0
 
-LARGEST_KEPT_BYTES = 1 << 20
+MAX_CACHED_BODY_BYTES = 1 << 20
 """Of a body in the names form, which has 67 KB for 5,000 nodes."""
 
 
-class Verbs:
+class VerbHandlers:
     """What kube-scheduler asks."""
 
-    def __init__(self, decider: Decider, bodies: Bodies) -> None:
+    def __init__(self, decider: Decider, bodies: BodyReader) -> None:
         self._decider, self._bodies = decider, bodies
-        self._reader = Reader()
-        self._filtered: tuple[bytearray, wire.Asked] | None = None
+        self._reader = CachedArgsReader()
+        self._filtered: tuple[bytearray, wire.ExtenderArgs] | None = None
 
     async def filter(self, request: web.Request) -> web.StreamResponse:
         async with self._bodies.read(request) as body:
-            asked = self._reader.read(body)
-            self._filtered = (body, asked) if len(body) <= LARGEST_KEPT_BYTES else None
-            judged = await self._decider.filter(asked.pod, asked.names)
+            asked = self._reader.read_args(body)
+            self._filtered = (body, asked) if len(body) <= MAX_CACHED_BODY_BYTES else None
+            judged = await self._decider.filter(asked.pod, asked.node_names)
             reasons = {node: refusal.reason for node, refusal in judged.refused.items()}
-            if asked.items is None:
-                return _json(answers.filtered(judged.kept, reasons))
-            items = [asked.items[node] for node in judged.kept]
-            return await _sent(request, answers.filtered_nodes(items, reasons))
+            if asked.raw_nodes is None:
+                return _json(answers.filter_result(judged.kept, reasons))
+            items = [asked.raw_nodes[node] for node in judged.kept]
+            return await _send_chunks(request, answers.node_filter_result(items, reasons))
 
     async def prioritize(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
-            asked = self._same(body) or self._reader.read(body)
-        return _json(answers.prioritized(await self._decider.prioritize(asked.pod, asked.names)))
+            asked = self._cached_args(body) or self._reader.read_args(body)
+        return _json(answers.host_priorities(await self._decider.prioritize(asked.pod, asked.node_names)))
 
-    def _same(self, body: bytearray) -> wire.Asked | None:
+    def _cached_args(self, body: bytearray) -> wire.ExtenderArgs | None:
         """What filter was just asked in the same bytes: so it is when nothing was refused."""
         before = self._filtered
         return before[1] if before and before[0] == body else None
@@ -60,55 +60,55 @@ class Verbs:
         async with self._bodies.read(request) as body:
             asked = wire.read_preemption(body)
         judged = await self._decider.preempt(asked.pod, tuple(asked.victims))
-        return _json(answers.preempted({node: asked.victims[node] for node in judged.kept}))
+        return _json(answers.preemption_result({node: asked.victims[node] for node in judged.kept}))
 
 
-class BindVerb:
+class BindHandler:
     """Off by default: kube-scheduler binds itself."""
 
     def __init__(
-        self, api: Client, bodies: Bodies, failed: Callable[[wire.Binding, ApiError], None] = lambda *_: None
+        self, api: ApiClient, bodies: BodyReader, failed: Callable[[wire.BindingArgs, ApiError], None] = lambda *_: None
     ) -> None:
         """kube-scheduler binds in parallel without bound; the API server gets as many at once as `api` opens."""
         self._api, self._bodies, self._failed = api, bodies, failed
 
-    async def session(self, _: web.Application) -> AsyncIterator[None]:
+    async def client_session(self, _: web.Application) -> AsyncIterator[None]:
         async with self._api:
             yield
 
     async def bind(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
             binding = wire.read_binding(body)
-        return _json(answers.bound(await bind(self._api, binding, lambda error: self._failed(binding, error))))
+        return _json(answers.binding_result(await bind(self._api, binding, lambda error: self._failed(binding, error))))
 
 
-class Pages:
+class PageHandlers:
     """What people ask. Made on a worker, because 5,000 nodes take some 10 ms."""
 
-    def __init__(self, decider: Decider, sources: Sources) -> None:
+    def __init__(self, decider: Decider, sources: InputSources) -> None:
         self._decider, self._sources = decider, sources
 
     async def explain(self, request: web.Request) -> web.Response:
         """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
-        kept, json = pages.entry(self._decider.journal, request.query.get("pod")), _wants_json(request)
-        clock, groups = self._sources.clock, self._sources.beside.groups
-        return await self._page(request, lambda: pages.explained(kept, clock(), json, groups), json)
+        kept, json = pages.find_entry(self._decider.journal, request.query.get("pod")), _wants_json(request)
+        clock, groups = self._sources.clock, self._sources.delay_status.groups
+        return await self._page(request, lambda: pages.render_explain(kept, clock(), json, groups), json)
 
     async def state(self, request: web.Request) -> web.Response:
         snapshot, problem, json = self._sources.state.current, self._sources.policy.problem, _wants_json(request)
-        clock, beside = self._sources.clock, self._sources.beside
-        return await self._page(request, lambda: pages.state(snapshot, clock(), problem, json, beside), json)
+        clock, beside = self._sources.clock, self._sources.delay_status
+        return await self._page(request, lambda: pages.render_state(snapshot, clock(), problem, json, beside), json)
 
     async def rewards(self, request: web.Request) -> web.Response:
         """/rewards?type=web&node=edge-1, each optional."""
-        facts, json = self._sources.facts(), _wants_json(request)
+        facts, json = self._sources.current_inputs(), _wants_json(request)
         pod_type, node = request.query.get("type", ""), request.query.get("node", "")
-        return await self._page(request, lambda: rewards_page.page(facts, pod_type, node, json), json)
+        return await self._page(request, lambda: rewards_page.render(facts, pod_type, node, json), json)
 
     async def _page(self, request: web.Request, make: Callable[[], bytes], json: bool) -> web.Response:
         try:
-            page = await self._decider.workers.run(make, PAGE_DEADLINE_SECONDS)
-        except Overran as error:
+            page = await self._decider.workers.run(make, PAGE_TIMEOUT_SECONDS)
+        except DeadlineExceeded as error:
             return web.Response(status=503, text=f"{error}\n")
         except Exception as error:  # Most likely a plugin's; it is told, and the server goes on.
             _log.exception("%s failed", request.path)
@@ -116,13 +116,13 @@ class Pages:
         return _json(page) if json else web.Response(body=page, content_type="text/plain", charset="utf-8")
 
 
-async def _sent(request: web.Request, parts: answers.Parts) -> web.StreamResponse:
+async def _send_chunks(request: web.Request, parts: answers.ChunkedBody) -> web.StreamResponse:
     """The answer, sent. A client that takes too long over it is cut."""
     answer = web.StreamResponse()
     answer.content_type, answer.content_length = "application/json", parts.length
     await answer.prepare(request)
     try:
-        async with asyncio.timeout(SEND_SECONDS):
+        async with asyncio.timeout(SEND_TIMEOUT_SECONDS):
             for chunk in parts.chunks:
                 await answer.write(chunk)
             await answer.write_eof()

@@ -7,135 +7,141 @@ from operator import is_
 from msgspec import Struct, structs
 
 from clusterstate.snapshot import NodeState
-from decision.decide import Judged, Ranked
-from decision.model import Decision, Facts, Pod
+from decision.decide import FilterResult, ScoreResult
+from decision.model import Decision, DecisionInputs, PodInfo
 
-MOST_PODS = 256
-MOST_BYTES = 64 << 20
+MAX_PODS = 256
+MAX_BYTES = 64 << 20
 
-ASKED_BYTES = 150
+CANDIDATE_BYTES = 150
 """Of each node asked about: its name, refusal, values and score. Measured at 5,000 nodes with a delay bound."""
 
-STATE_BYTES = 4_500
+NODE_STATE_BYTES = 4_500
 """Of a node's records with 16 peers and 7 metrics, measured. Counted once for all snapshots that share them."""
 
-SLOT_BYTES = 30
+TABLE_SLOT_BYTES = 30
 """Of each node in a snapshot's table."""
 
-States = Mapping[str, NodeState]
+NodeStates = Mapping[str, NodeState]
 
 
-class Entry(Struct, frozen=True):
+class JournalEntry(Struct, frozen=True):
     """What filter (judged) and prioritize (ranked) decided on a pod, each with its facts. None: it was not asked.
 
     decided_at: the extender's monotonic seconds of the later of the two.
     """
 
-    pod: Pod
+    pod: PodInfo
     nodes: tuple[str, ...]
     decided_at: float
-    judged: Judged | None = None
-    judged_on: Facts | None = None
-    ranked: Ranked | None = None
-    ranked_on: Facts | None = None
+    filter_result: FilterResult | None = None
+    filter_inputs: DecisionInputs | None = None
+    score_result: ScoreResult | None = None
+    score_inputs: DecisionInputs | None = None
 
     @property
-    def facts(self) -> tuple[Facts, ...]:
-        return tuple(facts for facts in (self.judged_on, self.ranked_on) if facts)
+    def inputs(self) -> tuple[DecisionInputs, ...]:
+        return tuple(facts for facts in (self.filter_inputs, self.score_inputs) if facts)
 
     @property
     def decision(self) -> Decision:
-        kept, refused = self.judged or (self.nodes, {})
-        ranked = self.ranked or Ranked((), {}, "")
+        kept, refused = self.filter_result or (self.nodes, {})
+        ranked = self.score_result or ScoreResult((), {}, "")
         return Decision(self.pod, kept, refused, *ranked)
 
 
 class Journal:
     """nodes: those asked about, plus states held, of which those that snapshots share count once."""
 
-    def __init__(self, most_pods: int = MOST_PODS, most_bytes: int = MOST_BYTES) -> None:
-        self.most_pods, self.most_bytes = most_pods, most_bytes
-        self._entries: OrderedDict[tuple[str, str], Entry] = OrderedDict()
-        self._snapshots = _Snapshots()
-        self._asked = 0
+    def __init__(self, most_pods: int = MAX_PODS, most_bytes: int = MAX_BYTES) -> None:
+        self.max_pods, self.max_bytes = most_pods, most_bytes
+        self._entries: OrderedDict[tuple[str, str], JournalEntry] = OrderedDict()
+        self._snapshots = _HeldSnapshots()
+        self._candidates = 0
 
     def __len__(self) -> int:
         return len(self._entries)
 
     @property
-    def nodes(self) -> int:
-        return self._asked + self._snapshots.states
+    def held_nodes(self) -> int:
+        return self._candidates + self._snapshots.states
 
     @property
     def held_bytes(self) -> int:
         """About what a kept decision costs, all together."""
-        return ASKED_BYTES * self._asked + STATE_BYTES * self._snapshots.states + SLOT_BYTES * self._snapshots.slots
+        return (
+            CANDIDATE_BYTES * self._candidates
+            + NODE_STATE_BYTES * self._snapshots.states
+            + TABLE_SLOT_BYTES * self._snapshots.slots
+        )
 
-    def filtered(self, pod: Pod, nodes: tuple[str, ...], judged: Judged, facts: Facts) -> None:
+    def record_filter(self, pod: PodInfo, nodes: tuple[str, ...], judged: FilterResult, facts: DecisionInputs) -> None:
         """A filter call begins a new decision."""
-        self._put(Entry(pod, nodes, facts.now, judged, facts))
+        self._put(JournalEntry(pod, nodes, facts.now, judged, facts))
 
-    def prioritized(self, pod: Pod, nodes: tuple[str, ...], ranked: Ranked, facts: Facts) -> None:
+    def record_prioritize(
+        self, pod: PodInfo, nodes: tuple[str, ...], ranked: ScoreResult, facts: DecisionInputs
+    ) -> None:
         """Completes the pod's filter call. A pod that was not filtered here has scores only."""
         before = self.get(pod.namespace, pod.name)
-        if before is None or before.pod.uid != pod.uid or before.ranked:
-            before = Entry(pod, nodes, facts.now)
-        self._put(structs.replace(before, ranked=ranked, ranked_on=facts, decided_at=facts.now))
+        if before is None or before.pod.uid != pod.uid or before.score_result:
+            before = JournalEntry(pod, nodes, facts.now)
+        self._put(structs.replace(before, score_result=ranked, score_inputs=facts, decided_at=facts.now))
 
-    def get(self, namespace: str, name: str) -> Entry | None:
+    def get(self, namespace: str, name: str) -> JournalEntry | None:
         return self._entries.get((namespace, name))
 
-    def newest(self, most: int) -> Sequence[Entry]:
+    def newest(self, most: int) -> Sequence[JournalEntry]:
         return list(self._entries.values())[: -most - 1 : -1]
 
-    def _put(self, entry: Entry) -> None:
+    def _put(self, entry: JournalEntry) -> None:
         key = (entry.pod.namespace, entry.pod.name)
-        self._hold(entry, 1)
+        self._count_held(entry, 1)
         if before := self._entries.pop(key, None):
-            self._hold(before, -1)
+            self._count_held(before, -1)
         self._entries[key] = entry
-        while len(self._entries) > self.most_pods or self._too_large():
-            self._hold(self._entries.popitem(last=False)[1], -1)
+        while len(self._entries) > self.max_pods or self._too_large():
+            self._count_held(self._entries.popitem(last=False)[1], -1)
 
     def _too_large(self) -> bool:
         """The newest entry stays, however large."""
-        return self.held_bytes > self.most_bytes and len(self._entries) > 1
+        return self.held_bytes > self.max_bytes and len(self._entries) > 1
 
-    def _hold(self, entry: Entry, step: int) -> None:
-        self._asked += step * len(entry.nodes)
-        for facts in entry.facts:
+    def _count_held(self, entry: JournalEntry, step: int) -> None:
+        self._candidates += step * len(entry.nodes)
+        for facts in entry.inputs:
             self._snapshots.hold(facts.snapshot.nodes, step)
 
 
-class _Held(Struct, eq=False):
+class _HeldSnapshot(Struct, eq=False):
     """added: states that the snapshot held before this one has not."""
 
-    states: States
+    states: NodeStates
     added: int
     holders: int = 0
 
 
-class _Snapshots:
+class _HeldSnapshots:
     """Those that entries hold, in the order they came. states: in all of them, at most. slots: of their tables."""
 
     def __init__(self) -> None:
-        self._held: dict[int, _Held] = {}
+        self._held: dict[int, _HeldSnapshot] = {}
         self.states = self.slots = 0
 
-    def hold(self, states: States, step: int) -> None:
+    def hold(self, states: NodeStates, step: int) -> None:
         held = self._held.get(id(states)) or self._add(states)
         held.holders += step
         if not held.holders:
             self._drop(held)
 
-    def _add(self, states: States) -> _Held:
+    def _add(self, states: NodeStates) -> _HeldSnapshot:
         before = next(reversed(self._held.values())).states if self._held else {}
-        held = self._held[id(states)] = _Held(states, _added(before, states))
+        held = self._held[id(states)] = _HeldSnapshot(states, _count_new_states(before, states))
         self.states += held.added
         self.slots += len(states)
         return held
 
-    def _drop(self, held: _Held) -> None:
+    def _drop(self, held: _HeldSnapshot) -> None:
         """What it added now counts as its successor's, who may share it."""
         order = list(self._held.values())
         del self._held[id(held.states)]
@@ -147,6 +153,6 @@ class _Snapshots:
             successor.added = added
 
 
-def _added(before: States, after: States) -> int:
+def _count_new_states(before: NodeStates, after: NodeStates) -> int:
     """At most: compared by position, as a snapshot's table is its predecessor's, copied and changed."""
     return len(after) - sum(map(is_, after.values(), before.values()))

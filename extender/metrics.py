@@ -13,7 +13,7 @@ _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1
 """From a pod that nobody has a say in, past the 200 ms deadline, to kube-scheduler's longest timeouts."""
 
 
-class Metrics:
+class ExtenderMetrics:
     """Series are bounded: verbs, statuses, results and plugins are few, and nothing is labelled by node or pod."""
 
     def __init__(self, version: str = "") -> None:
@@ -39,18 +39,18 @@ class Metrics:
         info = Gauge("leadsman_build_info", "Always 1.", ["version"], registry=registry)
         info.labels(version).set(1)
 
-    def answered(self, verb: str, code: int, seconds: float) -> None:
+    def observe_request(self, verb: str, code: int, seconds: float) -> None:
         self._requests.labels(verb, str(code)).observe(seconds)
 
-    def decided(self, verb: str, result: str, reason: str = "") -> None:
+    def count_decision(self, verb: str, result: str, reason: str = "") -> None:
         self._decisions.labels(verb, result, reason).inc()
 
-    def show(self, read: "Callable[[], Iterator[Metric]]") -> None:
+    def add_collector(self, read: "Callable[[], Iterator[Metric]]") -> None:
         """Adds what `read` yields at each scrape."""
-        self.registry.register(_Shown(read))
+        self.registry.register(_CallbackCollector(read))
 
 
-class _Shown(Collector):
+class _CallbackCollector(Collector):
     def __init__(self, read: Callable[[], Iterator[Metric]]) -> None:
         self._read = read
 
@@ -61,7 +61,7 @@ class _Shown(Collector):
         return []
 
 
-def of_state(snapshot: Snapshot, now: float) -> Iterator[Metric]:
+def state_metrics(snapshot: Snapshot, now: float) -> Iterator[Metric]:
     """now: the monotonic seconds of the snapshot's ages."""
     yield GaugeMetricFamily("leadsman_state_problems", "Records that cannot be read.", len(snapshot.problems))
     nodes = GaugeMetricFamily("leadsman_state_nodes", "Nodes in the state.", labels=["freshness"])
@@ -69,18 +69,18 @@ def of_state(snapshot: Snapshot, now: float) -> Iterator[Metric]:
     for freshness in Freshness:
         nodes.add_metric([freshness.value], tally[freshness])
     yield nodes
-    age = age_seconds(snapshot, now)
+    age = state_age_seconds(snapshot, now)
     if age is not None:
         yield GaugeMetricFamily("leadsman_state_age_seconds", "Since any node last reported something new.", age)
 
 
-def age_seconds(snapshot: Snapshot, now: float) -> float | None:
+def state_age_seconds(snapshot: Snapshot, now: float) -> float | None:
     """None when no node was ever seen to report."""
     ages = (state.age_seconds(now) for state in snapshot.nodes.values())
     return min((age for age in ages if age is not None), default=None)
 
 
-def of_journal(pods: int, nodes: int, overdue: int) -> Iterator[Metric]:
+def journal_metrics(pods: int, nodes: int, overdue: int) -> Iterator[Metric]:
     yield GaugeMetricFamily("leadsman_journal_pods", "Decisions kept for explanation.", pods)
     yield GaugeMetricFamily("leadsman_journal_nodes", "Nodes that the kept decisions hold in memory.", nodes)
     yield GaugeMetricFamily("leadsman_extender_overdue_workers", "Threads busy past their deadline.", overdue)

@@ -7,55 +7,55 @@ from msgspec import Struct
 
 from clusterstate.snapshot import NodeState, Snapshot
 from decision import explain, explain_text
-from extender.bodies import Refused
-from extender.journal import Entry, Journal
-from extender.metrics import age_seconds
-from facts.sources import Beside, Names, NodeGroups, Nothing
+from extender.bodies import RequestRefused
+from extender.journal import Journal, JournalEntry
+from extender.metrics import state_age_seconds
+from facts.sources import DelayStatus, NodeGroups, NoDelayStatus, NodeNameGroups
 
 _MOST_LISTED = 20
-_NOTHING = Nothing()
+_NOTHING = NoDelayStatus()
 
 
-def entry(journal: Journal, pod: str | None) -> Entry:
+def find_entry(journal: Journal, pod: str | None) -> JournalEntry:
     """The kept decision on `pod`, namespace/name or a name in default. Refused when there is none."""
     namespace, slash, name = (pod or "").partition("/")
     if not pod:
-        raise Refused(400, f"?pod=namespace/name is missing\n{_kept(journal)}")
+        raise RequestRefused(400, f"?pod=namespace/name is missing\n{_kept_decisions(journal)}")
     found = journal.get(namespace, name) if slash else journal.get("default", pod)
     if found is None:
-        raise Refused(404, f"no decision on pod {pod!r} is kept\n{_kept(journal)}")
+        raise RequestRefused(404, f"no decision on pod {pod!r} is kept\n{_kept_decisions(journal)}")
     return found
 
 
-def _kept(journal: Journal) -> str:
+def _kept_decisions(journal: Journal) -> str:
     if not len(journal):
         return "no decision is kept yet: kube-scheduler has not asked this replica"
     pods = [f"  {kept.pod.namespace}/{kept.pod.name}" for kept in journal.newest(_MOST_LISTED)]
     return "\n".join([f"kept are the last decisions of this replica, {len(journal)} now; the newest are", *pods])
 
 
-def explained(kept: Entry, now: float, as_json: bool, groups: NodeGroups | None = None) -> bytes:
+def render_explain(kept: JournalEntry, now: float, as_json: bool, groups: NodeGroups | None = None) -> bytes:
     """Some 10 ms at 5,000 nodes. groups: as they are now, not when it was decided."""
-    facts = kept.ranked_on or kept.judged_on
+    facts = kept.score_inputs or kept.filter_inputs
     assert facts
-    explanation = explain.explain(kept.decision, facts, kept.judged_on)
+    explanation = explain.explain(kept.decision, facts, kept.filter_inputs)
     ago = now - kept.decided_at
     among = groups.among(kept.decision.kept) if groups else {}
     if as_json:
-        return msgspec.json.encode(_Explained(ago, explanation, among))
-    head = f"decided {ago:.1f} s ago, policy {explanation.policy}\n{explain_text.text(explanation)}"
-    return "\n".join([head, *_grouped("nodes that passed", among)]).encode()
+        return msgspec.json.encode(_ExplainPage(ago, explanation, among))
+    head = f"decided {ago:.1f} s ago, policy {explanation.policy}\n{explain_text.format_explanation(explanation)}"
+    return "\n".join([head, *_group_lines("nodes that passed", among)]).encode()
 
 
-class _Explained(Struct):
+class _ExplainPage(Struct):
     """node_groups: layer, as "5 ms" → groups that the nodes that passed are in."""
 
     decided_seconds_ago: float
     explanation: explain.Explanation
-    node_groups: Mapping[str, Names] = {}
+    node_groups: Mapping[str, NodeNameGroups] = {}
 
 
-def _grouped(whose: str, groups: Mapping[str, Names]) -> list[str]:
+def _group_lines(whose: str, groups: Mapping[str, NodeNameGroups]) -> list[str]:
     """A line a layer. The first groups only, as there may be thousands."""
     lines = []
     for layer, found in groups.items():
@@ -67,8 +67,10 @@ def _grouped(whose: str, groups: Mapping[str, Names]) -> list[str]:
     return [*lines, ""] if lines else []
 
 
-def state(snapshot: Snapshot, now: float, policy_problem: str, as_json: bool, beside: Beside = _NOTHING) -> bytes:
-    shown = _state(snapshot, now, policy_problem, beside)
+def render_state(
+    snapshot: Snapshot, now: float, policy_problem: str, as_json: bool, beside: DelayStatus = _NOTHING
+) -> bytes:
+    shown = _state_page(snapshot, now, policy_problem, beside)
     return msgspec.json.encode(shown) if as_json else _text(shown)
 
 
@@ -81,7 +83,7 @@ class _Node(Struct):
     hardware: Mapping[str, float]
 
 
-class _State(Struct):
+class _StatePage(Struct):
     cluster: str
     revision: int
     age_seconds: float | None
@@ -89,16 +91,16 @@ class _State(Struct):
     problems: Mapping[str, str]
     nodes: Mapping[str, _Node]
     delay_problems: Mapping[str, str]
-    node_groups: Mapping[str, Names]
+    node_groups: Mapping[str, NodeNameGroups]
 
 
-def _state(snapshot: Snapshot, now: float, policy_problem: str, beside: Beside) -> _State:
+def _state_page(snapshot: Snapshot, now: float, policy_problem: str, beside: DelayStatus) -> _StatePage:
     nodes = {name: _node(node, now) for name, node in sorted(snapshot.nodes.items())}
-    age = age_seconds(snapshot, now)
+    age = state_age_seconds(snapshot, now)
     groups = beside.groups.named() if beside.groups else {}
     problems = dict(snapshot.problems)
-    return _State(
-        snapshot.cluster, snapshot.revision, age, policy_problem, problems, nodes, dict(beside.problems), groups
+    return _StatePage(
+        snapshot.cluster_id, snapshot.revision, age, policy_problem, problems, nodes, dict(beside.problems), groups
     )
 
 
@@ -114,13 +116,13 @@ def _node(node: NodeState, now: float) -> _Node:
     )
 
 
-def _text(state: _State) -> bytes:
+def _text(state: _StatePage) -> bytes:
     head = f"revision {state.revision} of cluster {state.cluster or '(none)'}, {len(state.nodes)} nodes"
     rows = [f"{name}  {n.freshness}  {_age(n.age_seconds)}  {_peers(n)}" for name, n in state.nodes.items()]
     problems = [f"problem: {key}: {why}" for key, why in state.problems.items()]
     policy = [f"problem: {state.policy_problem}"] if state.policy_problem else []
     problems += [f"problem: {source}: {why}" for source, why in state.delay_problems.items()]
-    return "\n".join([head, *policy, *problems, *rows, "", *_grouped("nodes", state.node_groups)]).encode()
+    return "\n".join([head, *policy, *problems, *rows, "", *_group_lines("nodes", state.node_groups)]).encode()
 
 
 def _age(seconds: float | None) -> str:

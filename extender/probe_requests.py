@@ -19,19 +19,19 @@ from clusterstate.store import Put, Store, StoreError
 
 log = logging.getLogger(__name__)
 
-PER_SECOND = 20
+REQUESTS_PER_SECOND = 20
 """At 5 probes a request, 100 probes a second: a 200th of the agents' probe budget."""
-MOST_WAITING = 200
+MAX_PENDING = 200
 """10 s of work. A pair that comes when these wait is dropped: the pod will be back."""
-AGAIN_SECONDS = 30
+REQUEST_TTL_SECONDS = 30
 """A pair is asked for once in so long, and a request lives so long. The agent goes on measuring for 300 s."""
-LONGEST_PAUSE_SECONDS = 10.0
+MAX_BACKOFF_SECONDS = 10.0
 
-Pair = tuple[str, str]
+ProbePair = tuple[str, str]
 """Who is to measure, and whom."""
 
 
-class ProbeRequests:
+class ProbeRequestQueue:
     """`run` it as one task; call `ask` on the same loop. clock: monotonic seconds.
 
     written, dropped, failures: for /metrics.
@@ -40,24 +40,24 @@ class ProbeRequests:
     def __init__(
         self,
         store: Store,
-        per_second: int = PER_SECOND,
+        per_second: int = REQUESTS_PER_SECOND,
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
     ) -> None:
         self.written = self.dropped = self.failures = 0
         self._store, self._per_second, self._clock = store, per_second, clock
         self._rng = rng or Random()
-        self._waiting: dict[Pair, None] = {}
-        self._asked: dict[Pair, float] = {}
+        self._waiting: dict[ProbePair, None] = {}
+        self._requested_at: dict[ProbePair, float] = {}
         self._some = asyncio.Event()
 
-    def ask(self, pairs: Sequence[Pair]) -> None:
+    def enqueue(self, pairs: Sequence[ProbePair]) -> None:
         """Never blocks, never raises: a pair that cannot be asked for is dropped."""
         now = self._clock()
         for pair in pairs:
-            if pair in self._waiting or now - self._asked.get(pair, float("-inf")) < AGAIN_SECONDS:
+            if pair in self._waiting or now - self._requested_at.get(pair, float("-inf")) < REQUEST_TTL_SECONDS:
                 continue
-            if len(self._waiting) >= MOST_WAITING or not _possible(pair):
+            if len(self._waiting) >= MAX_PENDING or not _is_valid(pair):
                 self.dropped += 1
                 continue
             self._waiting[pair] = None
@@ -73,7 +73,7 @@ class ProbeRequests:
             except StoreError as error:
                 self.failures, failures = self.failures + 1, failures + 1
                 log.log(logging.WARNING if failures == 1 else logging.DEBUG, "cannot ask for probes: %s", error)
-                await asyncio.sleep(self._rng.uniform(0, min(LONGEST_PAUSE_SECONDS, 2.0**failures)))
+                await asyncio.sleep(self._rng.uniform(0, min(MAX_BACKOFF_SECONDS, 2.0**failures)))
             else:
                 failures = 0
                 await asyncio.sleep(1.0)
@@ -82,7 +82,7 @@ class ProbeRequests:
         """What may be written in a second. A pair whose write failed waits on."""
         batch = list(self._waiting)[: self._per_second]
         if batch:
-            lease = await self._store.grant(AGAIN_SECONDS)
+            lease = await self._store.grant(REQUEST_TTL_SECONDS)
             await self._store.write([_put(*pair) for pair in batch], lease)
             self._done(batch)
         if not self._waiting:
@@ -94,19 +94,19 @@ class ProbeRequests:
             "leadsman_probe_requests_dropped", "Pairs not asked for, because too many waited.", self.dropped
         )
 
-    def _done(self, batch: Sequence[Pair]) -> None:
+    def _done(self, batch: Sequence[ProbePair]) -> None:
         now = self._clock()
         self.written += len(batch)
-        self._asked = {pair: at for pair, at in self._asked.items() if now - at < AGAIN_SECONDS}
+        self._requested_at = {pair: at for pair, at in self._requested_at.items() if now - at < REQUEST_TTL_SECONDS}
         for pair in batch:
             del self._waiting[pair]
-            self._asked[pair] = now
+            self._requested_at[pair] = now
 
 
-def _possible(pair: Pair) -> bool:
+def _is_valid(pair: ProbePair) -> bool:
     one, other = pair
     return one != other and keys.is_node_name(one) and keys.is_node_name(other)
 
 
 def _put(one: str, other: str) -> Put:
-    return Put(keys.probe_request(one, other), codec.encode(ProbeRequest(other)))
+    return Put(keys.probe_request_key(one, other), codec.encode(ProbeRequest(other)))

@@ -3,21 +3,21 @@
 import msgspec
 from msgspec import Raw, Struct
 
-from decision.model import Candidates
-from decision.recent import Recent
+from decision.model import CandidateNodes
+from decision.recent import LruCache
 from extender import wire
-from extender.wire import Asked
+from extender.wire import ExtenderArgs
 
-LISTS = 4
+CACHED_LISTS = 4
 """Kept of each of two generations, some 0.4 MB each at 5,000 nodes."""
 
-LARGEST_BYTES = 1 << 20
+MAX_LIST_BYTES = 1 << 20
 
 
 _NULL = b"null"
 
 
-class _Parts(Struct, rename="pascal"):
+class _RawArgs(Struct, rename="pascal"):
     """In kube-scheduler's spelling."""
 
     pod: Raw = Raw(_NULL)
@@ -25,28 +25,28 @@ class _Parts(Struct, rename="pascal"):
     node_names: Raw = Raw(_NULL)
 
 
-_decode = msgspec.json.Decoder(_Parts).decode
+_decode = msgspec.json.Decoder(_RawArgs).decode
 
 
-class Reader:
+class CachedArgsReader:
     """wire.read_args with the same answers and errors; a list of names met before is the same object again."""
 
     def __init__(self) -> None:
-        self._known: Recent[bytes, Candidates] = Recent(LISTS)
+        self._known: LruCache[bytes, CandidateNodes] = LruCache(CACHED_LISTS)
 
-    def read(self, body: bytes | bytearray) -> Asked:
+    def read_args(self, body: bytes | bytearray) -> ExtenderArgs:
         """BadRequest."""
-        listed = _listed(body)
+        listed = _node_names_bytes(body)
         known = self._known.get(listed) if listed else None
         if known is not None:
-            return Asked(wire.read_pod(body), known)
+            return ExtenderArgs(wire.read_pod(body), known)
         asked = wire.read_args(body)
-        if listed and asked.items is None:
-            self._known.keep(listed, asked.names)
+        if listed and asked.raw_nodes is None:
+            self._known.put(listed, asked.node_names)
         return asked
 
 
-def _listed(body: bytes | bytearray) -> bytes:
+def _node_names_bytes(body: bytes | bytearray) -> bytes:
     """The bytes of the list of names, spelled as kube-scheduler does; empty when it is not all there is beside the pod,
     or is large."""
     try:
@@ -56,7 +56,7 @@ def _listed(body: bytes | bytearray) -> bytes:
     if _null(found.pod) or not _null(found.nodes):
         return b""
     names = bytes(found.node_names)
-    return names if names.startswith(b"[") and len(names) <= LARGEST_BYTES else b""
+    return names if names.startswith(b"[") and len(names) <= MAX_LIST_BYTES else b""
 
 
 def _null(raw: Raw) -> bool:

@@ -5,29 +5,29 @@ from heapq import nlargest
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from clusterstate.remembered import Remembered
+from clusterstate.remembered import AgedReward
 from decision import rewards
-from decision.model import Facts
+from decision.model import DecisionInputs
 
-MOST_TYPES = 10
+MAX_LABELLED_TYPES = 10
 """With series, 4 each."""
 
 
-def of_rewards(facts: Facts) -> Iterator[Metric]:
+def reward_metrics(facts: DecisionInputs) -> Iterator[Metric]:
     names = facts.snapshot.rewards
-    shown = nlargest(MOST_TYPES, names, key=lambda name: (_failed(names[name], facts), name))
+    shown = nlargest(MAX_LABELLED_TYPES, names, key=lambda name: (_failed(names[name], facts), name))
     hidden = len(names) - len(shown)
     yield GaugeMetricFamily("leadsman_reward_types", "Types of pods that rewards are known of.", len(names))
     yield GaugeMetricFamily("leadsman_reward_types_hidden", "Types that have no gauges of their own.", hidden)
     yield from _gauges(shown, facts)
 
 
-def _failed(by_node: Mapping[str, Remembered], facts: Facts) -> float:
+def _failed(by_node: Mapping[str, AgedReward], facts: DecisionInputs) -> float:
     """As written, not faded: it only chooses."""
-    return facts.memo.row(by_node, "failed", lambda: sum(each.reward.failed for each in by_node.values()))
+    return facts.cache.per_object(by_node, "failed", lambda: sum(each.reward.failed for each in by_node.values()))
 
 
-def _gauges(names: list[str], facts: Facts) -> Iterator[Metric]:
+def _gauges(names: list[str], facts: DecisionInputs) -> Iterator[Metric]:
     nodes = GaugeMetricFamily("leadsman_reward_nodes", "Nodes with evidence on the type.", labels=["type"])
     doubted = GaugeMetricFamily(
         "leadsman_reward_nodes_doubted", "Of these, nodes scored below others.", labels=["type"]
@@ -39,9 +39,9 @@ def _gauges(names: list[str], facts: Facts) -> Iterator[Metric]:
         "leadsman_reward_failures", "Incidents on all nodes, faded to the last report.", labels=["type"]
     )
     for name in names:
-        known = rewards.known(name, facts)
+        known = rewards.assess_type(name, facts)
         assert known
-        nodes.add_metric([name], len(known.standings))
+        nodes.add_metric([name], len(known.posteriors))
         doubted.add_metric([name], len(known.values))
         lowest.add_metric([name], min(known.values.values(), default=1.0))
         failed.add_metric([name], _failed(facts.snapshot.rewards[name], facts))

@@ -8,12 +8,12 @@ from msgspec import Struct
 
 from clusterstate.records import Reward
 from decision import rewards
-from decision.model import Facts
-from decision.table import aligned, counted
-from rewards.comparing import Standing
+from decision.model import DecisionInputs
+from decision.table import align_columns, format_counts
+from rewards.comparing import NodePosterior
 
 
-class Shown(Struct, frozen=True):
+class NodeRewardRow(Struct, frozen=True):
     """One node's way with one type. value: 0..1, for the score. age_seconds: since its last change.
 
     reward_ratio: expected success, with lower and upper bounds; blame_ratio: that the node is at fault; typical_ratio:
@@ -37,34 +37,36 @@ class Shown(Struct, frozen=True):
     age_seconds: float
 
 
-class Listed(Struct, frozen=True):
+class RewardsPage(Struct, frozen=True):
     """rule: the policy's. by_type: type → worst node first; by_node: node → worst type first."""
 
     rule: str
-    by_type: Mapping[str, Sequence[Shown]]
-    by_node: Mapping[str, Sequence[Shown]]
+    by_type: Mapping[str, Sequence[NodeRewardRow]]
+    by_node: Mapping[str, Sequence[NodeRewardRow]]
 
 
-def page(facts: Facts, pod_type: str, node: str, as_json: bool) -> bytes:
+def render(facts: DecisionInputs, pod_type: str, node: str, as_json: bool) -> bytes:
     """pod_type, node: ""; every one."""
-    found = sorted(_shown(facts, pod_type, node), key=lambda each: (each.value, each.reward_ratio))
-    return msgspec.json.encode(_listed(facts, found)) if as_json else _text(found, pod_type, node).encode()
+    found = sorted(_reward_rows(facts, pod_type, node), key=lambda each: (each.value, each.reward_ratio))
+    return msgspec.json.encode(_rewards_page(facts, found)) if as_json else _text(found, pod_type, node).encode()
 
 
-def _shown(facts: Facts, pod_type: str, node: str) -> Iterator[Shown]:
+def _reward_rows(facts: DecisionInputs, pod_type: str, node: str) -> Iterator[NodeRewardRow]:
     for name in [pod_type] if pod_type else sorted(facts.snapshot.rewards):
-        known = rewards.known(name, facts)
-        standings = {} if known is None else known.standings
+        known = rewards.assess_type(name, facts)
+        standings = {} if known is None else known.posteriors
         for each in [node] if node in standings else [] if node else standings:
             assert known
-            yield _one(facts, name, each, standings[each], known.values.get(each, 1.0))
+            yield _reward_row(facts, name, each, standings[each], known.values.get(each, 1.0))
 
 
-def _one(facts: Facts, pod_type: str, node: str, standing: Standing, value: float) -> Shown:
+def _reward_row(
+    facts: DecisionInputs, pod_type: str, node: str, standing: NodePosterior, value: float
+) -> NodeRewardRow:
     remembered = facts.snapshot.rewards[pod_type][node]
     reward: Reward = remembered.reward
-    trials = rewards.trials(remembered, facts.now)
-    return Shown(
+    trials = rewards.faded_trials(remembered, facts.now)
+    return NodeRewardRow(
         node,
         pod_type,
         value,
@@ -83,26 +85,26 @@ def _one(facts: Facts, pod_type: str, node: str, standing: Standing, value: floa
     )
 
 
-def _listed(facts: Facts, found: list[Shown]) -> Listed:
-    by_type, by_node = defaultdict[str, list[Shown]](list), defaultdict[str, list[Shown]](list)
+def _rewards_page(facts: DecisionInputs, found: list[NodeRewardRow]) -> RewardsPage:
+    by_type, by_node = defaultdict[str, list[NodeRewardRow]](list), defaultdict[str, list[NodeRewardRow]](list)
     for each in found:
         by_type[each.type].append(each)
         by_node[each.node].append(each)
-    return Listed(facts.policy.scores.rewards.rule.value, by_type, by_node)
+    return RewardsPage(facts.policy.scores.rewards.rule.value, by_type, by_node)
 
 
 _HEADER = ["TYPE", "NODE", "VALUE", "REWARD", "INTERVAL", "BLAME", "ELSEWHERE", "SAMPLES", "INCIDENTS"]
 
 
-def _text(found: list[Shown], pod_type: str, node: str) -> str:
+def _text(found: list[NodeRewardRow], pod_type: str, node: str) -> str:
     if not found:
         asked = "".join([f" of type {pod_type}"] * bool(pod_type) + [f" on node {node}"] * bool(node))
         return f"no rewards are known{asked}\n"
     rows = sorted(found, key=lambda each: each.type)
-    return "\n".join(aligned([_HEADER, *map(_cells, rows)])) + "\n"
+    return "\n".join(align_columns([_HEADER, *map(_cells, rows)])) + "\n"
 
 
-def _cells(each: Shown) -> list[str]:
+def _cells(each: NodeRewardRow) -> list[str]:
     return [
         each.type,
         each.node,
@@ -112,5 +114,5 @@ def _cells(each: Shown) -> list[str]:
         f"{each.blame_ratio:.2f}",
         f"{each.typical_ratio:.2f}",
         f"{each.samples:.1f}",
-        counted(each.incidents) or "-",
+        format_counts(each.incidents) or "-",
     ]

@@ -10,21 +10,21 @@ from typing import Any
 
 from msgspec import Struct
 
-from apiserver.access import Access as ApiAccess
-from apiserver.requests import Client
+from apiserver.access import ApiAccess as ApiAccess
+from apiserver.requests import ApiClient
 from clusterstate.etcd import EtcdStore
-from clusterstate.transport import Access
-from delays.chosen import Choice
+from clusterstate.transport import EtcdAccess
+from delays.chosen import DelaySettings
 from extender.app import create_app, create_ops_app
-from extender.bind_failures import BindFailures
-from extender.binding import DEADLINE_SECONDS
-from extender.bodies import ANY_FORM, NAMES_ONLY, Bodies
+from extender.bind_failures import BindFailureReporter
+from extender.binding import BIND_TIMEOUT_SECONDS
+from extender.bodies import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.connections import serve
-from extender.metrics import Metrics
-from extender.probe_requests import PER_SECOND, ProbeRequests
-from extender.tls import Tls, TlsFiles
-from extender.workers import Workers
-from facts.gathering import Asked, Gathering
+from extender.metrics import ExtenderMetrics
+from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
+from extender.tls import MutualTls, TlsFiles
+from extender.workers import WorkerPool
+from facts.gathering import FollowedSources, SourceSettings
 from telemetry.sources import TelemetrySettings
 
 log = logging.getLogger(__name__)
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 _Loop = Coroutine[Any, Any, None]
 
 
-class Settings(Struct, frozen=True):
+class ExtenderSettings(Struct, frozen=True):
     """listen: what kube-scheduler calls. ops_listen: metrics and health. Both are host and port.
 
     policy: None: the defaults. api: None: no API server, so no place of any workload is known. bind: offer the bind
@@ -41,7 +41,7 @@ class Settings(Struct, frozen=True):
     measure, at most. delays: sources besides the agents. telemetry: None: no policies are followed.
     """
 
-    etcd: Access
+    etcd: EtcdAccess
     listen: tuple[str, int] = ("0.0.0.0", 9001)
     ops_listen: tuple[str, int] = ("0.0.0.0", 9002)
     policy: Path | None = None
@@ -49,26 +49,26 @@ class Settings(Struct, frozen=True):
     api: ApiAccess | None = None
     bind: bool = False
     tls: TlsFiles | None = None
-    probe_requests_per_second: int = PER_SECOND
-    delays: Choice = Choice()
+    probe_requests_per_second: int = REQUESTS_PER_SECOND
+    delays: DelaySettings = DelaySettings()
     telemetry: TelemetrySettings | None = None
 
 
-async def run(settings: Settings, stop: asyncio.Event) -> None:
-    """Until `stop`. A ValueError (PolicyError, BadMatrix, BadNames, TlsUnusable) when files cannot be used at start;
+async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
+    """Until `stop`. A ValueError (PolicyError, BadMatrix, BadNodeNames, TlsUnusable) when files cannot be used;
     OSError when a port is taken."""
-    metrics, workers = Metrics(version("leadsman")), Workers()
+    metrics, workers = ExtenderMetrics(version("leadsman")), WorkerPool()
     store = EtcdStore(settings.etcd)
-    asked = Asked(settings.policy, settings.api, settings.delays, settings.telemetry)
-    gathering = Gathering(store, asked)
-    metrics.show(gathering.families)
-    tls = Tls(settings.tls) if settings.tls else None
-    probe_requests = ProbeRequests(store, settings.probe_requests_per_second)
-    metrics.show(probe_requests.families)
-    bodies = Bodies(NAMES_ONLY if settings.names_only else ANY_FORM)
-    binding = Client(settings.api, deadline_seconds=DEADLINE_SECONDS) if settings.api and settings.bind else None
-    binds = BindFailures(store)
-    ask, sources = probe_requests.ask, gathering.sources
+    asked = SourceSettings(settings.policy, settings.api, settings.delays, settings.telemetry)
+    gathering = FollowedSources(store, asked)
+    metrics.add_collector(gathering.families)
+    tls = MutualTls(settings.tls) if settings.tls else None
+    probe_requests = ProbeRequestQueue(store, settings.probe_requests_per_second)
+    metrics.add_collector(probe_requests.families)
+    bodies = BodyReader(NAMES_FORM_LIMITS if settings.names_only else NODE_FORM_LIMITS)
+    binding = ApiClient(settings.api, deadline_seconds=BIND_TIMEOUT_SECONDS) if settings.api and settings.bind else None
+    binds = BindFailureReporter(store)
+    ask, sources = probe_requests.enqueue, gathering.input_sources
     app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=binding, ask=ask, binds=binds)
     ops = create_ops_app(gathering.state, metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:

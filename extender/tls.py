@@ -22,9 +22,9 @@ _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 
-SILENT_SECONDS = 60.0
+LOG_INTERVAL_SECONDS = 60.0
 
-Use = Callable[[ssl.SSLContext], Awaitable[None]]
+UseContext = Callable[[ssl.SSLContext], Awaitable[None]]
 
 
 class TlsUnusable(ValueError):
@@ -40,37 +40,37 @@ class TlsFiles(Struct, frozen=True):
     client_names: frozenset[str]
 
 
-class Tls:
+class MutualTls:
     """The context for new connections. The first reading raises TlsUnusable; later ones keep what worked."""
 
     def __init__(self, files: TlsFiles, clock: Callable[[], float] = time.monotonic) -> None:
         self._files, self._clock = files, clock
-        self._said: dict[str, float] = {}
-        self._seen = _identities(files)
-        self._users: list[Use] = []
-        self.current = context(files, self._failed)
+        self._logged_at: dict[str, float] = {}
+        self._seen = _file_versions(files)
+        self._users: list[UseContext] = []
+        self.current = server_context(files, self._failed)
         self.problem = ""
 
-    def welcomes(self, certificate: Mapping[str, Any] | None) -> bool:
+    def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
         """certificate: as ssl.getpeercert() shows it. Only holders of a certificate of our CA come so far."""
-        shown = names(certificate or {})
+        shown = certificate_names(certificate or {})
         welcome = bool(shown & self._files.client_names)
         if not welcome:
             wanted = ", ".join(sorted(self._files.client_names))
-            self._say(f"client certificate of {', '.join(sorted(shown)) or 'nobody'} refused; want {wanted}")
+            self._log_limited(f"client certificate of {', '.join(sorted(shown)) or 'nobody'} refused; want {wanted}")
         return welcome
 
-    def tell(self, user: Use) -> None:
+    def on_reload(self, user: UseContext) -> None:
         """`user` gets each context that replaces the current one."""
         self._users.append(user)
 
     async def poll(self) -> None:
         """Reads the files if one has changed. `problem` says why the new ones are not in use."""
         try:
-            seen = _identities(self._files)
+            seen = _file_versions(self._files)
             if seen == self._seen and not self.problem:
                 return
-            self.current, self._seen, self.problem = context(self._files, self._failed), seen, ""
+            self.current, self._seen, self.problem = server_context(self._files, self._failed), seen, ""
         except TlsUnusable as error:
             if self.problem != str(error):
                 _log.error("certificate refused, the one before it stays: %s", error)
@@ -87,17 +87,17 @@ class Tls:
             await self.poll()
 
     def _failed(self, error: ssl.SSLError) -> None:
-        self._say(f"TLS handshake failed: {error}")
+        self._log_limited(f"TLS handshake failed: {error}")
 
-    def _say(self, text: str) -> None:
-        """Once in SILENT_SECONDS: a caller that is refused comes again for each pod."""
+    def _log_limited(self, text: str) -> None:
+        """Once in LOG_INTERVAL_SECONDS: a caller that is refused comes again for each pod."""
         now = self._clock()
-        if now - self._said.get(text, -SILENT_SECONDS) >= SILENT_SECONDS:
+        if now - self._logged_at.get(text, -LOG_INTERVAL_SECONDS) >= LOG_INTERVAL_SECONDS:
             _log.warning("%s", text)
-            self._said[text] = now
+            self._logged_at[text] = now
 
 
-def context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lambda _: None) -> ssl.SSLContext:
+def server_context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lambda _: None) -> ssl.SSLContext:
     """failed: hears why a handshake did not succeed. TlsUnusable when the files are none to serve with."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.sslobject_class = _observed(failed)
@@ -127,7 +127,7 @@ def _observed(failed: Callable[[ssl.SSLError], None]) -> type[ssl.SSLObject]:
     return Observed
 
 
-def names(certificate: Mapping[str, Any]) -> set[str]:
+def certificate_names(certificate: Mapping[str, Any]) -> set[str]:
     """Of an ssl.getpeercert(): the subject's common names and its alternative names."""
     common = {value for part in certificate.get("subject", ()) for kind, value in part if kind == "commonName"}
     return common | {value for kind, value in certificate.get("subjectAltName", ()) if kind in _NAMES}
@@ -136,7 +136,7 @@ def names(certificate: Mapping[str, Any]) -> set[str]:
 _NAMES = ("DNS", "URI", "IP Address")
 
 
-def _identities(files: TlsFiles) -> tuple[tuple[int, int, int], ...]:
+def _file_versions(files: TlsFiles) -> tuple[tuple[int, int, int], ...]:
     """A Secret changes by swapping a symlink, so the inode counts as well as time and size."""
     paths = (files.certificate, files.key, files.client_ca)
     try:

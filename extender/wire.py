@@ -16,20 +16,20 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from clusterstate import keys
-from decision.model import Candidates, Pod
-from decision.places import workload
+from decision.model import CandidateNodes, PodInfo
+from decision.places import workload_name
 
 
 class BadRequest(ValueError):
     """The body is not what the verb takes: `path: what is wrong; what is allowed`."""
 
 
-class Asked(Struct, frozen=True):
+class ExtenderArgs(Struct, frozen=True):
     """items: name → the node's own bytes; None in the names form."""
 
-    pod: Pod
-    names: Candidates
-    items: Mapping[str, Raw] | None = None
+    pod: PodInfo
+    node_names: CandidateNodes
+    raw_nodes: Mapping[str, Raw] | None = None
 
 
 class MetaPod(Struct, frozen=True, rename={"uid": "UID"}):
@@ -43,14 +43,14 @@ class MetaVictims(Struct, frozen=True, rename={"pods": "Pods", "violations": "Nu
     violations: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
 
 
-class Preemption(Struct, frozen=True):
+class PreemptionArgs(Struct, frozen=True):
     """victims: node → the pods that the scheduler would evict there."""
 
-    pod: Pod
+    pod: PodInfo
     victims: Mapping[str, MetaVictims]
 
 
-class Binding(Struct, frozen=True):
+class BindingArgs(Struct, frozen=True):
     namespace: str
     name: str
     uid: str
@@ -126,40 +126,40 @@ _BINDING = _decoders(PodName=str, PodNamespace=str, PodUID=str, Node=str)
 _NODE = msgspec.json.Decoder(_Node)
 
 
-def read_args(body: bytes | bytearray) -> Asked:
+def read_args(body: bytes | bytearray) -> ExtenderArgs:
     """What filter and prioritize ask. BadRequest."""
     args = _read(_ARGS, body)
     pod = _pod(args.pod)
     if args.nodenames is not None:
-        return Asked(pod, Candidates.of(args.nodenames))
+        return ExtenderArgs(pod, CandidateNodes.of(args.nodenames))
     if args.nodes is not None:
-        items = _named(args.nodes.items or [])
-        return Asked(pod, Candidates(items), items)
+        items = _nodes_by_name(args.nodes.items or [])
+        return ExtenderArgs(pod, CandidateNodes(items), items)
     raise BadRequest("$.NodeNames: it and $.Nodes are null; one of them must list the nodes (possibly none)")
 
 
-def read_pod(body: bytes | bytearray) -> Pod:
+def read_pod(body: bytes | bytearray) -> PodInfo:
     """The pod alone of what filter and prioritize ask. BadRequest."""
     return _pod(_read(_POD, body).pod)
 
 
-def read_preemption(body: bytes | bytearray) -> Preemption:
+def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
     """What preempt asks, the full pods of the node form reduced to their UIDs. BadRequest."""
     args = _read(_PREEMPTION, body)
     pod = _pod(args.pod)
     if args.nodenametometavictims is not None:
-        return Preemption(pod, args.nodenametometavictims)
+        return PreemptionArgs(pod, args.nodenametometavictims)
     if args.nodenametovictims is not None:
-        return Preemption(pod, {node: _meta(victims) for node, victims in args.nodenametovictims.items()})
+        return PreemptionArgs(pod, {node: _meta_victims(victims) for node, victims in args.nodenametovictims.items()})
     raise BadRequest("$.NodeNameToMetaVictims: it and $.NodeNameToVictims are null; one of them must be an object")
 
 
-def read_binding(body: bytes | bytearray) -> Binding:
+def read_binding(body: bytes | bytearray) -> BindingArgs:
     """What bind asks. BadRequest."""
     args = _read(_BINDING, body)
     for key in ("PodName", "PodNamespace", "Node"):
         _check_name(f"$.{key}", getattr(args, key.lower()) or "")
-    return Binding(args.podnamespace, args.podname, args.poduid or "", args.node)
+    return BindingArgs(args.podnamespace, args.podname, args.poduid or "", args.node)
 
 
 def _check_name(path: str, name: str) -> None:
@@ -175,34 +175,36 @@ def _read(decoders: _Decoders, body: bytes | bytearray) -> Any:
     exact, *others = decoders
     try:
         args = exact.decode(body)
-        return args if _given(args) else _merged([decoder.decode(body) for decoder in others])
+        return args if _present_fields(args) else _merged([decoder.decode(body) for decoder in others])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(_explained(str(error), body)) from error
+        raise BadRequest(_error_message(str(error), body)) from error
 
 
-def _given(args: Struct) -> Mapping[str, Any]:
+def _present_fields(args: Struct) -> Mapping[str, Any]:
     return {key: value for key, value in msgspec.structs.asdict(args).items() if value is not None}
 
 
 def _merged(spellings: Sequence[Struct]) -> Any:
     first, *others = spellings
-    return msgspec.structs.replace(first, **{key: value for args in others for key, value in _given(args).items()})
+    return msgspec.structs.replace(
+        first, **{key: value for args in others for key, value in _present_fields(args).items()}
+    )
 
 
-def _pod(pod: _Pod | None) -> Pod:
+def _pod(pod: _Pod | None) -> PodInfo:
     if pod is None:
         raise BadRequest("$.Pod: null or absent; must be the pod to place")
     meta = pod.metadata
-    return Pod(meta.namespace, meta.name, meta.uid, meta.labels or {}, meta.annotations or {}, _workload(meta))
+    return PodInfo(meta.namespace, meta.name, meta.uid, meta.labels or {}, meta.annotations or {}, _workload(meta))
 
 
 def _workload(meta: _Metadata) -> str:
     controllers = (owner for owner in meta.owners or () if owner.controller)
     owner = next(controllers, _Owner("Pod", meta.name))
-    return workload(owner.kind, owner.name, meta.labels or {})
+    return workload_name(owner.kind, owner.name, meta.labels or {})
 
 
-def _meta(victims: _Victims) -> MetaVictims:
+def _meta_victims(victims: _Victims) -> MetaVictims:
     return MetaVictims([MetaPod(pod.metadata.uid) for pod in victims.pods or []], victims.violations)
 
 
@@ -210,7 +212,7 @@ def _meta(victims: _Victims) -> MetaVictims:
 _NAME_FIRST = re.compile(rb'\{"metadata":\{"name":"([-.a-z0-9]+)"')
 
 
-def _named(items: Sequence[Raw]) -> dict[str, Raw]:
+def _nodes_by_name(items: Sequence[Raw]) -> dict[str, Raw]:
     """Name → the bytes of the first item of that name, in the order given."""
     named: dict[str, Raw] = {}
     for position, item in enumerate(items):
@@ -223,25 +225,25 @@ def _name(item: Raw, position: int) -> str:
     try:
         return _NODE.decode(item).metadata.name
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(_explained(str(error), bytes(item), f"$.Nodes.items[{position}]")) from error
+        raise BadRequest(_error_message(str(error), bytes(item), f"$.Nodes.items[{position}]")) from error
 
 
 _AT = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
 _LARGEST_REREAD_BYTES = 4 << 20
 
 
-def _explained(text: str, body: bytes | bytearray, root: str = "$") -> str:
+def _error_message(text: str, body: bytes | bytearray, root: str = "$") -> str:
     """msgspec's message with the path in front: `$.Pod.metadata.labels.delay_x: expected str, got int`."""
     at = _AT.fullmatch(text)
     assert at
     path = at["path"] or "$"
     if path.endswith("[...]") and len(body) <= _LARGEST_REREAD_BYTES:
-        path = _located(path, body)
+        path = _locate_value(path, body)
     what = re.sub("^(Expected|Object|Input)", lambda word: word[0].lower(), at["what"].replace("`", ""))
     return f"{root}{path[1:]}: {what}"
 
 
-def _located(path: str, body: bytes | bytearray) -> str:
+def _locate_value(path: str, body: bytes | bytearray) -> str:
     """`$.Pod.metadata.labels[...]` with the first key or index whose value is no string, all we ask of them."""
     *keys, last = path[2:].removesuffix("[...]").split(".")
     try:

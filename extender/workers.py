@@ -12,20 +12,20 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-DEADLINE_SECONDS = 0.2
+DECISION_DEADLINE_SECONDS = 0.2
 """kube-scheduler's httpTimeout is set to 300 ms or more; what is left is for the wire."""
 
-MOST_WORKERS = 16
+MAX_WORKERS = 16
 
 
-class Overran(Exception):
+class DeadlineExceeded(Exception):
     """No result within the deadline. The work goes on and its result is dropped."""
 
 
-class Workers:
+class WorkerPool:
     """At most `most` threads, started when needed. Use from one event loop; close at the end."""
 
-    def __init__(self, deadline_seconds: float = DEADLINE_SECONDS, most: int = MOST_WORKERS) -> None:
+    def __init__(self, deadline_seconds: float = DECISION_DEADLINE_SECONDS, most: int = MAX_WORKERS) -> None:
         self.deadline_seconds = deadline_seconds
         self._most = most
         self._alive = 0
@@ -49,7 +49,7 @@ class Workers:
                 worker = await self._worker()
                 return await self._result(worker, work)
         except TimeoutError as error:
-            raise Overran(f"no result within {deadline * 1000:g} ms") from error
+            raise DeadlineExceeded(f"no result within {deadline * 1000:g} ms") from error
 
     def close(self) -> None:
         """Ends the idle threads. A busy one ends with the process."""

@@ -9,44 +9,46 @@ from typing import Any, Self
 from msgspec import Struct
 from prometheus_client.core import Metric
 
-from apiserver.access import Access
+from apiserver.access import ApiAccess
 from clusterstate.follower import Follower
 from clusterstate.store import Store
-from delays.chosen import Choice, Chosen
+from delays.chosen import DelaySettings, DelaySources
 from facts.policy_file import PolicyFile
-from facts.sources import NoRoles, NoTelemetry, Sources, Without
-from places.cluster import Cluster
-from telemetry.families import families
+from facts.sources import InputSources, NoNodeRoles, NoTelemetry, NoWorkloads
+from places.cluster import ClusterFollower
+from telemetry.families import telemetry_metrics
 from telemetry.sources import TelemetrySettings, TelemetrySources
 
 
-class Asked(Struct, frozen=True):
+class SourceSettings(Struct, frozen=True):
     """policy: None: the defaults. api: None: no API server, so no place of any workload is known. delays: sources
     besides the agents. telemetry: None: no telemetry policies are followed."""
 
     policy: Path | None = None
-    api: Access | None = None
-    delays: Choice = Choice()
+    api: ApiAccess | None = None
+    delays: DelaySettings = DelaySettings()
     telemetry: TelemetrySettings | None = None
 
 
-class Gathering:
+class FollowedSources:
     """`async with` it, run its tasks, and take `sources`. clock: monotonic seconds, for all of them.
 
-    A ValueError (PolicyError, BadMatrix, BadNames) when files cannot be used at start.
+    A ValueError (PolicyError, BadMatrix, BadNodeNames) when files cannot be used at start.
     """
 
-    def __init__(self, store: Store, asked: Asked, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, asked: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._stack = clock, contextlib.AsyncExitStack()
-        self.state, self.policy = Follower(store), PolicyFile(asked.policy)
-        self.cluster = Cluster(asked.api, addresses=bool(asked.delays.goldpinger)) if asked.api else None
-        addresses = self.cluster.addresses if self.cluster else None
-        self.delays = Chosen(asked.delays, self.state, self.policy, lambda: addresses.current if addresses else {})
+        self.state, self.policy_file = Follower(store), PolicyFile(asked.policy)
+        self.cluster = ClusterFollower(asked.api, addresses=bool(asked.delays.goldpinger_url)) if asked.api else None
+        addresses = self.cluster.node_addresses if self.cluster else None
+        self.delays = DelaySources(
+            asked.delays, self.state, self.policy_file, lambda: addresses.current if addresses else {}
+        )
         self.telemetry = TelemetrySources(asked.telemetry, clock) if asked.telemetry else None
-        self.sources = self._sources()
+        self.input_sources = self._input_sources()
 
     async def __aenter__(self) -> Self:
-        """BadAccess when the API server's access cannot be used."""
+        """ApiAccessError when the API server's access cannot be used."""
         if self.telemetry:
             await self._stack.enter_async_context(self.telemetry)
         if self.cluster:
@@ -59,31 +61,31 @@ class Gathering:
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each, to run for ever."""
         yield "follow the state", self.state.run()
-        yield "follow the policy file", self.policy.follow()
+        yield "follow the policy file", self.policy_file.follow()
         yield from self.delays.tasks()
         if self.cluster:
             yield from self.cluster.tasks()
         if self.telemetry:
-            yield from self.telemetry.loops()
+            yield from self.telemetry.tasks()
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
-        yield from self.policy.families()
+        yield from self.policy_file.families()
         yield from self.delays.families()
         if self.cluster:
             yield from self.cluster.families()
         if self.telemetry:
-            yield from families(self.telemetry, self._clock)
+            yield from telemetry_metrics(self.telemetry, self._clock)
 
-    def _sources(self) -> Sources:
-        return Sources(
+    def _input_sources(self) -> InputSources:
+        return InputSources(
             self.state,
-            self.policy,
+            self.policy_file,
             self._clock,
-            places=self.cluster.places if self.cluster else Without(),
-            roles=self.cluster.roles if self.cluster else NoRoles(),
-            delays=tuple(self.delays.delays),
-            estimates=self.delays.estimator,
-            beside=self.delays,
+            workloads=self.cluster.workloads if self.cluster else NoWorkloads(),
+            node_roles=self.cluster.node_roles if self.cluster else NoNodeRoles(),
+            delay_sources=tuple(self.delays.sources),
+            estimate_source=self.delays.estimator,
+            delay_status=self.delays,
             telemetry=self.telemetry or NoTelemetry(),
         )

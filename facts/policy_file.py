@@ -20,7 +20,7 @@ _log = logging.getLogger(__name__)
 
 POLL_SECONDS = 1.0
 
-LARGEST_FILE_BYTES = 1 << 20
+MAX_FILE_BYTES = 1 << 20
 """A ConfigMap's own limit."""
 
 
@@ -67,10 +67,10 @@ class PolicyFile:
     def _load(self) -> None:
         if self._path is None:
             self._use(Policy())
-        elif (text := self._changed(self._path)) is not None:
-            self._use(self._parsed(self._path, text))
+        elif (text := self._read_if_changed(self._path)) is not None:
+            self._use(self._parse_if_new(self._path, text))
 
-    def _changed(self, path: Path) -> bytes | None:
+    def _read_if_changed(self, path: Path) -> bytes | None:
         """The content when it is new, None when it is what was read before. PolicyError when there is none."""
         try:
             stat = path.stat()
@@ -78,17 +78,17 @@ class PolicyFile:
             if seen == self._seen:
                 return None
             with path.open("rb") as file:
-                text = file.read(LARGEST_FILE_BYTES + 1)
+                text = file.read(MAX_FILE_BYTES + 1)
         except OSError as error:
             self._seen = None
             raise PolicyError(f"{path}: {error.strerror}; want a policy file that can be read") from error
         self._seen = seen
         return text
 
-    def _parsed(self, path: Path, text: bytes) -> Policy | None:
+    def _parse_if_new(self, path: Path, text: bytes) -> Policy | None:
         """None when the content is that of the policy in use."""
-        if len(text) > LARGEST_FILE_BYTES:
-            raise PolicyError(f"{path}: over {LARGEST_FILE_BYTES} bytes; want at most that")
+        if len(text) > MAX_FILE_BYTES:
+            raise PolicyError(f"{path}: over {MAX_FILE_BYTES} bytes; want at most that")
         digest = hashlib.sha256(text).digest()
         if digest == self._digest:
             return None

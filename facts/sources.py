@@ -6,17 +6,17 @@ from typing import Protocol, TypeVar
 from msgspec import Struct, field
 
 from clusterstate.snapshot import Snapshot
-from decision.memo import Memo
-from decision.model import Facts
-from decision.places import Places
+from decision.memo import DecisionCache
+from decision.model import DecisionInputs
+from decision.places import WorkloadIndex
 from decision.policy import Policy
-from decision.sources import Delays, Estimates
-from decision.telemetry.known import Telemetry
+from decision.sources import DelayView, EstimateView
+from decision.telemetry.known import TelemetryInputs
 
 T_co = TypeVar("T_co", covariant=True)
 
 
-class State(Protocol):
+class StateSource(Protocol):
     """What is known now. Any object with a current Snapshot will do."""
 
     @property
@@ -39,23 +39,23 @@ class Source(Protocol[T_co]):
     def current(self) -> T_co: ...
 
 
-class Without(Struct, frozen=True):
+class NoWorkloads(Struct, frozen=True):
     """Where there is no API server to watch: no workload is known."""
 
-    current: Places = Places()
+    current: WorkloadIndex = WorkloadIndex()
 
 
-Names = Sequence[Sequence[str]]
+NodeNameGroups = Sequence[Sequence[str]]
 
 
 class NodeGroups(Protocol):
     """Layer, as "5 ms" → groups of nodes of which every two are that near: all of two or more, or some nodes'."""
 
-    def named(self) -> Mapping[str, Names]: ...
-    def among(self, kept: Collection[str]) -> Mapping[str, Names]: ...
+    def named(self) -> Mapping[str, NodeNameGroups]: ...
+    def among(self, kept: Collection[str]) -> Mapping[str, NodeNameGroups]: ...
 
 
-class Beside(Protocol):
+class DelayStatus(Protocol):
     """What runs beside the requests, for pages. problems: source of delays → why its newest is not in use."""
 
     @property
@@ -64,12 +64,12 @@ class Beside(Protocol):
     def problems(self) -> Mapping[str, str]: ...
 
 
-class Nothing(Struct, frozen=True):
+class NoDelayStatus(Struct, frozen=True):
     groups: NodeGroups | None = None
     problems: Mapping[str, str] = {}
 
 
-class NoRoles(Struct, frozen=True):
+class NoNodeRoles(Struct, frozen=True):
     """Where there is no API server to watch: no node's label is known."""
 
     current: Mapping[str, str] = {}
@@ -78,38 +78,38 @@ class NoRoles(Struct, frozen=True):
 class NoTelemetry(Struct, frozen=True):
     """Where no telemetry policies are followed."""
 
-    current: Telemetry = Telemetry()
+    current: TelemetryInputs = TelemetryInputs()
 
 
-class Sources(Struct, frozen=True):
+class InputSources(Struct, frozen=True):
     """Everything that facts come from. clock: monotonic seconds, the same as the state's. The rest is optional.
 
     delays: in the order in which they count, after the agents' reports; one whose current is None has nothing yet.
     roles: node → its label kubernetes.io/role.
     """
 
-    state: State
+    state: StateSource
     policy: PolicySource
     clock: Callable[[], float]
-    memo: Memo = field(default_factory=Memo)
-    places: Source[Places] = Without()
-    delays: tuple[Source[Delays | None], ...] = ()
-    estimates: Source[Estimates | None] | None = None
-    roles: Source[Mapping[str, str]] = NoRoles()
-    beside: Beside = Nothing()
-    telemetry: Source[Telemetry] = NoTelemetry()
+    cache: DecisionCache = field(default_factory=DecisionCache)
+    workloads: Source[WorkloadIndex] = NoWorkloads()
+    delay_sources: tuple[Source[DelayView | None], ...] = ()
+    estimate_source: Source[EstimateView | None] | None = None
+    node_roles: Source[Mapping[str, str]] = NoNodeRoles()
+    delay_status: DelayStatus = NoDelayStatus()
+    telemetry: Source[TelemetryInputs] = NoTelemetry()
 
-    def facts(self) -> Facts:
+    def current_inputs(self) -> DecisionInputs:
         """What each source knows now."""
-        delays = tuple(known for source in self.delays if (known := source.current) is not None)
-        return Facts(
+        delays = tuple(known for source in self.delay_sources if (known := source.current) is not None)
+        return DecisionInputs(
             self.state.current,
             self.policy.current,
             self.clock(),
-            self.memo,
-            self.places.current,
+            self.cache,
+            self.workloads.current,
             delays,
-            None if self.estimates is None else self.estimates.current,
-            roles=self.roles.current,
+            None if self.estimate_source is None else self.estimate_source.current,
+            node_roles=self.node_roles.current,
             telemetry=self.telemetry.current,
         )

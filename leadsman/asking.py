@@ -21,23 +21,23 @@ def options(add: Options, json: str) -> None:
     add.parser.add_argument("--json", action="store_true", help=json)
 
 
-def printed(args: argparse.Namespace, path: str) -> int:
+def print_page(args: argparse.Namespace, path: str) -> int:
     """Prints the page, or what is wrong. Exit code. path: with its query."""
     accept = "application/json" if args.json else "text/plain"
     request = Request(f"{args.extender}{path}", headers={"Accept": accept})
     try:
-        with urlopen(request, timeout=_TIMEOUT_SECONDS, context=_context(args.certs)) as answer:
+        with urlopen(request, timeout=_TIMEOUT_SECONDS, context=_tls_context(args.certs)) as answer:
             print(answer.read().decode().rstrip("\n"))
             return 0
     except HTTPError as error:
         print(f"leadsman {args.command}: {error.read().decode().strip()}", file=sys.stderr)
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        print(f"leadsman {args.command}: no extender at {args.extender}: {reason}. {_way_out(args)}", file=sys.stderr)
+        print(f"leadsman {args.command}: no extender at {args.extender}: {reason}. {_hint(args)}", file=sys.stderr)
     return 1
 
 
-def _way_out(args: argparse.Namespace) -> str:
+def _hint(args: argparse.Namespace) -> str:
     if args.certs is None and args.extender.startswith("https:"):
         return "Name the folder of its certificates with --certs DIR."
     return "Name it with --extender URL; with certificates the URL begins with https, else with http."
@@ -49,7 +49,7 @@ def _url(text: str) -> str:
     return text.rstrip("/")
 
 
-def _context(certs: Path | None) -> ssl.SSLContext | None:
+def _tls_context(certs: Path | None) -> ssl.SSLContext | None:
     if certs is None:
         return None
     try:

@@ -2,12 +2,12 @@
 
 import argparse
 
-from delays.chosen import Choice
-from leadsman.options import Options, existing_file, positive, urls
+from delays.chosen import DelaySettings
+from leadsman.options import Options, existing_file, positive_number, url_list
 
 
 def options(add: Options) -> None:
-    add.flag("goldpinger", "Goldpinger, polled for /check_all", "", url, metavar="URL")
+    add.flag("goldpinger", "Goldpinger, polled for /check_all", "", optional_url, metavar="URL")
     add.flag(
         "goldpinger-names",
         'JSON {"host IP, pod IP or pod": "node"}, where agents do not tell',
@@ -15,7 +15,7 @@ def options(add: Options) -> None:
         existing_file,
         metavar="FILE",
     )
-    add.flag("goldpinger-interval-seconds", "time between polls (default 30)", 30.0, positive, metavar="S")
+    add.flag("goldpinger-interval-seconds", "time between polls (default 30)", 30.0, positive_number, metavar="S")
     add.flag("delay-matrix", "static round trips in ms, reloaded when it changes", None, existing_file, metavar="FILE")
     add.flag("delay-metadata", 'JSON {"node": row} of --delay-matrix', None, existing_file, metavar="FILE")
     add.switch("no-estimates", "fit no estimates for pairs that nobody measured")
@@ -23,19 +23,19 @@ def options(add: Options) -> None:
         "initial-layers",
         "node groups within these round trips, unless the policy says",
         "",
-        layers,
+        layers_ms,
         also=["INITIAL_CLUSTER_LAYERS"],
         metavar="MS[,MS]",
     )
 
 
-def choice(args: argparse.Namespace) -> Choice:
+def settings(args: argparse.Namespace) -> DelaySettings:
     """ValueError, with what to do, when the flags do not fit together."""
     if (args.delay_matrix is None) is not (args.delay_metadata is None):
         raise ValueError("--delay-matrix and --delay-metadata belong together; give both or neither")
-    return Choice(
-        goldpinger=args.goldpinger,
-        goldpinger_names=args.goldpinger_names,
+    return DelaySettings(
+        goldpinger_url=args.goldpinger,
+        goldpinger_names_file=args.goldpinger_names,
         goldpinger_interval_seconds=args.goldpinger_interval_seconds,
         matrix=args.delay_matrix,
         metadata=args.delay_metadata,
@@ -44,12 +44,12 @@ def choice(args: argparse.Namespace) -> Choice:
     )
 
 
-def url(text: str) -> str:
+def optional_url(text: str) -> str:
     """One URL, or nothing."""
-    return urls(text)[0] if text else ""
+    return url_list(text)[0] if text else ""
 
 
-def layers(text: str) -> tuple[float, ...]:
+def layers_ms(text: str) -> tuple[float, ...]:
     """Also as the original writes it, in brackets."""
     found = [part.strip() for part in text.strip().removeprefix("[").removesuffix("]").split(",") if part.strip()]
     try:

@@ -13,16 +13,16 @@ from typing import Any
 import msgspec
 
 from leadsman.evaluation import files, report
-from leadsman.evaluation.report import Report
+from leadsman.evaluation.report import EvaluationReport
 from leadsman.options import Options, existing_file, existing_folder
 
-POLICIES_BAD, GOOD = 1, 0
+EXIT_POLICIES_BAD, EXIT_GOOD = 1, 0
 
 
 def options(add: Options) -> None:
     add.parser.add_argument("--json", action="store_true", help="as JSON")
     add.parser.add_argument("--fail-on-violation", action="store_true", help="exit with 1 when a rule is violated, too")
-    add.flag("policies", "folder or file of TASPolicies, as kubectl takes them", None, path, metavar="DIR")
+    add.flag("policies", "folder or file of TASPolicies, as kubectl takes them", None, file_or_folder, metavar="DIR")
     add.flag(
         "metrics",
         'YAML or JSON: {METRIC: {NODE: "1500m"}}; an absent node has no value',
@@ -40,7 +40,7 @@ def options(add: Options) -> None:
     add.flag("request", "a body that kube-scheduler sends to filter or prioritize", None, existing_file, metavar="FILE")
 
 
-def path(text: str) -> Path:
+def file_or_folder(text: str) -> Path:
     return existing_folder(text) if Path(text).is_dir() else existing_file(text)
 
 
@@ -48,13 +48,13 @@ def main(args: argparse.Namespace) -> int:
     """ValueError when a file cannot be read."""
     if args.policies is None or args.metrics is None:
         raise ValueError("--policies and --metrics are missing: the policies, and values to try them on")
-    given = files.read(args.policies, args.metrics, args.nodes, args.request)
-    found = report.of(given)
-    sys.stdout.write(_json(found) if args.json else report.text(found))
+    given = files.read_inputs(args.policies, args.metrics, args.nodes, args.request)
+    found = report.evaluate(given)
+    sys.stdout.write(_json(found) if args.json else report.render(found))
     failed = bool(found.problems) or (args.fail_on_violation and bool(found.violations))
-    return POLICIES_BAD if failed else GOOD
+    return EXIT_POLICIES_BAD if failed else EXIT_GOOD
 
 
-def _json(found: Report) -> str:
+def _json(found: EvaluationReport) -> str:
     plain: Mapping[str, Any] = msgspec.to_builtins(found)
     return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"

@@ -14,4 +14,4 @@ def options(add: Options) -> None:
 
 def main(args: argparse.Namespace) -> int:
     pod = args.pod if "/" in args.pod else f"default/{args.pod}"
-    return asking.printed(args, f"/explain?pod={quote(pod)}")
+    return asking.print_page(args, f"/explain?pod={quote(pod)}")

@@ -2,19 +2,27 @@
 
 import argparse
 
-from apiserver.access import Access, NotInCluster
-from extender.probe_requests import PER_SECOND
-from extender.run import Settings, run
+from apiserver.access import ApiAccess, NotInCluster
+from extender.probe_requests import REQUESTS_PER_SECOND
+from extender.run import ExtenderSettings, run
 from extender.tls import TlsFiles
 from leadsman import delay_flags, telemetry_flags
-from leadsman.options import Options, access, address, api_server, count, existing_file, host_and_port
-from leadsman.process import until_stopped
+from leadsman.options import (
+    Options,
+    api_access,
+    etcd_access,
+    existing_file,
+    listen_address,
+    positive_int,
+    split_host_port,
+)
+from leadsman.process import run_until_stopped
 
 
 def options(add: Options) -> None:
     serving = add.group("serving")
-    serving.flag("listen", "what kube-scheduler calls (default 0.0.0.0:9001)", "0.0.0.0:9001", address)
-    serving.flag("ops-listen", "/metrics, /healthz, /readyz (default 0.0.0.0:9002)", "0.0.0.0:9002", address)
+    serving.flag("listen", "what kube-scheduler calls (default 0.0.0.0:9001)", "0.0.0.0:9001", listen_address)
+    serving.flag("ops-listen", "/metrics, /healthz, /readyz (default 0.0.0.0:9002)", "0.0.0.0:9002", listen_address)
     serving.switch("names-only", "refuse bodies over 4 MiB, for a scheduler with nodeCacheCapable: true")
     tls = add.group("mutual TLS of --listen; `leadsman certs` makes the files")
     tls.flag("tls-cert", "our certificate", None, existing_file, metavar="FILE")
@@ -24,7 +32,7 @@ def options(add: Options) -> None:
         "tls-client-name",
         "common or alternative names of the clients let in, exact (default kube-scheduler)",
         "kube-scheduler",
-        names,
+        client_names,
         metavar="NAME[,NAME]",
     )
     tls.switch("plain-http", "no TLS: whoever reaches the port may ask")
@@ -32,9 +40,9 @@ def options(add: Options) -> None:
     deciding.flag("policy", "weights and thresholds, reloaded when it changes", None, existing_file, metavar="FILE")
     deciding.flag(
         "probe-requests-per-second",
-        f"unmeasured pairs that agents are asked to measure, at most (default {PER_SECOND})",
-        PER_SECOND,
-        count,
+        f"unmeasured pairs that agents are asked to measure, at most (default {REQUESTS_PER_SECOND})",
+        REQUESTS_PER_SECOND,
+        positive_int,
         metavar="N",
     )
     delay_flags.options(add.group("delays besides our agents' own, which count first (docs/delays.md)"))
@@ -46,30 +54,30 @@ def options(add: Options) -> None:
     add.log_level()
 
 
-def settings(args: argparse.Namespace) -> Settings:
+def settings(args: argparse.Namespace) -> ExtenderSettings:
     """ValueError, with what to do, when the flags do not fit together."""
     api = _api(args)
-    return Settings(
-        etcd=access(args),
-        listen=host_and_port(args.listen),
-        ops_listen=host_and_port(args.ops_listen),
+    return ExtenderSettings(
+        etcd=etcd_access(args),
+        listen=split_host_port(args.listen),
+        ops_listen=split_host_port(args.ops_listen),
         policy=args.policy,
         names_only=args.names_only,
         api=api,
         bind=args.bind,
         tls=_tls(args),
         probe_requests_per_second=args.probe_requests_per_second,
-        delays=delay_flags.choice(args),
+        delays=delay_flags.settings(args),
         telemetry=telemetry_flags.settings(args, api),
     )
 
 
 def main(args: argparse.Namespace) -> int:
     wanted = settings(args)
-    return until_stopped(lambda stop: run(wanted, stop))
+    return run_until_stopped(lambda stop: run(wanted, stop))
 
 
-def names(text: str) -> frozenset[str]:
+def client_names(text: str) -> frozenset[str]:
     found = frozenset(name.strip() for name in text.split(",") if name.strip())
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
@@ -88,10 +96,10 @@ def _tls(args: argparse.Namespace) -> TlsFiles | None:
     return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, args.tls_client_name)
 
 
-def _api(args: argparse.Namespace) -> Access | None:
+def _api(args: argparse.Namespace) -> ApiAccess | None:
     """None: no API server is known here, so no place of any workload is."""
     try:
-        return api_server(args)
+        return api_access(args)
     except NotInCluster as error:
         if args.bind:
             raise ValueError(f"--bind: {error} with --kube-api or --kubeconfig") from error

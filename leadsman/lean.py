@@ -8,14 +8,14 @@ import os
 from collections.abc import MutableMapping
 from importlib import import_module
 
-WITHOUT = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull, "FROZENLIST_NO_EXTENSIONS": "1"}
+TRIMMED_ENVIRON = {"SSL_CERT_FILE": os.devnull, "SSL_CERT_DIR": os.devnull, "FROZENLIST_NO_EXTENSIONS": "1"}
 """Where OpenSSL looks for CAs; frozenlist's own switch."""
 
 
 def import_aiohttp(environ: MutableMapping[str, str] = os.environ) -> None:
     """Before anything else imports it."""
-    before = {name: environ.get(name) for name in WITHOUT}
-    environ.update(WITHOUT)
+    before = {name: environ.get(name) for name in TRIMMED_ENVIRON}
+    environ.update(TRIMMED_ENVIRON)
     try:
         import_module("aiohttp")
     finally:

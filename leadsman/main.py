@@ -25,7 +25,7 @@ COMMANDS = {
 }
 
 
-def parser(environ: Mapping[str, str] = os.environ, only: str = "") -> argparse.ArgumentParser:
+def build_parser(environ: Mapping[str, str] = os.environ, only: str = "") -> argparse.ArgumentParser:
     """The command line. only: build the options of this command alone, so that an agent imports no extender."""
     top = argparse.ArgumentParser(prog="leadsman", description="Measures what kube-scheduler cannot see.")
     top.add_argument("--version", action="version", version=f"leadsman {version('leadsman')}")
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     named = next((word for word in given if word in COMMANDS), "")
     if named == "agent":
         lean.import_aiohttp()
-    command_line = parser(only=named)
+    command_line = build_parser(only=named)
     args = command_line.parse_args(given)
     logging.basicConfig(
         level=getattr(args, "log_level", "info").upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from apiserver import kubeconfig
-from apiserver.access import Access as ApiAccess
-from apiserver.access import BadAccess, at, in_cluster
+from apiserver.access import ApiAccess as ApiAccess
+from apiserver.access import ApiAccessError, access_from_url, in_cluster_access
 
 if TYPE_CHECKING:
-    from clusterstate.transport import Access
+    from clusterstate.transport import EtcdAccess
 
 
 class Options:
@@ -44,14 +44,14 @@ class Options:
     def group(self, title: str) -> "Options":
         return Options(self.parser.add_argument_group(title), self._environ)
 
-    def under(self, parser: argparse._ActionsContainer) -> "Options":
+    def for_subcommand(self, parser: argparse._ActionsContainer) -> "Options":
         """The same, for a command of this one."""
         return Options(parser, self._environ)
 
     def etcd(self) -> None:
         """Where the state is, and how to be let in."""
         group = self.group("etcd")
-        group.flag("etcd", "client URLs, comma-separated", "http://127.0.0.1:2379", urls, metavar="URL[,URL]")
+        group.flag("etcd", "client URLs, comma-separated", "http://127.0.0.1:2379", url_list, metavar="URL[,URL]")
         group.flag(
             "etcd-ca", "PEM file that the server's certificate must chain to", None, existing_file, metavar="FILE"
         )
@@ -70,27 +70,27 @@ class Options:
         self.flag("log-level", "how much to say (default info)", "info", one_of("debug", "info", "warning", "error"))
 
 
-def access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> "Access":
-    from clusterstate.transport import Access  # it imports aiohttp, which an agent must do first: leadsman.lean
+def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> "EtcdAccess":
+    from clusterstate.transport import EtcdAccess  # it imports aiohttp, which an agent must do first: leadsman.lean
 
     password = args.etcd_password_file.read_text().strip() if args.etcd_password_file else ""
-    return Access(args.etcd, str(args.etcd_ca or ""), args.etcd_user, password, call_timeout_seconds)
+    return EtcdAccess(args.etcd, str(args.etcd_ca or ""), args.etcd_user, password, call_timeout_seconds)
 
 
-def api_server(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
-    """NotInCluster when none is named and this is no pod. BadAccess, which is a ValueError, for what cannot be used."""
+def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
+    """NotInCluster when none is named and this is no pod. ApiAccessError, a ValueError, for what cannot be used."""
     if args.kubeconfig and args.kube_api:
-        raise BadAccess("--kubeconfig and --kube-api exclude each other; leave one out")
+        raise ApiAccessError("--kubeconfig and --kube-api exclude each other; leave one out")
     if args.kubeconfig:
         return kubeconfig.read(args.kubeconfig)
     if args.kube_api:
-        return at(args.kube_api, args.kube_ca, args.kube_token_file)
+        return access_from_url(args.kube_api, args.kube_ca, args.kube_token_file)
     if args.kube_ca or args.kube_token_file:
-        raise BadAccess("--kube-ca and --kube-token-file want --kube-api as well")
-    return in_cluster(environ)
+        raise ApiAccessError("--kube-ca and --kube-token-file want --kube-api as well")
+    return in_cluster_access(environ)
 
 
-def urls(text: str) -> tuple[str, ...]:
+def url_list(text: str) -> tuple[str, ...]:
     found = tuple(url.strip().rstrip("/") for url in text.split(",") if url.strip())
     if not found or not all(url.startswith(("http://", "https://")) for url in found):
         raise argparse.ArgumentTypeError(f"{text!r}: want http://HOST:PORT or https://HOST:PORT, comma-separated")
@@ -108,7 +108,7 @@ def one_of(*allowed: str) -> Callable[[str], str]:
     return parse
 
 
-def positive(text: str) -> float:
+def positive_number(text: str) -> float:
     try:
         value = float(text)
     except ValueError:
@@ -118,13 +118,13 @@ def positive(text: str) -> float:
     return value
 
 
-def count(text: str) -> int:
+def positive_int(text: str) -> int:
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"{text!r}: want a whole number above 0")
     return int(text)
 
 
-def address(text: str) -> str:
+def listen_address(text: str) -> str:
     """HOST:PORT; an IPv6 host in brackets."""
     host, colon, port = text.rpartition(":")
     if not (host and colon and port.isdecimal() and int(port) < 65536):
@@ -132,7 +132,7 @@ def address(text: str) -> str:
     return text
 
 
-def host_and_port(text: str) -> tuple[str, int]:
+def split_host_port(text: str) -> tuple[str, int]:
     """Of an `address`."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)

@@ -5,12 +5,12 @@ import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator
 
-Main = Callable[[asyncio.Event], Awaitable[None]]
+AsyncMain = Callable[[asyncio.Event], Awaitable[None]]
 
-FAILED = 1
+EXIT_FAILURE = 1
 
 
-def until_stopped(main: Main, expected: tuple[type[Exception], ...] = ()) -> int:
+def run_until_stopped(main: AsyncMain, expected: tuple[type[Exception], ...] = ()) -> int:
     """Runs `main` with an event that SIGTERM and SIGINT set. Exit code.
 
     expected: what an operator can act on: one line instead of a traceback. A port that is taken always is.
@@ -22,11 +22,11 @@ def until_stopped(main: Main, expected: tuple[type[Exception], ...] = ()) -> int
         if not all(isinstance(each, (OSError, *expected)) for each in told):
             raise
         print(*(f"leadsman: {each}" for each in told), sep="\n", file=sys.stderr)
-        return FAILED
+        return EXIT_FAILURE
     return 0
 
 
-async def _run(main: Main) -> None:
+async def _run(main: AsyncMain) -> None:
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)

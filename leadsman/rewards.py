@@ -15,4 +15,4 @@ def options(add: Options) -> None:
 
 def main(args: argparse.Namespace) -> int:
     query = urlencode({name: value for name, value in (("type", args.type), ("node", args.node)) if value})
-    return asking.printed(args, f"/rewards?{query}")
+    return asking.print_page(args, f"/rewards?{query}")

@@ -17,7 +17,7 @@ def options(add: Options) -> None:
     for name, shows in SIMULATIONS.items():
         command = kinds.add_parser(name, help=shows, description=f"{shows.capitalize()}.")
         module = import_module(f"leadsman.simulate_{name}")
-        module.options(add.under(command))
+        module.options(add.for_subcommand(command))
         command.set_defaults(simulate=module.main)
 
 

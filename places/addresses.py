@@ -3,33 +3,33 @@
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-from apiserver.changes import Change, Kind
-from apiserver.listing import Wanted
+from apiserver.changes import ChangeType, ObjectChange
+from apiserver.listing import ListOptions
 from apiserver.objects import Node
-from apiserver.requests import Client
+from apiserver.requests import ApiClient
 from apiserver.resources import NODES
 from apiserver.watching import Reflector
 
 _HOSTNAME = "Hostname"
 """An address that is a name, and not always the node's own."""
 
-_Table = Mapping[str, str]
+_NodeByAddress = Mapping[str, str]
 
 
-class ApiAddresses:
+class NodeAddressFollower:
     """IP → node. `run` it as one task; `current` is replaced, never altered, and stays while the API server is away."""
 
-    def __init__(self, client: Client) -> None:
-        self.current: _Table = MappingProxyType({})
-        self.nodes = Reflector(client, Wanted(NODES), Node, on_changes=self.take, cached=True)
+    def __init__(self, client: ApiClient) -> None:
+        self.current: _NodeByAddress = MappingProxyType({})
+        self.reflector = Reflector(client, ListOptions(NODES), Node, on_changes=self.apply_changes, cached=True)
 
     async def run(self) -> None:
         """For ever."""
-        await self.nodes.run()
+        await self.reflector.run()
 
-    def take(self, changes: Sequence[Change[Node]]) -> None:
+    def apply_changes(self, changes: Sequence[ObjectChange[Node]]) -> None:
         """Copied once for all changes. Most are kubelets' heartbeats, which move no address."""
-        moves = list(_moves(changes))
+        moves = list(_address_changes(changes))
         if not moves:
             return
         found = dict(self.current)
@@ -41,10 +41,10 @@ class ApiAddresses:
         self.current = MappingProxyType(found)
 
 
-def _moves(changes: Sequence[Change[Node]]) -> Iterator[tuple[_Table, _Table]]:
+def _address_changes(changes: Sequence[ObjectChange[Node]]) -> Iterator[tuple[_NodeByAddress, _NodeByAddress]]:
     for change in changes:
         before = _addresses(change.old)
-        after = _addresses(None if change.kind is Kind.DELETED else change.object)
+        after = _addresses(None if change.kind is ChangeType.DELETED else change.object)
         if before != after:
             yield before, after
 

@@ -6,30 +6,33 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from apiserver.access import Access
-from apiserver.requests import Client
+from apiserver.access import ApiAccess
+from apiserver.requests import ApiClient
 from places import metrics
-from places.addresses import ApiAddresses
-from places.pods import ApiPlaces
-from places.roles import ApiRoles
+from places.addresses import NodeAddressFollower
+from places.pods import WorkloadFollower
+from places.roles import NodeRoleFollower
 
 
-class Cluster:
-    """Enter `client` first; BadAccess when it cannot be used. Then run the tasks. addresses: None unless asked for."""
+class ClusterFollower:
+    """Enter `client` first; ApiAccessError when it cannot be used. Then run the tasks.
 
-    def __init__(self, access: Access, addresses: bool = False) -> None:
-        self.client = Client(access)
-        self.addresses = ApiAddresses(self.client) if addresses else None
-        self.places = ApiPlaces(self.client)
-        self.roles = ApiRoles(self.client)
+    addresses: whether to follow the nodes' addresses too.
+    """
+
+    def __init__(self, access: ApiAccess, addresses: bool = False) -> None:
+        self.client = ApiClient(access)
+        self.node_addresses = NodeAddressFollower(self.client) if addresses else None
+        self.workloads = WorkloadFollower(self.client)
+        self.node_roles = NodeRoleFollower(self.client)
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each, to run for ever."""
-        yield "follow the places of workloads", self.places.run()
-        yield "follow the roles of nodes", self.roles.run()
-        if self.addresses:
-            yield "follow the addresses of nodes", self.addresses.run()
+        yield "follow the places of workloads", self.workloads.run()
+        yield "follow the roles of nodes", self.node_roles.run()
+        if self.node_addresses:
+            yield "follow the addresses of nodes", self.node_addresses.run()
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
-        return metrics.of_reflectors((*self.places.reflectors, self.roles.nodes), time.monotonic())
+        return metrics.reflector_metrics((*self.workloads.reflectors, self.node_roles.reflector), time.monotonic())

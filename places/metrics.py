@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from apiserver.watching import Reflector
 
 
-def of_reflectors(reflectors: Sequence[Reflector[Any]], now: float) -> Iterator[Metric]:
+def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Iterator[Metric]:
     """What is followed on the API server. now: the monotonic seconds of their clock."""
     resource = ["resource"]
     held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects in the view.", labels=resource)
@@ -21,10 +21,10 @@ def of_reflectors(reflectors: Sequence[Reflector[Any]], now: float) -> Iterator[
         "leadsman_apiserver_errors", "Lists and watches that failed.", labels=[*resource, "error"]
     )
     for one in reflectors:
-        name = [one.wanted.resource.plural]
-        held.add_metric(name, one.held)
+        name = [one.list_options.resource.plural]
+        held.add_metric(name, one.object_count)
         relists.add_metric(name, one.relists)
-        problems.add_metric(name, one.problems)
+        problems.add_metric(name, one.decode_error_count)
         if one.loaded.is_set():
             age.add_metric(name, one.age_seconds(now))
         for error, count in sorted(one.errors.items()):

@@ -4,46 +4,48 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from apiserver.changes import Change, Kind
-from apiserver.listing import Wanted
-from apiserver.objects import Bare
-from apiserver.requests import Client
+from apiserver.changes import ChangeType, ObjectChange
+from apiserver.listing import ListOptions
+from apiserver.objects import PartialObjectMetadata
+from apiserver.requests import ApiClient
 from apiserver.resources import NODES
 from apiserver.watching import Reflector
 
-LABEL = "kubernetes.io/role"
+ROLE_LABEL = "kubernetes.io/role"
 
-LONGEST_PAUSE_SECONDS = 4.0
+MAX_BACKOFF_SECONDS = 4.0
 """Between attempts, as for places."""
 
 
-class ApiRoles:
+class NodeRoleFollower:
     """node → role. `run` it as one task; readers take `current`, which stays while the API server is away.
 
     clock: monotonic seconds, for the reflector's age.
     """
 
-    def __init__(self, client: Client, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
         self.current: Mapping[str, str] = MappingProxyType({})
-        wanted = Wanted(NODES, labels=LABEL, metadata_only=True)
-        self.nodes = Reflector(
+        wanted = ListOptions(NODES, label_selector=ROLE_LABEL, metadata_only=True)
+        self.reflector = Reflector(
             client,
             wanted,
-            Bare,
+            PartialObjectMetadata,
             on_changes=self._changed,
-            longest_pause_seconds=LONGEST_PAUSE_SECONDS,
+            longest_pause_seconds=MAX_BACKOFF_SECONDS,
             clock=clock,
         )
 
     async def run(self) -> None:
         """For ever."""
-        await self.nodes.run()
+        await self.reflector.run()
 
-    def _changed(self, changes: Sequence[Change[Bare]]) -> None:
+    def _changed(self, changes: Sequence[ObjectChange[PartialObjectMetadata]]) -> None:
         """A new mapping only when a role is another: kubelets touch their nodes all the time."""
-        if any(change.kind is not Kind.MODIFIED or _role(change.object) != _role(change.old) for change in changes):
-            self.current = MappingProxyType({name: _role(node) for (_, name), node in self.nodes.current.items()})
+        if any(
+            change.kind is not ChangeType.MODIFIED or _role(change.object) != _role(change.old) for change in changes
+        ):
+            self.current = MappingProxyType({name: _role(node) for (_, name), node in self.reflector.current.items()})
 
 
-def _role(node: Bare | None) -> str:
-    return node.metadata.labels.get(LABEL, "") if node else ""
+def _role(node: PartialObjectMetadata | None) -> str:
+    return node.metadata.labels.get(ROLE_LABEL, "") if node else ""

@@ -6,38 +6,38 @@ A member is whatever proves that the workload exists: a pod, placed or not, or a
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 
-from decision.places import Placed, Pods
+from decision.places import PlacedPod, PlacedPods
 
 Member = tuple[str, str]
 """Kind and name, in the workload's namespace."""
 
-Workload = tuple[str, str, str]
+WorkloadKey = tuple[str, str, str]
 """Namespace, kind in lower case, name."""
 
-Table = Mapping[tuple[str, str], Mapping[str, Pods]]
+PodsByWorkload = Mapping[tuple[str, str], Mapping[str, PlacedPods]]
 """(namespace, name) → kind → placed pods, as decision.places.Places has it."""
 
 
-class Workloads:
+class WorkloadTable:
     """A change costs what its own workload holds; `publish` copies the table's first level, for all changes at once."""
 
     def __init__(self) -> None:
-        self._table: dict[tuple[str, str], Mapping[str, Pods]] = {}
-        self.table: Table = MappingProxyType(self._table)
-        self._members: dict[Workload, dict[Member, Placed | None]] = {}
-        self._of: dict[tuple[str, Member], tuple[Workload, ...]] = {}
-        self._touched: set[Workload] = set()
+        self._table: dict[tuple[str, str], Mapping[str, PlacedPods]] = {}
+        self.table: PodsByWorkload = MappingProxyType(self._table)
+        self._members: dict[WorkloadKey, dict[Member, PlacedPod | None]] = {}
+        self._workloads_by_member: dict[tuple[str, Member], tuple[WorkloadKey, ...]] = {}
+        self._touched: set[WorkloadKey] = set()
 
-    def put(self, namespace: str, member: Member, workloads: Iterable[Workload], placed: Placed | None) -> None:
+    def put(self, namespace: str, member: Member, workloads: Iterable[WorkloadKey], placed: PlacedPod | None) -> None:
         """The member belongs to these workloads, and to no others. placed: None: it has no place, or not any longer."""
         self.drop(namespace, member)
-        self._of[namespace, member] = wanted = tuple(workloads)
+        self._workloads_by_member[namespace, member] = wanted = tuple(workloads)
         for workload in wanted:
             self._members.setdefault(workload, {})[member] = placed
             self._touched.add(workload)
 
     def drop(self, namespace: str, member: Member) -> None:
-        for workload in self._of.pop((namespace, member), ()):
+        for workload in self._workloads_by_member.pop((namespace, member), ()):
             members = self._members[workload]
             del members[member]
             if not members:

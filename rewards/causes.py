@@ -10,7 +10,7 @@ class Blame(StrEnum):
     """Of neither: it is recorded and changes no reward."""
 
 
-class Cause(StrEnum):
+class IncidentCause(StrEnum):
     """Of an incident. Its value is the name in records, metrics and pages."""
 
     CRASH = "crash"
@@ -36,24 +36,24 @@ class Cause(StrEnum):
     """An image that its registry does not have or does not give."""
 
 
-BLAME: dict[Cause, Blame] = {
-    Cause.CRASH: Blame.APP,
-    Cause.OOM: Blame.APP,
-    Cause.PROBE_FAILURE: Blame.APP,
-    Cause.FAILED_PHASE: Blame.APP,
-    Cause.EVICTED: Blame.NODE,
-    Cause.START_STUCK: Blame.NODE,
-    Cause.VOLUME: Blame.NODE,
-    Cause.SANDBOX: Blame.NODE,
-    Cause.IMAGE_PULL: Blame.NODE,
-    Cause.BIND_REFUSED: Blame.NODE,
-    Cause.BIND_TIMEOUT: Blame.NODE,
-    Cause.CLAIM_UNBOUND: Blame.NOBODY,
-    Cause.IMAGE_UNKNOWN: Blame.NOBODY,
+PRIOR_BLAME: dict[IncidentCause, Blame] = {
+    IncidentCause.CRASH: Blame.APP,
+    IncidentCause.OOM: Blame.APP,
+    IncidentCause.PROBE_FAILURE: Blame.APP,
+    IncidentCause.FAILED_PHASE: Blame.APP,
+    IncidentCause.EVICTED: Blame.NODE,
+    IncidentCause.START_STUCK: Blame.NODE,
+    IncidentCause.VOLUME: Blame.NODE,
+    IncidentCause.SANDBOX: Blame.NODE,
+    IncidentCause.IMAGE_PULL: Blame.NODE,
+    IncidentCause.BIND_REFUSED: Blame.NODE,
+    IncidentCause.BIND_TIMEOUT: Blame.NODE,
+    IncidentCause.CLAIM_UNBOUND: Blame.NOBODY,
+    IncidentCause.IMAGE_UNKNOWN: Blame.NOBODY,
 }
 """Before comparison. NODE and APP weigh the same: whether the type fails elsewhere too decides between them."""
 
 
-def counts(cause: Cause) -> bool:
+def is_evidence(cause: IncidentCause) -> bool:
     """Whether an incident of this cause is evidence about the node."""
-    return BLAME[cause] is not Blame.NOBODY
+    return PRIOR_BLAME[cause] is not Blame.NOBODY

@@ -32,15 +32,15 @@ SOUND_RATIO = 0.9
 DEFAULT_TYPICAL_RATIO = 0.95
 """Success ratio of a type that nobody knows; votes as one node."""
 
-DEVIATIONS = 0.5
+INTERVAL_DEVIATIONS = 0.5
 
-LEAST_LOWER_SHARE = 0.25
+MIN_LOWER_SHARE = 0.25
 """Of the expected ratio, at which the lower bound ends."""
 
-LEAST_TRIALS = 0.5
+MIN_VOTING_TRIALS = 0.5
 """A node with less evidence has no vote on what is typical."""
 
-_LEAST_TYPICAL_RATIO, _MOST_TYPICAL_RATIO = 0.02, 0.98
+_MIN_TYPICAL_RATIO, _MAX_TYPICAL_RATIO = 0.02, 0.98
 
 
 class Trials(NamedTuple):
@@ -51,7 +51,7 @@ class Trials(NamedTuple):
     failed: float = 0.0
 
 
-class Standing(Struct, frozen=True):
+class NodePosterior(Struct, frozen=True):
     """Ratios are 0..1. lower, upper: about the expected one. blame: that something is wrong here. value: for a score,
     0..1. samples: recent trials."""
 
@@ -64,16 +64,20 @@ class Standing(Struct, frozen=True):
     value: float
 
 
-class Standings(Mapping[str, Standing]):
+class NodePosteriors(Mapping[str, NodePosterior]):
     """Node → how it stands among the others, made when it is asked for."""
 
     def __init__(self, trials: Mapping[str, Trials]) -> None:
         self._trials = trials
-        self._ranked = sorted([DEFAULT_TYPICAL_RATIO, *(vote(each) for each in trials.values() if _votes(each))])
+        self._ranked = sorted(
+            [DEFAULT_TYPICAL_RATIO, *(smoothed_ratio(each) for each in trials.values() if _has_vote(each))]
+        )
 
-    def __getitem__(self, node: str) -> Standing:
+    def __getitem__(self, node: str) -> NodePosterior:
         trials = self._trials[node]
-        return _standing(trials, typical(self._ranked, vote(trials) if _votes(trials) else None))
+        return _rounded_posterior(
+            trials, typical_success_ratio(self._ranked, smoothed_ratio(trials) if _has_vote(trials) else None)
+        )
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._trials)
@@ -82,53 +86,53 @@ class Standings(Mapping[str, Standing]):
         return len(self._trials)
 
 
-def typical(ranked: Sequence[float], own: float | None = None) -> float:
+def typical_success_ratio(ranked: Sequence[float], own: float | None = None) -> float:
     """The success ratio that a node is held to: the median without its own. ranked: all votes and the default."""
     middle = (len(ranked) - (own is not None)) // 2
     left_out = len(ranked) if own is None else bisect_left(ranked, own)
     found = ranked[middle + (middle >= left_out)]
-    return min(_MOST_TYPICAL_RATIO, max(_LEAST_TYPICAL_RATIO, found))
+    return min(_MAX_TYPICAL_RATIO, max(_MIN_TYPICAL_RATIO, found))
 
 
-def vote(trials: Trials) -> float:
+def smoothed_ratio(trials: Trials) -> float:
     """The node's success ratio, drawn to the default by one trial."""
     return (trials.healthy + DEFAULT_TYPICAL_RATIO) / (trials.healthy + trials.failed + 1.0)
 
 
-def _votes(trials: Trials) -> bool:
-    return trials.healthy + trials.failed > LEAST_TRIALS
+def _has_vote(trials: Trials) -> bool:
+    return trials.healthy + trials.failed > MIN_VOTING_TRIALS
 
 
-def _standing(trials: Trials, typical_ratio: float) -> Standing:
-    return standing(round(trials.recent, 2), round(trials.failed, 2), round(typical_ratio, 2))
+def _rounded_posterior(trials: Trials, typical_ratio: float) -> NodePosterior:
+    return node_posterior(round(trials.recent, 2), round(trials.failed, 2), round(typical_ratio, 2))
 
 
 @lru_cache(65_536)
-def standing(recent: float, failed: float, typical_ratio: float) -> Standing:
+def node_posterior(recent: float, failed: float, typical_ratio: float) -> NodePosterior:
     """How a node with these recent trials stands where `typical_ratio` is usual."""
     blame = _blame(recent, failed, typical_ratio)
     mean, deviation = _moments(recent, failed, typical_ratio, blame)
     lower = _lower(mean, deviation)
-    return Standing(
+    return NodePosterior(
         expected_ratio=mean,
         lower_ratio=lower,
-        upper_ratio=min(1.0, mean + DEVIATIONS * deviation),
+        upper_ratio=min(1.0, mean + INTERVAL_DEVIATIONS * deviation),
         blame_ratio=blame,
         typical_ratio=typical_ratio,
         samples=recent + failed,
-        value=min(1.0, lower / _lower_of_none(typical_ratio)),
+        value=min(1.0, lower / _prior_lower(typical_ratio)),
     )
 
 
 @lru_cache(1_024)
-def _lower_of_none(typical_ratio: float) -> float:
+def _prior_lower(typical_ratio: float) -> float:
     mean, deviation = _moments(0.0, 0.0, typical_ratio, 1.0 - SOUND_RATIO)
     return _lower(mean, deviation)
 
 
 def _lower(mean: float, deviation: float) -> float:
     """Never so low that the lower bounds of two hopeless nodes cannot be compared."""
-    return max(LEAST_LOWER_SHARE * mean, mean - DEVIATIONS * deviation)
+    return max(MIN_LOWER_SHARE * mean, mean - INTERVAL_DEVIATIONS * deviation)
 
 
 def _blame(recent: float, failed: float, typical_ratio: float) -> float:

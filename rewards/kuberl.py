@@ -5,7 +5,7 @@ Failed and Unknown. "Running" is earned by time, once for each MTTF of health: a
 nothing. Source: github.com/chenw-ibm/kubeRL, README and pkg/monitor at b7e6990.
 """
 
-from rewards.causes import Cause
+from rewards.causes import IncidentCause
 
 MTTF_SECONDS = 600.0
 RUNNING, RESTARTED, FAILED = 1.0, 0.5, 0.0
@@ -13,19 +13,19 @@ RUNNING, RESTARTED, FAILED = 1.0, 0.5, 0.0
 _WEIGHT = 0.1
 
 
-def updated(reward: float, outcome: float) -> float:
+def moving_average(reward: float, outcome: float) -> float:
     """The reward, 0..1, after one outcome, 0..1."""
     return (1 - _WEIGHT) * reward + _WEIGHT * outcome
 
 
-def failure(cause: Cause, since_last_seconds: float | None) -> float:
+def failure_outcome(cause: IncidentCause, since_last_seconds: float | None) -> float:
     """The outcome of an incident. since_last_seconds: since the one before; None: it is the first."""
-    if cause is Cause.FAILED_PHASE:
+    if cause is IncidentCause.FAILED_PHASE:
         return FAILED
     return RESTARTED if since_last_seconds is None or since_last_seconds > MTTF_SECONDS else FAILED
 
 
-def stretches(from_seconds: float, to_seconds: float) -> int:
+def healthy_stretches(from_seconds: float, to_seconds: float) -> int:
     """How many times a pod whose health grew from one age to the other earned "running"."""
     return int(to_seconds // MTTF_SECONDS) - int(from_seconds // MTTF_SECONDS)
 

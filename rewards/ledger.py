@@ -15,7 +15,7 @@ from msgspec import structs
 
 from clusterstate.records import Quality, Reward
 from rewards import kuberl
-from rewards.causes import Cause, counts
+from rewards.causes import IncidentCause, is_evidence
 
 HALF_LIFE_SECONDS = 3_600.0
 """After as long again, evidence weighs half: long enough to stay away from a bad node for hours, short enough to find
@@ -23,31 +23,31 @@ out the same day that it was repaired."""
 
 STRETCH_SECONDS = kuberl.MTTF_SECONDS
 
-MOST_RECENT = 12.0
+MAX_RECENT_TRIALS = 12.0
 """Trials. Recent credit above this is not kept, so that few failures tell of a node that was good for months."""
 
-CARRIED = 0.15
+CARRIED_SHARE = 0.15
 """Of the recent credit, what an incident leaves: whether the node changed at that moment is what one wants to know."""
 
-MOST_TRIALS = 1_000_000.0
+MAX_TRIALS = 1_000_000.0
 """As the record bounds them."""
 
 _NOTICED_SECONDS = 2.0
 """An incident may be noticed so long after the restart that followed it."""
 
 _SHAPE = 0.7
-_MOST_SAMPLES = 20.0
-_LONGEST_LOG = 1_000.0
+_MAX_SAMPLES = 20.0
+_MAX_LOG = 1_000.0
 
 
-def empty(now: float, half_life_seconds: float = HALF_LIFE_SECONDS) -> Reward:
+def new_reward(now: float, half_life_seconds: float = HALF_LIFE_SECONDS) -> Reward:
     """Nothing known yet."""
     return Reward(at_seconds=now, half_life_seconds=half_life_seconds)
 
 
-def decayed(reward: Reward, now: float) -> Reward:
+def decay(reward: Reward, now: float) -> Reward:
     """The same evidence later. A clock that went back changes nothing but `at_seconds`."""
-    left = remaining(now - reward.at_seconds, reward.half_life_seconds)
+    left = remaining_share(now - reward.at_seconds, reward.half_life_seconds)
     if left == 1.0:
         return structs.replace(reward, at_seconds=now)
     qualities = {name: structs.replace(each, samples=each.samples * left) for name, each in reward.qualities.items()}
@@ -61,58 +61,58 @@ def decayed(reward: Reward, now: float) -> Reward:
     )
 
 
-def remaining(age_seconds: float, half_life_seconds: float) -> float:
+def remaining_share(age_seconds: float, half_life_seconds: float) -> float:
     """The share of evidence that is left, 0..1."""
     return float(0.5 ** (max(0.0, age_seconds) / half_life_seconds))
 
 
-def credit(from_seconds: float, to_seconds: float) -> float:
+def earned_trials(from_seconds: float, to_seconds: float) -> float:
     """Trials earned by one pod whose health grew from one age to the other: 1 for the first stretch."""
     return _exposure(to_seconds) - _exposure(from_seconds)
 
 
-def credited(reward: Reward, from_seconds: float, to_seconds: float, now: float) -> Reward:
+def credit_health(reward: Reward, from_seconds: float, to_seconds: float, now: float) -> Reward:
     """One pod stayed healthy. from_seconds: what was credited of this health before, 0 after a start or restart."""
     if to_seconds <= from_seconds:
-        return decayed(reward, now)
-    earned, stretches = credit(from_seconds, to_seconds), kuberl.stretches(from_seconds, to_seconds)
+        return decay(reward, now)
+    earned, stretches = earned_trials(from_seconds, to_seconds), kuberl.healthy_stretches(from_seconds, to_seconds)
     return _healthier(reward, earned, stretches, now, now - to_seconds)
 
 
-def finished(reward: Reward, healthy_seconds: float, now: float) -> Reward:
+def credit_completion(reward: Reward, healthy_seconds: float, now: float) -> Reward:
     """One pod ended as it should. However short, that is a whole trial. healthy_seconds: what was credited of it."""
     if healthy_seconds >= STRETCH_SECONDS:
-        return decayed(reward, now)
-    return _healthier(reward, 1.0 - credit(0.0, healthy_seconds), 1, now, now - healthy_seconds)
+        return decay(reward, now)
+    return _healthier(reward, 1.0 - earned_trials(0.0, healthy_seconds), 1, now, now - healthy_seconds)
 
 
-def failed(reward: Reward, cause: Cause, now: float) -> Reward:
+def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
     """One incident. Nobody's fault is counted and changes nothing else."""
-    fresh = decayed(reward, now)
+    fresh = decay(reward, now)
     incidents = reward.incidents | {cause.value: reward.incidents.get(cause.value, 0) + 1}
     noted = structs.replace(fresh, incidents=incidents, last_cause=cause.value, last_incident_seconds=now)
-    if not counts(cause):
+    if not is_evidence(cause):
         return structs.replace(noted, last_incident_seconds=reward.last_incident_seconds)
     last = reward.last_incident_seconds
-    outcome = kuberl.failure(cause, None if last is None else max(0.0, now - last))
+    outcome = kuberl.failure_outcome(cause, None if last is None else max(0.0, now - last))
     return structs.replace(
         noted,
-        failed=min(MOST_TRIALS, fresh.failed + 1.0),
-        recent=fresh.recent * CARRIED,
-        kuberl=kuberl.updated(reward.kuberl, outcome),
+        failed=min(MAX_TRIALS, fresh.failed + 1.0),
+        recent=fresh.recent * CARRIED_SHARE,
+        kuberl=kuberl.moving_average(reward.kuberl, outcome),
     )
 
 
-def observed(reward: Reward, name: str, cost: float, now: float) -> Reward:
+def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward:
     """One observation of a quality, lower being better: a finished pod's run time, a pod's metric.
 
     A cost that has no logarithm says nothing and changes nothing.
     """
-    fresh = decayed(reward, now)
+    fresh = decay(reward, now)
     if not 0.0 < cost < float("inf"):
         return fresh
     before = fresh.qualities.get(name)
-    samples = min(_MOST_SAMPLES, (before.samples if before else 0.0) + 1.0)
+    samples = min(_MAX_SAMPLES, (before.samples if before else 0.0) + 1.0)
     mean = before.log_cost if before else 0.0
     after = Quality(mean + (_logarithm(cost) - mean) / samples, samples)
     return structs.replace(fresh, qualities=fresh.qualities | {name: after})
@@ -120,15 +120,15 @@ def observed(reward: Reward, name: str, cost: float, now: float) -> Reward:
 
 def _healthier(reward: Reward, earned: float, stretches: int, now: float, since: float) -> Reward:
     """since: when this health began. If that was before the last incident, it does not tell how pods start now."""
-    fresh, rule = decayed(reward, now), reward.kuberl
+    fresh, rule = decay(reward, now), reward.kuberl
     for _ in range(stretches):
-        rule = kuberl.updated(rule, kuberl.RUNNING)
+        rule = kuberl.moving_average(rule, kuberl.RUNNING)
     last = reward.last_incident_seconds
     old = last is not None and since < last - _NOTICED_SECONDS
     return structs.replace(
         fresh,
-        healthy=min(MOST_TRIALS, fresh.healthy + earned),
-        recent=min(MOST_RECENT, fresh.recent + (0.0 if old else earned)),
+        healthy=min(MAX_TRIALS, fresh.healthy + earned),
+        recent=min(MAX_RECENT_TRIALS, fresh.recent + (0.0 if old else earned)),
         kuberl=rule,
     )
 
@@ -138,4 +138,4 @@ def _exposure(age_seconds: float) -> float:
 
 
 def _logarithm(cost: float) -> float:
-    return max(-_LONGEST_LOG, min(_LONGEST_LOG, log(cost)))
+    return max(-_MAX_LOG, min(_MAX_LOG, log(cost)))

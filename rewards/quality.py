@@ -10,33 +10,33 @@ from statistics import median
 
 from clusterstate.records import Quality
 
-LEAST_SAMPLES = 0.5
-LEAST_OTHERS = 2
+MIN_SAMPLES = 0.5
+MIN_OTHER_NODES = 2
 """Of one other node nobody can say whether it is fast or this one slow."""
 
 Qualities = Mapping[str, Quality]
 
 
-def factors(nodes: Mapping[str, Qualities]) -> dict[str, float]:
+def quality_factors(nodes: Mapping[str, Qualities]) -> dict[str, float]:
     """Node → usual cost / its own, at most 1, all qualities multiplied. Nodes at 1 are absent."""
     found: dict[str, float] = {}
     for name in {name for qualities in nodes.values() for name in qualities}:
         costs = {node: each[name] for node, each in nodes.items() if name in each}
-        for node, factor in _factors({node: c for node, c in costs.items() if c.samples >= LEAST_SAMPLES}).items():
+        for node, factor in _factors({node: c for node, c in costs.items() if c.samples >= MIN_SAMPLES}).items():
             found[node] = found.get(node, 1.0) * factor
     return found
 
 
 def _factors(costs: Mapping[str, Quality]) -> dict[str, float]:
-    if len(costs) <= LEAST_OTHERS:
+    if len(costs) <= MIN_OTHER_NODES:
         return {}
     ranked = sorted(each.log_cost for each in costs.values())
-    excess = {node: each.log_cost - _usual(ranked, each.log_cost) for node, each in costs.items()}
+    excess = {node: each.log_cost - _others_median(ranked, each.log_cost) for node, each in costs.items()}
     sure = {node: each.samples / (each.samples + 1.0) for node, each in costs.items()}
     return {node: exp(-more * sure[node]) for node, more in excess.items() if more > 0.0}
 
 
-def _usual(ranked: list[float], own: float) -> float:
+def _others_median(ranked: list[float], own: float) -> float:
     """The median without one's own."""
     middle = len(ranked) // 2
     if len(ranked) % 2:

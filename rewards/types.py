@@ -8,7 +8,7 @@ one counts for the next. Types are the cluster's, whatever the namespace, as kub
 import re
 from collections.abc import Iterator, Mapping
 
-LABELS = ("podtype", "app", "name")
+TYPE_LABELS = ("podtype", "app", "name")
 
 _HASH_LABEL = "pod-template-hash"
 
@@ -23,13 +23,13 @@ def pod_type(labels: Mapping[str, str], name: str, owner: str = "", owner_kind: 
 
 
 def _candidates(labels: Mapping[str, str], name: str, owner: str, owner_kind: str) -> Iterator[str]:
-    for label in LABELS:
+    for label in TYPE_LABELS:
         yield labels.get(label, "")
-    yield _lasting(owner, owner_kind, labels.get(_HASH_LABEL, ""))
+    yield _stable_owner_name(owner, owner_kind, labels.get(_HASH_LABEL, ""))
     yield name
 
 
-def _lasting(owner: str, kind: str, template_hash: str) -> str:
+def _stable_owner_name(owner: str, kind: str, template_hash: str) -> str:
     """The owner's name without what tells its rollouts or runs apart."""
     if kind == "ReplicaSet" and template_hash:
         return owner.removesuffix(f"-{template_hash}")

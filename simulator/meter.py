@@ -2,10 +2,10 @@
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 
-from clusterstate.store import Batch, Guard, Item, Listing, Put, Range, Store, Write
+from clusterstate.store import ChangeBatch, KeyRange, Listing, Precondition, Put, Store, StoredItem, Write
 
 
-class Meter:
+class CountingStore:
     """clusterstate.store.Store on another one. A deletion counts its key."""
 
     def __init__(self, store: Store) -> None:
@@ -17,15 +17,15 @@ class Meter:
         self._read(listing.items)
         return listing
 
-    async def read_ranges(self, ranges: Sequence[Range]) -> tuple[Listing, ...]:
+    async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         listings = await self._store.read_ranges(ranges)
         self._read(item for listing in listings for item in listing.items)
         return listings
 
-    def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
+    def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
         return self._store.watch(prefix, start_revision, cluster)
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Guard | None = None) -> int:
+    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Precondition | None = None) -> int:
         self.calls += 1
         self.written_bytes += sum(len(one.key) + (len(one.value) if isinstance(one, Put) else 0) for one in writes)
         return await self._store.write(writes, lease, guard)
@@ -45,6 +45,6 @@ class Meter:
     async def close(self) -> None:
         await self._store.close()
 
-    def _read(self, items: Iterable[Item]) -> None:
+    def _read(self, items: Iterable[StoredItem]) -> None:
         self.calls += 1
         self.read_bytes += sum(len(item.key) + len(item.value) for item in items)

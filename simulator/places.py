@@ -8,15 +8,15 @@ from math import hypot
 from random import Random
 
 ZONES, RACK_NODES = 12, 20
-WIDEST_MS = 20.0
+ZONE_PLANE_MS = 20.0
 
 
-class Places:
+class SyntheticNetwork:
     """seed: of the zones. Every name has its place, whether or not a node of that name is there."""
 
     def __init__(self, seed: int) -> None:
         rng = Random(seed)
-        self._zones = [(rng.uniform(0, WIDEST_MS), rng.uniform(0, WIDEST_MS)) for _ in range(ZONES)]
+        self._zones = [(rng.uniform(0, ZONE_PLANE_MS), rng.uniform(0, ZONE_PLANE_MS)) for _ in range(ZONES)]
         self._racks: dict[str, tuple[int, int, float]] = {}
 
     def rtt_ms(self, one: str, other: str) -> float:

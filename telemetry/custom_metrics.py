@@ -10,67 +10,67 @@ from typing import Any
 from msgspec import Struct
 
 from apiserver.errors import ApiError, NotFound
-from apiserver.requests import Client
+from apiserver.requests import ApiClient
 from decision.telemetry import quantity
-from telemetry.polling import NoAnswer, Sample, Samples
+from telemetry.polling import MetricUnavailable, Sample, Samples
 
 NAME = "custom-metrics"
-GROUP = "/apis/custom.metrics.k8s.io"
+API_PATH = "/apis/custom.metrics.k8s.io"
 VERSIONS = ("v1beta2", "v1beta1")
 
 
-class _Version(Struct):
+class _ApiVersion(Struct):
     version: str = ""
 
 
-class _Group(Struct):
-    versions: list[_Version] = []
+class _ApiGroup(Struct):
+    versions: list[_ApiVersion] = []
 
 
-class _Object(Struct, frozen=True):
+class _ObjectReference(Struct, frozen=True):
     name: str = ""
 
 
-class _Value(Struct, frozen=True, rename="camel"):
-    described_object: _Object = _Object()
+class _MetricValue(Struct, frozen=True, rename="camel"):
+    described_object: _ObjectReference = _ObjectReference()
     timestamp: str | None = None
     value: Any = None
 
 
-class _Values(Struct):
-    items: list[_Value] | None = None
+class _MetricValueList(Struct):
+    items: list[_MetricValue] | None = None
 
 
-class CustomMetrics:
-    def __init__(self, client: Client) -> None:
+class CustomMetricsSource:
+    def __init__(self, client: ApiClient) -> None:
         self._client, self._version = client, ""
 
-    async def ask(self, metric: str) -> Samples:
-        """NoAnswer."""
+    async def query(self, metric: str) -> Samples:
+        """MetricUnavailable."""
         try:
             version = self._version or await self._discover()
-            found = await self._client.get(f"{GROUP}/{version}/nodes/*/{metric}", _Values)
+            found = await self._client.get(f"{API_PATH}/{version}/nodes/*/{metric}", _MetricValueList)
         except NotFound as error:
             self._version = ""
-            raise NoAnswer(f"not served for nodes: {error}") from error
+            raise MetricUnavailable(f"not served for nodes: {error}") from error
         except ApiError as error:
-            raise NoAnswer(f"{type(error).__name__}: {error}") from error
+            raise MetricUnavailable(f"{type(error).__name__}: {error}") from error
         return dict(_samples(found.items or []))
 
     async def _discover(self) -> str:
         """Which version is served."""
         try:
-            group = await self._client.get(GROUP, _Group)
+            group = await self._client.get(API_PATH, _ApiGroup)
         except NotFound as error:
-            raise NoAnswer("the custom metrics API is not installed") from error
+            raise MetricUnavailable("the custom metrics API is not installed") from error
         served = {each.version for each in group.versions}
         self._version = next((version for version in VERSIONS if version in served), "")
         if not self._version:
-            raise NoAnswer(f"got versions {', '.join(sorted(served)) or 'none'}, want {' or '.join(VERSIONS)}")
+            raise MetricUnavailable(f"got versions {', '.join(sorted(served)) or 'none'}, want {' or '.join(VERSIONS)}")
         return self._version
 
 
-def _samples(items: list[_Value]) -> Iterator[tuple[str, Sample]]:
+def _samples(items: list[_MetricValue]) -> Iterator[tuple[str, Sample]]:
     """Without what is no quantity: that node has no value."""
     for item in items:
         try:

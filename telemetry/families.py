@@ -7,7 +7,7 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from telemetry.sources import TelemetrySources
 
 
-def families(sources: TelemetrySources, clock: Callable[[], float]) -> Iterator[Metric]:
+def telemetry_metrics(sources: TelemetrySources, clock: Callable[[], float]) -> Iterator[Metric]:
     """clock: monotonic seconds, the sources' own."""
     policies, now = sources.policies.current, clock()
     counted = GaugeMetricFamily(
@@ -29,7 +29,7 @@ def families(sources: TelemetrySources, clock: Callable[[], float]) -> Iterator[
     for name, poller in sources.pollers.items():
         metrics.add_metric([name, "read"], len(poller.current.columns.keys() - poller.errors.keys()))
         metrics.add_metric([name, "failed"], len(poller.errors))
-        oldest = min((column.oldest for column in poller.current.columns.values()), default=now)
+        oldest = min((column.oldest_read_at for column in poller.current.columns.values()), default=now)
         age.add_metric([name], max(0.0, now - min(oldest, now)))
     yield metrics
     yield age

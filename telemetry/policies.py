@@ -7,32 +7,32 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from apiserver.changes import Change, Kind
-from apiserver.listing import Wanted
-from apiserver.objects import Metadata
-from apiserver.requests import Client
+from apiserver.changes import ChangeType, ObjectChange
+from apiserver.listing import ListOptions
+from apiserver.objects import ObjectMeta
+from apiserver.requests import ApiClient
 from apiserver.resources import Resource
 from apiserver.watching import Reflector
-from decision.telemetry.document import BadPolicy, parse
-from decision.telemetry.known import Policies, Refused
-from decision.telemetry.policy import GROUP, PLURAL, VERSION, PolicyKey, TasPolicy
+from decision.telemetry.document import BadTasPolicy, parse_taspolicy
+from decision.telemetry.known import RefusedPolicy, TasPolicies
+from decision.telemetry.policy import TASPOLICY_GROUP, TASPOLICY_PLURAL, TASPOLICY_VERSION, PolicyKey, TasPolicy
 
-TASPOLICIES = Resource(f"{GROUP}/{VERSION}", PLURAL)
+TASPOLICY_RESOURCE = Resource(f"{TASPOLICY_GROUP}/{TASPOLICY_VERSION}", TASPOLICY_PLURAL)
 
-LONGEST_PAUSE_SECONDS = 5.0
+MAX_PAUSE_SECONDS = 5.0
 """There are few extenders, and a policy must not wait long after the API server is back or the CRD installed."""
 
 log = logging.getLogger(__name__)
 
 
-class PolicyMetadata(Metadata, frozen=True, rename="camel"):
+class TasPolicyMetadata(ObjectMeta, frozen=True, rename="camel"):
     generation: int = 0
 
 
-class PolicyObject(Struct, frozen=True):
+class TasPolicyObject(Struct, frozen=True):
     """A TASPolicy as it came. status: for who writes it, to see whether it must."""
 
-    metadata: PolicyMetadata
+    metadata: TasPolicyMetadata
     spec: Any = None
     status: Any = None
 
@@ -41,57 +41,59 @@ class PolicyObject(Struct, frozen=True):
         return PolicyKey(self.metadata.namespace, self.metadata.name)
 
 
-class PolicyFollower:
+class TasPolicyFollower:
     """`run` it as one task; readers take `current`, replaced and never altered. on_change: called when one changed."""
 
-    def __init__(self, client: Client, on_change: Callable[[], None] = lambda: None) -> None:
-        self._policies, self._on_change = Policies(), on_change
+    def __init__(self, client: ApiClient, on_change: Callable[[], None] = lambda: None) -> None:
+        self._policies, self._on_change = TasPolicies(), on_change
         self.reflector = Reflector(
             client,
-            Wanted(TASPOLICIES),
-            PolicyObject,
+            ListOptions(TASPOLICY_RESOURCE),
+            TasPolicyObject,
             on_changes=self._changed,
-            longest_pause_seconds=LONGEST_PAUSE_SECONDS,
+            longest_pause_seconds=MAX_PAUSE_SECONDS,
         )
 
     @property
-    def current(self) -> Policies:
+    def current(self) -> TasPolicies:
         if not self._policies.loaded and self.reflector.loaded.is_set():
             self._policies = structs.replace(self._policies, loaded=True)
         return self._policies
 
     @property
-    def objects(self) -> Mapping[tuple[str, str], PolicyObject]:
+    def objects(self) -> Mapping[tuple[str, str], TasPolicyObject]:
         return self.reflector.current
 
     async def run(self) -> None:
         """For ever."""
         await self.reflector.run()
 
-    def _changed(self, changes: Sequence[Change[PolicyObject]]) -> None:
+    def _changed(self, changes: Sequence[ObjectChange[TasPolicyObject]]) -> None:
         used, refused = dict(self._policies.used), dict(self._policies.refused)
         for change in changes:
             _apply(change, used, refused)
         loaded = self._policies.loaded
-        self._policies = Policies(MappingProxyType(used), MappingProxyType(refused), loaded)
+        self._policies = TasPolicies(MappingProxyType(used), MappingProxyType(refused), loaded)
         self._on_change()
 
 
-def _apply(change: Change[PolicyObject], used: dict[PolicyKey, TasPolicy], refused: dict[PolicyKey, Refused]) -> None:
+def _apply(
+    change: ObjectChange[TasPolicyObject], used: dict[PolicyKey, TasPolicy], refused: dict[PolicyKey, RefusedPolicy]
+) -> None:
     found = change.object
     before = refused.pop(found.key, None)
-    if change.kind is Kind.DELETED:
+    if change.kind is ChangeType.DELETED:
         used.pop(found.key, None)
         return
     try:
-        used[found.key] = parse(plain(found))
-    except BadPolicy as error:
-        refused[found.key] = Refused(error.problem, found.metadata.generation)
+        used[found.key] = parse_taspolicy(to_document(found))
+    except BadTasPolicy as error:
+        refused[found.key] = RefusedPolicy(error.problem, found.metadata.generation)
         if refused[found.key] != before:
             log.error("policy %s is refused, its last good version stays: %s", found.key, error)
 
 
-def plain(found: PolicyObject) -> Mapping[str, Any]:
+def to_document(found: TasPolicyObject) -> Mapping[str, Any]:
     """As `parse` takes it."""
     metadata = found.metadata
     named = {"name": metadata.name, "namespace": metadata.namespace, "generation": metadata.generation}

@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Meta, Struct
 
 from apiserver.errors import ApiError
-from apiserver.requests import Client
+from apiserver.requests import ApiClient
 from decision import document
 from decision.telemetry import quantity
-from telemetry.polling import NoAnswer, Sample, Samples
+from telemetry.polling import MetricUnavailable, Sample, Samples
 
 NAME = "prometheus"
 
@@ -28,21 +28,21 @@ class BadQueries(ValueError):
     """The file of queries cannot be used. Names the file, the place and what is allowed."""
 
 
-class Queries(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
+class PrometheusQueries(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
     """queries: metric → PromQL. node_label: of the result, that names the node."""
 
     node_label: Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*\Z")] = "node"
     queries: dict[str, str] = {}
 
-    def of(self, metric: str) -> str:
+    def promql(self, metric: str) -> str:
         return self.queries.get(metric) or f'{{__name__="{metric}"}}'
 
 
-def read_queries(text: str, name: str) -> Queries:
+def parse_queries(text: str, name: str) -> PrometheusQueries:
     """BadQueries."""
     try:
-        return msgspec.convert(document.load(text) or {}, Queries)
-    except (document.Unreadable, msgspec.ValidationError) as error:
+        return msgspec.convert(document.load(text) or {}, PrometheusQueries)
+    except (document.BadDocument, msgspec.ValidationError) as error:
         raise BadQueries(f"{name}: {error}; want nodeLabel: LABEL and queries: {{METRIC: PROMQL}}") from error
 
 
@@ -51,49 +51,53 @@ class _Series(Struct):
     value: tuple[float, str] = (0.0, "")
 
 
-class _Data(Struct, frozen=True, rename="camel"):
+class _QueryData(Struct, frozen=True, rename="camel"):
     result_type: str = ""
     result: Any = None
 
 
-class _Answer(Struct):
-    data: _Data = _Data()
+class _QueryResponse(Struct):
+    data: _QueryData = _QueryData()
 
 
-class Prometheus:
+class PrometheusSource:
     """client: of Prometheus's own URL."""
 
-    def __init__(self, client: Client, queries: Queries) -> None:
+    def __init__(self, client: ApiClient, queries: PrometheusQueries) -> None:
         self._client, self._queries = client, queries
 
-    async def ask(self, metric: str) -> Samples:
-        """NoAnswer."""
+    async def query(self, metric: str) -> Samples:
+        """MetricUnavailable."""
         try:
-            answer = await self._client.get("/api/v1/query", _Answer, {"query": self._queries.of(metric)})
+            answer = await self._client.get("/api/v1/query", _QueryResponse, {"query": self._queries.promql(metric)})
         except ApiError as error:
-            raise NoAnswer(f"{type(error).__name__}: {error}") from error
+            raise MetricUnavailable(f"{type(error).__name__}: {error}") from error
         if answer.data.result_type != "vector":
-            raise NoAnswer(f"got a {answer.data.result_type or 'thing without a type'}, want an instant vector")
+            raise MetricUnavailable(
+                f"got a {answer.data.result_type or 'thing without a type'}, want an instant vector"
+            )
         try:
             return self._samples(msgspec.convert(answer.data.result, list[_Series]))
         except msgspec.ValidationError as error:
-            raise NoAnswer(f"not as Prometheus answers: {error}") from error
+            raise MetricUnavailable(f"not as Prometheus answers: {error}") from error
 
     def _samples(self, series: list[_Series]) -> Samples:
         nodes = [_PORT.sub("", each.metric.get(self._queries.node_label, "")) for each in series]
         times = Counter(nodes)
-        found = {node: _nanos(each.value[1]) for node, each in zip(nodes, series, strict=True) if times[node] == 1}
+        found = {
+            node: _parse_nanos(each.value[1]) for node, each in zip(nodes, series, strict=True) if times[node] == 1
+        }
         samples = {node: Sample(nanos) for node, nanos in found.items() if node and nanos is not None}
         if series and not samples:
             label = self._queries.node_label
-            raise NoAnswer(f"{len(series)} series, none of them the only one of a node by label {label}")
+            raise MetricUnavailable(f"{len(series)} series, none of them the only one of a node by label {label}")
         return samples
 
 
-def _nanos(text: str) -> int | None:
+def _parse_nanos(text: str) -> int | None:
     """Go's floats. NaN and the infinities are no values."""
     try:
         number = Decimal(text)
     except InvalidOperation:
         return None
-    return quantity.of_number(float(number)) if number.is_finite() else None
+    return quantity.from_float(float(number)) if number.is_finite() else None

@@ -7,17 +7,23 @@ from typing import Protocol, Self
 
 from msgspec import Struct
 
-from apiserver.access import Access
-from apiserver.requests import Client
-from decision.telemetry.known import DEFAULT_AGE_SECONDS, Agents, Policies, Polled, Telemetry
+from apiserver.access import ApiAccess
+from apiserver.requests import ApiClient
+from decision.telemetry.known import (
+    DEFAULT_MAX_AGE_SECONDS,
+    PolledMetrics,
+    SnapshotMetrics,
+    TasPolicies,
+    TelemetryInputs,
+)
 from telemetry import custom_metrics, prometheus
-from telemetry.custom_metrics import CustomMetrics
-from telemetry.policies import PolicyFollower
-from telemetry.polling import INTERVAL_SECONDS, Poller, Samples
-from telemetry.prometheus import Prometheus, Queries
+from telemetry.custom_metrics import CustomMetricsSource
+from telemetry.policies import TasPolicyFollower
+from telemetry.polling import POLL_INTERVAL_SECONDS, MetricPoller, Samples
+from telemetry.prometheus import PrometheusQueries, PrometheusSource
 
-AGENTS = "agents"
-NAMES = (AGENTS, custom_metrics.NAME, prometheus.NAME)
+AGENTS_SOURCE = "agents"
+SOURCE_NAMES = (AGENTS_SOURCE, custom_metrics.NAME, prometheus.NAME)
 
 
 class TelemetrySettings(Struct, frozen=True):
@@ -28,17 +34,17 @@ class TelemetrySettings(Struct, frozen=True):
     """
 
     sources: tuple[str, ...]
-    api: Access
-    prometheus: Access | None = None
-    queries: Queries = Queries()
-    sync_seconds: float = INTERVAL_SECONDS
-    age_seconds: float = DEFAULT_AGE_SECONDS
+    api: ApiAccess
+    prometheus: ApiAccess | None = None
+    queries: PrometheusQueries = PrometheusQueries()
+    poll_interval_seconds: float = POLL_INTERVAL_SECONDS
+    age_seconds: float = DEFAULT_MAX_AGE_SECONDS
 
     def __post_init__(self) -> None:
         """ValueError when values would grow old between two polls that both succeed."""
-        if self.age_seconds < 2 * self.sync_seconds:
+        if self.age_seconds < 2 * self.poll_interval_seconds:
             raise ValueError(
-                f"metrics count for {self.age_seconds:g} s and are polled every {self.sync_seconds:g} s; "
+                f"metrics count for {self.age_seconds:g} s and are polled every {self.poll_interval_seconds:g} s; "
                 "want an age of two polls at least"
             )
 
@@ -47,13 +53,13 @@ class MetricSource(Protocol):
     """Whatever has a newest table of metrics; replaced and never altered."""
 
     @property
-    def current(self) -> Polled | Agents: ...
+    def current(self) -> PolledMetrics | SnapshotMetrics: ...
 
 
 class AgentMetrics(Struct, frozen=True):
     """The agents' own hardware metrics: they stand in the state, so there is nothing to ask for."""
 
-    current: Agents = Agents()
+    current: SnapshotMetrics = SnapshotMetrics()
 
 
 class TelemetrySources:
@@ -61,14 +67,14 @@ class TelemetrySources:
 
     def __init__(self, settings: TelemetrySettings, clock: Callable[[], float]) -> None:
         self._clock, self._stack = clock, AsyncExitStack()
-        self.api = Client(settings.api)
-        self.policies = PolicyFollower(self.api, self._nudge)
-        self.pollers: dict[str, Poller] = {}
+        self.api = ApiClient(settings.api)
+        self.policies = TasPolicyFollower(self.api, self._poll_soon)
+        self.pollers: dict[str, MetricPoller] = {}
         self._sources = [self._source(name, settings) for name in settings.sources]
 
     @property
-    def current(self) -> Telemetry:
-        return Telemetry(self.policies.current, tuple(source.current for source in self._sources))
+    def current(self) -> TelemetryInputs:
+        return TelemetryInputs(self.policies.current, tuple(source.current for source in self._sources))
 
     async def __aenter__(self) -> Self:
         await self._stack.enter_async_context(self.api)
@@ -77,43 +83,45 @@ class TelemetrySources:
     async def __aexit__(self, *_: object) -> None:
         await self._stack.aclose()
 
-    def loops(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
+    def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
         """What must run meanwhile, by name."""
         yield "follow the telemetry policies", self.policies.run()
         for name, poller in self.pollers.items():
             yield f"poll {name}", poller.run()
 
-    def follow(self, group: asyncio.TaskGroup) -> Sequence[asyncio.Task[None]]:
-        return [group.create_task(loop, name=name) for name, loop in self.loops()]
+    def start(self, group: asyncio.TaskGroup) -> Sequence[asyncio.Task[None]]:
+        return [group.create_task(loop, name=name) for name, loop in self.tasks()]
 
     def _source(self, name: str, settings: TelemetrySettings) -> MetricSource:
-        if name == AGENTS:
+        if name == AGENTS_SOURCE:
             return AgentMetrics()
         return self.pollers.setdefault(name, self._poller(name, settings))
 
-    def _poller(self, name: str, settings: TelemetrySettings) -> Poller:
+    def _poller(self, name: str, settings: TelemetrySettings) -> MetricPoller:
         if name == custom_metrics.NAME:
-            return self._polling(name, CustomMetrics(self.api).ask, settings)
+            return self._make_poller(name, CustomMetricsSource(self.api).query, settings)
         if settings.prometheus is None:
             raise ValueError(f"source {name}: its URL is missing")
-        client = Client(settings.prometheus)
+        client = ApiClient(settings.prometheus)
         self._stack.push_async_callback(client.close)
-        return self._polling(name, Prometheus(client, settings.queries).ask, settings)
+        return self._make_poller(name, PrometheusSource(client, settings.queries).query, settings)
 
-    def _polling(self, name: str, ask: Callable[[str], Awaitable[Samples]], settings: TelemetrySettings) -> Poller:
-        return Poller(
+    def _make_poller(
+        self, name: str, ask: Callable[[str], Awaitable[Samples]], settings: TelemetrySettings
+    ) -> MetricPoller:
+        return MetricPoller(
             name,
             ask,
-            self._wanted,
-            interval_seconds=settings.sync_seconds,
+            self._wanted_metrics,
+            interval_seconds=settings.poll_interval_seconds,
             age_seconds=settings.age_seconds,
             clock=self._clock,
         )
 
-    def _wanted(self) -> frozenset[str]:
-        policies: Policies = self.policies.current
+    def _wanted_metrics(self) -> frozenset[str]:
+        policies: TasPolicies = self.policies.current
         return policies.metrics
 
-    def _nudge(self) -> None:
+    def _poll_soon(self) -> None:
         for poller in self.pollers.values():
-            poller.nudge()
+            poller.poll_soon()

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 Object = dict[str, Any]
 
 
-class Place(NamedTuple):
+class ObjectPath(NamedTuple):
     """Of /apis/apps/v1/namespaces/web/replicasets/front/status: collection "/apis/apps/v1/replicasets", and the rest.
 
     namespace "" is all of them, or none where objects have none. name "" is the whole collection.
@@ -21,24 +21,24 @@ class Place(NamedTuple):
     subresource: str = ""
 
     @property
-    def key(self) -> "Place":
+    def key(self) -> "ObjectPath":
         return self._replace(subresource="")
 
-    def holds(self, other: "Place") -> bool:
+    def contains(self, other: "ObjectPath") -> bool:
         return self.collection == other.collection and self.namespace in ("", other.namespace)
 
 
-class Logged(NamedTuple):
+class LoggedChange(NamedTuple):
     """One change. before None: it was added; after None: it was deleted; last: its last state then."""
 
     revision: int
-    place: Place
+    path: ObjectPath
     before: Object | None
     after: Object | None
-    last: Object
+    last_state: Object
 
 
-class Refused(Exception):
+class ApiStatusError(Exception):
     """What an API server says no to: HTTP's status, Kubernetes' reason, and the message."""
 
     def __init__(self, status: int, reason: str, message: str):
@@ -46,38 +46,38 @@ class Refused(Exception):
         self.status, self.reason = status, reason
 
 
-def place_of(path: str) -> Place:
+def parse_path(path: str) -> ObjectPath:
     """Refused when the path is none of an API."""
     parts = path.strip("/").split("/")
     root = 2 if parts[0] == "api" else 3
     if parts[0] not in ("api", "apis") or len(parts) <= root:
-        raise Refused(404, "NotFound", f"the server could not find the requested resource: {path}")
+        raise ApiStatusError(404, "NotFound", f"the server could not find the requested resource: {path}")
     rest = parts[root:]
     namespace = rest[1] if rest[0] == "namespaces" and len(rest) > 2 else ""
     plural, name, subresource, *_ = [*(rest[2:] if namespace else rest), "", ""]
-    return Place("/" + "/".join([*parts[:root], plural]), namespace, name, subresource)
+    return ObjectPath("/" + "/".join([*parts[:root], plural]), namespace, name, subresource)
 
 
-class Objects:
+class ObjectStore:
     """Every change has the next resourceVersion. compacted: what was before it cannot be watched from any longer."""
 
     def __init__(self) -> None:
         self.revision, self.compacted = 1, 0
-        self.log: list[Logged] = []
-        self._objects: dict[Place, Object] = {}
+        self.log: list[LoggedChange] = []
+        self._objects: dict[ObjectPath, Object] = {}
         self._numbers = itertools.count(1)
 
-    def get(self, place: Place) -> Object:
+    def get(self, place: ObjectPath) -> Object:
         found = self._objects.get(place.key)
         if found is None:
             plural = place.collection.rpartition("/")[2]
-            raise Refused(404, "NotFound", f'{plural} "{place.name}" not found')
+            raise ApiStatusError(404, "NotFound", f'{plural} "{place.name}" not found')
         return found
 
-    def all(self, place: Place, wanted: Callable[[Object], bool] = lambda _: True) -> list[Object]:
-        return [one for at, one in sorted(self._objects.items()) if place.holds(at) and wanted(one)]
+    def all(self, place: ObjectPath, wanted: Callable[[Object], bool] = lambda _: True) -> list[Object]:
+        return [one for at, one in sorted(self._objects.items()) if place.contains(at) and wanted(one)]
 
-    def put(self, place: Place, body: Object) -> Object:
+    def put(self, place: ObjectPath, body: Object) -> Object:
         """Created or replaced, whatever was there."""
         before, after = self._objects.get(place.key), copy.deepcopy(body)
         self._described(after.setdefault("metadata", {}), place, before)
@@ -85,35 +85,37 @@ class Objects:
         self._logged(place.key, before, after)
         return after
 
-    def create(self, place: Place, body: Object) -> Object:
+    def create(self, place: ObjectPath, body: Object) -> Object:
         meta = body.get("metadata") or {}
         name = meta.get("name") or f"{meta.get('generateName', '')}{next(self._numbers):05}"
         place = place._replace(name=name)
         if place.key in self._objects:
-            raise Refused(409, "AlreadyExists", f'{place.collection.rpartition("/")[2]} "{name}" already exists')
+            raise ApiStatusError(409, "AlreadyExists", f'{place.collection.rpartition("/")[2]} "{name}" already exists')
         return self.put(place, body)
 
-    def replace(self, place: Place, body: Object) -> Object:
+    def replace(self, place: ObjectPath, body: Object) -> Object:
         version = (body.get("metadata") or {}).get("resourceVersion")
         if version and version != self.get(place)["metadata"]["resourceVersion"]:
-            raise Refused(409, "Conflict", f'"{place.name}": the object has been modified; apply to the latest version')
+            raise ApiStatusError(
+                409, "Conflict", f'"{place.name}": the object has been modified; apply to the latest version'
+            )
         return self.put(place, body)
 
-    def patch(self, place: Place, patch: Object) -> Object:
-        return self.replace(place, merged(self.get(place), patch))
+    def patch(self, place: ObjectPath, patch: Object) -> Object:
+        return self.replace(place, json_merge_patch(self.get(place), patch))
 
-    def delete(self, place: Place, uid: str = "") -> Object:
+    def delete(self, place: ObjectPath, uid: str = "") -> Object:
         before = self.get(place)
         if uid and uid != before["metadata"]["uid"]:
-            raise Refused(409, "Conflict", f"the UID in the precondition ({uid}) does not match")
+            raise ApiStatusError(409, "Conflict", f"the UID in the precondition ({uid}) does not match")
         del self._objects[place.key]
         self._logged(place.key, before, None)
         return before
 
-    def since(self, revision: int) -> Sequence[Logged]:
+    def changes_since(self, revision: int) -> Sequence[LoggedChange]:
         """Refused when some of it was compacted."""
         if revision < self.compacted:
-            raise Refused(410, "Expired", f"too old resource version: {revision} ({self.compacted})")
+            raise ApiStatusError(410, "Expired", f"too old resource version: {revision} ({self.compacted})")
         return [logged for logged in self.log if logged.revision > revision]
 
     def compact(self) -> None:
@@ -121,7 +123,7 @@ class Objects:
         self.compacted = self.revision = self.revision + 1
         self.log.clear()
 
-    def _described(self, meta: Object, place: Place, before: Object | None) -> None:
+    def _described(self, meta: Object, place: ObjectPath, before: Object | None) -> None:
         meta["name"] = place.name
         if place.namespace:
             meta["namespace"] = place.namespace
@@ -130,26 +132,26 @@ class Objects:
         now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         meta["creationTimestamp"] = meta.get("creationTimestamp") or old.get("creationTimestamp") or now
 
-    def _logged(self, place: Place, before: Object | None, after: Object | None) -> None:
+    def _logged(self, place: ObjectPath, before: Object | None, after: Object | None) -> None:
         self.revision += 1
         last = after if after is not None else copy.deepcopy(before or {})
         last["metadata"]["resourceVersion"] = str(self.revision)
-        self.log.append(Logged(self.revision, place, before, after, last))
+        self.log.append(LoggedChange(self.revision, place, before, after, last))
 
 
-def merged(target: Any, patch: Any) -> Any:
+def json_merge_patch(target: Any, patch: Any) -> Any:
     """RFC 7386: null deletes, a list is replaced."""
     if not isinstance(patch, dict):
         return patch
     old = target if isinstance(target, dict) else {}
     kept = {key: value for key, value in old.items() if key not in patch}
-    return kept | {key: merged(old.get(key), value) for key, value in patch.items() if value is not None}
+    return kept | {key: json_merge_patch(old.get(key), value) for key, value in patch.items() if value is not None}
 
 
-def selecting(labels: str, fields: str) -> Callable[[Object], bool]:
+def object_selector(labels: str, fields: str) -> Callable[[Object], bool]:
     """Of labelSelector and fieldSelector: key=value, key==value, key!=value, key, !key; joined by commas."""
-    of_labels = [_requirement(part) for part in labels.split(",") if part]
-    of_fields = [_requirement(part) for part in fields.split(",") if part]
+    of_labels = [_parse_requirement(part) for part in labels.split(",") if part]
+    of_fields = [_parse_requirement(part) for part in fields.split(",") if part]
 
     def selected(one: Object) -> bool:
         have = one["metadata"].get("labels") or {}
@@ -160,7 +162,7 @@ def selecting(labels: str, fields: str) -> Callable[[Object], bool]:
     return selected
 
 
-def _requirement(text: str) -> tuple[str, Callable[[str | None], bool]]:
+def _parse_requirement(text: str) -> tuple[str, Callable[[str | None], bool]]:
     key, unequal, value = text.partition("!=")
     if unequal:
         return key.strip(), lambda found: (found or "") != value.strip()

@@ -1,6 +1,6 @@
 """A fake Kubernetes API server that follows a script: it lists, watches and writes, and fails on demand.
 
-    async with ApiServer() as api:
+    async with FakeApiServer() as api:
         api.put("/api/v1/namespaces/default/pods/web-0", {"spec": {"nodeName": "n1"}})
         api.fail("list", 429, retry_after_seconds=1)
         api.url
@@ -18,11 +18,11 @@ from typing import Any, NamedTuple, Self
 
 from aiohttp import web
 
-from testbed.apiobjects import Object, Objects, Place, Refused, place_of, selecting
-from testbed.apistream import Stream, failure_of, line, selected
+from testbed.apiobjects import ApiStatusError, Object, ObjectPath, ObjectStore, object_selector, parse_path
+from testbed.apistream import WatchStream, event_line, failure_status, query_selector
 
 
-class Asked(NamedTuple):
+class RecordedRequest(NamedTuple):
     """A request as it came. verb: list, watch, get, create, update, patch or delete."""
 
     verb: str
@@ -41,22 +41,22 @@ class _Failure(NamedTuple):
     in_stream: bool
 
 
-class ApiServer:
+class FakeApiServer:
     """asked: every request, the oldest first. token: who shows another one gets 401; "": anybody is let in.
 
     slow_seconds: before each answer. page_items: a list without a limit is whole; a limit above this is cut to it.
     """
 
     def __init__(self, *, token: str = "", tls: ssl.SSLContext | None = None, port: int = 0):
-        self.objects, self.token, self.slow_seconds, self.page_items = Objects(), token, 0.0, 500
-        self.asked: list[Asked] = []
+        self.objects, self.token, self.slow_seconds, self.page_items = ObjectStore(), token, 0.0, 500
+        self.requests: list[RecordedRequest] = []
         self._port, self._tls = port, tls
         self._failures = defaultdict[str, deque[_Failure | None]](deque)
-        self._streams: list[Stream] = []
+        self._streams: list[WatchStream] = []
         self._denied: set[str] = set()
         self._pages: dict[str, list[Object]] = {}
-        self._speaking = asyncio.Event()
-        self._speaking.set()
+        self._responding = asyncio.Event()
+        self._responding.set()
 
     async def __aenter__(self) -> Self:
         self._runner = web.ServerRunner(web.Server(self._handle, handler_cancellation=True), shutdown_timeout=0.1)
@@ -66,8 +66,8 @@ class ApiServer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        self._speaking.set()
-        self.close()
+        self._responding.set()
+        self.end_watches()
         await self._runner.cleanup()
 
     @property
@@ -76,28 +76,28 @@ class ApiServer:
         return len(self._streams)
 
     def verbs(self) -> Sequence[str]:
-        return [asked.verb for asked in self.asked]
+        return [asked.verb for asked in self.requests]
 
     # What it holds.
 
     def put(self, path: str, body: Object) -> Object:
         """Created or replaced, at the path of one object."""
-        place = place_of(path)
+        place = parse_path(path)
         found = self.objects.put(place, body)
-        self._tell()
+        self._send_changes()
         return found
 
     def delete(self, path: str) -> None:
-        self.objects.delete(place_of(path))
-        self._tell()
+        self.objects.delete(parse_path(path))
+        self._send_changes()
 
     def drop_node(self, node: str) -> None:
         """The pods of a node are gone, as when it was removed."""
-        pods = Place("/api/v1/pods")
-        for pod in self.objects.all(pods, selecting("", f"spec.nodeName={node}")):
+        pods = ObjectPath("/api/v1/pods")
+        for pod in self.objects.all(pods, object_selector("", f"spec.nodeName={node}")):
             meta = pod["metadata"]
             self.objects.delete(pods._replace(namespace=meta["namespace"], name=meta["name"]))
-        self._tell()
+        self._send_changes()
 
     # What it does wrong.
 
@@ -114,7 +114,7 @@ class ApiServer:
         """The next requests of this verb. body: instead of a Status, with whatever status. in_stream: a watch begins
         with 200 and its first line is an ERROR."""
         headers = {} if retry_after_seconds is None else {"Retry-After": str(retry_after_seconds)}
-        said = json.dumps(failure_of(status, "Scripted", f"scripted {status}")).encode() if body is None else body
+        said = json.dumps(failure_status(status, "Scripted", f"scripted {status}")).encode() if body is None else body
         self._failures[verb].extend([_Failure(status, said, headers, in_stream)] * times)
 
     def fail_after(self, verb: str, good: int, status: int) -> None:
@@ -131,60 +131,60 @@ class ApiServer:
         self.objects.compact()
         self._pages.clear()
 
-    def error(self, status: int) -> None:
+    def fail_watches(self, status: int) -> None:
         """Open watches end with an ERROR."""
-        self.say(line("ERROR", failure_of(status, "Expired", f"scripted {status}")))
-        self.close()
+        self.send_line(event_line("ERROR", failure_status(status, "Expired", f"scripted {status}")))
+        self.end_watches()
 
-    def say(self, line: bytes) -> None:
+    def send_line(self, line: bytes) -> None:
         """On every open watch, as it is."""
         for stream in self._streams:
-            stream.say(line)
+            stream.send_line(line)
 
-    def bookmark(self) -> None:
+    def send_bookmarks(self) -> None:
         for stream in self._streams:
-            stream.bookmark(self.objects.revision)
+            stream.send_bookmark(self.objects.revision)
 
-    def close(self) -> None:
+    def end_watches(self) -> None:
         """Open watches end, as at their timeout."""
         for stream in self._streams:
             stream.end()
 
-    def reset(self, begun: bytes = b"") -> None:
+    def reset_watches(self, begun: bytes = b"") -> None:
         """Open watches are cut by TCP's RST, after the beginning of a line."""
         for stream in self._streams:
             stream.reset(begun)
 
     def silence(self) -> None:
         """Connections are taken and stay open, and nothing is said."""
-        self._speaking.clear()
+        self._responding.clear()
 
     def heal(self) -> None:
-        self._speaking.set()
+        self._responding.set()
 
     # What it answers.
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:
-            place, watch = place_of(request.path), request.query.get("watch") in ("1", "true")
+            place, watch = parse_path(request.path), request.query.get("watch") in ("1", "true")
             verb = _verb(request.method, place, watch)
-            asked = await _asked(verb, request)
-            self.asked.append(asked)
+            asked = await _recorded_request(verb, request)
+            self.requests.append(asked)
             await asyncio.sleep(self.slow_seconds)
-            await self._speaking.wait()
-            self._let_in(request, place)
+            await self._responding.wait()
+            self._authorize(request, place)
             return await self._answered(verb, place, request, asked.body)
-        except Refused as refused:
-            return _json(failure_of(refused.status, refused.reason, str(refused)), refused.status)
+        except ApiStatusError as refused:
+            return _json(failure_status(refused.status, refused.reason, str(refused)), refused.status)
 
-    def _let_in(self, request: web.BaseRequest, place: Place) -> None:
+    def _authorize(self, request: web.BaseRequest, place: ObjectPath) -> None:
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
-            raise Refused(401, "Unauthorized", "Unauthorized")
+            raise ApiStatusError(401, "Unauthorized", "Unauthorized")
         plural = place.collection.rpartition("/")[2]
         if plural in self._denied:
-            raise Refused(403, "Forbidden", f'{plural} is forbidden: cannot access resource "{plural}"')
+            raise ApiStatusError(403, "Forbidden", f'{plural} is forbidden: cannot access resource "{plural}"')
 
-    async def _answered(self, verb: str, place: Place, request: web.BaseRequest, body: Any) -> web.StreamResponse:
+    async def _answered(self, verb: str, place: ObjectPath, request: web.BaseRequest, body: Any) -> web.StreamResponse:
         failure = self._failures[verb].popleft() if self._failures[verb] else None
         if failure and not failure.in_stream:
             return web.Response(
@@ -195,10 +195,10 @@ class ApiServer:
         if verb == "list":
             return _json(self._list(place, request.query))
         answer = self._write(verb, place, body)
-        self._tell()
+        self._send_changes()
         return _json(answer, 201 if verb == "create" else 200)
 
-    def _write(self, verb: str, place: Place, body: Any) -> Object:
+    def _write(self, verb: str, place: ObjectPath, body: Any) -> Object:
         if place.subresource == "binding":
             return self._bind(place, body)
         if verb == "get":
@@ -208,18 +208,20 @@ class ApiServer:
         write = {"create": self.objects.create, "update": self.objects.replace, "patch": self.objects.patch}[verb]
         return write(place, body)
 
-    def _bind(self, place: Place, binding: Object) -> Object:
+    def _bind(self, place: ObjectPath, binding: Object) -> Object:
         pod = self.objects.get(place)
         if (pod.get("spec") or {}).get("nodeName"):
-            raise Refused(409, "Conflict", f"pod {place.name} is already assigned to node {pod['spec']['nodeName']!r}")
+            raise ApiStatusError(
+                409, "Conflict", f"pod {place.name} is already assigned to node {pod['spec']['nodeName']!r}"
+            )
         self.objects.patch(place, {"spec": {"nodeName": binding["target"]["name"]}})
         return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
 
-    def _list(self, place: Place, query: Mapping[str, str]) -> Object:
+    def _list(self, place: ObjectPath, query: Mapping[str, str]) -> Object:
         token = query.get("continue", "")
         if token and token not in self._pages:
-            raise Refused(410, "Expired", "The provided continue parameter is too old")
-        items = self._pages[token] if token else self.objects.all(place, selected(query))
+            raise ApiStatusError(410, "Expired", "The provided continue parameter is too old")
+        items = self._pages[token] if token else self.objects.all(place, query_selector(query))
         revision = token.partition("/")[0] or str(self.objects.revision)
         limit = min(int(query["limit"]), self.page_items) if "limit" in query else len(items)
         meta = {"resourceVersion": revision}
@@ -228,29 +230,29 @@ class ApiServer:
             self._pages[meta["continue"]] = items[limit:]
         return {"kind": "List", "apiVersion": "v1", "metadata": meta, "items": items[:limit]}
 
-    async def _watch(self, place: Place, request: web.BaseRequest, failure: _Failure | None) -> web.StreamResponse:
+    async def _watch(self, place: ObjectPath, request: web.BaseRequest, failure: _Failure | None) -> web.StreamResponse:
         began = int(request.query.get("resourceVersion") or self.objects.revision)
-        stream = Stream(place, request, began)
+        stream = WatchStream(place, request, began)
         if failure:
-            stream.say(line("ERROR", json.loads(failure.body)))
+            stream.send_line(event_line("ERROR", json.loads(failure.body)))
             stream.end()
         else:
-            stream.tell(self.objects.since(began))
+            stream.send_changes(self.objects.changes_since(began))
         self._streams.append(stream)
         try:
-            return await stream.served(self._speaking)
+            return await stream.serve(self._responding)
         finally:
             self._streams.remove(stream)
 
-    def _tell(self) -> None:
+    def _send_changes(self) -> None:
         for stream in self._streams:
-            stream.tell(self.objects.log)
+            stream.send_changes(self.objects.log)
 
 
-async def _asked(verb: str, request: web.BaseRequest) -> Asked:
+async def _recorded_request(verb: str, request: web.BaseRequest) -> RecordedRequest:
     headers, text = request.headers, await request.text()
     token = headers.get("Authorization", "").removeprefix("Bearer ")
-    return Asked(
+    return RecordedRequest(
         verb,
         request.path,
         dict(request.query),
@@ -261,7 +263,7 @@ async def _asked(verb: str, request: web.BaseRequest) -> Asked:
     )
 
 
-def _verb(method: str, place: Place, watch: bool) -> str:
+def _verb(method: str, place: ObjectPath, watch: bool) -> str:
     if method == "GET":
         return "watch" if watch else "get" if place.name else "list"
     return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method]

@@ -9,36 +9,38 @@ from collections.abc import Callable, Mapping, Sequence
 
 from aiohttp import web
 
-from testbed.apiobjects import Logged, Object, Place, selecting
+from testbed.apiobjects import LoggedChange, Object, ObjectPath, object_selector
 
 
-class Stream:
+class WatchStream:
     """One open watch. told: the revision up to which it was told."""
 
-    def __init__(self, place: Place, request: web.BaseRequest, told: int):
-        self.told = told
-        self._place, self._request, self._selected = place, request, selected(request.query)
+    def __init__(self, place: ObjectPath, request: web.BaseRequest, told: int):
+        self.sent_revision = told
+        self._place, self._request, self._selected = place, request, query_selector(request.query)
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._bookmarks = request.query.get("allowWatchBookmarks") in ("1", "true")
 
-    def tell(self, changes: Sequence[Logged]) -> None:
-        for logged in (one for one in changes if one.revision > self.told):
-            self.told = logged.revision
-            kind = self._kind(logged) if self._place.holds(logged.place) else ""
+    def send_changes(self, changes: Sequence[LoggedChange]) -> None:
+        for logged in (one for one in changes if one.revision > self.sent_revision):
+            self.sent_revision = logged.revision
+            kind = self._kind(logged) if self._place.contains(logged.path) else ""
             if kind:
-                self.say(line(kind, logged.last))
+                self.send_line(event_line(kind, logged.last_state))
 
-    def _kind(self, logged: Logged) -> str:
+    def _kind(self, logged: LoggedChange) -> str:
         """An object that leaves the selection counts as deleted."""
         was = logged.before is not None and self._selected(logged.before)
         now = logged.after is not None and self._selected(logged.after)
         return {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}.get((was, now), "")
 
-    def bookmark(self, revision: int) -> None:
+    def send_bookmark(self, revision: int) -> None:
         if self._bookmarks:
-            self.say(line("BOOKMARK", {"metadata": {"resourceVersion": str(revision), "creationTimestamp": None}}))
+            self.send_line(
+                event_line("BOOKMARK", {"metadata": {"resourceVersion": str(revision), "creationTimestamp": None}})
+            )
 
-    def say(self, line: bytes) -> None:
+    def send_line(self, line: bytes) -> None:
         self._lines.put_nowait(line)
 
     def end(self) -> None:
@@ -52,7 +54,7 @@ class Stream:
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         asyncio.get_running_loop().call_later(0.05, transport.abort)  # RST discards what was not read
 
-    async def served(self, speaking: asyncio.Event) -> web.StreamResponse:
+    async def serve(self, speaking: asyncio.Event) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Type": "application/json"})
         await answer.prepare(self._request)
         with contextlib.suppress(TimeoutError, ConnectionError):
@@ -63,15 +65,15 @@ class Stream:
         return answer
 
 
-def selected(query: Mapping[str, str]) -> Callable[[Object], bool]:
-    return selecting(query.get("labelSelector", ""), query.get("fieldSelector", ""))
+def query_selector(query: Mapping[str, str]) -> Callable[[Object], bool]:
+    return object_selector(query.get("labelSelector", ""), query.get("fieldSelector", ""))
 
 
-def line(kind: str, one: Object) -> bytes:
+def event_line(kind: str, one: Object) -> bytes:
     return json.dumps({"type": kind, "object": one}).encode() + b"\n"
 
 
-def failure_of(code: int, reason: str, text: str) -> Object:
+def failure_status(code: int, reason: str, text: str) -> Object:
     return {
         "kind": "Status",
         "apiVersion": "v1",

@@ -1,6 +1,6 @@
 """The fake API server on a thread of its own, for callers that are not asynchronous.
 
-with ApiThread() as api:
+with ApiServerThread() as api:
     api.put("/api/v1/namespaces/default/pods/web-0", {...})
     api.url
 """
@@ -10,14 +10,14 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, Self, TypeVar
 
-from testbed.apiserver import ApiServer
+from testbed.apiserver import FakeApiServer
 
 T = TypeVar("T")
 
 _PATIENCE_SECONDS = 10.0
 
 
-class ApiThread:
+class ApiServerThread:
     """Every method runs on the server's own loop and returns when it is done."""
 
     def __init__(self) -> None:
@@ -38,19 +38,19 @@ class ApiThread:
         self._loop.close()
 
     def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        return self.do(lambda server: server.put(path, body))
+        return self.call(lambda server: server.put(path, body))
 
     def delete(self, path: str) -> None:
-        self.do(lambda server: server.delete(path))
+        self.call(lambda server: server.delete(path))
 
-    def do(self, work: Callable[[ApiServer], T]) -> T:
+    def call(self, work: Callable[[FakeApiServer], T]) -> T:
         async def done() -> T:
             return work(self._server)
 
         return self._wait(done())
 
-    async def _started(self) -> ApiServer:
-        return await ApiServer().__aenter__()
+    async def _started(self) -> FakeApiServer:
+        return await FakeApiServer().__aenter__()
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_PATIENCE_SECONDS)

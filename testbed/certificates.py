@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 _VALID = datetime.timedelta(hours=1)
 
 
-class Pair(NamedTuple):
+class PemPair(NamedTuple):
     """In PEM."""
 
     certificate: str
@@ -29,7 +29,7 @@ class Pair(NamedTuple):
         return certificate, key
 
 
-class Authority:
+class CertificateAuthority:
     """pem: its certificate."""
 
     def __init__(self, name: str = "testbed") -> None:
@@ -39,19 +39,19 @@ class Authority:
         own = builder.add_extension(authority, critical=True).sign(self._key, hashes.SHA256())
         self.pem = own.public_bytes(serialization.Encoding.PEM).decode()
 
-    def signed(self, *names: str, group: str = "") -> Pair:
+    def issue(self, *names: str, group: str = "") -> PemPair:
         """For a server or a client. names: hosts and addresses; the first is the common name."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _named(names[0], group)
         alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
         builder = _builder(subject, key).issuer_name(self._name).add_extension(alternatives, critical=False)
         certificate = builder.sign(self._key, hashes.SHA256())
-        return Pair(certificate.public_bytes(serialization.Encoding.PEM).decode(), pem_of(key))
+        return PemPair(certificate.public_bytes(serialization.Encoding.PEM).decode(), key_pem(key))
 
-    def server(self, *names: str, ask_client: bool = False) -> ssl.SSLContext:
+    def server_context(self, *names: str, ask_client: bool = False) -> ssl.SSLContext:
         """ask_client: only clients with a certificate of this authority are let in."""
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        pair = self.signed(*names)
+        pair = self.issue(*names)
         _load(tls, pair)
         if ask_client:
             tls.load_verify_locations(cadata=self.pem)
@@ -59,12 +59,12 @@ class Authority:
         return tls
 
 
-def pem_of(key: ec.EllipticCurvePrivateKey) -> str:
+def key_pem(key: ec.EllipticCurvePrivateKey) -> str:
     form = serialization.PrivateFormat.PKCS8
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption()).decode()
 
 
-def _load(tls: ssl.SSLContext, pair: Pair) -> None:
+def _load(tls: ssl.SSLContext, pair: PemPair) -> None:
     descriptor = os.memfd_create("testbed")
     try:
         os.write(descriptor, f"{pair.certificate}{pair.key}".encode())

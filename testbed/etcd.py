@@ -41,7 +41,7 @@ class EtcdFailed(RuntimeError):
     """etcd ended or did not become healthy. The text ends with the last lines of its log."""
 
 
-class Tls(NamedTuple):
+class EtcdTls(NamedTuple):
     """Files in PEM. ask_client: clients must show a certificate of the CA too."""
 
     ca: Path
@@ -93,7 +93,7 @@ class Etcd:
         *,
         name: str = "etcd",
         flags: Sequence[str] = (),
-        tls: Tls | None = None,
+        tls: EtcdTls | None = None,
         binary: Path | None = None,
     ):
         self.data_dir, self.name, self.flags, self.tls = data_dir, name, tuple(flags), tls
@@ -219,7 +219,7 @@ class Etcd:
         return [f"--{name}={value}" for name, value in flags.items()] + _tls_flags(self.tls)
 
 
-def members(data_dir: Path, count: int, flags: Sequence[str] = ()) -> list[Etcd]:
+def create_members(data_dir: Path, count: int, flags: Sequence[str] = ()) -> list[Etcd]:
     """One cluster of `count` members, not started. Start all with wait=False, then wait for each."""
     patient = ("--heartbeat-interval=100", "--election-timeout=1000", *flags)
     cluster = [Etcd(data_dir / f"member{i}", name=f"member{i}", flags=patient) for i in range(count)]
@@ -228,7 +228,7 @@ def members(data_dir: Path, count: int, flags: Sequence[str] = ()) -> list[Etcd]
     return cluster
 
 
-def _tls_flags(tls: Tls | None) -> list[str]:
+def _tls_flags(tls: EtcdTls | None) -> list[str]:
     if tls is None:
         return []
     files = [f"--cert-file={tls.certificate}", f"--key-file={tls.key}"]

@@ -21,11 +21,11 @@ from pathlib import Path as FilePath
 from random import Random
 
 from testbed import namespaces
-from testbed.links import Links, Path
+from testbed.links import LinkProperties, Links
 from testbed.tun import open_tun
 
 DEVICE_NAME = "eth0"
-ANY_GROUP = "0 2147483647"
+ANY_GROUP_RANGE = "0 2147483647"
 
 _LARGEST_PACKET = 65_535
 _SPIN_SECONDS = 0.0002
@@ -39,7 +39,7 @@ def ipv4(host: int) -> str:
     return f"10.213.{(host + 1) >> 8}.{(host + 1) & 255}"
 
 
-def block(host: int) -> str:
+def ipv4_block(host: int) -> str:
     return f"10.214.{host}.0/24"
 
 
@@ -77,14 +77,14 @@ def _build(name: str, host: int) -> int:
         tun = open_tun(DEVICE_NAME)
         # Before the device is up, so that IPv6 sends nothing of its own.
         _sysctl(f"net/ipv6/conf/{DEVICE_NAME}/addr_gen_mode", "1")
-        _sysctl("net/ipv4/ping_group_range", ANY_GROUP)
+        _sysctl("net/ipv4/ping_group_range", ANY_GROUP_RANGE)
         namespaces.configure(_commands(host))
     return tun
 
 
 def _commands(host: int) -> list[str]:
     commands = ["link set lo up", f"link set {DEVICE_NAME} up", f"addr add {ipv4(host)}/16 dev {DEVICE_NAME}"]
-    commands += [f"route add local {block(host)} dev lo", f"route add 10.214.0.0/16 dev {DEVICE_NAME}"]
+    commands += [f"route add local {ipv4_block(host)} dev lo", f"route add 10.214.0.0/16 dev {DEVICE_NAME}"]
     with_ipv6 = FilePath("/proc/sys/net/ipv6").is_dir()
     return [*commands, f"addr add {ipv6(host)}/64 dev {DEVICE_NAME} nodad"] if with_ipv6 else commands
 
@@ -96,13 +96,13 @@ def _sysctl(key: str, value: str) -> None:
 
 def _addresses(hosts: int) -> dict[bytes, int]:
     single = {ip_address(address(host)).packed: host for host in range(hosts) for address in (ipv4, ipv6)}
-    return single | {ip_network(block(host)).network_address.packed[:3]: host for host in range(hosts)}
+    return single | {ip_network(ipv4_block(host)).network_address.packed[:3]: host for host in range(hosts)}
 
 
 def _forward(tuns: Sequence[int], links: Links) -> None:
     """Until standard input ends."""
     hosts = {tun: host for host, tun in enumerate(tuns)}
-    orders = _Lines(lambda line: _obey(links, line))
+    orders = _Lines(lambda line: _set_path(links, line))
     while True:
         ready, _, _ = select.select([_STDIN, *tuns], [], [], _wait_seconds(links.next_due))
         for descriptor in ready:
@@ -132,9 +132,9 @@ def _deliver(tuns: Sequence[int], links: Links) -> None:
             os.write(tuns[departure.host], departure.packet)
 
 
-def _obey(links: Links, line: bytes) -> None:
+def _set_path(links: Links, line: bytes) -> None:
     order = json.loads(line)
-    links.set_path(order["one"], order["other"], Path(*order["path"]))
+    links.set_path(order["one"], order["other"], LinkProperties(*order["path"]))
     _say("ok")
 
 

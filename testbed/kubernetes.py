@@ -20,35 +20,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from testbed.certificates import Authority
+from testbed.certificates import CertificateAuthority
 from testbed.etcd import Etcd, die_with_parent, free_ports
 
-VARIABLE = "KUBEBUILDER_ASSETS"
+ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
 READY_WITHIN_SECONDS = 60.0
 STOP_WITHIN_SECONDS = 10.0
-ADMIN = "admin"
+ADMIN_USER = "admin"
 
 
-class KubernetesMissing(RuntimeError):
+class KubeApiServerMissing(RuntimeError):
     """There is no kube-apiserver on this machine."""
 
 
-class KubernetesFailed(RuntimeError):
+class KubeApiServerFailed(RuntimeError):
     """kube-apiserver ended or did not become ready. The text ends with the last lines of its log."""
 
 
-def assets(environ: Mapping[str, str] = os.environ) -> Path:
-    """The folder of kube-apiserver and etcd. KubernetesMissing says how to name one; a test skips with its text."""
-    folder = environ.get(VARIABLE, "")
+def find_assets(environ: Mapping[str, str] = os.environ) -> Path:
+    """The folder of kube-apiserver and etcd. KubeApiServerMissing says how to name one; a test skips with its text."""
+    folder = environ.get(ASSETS_VARIABLE, "")
     if not folder:
-        raise KubernetesMissing(f"{VARIABLE} is not set: it names the folder of kube-apiserver and etcd")
+        raise KubeApiServerMissing(f"{ASSETS_VARIABLE} is not set: it names the folder of kube-apiserver and etcd")
     for name in ("kube-apiserver", "etcd"):
         if not Path(folder, name).is_file():
-            raise KubernetesMissing(f"{VARIABLE}={folder}: there is no {name} in it")
+            raise KubeApiServerMissing(f"{ASSETS_VARIABLE}={folder}: there is no {name} in it")
     return Path(folder)
 
 
-class Kubernetes:
+class KubeApiServer:
     """One API server. Its data is in `folder` and goes with it at the end.
 
     users: name → groups, beside "admin" of system:masters; each has a token. flags: further ones of kube-apiserver.
@@ -63,7 +63,7 @@ class Kubernetes:
         flags: Sequence[str] = (),
     ):
         self.folder, self.flags, self._binaries = folder, tuple(flags), binaries
-        self._users = {ADMIN: ("system:masters",)} | dict(users or {})
+        self._users = {ADMIN_USER: ("system:masters",)} | dict(users or {})
         self._port = free_ports(1)[0]
         self.url = f"https://127.0.0.1:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
@@ -94,20 +94,20 @@ class Kubernetes:
 
     @property
     def pid(self) -> int:
-        """Of the running API server. KubernetesFailed when there is none."""
+        """Of the running API server. KubeApiServerFailed when there is none."""
         if self._process is None:
-            raise KubernetesFailed("kube-apiserver is not running")
+            raise KubeApiServerFailed("kube-apiserver is not running")
         return self._process.pid
 
-    def token(self, user: str = ADMIN) -> str:
+    def token(self, user: str = ADMIN_USER) -> str:
         return f"{user}-token"
 
-    def token_file(self, user: str = ADMIN) -> Path:
+    def token_file(self, user: str = ADMIN_USER) -> Path:
         path = self.folder / f"{user.replace(':', '-')}.token"
         path.write_text(self.token(user))
         return path
 
-    def kubeconfig(self, user: str = ADMIN) -> Path:
+    def kubeconfig(self, user: str = ADMIN_USER) -> Path:
         """A file for kubectl, in JSON, which is YAML."""
         path = self.folder / f"{user.replace(':', '-')}.kubeconfig"
         cluster = {"server": self.url, "certificate-authority": str(self.ca_file)}
@@ -123,7 +123,7 @@ class Kubernetes:
         return path
 
     def start(self) -> None:
-        """KubernetesFailed when it is not ready in time. The process dies with the thread that calls this."""
+        """KubeApiServerFailed when it is not ready in time. The process dies with the thread that calls this."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [str(self._binaries / "kube-apiserver"), *self._own_flags(), *self.flags],
@@ -156,7 +156,7 @@ class Kubernetes:
         revision = self._etcd.post("/v3/kv/range", {"key": "AA=="})["header"]["revision"]
         self._etcd.post("/v3/kv/compaction", {"revision": revision})
 
-    def call(self, method: str, path: str, body: Any = None, user: str = ADMIN) -> Any:
+    def call(self, method: str, path: str, body: Any = None, user: str = ADMIN_USER) -> Any:
         """The decoded answer, blocking. urllib.error.HTTPError when it is refused."""
         request = urllib.request.Request(
             self.url + path,
@@ -172,10 +172,10 @@ class Kubernetes:
 
     def _make_files(self) -> None:
         self.folder.mkdir(parents=True)
-        authority = Authority("testbed")
+        authority = CertificateAuthority("testbed")
         self.ca_file.write_text(authority.pem)
-        authority.signed("127.0.0.1", "localhost", "kubernetes.default.svc", "10.0.0.1").write(self.folder, "server")
-        authority.signed("service-accounts").write(self.folder, "accounts")
+        authority.issue("127.0.0.1", "localhost", "kubernetes.default.svc", "10.0.0.1").write(self.folder, "server")
+        authority.issue("service-accounts").write(self.folder, "accounts")
         lines = [f'{self.token(user)},{user},{user},"{",".join(groups)}"' for user, groups in self._users.items()]
         (self.folder / "tokens.csv").write_text("\n".join(lines) + "\n")
 
@@ -204,7 +204,7 @@ class Kubernetes:
             ended = self._process is None or self._process.poll() is not None
             if ended or time.monotonic() > deadline:
                 what = "ended" if ended else f"is not ready after {READY_WITHIN_SECONDS:g} s"
-                raise KubernetesFailed(f"kube-apiserver {what}:\n{self._last_lines()}")
+                raise KubeApiServerFailed(f"kube-apiserver {what}:\n{self._last_lines()}")
             time.sleep(0.1)
 
     def _ready(self) -> bool:

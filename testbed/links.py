@@ -8,7 +8,7 @@ _IPV4_HEADER = 20
 _IPV6_HEADER = 40
 
 
-class Path(NamedTuple):
+class LinkProperties(NamedTuple):
     """Between two hosts. Half of rtt_ms is added each way; of the round trips, loss_ratio (0..1) is lost."""
 
     rtt_ms: float = 0.0
@@ -23,7 +23,7 @@ class Path(NamedTuple):
         """Of the packets in each direction, so that a round trip survives both with 1 - loss_ratio."""
         return float(1 - (1 - self.loss_ratio) ** 0.5)
 
-    def checked(self) -> "Path":
+    def validated(self) -> "LinkProperties":
         """ValueError when no network is like that."""
         if not 0 <= self.rtt_ms < float("inf"):
             raise ValueError(f"rtt_ms {self.rtt_ms}: want a finite number of milliseconds, 0 or more")
@@ -52,11 +52,11 @@ class Links:
 
     def __init__(self, addresses: dict[bytes, int], rng: Random) -> None:
         self._addresses, self._rng = addresses, rng
-        self._paths: dict[tuple[int, int], Path] = {}
+        self._paths: dict[tuple[int, int], LinkProperties] = {}
         self._waiting: list[Departure] = []
         self._serial = 0
 
-    def set_path(self, one: int, other: int, path: Path) -> None:
+    def set_path(self, one: int, other: int, path: LinkProperties) -> None:
         """In both directions, for packets that enter from now on."""
         self._paths[one, other] = self._paths[other, one] = path
 
@@ -65,7 +65,7 @@ class Links:
         to = self._owner(destination(packet))
         if to is None:
             return
-        path = self._paths.get((host, to), Path())
+        path = self._paths.get((host, to), LinkProperties())
         if not (path.loss_ratio and self._rng.random() < path.drop_ratio):
             self._serial += 1
             heapq.heappush(self._waiting, Departure(now + path.one_way_seconds, self._serial, to, packet))

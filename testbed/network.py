@@ -20,10 +20,10 @@ from pathlib import Path as FilePath
 from types import TracebackType
 
 from testbed import forwarder, namespaces
-from testbed.links import Path
+from testbed.links import LinkProperties
 from testbed.tun import DEVICE
 
-MOST_HOSTS = 250
+MAX_HOSTS = 250
 _HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 _LAST_WORD_SECONDS = 20.0
 _NEEDED_CAPABILITIES = 1 << 12 | 1 << 21
@@ -34,7 +34,7 @@ class NetworkFailed(Exception):
     """The network could not be built or its forwarder died. The text says which step was refused."""
 
 
-def can_run() -> str | None:
+def why_unavailable() -> str | None:
     """Why no Network can be built here, with the line that would bring what is missing; None when it can."""
     if os.geteuid() != 0 or not _may_administer():
         return "not root, or without CAP_SYS_ADMIN and CAP_NET_ADMIN: network namespaces need them; run with sudo"
@@ -45,7 +45,7 @@ def can_run() -> str | None:
     return None
 
 
-class Network:
+class VirtualNetwork:
     """paths: (host, host) → round-trip milliseconds to begin with; 0 without. seed: of the packets lost.
 
     Within a host, ICMP datagram sockets are allowed to every group.
@@ -55,15 +55,13 @@ class Network:
         self, hosts: Sequence[str], paths: Mapping[tuple[str, str], float] | None = None, seed: int = 0
     ) -> None:
         self._numbers = {_checked(host): number for number, host in enumerate(hosts)}
-        if len(self._numbers) != len(hosts) or len(hosts) > MOST_HOSTS:
-            raise ValueError(
-                f"{len(hosts)} hosts, {len(self._numbers)} different: want each once, at most {MOST_HOSTS}"
-            )
+        if len(self._numbers) != len(hosts) or len(hosts) > MAX_HOSTS:
+            raise ValueError(f"{len(hosts)} hosts, {len(self._numbers)} different: want each once, at most {MAX_HOSTS}")
         self._paths, self._seed = dict(paths or {}), seed
         self._process: subprocess.Popen[str] | None = None
         self._prefix = ""
 
-    def __enter__(self) -> "Network":
+    def __enter__(self) -> "VirtualNetwork":
         # A session of its own: Ctrl-C reaches us alone, and the forwarder takes everything down when we let go of it.
         self._process = subprocess.Popen(
             [sys.executable, "-m", "testbed.forwarder"],
@@ -118,7 +116,7 @@ class Network:
 
     def block(self, host: str) -> str:
         """An IPv4 /24, all of whose addresses are the host's too: for many targets on few hosts."""
-        return forwarder.block(self._numbers[host])
+        return forwarder.ipv4_block(self._numbers[host])
 
     def namespace(self, host: str) -> str:
         """As `ip netns` calls it."""
@@ -130,7 +128,7 @@ class Network:
 
     def set_delay(self, one: str, other: str, rtt_ms: float, loss_ratio: float = 0.0) -> None:
         """Of round trips, both ways, from when this returns. ValueError out of bounds, KeyError: no such host."""
-        path = Path(rtt_ms, loss_ratio).checked()
+        path = LinkProperties(rtt_ms, loss_ratio).validated()
         self._order({"one": self._numbers[one], "other": self._numbers[other], "path": path})
 
     def cut(self, one: str, other: str) -> None:
@@ -153,7 +151,7 @@ class Network:
             raise NetworkFailed("the forwarder has died") from error
         answer = self._process.stdout.readline().strip()
         if answer != "ok":
-            raise NetworkFailed(answer or can_run() or "the forwarder has died")
+            raise NetworkFailed(answer or why_unavailable() or "the forwarder has died")
 
 
 def _may_administer() -> bool:

@@ -5,11 +5,11 @@ import contextlib
 from typing import Self
 
 
-class Proxy:
+class TcpProxy:
     """Passes bytes to a port of 127.0.0.1 and back, from `async with` on. `taken` counts connections."""
 
     def __init__(self, target_port: int):
-        self.taken = 0
+        self.accepted = 0
         self._target_port = target_port
         self._pumps: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
@@ -36,7 +36,7 @@ class Proxy:
         """Connections stay open, and new ones are taken, but no byte passes."""
         self._passing.clear()
 
-    def silence_those_open(self) -> None:
+    def silence_open_connections(self) -> None:
         """Only the connections that exist fall silent, for good."""
         for pump in self._pumps:
             pump.cancel()
@@ -45,7 +45,7 @@ class Proxy:
         self._passing.set()
 
     async def _take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.taken += 1
+        self.accepted += 1
         self._writers.add(writer)
         try:
             there, back = await asyncio.open_connection("127.0.0.1", self._target_port)

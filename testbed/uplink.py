@@ -12,17 +12,17 @@ import subprocess
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-from testbed.network import Network, NetworkFailed
+from testbed.network import NetworkFailed, VirtualNetwork
 
 
 class Uplinks(AbstractContextManager["Uplinks"]):
     """NetworkFailed says which step was refused."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: VirtualNetwork) -> None:
         self._network = network
         self._numbers = {host: number for number, host in enumerate(network.hosts, start=2)}
         self._subnet = f"198.18.{os.getpid() % 255}"
-        self.here = f"{self._subnet}.1"
+        self.local_address = f"{self._subnet}.1"
 
     def address(self, host: str) -> str:
         return f"{self._subnet}.{self._numbers[host]}"
@@ -41,9 +41,9 @@ class Uplinks(AbstractContextManager["Uplinks"]):
     def _connect(self, host: str) -> None:
         device, namespace = self._device(host), self._network.namespace(host)
         _ip(f"link add {device} type veth peer name uplink netns {namespace}")
-        _ip(f"address add {self.here} peer {self.address(host)} dev {device}")
+        _ip(f"address add {self.local_address} peer {self.address(host)} dev {device}")
         _ip(f"link set {device} up")
-        _ip(f"-n {namespace} address add {self.address(host)} peer {self.here} dev uplink")
+        _ip(f"-n {namespace} address add {self.address(host)} peer {self.local_address} dev uplink")
         _ip(f"-n {namespace} link set uplink up")
 
     def _device(self, host: str) -> str:

@@ -20,8 +20,8 @@ BEYOND_CI = "KUBEBUILDER_ASSETS"
 def kubernetes_binaries() -> Path:
     """What `Kubernetes` is started from; the test is skipped where there is none."""
     try:
-        return kubernetes.assets(os.environ)
-    except kubernetes.KubernetesMissing as missing:
+        return kubernetes.find_assets(os.environ)
+    except kubernetes.KubeApiServerMissing as missing:
         pytest.skip(str(missing))
 
 

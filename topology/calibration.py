@@ -17,25 +17,25 @@ from typing import NamedTuple
 import numpy as np
 
 from topology.pairs import Floats, Indices
-from topology.quantiles import regress
+from topology.quantiles import regress_quantile
 
 COVERAGE = 0.9
-PAIRS_A_CLASS = 300
-MOST_CLASSES = 10
+PAIRS_PER_CLASS = 300
+MAX_CLASSES = 10
 _FLOOR = 0.005
 """Errors of less than 0.5 % are alike."""
 _SIDE = (1 - COVERAGE) / 2
-_AS_CLASS = np.array([0.0, 0.0, 1.0])
+_CLASS_END_ONLY = np.array([0.0, 0.0, 1.0])
 
 
-class Signs(NamedTuple):
+class ErrorPredictors(NamedTuple):
     """Of pairs. spread: of the members. errors: mean absolute error of the measured pairs of the better- and of the
     worse-known node."""
 
     log_ms: Floats
     spread: Floats
-    least_error: Floats
-    largest_error: Floats
+    min_error: Floats
+    max_error: Floats
 
 
 class Calibration(NamedTuple):
@@ -43,45 +43,45 @@ class Calibration(NamedTuple):
     few pairs were left out to promise anything. end: weights of 1, log_ms and the class's upper end in log_ms, which
     together are the upper end."""
 
-    slopes: Floats
-    bounds: Floats
+    size_weights: Floats
+    class_bounds: Floats
     low: Floats
-    middle: Floats
+    median: Floats
     high: Floats
-    end: Floats = _AS_CLASS
+    upper_end_weights: Floats = _CLASS_END_ONLY
 
-    def offsets(self, signs: Signs) -> tuple[Floats, Floats, Floats]:
+    def offsets(self, signs: ErrorPredictors) -> tuple[Floats, Floats, Floats]:
         """Low end, median and high end of log(truth / estimate)."""
-        low, middle, high = self._of_class(signs)
-        return low, middle, np.maximum(middle, _ends(signs, high) @ self.end - signs.log_ms)
+        low, middle, high = self._class_offsets(signs)
+        return low, middle, np.maximum(middle, _upper_end_features(signs, high) @ self.upper_end_weights - signs.log_ms)
 
-    def _of_class(self, signs: Signs) -> tuple[Floats, Floats, Floats]:
-        size = np.exp(_terms(signs) @ self.slopes)
-        rank = np.searchsorted(self.bounds, size)
-        return self.low[rank] * size, self.middle[rank] * size, self.high[rank] * size
+    def _class_offsets(self, signs: ErrorPredictors) -> tuple[Floats, Floats, Floats]:
+        size = np.exp(_size_features(signs) @ self.size_weights)
+        rank = np.searchsorted(self.class_bounds, size)
+        return self.low[rank] * size, self.median[rank] * size, self.high[rank] * size
 
 
-UNKNOWN = Calibration(
+UNCALIBRATED = Calibration(
     np.zeros(6, np.float32), *(np.array(one, np.float32) for one in ((), (-np.inf,), (0,), (np.inf,)))
 )
 
 
-def calibrate(signs: Signs, error: Floats, pair: Indices) -> Calibration:
+def calibrate(signs: ErrorPredictors, error: Floats, pair: Indices) -> Calibration:
     """error: log(measured / estimate) of pairs that the estimate had not seen. pair: a number 0, 1, … of each; two
     errors of one pair are its two directions."""
     if not len(error):
-        return UNKNOWN
-    slopes = _slopes(_terms(signs), error)
-    size = np.exp(_terms(signs) @ slopes)
-    classes = int(np.clip(len(error) // PAIRS_A_CLASS, 1, MOST_CLASSES))
+        return UNCALIBRATED
+    slopes = _fit_size_weights(_size_features(signs), error)
+    size = np.exp(_size_features(signs) @ slopes)
+    classes = int(np.clip(len(error) // PAIRS_PER_CLASS, 1, MAX_CLASSES))
     bounds = np.quantile(size, np.arange(1, classes) / classes)
     rank = np.searchsorted(bounds, size)
     scores = [np.sort((error / size)[rank == one]) for one in range(classes)]
-    middle, high = np.array([(np.median(one), _upper(one, _SIDE)) for one in scores]).T
+    middle, high = np.array([(np.median(one), _conformal_quantile(one, _SIDE)) for one in scores]).T
     above = _SIDE / slower_ratio(pair, error > high[rank] * size)
-    low = -np.array([_upper(-one[::-1], 2 * _SIDE - above) for one in scores])
-    ends = _ends(signs, high[rank] * size)
-    return Calibration(slopes, bounds, low, middle, high, _end(ends, signs.log_ms + error, above))
+    low = -np.array([_conformal_quantile(-one[::-1], 2 * _SIDE - above) for one in scores])
+    ends = _upper_end_features(signs, high[rank] * size)
+    return Calibration(slopes, bounds, low, middle, high, _fit_upper_end(ends, signs.log_ms + error, above))
 
 
 def slower_ratio(pair: Indices, beyond: Floats) -> float:
@@ -91,32 +91,32 @@ def slower_ratio(pair: Indices, beyond: Floats) -> float:
     return float((np.count_nonzero(often) + 1) / ((often.sum() + 1) / 2))
 
 
-def _slopes(terms: Floats, error: Floats) -> Floats:
+def _fit_size_weights(terms: Floats, error: Floats) -> Floats:
     ridge = np.eye(terms.shape[1]) * 1e-3 * len(error)
     ridge[0, 0] = 1e-6
     return np.asarray(np.linalg.solve(terms.T @ terms + ridge, terms.T @ np.log(np.abs(error) + _FLOOR)))
 
 
-def _end(ends: Floats, truth: Floats, above: float) -> Floats:
+def _fit_upper_end(ends: Floats, truth: Floats, above: float) -> Floats:
     """Weights of `ends`, so that `above` of the truths to come are above."""
     if not np.isfinite(ends).all():
-        return _AS_CLASS
-    found = regress(ends, truth, 1 - above)
-    found[0] += _upper(np.sort(truth - ends @ found), above)
+        return _CLASS_END_ONLY
+    found = regress_quantile(ends, truth, 1 - above)
+    found[0] += _conformal_quantile(np.sort(truth - ends @ found), above)
     return found
 
 
-def _upper(ordered: Floats, above: float) -> float:
+def _conformal_quantile(ordered: Floats, above: float) -> float:
     """With n scores the k-th largest leaves k / (n + 1) of what comes above: k is rounded down."""
     outside = int((len(ordered) + 1) * above)
     return float(ordered[-outside]) if outside else np.inf
 
 
-def _ends(signs: Signs, high: Floats) -> Floats:
+def _upper_end_features(signs: ErrorPredictors, high: Floats) -> Floats:
     return np.stack([np.ones_like(high), signs.log_ms, signs.log_ms + high], -1)
 
 
-def _terms(signs: Signs) -> Floats:
+def _size_features(signs: ErrorPredictors) -> Floats:
     spread, centred = np.log(signs.spread + _FLOOR), signs.log_ms - 4
-    errors = [np.log(one + _FLOOR) for one in (signs.least_error, signs.largest_error)]
+    errors = [np.log(one + _FLOOR) for one in (signs.min_error, signs.max_error)]
     return np.stack([np.ones_like(spread), spread, centred, centred**2, *errors], -1)

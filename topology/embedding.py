@@ -15,53 +15,55 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topology.pairs import Floats, Indices, Pairs
+from topology.pairs import Floats, Indices, MeasuredPairs
 
-WIDTH = 0.05
+LOSS_WIDTH = 0.05
 """Of the loss: below this error it is quadratic, above linear. 5 %, near the median error of the model."""
-_WIDTH_AT_START = 0.5
-_RATE = 0.2
+_LOSS_WIDTH_AT_START = 0.5
+_LEARNING_RATE = 0.2
 _MOMENTUM, _VARIANCE = 0.9, 0.98
-_SMALLEST = 1e-2
+_DISTANCE_SMOOTHING = 1e-2
 """Rounds off the corner where a distance is zero; in units of the median round trip, divided among the blocks."""
-_LOW_HEIGHT = -3.0
+_INITIAL_LOG_HEIGHT = -3.0
 
 
-class Shape(NamedTuple):
+class EmbeddingShape(NamedTuple):
     blocks: int
     dimensions: int
     """Of a block."""
 
 
-ENSEMBLE = tuple(Shape(*one) for one in ((1, 4), (3, 2), (1, 3), (6, 1), (1, 5), (4, 2), (2, 3), (5, 1)))
+ENSEMBLE_SHAPES = tuple(
+    EmbeddingShape(*one) for one in ((1, 4), (3, 2), (1, 3), (6, 1), (1, 5), (4, 2), (2, 3), (5, 1))
+)
 """In the order in which a fit that can afford only some takes them."""
 
 
-class Member(NamedTuple):
+class EnsembleMember(NamedTuple):
     """points: one row a dimension. heights: logarithms. Both in units of exp(log_unit_ms)."""
 
-    shape: Shape
+    shape: EmbeddingShape
     points: Floats
     heights: Floats
     log_unit_ms: float
 
 
-class Descent(NamedTuple):
+class DescentSchedule(NamedTuple):
     """steps: at most. rate: of the first step, as a share of the median round trip."""
 
     steps: int
-    rate: float = _RATE
-    width_at_start: float = _WIDTH_AT_START
+    rate: float = _LEARNING_RATE
+    width_at_start: float = _LOSS_WIDTH_AT_START
 
 
-def start(shape: Shape, pairs: Pairs, rng: np.random.Generator) -> Member:
+def random_member(shape: EmbeddingShape, pairs: MeasuredPairs, rng: np.random.Generator) -> EnsembleMember:
     """Points thrown at random; without a pair there is nothing to fit, and the unit is a millisecond."""
-    points = (rng.standard_normal((shape.blocks * shape.dimensions, pairs.nodes)) * 0.5).astype(np.float32)
-    heights = np.full(pairs.nodes, _LOW_HEIGHT, np.float32)
-    return Member(shape, points, heights, float(np.median(pairs.log_ms)) if len(pairs.log_ms) else 0.0)
+    points = (rng.standard_normal((shape.blocks * shape.dimensions, pairs.node_count)) * 0.5).astype(np.float32)
+    heights = np.full(pairs.node_count, _INITIAL_LOG_HEIGHT, np.float32)
+    return EnsembleMember(shape, points, heights, float(np.median(pairs.log_ms)) if len(pairs.log_ms) else 0.0)
 
 
-def descend(member: Member, pairs: Pairs, descent: Descent) -> Member:
+def descend(member: EnsembleMember, pairs: MeasuredPairs, descent: DescentSchedule) -> EnsembleMember:
     """The member after `descent.steps` steps, each smaller (half a cosine) and with a narrower loss."""
     target = pairs.log_ms - np.float32(member.log_unit_ms)
     degree = np.maximum(pairs.degree, 1).astype(np.float32)
@@ -69,8 +71,8 @@ def descend(member: Member, pairs: Pairs, descent: Descent) -> Member:
     mean, square = np.zeros_like(values), np.zeros_like(values)
     for step in range(1, descent.steps + 1):
         done = step / descent.steps
-        width = max(WIDTH, descent.width_at_start * (1 - done) ** 2)
-        slope = _slope(member.shape, values, pairs, target, width) / degree
+        width = max(LOSS_WIDTH, descent.width_at_start * (1 - done) ** 2)
+        slope = _gradient(member.shape, values, pairs, target, width) / degree
         mean += (1 - _MOMENTUM) * (slope - mean)
         square += (1 - _VARIANCE) * (slope * slope - square)
         rate = descent.rate * 0.5 * (1 + np.cos(np.pi * done)) + 1e-4
@@ -78,7 +80,7 @@ def descend(member: Member, pairs: Pairs, descent: Descent) -> Member:
     return member._replace(points=values[:-1], heights=values[-1])
 
 
-def _slope(shape: Shape, values: Floats, pairs: Pairs, target: Floats, width: float) -> Floats:
+def _gradient(shape: EmbeddingShape, values: Floats, pairs: MeasuredPairs, target: Floats, width: float) -> Floats:
     """Of the loss, by coordinate (last row: height) and node."""
     one, other = pairs.first, pairs.second
     between = values[:-1].take(one, 1) - values[:-1].take(other, 1)
@@ -90,26 +92,26 @@ def _slope(shape: Shape, values: Floats, pairs: Pairs, target: Floats, width: fl
     direction *= pull
     slope = np.empty_like(values)
     for axis, along in enumerate(direction):
-        slope[axis] = np.bincount(one, along, pairs.nodes) - np.bincount(other, along, pairs.nodes)
-    slope[-1] = height * (np.bincount(one, pull, pairs.nodes) + np.bincount(other, pull, pairs.nodes))
+        slope[axis] = np.bincount(one, along, pairs.node_count) - np.bincount(other, along, pairs.node_count)
+    slope[-1] = height * (np.bincount(one, pull, pairs.node_count) + np.bincount(other, pull, pairs.node_count))
     return slope
 
 
-def _metric(shape: Shape, between: Floats) -> tuple[Floats, Floats]:
+def _metric(shape: EmbeddingShape, between: Floats) -> tuple[Floats, Floats]:
     """Distances, and their derivatives by each coordinate. between: coordinates' differences, dimensions first."""
     blocks = between.reshape(shape.blocks, shape.dimensions, *between.shape[1:])
-    lengths = np.sqrt((blocks * blocks).sum(1) + np.float32((_SMALLEST / shape.blocks) ** 2))
+    lengths = np.sqrt((blocks * blocks).sum(1) + np.float32((_DISTANCE_SMOOTHING / shape.blocks) ** 2))
     return lengths.sum(0), (blocks / lengths[:, None]).reshape(between.shape)
 
 
-def log_ms(member: Member, one: Indices, other: Indices | slice) -> Floats:
+def member_log_ms(member: EnsembleMember, one: Indices, other: Indices | slice) -> Floats:
     """Logarithm of the estimate, for indices that broadcast against each other. A slice is faster than its indices."""
     distance, _ = _metric(member.shape, member.points[:, one] - member.points[:, other])
     height = np.exp(member.heights)
     return np.asarray(np.log(distance + height[one] + height[other]) + np.float32(member.log_unit_ms))
 
 
-def mean_and_spread(members: Sequence[Member], one: Indices, other: Indices | slice) -> tuple[Floats, Floats]:
+def mean_and_spread(members: Sequence[EnsembleMember], one: Indices, other: Indices | slice) -> tuple[Floats, Floats]:
     """Of the members' logarithms. The spread is their standard deviation."""
-    each = np.stack([log_ms(member, one, other) for member in members])
+    each = np.stack([member_log_ms(member, one, other) for member in members])
     return each.mean(0), each.std(0)

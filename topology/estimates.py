@@ -8,24 +8,24 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from topology.calibration import Calibration, Signs
-from topology.groups import Level
-from topology.model import Model
-from topology.pairs import LONGEST_MS, Floats, Indices, Pairs
+from topology.calibration import Calibration, ErrorPredictors
+from topology.groups import GroupMedians
+from topology.model import RttModel
+from topology.pairs import MAX_RTT_MS, Floats, Indices, MeasuredPairs
 
 
-class Source(StrEnum):
+class EstimateSource(StrEnum):
     MEASURED = "measured"
     GROUP = "group"
     COORDINATES = "coordinates"
 
 
-SOURCES = tuple(Source)
+ESTIMATE_SOURCES = tuple(EstimateSource)
 
-_LONGEST = np.log(LONGEST_MS)
+_MAX_LOG_RTT_MS = np.log(MAX_RTT_MS)
 
 
-class Estimate(Struct, frozen=True):
+class RttEstimate(Struct, frozen=True):
     """low_ms and high_ms hold a direction's truth in 9 of 10; the slower one is above in 1 of 20 pairs (of a group's
     median: one direction is). Of a measured pair they are the faster and the slower
     direction, as measured, and rtt_ms is the slower."""
@@ -33,10 +33,10 @@ class Estimate(Struct, frozen=True):
     rtt_ms: float
     low_ms: float
     high_ms: float
-    source: Source
+    source: EstimateSource
 
 
-class Table(NamedTuple):
+class EstimateTable(NamedTuple):
     """Many estimates. NaN: nothing is known. source: index into SOURCES; -1: none."""
 
     rtt_ms: Floats
@@ -45,7 +45,7 @@ class Table(NamedTuple):
     source: Indices
 
 
-class Estimates(NamedTuple):
+class NetworkEstimates(NamedTuple):
     """What `fit` found. Immutable; memory is O(nodes) and O(measured pairs).
 
     levels: from the finest; those that err more than coordinates do are left out. error: median absolute error of
@@ -53,61 +53,63 @@ class Estimates(NamedTuple):
     known: of each node, whether any of its pairs was measured.
     """
 
-    pairs: Pairs
-    model: Model
+    pairs: MeasuredPairs
+    model: RttModel
     calibration: Calibration
-    levels: tuple[Level, ...]
-    error: float
+    group_medians: tuple[GroupMedians, ...]
+    median_log_error: float
     drift: float = 0.0
-    known: NDArray[np.bool_] = np.zeros(0, np.bool_)
+    is_measured: NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     @property
     def expected_error(self) -> float:
         """Median relative error of the estimates for pairs that nobody measured; infinite when too few were."""
-        return float(np.expm1(self.error))
+        return float(np.expm1(self.median_log_error))
 
-    def estimate(self, one: int, other: int) -> Estimate | None:
+    def estimate(self, one: int, other: int) -> RttEstimate | None:
         """None: neither of the two groups nor one of the two nodes was ever measured. A node is 0 ms from itself."""
         table = self.between(np.array([one]), np.array([other]))
         rtt_ms, low_ms, high_ms, source = (column[0] for column in table)
-        return None if source < 0 else Estimate(float(rtt_ms), float(low_ms), float(high_ms), SOURCES[source])
+        return (
+            None if source < 0 else RttEstimate(float(rtt_ms), float(low_ms), float(high_ms), ESTIMATE_SOURCES[source])
+        )
 
-    def row(self, one: int) -> Table:
+    def row(self, one: int) -> EstimateTable:
         """From `one` to every node."""
-        other = np.arange(self.pairs.nodes)
+        other = np.arange(self.pairs.node_count)
         return self._table(np.full_like(other, one), other, self.model.row(one))
 
-    def between(self, one: Indices, other: Indices) -> Table:
+    def between(self, one: Indices, other: Indices) -> EstimateTable:
         """Of the pairs (one[k], other[k])."""
         return self._table(one, other, self.model.at(one, other))
 
-    def _table(self, one: Indices, other: Indices, signs: Signs) -> Table:
+    def _table(self, one: Indices, other: Indices, signs: ErrorPredictors) -> EstimateTable:
         table = self._by_coordinates(one, other, signs)
-        for level in reversed(self.levels):
+        for level in reversed(self.group_medians):
             middle = level.log_ms(one, other)
-            _fill(table, ~np.isnan(middle), (middle, middle + level.low, middle + level.high), Source.GROUP)
+            _fill(table, ~np.isnan(middle), (middle, middle + level.low, middle + level.high), EstimateSource.GROUP)
         self._fill_measured(table, one, other)
         for column in table[:3]:
             column[one == other] = 0
         return table
 
-    def _by_coordinates(self, one: Indices, other: Indices, signs: Signs) -> Table:
+    def _by_coordinates(self, one: Indices, other: Indices, signs: ErrorPredictors) -> EstimateTable:
         low, middle, high = (signs.log_ms + offset for offset in self.calibration.offsets(signs))
-        known = self.known[one] & self.known[other]
+        known = self.is_measured[one] & self.is_measured[other]
         nothing = [np.full(len(known), np.nan, np.float32) for _ in range(3)]
-        table = Table(nothing[0], nothing[1], nothing[2], np.full(len(known), -1))
-        _fill(table, known | (one == other), (middle, low, high), Source.COORDINATES)
+        table = EstimateTable(nothing[0], nothing[1], nothing[2], np.full(len(known), -1))
+        _fill(table, known | (one == other), (middle, low, high), EstimateSource.COORDINATES)
         return table
 
-    def _fill_measured(self, table: Table, one: Indices, other: Indices) -> None:
-        slot, found = self.pairs.slots(one, other)
+    def _fill_measured(self, table: EstimateTable, one: Indices, other: Indices) -> None:
+        slot, found = self.pairs.find_pairs(one, other)
         if found.any():
-            middle, skew = self.pairs.log_ms[slot], np.abs(np.nan_to_num(self.pairs.skew[slot]))
-            _fill(table, found, (middle + skew, middle - skew, middle + skew), Source.MEASURED)
-        table.source[one == other] = SOURCES.index(Source.MEASURED)
+            middle, skew = self.pairs.log_ms[slot], np.abs(np.nan_to_num(self.pairs.half_skew[slot]))
+            _fill(table, found, (middle + skew, middle - skew, middle + skew), EstimateSource.MEASURED)
+        table.source[one == other] = ESTIMATE_SOURCES.index(EstimateSource.MEASURED)
 
 
-def _fill(table: Table, where: NDArray[np.bool_], log_ms: Sequence[Floats], source: Source) -> None:
+def _fill(table: EstimateTable, where: NDArray[np.bool_], log_ms: Sequence[Floats], source: EstimateSource) -> None:
     for column, values in zip(table[:3], log_ms, strict=True):
-        column[where] = np.exp(np.minimum(values[where], _LONGEST))
-    table.source[where] = SOURCES.index(source)
+        column[where] = np.exp(np.minimum(values[where], _MAX_LOG_RTT_MS))
+    table.source[where] = ESTIMATE_SOURCES.index(source)

@@ -10,114 +10,118 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topology.calibration import UNKNOWN, Calibration, Signs, calibrate
-from topology.embedding import ENSEMBLE, Descent, Member, descend, start
-from topology.estimates import Estimates
-from topology.groups import level
-from topology.model import model
-from topology.pairs import Floats, Indices, Pairs
-from topology.warm import changed
+from topology.calibration import UNCALIBRATED, Calibration, ErrorPredictors, calibrate
+from topology.embedding import ENSEMBLE_SHAPES, DescentSchedule, EnsembleMember, descend, random_member
+from topology.estimates import NetworkEstimates
+from topology.groups import fit_group_medians
+from topology.model import fit_model
+from topology.pairs import Floats, Indices, MeasuredPairs
+from topology.warm import changed_share
 
 _PAIR_STEPS = 64_000_000
-_MOST_MEMBERS, _FEWEST_MEMBERS = 16, 5
-_MOST_STEPS, _FEWEST_STEPS = 500, 60
-_AGAIN = 4
+_MAX_MEMBERS, _MIN_MEMBERS = 16, 5
+_MAX_STEPS, _MIN_STEPS = 500, 60
+_WARM_STEPS_DIVISOR = 4
 """A warm start takes this part of the steps of a cold one."""
-_AGAIN_RATE, _AGAIN_WIDTH = 0.1, 0.1
+_WARM_RATE, _WARM_LOSS_WIDTH = 0.1, 0.1
 _LANDMARK_PAIRS = 6_000_000
 """Product of landmarks and measured pairs at most, but 64 landmarks at least."""
-_FEWEST_LANDMARKS = 64
+_MIN_LANDMARKS = 64
 _REGRESSION_STEPS = 12
 """Past these the estimates of measured networks change by less than 0.1 %."""
-_LEFT_OUT = 8
+_HOLDOUT_FOLDS = 8
 """One pair in so many is left out at a time, for calibration."""
-_ENOUGH_LEFT_OUT = 3_000
-_CHANGED = 0.1
+_HELD_OUT_PAIRS_WANTED = 3_000
+_MAX_DRIFT = 0.1
 """Share of pairs that came, went or moved since the calibration, above which a warm start calibrates anew."""
 
 
-class Effort(NamedTuple):
+class FitBudget(NamedTuple):
     """What a fit may spend. steps: of a cold descent. rounds: of calibration."""
 
     members: int
     steps: int
     landmarks: int
-    rounds: int
+    calibration_rounds: int
 
     @property
-    def again(self) -> Descent:
-        return Descent(max(1, self.steps // _AGAIN), _AGAIN_RATE, _AGAIN_WIDTH)
+    def warm_descent(self) -> DescentSchedule:
+        return DescentSchedule(max(1, self.steps // _WARM_STEPS_DIVISOR), _WARM_RATE, _WARM_LOSS_WIDTH)
 
 
-def effort(pairs: Pairs) -> Effort:
+def fit_budget(pairs: MeasuredPairs) -> FitBudget:
     """By the number of nodes and pairs, so that time is bounded."""
     measured = max(1, len(pairs.log_ms))
-    members = int(np.clip(_PAIR_STEPS // (measured * _MOST_STEPS), _FEWEST_MEMBERS, _MOST_MEMBERS))
-    steps = int(np.clip(_PAIR_STEPS // (measured * members), _FEWEST_STEPS, _MOST_STEPS))
-    landmarks = min(pairs.nodes, max(_FEWEST_LANDMARKS, _LANDMARK_PAIRS // measured))
-    rounds = min(_LEFT_OUT, ceil(_ENOUGH_LEFT_OUT * _LEFT_OUT / measured))
-    return Effort(members, steps, landmarks, rounds)
+    members = int(np.clip(_PAIR_STEPS // (measured * _MAX_STEPS), _MIN_MEMBERS, _MAX_MEMBERS))
+    steps = int(np.clip(_PAIR_STEPS // (measured * members), _MIN_STEPS, _MAX_STEPS))
+    landmarks = min(pairs.node_count, max(_MIN_LANDMARKS, _LANDMARK_PAIRS // measured))
+    rounds = min(_HOLDOUT_FOLDS, ceil(_HELD_OUT_PAIRS_WANTED * _HOLDOUT_FOLDS / measured))
+    return FitBudget(members, steps, landmarks, rounds)
 
 
-def fit(
-    pairs: Pairs,
+def fit_network(
+    pairs: MeasuredPairs,
     rng: np.random.Generator,
     groups: Sequence[Indices] = (),
-    before: Estimates | None = None,
-    spend: Effort | None = None,
-) -> Estimates:
+    before: NetworkEstimates | None = None,
+    spend: FitBudget | None = None,
+) -> NetworkEstimates:
     """groups: group of each node (-1 unknown), from the finest: racks, then zones. before: to go on from, with as many
     nodes as now (`warm.carried` brings it there), else ValueError. spend: None means `effort(pairs)`. The same
     arguments give the same estimates.
     """
-    if before is not None and before.pairs.nodes != pairs.nodes:
-        raise ValueError(f"before has {before.pairs.nodes} nodes: want {pairs.nodes}, as the pairs have")
-    spend = spend or effort(pairs)
+    if before is not None and before.pairs.node_count != pairs.node_count:
+        raise ValueError(f"before has {before.pairs.node_count} nodes: want {pairs.node_count}, as the pairs have")
+    spend = spend or fit_budget(pairs)
     members = _members(pairs, rng, spend, before)
-    landmarks = np.sort(rng.permutation(pairs.nodes)[: spend.landmarks])
-    fitted = model(members, pairs, landmarks, _REGRESSION_STEPS)
-    drift = 1.0 if before is None else before.drift + changed(before.pairs, pairs)
-    if before is not None and drift <= _CHANGED:
-        calibration, error = before.calibration, before.error
+    landmarks = np.sort(rng.permutation(pairs.node_count)[: spend.landmarks])
+    fitted = fit_model(members, pairs, landmarks, _REGRESSION_STEPS)
+    drift = 1.0 if before is None else before.drift + changed_share(before.pairs, pairs)
+    if before is not None and drift <= _MAX_DRIFT:
+        calibration, error = before.calibration, before.median_log_error
     else:
-        (calibration, error), drift = _calibration(members, pairs, landmarks, rng, spend), 0.0
-    levels = (level(np.asarray(of), pairs) for of in groups)
+        (calibration, error), drift = _cross_calibrate(members, pairs, landmarks, rng, spend), 0.0
+    levels = (fit_group_medians(np.asarray(of), pairs) for of in groups)
     better = tuple(one for one in levels if one.error < error)
-    return Estimates(pairs, fitted, calibration, better, error, drift, pairs.degree > 0)
+    return NetworkEstimates(pairs, fitted, calibration, better, error, drift, pairs.degree > 0)
 
 
-def _members(pairs: Pairs, rng: np.random.Generator, spend: Effort, before: Estimates | None) -> tuple[Member, ...]:
+def _members(
+    pairs: MeasuredPairs, rng: np.random.Generator, spend: FitBudget, before: NetworkEstimates | None
+) -> tuple[EnsembleMember, ...]:
     if before is not None:
-        return tuple(descend(member, pairs, spend.again) for member in before.model.members)
-    shapes = [ENSEMBLE[number % len(ENSEMBLE)] for number in range(spend.members)]
-    return tuple(descend(start(shape, pairs, rng), pairs, Descent(spend.steps)) for shape in shapes)
+        return tuple(descend(member, pairs, spend.warm_descent) for member in before.model.members)
+    shapes = [ENSEMBLE_SHAPES[number % len(ENSEMBLE_SHAPES)] for number in range(spend.members)]
+    return tuple(descend(random_member(shape, pairs, rng), pairs, DescentSchedule(spend.steps)) for shape in shapes)
 
 
-def _calibration(
-    members: Sequence[Member],
-    pairs: Pairs,
+def _cross_calibrate(
+    members: Sequence[EnsembleMember],
+    pairs: MeasuredPairs,
     landmarks: Indices,
     rng: np.random.Generator,
-    spend: Effort,
+    spend: FitBudget,
 ) -> tuple[Calibration, float]:
     """Members forget the pairs left out by going on without them."""
-    part = rng.integers(0, _LEFT_OUT, len(pairs.log_ms))
-    signs: list[Signs] = []
+    part = rng.integers(0, _HOLDOUT_FOLDS, len(pairs.log_ms))
+    signs: list[ErrorPredictors] = []
     measured: list[Floats] = []
     pair: list[Indices] = []
-    for number in range(spend.rounds if len(part) >= _LEFT_OUT else 0):
+    for number in range(spend.calibration_rounds if len(part) >= _HOLDOUT_FOLDS else 0):
         kept, out = pairs.where(part != number), pairs.where(part == number)
-        again = [descend(member, kept, spend.again) for member in members]
+        again = [descend(member, kept, spend.warm_descent) for member in members]
         of, log_ms = out.directions
-        signs.append(model(again, kept, landmarks, _REGRESSION_STEPS).at(out.first[of], out.second[of]))
+        signs.append(fit_model(again, kept, landmarks, _REGRESSION_STEPS).at(out.first[of], out.second[of]))
         measured.append(log_ms)
         pair.append(np.flatnonzero(part == number)[of])
-    return _learned(signs, measured, pair)
+    return _calibrate_on_held_out(signs, measured, pair)
 
 
-def _learned(signs: Sequence[Signs], measured: Sequence[Floats], pair: Sequence[Indices]) -> tuple[Calibration, float]:
+def _calibrate_on_held_out(
+    signs: Sequence[ErrorPredictors], measured: Sequence[Floats], pair: Sequence[Indices]
+) -> tuple[Calibration, float]:
     if not signs:
-        return UNKNOWN, float("inf")
-    joined = Signs(*(np.concatenate(column) for column in zip(*signs, strict=True)))
+        return UNCALIBRATED, float("inf")
+    joined = ErrorPredictors(*(np.concatenate(column) for column in zip(*signs, strict=True)))
     error = np.concatenate(measured) - joined.log_ms
     return calibrate(joined, error, np.concatenate(pair)), float(np.median(np.abs(error)))

@@ -12,13 +12,13 @@ _JITTER = 0.08
 """Standard deviation of the logarithm, from pair to pair."""
 
 
-class Network(NamedTuple):
+class SyntheticNetwork(NamedTuple):
     rtt_ms: Floats
     rack: Indices
     zone: Indices
 
 
-def racks(zones: int, racks_a_zone: int, nodes_a_rack: int, rng: np.random.Generator) -> Network:
+def rack_network(zones: int, racks_a_zone: int, nodes_a_rack: int, rng: np.random.Generator) -> SyntheticNetwork:
     """A data centre region: 0.06 to 1.4 ms, set by whether two nodes share a rack, a zone or neither."""
     rack = np.repeat(np.arange(zones * racks_a_zone), nodes_a_rack)
     zone = rack // racks_a_zone
@@ -29,10 +29,10 @@ def racks(zones: int, racks_a_zone: int, nodes_a_rack: int, rng: np.random.Gener
     rtt_ms = np.where(same, between_racks[rack[:, None], rack], between_zones[zone[:, None], zone])
     rtt_ms = rtt_ms * np.exp(_symmetric(rng.normal(0, _JITTER, rtt_ms.shape)))
     np.fill_diagonal(rtt_ms, 0)
-    return Network(rtt_ms.astype(np.float32), rack, zone)
+    return SyntheticNetwork(rtt_ms.astype(np.float32), rack, zone)
 
 
-def peers(nodes: int, k: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
+def random_peers(nodes: int, k: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
     """Sources and targets when every node measures k random others. ValueError when there are fewer."""
     if not 0 < k < nodes:
         raise ValueError(f"k {k}: want 1..{nodes - 1} for {nodes} nodes")

@@ -19,34 +19,34 @@ from topology.pairs import Floats, Indices
 class Layer(NamedTuple):
     """of: group of each node, 0, 1, … without a gap."""
 
-    ms: float
-    of: Indices
+    limit_ms: float
+    group_of: Indices
 
     @property
     def groups(self) -> list[Indices]:
         """The nodes of each group, ascending."""
-        order = np.argsort(self.of, kind="stable")
-        return np.split(order, np.cumsum(np.bincount(self.of))[:-1]) if len(order) else []
+        order = np.argsort(self.group_of, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.group_of))[:-1]) if len(order) else []
 
 
-def layers(delay_ms: Floats, limits_ms: Sequence[float]) -> tuple[Layer, ...]:
+def build_layers(delay_ms: Floats, limits_ms: Sequence[float]) -> tuple[Layer, ...]:
     """One layer a limit, from nothing."""
     joined = np.full(len(delay_ms), -1)
-    return tuple(layer(delay_ms, limit, joined) for limit in limits_ms)
+    return tuple(build_layer(delay_ms, limit, joined) for limit in limits_ms)
 
 
-def layer(delay_ms: Floats, limit_ms: float, before: Indices) -> Layer:
+def build_layer(delay_ms: Floats, limit_ms: float, before: Indices) -> Layer:
     """before: the group that each node was in, -1: it joined. Groups that still hold stay together.
 
     ValueError when `before` is of another length.
     """
     if len(before) != len(delay_ms):
         raise ValueError(f"before has {len(before)} nodes: want {len(delay_ms)}, as the delays have")
-    of = _alone(_sound(delay_ms, limit_ms, before))
-    return Layer(limit_ms, _merged(between(delay_ms, of, np.maximum), of, limit_ms))
+    of = _with_singletons(_without_violators(delay_ms, limit_ms, before))
+    return Layer(limit_ms, _merged(group_distances_ms(delay_ms, of, np.maximum), of, limit_ms))
 
 
-def between(delay_ms: Floats, of: Indices, extreme: np.ufunc) -> Floats:
+def group_distances_ms(delay_ms: Floats, of: Indices, extreme: np.ufunc) -> Floats:
     """The largest (np.maximum) or smallest (np.minimum) delay between each two groups. Unknown ones are infinite."""
     order = np.argsort(of, kind="stable")
     begin = np.searchsorted(of[order], np.arange(of.max(initial=-1) + 1))
@@ -57,7 +57,7 @@ def between(delay_ms: Floats, of: Indices, extreme: np.ufunc) -> Floats:
     return found
 
 
-def _sound(delay_ms: Floats, limit_ms: float, of: Indices) -> Indices:
+def _without_violators(delay_ms: Floats, limit_ms: float, of: Indices) -> Indices:
     """Without the nodes that are too far from others of their group; those that are so most often go first."""
     of = of.copy()
     apart = ~(delay_ms <= limit_ms) & (of[:, None] == of) & (of >= 0)
@@ -71,7 +71,7 @@ def _sound(delay_ms: Floats, limit_ms: float, of: Indices) -> Indices:
     return of
 
 
-def _alone(of: Indices) -> Indices:
+def _with_singletons(of: Indices) -> Indices:
     """Groups numbered without a gap, and one of its own for each node that has none."""
     none = of < 0
     of = of.copy()
@@ -93,24 +93,26 @@ def _merged(far: Floats, of: Indices, limit_ms: float) -> Indices:
     return np.asarray(np.unique(into[of], return_inverse=True)[1])
 
 
-class Index(NamedTuple):
+class ProximityIndex(NamedTuple):
     """Answers who is within any delay of a node, asking for delays of the groups that are in doubt only.
 
     far, near: largest and smallest delay between two groups.
     """
 
-    of: Indices
-    far: Floats
-    near: Floats
+    group_of: Indices
+    max_ms: Floats
+    min_ms: Floats
 
     def within(self, node: int, limit_ms: float, delay_ms: Floats) -> Indices:
         """All nodes at most `limit_ms` from `node`, itself among them. delay_ms: as the index was made of."""
-        own = self.of[node]
-        whole, doubtful = self.far[own] <= limit_ms, self.near[own] <= limit_ms
-        asked = np.flatnonzero((doubtful & ~whole)[self.of])
+        own = self.group_of[node]
+        whole, doubtful = self.max_ms[own] <= limit_ms, self.min_ms[own] <= limit_ms
+        asked = np.flatnonzero((doubtful & ~whole)[self.group_of])
         near = asked[delay_ms[node, asked] <= limit_ms]
-        return np.sort(np.concatenate([np.flatnonzero(whole[self.of]), near]))
+        return np.sort(np.concatenate([np.flatnonzero(whole[self.group_of]), near]))
 
 
-def index(delay_ms: Floats, of: Indices) -> Index:
-    return Index(of, between(delay_ms, of, np.maximum), between(delay_ms, of, np.minimum))
+def build_index(delay_ms: Floats, of: Indices) -> ProximityIndex:
+    return ProximityIndex(
+        of, group_distances_ms(delay_ms, of, np.maximum), group_distances_ms(delay_ms, of, np.minimum)
+    )

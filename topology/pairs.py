@@ -8,34 +8,34 @@ from numpy.typing import NDArray
 Floats = NDArray[np.floating[Any]]
 Indices = NDArray[np.intp]
 
-SHORTEST_MS = 0.001
-LONGEST_MS = 60_000.0
+MIN_RTT_MS = 0.001
+MAX_RTT_MS = 60_000.0
 """Outside of these a value is a fault of the measurement, and the pair counts as unmeasured."""
 
 
-class Pairs(NamedTuple):
+class MeasuredPairs(NamedTuple):
     """`first[k] < second[k]`, each pair once. log_ms: mean of the directions' logarithms. skew: half of what the
     logarithm of first → second exceeds that of second → first by; NaN when only one direction was measured."""
 
-    nodes: int
+    node_count: int
     first: Indices
     second: Indices
     log_ms: Floats
-    skew: Floats
+    half_skew: Floats
 
     @property
     def degree(self) -> Indices:
         """Measured peers of each node."""
-        return np.bincount(self.first, minlength=self.nodes) + np.bincount(self.second, minlength=self.nodes)
+        return np.bincount(self.first, minlength=self.node_count) + np.bincount(self.second, minlength=self.node_count)
 
     @property
     def keys(self) -> Indices:
         """Ascending; one number a pair."""
-        return self.first * self.nodes + self.second
+        return self.first * self.node_count + self.second
 
-    def slots(self, one: Indices, other: Indices) -> tuple[Indices, NDArray[np.bool_]]:
+    def find_pairs(self, one: Indices, other: Indices) -> tuple[Indices, NDArray[np.bool_]]:
         """Where the pairs (one[k], other[k]), in either order, stand, and whether they were measured at all."""
-        keys, wanted = self.keys, np.minimum(one, other) * self.nodes + np.maximum(one, other)
+        keys, wanted = self.keys, np.minimum(one, other) * self.node_count + np.maximum(one, other)
         if not len(keys):
             return np.zeros_like(wanted), np.zeros(len(wanted), np.bool_)
         slot = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
@@ -44,44 +44,50 @@ class Pairs(NamedTuple):
     @property
     def directions(self) -> tuple[Indices, Floats]:
         """Each measurement by itself: the pair it belongs to, and its log_ms."""
-        both = np.flatnonzero(~np.isnan(self.skew))
-        single = np.flatnonzero(np.isnan(self.skew))
-        apart = (self.log_ms[single], self.log_ms[both] + self.skew[both], self.log_ms[both] - self.skew[both])
+        both = np.flatnonzero(~np.isnan(self.half_skew))
+        single = np.flatnonzero(np.isnan(self.half_skew))
+        apart = (
+            self.log_ms[single],
+            self.log_ms[both] + self.half_skew[both],
+            self.log_ms[both] - self.half_skew[both],
+        )
         return np.concatenate([single, both, both]), np.concatenate(apart)
 
-    def where(self, mask: NDArray[np.bool_]) -> "Pairs":
-        return Pairs(self.nodes, self.first[mask], self.second[mask], self.log_ms[mask], self.skew[mask])
+    def where(self, mask: NDArray[np.bool_]) -> "MeasuredPairs":
+        return MeasuredPairs(
+            self.node_count, self.first[mask], self.second[mask], self.log_ms[mask], self.half_skew[mask]
+        )
 
 
-def usable(rtt_ms: Floats) -> NDArray[np.bool_]:
+def usable_mask(rtt_ms: Floats) -> NDArray[np.bool_]:
     """False for NaN, infinity, zero, negative and more than a minute."""
-    return (rtt_ms >= SHORTEST_MS) & (rtt_ms <= LONGEST_MS)
+    return (rtt_ms >= MIN_RTT_MS) & (rtt_ms <= MAX_RTT_MS)
 
 
-def pairs(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> Pairs:
+def build_pairs(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> MeasuredPairs:
     """From measurements source[k] → target[k] in any order. Of repeated ones the last counts.
 
     ValueError when lengths differ or an index is no node.
     """
-    _check(nodes, source, target, rtt_ms)
-    keep = usable(rtt_ms) & (source != target)
+    _check_indices(nodes, source, target, rtt_ms)
+    keep = usable_mask(rtt_ms) & (source != target)
     key, log_ms = source[keep] * nodes + target[keep], np.log(rtt_ms[keep])
     key, last = np.unique(key[::-1], return_index=True)
     source, target, log_ms = key // nodes, key % nodes, log_ms[::-1][last]
-    return _joined(nodes, source, target, log_ms)
+    return _join_directions(nodes, source, target, log_ms)
 
 
-def _joined(nodes: int, source: Indices, target: Indices, log_ms: Floats) -> Pairs:
+def _join_directions(nodes: int, source: Indices, target: Indices, log_ms: Floats) -> MeasuredPairs:
     low, high = np.minimum(source, target), np.maximum(source, target)
     key, slot = np.unique(low * nodes + high, return_inverse=True)
     count = np.bincount(slot, minlength=len(key))
     mean = np.bincount(slot, log_ms, len(key)) / np.maximum(count, 1)
     forward = np.bincount(slot, np.where(source < target, log_ms, 0), len(key))
     skew = np.where(count == 2, forward - mean, np.nan)
-    return Pairs(nodes, key // nodes, key % nodes, mean.astype(np.float32), skew.astype(np.float32))
+    return MeasuredPairs(nodes, key // nodes, key % nodes, mean.astype(np.float32), skew.astype(np.float32))
 
 
-def _check(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> None:
+def _check_indices(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> None:
     if not len(source) == len(target) == len(rtt_ms):
         raise ValueError(
             f"{len(source)} sources, {len(target)} targets, {len(rtt_ms)} round trips: want as many of each"

@@ -16,7 +16,7 @@ _WIDEST, _NARROWEST, _STEPS = 0.3, 0.01, 40
 _RIDGE = 1e-4
 
 
-def regress(features: Floats, values: Floats, share: float) -> Floats:
+def regress_quantile(features: Floats, values: Floats, share: float) -> Floats:
     """features: one row a value, the first column ones. Weights for their columns; columns that never vary get none."""
     middle, scale = features[:, 1:].mean(0), np.maximum(features[:, 1:].std(0), 1e-9)
     terms = np.column_stack([features[:, 0], (features[:, 1:] - middle) / scale])

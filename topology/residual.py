@@ -14,19 +14,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from topology.embedding import Member, mean_and_spread
-from topology.pairs import Floats, Indices, Pairs
+from topology.embedding import EnsembleMember, mean_and_spread
+from topology.pairs import Floats, Indices, MeasuredPairs
 
-SAME = 0.2
-LENGTHS = ((0.3, 0.1), (0.5, 0.3))
+SELF_KERNEL = 0.2
+KERNEL_WEIGHTS_AND_LENGTHS = ((0.3, 0.1), (0.5, 0.3))
 """Weight and length, as the difference of log round trips seen by two nodes: 10 % (one site), 30 % (one region)."""
 _NOISE = 0.2
 """Variance of a measured pair's own error, as a share of the kernel's: routes that no other pair shares."""
 _SMALLEST_EIGENVALUE = 1e-4
-_SOLVED = 1e-9
-DENSE = 1024
+_TOLERANCE = 1e-9
+MAX_DENSE_NODES = 1024
 """Up to so many nodes one product of matrices is faster than a pass over the pairs for each landmark."""
-LARGEST = 0.2
+MAX_SHARED_ERROR = 0.2
 """Errors are cut to this before they are shared: a pair that lies shifts others by no more."""
 
 
@@ -38,7 +38,7 @@ class Residual(NamedTuple):
 
     def at(self, one: Indices, other: Indices) -> Floats:
         """Of the pairs (one[k], other[k])."""
-        if self.features.shape[1] <= DENSE:
+        if self.features.shape[1] <= MAX_DENSE_NODES:
             half = self.features.T @ self.weights
             return half[one, other] + half[other, one]
         total = np.zeros(len(one), np.float32)
@@ -51,7 +51,7 @@ class Residual(NamedTuple):
         return self.features[:, one] @ self.weights + self.weights[:, one] @ self.features
 
 
-def features(members: Sequence[Member], landmarks: Indices) -> Floats:
+def nystrom_features(members: Sequence[EnsembleMember], landmarks: Indices) -> Floats:
     """One row a landmark, rows orthogonal; columns' inner products are the kernel between different nodes."""
     nodes = members[0].heights.size
     profile = mean_and_spread(members, np.arange(nodes)[:, None], landmarks[None, :])[0]
@@ -70,7 +70,7 @@ def _kernel(profile: Floats, landmarks: Indices) -> Floats:
     difference -= of_each_other
     difference[landmarks] -= of_each_other[landmarks].T
     distance = np.sqrt(np.maximum(difference, 0) / max(1, len(landmarks) - 2))
-    kernel = sum(weight * np.exp(-distance / np.float32(length)) for weight, length in LENGTHS)
+    kernel = sum(weight * np.exp(-distance / np.float32(length)) for weight, length in KERNEL_WEIGHTS_AND_LENGTHS)
     return np.asarray(kernel, np.float32)
 
 
@@ -90,39 +90,39 @@ class _Weights(NamedTuple):
         return _Weights(*(one + np.float32(factor) * another for one, another in zip(self, other, strict=True)))
 
 
-def regress(features: Floats, pairs: Pairs, error: Floats, steps: int) -> Residual:
+def fit_residual(features: Floats, pairs: MeasuredPairs, error: Floats, steps: int) -> Residual:
     """From the measured pairs' errors, log(measured / estimate). Ridge regression by conjugate gradients,
     preconditioned with the diagonal that the normal equations would have, were all pairs measured equally often."""
     scale = (features * features).sum(1)
-    often = 2 * len(error) / max(1, pairs.nodes**2)
+    often = 2 * len(error) / max(1, pairs.node_count**2)
     diagonal = _Weights(
         0.5 + 0.5 / _NOISE * often * np.outer(scale, scale),
-        1 / SAME + pairs.degree / _NOISE * scale[:, None] / max(1, pairs.nodes),
+        1 / SELF_KERNEL + pairs.degree / _NOISE * scale[:, None] / max(1, pairs.node_count),
     )
-    rest = _gradient(features, pairs, np.clip(error, -LARGEST, LARGEST).astype(np.float32))
+    rest = _gradient(features, pairs, np.clip(error, -MAX_SHARED_ERROR, MAX_SHARED_ERROR).astype(np.float32))
     found = _Weights(*(np.zeros_like(one) for one in rest))
     along, square = found, 1.0
     for _ in range(steps):
         eased = _Weights(*((one / by).astype(np.float32) for one, by in zip(rest, diagonal, strict=True)))
         before, square = square, rest.times(eased)
-        if square <= _SOLVED:
+        if square <= _TOLERANCE:
             break
         along = eased.plus(square / before, along)
-        image = _normal(features, pairs, along)
+        image = _normal_equations(features, pairs, along)
         length = square / along.times(image)
         found, rest = found.plus(length, along), rest.plus(-length, image)
     return _residual(features, found)
 
 
-def _normal(features: Floats, pairs: Pairs, weights: _Weights) -> _Weights:
+def _normal_equations(features: Floats, pairs: MeasuredPairs, weights: _Weights) -> _Weights:
     fitted = _residual(features, weights).at(pairs.first, pairs.second)
-    return _Weights(weights.shared * np.float32(0.5), weights.own / np.float32(SAME)).plus(
+    return _Weights(weights.shared * np.float32(0.5), weights.own / np.float32(SELF_KERNEL)).plus(
         1, _gradient(features, pairs, fitted)
     )
 
 
-def _gradient(features: Floats, pairs: Pairs, error: Floats) -> _Weights:
-    gathered = _gathered(features, pairs, error / np.float32(_NOISE))
+def _gradient(features: Floats, pairs: MeasuredPairs, error: Floats) -> _Weights:
+    gathered = _sum_peer_features(features, pairs, error / np.float32(_NOISE))
     return _Weights(np.float32(0.5) * (gathered @ features.T), gathered)
 
 
@@ -130,10 +130,10 @@ def _residual(features: Floats, weights: _Weights) -> Residual:
     return Residual(features, weights.own + np.float32(0.5) * (weights.shared @ features))
 
 
-def _gathered(features: Floats, pairs: Pairs, share: Floats) -> Floats:
+def _sum_peer_features(features: Floats, pairs: MeasuredPairs, share: Floats) -> Floats:
     """Each node's peers' features, weighted by the share of the pair."""
-    nodes = pairs.nodes
-    if nodes <= DENSE:
+    nodes = pairs.node_count
+    if nodes <= MAX_DENSE_NODES:
         matrix = np.zeros((nodes, nodes), np.float32)
         matrix[pairs.first, pairs.second] = matrix[pairs.second, pairs.first] = share
         return features @ matrix

@@ -17,11 +17,11 @@ from statistics import median
 
 from msgspec import Struct
 
-SHORTEST_MS, LONGEST_MS = 0.001, 60_000.0
+MIN_RTT_MS, MAX_RTT_MS = 0.001, 60_000.0
 """A round trip outside of these is a fault of the measurement."""
 
 
-class Knobs(Struct, frozen=True):
+class VivaldiParameters(Struct, frozen=True):
     """dimensions: 2 to 5 fit the Internet [1, fig. 12]; 4 loses nothing [4: 8].
     error_gain, move_gain: c_e and c_c of [1, section 3.4]; more follows faster and is less steady.
     lowest_height_ms: keeps a height from turning negative [1, section 5.4]; below the round trip within a rack.
@@ -34,17 +34,17 @@ class Knobs(Struct, frozen=True):
     dimensions: int = 4
     error_gain: float = 0.25
     move_gain: float = 0.25
-    lowest_height_ms: float = 0.01
+    min_height_ms: float = 0.01
     window: int = 20
-    most_pull: float = 2.0
-    least_pull_ms: float = 0.1
+    max_pull_ratio: float = 2.0
+    min_pull_ms: float = 0.1
     gravity_ms: float = 4_000.0
 
 
-DEFAULT = Knobs()
-MOST_ERROR = 1.5
+DEFAULT_PARAMETERS = VivaldiParameters()
+MAX_ERROR = 1.5
 """Of a node that knows nothing [4]."""
-LEAST_ERROR = 0.05
+MIN_ERROR = 0.05
 """What a peer's claim of certainty counts as at best, so that a liar weighs at most 20 times a newcomer."""
 
 
@@ -54,10 +54,10 @@ class Coordinate(Struct, frozen=True):
     point: tuple[float, ...]
     height: float
     adjustment: float = 0.0
-    error: float = MOST_ERROR
+    error: float = MAX_ERROR
 
 
-class Position(Struct, frozen=True):
+class VivaldiState(Struct, frozen=True):
     """What a node keeps: its coordinate and the last residuals, measured less foretold, in milliseconds.
 
     refused: measurements that were not used, because they or the peer's coordinate made no sense.
@@ -65,88 +65,90 @@ class Position(Struct, frozen=True):
 
     coordinate: Coordinate
     residuals: tuple[float, ...] = ()
-    refused: int = 0
+    rejected: int = 0
 
 
-def origin(knobs: Knobs = DEFAULT) -> Position:
+def initial_state(knobs: VivaldiParameters = DEFAULT_PARAMETERS) -> VivaldiState:
     """Where a node that joins begins."""
-    return Position(Coordinate((0.0,) * knobs.dimensions, knobs.lowest_height_ms))
+    return VivaldiState(Coordinate((0.0,) * knobs.dimensions, knobs.min_height_ms))
 
 
 def estimate_ms(one: Coordinate, other: Coordinate) -> float:
     """With adjustments, unless those would make it less than nothing [4]."""
-    plain = _plain_ms(one, other)
+    plain = _unadjusted_ms(one, other)
     adjusted = plain + one.adjustment + other.adjustment
     return adjusted if adjusted > 0 else plain
 
 
-def is_sensible(one: Coordinate, knobs: Knobs = DEFAULT) -> bool:
+def is_valid(one: Coordinate, knobs: VivaldiParameters = DEFAULT_PARAMETERS) -> bool:
     """Finite, within a minute of everything, and of our dimensions."""
     numbers = (*one.point, one.height, one.adjustment, one.error)
     return (
         len(one.point) == knobs.dimensions
-        and all(isfinite(number) and abs(number) <= LONGEST_MS for number in numbers)
+        and all(isfinite(number) and abs(number) <= MAX_RTT_MS for number in numbers)
         and one.height >= 0
         and one.error >= 0
     )
 
 
-def update(own: Position, peer: Coordinate, rtt_ms: float, rng: Random, knobs: Knobs = DEFAULT) -> Position:
+def update(
+    own: VivaldiState, peer: Coordinate, rtt_ms: float, rng: Random, knobs: VivaldiParameters = DEFAULT_PARAMETERS
+) -> VivaldiState:
     """`own` after one round trip to `peer`. What makes no sense is refused and moves nothing.
 
     One update moves the point by at most move_gain times the pull that `Knobs.most_pull` allows, plus gravity,
     whatever the peer claims; a peer that is one of k is outvoted by the others. Before the window is full, by at most
     move_gain times the round trip.
     """
-    if not _sensible(peer, rtt_ms, knobs):
-        return Position(own.coordinate, own.residuals, own.refused + 1)
-    residual = rtt_ms - _plain_ms(own.coordinate, peer)
-    weight, error = _trust(own.coordinate, peer, abs(residual) / rtt_ms, knobs)
-    pull = _bounded(max(-rtt_ms, residual), own.residuals, knobs)
-    point, height = _moved(own.coordinate, peer, knobs.move_gain * weight * pull, rng, knobs)
+    if not _is_valid_sample(peer, rtt_ms, knobs):
+        return VivaldiState(own.coordinate, own.residuals, own.rejected + 1)
+    residual = rtt_ms - _unadjusted_ms(own.coordinate, peer)
+    weight, error = _weight_and_error(own.coordinate, peer, abs(residual) / rtt_ms, knobs)
+    pull = _clamp_pull(max(-rtt_ms, residual), own.residuals, knobs)
+    point, height = _apply_force(own.coordinate, peer, knobs.move_gain * weight * pull, rng, knobs)
     residuals = (*own.residuals, residual)[-knobs.window :] if knobs.window else ()
     adjustment = median(residuals) / 2 if len(residuals) == knobs.window > 0 else 0.0
-    return Position(Coordinate(_attracted(point, knobs), height, adjustment, error), residuals, own.refused)
+    return VivaldiState(Coordinate(_apply_gravity(point, knobs), height, adjustment, error), residuals, own.rejected)
 
 
-def _plain_ms(one: Coordinate, other: Coordinate) -> float:
+def _unadjusted_ms(one: Coordinate, other: Coordinate) -> float:
     return dist(one.point, other.point) + one.height + other.height
 
 
-def _sensible(peer: Coordinate, rtt_ms: float, knobs: Knobs) -> bool:
-    return SHORTEST_MS <= rtt_ms <= LONGEST_MS and is_sensible(peer, knobs)
+def _is_valid_sample(peer: Coordinate, rtt_ms: float, knobs: VivaldiParameters) -> bool:
+    return MIN_RTT_MS <= rtt_ms <= MAX_RTT_MS and is_valid(peer, knobs)
 
 
-def _trust(own: Coordinate, peer: Coordinate, miss: float, knobs: Knobs) -> tuple[float, float]:
+def _weight_and_error(own: Coordinate, peer: Coordinate, miss: float, knobs: VivaldiParameters) -> tuple[float, float]:
     """How much to move, 0..1, and our own error after it: [1, algorithm in figure 5]."""
-    weight = own.error / (own.error + max(LEAST_ERROR, min(peer.error, MOST_ERROR)))
+    weight = own.error / (own.error + max(MIN_ERROR, min(peer.error, MAX_ERROR)))
     share = knobs.error_gain * weight
-    error = min(miss, MOST_ERROR) * share + own.error * (1 - share)
-    return weight, max(LEAST_ERROR, min(error, MOST_ERROR))
+    error = min(miss, MAX_ERROR) * share + own.error * (1 - share)
+    return weight, max(MIN_ERROR, min(error, MAX_ERROR))
 
 
-def _bounded(residual: float, residuals: Sequence[float], knobs: Knobs) -> float:
+def _clamp_pull(residual: float, residuals: Sequence[float], knobs: VivaldiParameters) -> float:
     """A newcomer takes a pull of the whole round trip, because it has far to go."""
-    if not knobs.most_pull or len(residuals) < knobs.window or not knobs.window:
+    if not knobs.max_pull_ratio or len(residuals) < knobs.window or not knobs.window:
         return residual
-    most = max(knobs.least_pull_ms, knobs.most_pull * median(map(abs, residuals)))
+    most = max(knobs.min_pull_ms, knobs.max_pull_ratio * median(map(abs, residuals)))
     return max(-most, min(most, residual))
 
 
-def _moved(
-    own: Coordinate, peer: Coordinate, force: float, rng: Random, knobs: Knobs
+def _apply_force(
+    own: Coordinate, peer: Coordinate, force: float, rng: Random, knobs: VivaldiParameters
 ) -> tuple[tuple[float, ...], float]:
     """Along the line between the two: [1, section 5.4]. At the same point any direction will do."""
     apart = tuple(a - b for a, b in zip(own.point, peer.point, strict=True))
     length = hypot(*apart)
-    if length < SHORTEST_MS:
+    if length < MIN_RTT_MS:
         apart = tuple(rng.gauss(0, 1) for _ in own.point)
         return _plus(own.point, apart, force / hypot(*apart)), own.height
     height = own.height + force * (own.height + peer.height) / length
-    return _plus(own.point, apart, force / length), min(max(height, knobs.lowest_height_ms), LONGEST_MS)
+    return _plus(own.point, apart, force / length), min(max(height, knobs.min_height_ms), MAX_RTT_MS)
 
 
-def _attracted(point: tuple[float, ...], knobs: Knobs) -> tuple[float, ...]:
+def _apply_gravity(point: tuple[float, ...], knobs: VivaldiParameters) -> tuple[float, ...]:
     """Towards the origin, so that the whole network does not drift away."""
     length = hypot(*point)
     return _plus(point, point, -min(1.0, length / knobs.gravity_ms**2)) if length else point

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from agent.hardware import pressure
-from agent.hardware.files import optional
-from agent.hardware.samples import NothingHere, Roots, Sample, counter, gauge
+from agent.hardware.files import parse_optional_file
+from agent.hardware.samples import HostRoots, NoData, Sample, counter, gauge
 
 SLICES = ("", "kubepods.slice", "kubepods", "system.slice")
 """kubepods.slice with the systemd driver, kubepods with cgroupfs."""
@@ -28,7 +28,7 @@ WAITING = counter("cgroup_pressure_waiting_seconds_total", "Seconds some task wa
 _EVENTS = ("high", "max", "oom", "oom_kill")
 
 
-class Group(Struct, frozen=True):
+class Cgroup(Struct, frozen=True):
     """One control group. None or missing: the controller is off, the limit is "max" or the kernel is older."""
 
     cpu: dict[str, int] | None
@@ -49,32 +49,32 @@ def parse_limit(text: str) -> int | None:
     return None if text.strip() == "max" else int(text)
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
-    root = _unified(f"{roots.sys}/fs/cgroup")
+def collect(roots: HostRoots) -> Iterator[Sample]:
+    root = _unified_root(f"{roots.sys}/fs/cgroup")
     for name in SLICES:
         if os.path.isdir(f"{root}/{name}"):
             yield from _samples(name or "/", _read(f"{root}/{name}"))
 
 
-def _unified(mount: str) -> str:
+def _unified_root(mount: str) -> str:
     for root in (mount, f"{mount}/unified"):
         if os.path.exists(f"{root}/cgroup.controllers"):
             return root
-    raise NothingHere(f"no cgroup v2 hierarchy at {mount}")
+    raise NoData(f"no cgroup v2 hierarchy at {mount}")
 
 
-def _read(path: str) -> Group:
-    stalls = {name: optional(f"{path}/{name}.pressure", pressure.parse) for name in ("cpu", "memory", "io")}
-    return Group(
-        optional(f"{path}/cpu.stat", parse_flat),
-        optional(f"{path}/memory.current", int),
-        optional(f"{path}/memory.max", parse_limit),
-        optional(f"{path}/memory.events", parse_flat),
+def _read(path: str) -> Cgroup:
+    stalls = {name: parse_optional_file(f"{path}/{name}.pressure", pressure.parse) for name in ("cpu", "memory", "io")}
+    return Cgroup(
+        parse_optional_file(f"{path}/cpu.stat", parse_flat),
+        parse_optional_file(f"{path}/memory.current", int),
+        parse_optional_file(f"{path}/memory.max", parse_limit),
+        parse_optional_file(f"{path}/memory.events", parse_flat),
         {name: stall for name, stall in stalls.items() if stall},
     )
 
 
-def _samples(name: str, group: Group) -> Iterator[Sample]:
+def _samples(name: str, group: Cgroup) -> Iterator[Sample]:
     for key, family in (("usage_usec", CPU_SECONDS), ("throttled_usec", THROTTLED_SECONDS)):
         if key in (group.cpu or {}):
             yield family((group.cpu or {})[key] / 1e6, name)

@@ -17,11 +17,11 @@ from agent.hardware import (
     throttle,
     vmstat,
 )
-from agent.hardware.nvidia import Nvidia
-from agent.hardware.samples import Collect
+from agent.hardware.nvidia import NvidiaCollector
+from agent.hardware.samples import CollectFunction
 
 
-def standard() -> dict[str, Collect]:
+def default_collectors() -> dict[str, CollectFunction]:
     """All of them, in the order they run: plain /proc text first, what can hang last."""
     return {
         "cpu": cpu.collect,
@@ -39,5 +39,5 @@ def standard() -> dict[str, Collect]:
         "thermal": thermal.collect,
         "hwmon": hwmon.collect,
         "filesystems": filesystems.collect,
-        "nvidia": Nvidia(),
+        "nvidia": NvidiaCollector(),
     }

@@ -5,14 +5,14 @@ The kernel answers for the reader's own network namespace: the host's table only
 
 from collections.abc import Iterator
 
-from agent.hardware.files import parsed
-from agent.hardware.samples import Roots, Sample, gauge
+from agent.hardware.files import parse_file
+from agent.hardware.samples import HostRoots, Sample, gauge
 
 ENTRIES = gauge("nf_conntrack_entries", "Connections tracked.")
 LIMIT = gauge("nf_conntrack_entries_limit", "Connections that can be tracked.")
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
+def collect(roots: HostRoots) -> Iterator[Sample]:
     root = f"{roots.proc}/sys/net/netfilter"
-    yield ENTRIES(parsed(f"{root}/nf_conntrack_count", int))
-    yield LIMIT(parsed(f"{root}/nf_conntrack_max", int))
+    yield ENTRIES(parse_file(f"{root}/nf_conntrack_count", int))
+    yield LIMIT(parse_file(f"{root}/nf_conntrack_max", int))

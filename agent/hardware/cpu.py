@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import parsed
-from agent.hardware.samples import Roots, Sample, counter, gauge
+from agent.hardware.files import parse_file
+from agent.hardware.samples import HostRoots, Sample, counter, gauge
 
 MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")
 IDLE_MODES = ("idle", "iowait")
@@ -20,21 +20,21 @@ ONLINE = gauge("cpu_online", "CPUs that are online.")
 _USER_HZ = 100
 
 
-class Cpu(Struct, frozen=True):
+class CpuTimes(Struct, frozen=True):
     """Seconds since boot by mode, over all CPUs; how many are online."""
 
     seconds: dict[str, float]
     online: int
 
 
-def parse(text: str) -> Cpu:
+def parse(text: str) -> CpuTimes:
     lines = [line.split() for line in text.splitlines() if line.startswith("cpu")]
     ticks = [int(tick) for tick in lines[0][1:]]
-    return Cpu({mode: tick / _USER_HZ for mode, tick in zip(MODES, ticks, strict=False)}, len(lines) - 1)
+    return CpuTimes({mode: tick / _USER_HZ for mode, tick in zip(MODES, ticks, strict=False)}, len(lines) - 1)
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
-    cpu = parsed(f"{roots.proc}/stat", parse)
+def collect(roots: HostRoots) -> Iterator[Sample]:
+    cpu = parse_file(f"{roots.proc}/stat", parse)
     yield ONLINE(cpu.online)
     for mode, seconds in cpu.seconds.items():
         yield SECONDS(seconds, mode)

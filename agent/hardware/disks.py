@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import parsed
-from agent.hardware.samples import Roots, Sample, counter
+from agent.hardware.files import parse_file
+from agent.hardware.samples import HostRoots, Sample, counter
 
 WHOLE_DISK = re.compile(r"(?:sd|hd|vd|xvd)[a-z]+|nvme\d+n\d+|mmcblk\d+|dasd[a-z]+|pmem\d+")
 
@@ -42,8 +42,8 @@ def parse(text: str) -> tuple[Disk, ...]:
     return tuple(_disk(fields) for fields in lines if WHOLE_DISK.fullmatch(fields[2]))
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
-    for disk in parsed(f"{roots.proc}/diskstats", parse):
+def collect(roots: HostRoots) -> Iterator[Sample]:
+    for disk in parse_file(f"{roots.proc}/diskstats", parse):
         yield READS(disk.reads, disk.device)
         yield READ_BYTES(disk.read_bytes, disk.device)
         yield WRITES(disk.writes, disk.device)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import names, parsed
-from agent.hardware.samples import NothingHere, Roots, Sample, counter
+from agent.hardware.files import list_directory, parse_file
+from agent.hardware.samples import HostRoots, NoData, Sample, counter
 
 CORRECTABLE = counter("edac_correctable_errors_total", "Memory errors corrected.", "controller")
 UNCORRECTABLE = counter("edac_uncorrectable_errors_total", "Memory errors that could not be corrected.", "controller")
 
 
-class Controller(Struct, frozen=True):
+class MemoryController(Struct, frozen=True):
     """Errors since the driver was loaded or the counters were reset."""
 
     number: str
@@ -22,16 +22,16 @@ class Controller(Struct, frozen=True):
     uncorrectable: int
 
 
-def parse(number: str, ce_count: str, ue_count: str) -> Controller:
-    return Controller(number, int(ce_count), int(ue_count))
+def parse(number: str, ce_count: str, ue_count: str) -> MemoryController:
+    return MemoryController(number, int(ce_count), int(ue_count))
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
+def collect(roots: HostRoots) -> Iterator[Sample]:
     root = f"{roots.sys}/devices/system/edac/mc"
-    controllers = [name for name in names(root) if name[2:].isdigit()]
+    controllers = [name for name in list_directory(root) if name[2:].isdigit()]
     if not controllers:
-        raise NothingHere("no memory controller reports errors (no EDAC driver, or memory without ECC)")
+        raise NoData("no memory controller reports errors (no EDAC driver, or memory without ECC)")
     for name in controllers:
-        found = parse(name[2:], parsed(f"{root}/{name}/ce_count", str), parsed(f"{root}/{name}/ue_count", str))
+        found = parse(name[2:], parse_file(f"{root}/{name}/ce_count", str), parse_file(f"{root}/{name}/ue_count", str))
         yield CORRECTABLE(found.correctable, found.number)
         yield UNCORRECTABLE(found.uncorrectable, found.number)

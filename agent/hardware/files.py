@@ -5,11 +5,11 @@ import os
 from collections.abc import Callable
 from typing import TypeVar
 
-from agent.hardware.samples import Fault
+from agent.hardware.samples import SensorFault
 
 T = TypeVar("T")
 
-NOTHING = frozenset(
+ABSENT_ERRNOS = frozenset(
     {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ENODATA, errno.EOPNOTSUPP, errno.EINVAL}
 )
 """How the kernel says "there is none". EOPNOTSUPP: PSI is off; ENODATA: a sensor sleeps; EINVAL: a link down."""
@@ -17,11 +17,11 @@ NOTHING = frozenset(
 _CHUNK_BYTES = 65_536
 
 
-class Malformed(ValueError):
+class MalformedFile(ValueError):
     """Text that the parser does not know. Nothing to do on the node: report it with the kernel's version."""
 
 
-def read(path: str) -> str:
+def read_file(path: str) -> str:
     """The whole file. OSError as the kernel gave it."""
     file = os.open(path, os.O_RDONLY)
     try:
@@ -30,36 +30,36 @@ def read(path: str) -> str:
         os.close(file)
 
 
-def parsed(path: str, parse: Callable[[str], T]) -> T:
+def parse_file(path: str, parse: Callable[[str], T]) -> T:
     """parse(text of path). Malformed names the file and shows the text's start."""
-    text = read(path)
+    text = read_file(path)
     try:
         return parse(text)
     except (ValueError, LookupError) as error:
-        raise Malformed(f"{path}: {text[:80]!r}: {error}") from error
+        raise MalformedFile(f"{path}: {text[:80]!r}: {error}") from error
 
 
-def optional(path: str, parse: Callable[[str], T]) -> T | None:
+def parse_optional_file(path: str, parse: Callable[[str], T]) -> T | None:
     """As `parsed`; None where the kernel has none."""
     try:
-        return parsed(path, parse)
+        return parse_file(path, parse)
     except OSError as error:
-        if error.errno in NOTHING:
+        if error.errno in ABSENT_ERRNOS:
             return None
         raise
 
 
-def attempt(path: str, parse: Callable[[str], T]) -> T | Fault | None:
+def parse_file_or_fault(path: str, parse: Callable[[str], T]) -> T | SensorFault | None:
     """As `optional`; a Fault where the file is there and cannot be read or parsed."""
     try:
-        return optional(path, parse)
-    except Malformed as error:
-        return Fault(str(error))
+        return parse_optional_file(path, parse)
+    except MalformedFile as error:
+        return SensorFault(str(error))
     except OSError as error:
-        return Fault(f"{path}: {error.strerror}")
+        return SensorFault(f"{path}: {error.strerror}")
 
 
-def names(path: str) -> list[str]:
+def list_directory(path: str) -> list[str]:
     """The directory's entries, in order; none where there is no such directory."""
     try:
         return sorted(os.listdir(path))

@@ -11,8 +11,8 @@ from typing import Protocol
 import psutil
 from msgspec import Struct
 
-from agent.hardware.files import optional, parsed
-from agent.hardware.samples import Fault, NothingHere, Roots, Sample, gauge
+from agent.hardware.files import parse_file, parse_optional_file
+from agent.hardware.samples import HostRoots, NoData, Sample, SensorFault, gauge
 
 SIZE = gauge("filesystem_size_bytes", "Size of the filesystem.", "device", "fstype", "mountpoint")
 AVAILABLE = gauge("filesystem_avail_bytes", "Bytes that a plain user can still use.", "device", "fstype", "mountpoint")
@@ -50,11 +50,11 @@ def parse(text: str) -> tuple[Mount, ...]:
     return tuple(sorted(shortest.values(), key=lambda mount: mount.mountpoint))
 
 
-def collect(roots: Roots, usage: Callable[[str], Usage] = psutil.disk_usage) -> Iterator[Sample | Fault]:
+def collect(roots: HostRoots, usage: Callable[[str], Usage] = psutil.disk_usage) -> Iterator[Sample | SensorFault]:
     if roots.rootfs == "/" and roots.proc != "/proc":
-        raise NothingHere(f"mounts of {roots.proc}, but rootfs is this container's own: say where the host's root is")
-    mounts = optional(f"{roots.proc}/1/mounts", parse)
-    for mount in parsed(f"{roots.proc}/self/mounts", parse) if mounts is None else mounts:
+        raise NoData(f"mounts of {roots.proc}, but rootfs is this container's own: say where the host's root is")
+    mounts = parse_optional_file(f"{roots.proc}/1/mounts", parse)
+    for mount in parse_file(f"{roots.proc}/self/mounts", parse) if mounts is None else mounts:
         yield from _samples(mount, f"{roots.rootfs.rstrip('/')}{mount.mountpoint}", usage)
 
 
@@ -72,12 +72,12 @@ def _is_own(mount: Mount) -> bool:
     return mount.device.startswith("/dev/") and not _POD_MOUNTS.fullmatch(mount.mountpoint)
 
 
-def _samples(mount: Mount, path: str, usage: Callable[[str], Usage]) -> Iterator[Sample | Fault]:
+def _samples(mount: Mount, path: str, usage: Callable[[str], Usage]) -> Iterator[Sample | SensorFault]:
     labels = (mount.device, mount.fstype, mount.mountpoint)
     try:
         space = usage(path)
     except OSError as error:
-        yield Fault(f"{path}: {error.strerror}")
+        yield SensorFault(f"{path}: {error.strerror}")
         return
     yield SIZE(space.total, *labels)
     yield AVAILABLE(space.free, *labels)

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from agent.hardware.files import attempt, names, optional
-from agent.hardware.samples import Family, Fault, Roots, Sample, gauge
+from agent.hardware.files import list_directory, parse_file_or_fault, parse_optional_file
+from agent.hardware.samples import HostRoots, MetricFamily, Sample, SensorFault, gauge
 
 TEMPERATURE = gauge("hwmon_temp_celsius", "Temperature.", "chip", "sensor")
 CRITICAL = gauge("hwmon_temp_crit_celsius", "Temperature at which the hardware protects itself.", "chip", "sensor")
 CHIP_NAME = gauge("hwmon_chip_names", "Always 1: the driver's name of the chip.", "chip", "chip_name")
 LABEL = gauge("hwmon_sensor_label", "Always 1: the driver's label of the sensor.", "chip", "sensor", "label")
 
-ATTRIBUTES: Mapping[tuple[str, str], tuple[Family, float]] = {
+ATTRIBUTES: Mapping[tuple[str, str], tuple[MetricFamily, float]] = {
     ("temp", "input"): (TEMPERATURE, 1e3),
     ("temp", "max"): (gauge("hwmon_temp_max_celsius", "Upper bound of the normal range.", "chip", "sensor"), 1e3),
     ("temp", "crit"): (CRITICAL, 1e3),
@@ -32,10 +32,10 @@ ATTRIBUTES: Mapping[tuple[str, str], tuple[Family, float]] = {
 }
 """Sensor kind, attribute → family, what a unit is divided by."""
 
-_FILE = re.compile(r"((temp|fan|in|power)\d+)_(\w+)")
+_SENSOR_FILE = re.compile(r"((temp|fan|in|power)\d+)_(\w+)")
 
 
-class Attribute(Struct, frozen=True):
+class SensorAttribute(Struct, frozen=True):
     """One file of a sensor: temp1_input is sensor temp1, kind temp, attribute input."""
 
     file: str
@@ -44,63 +44,63 @@ class Attribute(Struct, frozen=True):
     name: str
 
 
-def attributes(files: list[str]) -> list[Attribute]:
+def parse_attributes(files: list[str]) -> list[SensorAttribute]:
     """Those of a chip's files that are read, by the table above."""
-    matches = (_FILE.fullmatch(file) for file in files)
-    found = (Attribute(match[0], match[1], match[2], match[3]) for match in matches if match)
+    matches = (_SENSOR_FILE.fullmatch(file) for file in files)
+    found = (SensorAttribute(match[0], match[1], match[2], match[3]) for match in matches if match)
     return [attribute for attribute in found if (attribute.kind, attribute.name) in ATTRIBUTES]
 
 
-def left_out(labels: Mapping[str, str]) -> frozenset[str]:
+def redundant_sensors(labels: Mapping[str, str]) -> frozenset[str]:
     """Sensors of single cores, if there is one of the package. labels: sensor → its label."""
     if not any(label.startswith("Package id") for label in labels.values()):
         return frozenset()
     return frozenset(sensor for sensor, label in labels.items() if label.startswith("Core "))
 
 
-def chip(address: str, bus: str, name: str) -> str:
+def chip_id(address: str, bus: str, name: str) -> str:
     """The chip's label: bus and address of its device, else the driver's name."""
     plain = f"{bus}_{address}" if bus and address else name
     return re.sub(r"[^a-z0-9]+", "_", plain.lower()).strip("_")
 
 
-def collect(roots: Roots) -> Iterator[Sample | Fault]:
+def collect(roots: HostRoots) -> Iterator[Sample | SensorFault]:
     root = f"{roots.sys}/class/hwmon"
-    for entry in names(root):
+    for entry in list_directory(root):
         yield from _chip(entry, f"{root}/{entry}")
 
 
-def _chip(entry: str, path: str) -> Iterator[Sample | Fault]:
-    name = optional(f"{path}/name", str.strip) or entry
-    label = chip(_target(f"{path}/device"), _target(f"{path}/device/subsystem"), name)
-    files = names(path)
+def _chip(entry: str, path: str) -> Iterator[Sample | SensorFault]:
+    name = parse_optional_file(f"{path}/name", str.strip) or entry
+    label = chip_id(_link_basename(f"{path}/device"), _link_basename(f"{path}/device/subsystem"), name)
+    files = list_directory(path)
     yield CHIP_NAME(1, label, name)
     labels = {file.removesuffix("_label"): _label(f"{path}/{file}") for file in files if _is_label(file)}
-    skipped = left_out(labels)
+    skipped = redundant_sensors(labels)
     yield from (LABEL(1, label, sensor, text) for sensor, text in labels.items() if text and sensor not in skipped)
-    for attribute in attributes(files):
+    for attribute in parse_attributes(files):
         if attribute.sensor not in skipped:
             yield from _value(label, attribute, f"{path}/{attribute.file}")
 
 
-def _value(chip_label: str, attribute: Attribute, path: str) -> Iterator[Sample | Fault]:
+def _value(chip_label: str, attribute: SensorAttribute, path: str) -> Iterator[Sample | SensorFault]:
     family, divisor = ATTRIBUTES[attribute.kind, attribute.name]
-    match attempt(path, int):
+    match parse_file_or_fault(path, int):
         case int(number):
             yield family(number / divisor, chip_label, attribute.sensor)
-        case Fault() as fault:
+        case SensorFault() as fault:
             yield fault
 
 
-def _target(link: str) -> str:
+def _link_basename(link: str) -> str:
     """The last part of where a symbolic link leads; empty when there is none."""
     return os.path.basename(os.path.realpath(link)) if os.path.islink(link) else ""
 
 
 def _is_label(file: str) -> bool:
-    match = _FILE.fullmatch(file)
+    match = _SENSOR_FILE.fullmatch(file)
     return bool(match) and file.endswith("_label")
 
 
 def _label(path: str) -> str:
-    return optional(path, str.strip) or ""
+    return parse_optional_file(path, str.strip) or ""

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import names, optional
-from agent.hardware.samples import NothingHere, Roots, Sample, gauge
+from agent.hardware.files import list_directory, parse_optional_file
+from agent.hardware.samples import HostRoots, NoData, Sample, gauge
 
 UP = gauge("network_up", "1 while the link's operational state is up.", "device")
 SPEED = gauge("network_speed_bytes", "Link speed in bytes per second; no series while it is unknown.", "device")
@@ -47,11 +47,11 @@ def parse_speed(text: str) -> float | None:
     return mbit * _MBIT_BYTES if mbit > 0 else None
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
+def collect(roots: HostRoots) -> Iterator[Sample]:
     root = f"{roots.sys}/class/net"
-    devices = [name for name in names(root) if _is_physical(f"{root}/{name}/device")]
+    devices = [name for name in list_directory(root) if _is_physical(f"{root}/{name}/device")]
     if not devices:
-        raise NothingHere(f"no physical network device in {root}")
+        raise NoData(f"no physical network device in {root}")
     for name in devices:
         yield from _samples(_read(name, f"{root}/{name}"))
 
@@ -62,16 +62,16 @@ def _is_physical(device: str) -> bool:
 
 
 def _read(name: str, path: str) -> Link:
-    up = (optional(f"{path}/operstate", str.strip) or "unknown") == "up"
-    return Link(name, up, optional(f"{path}/speed", parse_speed), _vfs(f"{path}/device"))
+    up = (parse_optional_file(f"{path}/operstate", str.strip) or "unknown") == "up"
+    return Link(name, up, parse_optional_file(f"{path}/speed", parse_speed), _vfs(f"{path}/device"))
 
 
 def _vfs(device: str) -> VirtualFunctions | None:
-    possible = optional(f"{device}/sriov_totalvfs", int)
+    possible = parse_optional_file(f"{device}/sriov_totalvfs", int)
     if not possible:
         return None
-    enabled = optional(f"{device}/sriov_numvfs", int) or 0
-    free = sum(bool(names(f"{device}/virtfn{index}/net")) for index in range(enabled))
+    enabled = parse_optional_file(f"{device}/sriov_numvfs", int) or 0
+    free = sum(bool(list_directory(f"{device}/virtfn{index}/net")) for index in range(enabled))
     return VirtualFunctions(possible, enabled, free)
 
 

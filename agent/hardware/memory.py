@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from agent.hardware.files import parsed
-from agent.hardware.samples import Roots, Sample, gauge
+from agent.hardware.files import parse_file
+from agent.hardware.samples import HostRoots, Sample, gauge
 
 TOTAL = gauge("memory_total_bytes", "Usable memory (MemTotal).")
 AVAILABLE = gauge("memory_available_bytes", "Memory that new work can take without swapping (MemAvailable).")
@@ -30,6 +30,6 @@ def parse(text: str) -> dict[str, int]:
     return {field[0][:-1]: int(field[1]) * _KIB for field in fields if field[0][:-1] in FAMILIES}
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
-    for field, size_bytes in parsed(f"{roots.proc}/meminfo", parse).items():
+def collect(roots: HostRoots) -> Iterator[Sample]:
+    for field, size_bytes in parse_file(f"{roots.proc}/meminfo", parse).items():
         yield FAMILIES[field](size_bytes)

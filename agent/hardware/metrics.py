@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from agent.hardware.reading import Absent, Measured, Outcome, Overdue, Reading
-from agent.hardware.samples import Family, Sample
+from agent.hardware.reading import Absent, CollectorOutcome, HardwareReading, Measured, Overdue
+from agent.hardware.samples import MetricFamily, Sample
 
 _PREFIX = "leadsman_"
 
@@ -20,7 +20,7 @@ ABSENT = "collector_absent", "1 when this node has none of what the collector re
 QUARANTINED = "collector_quarantined", "1 while the collector rests because it did not answer in time."
 
 
-def families(latest: Reading | None) -> Iterator[Metric]:
+def families(latest: HardwareReading | None) -> Iterator[Metric]:
     """All metrics of the reading; nothing before the first."""
     if latest is None:
         return
@@ -29,7 +29,7 @@ def families(latest: Reading | None) -> Iterator[Metric]:
     yield from _hardware(latest)
 
 
-def _collectors(latest: Reading) -> Iterator[Metric]:
+def _collectors(latest: HardwareReading) -> Iterator[Metric]:
     """A collector that is absent succeeded: there was nothing to read."""
     for (name, text), value in (
         (SUCCESS, _is_success),
@@ -43,11 +43,11 @@ def _collectors(latest: Reading) -> Iterator[Metric]:
         yield metric
 
 
-def _is_success(outcome: Outcome) -> bool:
+def _is_success(outcome: CollectorOutcome) -> bool:
     return isinstance(outcome, Absent) or (isinstance(outcome, Measured) and not outcome.faults)
 
 
-def _hardware(latest: Reading) -> Iterator[Metric]:
+def _hardware(latest: HardwareReading) -> Iterator[Metric]:
     grouped: dict[str, list[Sample]] = {}
     for sample, _ in latest.samples():
         grouped.setdefault(sample.family.name, []).append(sample)
@@ -55,7 +55,7 @@ def _hardware(latest: Reading) -> Iterator[Metric]:
         yield _metric(samples[0].family, samples)
 
 
-def _metric(family: Family, samples: list[Sample]) -> Metric:
+def _metric(family: MetricFamily, samples: list[Sample]) -> Metric:
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     metric = kind(_PREFIX + family.name, family.help, labels=family.labels)
     for sample in samples:

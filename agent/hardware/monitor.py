@@ -5,12 +5,12 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
-from agent.hardware.collectors import standard
-from agent.hardware.quarantine import Quarantine, is_over, overrun
-from agent.hardware.reading import Outcome, Overdue, Reading
-from agent.hardware.samples import Collect, Roots
-from agent.hardware.summary import summary
-from agent.hardware.sweep import Stuck, sweep
+from agent.hardware.collectors import default_collectors
+from agent.hardware.quarantine import Quarantine, after_overrun, is_over
+from agent.hardware.reading import CollectorOutcome, HardwareReading, Overdue
+from agent.hardware.samples import CollectFunction, HostRoots
+from agent.hardware.summary import summarize
+from agent.hardware.sweep import StuckCollector, run_collectors
 from clusterstate.records import Hardware
 from clusterstate.timing import stale_seconds
 
@@ -29,19 +29,23 @@ class HardwareMonitor:
 
     def __init__(
         self,
-        roots: Roots,
+        roots: HostRoots,
         *,
-        collectors: Mapping[str, Collect] | None = None,
+        collectors: Mapping[str, CollectFunction] | None = None,
         clock: Callable[[], float] = time.monotonic,
         interval_seconds: float = INTERVAL_SECONDS,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
-        self._roots, self._collectors, self._clock = roots, standard() if collectors is None else collectors, clock
+        self._roots, self._collectors, self._clock = (
+            roots,
+            default_collectors() if collectors is None else collectors,
+            clock,
+        )
         self._interval_seconds, self._deadline_seconds = interval_seconds, deadline_seconds
         self._quarantines: dict[str, Quarantine] = {}
-        self._stuck: dict[str, Stuck] = {}
-        self._before: Reading | None = None
-        self.latest: Reading | None = None
+        self._stuck: dict[str, StuckCollector] = {}
+        self._before: HardwareReading | None = None
+        self.latest: HardwareReading | None = None
 
     @property
     def rounds(self) -> int:
@@ -52,16 +56,16 @@ class HardwareMonitor:
         """Rounds that never overlap. Ends only by cancellation; stuck threads, which are daemons, may outlive it."""
         while True:
             began = self._clock()
-            await self.round()
+            await self.run_round()
             await asyncio.sleep(max(0.0, self._interval_seconds - (self._clock() - began)))
 
-    async def round(self) -> Reading:
+    async def run_round(self) -> HardwareReading:
         """One reading of every collector that is not in quarantine."""
         todo = {name: collect for name, collect in self._collectors.items() if self._may_run(name)}
-        swept = await sweep(todo, self._roots, self._clock, self._deadline_seconds)
+        swept = await run_collectors(todo, self._roots, self._clock, self._deadline_seconds)
         self._settle(todo, swept.stuck)
         outcomes = {name: swept.outcomes.get(name) or self._overdue(name) for name in self._collectors}
-        self._before, self.latest = self.latest, Reading(self._clock(), self.rounds + 1, outcomes)
+        self._before, self.latest = self.latest, HardwareReading(self._clock(), self.rounds + 1, outcomes)
         return self.latest
 
     def record(self, now: float, oldest_seconds: float | None = None) -> Hardware | None:
@@ -72,17 +76,17 @@ class HardwareMonitor:
         oldest = stale_seconds(self._interval_seconds) if oldest_seconds is None else oldest_seconds
         if self.latest is None or now - self.latest.at_seconds > oldest:
             return None
-        return Hardware(summary(self._before, self.latest))
+        return Hardware(summarize(self._before, self.latest))
 
     def _may_run(self, name: str) -> bool:
         quarantine = self._quarantines.get(name)
         return quarantine is None or is_over(quarantine, self._clock(), name in self._running())
 
-    def _running(self) -> dict[str, Stuck]:
+    def _running(self) -> dict[str, StuckCollector]:
         self._stuck = {name: stuck for name, stuck in self._stuck.items() if stuck.thread.is_alive()}
         return self._stuck
 
-    def _settle(self, ran: Mapping[str, Collect], stuck: Mapping[str, Stuck]) -> None:
+    def _settle(self, ran: Mapping[str, CollectFunction], stuck: Mapping[str, StuckCollector]) -> None:
         """Release those that came back in time, put those that did not into quarantine."""
         for name in ran.keys() - stuck.keys():
             if self._quarantines.pop(name, None):
@@ -90,9 +94,9 @@ class HardwareMonitor:
         for name, held in stuck.items():
             if name not in self._quarantines:
                 log.warning("collector %s overran its deadline of %g s: quarantined", name, self._deadline_seconds)
-            self._quarantines[name] = overrun(self._quarantines.get(name), held.began_seconds, self._clock())
+            self._quarantines[name] = after_overrun(self._quarantines.get(name), held.began_seconds, self._clock())
         self._stuck.update(stuck)
 
-    def _overdue(self, name: str) -> Outcome:
+    def _overdue(self, name: str) -> CollectorOutcome:
         quarantine = self._quarantines[name]
         return Overdue(quarantine.overruns, self._clock() - quarantine.began_seconds)

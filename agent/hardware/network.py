@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import optional, parsed
-from agent.hardware.samples import Roots, Sample, counter
+from agent.hardware.files import parse_file, parse_optional_file
+from agent.hardware.samples import HostRoots, Sample, counter
 
-LEFT_OUT = re.compile(
+IGNORED_DEVICES = re.compile(
     r"lo|(?:veth|cali|lxc|cilium_|tap|tun|tunl|ifb|dummy|docker|br-|cbr|cni|flannel|vxlan|kube-|nodelocaldns|virbr|azv).*"
     r"|(?:eni|gke)[0-9a-f]{11}"
 )
@@ -32,23 +32,25 @@ RECEIVED_BYTES = COUNTERS[0]
 SENT_BYTES = COUNTERS[8]
 
 
-class Device(Struct, frozen=True):
+class NetworkDevice(Struct, frozen=True):
     """counts: the 16 columns of its line."""
 
     name: str
     counts: tuple[int, ...]
 
 
-def parse(text: str) -> tuple[Device, ...]:
-    """All devices but those LEFT_OUT."""
+def parse(text: str) -> tuple[NetworkDevice, ...]:
+    """All devices but those IGNORED_DEVICES."""
     lines = (line.rpartition(":") for line in text.splitlines()[2:])
     devices = ((name.strip(), counts) for name, _, counts in lines)
-    return tuple(Device(name, _counts(counts)) for name, counts in devices if not LEFT_OUT.fullmatch(name))
+    return tuple(
+        NetworkDevice(name, _counts(counts)) for name, counts in devices if not IGNORED_DEVICES.fullmatch(name)
+    )
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
-    devices = optional(f"{roots.proc}/1/net/dev", parse)
-    for device in parsed(f"{roots.proc}/net/dev", parse) if devices is None else devices:
+def collect(roots: HostRoots) -> Iterator[Sample]:
+    devices = parse_optional_file(f"{roots.proc}/1/net/dev", parse)
+    for device in parse_file(f"{roots.proc}/net/dev", parse) if devices is None else devices:
         for column, family in COUNTERS.items():
             yield family(device.counts[column], device.name)
 

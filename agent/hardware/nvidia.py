@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
 
-from agent.hardware.samples import Fault, NothingHere, Roots, Sample, gauge
+from agent.hardware.samples import HostRoots, NoData, Sample, SensorFault, gauge
 
-BUSY = gauge("gpu_utilization_ratio", "Share of the last sample period in which a kernel ran.", "gpu", "uuid")
+UTILIZATION = gauge("gpu_utilization_ratio", "Share of the last sample period in which a kernel ran.", "gpu", "uuid")
 MEMORY_USED = gauge("gpu_memory_used_bytes", "GPU memory in use.", "gpu", "uuid")
 MEMORY_SIZE = gauge("gpu_memory_size_bytes", "GPU memory.", "gpu", "uuid")
 TEMPERATURE = gauge("gpu_temperature_celsius", "GPU temperature.", "gpu", "uuid")
@@ -22,7 +22,7 @@ _LOOK_AGAIN_ROUNDS = 12
 """A minute at the default interval: loading NVML costs far more than a round may."""
 
 
-class Nvidia:
+class NvidiaCollector:
     """A collector that keeps NVML open between readings. load: gives the module; ImportError when there is none."""
 
     def __init__(self, load: Callable[[], Any] = lambda: _pynvml()) -> None:
@@ -31,7 +31,7 @@ class Nvidia:
         self._absent = ""
         self._rest = 0
 
-    def __call__(self, roots: Roots) -> Iterator[Sample | Fault]:
+    def __call__(self, roots: HostRoots) -> Iterator[Sample | SensorFault]:
         nvml = self._open()
         try:
             count = nvml.nvmlDeviceGetCount()
@@ -49,10 +49,10 @@ class Nvidia:
     def _wait_or_load(self) -> None:
         if self._rest:
             self._rest -= 1
-            raise NothingHere(self._absent)
+            raise NoData(self._absent)
         try:
             self._nvml = _started(self._load)
-        except NothingHere as absent:
+        except NoData as absent:
             self._absent, self._rest = str(absent), _LOOK_AGAIN_ROUNDS
             raise
 
@@ -65,20 +65,20 @@ def _started(load: Callable[[], Any]) -> Any:
     try:
         nvml = load()
     except ImportError as error:
-        raise NothingHere("nvidia-ml-py is not installed (the extra `gpu` brings it)") from error
+        raise NoData("nvidia-ml-py is not installed (the extra `gpu` brings it)") from error
     try:
         nvml.nvmlInit()
     except tuple(getattr(nvml, f"NVMLError_{name}") for name in _ABSENT) as error:
-        raise NothingHere(f"no NVIDIA driver: {error}") from error
+        raise NoData(f"no NVIDIA driver: {error}") from error
     return nvml
 
 
-def _gpu(nvml: Any, index: int) -> Iterator[Sample | Fault]:
+def _gpu(nvml: Any, index: int) -> Iterator[Sample | SensorFault]:
     try:
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         uuid = _text(nvml.nvmlDeviceGetUUID(handle))
     except nvml.NVMLError as error:
-        yield Fault(f"GPU {index}: {error}")
+        yield SensorFault(f"GPU {index}: {error}")
         return
     for read in (_busy, _memory, _temperature, _power):
         yield from _attempt(nvml, handle, read, (str(index), uuid))
@@ -90,11 +90,11 @@ def _attempt(nvml: Any, handle: Any, read: Callable[..., Iterator[Sample]], gpu:
     except nvml.NVMLError_NotSupported:
         return
     except nvml.NVMLError as error:
-        yield Fault(f"GPU {gpu[0]}: {error}")
+        yield SensorFault(f"GPU {gpu[0]}: {error}")
 
 
 def _busy(nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:
-    yield BUSY(nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100, *gpu)
+    yield UTILIZATION(nvml.nvmlDeviceGetUtilizationRates(handle).gpu / 100, *gpu)
 
 
 def _memory(nvml: Any, handle: Any, gpu: tuple[str, str]) -> Iterator[Sample]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import optional
-from agent.hardware.samples import NothingHere, Roots, Sample, counter, gauge
+from agent.hardware.files import parse_optional_file
+from agent.hardware.samples import HostRoots, NoData, Sample, counter, gauge
 
 RESOURCES = ("cpu", "memory", "io", "irq")
 
@@ -45,10 +45,10 @@ def parse(text: str) -> Pressure:
     return Pressure(stalls.get("some"), stalls.get("full"))
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
-    found = {name: optional(f"{roots.proc}/pressure/{name}", parse) for name in RESOURCES}
+def collect(roots: HostRoots) -> Iterator[Sample]:
+    found = {name: parse_optional_file(f"{roots.proc}/pressure/{name}", parse) for name in RESOURCES}
     if not any(found.values()):
-        raise NothingHere("the kernel has no pressure stall information, or was started with psi=0")
+        raise NoData("the kernel has no pressure stall information, or was started with psi=0")
     for name, pressure in found.items():
         yield from _samples(name, pressure or Pressure())
 

@@ -3,7 +3,7 @@
 from msgspec import Struct
 
 FIRST_PAUSE_SECONDS = 5.0
-LONGEST_PAUSE_SECONDS = 300.0
+MAX_PAUSE_SECONDS = 300.0
 
 
 class Quarantine(Struct, frozen=True):
@@ -14,10 +14,10 @@ class Quarantine(Struct, frozen=True):
     not_before_seconds: float
 
 
-def overrun(before: Quarantine | None, began_seconds: float, now: float) -> Quarantine:
+def after_overrun(before: Quarantine | None, began_seconds: float, now: float) -> Quarantine:
     """The quarantine after one more overrun of a run that began at began_seconds."""
     count = before.overruns + 1 if before else 1
-    pause = min(FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 10), LONGEST_PAUSE_SECONDS)
+    pause = min(FIRST_PAUSE_SECONDS * 2 ** min(count - 1, 10), MAX_PAUSE_SECONDS)
     return Quarantine(count, began_seconds, now + pause)
 
 

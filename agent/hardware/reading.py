@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from agent.hardware.files import NOTHING
-from agent.hardware.samples import Collect, Fault, NothingHere, Roots, Sample
+from agent.hardware.files import ABSENT_ERRNOS
+from agent.hardware.samples import CollectFunction, HostRoots, NoData, Sample, SensorFault
 
 
 class Measured(Struct, frozen=True):
@@ -40,15 +40,15 @@ class Overdue(Struct, frozen=True):
     duration_seconds: float
 
 
-Outcome = Measured | Absent | Failed | Overdue
+CollectorOutcome = Measured | Absent | Failed | Overdue
 
 
-class Reading(Struct, frozen=True):
+class HardwareReading(Struct, frozen=True):
     """One round. at_seconds: the monotonic clock at its end; round: 1 for the first."""
 
     at_seconds: float
     round: int
-    outcomes: Mapping[str, Outcome]
+    outcomes: Mapping[str, CollectorOutcome]
 
     def samples(self) -> Iterator[tuple[Sample, float]]:
         """Each sample with the time its collector began."""
@@ -57,28 +57,28 @@ class Reading(Struct, frozen=True):
                 yield from ((sample, outcome.at_seconds) for sample in outcome.samples)
 
 
-def measure(collect: Collect, roots: Roots, clock: Callable[[], float]) -> Outcome:
+def run_collector(collect: CollectFunction, roots: HostRoots, clock: Callable[[], float]) -> CollectorOutcome:
     """Run one collector. Whatever it raises is its own failure, so that one cannot end the others."""
     began = clock()
-    found: list[Sample | Fault] = []
+    found: list[Sample | SensorFault] = []
     try:
         found.extend(collect(roots))
-    except NothingHere as absent:
+    except NoData as absent:
         return Absent(str(absent), clock() - began)
     except Exception as error:
-        return _broken(error, clock() - began)
+        return _failure(error, clock() - began)
     return _outcome(found, began, clock() - began)
 
 
-def _broken(error: Exception, duration_seconds: float) -> Outcome:
-    if isinstance(error, OSError) and error.errno in NOTHING:
+def _failure(error: Exception, duration_seconds: float) -> CollectorOutcome:
+    if isinstance(error, OSError) and error.errno in ABSENT_ERRNOS:
         return Absent(f"{error.filename or 'file'}: {error.strerror}", duration_seconds)
     return Failed(f"{type(error).__name__}: {error}", duration_seconds)
 
 
-def _outcome(found: list[Sample | Fault], began: float, duration_seconds: float) -> Outcome:
+def _outcome(found: list[Sample | SensorFault], began: float, duration_seconds: float) -> CollectorOutcome:
     samples = tuple(item for item in found if isinstance(item, Sample))
-    faults = tuple(item.what for item in found if isinstance(item, Fault))
+    faults = tuple(item.message for item in found if isinstance(item, SensorFault))
     if samples:
         return Measured(began, duration_seconds, samples, faults)
     return Failed("; ".join(faults), duration_seconds) if faults else Absent("no device", duration_seconds)

@@ -8,7 +8,7 @@ from msgspec import Struct
 Labels = tuple[str, ...]
 
 
-class Family(Struct, frozen=True):
+class MetricFamily(Struct, frozen=True):
     """A metric, its name without `leadsman_`, ending in the unit or `_total`. Calling it makes a Sample."""
 
     name: str
@@ -23,18 +23,18 @@ class Family(Struct, frozen=True):
 class Sample(Struct, frozen=True):
     """One value; `labels` are the values of the family's labels, in its order."""
 
-    family: Family
+    family: MetricFamily
     value: float
     labels: Labels = ()
 
 
-class Fault(Struct, frozen=True):
+class SensorFault(Struct, frozen=True):
     """One sensor that failed beside others that answered: path and error."""
 
-    what: str
+    message: str
 
 
-class Roots(Struct, frozen=True):
+class HostRoots(Struct, frozen=True):
     """Where the host's trees are mounted. rootfs: prefix of its mount points, to read the space on its filesystems."""
 
     proc: str = "/proc"
@@ -42,16 +42,16 @@ class Roots(Struct, frozen=True):
     rootfs: str = "/"
 
 
-class NothingHere(Exception):
+class NoData(Exception):
     """This node has no such hardware, driver or kernel feature: an answer, not a fault."""
 
 
-Collect = Callable[[Roots], Iterable[Sample | Fault]]
+CollectFunction = Callable[[HostRoots], Iterable[Sample | SensorFault]]
 
 
-def gauge(name: str, text: str, *labels: str) -> Family:
-    return Family(name, "gauge", text, labels)
+def gauge(name: str, text: str, *labels: str) -> MetricFamily:
+    return MetricFamily(name, "gauge", text, labels)
 
 
-def counter(name: str, text: str, *labels: str) -> Family:
-    return Family(name, "counter", text, labels)
+def counter(name: str, text: str, *labels: str) -> MetricFamily:
+    return MetricFamily(name, "counter", text, labels)

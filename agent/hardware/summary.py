@@ -25,9 +25,9 @@ from agent.hardware import (
     throttle,
     vmstat,
 )
-from agent.hardware.change import Change, between
-from agent.hardware.reading import Reading
-from agent.hardware.samples import Family, Labels
+from agent.hardware.change import ReadingDelta, delta_between
+from agent.hardware.reading import HardwareReading
+from agent.hardware.samples import Labels, MetricFamily
 from clusterstate import measures
 
 Values = Mapping[Labels, float]
@@ -36,21 +36,21 @@ PLAUSIBLE_CELSIUS = (-55.0, 150.0)
 """The widest range of silicon sensors; drivers show e.g. -273.2 or 255 for "no value"."""
 
 
-Measure = Callable[[Change], float | None]
+MeasureFunction = Callable[[ReadingDelta], float | None]
 
 
-def summary(before: Reading | None, after: Reading) -> dict[str, float]:
+def summarize(before: HardwareReading | None, after: HardwareReading) -> dict[str, float]:
     """Well-known name → value, all finite, rounded to 4 digits after the point."""
-    change = between(before, after)
+    change = delta_between(before, after)
     found = ((name, measure(change)) for name, measure in MEASURES.items())
     return {name: round(value, 4) for name, value in found if value is not None and math.isfinite(value)}
 
 
-def _only(family: Family) -> Measure:
+def _single(family: MetricFamily) -> MeasureFunction:
     return lambda change: change.values(family).get(())
 
 
-def _total(family: Family) -> Measure:
+def _total(family: MetricFamily) -> MeasureFunction:
     return lambda change: _sum(change.values(family))
 
 
@@ -58,7 +58,7 @@ def _sum(values: Values) -> float | None:
     return sum(values.values()) if values else None
 
 
-def _share(part: Measure, whole: Measure) -> Measure:
+def _share(part: MeasureFunction, whole: MeasureFunction) -> MeasureFunction:
     """part / whole; unknown when either is, or the whole is nothing."""
     return lambda change: _divided(part(change), whole(change))
 
@@ -67,37 +67,37 @@ def _divided(part: float | None, whole: float | None) -> float | None:
     return part / whole if part is not None and whole else None
 
 
-def _rest(share: Measure) -> Measure:
+def _complement(share: MeasureFunction) -> MeasureFunction:
     """1 - share."""
     return lambda change: None if (value := share(change)) is None else 1 - value
 
 
-def _cpu_busy(change: Change) -> float | None:
+def _cpu_busy(change: ReadingDelta) -> float | None:
     grown = change.growth(cpu.SECONDS)
     idle = sum(seconds for (mode,), seconds in grown.items() if mode in cpu.IDLE_MODES)
     return _divided(sum(grown.values()) - idle, sum(grown.values()))
 
 
-def _swapped(change: Change) -> float | None:
+def _swapped(change: ReadingDelta) -> float | None:
     rates = [*change.rates(vmstat.SWAP_IN).values(), *change.rates(vmstat.SWAP_OUT).values()]
     return sum(rates) if rates else None
 
 
-def _disk_busy(change: Change) -> float | None:
+def _disk_busy(change: ReadingDelta) -> float | None:
     return min(max(change.rates(disks.IO_SECONDS).values()), 1.0) if change.rates(disks.IO_SECONDS) else None
 
 
-def _disk_bytes(change: Change) -> float | None:
+def _disk_bytes(change: ReadingDelta) -> float | None:
     rates = [*change.rates(disks.READ_BYTES).values(), *change.rates(disks.WRITTEN_BYTES).values()]
     return sum(rates) if rates else None
 
 
-def _filesystem_used(change: Change) -> float | None:
+def _filesystem_used(change: ReadingDelta) -> float | None:
     """As df counts it: of what a plain user could have had, the share that is taken; the fullest writable one."""
     return max((used for used in _filesystems(change) if used is not None), default=None)
 
 
-def _filesystems(change: Change) -> Iterator[float | None]:
+def _filesystems(change: ReadingDelta) -> Iterator[float | None]:
     sizes, free = change.values(filesystems.SIZE), change.values(filesystems.FREE)
     read_only = change.values(filesystems.READ_ONLY)
     for labels, available in change.values(filesystems.AVAILABLE).items():
@@ -106,17 +106,17 @@ def _filesystems(change: Change) -> Iterator[float | None]:
             yield _divided(used, used + available)
 
 
-def _physical(change: Change, rates: Values) -> Values:
+def _physical(change: ReadingDelta, rates: Values) -> Values:
     """Only devices with hardware behind them, so that a bridge or bond does not count its members' bytes twice."""
     physical = change.values(links.UP)
     return {labels: rate for labels, rate in rates.items() if labels in physical} if physical else rates
 
 
-def _network(family: Family) -> Measure:
+def _network(family: MetricFamily) -> MeasureFunction:
     return lambda change: _sum(_physical(change, change.rates(family)))
 
 
-def _headrooms(change: Change) -> dict[Labels, float]:
+def _headrooms(change: ReadingDelta) -> dict[Labels, float]:
     """Device → bytes per second that the busier direction leaves of its speed, for links that are up."""
     sent, speeds = change.rates(network.SENT_BYTES), change.values(links.SPEED)
     received = change.rates(network.RECEIVED_BYTES)
@@ -124,50 +124,50 @@ def _headrooms(change: Change) -> dict[Labels, float]:
     return {labels: max(speeds[labels] - max(sent[labels], received.get(labels, 0.0)), 0.0) for labels in up}
 
 
-def _headroom(change: Change) -> float | None:
+def _headroom(change: ReadingDelta) -> float | None:
     return max(_headrooms(change).values(), default=None)
 
 
-def _sriov_headroom(change: Change) -> float | None:
+def _sriov_headroom(change: ReadingDelta) -> float | None:
     free = change.values(links.VFS_FREE)
     return max((room for labels, room in _headrooms(change).items() if free.get(labels)), default=None)
 
 
-def _hottest(change: Change) -> float | None:
+def _max_celsius(change: ReadingDelta) -> float | None:
     families = (hwmon.TEMPERATURE, thermal.TEMPERATURE)
     found = (value for family in families for value in change.values(family).values())
     return max((value for value in found if PLAUSIBLE_CELSIUS[0] <= value <= PLAUSIBLE_CELSIUS[1]), default=None)
 
 
-def _throttled(change: Change) -> float | None:
-    grown = [*change.growth(throttle.CORES).values(), *change.growth(throttle.PACKAGES).values()]
+def _throttled(change: ReadingDelta) -> float | None:
+    grown = [*change.growth(throttle.CORE_THROTTLES).values(), *change.growth(throttle.PACKAGE_THROTTLES).values()]
     return float(any(grown)) if grown else None
 
 
-def _pods_memory(change: Change) -> float | None:
+def _pods_memory(change: ReadingDelta) -> float | None:
     current, limits = change.values(cgroup.MEMORY), change.values(cgroup.MEMORY_MAX)
     pods = [labels for labels in (("kubepods.slice",), ("kubepods",)) if labels in current and labels in limits]
     return _divided(current[pods[0]], limits[pods[0]]) if pods else None
 
 
-def _gpu_busy(change: Change) -> float | None:
-    busy = change.values(nvidia.BUSY)
+def _gpu_busy(change: ReadingDelta) -> float | None:
+    busy = change.values(nvidia.UTILIZATION)
     return _divided(_sum(busy), len(busy))
 
 
-def _gpus(change: Change) -> float | None:
+def _gpus(change: ReadingDelta) -> float | None:
     return len(change.values(nvidia.MEMORY_SIZE)) or None
 
 
-MEASURES: Mapping[str, Measure] = {
-    measures.CPU_PRESSURE: _only(pressure.WAITING_RATIO["cpu"]),
-    measures.MEMORY_PRESSURE: _only(pressure.WAITING_RATIO["memory"]),
-    measures.IO_PRESSURE: _only(pressure.WAITING_RATIO["io"]),
+MEASURES: Mapping[str, MeasureFunction] = {
+    measures.CPU_PRESSURE: _single(pressure.WAITING_RATIO["cpu"]),
+    measures.MEMORY_PRESSURE: _single(pressure.WAITING_RATIO["memory"]),
+    measures.IO_PRESSURE: _single(pressure.WAITING_RATIO["io"]),
     measures.CPU_BUSY: _cpu_busy,
-    measures.LOAD_PER_CPU: _share(_only(load.LOAD1), _only(cpu.ONLINE)),
-    measures.MEMORY_AVAILABLE: _share(_only(memory.AVAILABLE), _only(memory.TOTAL)),
+    measures.LOAD_PER_CPU: _share(_single(load.LOAD1), _single(cpu.ONLINE)),
+    measures.MEMORY_AVAILABLE: _share(_single(memory.AVAILABLE), _single(memory.TOTAL)),
     measures.PODS_MEMORY_USED: _pods_memory,
-    measures.SWAP_USED: _rest(_share(_only(memory.SWAP_FREE), _only(memory.SWAP_TOTAL))),
+    measures.SWAP_USED: _complement(_share(_single(memory.SWAP_FREE), _single(memory.SWAP_TOTAL))),
     measures.SWAP_PAGES: _swapped,
     measures.DISK_BUSY: _disk_busy,
     measures.DISK_BYTES: _disk_bytes,
@@ -177,11 +177,11 @@ MEASURES: Mapping[str, Measure] = {
     measures.NETWORK_HEADROOM: _headroom,
     measures.SRIOV_FREE: _total(links.VFS_FREE),
     measures.SRIOV_HEADROOM: _sriov_headroom,
-    measures.CONNTRACK_USED: _share(_only(conntrack.ENTRIES), _only(conntrack.LIMIT)),
-    measures.TEMPERATURE: _hottest,
-    measures.THROTTLED: _throttled,
+    measures.CONNTRACK_USED: _share(_single(conntrack.ENTRIES), _single(conntrack.LIMIT)),
+    measures.TEMPERATURE: _max_celsius,
+    measures.CPU_THROTTLED: _throttled,
     measures.MEMORY_ERRORS: _total(edac.UNCORRECTABLE),
-    measures.GPUS: _gpus,
+    measures.GPU_COUNT: _gpus,
     measures.GPU_BUSY: _gpu_busy,
     measures.GPU_MEMORY_USED: _share(_total(nvidia.MEMORY_USED), _total(nvidia.MEMORY_SIZE)),
 }

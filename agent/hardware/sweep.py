@@ -13,39 +13,43 @@ from threading import Lock, Thread
 
 from msgspec import Struct
 
-from agent.hardware.reading import Outcome, measure
-from agent.hardware.samples import Collect, Roots
+from agent.hardware.reading import CollectorOutcome, run_collector
+from agent.hardware.samples import CollectFunction, HostRoots
 
-Clock = Callable[[], float]
+MonotonicClock = Callable[[], float]
 
 
-class Stuck(Struct, frozen=True):
+class StuckCollector(Struct, frozen=True):
     """A collector that overran, and the thread it holds."""
 
     began_seconds: float
     thread: Thread
 
 
-class Swept(Struct, frozen=True):
-    outcomes: dict[str, Outcome]
-    stuck: dict[str, Stuck]
+class CollectorRun(Struct, frozen=True):
+    outcomes: dict[str, CollectorOutcome]
+    stuck: dict[str, StuckCollector]
 
 
-async def sweep(todo: Mapping[str, Collect], roots: Roots, clock: Clock, deadline_seconds: float) -> Swept:
+async def run_collectors(
+    todo: Mapping[str, CollectFunction], roots: HostRoots, clock: MonotonicClock, deadline_seconds: float
+) -> CollectorRun:
     """Run all of `todo`. Takes at most deadline_seconds for each that gets stuck, over what the others take."""
-    swept = Swept({}, {})
+    swept = CollectorRun({}, {})
     while todo:
-        worker = Worker(todo, roots, clock)
+        worker = CollectorThread(todo, roots, clock)
         todo = await _attend(worker, swept, deadline_seconds)
     return swept
 
 
-async def _attend(worker: "Worker", swept: Swept, deadline_seconds: float) -> Mapping[str, Collect]:
+async def _attend(
+    worker: "CollectorThread", swept: CollectorRun, deadline_seconds: float
+) -> Mapping[str, CollectFunction]:
     """What is left to run because the worker got stuck; nothing when it finished."""
     try:
         stuck = await worker.finished_or_stuck(deadline_seconds)
     finally:
-        rest = worker.leave()
+        rest = worker.stop()
     swept.outcomes.update(worker.outcomes())
     if stuck:
         swept.stuck[stuck[0]] = stuck[1]
@@ -53,34 +57,34 @@ async def _attend(worker: "Worker", swept: Swept, deadline_seconds: float) -> Ma
     return rest
 
 
-class Worker:
+class CollectorThread:
     """One thread working down a list of collectors. Must be made in a running event loop."""
 
-    def __init__(self, todo: Mapping[str, Collect], roots: Roots, clock: Clock) -> None:
+    def __init__(self, todo: Mapping[str, CollectFunction], roots: HostRoots, clock: MonotonicClock) -> None:
         self._todo = deque(todo.items())
         self._roots, self._clock = roots, clock
         self._lock = Lock()
         self._stopped = False
         self._running: tuple[str, float] | None = None
-        self._outcomes: dict[str, Outcome] = {}
+        self._outcomes: dict[str, CollectorOutcome] = {}
         self._loop, self._finished = asyncio.get_running_loop(), asyncio.Event()
         self._thread = Thread(target=self._work, name="hardware", daemon=True)
         self._thread.start()
 
-    async def finished_or_stuck(self, deadline_seconds: float) -> tuple[str, Stuck] | None:
+    async def finished_or_stuck(self, deadline_seconds: float) -> tuple[str, StuckCollector] | None:
         """None once the list is done; the collector that has run for deadline_seconds, after which none is started."""
         while not await self._finishes_within(self._left(deadline_seconds)):
             if running := self._stop_overdue(deadline_seconds):
-                return running[0], Stuck(running[1], self._thread)
+                return running[0], StuckCollector(running[1], self._thread)
         return None
 
-    def leave(self) -> Mapping[str, Collect]:
+    def stop(self) -> Mapping[str, CollectFunction]:
         """Start no further collector. What had not begun."""
         with self._lock:
             self._stopped = True
             return dict(self._todo)
 
-    def outcomes(self) -> dict[str, Outcome]:
+    def outcomes(self) -> dict[str, CollectorOutcome]:
         with self._lock:
             return dict(self._outcomes)
 
@@ -103,13 +107,13 @@ class Worker:
 
     def _work(self) -> None:
         while item := self._take():
-            outcome = measure(item[1], self._roots, self._clock)
+            outcome = run_collector(item[1], self._roots, self._clock)
             with self._lock:
                 self._outcomes[item[0]] = outcome
         with contextlib.suppress(RuntimeError):  # the loop ended while a read hung: nobody waits
             self._loop.call_soon_threadsafe(self._finished.set)
 
-    def _take(self) -> tuple[str, Collect] | None:
+    def _take(self) -> tuple[str, CollectFunction] | None:
         with self._lock:
             item = self._todo.popleft() if self._todo and not self._stopped else None
             self._running = (item[0], self._clock()) if item else None

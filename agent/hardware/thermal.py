@@ -4,34 +4,34 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import attempt, names, read
-from agent.hardware.samples import Fault, Roots, Sample, gauge
+from agent.hardware.files import list_directory, parse_file_or_fault, read_file
+from agent.hardware.samples import HostRoots, Sample, SensorFault, gauge
 
 TEMPERATURE = gauge("thermal_zone_temp", "Temperature of the zone in degrees Celsius.", "zone", "type")
 
 
-class Zone(Struct, frozen=True):
+class ThermalZone(Struct, frozen=True):
     number: str
     type: str
     celsius: float
 
 
-def parse(number: str, kind: str, text: str) -> Zone:
+def parse(number: str, kind: str, text: str) -> ThermalZone:
     """kind and text: the zone's files `type` and `temp`."""
-    return Zone(number, kind.strip(), int(text) / 1e3)
+    return ThermalZone(number, kind.strip(), int(text) / 1e3)
 
 
-def collect(roots: Roots) -> Iterator[Sample | Fault]:
+def collect(roots: HostRoots) -> Iterator[Sample | SensorFault]:
     root = f"{roots.sys}/class/thermal"
-    for name in names(root):
+    for name in list_directory(root):
         if name.startswith("thermal_zone"):
             yield from _samples(name.removeprefix("thermal_zone"), f"{root}/{name}")
 
 
-def _samples(number: str, path: str) -> Iterator[Sample | Fault]:
-    kind = read(f"{path}/type")
-    match attempt(f"{path}/temp", lambda text: parse(number, kind, text)):
-        case Zone() as zone:
+def _samples(number: str, path: str) -> Iterator[Sample | SensorFault]:
+    kind = read_file(f"{path}/type")
+    match parse_file_or_fault(f"{path}/temp", lambda text: parse(number, kind, text)):
+        case ThermalZone() as zone:
             yield TEMPERATURE(zone.celsius, zone.number, zone.type)
-        case Fault() as fault:
+        case SensorFault() as fault:
             yield fault

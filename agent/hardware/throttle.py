@@ -8,14 +8,14 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import names, optional, parsed
-from agent.hardware.samples import NothingHere, Roots, Sample, counter
+from agent.hardware.files import list_directory, parse_file, parse_optional_file
+from agent.hardware.samples import HostRoots, NoData, Sample, counter
 
-CORES = counter("cpu_core_throttles_total", "Times a core of the package was throttled.", "package")
-PACKAGES = counter("cpu_package_throttles_total", "Times the package was throttled as a whole.", "package")
+CORE_THROTTLES = counter("cpu_core_throttles_total", "Times a core of the package was throttled.", "package")
+PACKAGE_THROTTLES = counter("cpu_package_throttles_total", "Times the package was throttled as a whole.", "package")
 
 
-class Thread(Struct, frozen=True):
+class LogicalCpu(Struct, frozen=True):
     """One logical CPU: where it sits and the two counters it shows. package_count None: the CPU has none."""
 
     package: int
@@ -24,7 +24,7 @@ class Thread(Struct, frozen=True):
     package_count: int | None
 
 
-def by_package(threads: Iterable[Thread]) -> dict[int, tuple[int, int | None]]:
+def by_package(threads: Iterable[LogicalCpu]) -> dict[int, tuple[int, int | None]]:
     """Package → throttles of its cores, of itself."""
     cores: dict[int, dict[int, int]] = {}
     packages: dict[int, int | None] = {}
@@ -34,21 +34,23 @@ def by_package(threads: Iterable[Thread]) -> dict[int, tuple[int, int | None]]:
     return {package: (sum(counts.values()), packages[package]) for package, counts in cores.items()}
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
+def collect(roots: HostRoots) -> Iterator[Sample]:
     root = f"{roots.sys}/devices/system/cpu"
-    threads = [_read(f"{root}/{name}") for name in names(root) if name.startswith("cpu") and name[3:].isdigit()]
+    threads = [
+        _read(f"{root}/{name}") for name in list_directory(root) if name.startswith("cpu") and name[3:].isdigit()
+    ]
     for package, (cores, whole) in by_package(thread for thread in threads if thread).items():
-        yield CORES(cores, str(package))
+        yield CORE_THROTTLES(cores, str(package))
         if whole is not None:
-            yield PACKAGES(whole, str(package))
+            yield PACKAGE_THROTTLES(whole, str(package))
     if not any(threads):
-        raise NothingHere("no CPU counts its throttling (x86 with the thermal interrupt does)")
+        raise NoData("no CPU counts its throttling (x86 with the thermal interrupt does)")
 
 
-def _read(path: str) -> Thread | None:
-    core_count = optional(f"{path}/thermal_throttle/core_throttle_count", int)
+def _read(path: str) -> LogicalCpu | None:
+    core_count = parse_optional_file(f"{path}/thermal_throttle/core_throttle_count", int)
     if core_count is None:
         return None
-    package = parsed(f"{path}/topology/physical_package_id", int)
-    package_count = optional(f"{path}/thermal_throttle/package_throttle_count", int)
-    return Thread(package, parsed(f"{path}/topology/core_id", int), core_count, package_count)
+    package = parse_file(f"{path}/topology/physical_package_id", int)
+    package_count = parse_optional_file(f"{path}/thermal_throttle/package_throttle_count", int)
+    return LogicalCpu(package, parse_file(f"{path}/topology/core_id", int), core_count, package_count)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from agent.hardware.files import parsed
-from agent.hardware.samples import Roots, Sample, counter
+from agent.hardware.files import parse_file
+from agent.hardware.samples import HostRoots, Sample, counter
 
 SWAP_IN = counter("vmstat_pswpin_total", "Pages swapped in.")
 SWAP_OUT = counter("vmstat_pswpout_total", "Pages swapped out.")
@@ -22,6 +22,6 @@ def parse(text: str) -> dict[str, int]:
     return {name: int(value) for name, value in pairs if name in FAMILIES}
 
 
-def collect(roots: Roots) -> Iterator[Sample]:
-    for name, value in parsed(f"{roots.proc}/vmstat", parse).items():
+def collect(roots: HostRoots) -> Iterator[Sample]:
+    for name, value in parse_file(f"{roots.proc}/vmstat", parse).items():
         yield FAMILIES[name](value)

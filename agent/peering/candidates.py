@@ -9,67 +9,77 @@ from collections.abc import Collection, Iterable
 from itertools import islice
 from typing import NamedTuple
 
-from agent.peering.ring import Member
+from agent.peering.ring import RingMember
 from clusterstate import keys
 from clusterstate.records import RingEntry
 from topology import vivaldi
 from topology.vivaldi import Coordinate
 
-MOST = 64
+MAX_CANDIDATES = 64
 """Remembered. The farthest go first, so that it does not matter how many there are."""
-FORGOTTEN_SECONDS = 600.0
+EXPIRY_SECONDS = 600.0
 """A node not read of for so long may have left."""
 REACH_RANK = 8
-CLOSER_RATIO, CLOSER_MS = 0.9, 0.05
+HYSTERESIS_RATIO, HYSTERESIS_MS = 0.9, 0.05
 """A near peer gives way to one nearer than this: the window of a peer starts anew with each change."""
 
 
-class Seen(NamedTuple):
+class Candidate(NamedTuple):
     entry: RingEntry
     coordinate: Coordinate | None
     revision: int
-    at: float
+    seen_at_seconds: float
 
 
 class Candidates:
     def __init__(self, own_name: str) -> None:
         self._own_name = own_name
-        self.seen: dict[str, Seen] = {}
+        self.by_name: dict[str, Candidate] = {}
 
-    def saw(self, members: Iterable[Member], now: float) -> None:
+    def update(self, members: Iterable[RingMember], now: float) -> None:
         """now: monotonic seconds."""
         for node, entry, revision in members:
             if node != self._own_name:
-                self.seen[node] = Seen(entry, coordinate(entry), revision, now)
+                self.by_name[node] = Candidate(entry, entry_coordinate(entry), revision, now)
 
-    def forget(self, names: Iterable[str]) -> None:
+    def remove(self, names: Iterable[str]) -> None:
         for name in names:
-            self.seen.pop(name, None)
+            self.by_name.pop(name, None)
 
-    def where(self, name: str) -> Coordinate | None:
-        seen = self.seen.get(name)
+    def coordinate_of(self, name: str) -> Coordinate | None:
+        seen = self.by_name.get(name)
         return seen.coordinate if seen else None
 
     def trim(self, own: Coordinate, keep: Collection[str], now: float) -> None:
         """Down to MOST, of which `keep` all stay."""
-        old = [name for name, seen in self.seen.items() if now - seen.at > FORGOTTEN_SECONDS and name not in keep]
-        self.forget(old)
+        old = [
+            name
+            for name, seen in self.by_name.items()
+            if now - seen.seen_at_seconds > EXPIRY_SECONDS and name not in keep
+        ]
+        self.remove(old)
         spare = [name for _, name in self.by_distance(own) if name not in keep]
-        spare += [name for name, seen in self.seen.items() if seen.coordinate is None and name not in keep]
-        surplus = len(self.seen) - MOST
-        self.forget(spare[-surplus:] if surplus > 0 else ())
+        spare += [name for name, seen in self.by_name.items() if seen.coordinate is None and name not in keep]
+        surplus = len(self.by_name) - MAX_CANDIDATES
+        self.remove(spare[-surplus:] if surplus > 0 else ())
 
     def by_distance(self, own: Coordinate) -> list[tuple[float, str]]:
         """Estimated RTT and name of all that have a coordinate, the nearest first."""
-        placed = ((seen.coordinate, name) for name, seen in self.seen.items())
+        placed = ((seen.coordinate, name) for name, seen in self.by_name.items())
         return sorted((vivaldi.estimate_ms(own, there), name) for there, name in placed if there is not None)
 
-    def near(self, own: Coordinate, count: int, held: Collection[str], taken: Collection[str], now: float) -> list[str]:
+    def mutually_near(
+        self, own: Coordinate, count: int, held: Collection[str], taken: Collection[str], now: float
+    ) -> list[str]:
         """At most `count` of those read of just now, and none taken otherwise; `held` now stay unless others are
         clearly nearer."""
-        here = [(ms, name) for ms, name in self.by_distance(own) if name not in taken and self.seen[name].at >= now]
+        here = [
+            (ms, name)
+            for ms, name in self.by_distance(own)
+            if name not in taken and self.by_name[name].seen_at_seconds >= now
+        ]
         mutual = [(ms, name) for ms, name in here if self._within_reach(ms, name)]
-        ranked = sorted((ms * CLOSER_RATIO - CLOSER_MS if name in held else ms, name) for ms, name in mutual)
+        ranked = sorted((ms * HYSTERESIS_RATIO - HYSTERESIS_MS if name in held else ms, name) for ms, name in mutual)
         return [name for _, name in ranked[:count]]
 
     def reach_ms(self, own: Coordinate) -> float | None:
@@ -77,20 +87,20 @@ class Candidates:
         nearest = self.by_distance(own)[:REACH_RANK]
         return nearest[-1][0] if nearest else None
 
-    def unmet(self, own: Coordinate, count: int) -> list[str]:
+    def referrals(self, own: Coordinate, count: int) -> list[str]:
         """Names that the nearest know to be near to them, and of whom nothing was read yet."""
-        told = (name for _, who in self.by_distance(own) for name in self.seen[who].entry.near)
-        strangers = (name for name in dict.fromkeys(told) if name not in self.seen and name != self._own_name)
+        told = (name for _, who in self.by_distance(own) for name in self.by_name[who].entry.near)
+        strangers = (name for name in dict.fromkeys(told) if name not in self.by_name and name != self._own_name)
         return list(islice(filter(keys.is_node_name, strangers), count))
 
     def _within_reach(self, estimate_ms: float, name: str) -> bool:
-        reach = self.seen[name].entry.reach_ms
+        reach = self.by_name[name].entry.reach_ms
         return reach is not None and estimate_ms <= reach
 
 
-def coordinate(entry: RingEntry) -> Coordinate | None:
+def entry_coordinate(entry: RingEntry) -> Coordinate | None:
     """None: nothing was published, or with another number of dimensions than ours."""
     there = entry.coordinate
-    if there is None or len(there.point) != vivaldi.DEFAULT.dimensions:
+    if there is None or len(there.point) != vivaldi.DEFAULT_PARAMETERS.dimensions:
         return None
     return Coordinate(there.point, there.height, there.adjustment, there.error)

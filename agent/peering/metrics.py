@@ -5,17 +5,17 @@ from collections.abc import Iterator
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from agent.peering.neighbours import Neighbours
-from agent.peering.requests import Requests
+from agent.peering.neighbours import PeerRefresher
+from agent.peering.requests import ProbeRequestHandler
 
 
-def families(neighbours: Neighbours, requests: Requests) -> Iterator[Metric]:
-    estimated = neighbours.neighbourhood.census.nodes
+def families(neighbours: PeerRefresher, requests: ProbeRequestHandler) -> Iterator[Metric]:
+    estimated = neighbours.selection.ring_size.nodes
     yield GaugeMetricFamily("leadsman_nodes_estimated", "Nodes, counted or estimated from the ring.", estimated)
-    yield GaugeMetricFamily("leadsman_nodes_assumed", "Nodes that the rhythm reckons with.", neighbours.nodes)
+    yield GaugeMetricFamily("leadsman_nodes_assumed", "Nodes that the rhythm reckons with.", neighbours.assumed_nodes)
     interval = neighbours.probe_interval_seconds
     yield GaugeMetricFamily("leadsman_probe_interval_seconds", "Time between two probes to one peer.", interval)
-    error = neighbours.coordinates.own.error
+    error = neighbours.own_coordinate.current.error
     yield GaugeMetricFamily("leadsman_coordinate_error_ratio", "Relative error that the coordinate expects.", error)
     yield CounterMetricFamily("leadsman_ring_reads", "Readings of the ring.", neighbours.refreshes)
     failures = CounterMetricFamily("leadsman_ring_read_failures", "Readings that failed, by cause.", labels=["cause"])
@@ -23,6 +23,6 @@ def families(neighbours: Neighbours, requests: Requests) -> Iterator[Metric]:
         failures.add_metric([cause], count)
     yield failures
     served = CounterMetricFamily("leadsman_probe_requests", "Requests to probe a pair, by result.", labels=["result"])
-    for result, count in requests.served.items():
+    for result, count in requests.result_counts.items():
         served.add_metric([result], count)
     yield served

@@ -12,22 +12,22 @@ PROBE_BUDGET = 20_000.0
 """Probes a second in the whole cluster. At 16 peers a node probes each once a second up to 1,250 nodes, every 4 s at
 5,000. In bytes: 3.7 MB/s of the network in all, requests and replies."""
 
-LEAST_NODES = 100
+MIN_NODES = 100
 """Below, nothing stretches anyway."""
 
 _STEP = 1.1
 _LOWER_AT = 0.65
 
-LEAST_PROBES_A_WINDOW = 10
+MIN_PROBES_PER_WINDOW = 10
 """A window stretches when the interval leaves fewer in it; p95 of fewer is the maximum."""
 
 
-def assumed(before: int, estimate: float) -> int:
-    """Nodes to reckon with: a step of the ladder LEAST_NODES x 1.1^i, at or above the estimate."""
+def assumed_nodes(before: int, estimate: float) -> int:
+    """Nodes to reckon with: a step of the ladder MIN_NODES x 1.1^i, at or above the estimate."""
     if before >= estimate >= _LOWER_AT * before:
         return before
-    steps = max(0, ceil(log(max(estimate, 1.0) / LEAST_NODES, _STEP) - 1e-9))
-    return ceil(LEAST_NODES * _STEP**steps)
+    steps = max(0, ceil(log(max(estimate, 1.0) / MIN_NODES, _STEP) - 1e-9))
+    return ceil(MIN_NODES * _STEP**steps)
 
 
 def probe_interval_seconds(base_seconds: float, peers: int, nodes: int, budget: float) -> float:
@@ -36,4 +36,4 @@ def probe_interval_seconds(base_seconds: float, peers: int, nodes: int, budget: 
 
 
 def window_seconds(base_seconds: float, interval_seconds: float) -> float:
-    return max(base_seconds, LEAST_PROBES_A_WINDOW * interval_seconds)
+    return max(base_seconds, MIN_PROBES_PER_WINDOW * interval_seconds)

@@ -8,21 +8,21 @@ from agent.rtt.peer import Peer
 from agent.rtt.prober import Prober
 
 
-class Probing(Struct, frozen=True):
+class ProberAdapter(Struct, frozen=True):
     """clock: monotonic seconds, the same as the prober's."""
 
     prober: Prober
     clock: Callable[[], float]
 
-    def probe(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
-        self.prober.keep_pace(interval_seconds, window_seconds)
+    def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
+        self.prober.set_timing(interval_seconds, window_seconds)
         self.prober.set_peers(peers)
 
     def probe_now(self, name: str) -> None:
         self.prober.probe_now(name)
 
-    def known(self) -> Collection[str]:
+    def measured_peers(self) -> Collection[str]:
         return self.prober.latencies(self.clock())
 
-    def silent(self) -> Collection[str]:
-        return self.prober.ledger.silent(self.clock())
+    def silent_peers(self) -> Collection[str]:
+        return self.prober.stats.silent_peers(self.clock())

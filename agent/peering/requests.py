@@ -14,48 +14,48 @@ from random import Random
 from typing import Protocol
 
 from agent.peering import reads
-from agent.peering.neighbours import Neighbours
+from agent.peering.neighbours import PeerRefresher
 from clusterstate import codec, keys
 from clusterstate.codec import BadRecord
 from clusterstate.records import ProbeRequest
-from clusterstate.store import Changed, Item, Store, StoreError
+from clusterstate.store import Store, StoredItem, StoreError, Updated
 
 log = logging.getLogger(__name__)
 
-PROBES = 5
+BURST_PROBES = 5
 """Of a burst: with two of them lost there is still a median."""
-APART_SECONDS = 0.05
-ANSWERED_WITHIN_SECONDS = 1.2
-LONGEST_PAUSE_SECONDS = 5.0
-_FIRST_PAUSE_SECONDS = 0.1
+BURST_INTERVAL_SECONDS = 0.05
+ANSWER_TIMEOUT_SECONDS = 1.2
+MAX_BACKOFF_SECONDS = 5.0
+_FIRST_BACKOFF_SECONDS = 0.1
 
 
-class Answers(Protocol):
+class OnDemandProber(Protocol):
     """What is needed of the prober."""
 
     def probe_now(self, name: str) -> None: ...
 
-    def known(self) -> Collection[str]:
+    def measured_peers(self) -> Collection[str]:
         """Peers with an outcome."""
 
 
-class Requests:
+class ProbeRequestHandler:
     """report: soon. served: requests by what became of them, for /metrics."""
 
     def __init__(
         self,
         store: Store,
-        neighbours: Neighbours,
-        probing: Answers,
+        neighbours: PeerRefresher,
+        probing: OnDemandProber,
         report: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
     ) -> None:
-        self.served: Counter[str] = Counter()
+        self.result_counts: Counter[str] = Counter()
         self._store, self._neighbours = store, neighbours
         self._probing, self._report = probing, report
         self._clock, self._rng = clock, rng or Random()
-        self._prefix = keys.probes(neighbours.neighbourhood.own_name)
+        self._prefix = keys.probes_prefix(neighbours.selection.own_name)
         self._troubled = False
 
     async def run(self) -> None:
@@ -67,8 +67,8 @@ class Requests:
                 await self._follow()
             except StoreError as error:
                 self._note(error)
-            failures = 0 if self._clock() - began > LONGEST_PAUSE_SECONDS else failures + 1
-            ceiling = min(LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** min(failures, 10))
+            failures = 0 if self._clock() - began > MAX_BACKOFF_SECONDS else failures + 1
+            ceiling = min(MAX_BACKOFF_SECONDS, _FIRST_BACKOFF_SECONDS * 2.0 ** min(failures, 10))
             await asyncio.sleep(self._rng.uniform(0, ceiling))
 
     async def serve(self, targets: Iterable[str]) -> None:
@@ -76,11 +76,11 @@ class Requests:
         accepted = [target for target in dict.fromkeys(targets) if await self._accept(target)]
         if not accepted:
             return
-        self._neighbours.apply()
-        for _ in range(PROBES):
+        self._neighbours.apply_selection()
+        for _ in range(BURST_PROBES):
             for target in accepted:
                 self._probing.probe_now(target)
-            await asyncio.sleep(APART_SECONDS)
+            await asyncio.sleep(BURST_INTERVAL_SECONDS)
         await self._answered(accepted)
         self._report()
 
@@ -88,29 +88,29 @@ class Requests:
         """A request of before a lost line is served too, as long as its lease has not ended."""
         listing = await self._store.read_prefix(self._prefix)
         await self.serve(_targets(listing.items))
-        async with aclosing(self._store.watch(self._prefix, listing.revision + 1, listing.cluster)) as batches:
+        async with aclosing(self._store.watch(self._prefix, listing.revision + 1, listing.cluster_id)) as batches:
             async for batch in batches:
                 self._troubled = False
-                await self.serve(_targets(change for change in batch.changes if isinstance(change, Changed)))
+                await self.serve(_targets(change for change in batch.changes if isinstance(change, Updated)))
 
     async def _accept(self, target: str) -> bool:
         result = await self._added(target)
-        self.served[result] += 1
+        self.result_counts[result] += 1
         return result == "accepted"
 
     async def _added(self, target: str) -> str:
-        if target == self._neighbours.neighbourhood.own_name:
+        if target == self._neighbours.selection.own_name:
             return "self"
-        found = await reads.entry(self._store, target)
+        found = await reads.read_entry(self._store, target)
         if found is None:
             return "unknown"
-        return "accepted" if self._neighbours.neighbourhood.request(found, self._clock()) else "full"
+        return "accepted" if self._neighbours.selection.add_requested(found, self._clock()) else "full"
 
     async def _answered(self, targets: Collection[str]) -> None:
-        for _ in range(round(ANSWERED_WITHIN_SECONDS / APART_SECONDS)):
-            if set(targets) <= set(self._probing.known()):
+        for _ in range(round(ANSWER_TIMEOUT_SECONDS / BURST_INTERVAL_SECONDS)):
+            if set(targets) <= set(self._probing.measured_peers()):
                 return
-            await asyncio.sleep(APART_SECONDS)
+            await asyncio.sleep(BURST_INTERVAL_SECONDS)
 
     def _note(self, error: StoreError) -> None:
         if not self._troubled:
@@ -118,7 +118,7 @@ class Requests:
         self._troubled = True
 
 
-def _targets(items: Iterable[Item | Changed]) -> list[str]:
+def _targets(items: Iterable[StoredItem | Updated]) -> list[str]:
     """The nodes named. A request that cannot be read is none."""
     found = (_target(item.value) for item in items)
     return [target for target in found if target is not None]

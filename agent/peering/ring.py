@@ -7,13 +7,13 @@ from typing import NamedTuple
 from clusterstate import codec, keys
 from clusterstate.codec import BadRecord
 from clusterstate.records import RingEntry
-from clusterstate.store import Item, Range
+from clusterstate.store import KeyRange, StoredItem
 
-ARCS_KEPT = 32
+MAX_SAMPLES = 32
 """For the estimate. 16 and 32 x 8 steps leave a standard error of 6 %; at an arc each 15 s they span 8 minutes."""
 
 
-class Member(NamedTuple):
+class RingMember(NamedTuple):
     """revision: of its entry in the store."""
 
     node: str
@@ -25,50 +25,50 @@ class Arc(NamedTuple):
     """start: place, inclusive. members: in order. whole: the arc has come round to its start, so this is everyone."""
 
     start: int
-    members: tuple[Member, ...]
-    whole: bool
+    members: tuple[RingMember, ...]
+    covers_ring: bool
 
     @property
     def length(self) -> int:
         """In places, from the start to the last member."""
-        return (keys.place(self.members[-1].node) - self.start) % keys.PLACES if self.members else 0
+        return (keys.ring_position(self.members[-1].node) - self.start) % keys.RING_SIZE if self.members else 0
 
 
-class Sample(NamedTuple):
+class DensitySample(NamedTuple):
     """Of the ring's density."""
 
     steps: int
     length: int
 
 
-def to_the_end(start: int, count: int) -> Range:
+def range_to_end(start: int, count: int) -> KeyRange:
     """The first read of an arc of `count`."""
-    return Range(keys.ring_from(start % keys.PLACES), keys.RING_END, count)
+    return KeyRange(keys.ring_position_prefix(start % keys.RING_SIZE), keys.RING_END, count)
 
 
-def from_the_beginning(start: int, count: int) -> Range:
+def range_from_start(start: int, count: int) -> KeyRange:
     """The second one, when the first was short by `count`."""
-    return Range(keys.RING, keys.ring_from(start % keys.PLACES), count)
+    return KeyRange(keys.RING_PREFIX, keys.ring_position_prefix(start % keys.RING_SIZE), count)
 
 
-def members(items: Iterable[Item]) -> list[Member]:
+def decode_members(items: Iterable[StoredItem]) -> list[RingMember]:
     """Who stands there. What cannot be read is nobody: a peer that one cannot reach."""
-    found = ((item, keys.on_ring(item.key)) for item in items)
-    read = (_member(node, item) for item, node in found if node is not None)
+    found = ((item, keys.parse_ring_key(item.key)) for item in items)
+    read = (_decode_member(node, item) for item, node in found if node is not None)
     return [member for member in read if member is not None]
 
 
-def estimate(samples: Sequence[Sample]) -> float:
+def estimate_nodes(samples: Sequence[DensitySample]) -> float:
     """Nodes on the ring, from arcs that do not overlap. 0.0 without a step.
 
     Names hash evenly, so the length of m steps is a sum of m exponential gaps of mean 1/n. (m - 1) / length has the
     mean n exactly and the standard error n / sqrt(m - 2).
     """
     steps, length = sum(s.steps for s in samples), sum(s.length for s in samples)
-    return (steps - 1) * keys.PLACES / length if steps > 1 and length else float(steps)
+    return (steps - 1) * keys.RING_SIZE / length if steps > 1 and length else float(steps)
 
 
-class Census:
+class RingSizeEstimator:
     """How many nodes there are, as far as one knows: counted while an arc is the whole ring, estimated beyond.
 
     The own arc counts once, however often it is read, and each arc at a random place is another sample; the first one
@@ -76,8 +76,8 @@ class Census:
     """
 
     def __init__(self) -> None:
-        self._own = Sample(0, 0)
-        self._others: deque[Sample] = deque(maxlen=ARCS_KEPT)
+        self._own = DensitySample(0, 0)
+        self._others: deque[DensitySample] = deque(maxlen=MAX_SAMPLES)
         self._first = True
         self._counted: int | None = None
 
@@ -86,23 +86,23 @@ class Census:
         """This one included; 1.0 before the first arc."""
         if self._counted is not None:
             return float(self._counted)
-        return max(1.0, estimate([self._own, *self._others]))
+        return max(1.0, estimate_nodes([self._own, *self._others]))
 
-    def take(self, own_name: str, own: Arc, other: Arc) -> None:
+    def add_arcs(self, own_name: str, own: Arc, other: Arc) -> None:
         """own: begins behind this node; so it may end with it, when it has been written already."""
-        if own.whole:
+        if own.covers_ring:
             self._counted = len({member.node for member in own.members} | {own_name})
             self._others.clear()
             return
         self._counted = None
-        self._own = Sample(len(own.members), own.length)
+        self._own = DensitySample(len(own.members), own.length)
         self._first, first = False, self._first
-        if not (other.whole or first):
-            self._others.append(Sample(len(other.members), other.length))
+        if not (other.covers_ring or first):
+            self._others.append(DensitySample(len(other.members), other.length))
 
 
-def _member(node: str, item: Item) -> Member | None:
+def _decode_member(node: str, item: StoredItem) -> RingMember | None:
     try:
-        return Member(node, codec.decode(RingEntry, item.value), item.mod_revision)
+        return RingMember(node, codec.decode(RingEntry, item.value), item.mod_revision)
     except BadRecord:
         return None

@@ -8,57 +8,57 @@ import logging
 from collections.abc import Callable, Iterable
 from random import Random
 
-from agent.pods.book import Book
+from agent.pods.book import IncidentLedger
 from clusterstate import codec, keys
 from clusterstate.codec import BadRecord
 from clusterstate.records import BindFailure
-from clusterstate.store import Item, Store, StoreError
-from rewards.causes import Cause
+from clusterstate.store import Store, StoredItem, StoreError
+from rewards.causes import IncidentCause
 
 log = logging.getLogger(__name__)
 
-LOOK_SECONDS = 30.0
+POLL_SECONDS = 30.0
 """The extender keeps them for 300 s. One bounded read a node: 5,000 nodes ask etcd 170 times a second."""
-MOST = 32
+MAX_UNSAVED = 32
 """Counted between two writes; the others wait their turn."""
 
 
-class Binds:
+class BindFailureCounter:
     """failures: of reads."""
 
     def __init__(self, store: Store, node: str, rng: Random | None = None) -> None:
-        self._store, self._prefix, self._rng = store, keys.binds(node), rng or Random()
-        self.failures = 0
+        self._store, self._prefix, self._rng = store, keys.bind_failures_prefix(node), rng or Random()
+        self.read_failures = 0
 
-    async def run(self, book: Callable[[], Book]) -> None:
+    async def run(self, book: Callable[[], IncidentLedger]) -> None:
         """For ever. StoreErrors are survived: what was told is read the next time."""
         while True:
-            await asyncio.sleep(LOOK_SECONDS * self._rng.uniform(0.9, 1.1))
+            await asyncio.sleep(POLL_SECONDS * self._rng.uniform(0.9, 1.1))
             try:
-                await self.look(book())
+                await self.poll(book())
             except StoreError as error:
-                self.failures += 1
+                self.read_failures += 1
                 log.debug("binds that failed cannot be read: %s", error)
 
-    async def look(self, book: Book) -> None:
+    async def poll(self, book: IncidentLedger) -> None:
         """Counts what is new, and forgets what is gone from the store."""
         items = (await self._store.read_prefix(self._prefix)).items
         there = {item.key for item in items}
-        for key in [key for key, kept in book.told.items() if kept and key not in there]:
-            del book.told[key]
-        room = MOST - sum(not kept for kept in book.told.values())
+        for key in [key for key, kept in book.counted_bind_failures.items() if kept and key not in there]:
+            del book.counted_bind_failures[key]
+        room = MAX_UNSAVED - sum(not kept for kept in book.counted_bind_failures.values())
         for item in _new(items, book)[: max(0, room)]:
             _count(item, book)
 
 
-def _new(items: Iterable[Item], book: Book) -> list[Item]:
-    return [item for item in items if item.key not in book.told]
+def _new(items: Iterable[StoredItem], book: IncidentLedger) -> list[StoredItem]:
+    return [item for item in items if item.key not in book.counted_bind_failures]
 
 
-def _count(item: Item, book: Book) -> None:
+def _count(item: StoredItem, book: IncidentLedger) -> None:
     """One that cannot be read, or names no cause that is known here, is left to its lease."""
     try:
         failure = codec.decode(BindFailure, item.value)
-        book.bind_failed(item.key, failure.type, Cause(failure.cause))
+        book.count_bind_failure(item.key, failure.type, IncidentCause(failure.cause))
     except (BadRecord, ValueError) as error:
         log.warning("%s is left out: %s", item.key, error)

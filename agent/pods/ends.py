@@ -5,34 +5,34 @@ So the count only grows, and whoever remembers how many ends he counted counts e
 late he looks.
 """
 
-from apiserver.objects import ContainerStatus, Terminated
+from apiserver.objects import ContainerStateTerminated, ContainerStatus
 
-OUT_OF_MEMORY = "OOMKilled"
+OOM_KILLED = "OOMKilled"
 
-_KILLED = 128
+_SIGNAL_EXIT_BASE = 128
 
 
-def ends(container: ContainerStatus) -> int:
+def exit_count(container: ContainerStatus) -> int:
     """Ends so far. A last run that finished well is none until a restart follows: it may just be done."""
-    over = _current_end(container)
-    return container.restart_count + (over is not None and not went_well(over))
+    over = _current_exit(container)
+    return container.restart_count + (over is not None and not exited_cleanly(over))
 
 
-def last_end(container: ContainerStatus) -> Terminated | None:
+def last_exit(container: ContainerStatus) -> ContainerStateTerminated | None:
     """None when no run has ended, or when the kubelet no longer knows how."""
-    return _current_end(container) or container.last_state.terminated
+    return _current_exit(container) or container.last_state.terminated
 
 
-def went_well(end: Terminated) -> bool:
-    return end.exit_code == 0 and end.signal == 0 and end.reason != OUT_OF_MEMORY
+def exited_cleanly(end: ContainerStateTerminated) -> bool:
+    return end.exit_code == 0 and end.signal == 0 and end.reason != OOM_KILLED
 
 
-def may_be_a_probe_s(end: Terminated) -> bool:
+def may_be_probe_kill(end: ContainerStateTerminated) -> bool:
     """A kill for a failed probe looks like any other stop: the process obeyed (0), or died of the signal."""
-    return end.reason != OUT_OF_MEMORY and (went_well(end) or end.signal != 0 or end.exit_code > _KILLED)
+    return end.reason != OOM_KILLED and (exited_cleanly(end) or end.signal != 0 or end.exit_code > _SIGNAL_EXIT_BASE)
 
 
-def _current_end(container: ContainerStatus) -> Terminated | None:
+def _current_exit(container: ContainerStatus) -> ContainerStateTerminated | None:
     """Of the run that restartCount numbers. While it waits to be restarted, that run is the last one."""
     if container.state.terminated is not None:
         return container.state.terminated

@@ -14,19 +14,19 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent.pods.ends import OUT_OF_MEMORY, ends, last_end, may_be_a_probe_s, went_well
-from agent.pods.health import containers, starting
-from apiserver.objects import ContainerStatus, Pod, Terminated
-from rewards.causes import Cause
+from agent.pods.ends import OOM_KILLED, exit_count, exited_cleanly, last_exit, may_be_probe_kill
+from agent.pods.health import all_containers, is_starting
+from apiserver.objects import ContainerStateTerminated, ContainerStatus, Pod
+from rewards.causes import IncidentCause
 
-PHASE: Final = "~phase"
-START: Final = "~start"
+PHASE_MARK: Final = "~phase"
+START_MARK: Final = "~start"
 """No container's name begins with ~: they are RFC 1123 labels."""
 
-_NOBODY_S_FAULT = ("Preempting", "NodeShutdown", "Terminated", "Shutdown")
+_BENIGN_REASONS = ("Preempting", "NodeShutdown", "Terminated", "Shutdown")
 """status.reason of pods that the kubelet ended for another pod's sake or because the node is shut down."""
 
-_PHASE_CAUSES: dict[str, Cause] = {"Evicted": Cause.EVICTED}
+_PHASE_CAUSES: dict[str, IncidentCause] = {"Evicted": IncidentCause.EVICTED}
 
 
 class Incident(Struct, frozen=True):
@@ -37,19 +37,21 @@ class Incident(Struct, frozen=True):
 
     mark: str
     total: int
-    cause: Cause | None
-    doubtful: bool = False
-    end: Terminated | None = None
+    cause: IncidentCause | None
+    needs_events: bool = False
+    last_exit: ContainerStateTerminated | None = None
 
 
-def incidents(pod: Pod, stuck: bool = False) -> tuple[Incident, ...]:
+def find_incidents(pod: Pod, stuck: bool = False) -> tuple[Incident, ...]:
     """All so far; none of a pod that is being deleted, whose containers are stopped on purpose. stuck: it has been
     starting for too long."""
     if pod.terminating:
         return ()
     if pod.status.phase == "Failed":
         return tuple(_of_failed(pod))
-    start = (Incident(START, 1, Cause.START_STUCK, doubtful=True),) if stuck and starting(pod) else ()
+    start = (
+        (Incident(START_MARK, 1, IncidentCause.START_STUCK, needs_events=True),) if stuck and is_starting(pod) else ()
+    )
     return (*_of_containers(pod), *start)
 
 
@@ -59,25 +61,25 @@ def _of_failed(pod: Pod) -> Iterator[Incident]:
     ended = [] if reason else list(_of_containers(pod))
     yield from ended
     if not any(each.cause for each in ended):
-        cause = None if reason in _NOBODY_S_FAULT else _PHASE_CAUSES.get(reason, Cause.FAILED_PHASE)
-        yield Incident(PHASE, 1, cause)
+        cause = None if reason in _BENIGN_REASONS else _PHASE_CAUSES.get(reason, IncidentCause.FAILED_PHASE)
+        yield Incident(PHASE_MARK, 1, cause)
 
 
 def _of_containers(pod: Pod) -> Iterator[Incident]:
-    for container in containers(pod):
-        if total := ends(container):
+    for container in all_containers(pod):
+        if total := exit_count(container):
             yield _of_container(container, total)
 
 
 def _of_container(container: ContainerStatus, total: int) -> Incident:
     """Several ends since the last look are taken to be like the last; one that the kubelet forgot, for a crash."""
-    end = last_end(container)
+    end = last_exit(container)
     if end is None:
-        return Incident(container.name, total, Cause.CRASH)
-    return Incident(container.name, total, _cause(end), may_be_a_probe_s(end), end)
+        return Incident(container.name, total, IncidentCause.CRASH)
+    return Incident(container.name, total, _cause(end), may_be_probe_kill(end), end)
 
 
-def _cause(end: Terminated) -> Cause | None:
-    if end.reason == OUT_OF_MEMORY:
-        return Cause.OOM
-    return None if went_well(end) else Cause.CRASH
+def _cause(end: ContainerStateTerminated) -> IncidentCause | None:
+    if end.reason == OOM_KILLED:
+        return IncidentCause.OOM
+    return None if exited_cleanly(end) else IncidentCause.CRASH

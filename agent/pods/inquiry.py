@@ -8,29 +8,31 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from agent.pods.book import Book
+from agent.pods.book import IncidentLedger
 from apiserver.errors import ApiError, Forbidden
 from apiserver.events import warnings_about
 from apiserver.objects import Event, Pod
-from apiserver.requests import Client
+from apiserver.requests import ApiClient
 
 log = logging.getLogger(__name__)
 
 PAUSE_SECONDS = 0.2
-MOST_TRIES = 3
+MAX_ATTEMPTS = 3
 
 
-class Inquiry:
+class EventLookup:
     """asked, failures: for metrics."""
 
-    def __init__(self, client: Client, book: Callable[[], Book], pause_seconds: float = PAUSE_SECONDS) -> None:
+    def __init__(
+        self, client: ApiClient, book: Callable[[], IncidentLedger], pause_seconds: float = PAUSE_SECONDS
+    ) -> None:
         self._client, self._book, self._pause_seconds = client, book, pause_seconds
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
         self._known: set[str] = set()
         self._tries: dict[str, int] = {}
-        self.asked, self.failures, self.last_error = 0, 0, ""
+        self.lookups, self.failures, self.last_error = 0, 0, ""
 
-    def ask(self, uid: str) -> None:
+    def enqueue(self, uid: str) -> None:
         if uid not in self._known:
             self._known.add(uid)
             self._waiting.put_nowait(uid)
@@ -40,7 +42,7 @@ class Inquiry:
         while True:
             uid = await self._waiting.get()
             self._known.discard(uid)
-            life = self._book().lives.get(uid)
+            life = self._book().pods.get(uid)
             if life is None:
                 self._tries.pop(uid, None)  # it is gone, and was judged when it went
                 continue
@@ -48,7 +50,7 @@ class Inquiry:
             await asyncio.sleep(self._pause_seconds)
 
     async def _judged(self, uid: str, pod: Pod) -> None:
-        self.asked += 1
+        self.lookups += 1
         try:
             events = await warnings_about(self._client, pod.metadata)
         except ApiError as error:
@@ -63,12 +65,12 @@ class Inquiry:
             log.warning("events of a pod in trouble cannot be read: %s", error)
         self.last_error = str(error)
         self._tries[uid] = self._tries.get(uid, 0) + 1
-        if isinstance(error, Forbidden) or self._tries[uid] >= MOST_TRIES:
+        if isinstance(error, Forbidden) or self._tries[uid] >= MAX_ATTEMPTS:
             self._settled(uid, ())
         else:
-            self.ask(uid)
+            self.enqueue(uid)
 
     def _settled(self, uid: str, events: tuple[Event, ...]) -> None:
         self._tries.pop(uid, None)
-        if uid in self._book().lives:
-            self._book().judge(uid, events)
+        if uid in self._book().pods:
+            self._book().count_incidents(uid, events)

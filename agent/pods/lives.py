@@ -6,12 +6,12 @@ does not begin a new health; a restart does.
 
 from msgspec import Struct
 
-from agent.pods.ends import ends
-from agent.pods.health import containers, healthy, starting
+from agent.pods.ends import exit_count
+from agent.pods.health import all_containers, is_healthy, is_starting
 from apiserver.objects import Pod
 
 
-class Life(Struct):
+class PodHealth(Struct):
     """pod: as it is now. age_seconds: health that was accounted for. healthy_since, starting_since: monotonic seconds;
     None: it is not. tries: how often Events were asked for in vain."""
 
@@ -22,17 +22,19 @@ class Life(Struct):
     starting_since: float | None = None
     tries: int = 0
 
-    def changed(self, pod: Pod, now: float) -> None:
+    def update(self, pod: Pod, now: float) -> None:
         """The time since the last account is lost when the pod is not healthy any more: nobody saw when that began."""
-        if _ends(pod) != _ends(self.pod):
+        if _total_exits(pod) != _total_exits(self.pod):
             self.age_seconds, self.healthy_since = 0.0, None
         self.pod = pod
-        self.healthy_since = (self.healthy_since if self.healthy_since is not None else now) if healthy(pod) else None
+        self.healthy_since = (
+            (self.healthy_since if self.healthy_since is not None else now) if is_healthy(pod) else None
+        )
         self.starting_since = (
-            (self.starting_since if self.starting_since is not None else now) if starting(pod) else None
+            (self.starting_since if self.starting_since is not None else now) if is_starting(pod) else None
         )
 
-    def account(self, now: float) -> tuple[float, float]:
+    def advance(self, now: float) -> tuple[float, float]:
         """The health's age at the last account, and now."""
         before = self.age_seconds
         if self.healthy_since is not None:
@@ -40,19 +42,19 @@ class Life(Struct):
             self.healthy_since = now
         return before, self.age_seconds
 
-    def stuck(self, now: float, limit_seconds: float) -> bool:
+    def is_stuck(self, now: float, limit_seconds: float) -> bool:
         return self.starting_since is not None and now - self.starting_since > limit_seconds
 
 
-def begun(pod: Pod, pod_type: str, now: float, unix: float, kept_until: float) -> Life:
+def first_seen_health(pod: Pod, pod_type: str, now: float, unix: float, kept_until: float) -> PodHealth:
     """A pod that is met for the first time.
 
     kept_until: Unix seconds up to which its health was accounted for by whoever ran before. What came after is credited
     when it is next accounted for: the container that runs now has run all the while.
     """
-    life = Life(pod, pod_type)
-    life.changed(pod, now)
-    started = started_at(pod)
+    life = PodHealth(pod, pod_type)
+    life.update(pod, now)
+    started = last_container_started_at(pod)
     if life.healthy_since is not None and started is not None:
         age = max(0.0, unix - started)
         life.age_seconds = min(age, max(0.0, kept_until - started))
@@ -60,11 +62,11 @@ def begun(pod: Pod, pod_type: str, now: float, unix: float, kept_until: float) -
     return life
 
 
-def started_at(pod: Pod) -> float | None:
+def last_container_started_at(pod: Pod) -> float | None:
     """When the container that was started last began to run, in the kubelet's Unix seconds."""
     running = (each.state.running for each in pod.status.container_statuses)
     return max((each.started_at.timestamp() for each in running if each and each.started_at), default=None)
 
 
-def _ends(pod: Pod) -> int:
-    return sum(map(ends, containers(pod)))
+def _total_exits(pod: Pod) -> int:
+    return sum(map(exit_count, all_containers(pod)))

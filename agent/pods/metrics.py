@@ -5,25 +5,25 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from agent.pods.monitor import PodMonitor
-from agent.rewards import Cache
+from agent.rewards import RewardPersistence
 from apiserver.objects import Pod
 from apiserver.watching import Reflector
 
 
-def families(monitor: PodMonitor, cache: Cache) -> Iterator[Metric]:
-    yield from _following(monitor.pods)
-    yield from _keeping(cache)
+def families(monitor: PodMonitor, cache: RewardPersistence) -> Iterator[Metric]:
+    yield from _watch_metrics(monitor.pods)
+    yield from _write_metrics(cache)
     yield CounterMetricFamily(
-        "leadsman_pod_event_queries", "Times the API server was asked for a pod's Events.", monitor.inquiry.asked
+        "leadsman_pod_event_queries", "Times the API server was asked for a pod's Events.", monitor.event_lookup.lookups
     )
-    yield CounterMetricFamily("leadsman_pod_scrapes", "Reads of pods' own metrics.", monitor.observing.scraper.scrapes)
+    yield CounterMetricFamily("leadsman_pod_scrapes", "Reads of pods' own metrics.", monitor.observer.scraper.scrapes)
     yield CounterMetricFamily(
-        "leadsman_pod_scrape_failures", "Those that gave no value.", monitor.observing.scraper.failures
+        "leadsman_pod_scrape_failures", "Those that gave no value.", monitor.observer.scraper.failures
     )
-    yield from _happened(monitor)
+    yield from _incident_metrics(monitor)
 
 
-def _following(pods: Reflector[Pod]) -> Iterator[Metric]:
+def _watch_metrics(pods: Reflector[Pod]) -> Iterator[Metric]:
     yield GaugeMetricFamily("leadsman_pods", "Pods of this node.", len(pods.current))
     yield GaugeMetricFamily(
         "leadsman_pods_followed",
@@ -37,18 +37,18 @@ def _following(pods: Reflector[Pod]) -> Iterator[Metric]:
     yield errors
 
 
-def _keeping(cache: Cache) -> Iterator[Metric]:
+def _write_metrics(cache: RewardPersistence) -> Iterator[Metric]:
     yield CounterMetricFamily("leadsman_rewards_writes", "Writes of rewards that etcd acknowledged.", cache.writes)
     yield CounterMetricFamily("leadsman_rewards_write_failures", "Those that failed.", cache.failures)
 
 
-def _happened(monitor: PodMonitor) -> Iterator[Metric]:
+def _incident_metrics(monitor: PodMonitor) -> Iterator[Metric]:
     """Types that were dropped from the book are dropped here too."""
-    book = monitor.book
+    book = monitor.ledger
     if book is None:
         return
     incidents = CounterMetricFamily("leadsman_incidents", "What went wrong with pods.", labels=["type", "cause"])
-    for (name, cause), count in book.incidents.items():
+    for (name, cause), count in book.incident_counts.items():
         incidents.add_metric([name, cause.value], count)
     yield incidents
     healthy = CounterMetricFamily("leadsman_pod_healthy_seconds", "Time in which pods were healthy.", labels=["type"])

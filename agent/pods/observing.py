@@ -5,41 +5,41 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from agent.pods import plugins
-from agent.pods.annotations import BadAnnotation, metric
-from agent.pods.book import Book
-from agent.pods.health import healthy
-from agent.pods.plugins import Plugin
-from agent.pods.scraping import AT_ONCE, Scraper
+from agent.pods.annotations import InvalidAnnotation, parse_reward_metric
+from agent.pods.book import IncidentLedger
+from agent.pods.health import is_healthy
+from agent.pods.plugins import RewardPlugin
+from agent.pods.scraping import MAX_CONCURRENT, MetricScraper
 from apiserver.objects import Pod
 
 log = logging.getLogger(__name__)
 
-MOST_PODS = 128
+MAX_PODS = 128
 """Scraped in one round; of more, those that come first by UID."""
 
 
-class Observing:
+class QualityObserver:
     """interval_seconds: between rounds; 0: never. problems: UID → what was wrong with its annotations; "": nothing."""
 
     def __init__(
-        self, book: Callable[[], Book], interval_seconds: float, found: Sequence[Plugin] | None = None
+        self, book: Callable[[], IncidentLedger], interval_seconds: float, found: Sequence[RewardPlugin] | None = None
     ) -> None:
         self._book, self._interval_seconds = book, interval_seconds
-        self._plugins = plugins.installed() if found is None else found
-        self.scraper = Scraper()
-        self.problems: dict[str, str] = {}
+        self._plugins = plugins.load_plugins() if found is None else found
+        self.scraper = MetricScraper()
+        self.annotation_errors: dict[str, str] = {}
 
     async def run(self) -> None:
         try:
             while self._interval_seconds:
                 await asyncio.sleep(self._interval_seconds)
-                await self.round()
+                await self.observe_all()
         finally:
             await self.scraper.close()
 
-    async def round(self) -> None:
+    async def observe_all(self) -> None:
         """One observation of every healthy pod, by all that can be asked."""
-        pods = [life.pod for life in self._book().lives.values() if healthy(life.pod)]
+        pods = [life.pod for life in self._book().pods.values() if is_healthy(life.pod)]
         await self._scrape(pods)
         for plugin in self._plugins:
             for pod in pods:
@@ -47,30 +47,30 @@ class Observing:
 
     async def _scrape(self, pods: Iterable[Pod]) -> None:
         pods = tuple(pods)
-        self.problems = {pod.metadata.uid: self.problems.get(pod.metadata.uid, "") for pod in pods}
-        wanted = sorted((pod for pod in pods if self._asks(pod)), key=lambda pod: pod.metadata.uid)[:MOST_PODS]
+        self.annotation_errors = {pod.metadata.uid: self.annotation_errors.get(pod.metadata.uid, "") for pod in pods}
+        wanted = sorted((pod for pod in pods if self._asks(pod)), key=lambda pod: pod.metadata.uid)[:MAX_PODS]
         self.scraper.keep_only({pod.metadata.uid for pod in wanted})
-        for start in range(0, len(wanted), AT_ONCE):
-            await asyncio.gather(*map(self._scraped, wanted[start : start + AT_ONCE]))
+        for start in range(0, len(wanted), MAX_CONCURRENT):
+            await asyncio.gather(*map(self._scraped, wanted[start : start + MAX_CONCURRENT]))
 
     def _asks(self, pod: Pod) -> bool:
         """A pod whose annotations are wrong is told of once, and not scraped."""
         uid = pod.metadata.uid
         try:
-            found = metric(pod) is not None
-        except BadAnnotation as error:
-            if self.problems[uid] != str(error):
+            found = parse_reward_metric(pod) is not None
+        except InvalidAnnotation as error:
+            if self.annotation_errors[uid] != str(error):
                 log.warning("pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, error)
-            self.problems[uid] = str(error)
+            self.annotation_errors[uid] = str(error)
             return False
         return found
 
     async def _scraped(self, pod: Pod) -> None:
-        wanted = metric(pod)
-        cost = await self.scraper.cost(pod.metadata.uid, wanted) if wanted else None
+        wanted = parse_reward_metric(pod)
+        cost = await self.scraper.scrape_cost(pod.metadata.uid, wanted) if wanted else None
         if wanted and cost is not None:
             self._observed(pod, {wanted.quality: cost})
 
     def _observed(self, pod: Pod, costs: Mapping[str, float]) -> None:
         for name, cost in costs.items():
-            self._book().observe(pod.metadata.uid, name, cost)
+            self._book().observe_quality(pod.metadata.uid, name, cost)

@@ -21,29 +21,31 @@ from apiserver.objects import Pod
 
 log = logging.getLogger(__name__)
 
-GROUP = "leadsman.rewards"
+ENTRY_POINT_GROUP = "leadsman.rewards"
 DEADLINE_SECONDS = 2.0
 
-Costs = Callable[[Pod], Mapping[str, float]]
+CostFunction = Callable[[Pod], Mapping[str, float]]
 
 
-class Plugin(Struct):
+class RewardPlugin(Struct):
     """trouble: why it said nothing the last time; "" when it did. One that overran is not asked again: its thread may
     never come back."""
 
     name: str
-    costs: Costs
-    trouble: str = ""
-    overran: bool = False
+    cost_function: CostFunction
+    last_error: str = ""
+    timed_out: bool = False
 
     async def observe(self, pod: Pod) -> Mapping[str, float]:
-        if self.overran:
+        if self.timed_out:
             return {}
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                found = {str(name): float(cost) for name, cost in (await asyncio.to_thread(self.costs, pod)).items()}
+                found = {
+                    str(name): float(cost) for name, cost in (await asyncio.to_thread(self.cost_function, pod)).items()
+                }
         except TimeoutError:
-            self.overran = True
+            self.timed_out = True
             self._note(f"no answer within {DEADLINE_SECONDS:g} s, it is not asked any more")
         except Exception as error:  # A stranger's code: whatever it raises must not end the agent.
             self._note(f"{type(error).__name__}: {error}")
@@ -53,20 +55,20 @@ class Plugin(Struct):
         return {}
 
     def _note(self, trouble: str) -> None:
-        if trouble and trouble != self.trouble:
+        if trouble and trouble != self.last_error:
             log.warning("reward plugin %s: %s", self.name, trouble)
-        self.trouble = trouble
+        self.last_error = trouble
 
 
-def installed() -> list[Plugin]:
+def load_plugins() -> list[RewardPlugin]:
     """Those that can be loaded; of the others the log tells."""
-    found = (_loaded(point) for point in entry_points(group=GROUP))
+    found = (_load(point) for point in entry_points(group=ENTRY_POINT_GROUP))
     return [plugin for plugin in found if plugin is not None]
 
 
-def _loaded(point: EntryPoint) -> Plugin | None:
+def _load(point: EntryPoint) -> RewardPlugin | None:
     try:
-        return Plugin(point.name, point.load())
+        return RewardPlugin(point.name, point.load())
     except Exception as error:  # As above.
         log.warning("reward plugin %s cannot be loaded: %s: %s", point.name, type(error).__name__, error)
         return None

@@ -8,33 +8,33 @@ import asyncio
 import aiohttp
 
 from agent.pods import series
-from agent.pods.annotations import Metric
+from agent.pods.annotations import RewardMetric
 
 DEADLINE_SECONDS = 2.0
-LARGEST_PAGE_BYTES = 1 << 20
-AT_ONCE = 4
+MAX_PAGE_BYTES = 1 << 20
+MAX_CONCURRENT = 4
 
-Reading = tuple[float, float | None]
+ScrapedSums = tuple[float, float | None]
 
 
-class Scraper:
+class MetricScraper:
     """failures: for metrics."""
 
     def __init__(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._deadline_seconds = deadline_seconds
         self._session: aiohttp.ClientSession | None = None
-        self._before: dict[str, Reading] = {}
+        self._before: dict[str, ScrapedSums] = {}
         self.scrapes, self.failures = 0, 0
 
-    async def cost(self, uid: str, metric: Metric) -> float | None:
+    async def scrape_cost(self, uid: str, metric: RewardMetric) -> float | None:
         """None: unknown, for whatever reason."""
         self.scrapes += 1
         page = await self._page(metric.url)
-        after = series.readings(metric.series, page) if page is not None else None
+        after = series.evaluate_page(metric.series, page) if page is not None else None
         if after is None:
             self.failures += 1
             return None
-        value = series.value(self._before.get(uid), after)
+        value = series.value_between(self._before.get(uid), after)
         self._before[uid] = after
         return None if value is None else metric.cost(value)
 
@@ -59,7 +59,7 @@ class Scraper:
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=AT_ONCE, force_close=True)
+            connector = aiohttp.TCPConnector(limit=MAX_CONCURRENT, force_close=True)
             self._session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
         return self._session
 
@@ -69,6 +69,6 @@ async def _read(answer: aiohttp.ClientResponse) -> bytes | None:
     body = bytearray()
     async for chunk in answer.content.iter_chunked(1 << 16):
         body += chunk
-        if len(body) > LARGEST_PAGE_BYTES:
+        if len(body) > MAX_PAGE_BYTES:
             return None
     return bytes(body)

@@ -18,38 +18,38 @@ _SELECTOR = re.compile(rf"({_NAME})(?:\{{(\s*{_LABEL}\s*(?:,\s*{_LABEL}\s*)*,?\s
 _SAMPLE = re.compile(rf"({_NAME})(?:\{{(.*)\}})?\s+(\S+)(?:\s+-?\d+)?\s*")
 
 
-class BadSeries(ValueError):
+class InvalidSeries(ValueError):
     """The text names no series. Says what is wanted."""
 
 
-class Selector(Struct, frozen=True):
+class SeriesSelector(Struct, frozen=True):
     name: str
     labels: Mapping[str, str]
 
 
-class Series(Struct, frozen=True):
+class SeriesExpression(Struct, frozen=True):
     """per: None for a gauge; else both are counters, and `of` is told for one of `per`."""
 
-    of: Selector
-    per: Selector | None = None
+    numerator: SeriesSelector
+    denominator: SeriesSelector | None = None
 
 
-def parse(text: str) -> Series:
-    """BadSeries when it is none."""
+def parse_expression(text: str) -> SeriesExpression:
+    """InvalidSeries when it is none."""
     of, slash, per = text.partition(" / ")
-    return Series(_selector(of), _selector(per) if slash else None)
+    return SeriesExpression(_selector(of), _selector(per) if slash else None)
 
 
-def readings(series: Series, page: str) -> tuple[float, float | None] | None:
+def evaluate_page(series: SeriesExpression, page: str) -> tuple[float, float | None] | None:
     """What the page says of `of` and of `per`; None when one of them is not there."""
-    of = _values(series.of, page)
-    per = _values(series.per, page) if series.per else []
-    if not of or (series.per and not per):
+    of = _values(series.numerator, page)
+    per = _values(series.denominator, page) if series.denominator else []
+    if not of or (series.denominator and not per):
         return None
-    return (sum(of), sum(per)) if series.per else (sum(of) / len(of), None)
+    return (sum(of), sum(per)) if series.denominator else (sum(of) / len(of), None)
 
 
-def value(before: tuple[float, float | None] | None, after: tuple[float, float | None]) -> float | None:
+def value_between(before: tuple[float, float | None] | None, after: tuple[float, float | None]) -> float | None:
     """The value between two readings. None: there is none yet, nothing happened, or the counters began anew."""
     if after[1] is None:
         return after[0]
@@ -59,11 +59,11 @@ def value(before: tuple[float, float | None] | None, after: tuple[float, float |
     return of / per if per > 0 and of >= 0 else None
 
 
-def _values(selector: Selector, page: str) -> list[float]:
-    return [each for each in _found(selector, page) if each == each]  # NaN is no value
+def _values(selector: SeriesSelector, page: str) -> list[float]:
+    return [each for each in _matching_values(selector, page) if each == each]  # NaN is no value
 
 
-def _found(selector: Selector, page: str) -> Iterator[float]:
+def _matching_values(selector: SeriesSelector, page: str) -> Iterator[float]:
     for line in page.splitlines():
         if not line.startswith(selector.name):
             continue
@@ -72,11 +72,11 @@ def _found(selector: Selector, page: str) -> Iterator[float]:
             yield _number(sample[3])
 
 
-def _selector(text: str) -> Selector:
+def _selector(text: str) -> SeriesSelector:
     found = _SELECTOR.fullmatch(text.strip())
     if found is None:
-        raise BadSeries(f'{text.strip()!r}: want name, name{{label="value"}} or one / another')
-    return Selector(found[1], _labels(found[2] or ""))
+        raise InvalidSeries(f'{text.strip()!r}: want name, name{{label="value"}} or one / another')
+    return SeriesSelector(found[1], _labels(found[2] or ""))
 
 
 def _labels(text: str) -> dict[str, str]:

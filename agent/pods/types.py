@@ -4,11 +4,11 @@ from apiserver.objects import Pod
 from clusterstate.keys import is_pod_type
 from rewards.types import pod_type
 
-OTHER = "other"
+OTHER_TYPE = "other"
 
 
-def type_of(pod: Pod) -> str:
+def pod_type_of(pod: Pod) -> str:
     """A name that cannot stand in a key, which the API server lets nobody have, counts as "other"."""
     owner = pod.metadata.controller
     found = pod_type(pod.metadata.labels, pod.metadata.name, owner.name if owner else "", owner.kind if owner else "")
-    return found if is_pod_type(found) else OTHER
+    return found if is_pod_type(found) else OTHER_TYPE

@@ -7,12 +7,12 @@ TCP      TCP; ICMP too now and then                            ICMP answers     
 
 from enum import StrEnum
 
-from clusterstate.records import Method
+from clusterstate.records import ProbeMethod
 
-_NEVER_ANSWERED = 5
+_SILENT_IF_NEVER_ANSWERED = 5
 """Unanswered ICMP probes before TCP is tried, when none was ever answered: blocked, most likely."""
 
-_FELL_SILENT = 30
+_SILENT_IF_EVER_ANSWERED = 30
 """The same when some were: at 20 % loss, five in a row are lost every hour, thirty never."""
 
 _TRY_TCP_EVERY = 5
@@ -20,7 +20,7 @@ _TRY_ICMP_EVERY = 30
 """In turns. Each try costs a probe that enters no window."""
 
 
-class Mode(StrEnum):
+class ProbeMode(StrEnum):
     """auto: ICMP, and TCP to those peers that answer only it. icmp, tcp: that alone."""
 
     AUTO = "auto"
@@ -28,25 +28,25 @@ class Mode(StrEnum):
     TCP = "tcp"
 
 
-class Choice:
-    def __init__(self, mode: Mode) -> None:
-        self.method = Method.TCP if mode is Mode.TCP else Method.ICMP
-        self._fixed = mode is not Mode.AUTO
+class MethodSelector:
+    def __init__(self, mode: ProbeMode) -> None:
+        self.method = ProbeMethod.TCP if mode is ProbeMode.TCP else ProbeMethod.ICMP
+        self._fixed = mode is not ProbeMode.AUTO
         self._ever_answered = False
         self._silent = self._turn = 0
 
-    def turn(self) -> tuple[Method, ...]:
+    def next_methods(self) -> tuple[ProbeMethod, ...]:
         """How to probe now: by the method, and by the other one when it is to be tried."""
         self._turn += 1
         return (self.method, self._other) if not self._fixed and self._try_other() else (self.method,)
 
-    def heard(self, method: Method, answered: bool) -> bool:
+    def record_result(self, method: ProbeMethod, answered: bool) -> bool:
         """A probe was answered or lost. True when that changes the method: what is in the window is of the old one."""
-        if method is Method.ICMP:
+        if method is ProbeMethod.ICMP:
             self._silent = 0 if answered else self._silent + 1
             self._ever_answered = self._ever_answered or answered
         better = answered and method is not self.method and not self._fixed
-        if not better or (method is Method.TCP and not self._icmp_is_silent):
+        if not better or (method is ProbeMethod.TCP and not self._icmp_is_silent):
             return False
         self.method = method
         return True
@@ -54,17 +54,17 @@ class Choice:
     @property
     def icmp_blocked(self) -> bool:
         """The peer answers TCP and not ICMP."""
-        return self.method is Method.TCP and not self._fixed
+        return self.method is ProbeMethod.TCP and not self._fixed
 
     @property
-    def _other(self) -> Method:
-        return Method.ICMP if self.method is Method.TCP else Method.TCP
+    def _other(self) -> ProbeMethod:
+        return ProbeMethod.ICMP if self.method is ProbeMethod.TCP else ProbeMethod.TCP
 
     @property
     def _icmp_is_silent(self) -> bool:
-        return self._silent >= (_FELL_SILENT if self._ever_answered else _NEVER_ANSWERED)
+        return self._silent >= (_SILENT_IF_EVER_ANSWERED if self._ever_answered else _SILENT_IF_NEVER_ANSWERED)
 
     def _try_other(self) -> bool:
-        if self.method is Method.TCP:
+        if self.method is ProbeMethod.TCP:
             return self._turn % _TRY_ICMP_EVERY == 0
         return self._icmp_is_silent and self._turn % _TRY_TCP_EVERY == 0

@@ -12,7 +12,7 @@ _TOLERANCE_NS = 50_000
 """Two reads of the pair may be this far apart without a step: the time between reading one clock and the other."""
 
 
-class Stamp(NamedTuple):
+class DualTimestamp(NamedTuple):
     monotonic_ns: int
     wall_ns: int
 
@@ -22,14 +22,14 @@ class Stamp(NamedTuple):
         return self.monotonic_ns / 1e9
 
 
-Clock = Callable[[], Stamp]
+DualClock = Callable[[], DualTimestamp]
 
 
-def read() -> Stamp:
-    return Stamp(time.monotonic_ns(), time.time_ns())
+def read_clocks() -> DualTimestamp:
+    return DualTimestamp(time.monotonic_ns(), time.time_ns())
 
 
-def round_trip_ns(sent: Stamp, received_wall_ns: int, now: Stamp) -> int | None:
+def round_trip_ns(sent: DualTimestamp, received_wall_ns: int, now: DualTimestamp) -> int | None:
     """Nanoseconds from `sent` to the kernel's receive stamp, in 1..elapsed; None when the wall clock was set meanwhile.
 
     `now` is read after the packet was taken from the socket.

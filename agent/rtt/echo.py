@@ -9,9 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Generic, NamedTuple, TypeVar
 
-from agent.rtt.clock import Clock, Stamp, round_trip_ns
-from agent.rtt.packet import COOKIE_BYTES, Echo, Version, reply, request
-from agent.rtt.sockets import Datagram, EchoSocket, Sent, SocketAddress
+from agent.rtt.clock import DualClock, DualTimestamp, round_trip_ns
+from agent.rtt.packet import COOKIE_BYTES, EchoPayload, IpVersion, decode_reply, encode_request
+from agent.rtt.sockets import Datagram, EchoSocket, SendResult, SocketAddress
 
 T = TypeVar("T")
 
@@ -28,26 +28,26 @@ class Answered(NamedTuple):
     rtt_seconds: float
 
 
-Result = Answered | Lost | Unusable
-Done = Callable[[T, float, Result], None]
+ProbeResult = Answered | Lost | Unusable
+ResultCallback = Callable[[T, float, ProbeResult], None]
 """Told of every probe that was under way, once: target, monotonic seconds of sending, result."""
 
 
-class _UnderWay(NamedTuple, Generic[T]):
+class _InFlight(NamedTuple, Generic[T]):
     target: T
     address: str
-    sent: Stamp
+    sent: DualTimestamp
 
 
-class Echoes(Generic[T]):
+class EchoClient(Generic[T]):
     """strays: received messages that answer nothing, by reason."""
 
     def __init__(
         self,
-        sockets: Mapping[Version, EchoSocket],
+        sockets: Mapping[IpVersion, EchoSocket],
         timeout_seconds: float,
-        clock: Clock,
-        done: Done[T],
+        clock: DualClock,
+        done: ResultCallback[T],
         cookie: bytes | None = None,
     ) -> None:
         self._sockets, self._clock, self._done = sockets, clock, done
@@ -55,31 +55,31 @@ class Echoes(Generic[T]):
         self._cookie = cookie or os.urandom(COOKIE_BYTES)
         self._identifier = int.from_bytes(self._cookie[:2], "big")
         self._counter = 0
-        self._under_way: dict[int, _UnderWay[T]] = {}
-        self.strays: Counter[str] = Counter()
+        self._under_way: dict[int, _InFlight[T]] = {}
+        self.unmatched_replies: Counter[str] = Counter()
 
-    def send(self, target: T, version: Version, to: SocketAddress) -> Sent:
+    def send(self, target: T, version: IpVersion, to: SocketAddress) -> SendResult:
         """One probe. Only one under way will be heard of through `done`."""
         if version not in self._sockets:
-            return Sent.KEPT_BACK
+            return SendResult.UNSENT
         self._counter += 1
-        message = request(version, Echo(self._cookie, self._counter), self._identifier)
+        message = encode_request(version, EchoPayload(self._cookie, self._counter), self._identifier)
         stamp = self._clock()
         sent = self._sockets[version].send(message, to)
-        if sent is Sent.UNDER_WAY:
-            self._under_way[self._counter] = _UnderWay(target, to[0], stamp)
+        if sent is SendResult.IN_FLIGHT:
+            self._under_way[self._counter] = _InFlight(target, to[0], stamp)
         return sent
 
-    def receive(self, version: Version) -> None:
+    def receive(self, version: IpVersion) -> None:
         """Takes all that has arrived on this family's socket."""
         for datagram in self._sockets[version].drain():
-            self.take(version, datagram)
+            self.handle_datagram(version, datagram)
 
-    def take(self, version: Version, datagram: Datagram) -> None:
+    def handle_datagram(self, version: IpVersion, datagram: Datagram) -> None:
         """One message. The clock is read here, after it arrived."""
-        probe, stray = self._match(reply(version, datagram.message), datagram.source)
+        probe, stray = self._match(decode_reply(version, datagram.message), datagram.source)
         if probe is None:
-            self.strays[stray] += 1
+            self.unmatched_replies[stray] += 1
             return
         rtt = round_trip_ns(probe.sent, datagram.wall_ns, self._clock())
         self._done(probe.target, probe.sent.seconds, self._judge(rtt))
@@ -95,7 +95,7 @@ class Echoes(Generic[T]):
             del self._under_way[counter]
             self._done(probe.target, probe.sent.seconds, Lost())
 
-    def _match(self, echo: Echo | None, source: str) -> tuple[_UnderWay[T] | None, str]:
+    def _match(self, echo: EchoPayload | None, source: str) -> tuple[_InFlight[T] | None, str]:
         if echo is None or echo.cookie != self._cookie:
             return None, "stranger"
         probe = self._under_way.get(echo.counter)
@@ -105,12 +105,12 @@ class Echoes(Generic[T]):
             return None, "wrong_source"
         return self._under_way.pop(echo.counter), ""
 
-    def _judge(self, rtt_ns: int | None) -> Result:
+    def _judge(self, rtt_ns: int | None) -> ProbeResult:
         if rtt_ns is None:
             return Unusable()
         return Answered(rtt_ns / 1e9) if rtt_ns <= self._timeout_ns else Lost()
 
-    def _overdue(self, deadline_ns: int) -> "list[tuple[int, _UnderWay[T]]]":
+    def _overdue(self, deadline_ns: int) -> "list[tuple[int, _InFlight[T]]]":
         """Probes sent before the deadline: the first ones, since a dict keeps the order of sending."""
         overdue = []
         for counter, probe in self._under_way.items():

@@ -3,44 +3,44 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from agent.rtt.choice import Choice, Mode
-from agent.rtt.echo import Answered, Result, Unusable
+from agent.rtt.choice import MethodSelector, ProbeMode
+from agent.rtt.echo import Answered, ProbeResult, Unusable
 from agent.rtt.names import Endpoint
-from agent.rtt.peer import PathClass, Peer, Place
+from agent.rtt.peer import Locality, PathClass, Peer
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.silence import Silence
-from agent.rtt.tally import Histogram
-from agent.rtt.target import Target
-from clusterstate.records import Method, PeerLatency
+from agent.rtt.silence import LocalFaultDetector
+from agent.rtt.tally import RttHistogram
+from agent.rtt.target import ProbeTarget
+from clusterstate.records import PeerLatency, ProbeMethod
 
-_PATIENCE_INTERVALS = 5
+_SILENCE_LIMIT_INTERVALS = 5
 """Of common silence before it is a local fault: two peers at 50 % loss are silent that long once in 1,000 times."""
 
 
-_SILENT = 3
+_SILENT_AFTER_LOSSES = 3
 """Probes lost in a row. At 5 % loss that happens once in 8,000 probes, and costs one read of the ring."""
 
 
 class Probe(NamedTuple):
     """One question. endpoint: where the target was when it was asked."""
 
-    target: Target
+    target: ProbeTarget
     endpoint: Endpoint
-    method: Method
+    method: ProbeMethod
 
 
-class Ledger:
+class PeerStats:
     """targets: peer's name → state. histograms: every RTT since the start, by class of path."""
 
     def __init__(
-        self, settings: ProbeSettings, here: Place, answered: Callable[[str, float], None] = lambda *_: None
+        self, settings: ProbeSettings, here: Locality, answered: Callable[[str, float], None] = lambda *_: None
     ) -> None:
         """answered: told of every round trip that counts: the peer's name, milliseconds."""
         self._window_seconds, self._mode, self._here = settings.window_seconds, settings.mode, here
         self._timeout_seconds, self._answered = settings.timeout_seconds, answered
-        self._silence = Silence(self._patience_seconds(settings.interval_seconds))
-        self.targets: dict[str, Target] = {}
-        self.histograms = {path: Histogram() for path in PathClass}
+        self._silence = LocalFaultDetector(self._patience_seconds(settings.interval_seconds))
+        self.targets: dict[str, ProbeTarget] = {}
+        self.histograms = {path: RttHistogram() for path in PathClass}
 
     def set_peers(self, peers: Iterable[Peer]) -> tuple[list[str], list[str]]:
         """The names that left and those that came. One whose address changed has done both: nothing of it is kept."""
@@ -51,87 +51,87 @@ class Ledger:
         came = [name for name in wanted if name not in self.targets]
         for name, peer in wanted.items():
             if name in self.targets:
-                self.targets[name].describe(peer, self._here)
+                self.targets[name].set_peer(peer, self._here)
             else:
-                self.targets[name] = Target(peer, self._here, self._mode, self._window_seconds)
+                self.targets[name] = ProbeTarget(peer, self._here, self._mode, self._window_seconds)
         return left, came
 
-    def keep_pace(self, interval_seconds: float, window_seconds: float) -> None:
+    def set_timing(self, interval_seconds: float, window_seconds: float) -> None:
         """Another interval and window from now on."""
         self._window_seconds = window_seconds
-        self._silence.patience_seconds = self._patience_seconds(interval_seconds)
+        self._silence.silence_limit_seconds = self._patience_seconds(interval_seconds)
         for target in self.targets.values():
             target.window.span_seconds = window_seconds
 
     def use_tcp_only(self) -> None:
-        self._mode = Mode.TCP
+        self._mode = ProbeMode.TCP
         for target in self.targets.values():
-            target.choice = Choice(Mode.TCP)
+            target.method_selector = MethodSelector(ProbeMode.TCP)
 
-    def look(self, now: float) -> None:
+    def start_round(self, now: float) -> None:
         """To be called once a round, so that a silence is timed only while there are peers to hear."""
-        self._silence.look(sum(t.endpoint is not None for t in self.targets.values()), now)
+        self._silence.set_peer_count(sum(t.endpoint is not None for t in self.targets.values()), now)
 
-    def sent(self, probe: Probe) -> None:
+    def record_sent(self, probe: Probe) -> None:
         """A probe is under way, or was found undeliverable. A try of the other method counts nowhere."""
-        probe.target.counts.sent += probe.method is probe.target.choice.method
+        probe.target.counts.sent += probe.method is probe.target.method_selector.method
 
-    def kept_back(self, probe: Probe) -> None:
+    def record_unsent(self, probe: Probe) -> None:
         """No probe left this host: no loss, but the method has failed."""
         probe.target.counts.unsent += 1
-        probe.target.heard(probe.method, answered=False)
+        probe.target.record_result(probe.method, answered=False)
 
-    def ended(self, probe: Probe, sent: float, result: Result) -> None:
+    def record_result(self, probe: Probe, sent: float, result: ProbeResult) -> None:
         """A probe sent at monotonic seconds was answered or lost. Nothing is kept of a peer that has left or moved."""
         target = probe.target
         if self.targets.get(target.peer.name) is not target or target.endpoint != probe.endpoint:
             return
-        target.heard(probe.method, answered=not_lost(result))
-        if probe.method is target.choice.method:
+        target.record_result(probe.method, answered=got_reply(result))
+        if probe.method is target.method_selector.method:
             self._enter(target, sent, result)
 
     def latencies(self, now: float) -> dict[str, PeerLatency]:
         """Peer → its window at monotonic `now`. Absent: no outcome yet. Empty during a fault."""
-        if self.fault(now):
+        if self.local_fault(now):
             return {}
-        until = self._silence.losses_until
-        found = {n: t.window.latency(now, t.choice.method, until) for n, t in self.targets.items()}
+        until = self._silence.losses_valid_until
+        found = {n: t.window.latency(now, t.method_selector.method, until) for n, t in self.targets.items()}
         return {name: latency for name, latency in found.items() if latency.sent}
 
-    def silent(self, now: float) -> set[str]:
+    def silent_peers(self, now: float) -> set[str]:
         """Peers that may have left. Nobody during a fault, which is this node's."""
-        if self.fault(now):
+        if self.local_fault(now):
             return set()
-        return {name for name, target in self.targets.items() if target.lost_in_a_row >= _SILENT}
+        return {name for name, target in self.targets.items() if target.consecutive_losses >= _SILENT_AFTER_LOSSES}
 
-    def fault(self, now: float) -> str | None:
+    def local_fault(self, now: float) -> str | None:
         """Why nothing is known of any peer just now; None when something is. See `silence`."""
         return self._silence.fault(now)
 
-    def _enter(self, target: Target, sent: float, result: Result) -> None:
+    def _enter(self, target: ProbeTarget, sent: float, result: ProbeResult) -> None:
         if isinstance(result, Unusable):
             target.counts.unusable += 1
             self._break_silence(sent)
         elif isinstance(result, Answered):
             target.window.add(sent, result.rtt_seconds * 1e3)
-            target.lost_in_a_row = 0
-            self.histograms[target.path].add(result.rtt_seconds)
+            target.consecutive_losses = 0
+            self.histograms[target.path_class].observe(result.rtt_seconds)
             self._break_silence(sent)
             self._answered(target.peer.name, result.rtt_seconds * 1e3)
         else:
             target.counts.lost += 1
-            target.lost_in_a_row += 1
+            target.consecutive_losses += 1
             target.window.add(sent, None)
 
     def _patience_seconds(self, interval_seconds: float) -> float:
-        return _PATIENCE_INTERVALS * interval_seconds + self._timeout_seconds
+        return _SILENCE_LIMIT_INTERVALS * interval_seconds + self._timeout_seconds
 
     def _break_silence(self, sent: float) -> None:
-        gap = self._silence.answered(sent)
+        gap = self._silence.record_reply(sent)
         if gap:
             for target in self.targets.values():
                 target.window.forget_losses(*gap)
 
 
-def not_lost(result: Result) -> bool:
+def got_reply(result: ProbeResult) -> bool:
     return isinstance(result, Answered | Unusable)

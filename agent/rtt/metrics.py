@@ -9,7 +9,7 @@ from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
 from agent.rtt.prober import Prober
-from agent.rtt.target import Target
+from agent.rtt.target import ProbeTarget
 from clusterstate.records import PeerLatency
 
 _PEER = ("peer",)
@@ -30,7 +30,7 @@ _WINDOWS: dict[str, tuple[str, _Window]] = {
     "leadsman_peer_last_reply_age_seconds": ("Time since the last answer", lambda w: w.last_reply_age_seconds),
 }
 
-_COUNTS: dict[str, tuple[str, Callable[[Target], float]]] = {
+_COUNTS: dict[str, tuple[str, Callable[[ProbeTarget], float]]] = {
     "leadsman_peer_probes_sent": ("Probes sent", lambda t: t.counts.sent),
     "leadsman_peer_probes_lost": ("Probes without an answer in time", lambda t: t.counts.lost),
     "leadsman_peer_probes_unsent": ("Probes that this host kept back", lambda t: t.counts.unsent),
@@ -44,10 +44,10 @@ _COUNTS: dict[str, tuple[str, Callable[[Target], float]]] = {
 def families(prober: Prober, now: float) -> Iterator[Metric]:
     """All families. now: monotonic seconds."""
     yield from _windows(prober.latencies(now))
-    yield from _counts(prober.ledger.targets)
-    yield from _methods(prober.ledger.targets)
+    yield from _counts(prober.stats.targets)
+    yield from _methods(prober.stats.targets)
     yield _histogram(prober)
-    yield from _own(prober)
+    yield from _prober_metrics(prober)
 
 
 def _windows(latencies: dict[str, PeerLatency]) -> Iterator[Metric]:
@@ -60,7 +60,7 @@ def _windows(latencies: dict[str, PeerLatency]) -> Iterator[Metric]:
         yield family
 
 
-def _counts(targets: dict[str, Target]) -> Iterator[Metric]:
+def _counts(targets: dict[str, ProbeTarget]) -> Iterator[Metric]:
     for name, (text, value) in _COUNTS.items():
         family = CounterMetricFamily(name, text, labels=_PEER)
         for peer, target in targets.items():
@@ -68,32 +68,32 @@ def _counts(targets: dict[str, Target]) -> Iterator[Metric]:
         yield family
 
 
-def _methods(targets: dict[str, Target]) -> Iterator[Metric]:
+def _methods(targets: dict[str, ProbeTarget]) -> Iterator[Metric]:
     info = GaugeMetricFamily("leadsman_peer_probe_info", "How the peer is probed", labels=("peer", "method", "class"))
     blocked = GaugeMetricFamily("leadsman_peer_icmp_blocked", "1: the peer answers TCP and not ICMP", labels=_PEER)
     for peer, target in targets.items():
-        info.add_metric([peer, target.choice.method, target.path], 1)
-        blocked.add_metric([peer], target.choice.icmp_blocked)
+        info.add_metric([peer, target.method_selector.method, target.path_class], 1)
+        blocked.add_metric([peer], target.method_selector.icmp_blocked)
     yield from (info, blocked)
 
 
 def _histogram(prober: Prober) -> Metric:
     family = HistogramMetricFamily("leadsman_rtt_seconds", "Round-trip times by class of path", labels=("class",))
-    for path, histogram in prober.ledger.histograms.items():
-        family.add_metric([path], histogram.cumulative(), histogram.sum_seconds)
+    for path, histogram in prober.stats.histograms.items():
+        family.add_metric([path], histogram.cumulative_buckets(), histogram.sum_seconds)
     return family
 
 
-def _own(prober: Prober) -> Iterator[Metric]:
+def _prober_metrics(prober: Prober) -> Iterator[Metric]:
     yield CounterMetricFamily("leadsman_prober_rounds", "Probe intervals gone through", value=prober.rounds)
     yield GaugeMetricFamily(
-        "leadsman_prober_fault", "1: no peer answers, so latencies are unknown", value=prober.fault is not None
+        "leadsman_prober_fault", "1: no peer answers, so latencies are unknown", value=prober.local_fault is not None
     )
     yield GaugeMetricFamily(
-        "leadsman_prober_icmp_refused", "1: the kernel allows no ICMP socket", value=prober.refusal is not None
+        "leadsman_prober_icmp_refused", "1: the kernel allows no ICMP socket", value=prober.icmp_refusal is not None
     )
     strays = CounterMetricFamily("leadsman_prober_strays", "ICMP messages that answer no probe", labels=("reason",))
-    for reason, count in prober.strays.items():
+    for reason, count in prober.unmatched_replies.items():
         strays.add_metric([reason], count)
     yield strays
 

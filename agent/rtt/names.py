@@ -6,23 +6,23 @@ from collections.abc import Iterable
 from ipaddress import ip_address
 from typing import Any, NamedTuple
 
-from agent.rtt.packet import Version
-from agent.rtt.sockets import FAMILY, VERSION, SocketAddress
+from agent.rtt.packet import IpVersion
+from agent.rtt.sockets import FAMILY_BY_VERSION, VERSION_BY_FAMILY, SocketAddress
 
 
 class Endpoint(NamedTuple):
-    version: Version
+    version: IpVersion
     address: SocketAddress
 
     @property
     def family(self) -> socket.AddressFamily:
-        return FAMILY[self.version]
+        return FAMILY_BY_VERSION[self.version]
 
     def at_port(self, port: int) -> SocketAddress:
         return (self.address[0], port, *self.address[2:])
 
 
-def literal(address: str) -> Endpoint | None:
+def parse_literal(address: str) -> Endpoint | None:
     """The endpoint of an IPv4 or IPv6 address, with its zone if it has one; None for a name."""
     try:
         ip_address(address)
@@ -44,6 +44,6 @@ async def resolve(name: str) -> Endpoint | None:
 def _first(found: Iterable[tuple[Any, ...]]) -> Endpoint | None:
     """The resolver's own order of preference (RFC 6724)."""
     for family, _kind, _protocol, _name, address in found:
-        if family in VERSION:
-            return Endpoint(VERSION[family], address)
+        if family in VERSION_BY_FAMILY:
+            return Endpoint(VERSION_BY_FAMILY[family], address)
     return None

@@ -11,7 +11,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 COOKIE_BYTES = 8
-LARGEST_COUNTER = 2**64 - 1
+MAX_COUNTER = 2**64 - 1
 
 _PADDING = bytes(40)
 """Pads the payload to ping's 56 bytes, so that both take the same path through the same queues."""
@@ -22,43 +22,43 @@ _WORDS = struct.Struct(f"!{(_HEADER.size + _BODY.size + len(_PADDING)) // 2}H")
 _SHORTEST_IPV4_HEADER = 20
 
 
-class Version(IntEnum):
+class IpVersion(IntEnum):
     """Of the Internet Protocol."""
 
     V4 = 4
     V6 = 6
 
 
-_REQUEST = {Version.V4: 8, Version.V6: 128}
-REPLY = {Version.V4: 0, Version.V6: 129}
+_REQUEST_TYPES = {IpVersion.V4: 8, IpVersion.V6: 128}
+REPLY_TYPES = {IpVersion.V4: 0, IpVersion.V6: 129}
 
 
-class Echo(NamedTuple):
+class EchoPayload(NamedTuple):
     """cookie: 8 random bytes, one set a process. counter: 0 .. 2^64 - 1, never twice in a process."""
 
     cookie: bytes
     counter: int
 
 
-def request(version: Version, echo: Echo, identifier: int) -> bytes:
+def encode_request(version: IpVersion, echo: EchoPayload, identifier: int) -> bytes:
     """An echo request. The kernel overwrites an IPv6 checksum, since it covers the addresses."""
     body = _BODY.pack(*echo) + _PADDING
     sequence = echo.counter & 0xFFFF
-    blank = _HEADER.pack(_REQUEST[version], 0, 0, identifier, sequence) + body
-    return _HEADER.pack(_REQUEST[version], 0, checksum(blank), identifier, sequence) + body
+    blank = _HEADER.pack(_REQUEST_TYPES[version], 0, 0, identifier, sequence) + body
+    return _HEADER.pack(_REQUEST_TYPES[version], 0, checksum(blank), identifier, sequence) + body
 
 
-def reply(version: Version, data: bytes) -> Echo | None:
+def decode_reply(version: IpVersion, data: bytes) -> EchoPayload | None:
     """What an ICMP message answers; None for anything but an echo reply with room for our payload."""
-    if len(data) < _HEADER.size + _BODY.size or data[0] != REPLY[version] or data[1] != 0:
+    if len(data) < _HEADER.size + _BODY.size or data[0] != REPLY_TYPES[version] or data[1] != 0:
         return None
-    return Echo(*_BODY.unpack_from(data, _HEADER.size))
+    return EchoPayload(*_BODY.unpack_from(data, _HEADER.size))
 
 
-def without_ipv4_header(data: bytes) -> bytes:
+def strip_ipv4_header(data: bytes) -> bytes:
     """The payload of an IPv4 packet, as a raw socket returns it; empty when that is no IPv4 packet."""
     length = (data[0] & 0x0F) * 4 if data else 0
-    whole = _SHORTEST_IPV4_HEADER <= length <= len(data) and data[0] >> 4 == Version.V4
+    whole = _SHORTEST_IPV4_HEADER <= length <= len(data) and data[0] >> 4 == IpVersion.V4
     return data[length:] if whole else b""
 
 

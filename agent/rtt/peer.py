@@ -5,7 +5,7 @@ from enum import StrEnum
 from msgspec import Struct
 
 
-class Place(Struct, frozen=True):
+class Locality(Struct, frozen=True):
     """Where a node stands. "": not known."""
 
     zone: str = ""
@@ -21,8 +21,8 @@ class Peer(Struct, frozen=True):
     rack: str = ""
 
     @property
-    def place(self) -> Place:
-        return Place(self.zone, self.rack)
+    def locality(self) -> Locality:
+        return Locality(self.zone, self.rack)
 
 
 class PathClass(StrEnum):
@@ -34,7 +34,7 @@ class PathClass(StrEnum):
     UNKNOWN = "unknown"
 
 
-def path_class(here: Place, there: Place) -> PathClass:
+def path_class(here: Locality, there: Locality) -> PathClass:
     """Racks are compared within a zone only, since two zones may each have a rack "1"."""
     if not here.zone or not there.zone:
         return PathClass.UNKNOWN

@@ -13,29 +13,29 @@ from random import Random
 
 from agent.rtt import clock as clocks
 from agent.rtt import names, tcp
-from agent.rtt.choice import Mode
-from agent.rtt.echo import Echoes, Lost
-from agent.rtt.ledger import Ledger, Probe
-from agent.rtt.packet import Version
-from agent.rtt.peer import Peer, Place
-from agent.rtt.schedule import Schedule
+from agent.rtt.choice import ProbeMode
+from agent.rtt.echo import EchoClient, Lost
+from agent.rtt.ledger import PeerStats, Probe
+from agent.rtt.packet import IpVersion
+from agent.rtt.peer import Locality, Peer
+from agent.rtt.schedule import ProbeSchedule
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import EchoSocket, IcmpRefused, Sent, open_sockets
-from agent.rtt.target import Target
-from clusterstate.records import Method, PeerLatency
+from agent.rtt.sockets import EchoSocket, IcmpRefused, SendResult, open_sockets
+from agent.rtt.target import ProbeTarget
+from clusterstate.records import PeerLatency, ProbeMethod
 
 _log = logging.getLogger(__name__)
 
-_PROBES_A_WAKE = 8
+_PROBES_PER_WAKEUP = 8
 """Sent together on average: waking an idle process costs about as much as two probes."""
 
 _SHORTEST_SLEEP_SECONDS = 0.005
 _LONGEST_SLEEP_SECONDS = 0.5
-_MOST_HANDSHAKES = 256
+_MAX_HANDSHAKES = 256
 """Open at once; more would come near the usual limit of 1,024 descriptors. The next are kept back and counted."""
 
-_LOOK_UP_AGAIN_SECONDS = 60.0
-_RETRY_LOOK_UP_SECONDS = 5.0
+_RESOLVE_INTERVAL_SECONDS = 60.0
+_RESOLVE_RETRY_SECONDS = 5.0
 
 
 class Prober:
@@ -45,59 +45,59 @@ class Prober:
     def __init__(
         self,
         settings: ProbeSettings,
-        here: Place | None = None,
-        clock: clocks.Clock = clocks.read,
+        here: Locality | None = None,
+        clock: clocks.DualClock = clocks.read_clocks,
         rng: Random | None = None,
-        opener: Callable[[], Mapping[Version, EchoSocket]] = open_sockets,
+        opener: Callable[[], Mapping[IpVersion, EchoSocket]] = open_sockets,
         resolve: Callable[[str], Awaitable[names.Endpoint | None]] = names.resolve,
         answered: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
         """here: where this node stands, for the classes of paths. answered: told each peer and RTT in milliseconds."""
         self._settings, self._clock, self._opener, self._resolve = settings, clock, opener, resolve
-        self._schedule: Schedule[str] = Schedule(settings.interval_seconds, rng or Random())
+        self._schedule: ProbeSchedule[str] = ProbeSchedule(settings.interval_seconds, rng or Random())
         self._echoes = self._echoes_on({})
         self._came = asyncio.Event()
         self._handshakes = 0
         self._faulty = False
         self._group: asyncio.TaskGroup | None = None
-        self.ledger = Ledger(settings, here or Place(), answered)
+        self.stats = PeerStats(settings, here or Locality(), answered)
         self.rounds = 0
-        self.refusal: str | None = None
+        self.icmp_refusal: str | None = None
         """Why the kernel allows no ICMP socket, so that all peers are probed by TCP; None otherwise."""
 
     def set_peers(self, peers: Iterable[Peer]) -> None:
         """Probes exactly these from now on. Nothing is kept of one that has left or has changed its address."""
-        left, came = self.ledger.set_peers(peers)
+        left, came = self.stats.set_peers(peers)
         for name in left:
             self._schedule.remove(name)
         for name in came:
             self._schedule.add(name, self._clock().seconds)
         self._came.set()
 
-    def keep_pace(self, interval_seconds: float, window_seconds: float) -> None:
+    def set_timing(self, interval_seconds: float, window_seconds: float) -> None:
         """Another interval between two probes to one peer, and another window, from now on."""
         self._schedule.interval_seconds = interval_seconds
-        self.ledger.keep_pace(interval_seconds, window_seconds)
+        self.stats.set_timing(interval_seconds, window_seconds)
 
     def probe_now(self, name: str) -> None:
         """One probe besides the regular ones. None when it is no peer or `run` does not run."""
-        target = self.ledger.targets.get(name)
+        target = self.stats.targets.get(name)
         if target and self._group:
             self._ask(target, self._group)
 
     def latencies(self, now: float) -> dict[str, PeerLatency]:
         """Peer → its window at monotonic `now`. Absent: no outcome yet. Empty during a fault."""
-        return self.ledger.latencies(now)
+        return self.stats.latencies(now)
 
     @property
-    def fault(self) -> str | None:
+    def local_fault(self) -> str | None:
         """Why nothing is known of any peer just now; None when something is."""
-        return self.ledger.fault(self._clock().seconds)
+        return self.stats.local_fault(self._clock().seconds)
 
     @property
-    def strays(self) -> Mapping[str, int]:
+    def unmatched_replies(self) -> Mapping[str, int]:
         """Received ICMP messages that answer no probe of ours, by reason."""
-        return self._echoes.strays
+        return self._echoes.unmatched_replies
 
     async def run(self) -> None:
         """Probes until cancelled. IcmpRefused in mode icmp when the kernel allows no ICMP socket."""
@@ -108,7 +108,7 @@ class Prober:
                 await self._pace(self._group)
 
     @contextlib.contextmanager
-    def _sockets(self) -> Iterator[Mapping[Version, EchoSocket]]:
+    def _sockets(self) -> Iterator[Mapping[IpVersion, EchoSocket]]:
         """Open, and watched by the event loop."""
         sockets, loop = self._open(), asyncio.get_running_loop()
         for version, sock in sockets.items():
@@ -120,30 +120,32 @@ class Prober:
                 loop.remove_reader(sock.fileno())
                 sock.close()
 
-    def _open(self) -> Mapping[Version, EchoSocket]:
-        if self._settings.mode is Mode.TCP:
+    def _open(self) -> Mapping[IpVersion, EchoSocket]:
+        if self._settings.mode is ProbeMode.TCP:
             return {}
         try:
             return self._opener()
         except IcmpRefused as refused:
-            if self._settings.mode is Mode.ICMP:
+            if self._settings.mode is ProbeMode.ICMP:
                 raise
             _log.warning("all peers are probed by TCP handshakes: %s", refused)
-            self.refusal = str(refused)
-            self.ledger.use_tcp_only()
+            self.icmp_refusal = str(refused)
+            self.stats.use_tcp_only()
             return {}
 
-    def _echoes_on(self, sockets: Mapping[Version, EchoSocket]) -> Echoes[Probe]:
-        return Echoes(sockets, self._settings.timeout_seconds, self._clock, lambda *end: self.ledger.ended(*end))
+    def _echoes_on(self, sockets: Mapping[IpVersion, EchoSocket]) -> EchoClient[Probe]:
+        return EchoClient(
+            sockets, self._settings.timeout_seconds, self._clock, lambda *end: self.stats.record_result(*end)
+        )
 
     async def _pace(self, group: asyncio.TaskGroup) -> None:
-        self.ledger.look(self._clock().seconds)
+        self.stats.start_round(self._clock().seconds)
         round_ends = self._clock().seconds + self._settings.interval_seconds
         while True:
             now = self._clock().seconds
             self._echoes.expire()
             for name in self._schedule.due(now):
-                self._ask(self.ledger.targets[name], group)
+                self._ask(self.stats.targets[name], group)
             if now >= round_ends:
                 round_ends = now + self._settings.interval_seconds
                 self._end_round(now)
@@ -152,41 +154,41 @@ class Prober:
     def _pause_seconds(self) -> float:
         """Until a few probes are due; it also bounds how late a loss is noticed."""
         interval = self._schedule.interval_seconds
-        a_few = _PROBES_A_WAKE * interval / max(1, len(self._schedule))
+        a_few = _PROBES_PER_WAKEUP * interval / max(1, len(self._schedule))
         return min(max(a_few, _SHORTEST_SLEEP_SECONDS), _LONGEST_SLEEP_SECONDS, interval)
 
     def _end_round(self, now: float) -> None:
         self.rounds += 1
-        self.ledger.look(now)
-        fault = self.fault
+        self.stats.start_round(now)
+        fault = self.local_fault
         if fault and not self._faulty:
             _log.warning("latencies are unknown: %s", fault)
         if self._faulty and not fault:
             _log.info("latencies are known again")
         self._faulty = fault is not None
 
-    def _ask(self, target: Target, group: asyncio.TaskGroup) -> None:
+    def _ask(self, target: ProbeTarget, group: asyncio.TaskGroup) -> None:
         if target.endpoint is None:
             return
-        for method in target.choice.turn():
+        for method in target.method_selector.next_methods():
             probe = Probe(target, target.endpoint, method)
-            if method is Method.ICMP:
+            if method is ProbeMethod.ICMP:
                 self._echo(probe)
             else:
                 self._start_handshake(probe, group)
 
     def _echo(self, probe: Probe) -> None:
         sent = self._echoes.send(probe, *probe.endpoint)
-        if sent is Sent.KEPT_BACK:
-            self.ledger.kept_back(probe)
+        if sent is SendResult.UNSENT:
+            self.stats.record_unsent(probe)
             return
-        self.ledger.sent(probe)
-        if sent is Sent.UNREACHABLE:
-            self.ledger.ended(probe, self._clock().seconds, Lost())
+        self.stats.record_sent(probe)
+        if sent is SendResult.UNREACHABLE:
+            self.stats.record_result(probe, self._clock().seconds, Lost())
 
     def _start_handshake(self, probe: Probe, group: asyncio.TaskGroup) -> None:
-        if self._handshakes >= _MOST_HANDSHAKES:
-            self.ledger.kept_back(probe)
+        if self._handshakes >= _MAX_HANDSHAKES:
+            self.stats.record_unsent(probe)
         else:
             self._handshakes += 1
             group.create_task(self._shake_hands(probe), name=f"handshake with {probe.target.peer.name}")
@@ -199,10 +201,10 @@ class Prober:
         finally:
             self._handshakes -= 1
         if result is None:
-            self.ledger.kept_back(probe)
+            self.stats.record_unsent(probe)
         else:
-            self.ledger.sent(probe)
-            self.ledger.ended(probe, sent, result)
+            self.stats.record_sent(probe)
+            self.stats.record_result(probe, sent, result)
 
     async def _keep_resolved(self) -> None:
         """Looks up new names at once, those without an answer every 5 s, all every minute."""
@@ -211,14 +213,14 @@ class Prober:
             self._came.clear()
             now = self._clock().seconds
             everyone = now >= look_up_all_at
-            look_up_all_at = now + _LOOK_UP_AGAIN_SECONDS if everyone else look_up_all_at
-            named = [t for t in self.ledger.targets.values() if t.is_name and (everyone or t.endpoint is None)]
+            look_up_all_at = now + _RESOLVE_INTERVAL_SECONDS if everyone else look_up_all_at
+            named = [t for t in self.stats.targets.values() if t.is_hostname and (everyone or t.endpoint is None)]
             await asyncio.gather(*(self._look_up(target) for target in named))
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_RETRY_LOOK_UP_SECONDS):
+                async with asyncio.timeout(_RESOLVE_RETRY_SECONDS):
                     await self._came.wait()
 
-    async def _look_up(self, target: Target) -> None:
+    async def _look_up(self, target: ProbeTarget) -> None:
         endpoint = await self._resolve(target.peer.address)
         if endpoint:
-            target.move(endpoint)
+            target.set_endpoint(endpoint)

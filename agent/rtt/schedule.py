@@ -11,11 +11,11 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 _JITTER = 0.1
-FIRST_SECONDS = 1.0
+MAX_FIRST_DELAY_SECONDS = 1.0
 """A new key is not kept waiting for a long interval."""
 
 
-class Schedule(Generic[K]):
+class ProbeSchedule(Generic[K]):
     def __init__(self, interval_seconds: float, rng: Random) -> None:
         self.interval_seconds = interval_seconds
         """May be changed: it holds from each key's next turn on."""
@@ -28,10 +28,10 @@ class Schedule(Generic[K]):
         return len(self._serials)
 
     def add(self, key: K, now: float) -> None:
-        """First due at random within an interval from `now`, within FIRST_SECONDS if that is shorter."""
+        """First due at random within an interval from `now`, within MAX_FIRST_DELAY_SECONDS if that is shorter."""
         self._serial += 1
         self._serials[key] = self._serial
-        first = self._rng.random() * min(self.interval_seconds, FIRST_SECONDS)
+        first = self._rng.random() * min(self.interval_seconds, MAX_FIRST_DELAY_SECONDS)
         heapq.heappush(self._heap, (now + first, self._serial, key))
 
     def remove(self, key: K) -> None:

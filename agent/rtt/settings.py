@@ -4,7 +4,7 @@ import math
 
 from msgspec import Struct
 
-from agent.rtt.choice import Mode
+from agent.rtt.choice import ProbeMode
 
 _LONGEST_TIMEOUT_SECONDS = 60.0
 """The largest RTT that a record holds."""
@@ -19,7 +19,7 @@ class ProbeSettings(Struct, frozen=True):
     tcp_port         where a peer's host answers a handshake or refuses it; the agent's own port by default.
     """
 
-    mode: Mode = Mode.AUTO
+    mode: ProbeMode = ProbeMode.AUTO
     interval_seconds: float = 1.0
     timeout_seconds: float = 1.0
     window_seconds: float = 30.0

@@ -8,44 +8,44 @@ silence are taken back. One peer alone proves nothing either way: with fewer tha
 import math
 from typing import NamedTuple
 
-_FEWEST_PEERS = 2
+_MIN_PEERS = 2
 
 
-class Gap(NamedTuple):
+class SilentPeriod(NamedTuple):
     """Between the sending of two answered probes, in monotonic seconds."""
 
     after: float
     before: float
 
 
-class Silence:
+class LocalFaultDetector:
     def __init__(self, patience_seconds: float) -> None:
         """patience_seconds: a common silence longer than this is a local fault. Much shorter, and two lossy
         peers would pass for one; much longer, and false losses are reported for that long."""
-        self.patience_seconds = patience_seconds
+        self.silence_limit_seconds = patience_seconds
         self._since: float | None = None
         self._comparable = False
 
-    def look(self, peers: int, now: float) -> None:
+    def set_peer_count(self, peers: int, now: float) -> None:
         """To be told how many peers are probed, whenever some are."""
-        self._comparable = peers >= _FEWEST_PEERS
+        self._comparable = peers >= _MIN_PEERS
         if self._since is None or not self._comparable:
             self._since = now
 
-    def answered(self, sent: float) -> Gap | None:
+    def record_reply(self, sent: float) -> SilentPeriod | None:
         """A peer answered the probe sent then. The gap that this ends, if it was a local fault."""
         before = self._since
         self._since = sent if before is None else max(before, sent)
-        too_long = before is not None and self._comparable and sent - before > self.patience_seconds
-        return Gap(before, sent) if too_long and before is not None else None
+        too_long = before is not None and self._comparable and sent - before > self.silence_limit_seconds
+        return SilentPeriod(before, sent) if too_long and before is not None else None
 
     @property
-    def losses_until(self) -> float:
+    def losses_valid_until(self) -> float:
         """Losses of probes sent after this are not evidence yet. Monotonic seconds."""
         return self._since if self._comparable and self._since is not None else math.inf
 
     def fault(self, now: float) -> str | None:
         """Why nothing can be said of any peer; None when something can."""
-        if not self._comparable or self._since is None or now - self._since <= self.patience_seconds:
+        if not self._comparable or self._since is None or now - self._since <= self.silence_limit_seconds:
             return None
         return f"no peer has answered for {now - self._since:.0f} s: the fault is on this node or on all paths from it"

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from agent.rtt.packet import REPLY, Version, without_ipv4_header
+from agent.rtt.packet import REPLY_TYPES, IpVersion, strip_ipv4_header
 
 SocketAddress = tuple[Any, ...]
 """As getaddrinfo gives it: (host, port) or (host, port, flow, scope)."""
 
-FAMILY = {Version.V4: socket.AF_INET, Version.V6: socket.AF_INET6}
-VERSION = {family: version for version, family in FAMILY.items()}
+FAMILY_BY_VERSION = {IpVersion.V4: socket.AF_INET, IpVersion.V6: socket.AF_INET6}
+VERSION_BY_FAMILY = {family: version for version, family in FAMILY_BY_VERSION.items()}
 
 # Linux' numbers, absent from the socket module: asm-generic/socket.h, linux/icmp.h, linux/icmpv6.h.
 _SO_TIMESTAMPNS = 35
@@ -25,29 +25,29 @@ _SOL_RAW = 255
 _ICMP_FILTER = 1
 _ICMPV6_FILTER = 1
 
-_PROTOCOL = {Version.V4: socket.IPPROTO_ICMP, Version.V6: socket.IPPROTO_ICMPV6}
+_PROTOCOL = {IpVersion.V4: socket.IPPROTO_ICMP, IpVersion.V6: socket.IPPROTO_ICMPV6}
 _RECEIVE_BUFFER_BYTES = 1 << 20
 _LARGEST_DATAGRAM = 2048
-_ROOM_FOR_STAMP = 64
-_MOST_AT_ONCE = 1024
+_ANCILLARY_BYTES = 64
+_MAX_BATCH = 1024
 _TIMESPEC = struct.Struct("@ll")
 
-_REFUSED = {errno.EACCES, errno.EPERM}
-_NO_SUCH_FAMILY = {errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT, errno.EINVAL}
-_UNREACHABLE = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
+_REFUSED_ERRNOS = {errno.EACCES, errno.EPERM}
+_NO_FAMILY_ERRNOS = {errno.EAFNOSUPPORT, errno.EPROTONOSUPPORT, errno.ESOCKTNOSUPPORT, errno.EINVAL}
+_UNREACHABLE_ERRNOS = {errno.ENETUNREACH, errno.EHOSTUNREACH, errno.ENETDOWN, errno.EHOSTDOWN}
 
 
 class IcmpRefused(Exception):
     """The kernel allows no ICMP socket. The text says which setting allows it."""
 
 
-class Sent(Enum):
+class SendResult(Enum):
     """What became of a probe at sending."""
 
-    UNDER_WAY = "under_way"
+    IN_FLIGHT = "under_way"
     UNREACHABLE = "unreachable"
     """No route or no such neighbour: the network's answer, so the probe is lost."""
-    KEPT_BACK = "kept_back"
+    UNSENT = "kept_back"
     """This host did not let it out (buffers full, a firewall rule, a bad address): no probe at all."""
 
 
@@ -62,9 +62,9 @@ class Datagram(NamedTuple):
 class EchoSocket:
     """A non-blocking ICMP socket. raw: it needs CAP_NET_RAW and sees all echo replies of the network namespace."""
 
-    def __init__(self, sock: socket.socket, version: Version, raw: bool) -> None:
+    def __init__(self, sock: socket.socket, version: IpVersion, raw: bool) -> None:
         self._socket = sock
-        self._strip = raw and version is Version.V4
+        self._strip = raw and version is IpVersion.V4
         self.version, self.raw = version, raw
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, _SO_TIMESTAMPNS, 1)
@@ -78,60 +78,60 @@ class EchoSocket:
     def close(self) -> None:
         self._socket.close()
 
-    def send(self, message: bytes, to: SocketAddress) -> Sent:
+    def send(self, message: bytes, to: SocketAddress) -> SendResult:
         try:
             self._socket.sendto(message, to)
         except OSError as error:
-            return Sent.UNREACHABLE if error.errno in _UNREACHABLE else Sent.KEPT_BACK
-        return Sent.UNDER_WAY
+            return SendResult.UNREACHABLE if error.errno in _UNREACHABLE_ERRNOS else SendResult.UNSENT
+        return SendResult.IN_FLIGHT
 
     def drain(self) -> Iterator[Datagram]:
         """What has arrived, at most 1,024 messages. Unstamped ones are passed over; an error is not repeated."""
-        for _ in range(_MOST_AT_ONCE):
+        for _ in range(_MAX_BATCH):
             try:
-                data, ancillary, _flags, source = self._socket.recvmsg(_LARGEST_DATAGRAM, _ROOM_FOR_STAMP)
+                data, ancillary, _flags, source = self._socket.recvmsg(_LARGEST_DATAGRAM, _ANCILLARY_BYTES)
             except BlockingIOError:
                 return
             except OSError:
                 continue
-            stamp = _stamp(ancillary)
+            stamp = _kernel_timestamp_ns(ancillary)
             if stamp is not None:
-                yield Datagram(without_ipv4_header(data) if self._strip else data, source[0], stamp)
+                yield Datagram(strip_ipv4_header(data) if self._strip else data, source[0], stamp)
 
 
-def open_sockets(opener: Callable[..., socket.socket] = socket.socket) -> Mapping[Version, EchoSocket]:
+def open_sockets(opener: Callable[..., socket.socket] = socket.socket) -> Mapping[IpVersion, EchoSocket]:
     """A socket for each family that this kernel has. IcmpRefused when it allows none."""
-    found = {version: _open(version, opener) for version in Version}
+    found = {version: _open(version, opener) for version in IpVersion}
     sockets = {version: opened for version, opened in found.items() if opened is not None}
     if not sockets:
         raise IcmpRefused(_how_to_allow(_ping_group_range()))
     return sockets
 
 
-def _open(version: Version, opener: Callable[..., socket.socket]) -> EchoSocket | None:
+def _open(version: IpVersion, opener: Callable[..., socket.socket]) -> EchoSocket | None:
     """None when the family does not exist or both kinds are refused."""
     for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
         try:
-            sock = opener(FAMILY[version], kind, _PROTOCOL[version])
+            sock = opener(FAMILY_BY_VERSION[version], kind, _PROTOCOL[version])
         except OSError as error:
-            if error.errno not in _REFUSED | _NO_SUCH_FAMILY:
+            if error.errno not in _REFUSED_ERRNOS | _NO_FAMILY_ERRNOS:
                 raise
         else:
             return EchoSocket(sock, version, raw=kind == socket.SOCK_RAW)
     return None
 
 
-def _replies_only(sock: socket.socket, version: Version) -> None:
+def _replies_only(sock: socket.socket, version: IpVersion) -> None:
     """A raw socket would see every ICMP message; the kernel is told to pass echo replies alone. A set bit blocks."""
-    if version is Version.V4:
-        sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("@I", 0xFFFFFFFF & ~(1 << REPLY[version])))
+    if version is IpVersion.V4:
+        sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("@I", 0xFFFFFFFF & ~(1 << REPLY_TYPES[version])))
         return
     words = [0xFFFFFFFF] * 8
-    words[REPLY[version] >> 5] &= ~(1 << (REPLY[version] & 31))
+    words[REPLY_TYPES[version] >> 5] &= ~(1 << (REPLY_TYPES[version] & 31))
     sock.setsockopt(socket.IPPROTO_ICMPV6, _ICMPV6_FILTER, struct.pack("@8I", *words))
 
 
-def _stamp(ancillary: list[tuple[int, int, bytes]]) -> int | None:
+def _kernel_timestamp_ns(ancillary: list[tuple[int, int, bytes]]) -> int | None:
     for level, kind, data in ancillary:
         if level == socket.SOL_SOCKET and kind == _SO_TIMESTAMPNS and len(data) >= _TIMESPEC.size:
             seconds, nanoseconds = _TIMESPEC.unpack_from(data)

@@ -2,33 +2,33 @@
 
 from bisect import bisect_left
 
-BOUNDS_SECONDS = tuple(50e-6 * 2**power for power in range(20))
+BUCKET_BOUNDS_SECONDS = tuple(50e-6 * 2**power for power in range(20))
 """Upper bounds of the buckets: doubling from 50 us to 26.2 s, as smokeping_prober's."""
 
 
-class Histogram:
+class RttHistogram:
     """RTTs by bucket. A timeout is never entered: it is no latency."""
 
     __slots__ = ("_counts", "sum_seconds")
 
     def __init__(self) -> None:
-        self._counts = [0] * (len(BOUNDS_SECONDS) + 1)
+        self._counts = [0] * (len(BUCKET_BOUNDS_SECONDS) + 1)
         self.sum_seconds = 0.0
 
-    def add(self, seconds: float) -> None:
-        self._counts[bisect_left(BOUNDS_SECONDS, seconds)] += 1
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(BUCKET_BOUNDS_SECONDS, seconds)] += 1
         self.sum_seconds += seconds
 
-    def cumulative(self) -> list[tuple[str, float]]:
+    def cumulative_buckets(self) -> list[tuple[str, float]]:
         """Prometheus' shape: (upper bound, number of values up to it), the last bound +Inf."""
         total, rows = 0, []
-        for bound, count in zip((*(f"{b:g}" for b in BOUNDS_SECONDS), "+Inf"), self._counts, strict=True):
+        for bound, count in zip((*(f"{b:g}" for b in BUCKET_BOUNDS_SECONDS), "+Inf"), self._counts, strict=True):
             total += count
             rows.append((bound, float(total)))
         return rows
 
 
-class Counts:
+class ProbeCounts:
     """Of one peer. Every probe sent ends as answered, lost or unusable, or is still under way.
 
     unusable: answered while the wall clock was set. unsent: kept back by this host, so no probe at all.

@@ -11,7 +11,7 @@ import socket
 import struct
 import time
 
-from agent.rtt.echo import Answered, Lost, Result
+from agent.rtt.echo import Answered, Lost, ProbeResult
 from agent.rtt.sockets import SocketAddress
 
 # struct tcp_info, linux/tcp.h: tcpi_rtt in microseconds, tcpi_total_retrans.
@@ -23,11 +23,19 @@ _U32 = struct.Struct("@I")
 _RESET_ON_CLOSE = struct.pack("@ii", 1, 0)
 """SO_LINGER: leaves no TIME_WAIT behind, which at one probe a second would be 60 a peer."""
 
-_HOST_ANSWERED = {errno.ECONNREFUSED, errno.ECONNRESET}
-_KEPT_BACK = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM, errno.EPERM, errno.EACCES, errno.EADDRNOTAVAIL}
+_ANSWERED_ERRNOS = {errno.ECONNREFUSED, errno.ECONNRESET}
+_UNSENT_ERRNOS = {
+    errno.EMFILE,
+    errno.ENFILE,
+    errno.ENOBUFS,
+    errno.ENOMEM,
+    errno.EPERM,
+    errno.EACCES,
+    errno.EADDRNOTAVAIL,
+}
 
 
-async def handshake(family: socket.AddressFamily, to: SocketAddress, timeout_seconds: float) -> Result | None:
+async def handshake(family: socket.AddressFamily, to: SocketAddress, timeout_seconds: float) -> ProbeResult | None:
     """One handshake; None when this host kept it back (no descriptors, buffers or ports; a firewall rule)."""
     try:
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
@@ -38,7 +46,7 @@ async def handshake(family: socket.AddressFamily, to: SocketAddress, timeout_sec
         return await _connect(sock, to, timeout_seconds)
 
 
-async def _connect(sock: socket.socket, to: SocketAddress, timeout_seconds: float) -> Result | None:
+async def _connect(sock: socket.socket, to: SocketAddress, timeout_seconds: float) -> ProbeResult | None:
     started = time.monotonic()
     try:
         async with asyncio.timeout(timeout_seconds):
@@ -46,11 +54,11 @@ async def _connect(sock: socket.socket, to: SocketAddress, timeout_seconds: floa
     except TimeoutError:
         return Lost()
     except OSError as error:
-        if error.errno in _KEPT_BACK:
+        if error.errno in _UNSENT_ERRNOS:
             return None
         elapsed = time.monotonic() - started
-        return Answered(elapsed) if error.errno in _HOST_ANSWERED else Lost()
-    return timed(_tcp_info(sock), time.monotonic() - started)
+        return Answered(elapsed) if error.errno in _ANSWERED_ERRNOS else Lost()
+    return parse_tcp_info(_tcp_info(sock), time.monotonic() - started)
 
 
 def _tcp_info(sock: socket.socket) -> bytes:
@@ -59,7 +67,7 @@ def _tcp_info(sock: socket.socket) -> bytes:
     return b""
 
 
-def timed(tcp_info: bytes, elapsed_seconds: float) -> Result:
+def parse_tcp_info(tcp_info: bytes, elapsed_seconds: float) -> ProbeResult:
     """What struct tcp_info says of a handshake. `elapsed_seconds` bounds it, and stands in for an empty one."""
     if len(tcp_info) < _TCP_INFO_BYTES:
         return Answered(elapsed_seconds)

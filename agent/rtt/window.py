@@ -6,59 +6,59 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from clusterstate.records import Method, PeerLatency
+from clusterstate.records import PeerLatency, ProbeMethod
 
 
-class Outcome(NamedTuple):
+class ProbeOutcome(NamedTuple):
     """sent: monotonic seconds. rtt_ms: None when lost."""
 
-    sent: float
+    sent_seconds: float
     rtt_ms: float | None
 
 
-def _sent(outcome: Outcome) -> float:
-    return outcome.sent
+def _sent(outcome: ProbeOutcome) -> float:
+    return outcome.sent_seconds
 
 
-class Window:
+class ProbeWindow:
     """Outcomes in order of sending. A probe enters when it is answered or lost, so one under way counts as neither."""
 
     def __init__(self, span_seconds: float) -> None:
         self.span_seconds = span_seconds
-        self._outcomes: list[Outcome] = []
-        self.last_reply: float | None = None
+        self._outcomes: list[ProbeOutcome] = []
+        self.last_reply_seconds: float | None = None
         """Monotonic seconds; it outlives the span."""
 
     def add(self, sent: float, rtt_ms: float | None) -> None:
         """One outcome. Outcomes may come in another order than their probes were sent."""
-        if self._outcomes and sent < self._outcomes[-1].sent:
-            insort(self._outcomes, Outcome(sent, rtt_ms), key=_sent)
+        if self._outcomes and sent < self._outcomes[-1].sent_seconds:
+            insort(self._outcomes, ProbeOutcome(sent, rtt_ms), key=_sent)
         else:
-            self._outcomes.append(Outcome(sent, rtt_ms))
-        self._drop_before(self._outcomes[-1].sent - self.span_seconds)
+            self._outcomes.append(ProbeOutcome(sent, rtt_ms))
+        self._drop_before(self._outcomes[-1].sent_seconds - self.span_seconds)
         if rtt_ms is not None:
-            self.last_reply = max(self.last_reply or 0.0, sent + rtt_ms / 1e3)
+            self.last_reply_seconds = max(self.last_reply_seconds or 0.0, sent + rtt_ms / 1e3)
 
     def clear(self) -> None:
         self._outcomes.clear()
 
     def forget_losses(self, after: float, before: float) -> None:
         """Takes back the losses of probes sent strictly between the two: they said nothing about the peer."""
-        self._outcomes = [o for o in self._outcomes if o.rtt_ms is not None or not after < o.sent < before]
+        self._outcomes = [o for o in self._outcomes if o.rtt_ms is not None or not after < o.sent_seconds < before]
 
-    def latency(self, now: float, method: Method, losses_until: float = math.inf) -> PeerLatency:
+    def latency(self, now: float, method: ProbeMethod, losses_until: float = math.inf) -> PeerLatency:
         """The span up to `now`. A loss of a probe sent after `losses_until` is not counted yet."""
         self._drop_before(now - self.span_seconds)
         rtts = [o.rtt_ms for o in self._outcomes if o.rtt_ms is not None]
-        lost = sum(o.rtt_ms is None and o.sent <= losses_until for o in self._outcomes)
-        age = None if self.last_reply is None else max(0.0, now - self.last_reply)
+        lost = sum(o.rtt_ms is None and o.sent_seconds <= losses_until for o in self._outcomes)
+        age = None if self.last_reply_seconds is None else max(0.0, now - self.last_reply_seconds)
         return _summary(rtts, lost, age, method)
 
     def _drop_before(self, start: float) -> None:
         del self._outcomes[: bisect_left(self._outcomes, start, key=_sent)]
 
 
-def _summary(rtts: Sequence[float], lost: int, age: float | None, method: Method) -> PeerLatency:
+def _summary(rtts: Sequence[float], lost: int, age: float | None, method: ProbeMethod) -> PeerLatency:
     ordered = sorted(rtts)
     return PeerLatency(
         sent=len(rtts) + lost,

@@ -6,13 +6,13 @@ from types import MappingProxyType
 import msgspec
 from msgspec import Struct
 
-from decision.telemetry.ownership import ANNOTATION, Owned
+from decision.telemetry.ownership import OWNERSHIP_ANNOTATION, OwnedLabels
 from decision.telemetry.policy import PolicyKey, TasPolicy
 
 HOUR_SECONDS = 3600.0
 
 
-class Limits(Struct, frozen=True):
+class LabelLimits(Struct, frozen=True):
     """How much, how fast and how steadily.
 
     most_marked_ratio: of all nodes that carry a mark (`<policy>=violating`), but one node may always. marks_per_second:
@@ -23,16 +23,16 @@ class Limits(Struct, frozen=True):
     keys and are not recorded as ours, as the original leaves them behind.
     """
 
-    most_marked_ratio: float = 0.1
+    max_marked_ratio: float = 0.1
     marks_per_second: float = 0.1
     hold_seconds: float = 60.0
     leave_ratio: float = 0.8
-    most_flips_per_hour: int = 6
-    least_fresh_ratio: float = 0.5
+    max_flips_per_hour: int = 6
+    min_fresh_ratio: float = 0.5
     adopt: bool = False
 
 
-class Standing(Struct, frozen=True):
+class LabelHistory(Struct, frozen=True):
     """One label on one node as last seen. value: None: gone. since: monotonic seconds. flips: when it changed."""
 
     value: str | None
@@ -40,21 +40,21 @@ class Standing(Struct, frozen=True):
     flips: tuple[float, ...] = ()
 
 
-class Memory(Struct, frozen=True):
+class PlanMemory(Struct, frozen=True):
     """What a plan must know of those before it. Pass on the newest; a fresh one is safe and only more cautious.
 
     labels: (node, label key) → how it stood. reported: metric → node → when it last had a current value. policies:
     those of the last plan. marks: what is left of the budget of marks at `at`.
     """
 
-    labels: Mapping[tuple[str, str], Standing] = MappingProxyType({})
-    reported: Mapping[str, Mapping[str, float]] = MappingProxyType({})
+    labels: Mapping[tuple[str, str], LabelHistory] = MappingProxyType({})
+    reported_at: Mapping[str, Mapping[str, float]] = MappingProxyType({})
     policies: Mapping[PolicyKey, TasPolicy] = MappingProxyType({})
-    marks: float = 1.0
-    at: float = float("-inf")
+    mark_budget: float = 1.0
+    planned_at: float = float("-inf")
 
 
-class Action(Struct, frozen=True):
+class LabelAction(Struct, frozen=True):
     """One label on one node. value: None: it goes. before: what stood there. reason: for the Event."""
 
     node: str
@@ -65,10 +65,10 @@ class Action(Struct, frozen=True):
     reason: str
 
 
-class Withheld(Struct, frozen=True):
+class WithheldAction(Struct, frozen=True):
     """What would have been done, and why not now."""
 
-    action: Action
+    action: LabelAction
     why: str
 
 
@@ -77,26 +77,26 @@ class NodePatch(Struct, frozen=True):
 
     node: str
     labels: Mapping[str, str | None]
-    owned: Owned
-    actions: tuple[Action, ...]
+    owned: OwnedLabels
+    actions: tuple[LabelAction, ...]
     annotation: str | None
     resource_version: str = ""
 
     def body(self) -> bytes:
         """As application/merge-patch+json. With a resourceVersion, a node that has changed is answered with 409."""
         version = {"resourceVersion": self.resource_version} if self.resource_version else {}
-        metadata = {"labels": self.labels, "annotations": {ANNOTATION: self.annotation}, **version}
+        metadata = {"labels": self.labels, "annotations": {OWNERSHIP_ANNOTATION: self.annotation}, **version}
         return msgspec.json.encode({"metadata": metadata})
 
 
-class Plan(Struct, frozen=True):
+class LabelPlan(Struct, frozen=True):
     """patches: one a node. stopped: why a policy changes nothing now. memory: for the next plan."""
 
     patches: tuple[NodePatch, ...]
-    withheld: tuple[Withheld, ...]
+    withheld: tuple[WithheldAction, ...]
     stopped: tuple[str, ...]
-    memory: Memory
+    memory: PlanMemory
 
     @property
-    def actions(self) -> tuple[Action, ...]:
+    def actions(self) -> tuple[LabelAction, ...]:
         return tuple(action for patch in self.patches for action in patch.actions)

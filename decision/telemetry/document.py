@@ -1,6 +1,6 @@
 """A TASPolicy of the API → a TasPolicy.
 
-Whatever the original's CRD accepts is accepted. What has a meaning and cannot be read is a BadPolicy; what can be read
+Whatever the original's CRD accepts is accepted. What has a meaning and cannot be read: BadTasPolicy; what can be read
 and does nothing (a strategy that we do not know, a label that no node can carry) is a Problem of a policy in use.
 """
 
@@ -13,28 +13,28 @@ from msgspec import Meta, Struct
 
 from decision.telemetry.policy import (
     LABEL_PREFIX,
-    STRATEGIES,
+    STRATEGY_NAMES,
     VIOLATING,
     FailMode,
-    Label,
-    Logic,
+    LogicalOperator,
     Operator,
-    Problem,
+    PolicyProblem,
     Rule,
+    RuleLabel,
     Scoring,
     Strategy,
     TasPolicy,
 )
 
-LONGEST_AGE_SECONDS = 86_400
+MAX_AGE_SECONDS = 86_400
 
 
-class BadPolicy(ValueError):
+class BadTasPolicy(ValueError):
     """The object is no TASPolicy. path: of the field; the text says what stands there and what is allowed."""
 
     def __init__(self, path: str, text: str) -> None:
         super().__init__(f"{path}: {text}")
-        self.problem = Problem(path, text)
+        self.problem = PolicyProblem(path, text)
 
 
 class _Metadata(Struct):
@@ -44,7 +44,7 @@ class _Metadata(Struct):
 
 
 class _Metrics(Struct, rename="camel"):
-    max_age_seconds: Annotated[float, Meta(gt=0, le=LONGEST_AGE_SECONDS)] | None = None
+    max_age_seconds: Annotated[float, Meta(gt=0, le=MAX_AGE_SECONDS)] | None = None
     fail_mode: FailMode = FailMode.OPEN
 
 
@@ -57,7 +57,7 @@ class _Rule(Struct):
 
 class _Strategy(Struct, rename="camel"):
     rules: list[_Rule]
-    logical_operator: Logic = Logic.ANY_OF
+    logical_operator: LogicalOperator = LogicalOperator.ANY_OF
     scoring: Scoring = Scoring.PROPORTIONAL
 
 
@@ -68,20 +68,27 @@ _ALLOWED = {
     "logicalOperator": "anyOf or allOf",
     "scoring": "proportional or rank",
     "failMode": "open or closed",
-    "maxAgeSeconds": f"a number of seconds, more than 0 and at most {LONGEST_AGE_SECONDS}",
+    "maxAgeSeconds": f"a number of seconds, more than 0 and at most {MAX_AGE_SECONDS}",
     "rules": "a list of rules",
     "labels": "a list of texts such as key=value",
 }
 
 
-def parse(plain: Mapping[str, Any]) -> TasPolicy:
-    """plain: the API object. BadPolicy."""
+def parse_taspolicy(plain: Mapping[str, Any]) -> TasPolicy:
+    """plain: the API object. BadTasPolicy."""
     metadata = _converted(plain.get("metadata"), _Metadata, "metadata")
     spec = _mapping(plain.get("spec") or {}, "spec")
     metrics = _converted(spec.get("metrics") or {}, _Metrics, "spec.metrics")
     given = _mapping(spec.get("strategies") or {}, "spec.strategies")
-    read = {name: _converted(given[name], _Strategy, f"spec.strategies.{name}") for name in STRATEGIES if name in given}
-    problems = [*_unknown(given), *_useless(read), *_mixed(read), *_unwritable(metadata.name, read)]
+    read = {
+        name: _converted(given[name], _Strategy, f"spec.strategies.{name}") for name in STRATEGY_NAMES if name in given
+    }
+    problems = [
+        *_unknown_strategies(given),
+        *_unused_rules(read),
+        *_mixed_operators(read),
+        *_label_problems(metadata.name, read),
+    ]
     return TasPolicy(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -95,7 +102,7 @@ def parse(plain: Mapping[str, Any]) -> TasPolicy:
 
 def _mapping(plain: object, path: str) -> Mapping[str, Any]:
     if not isinstance(plain, Mapping):
-        raise BadPolicy(path, f"got {_shown(plain)}, allowed is an object")
+        raise BadTasPolicy(path, f"got {_shown(plain)}, allowed is an object")
     return plain
 
 
@@ -110,17 +117,17 @@ _AT = re.compile(r" - at `\$(.*?)`$")
 _MISSING = re.compile(r"missing required field `(.*?)`")
 
 
-def _bad(message: str, plain: Any, path: str) -> BadPolicy:
+def _bad(message: str, plain: Any, path: str) -> BadTasPolicy:
     """msgspec's message as the field's path, what stands there and what is allowed."""
     at = _AT.search(message)
     inner = at[1] if at else ""
     if missing := _MISSING.search(message):
-        return BadPolicy(f"{path}{inner}.{missing[1]}", f"missing, allowed is {_allowed(missing[1])}")
+        return BadTasPolicy(f"{path}{inner}.{missing[1]}", f"missing, allowed is {_allowed(missing[1])}")
     steps = re.findall(r"\.(\w+)|\[(\d+)\]", inner)
     for name, index in steps:
         plain = plain[name] if name else plain[int(index)]
     last = next((name for name, _ in reversed(steps) if name), "")
-    return BadPolicy(path + inner, f"got {_shown(plain)}, allowed is {_allowed(last)}")
+    return BadTasPolicy(path + inner, f"got {_shown(plain)}, allowed is {_allowed(last)}")
 
 
 def _allowed(field: str) -> str:
@@ -138,7 +145,7 @@ def _strategy(read: _Strategy, policy: str) -> Strategy:
 
 
 def _rule(read: _Rule, policy: str) -> Rule:
-    labels = tuple(Label(*text.split("=", 1)) for text in read.labels or [] if not unwritable(policy, text))
+    labels = tuple(RuleLabel(*text.split("=", 1)) for text in read.labels or [] if not label_problem(policy, text))
     return Rule(read.metricname, read.operator, read.target, labels)
 
 
@@ -147,7 +154,7 @@ _NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _LONGEST_PREFIX = 253
 
 
-def unwritable(policy: str, text: str) -> str:
+def label_problem(policy: str, text: str) -> str:
     """Why no node can carry this label of the policy; "" when one can."""
     key, equals, value = text.partition("=")
     if not equals:
@@ -161,41 +168,47 @@ def unwritable(policy: str, text: str) -> str:
     return ""
 
 
-def markable(policy: str) -> bool:
+def is_valid_mark(policy: str) -> bool:
     """Whether a node can carry the label `<policy>=violating`."""
     return bool(_NAME.fullmatch(policy))
 
 
-def _unknown(given: Mapping[str, Any]) -> Iterator[Problem]:
+def _unknown_strategies(given: Mapping[str, Any]) -> Iterator[PolicyProblem]:
     for name in given:
-        if name not in STRATEGIES:
-            yield Problem(f"spec.strategies.{name}", f"is not used, known are {', '.join(STRATEGIES)}")
+        if name not in STRATEGY_NAMES:
+            yield PolicyProblem(f"spec.strategies.{name}", f"is not used, known are {', '.join(STRATEGY_NAMES)}")
 
 
-def _useless(read: Mapping[str, _Strategy]) -> Iterator[Problem]:
+def _unused_rules(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
     for name, strategy in read.items():
         if not strategy.rules:
-            yield Problem(f"spec.strategies.{name}.rules", "is empty, so the strategy does nothing")
+            yield PolicyProblem(f"spec.strategies.{name}.rules", "is empty, so the strategy does nothing")
     if "scheduleonmetric" in read and len(read["scheduleonmetric"].rules) > 1:
-        yield Problem("spec.strategies.scheduleonmetric.rules[1]", "is not used, only the first rule orders the nodes")
+        yield PolicyProblem(
+            "spec.strategies.scheduleonmetric.rules[1]", "is not used, only the first rule orders the nodes"
+        )
 
 
-def _mixed(read: Mapping[str, _Strategy]) -> Iterator[Problem]:
+def _mixed_operators(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
     """One label under rules with different operators: no largest and no smallest metric decides."""
     operators: dict[str, Operator] = {}
     for number, rule in enumerate(read["labeling"].rules if "labeling" in read else []):
         for key in {text.partition("=")[0] for text in rule.labels or []}:
             if operators.setdefault(key, rule.operator) is not rule.operator:
                 path = f"spec.strategies.labeling.rules[{number}].operator"
-                yield Problem(
+                yield PolicyProblem(
                     path, f"label {key} stands under {operators[key]} before: the first violated rule keeps it"
                 )
 
 
-def _unwritable(policy: str, read: Mapping[str, _Strategy]) -> Iterator[Problem]:
-    if "deschedule" in read and not markable(policy):
-        yield Problem("metadata.name", f"no node can be marked {policy[:60]}={VIOLATING}, allowed are 63 characters")
+def _label_problems(policy: str, read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
+    if "deschedule" in read and not is_valid_mark(policy):
+        yield PolicyProblem(
+            "metadata.name", f"no node can be marked {policy[:60]}={VIOLATING}, allowed are 63 characters"
+        )
     for number, rule in enumerate(read["labeling"].rules if "labeling" in read else []):
         for position, text in enumerate(rule.labels or []):
-            if why := unwritable(policy, text):
-                yield Problem(f"spec.strategies.labeling.rules[{number}].labels[{position}]", f"{_shown(text)} {why}")
+            if why := label_problem(policy, text):
+                yield PolicyProblem(
+                    f"spec.strategies.labeling.rules[{number}].labels[{position}]", f"{_shown(text)} {why}"
+                )

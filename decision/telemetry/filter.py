@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from decision.freshness import kept_while_fresh
-from decision.model import Evidence, Facts, Pod, Refusal
+from decision.freshness import cached_while_fresh
+from decision.model import DecisionInputs, Evidence, PodInfo, Refusal
 from decision.telemetry import link, quantity, readings
 from decision.telemetry.known import Readings
 from decision.telemetry.policy import FailMode, PolicyKey, Rule, Strategy
-from decision.telemetry.rules import holds, violated_by, violates
+from decision.telemetry.rules import strategy_violated, violates, violations_by_node
 
 NAME = "dontschedule"
 
@@ -19,28 +19,28 @@ class TelemetryFilter:
 
     name = NAME
 
-    def refusals(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Mapping[str, Refusal]:
-        policy = link.of(pod, facts)
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, Refusal]:
+        policy = link.find_policy(pod, facts)
         strategy = policy and policy.dontschedule
         if not (policy and strategy and strategy.rules):
             return {}
-        asked = _Asked(policy.key, strategy, readings.of_rules(strategy.rules, policy, facts))
-        refused = kept_while_fresh(asked, lambda: _refused(asked), facts)
+        asked = _PolicyReadings(policy.key, strategy, readings.for_rules(strategy.rules, policy, facts))
+        refused = cached_while_fresh(asked, lambda: _violation_refusals(asked), facts)
         if policy.fail_mode is FailMode.CLOSED:
-            refused = {**{node: refusal for node in nodes if (refusal := _unknown(node, asked))}, **refused}
+            refused = {**{node: refusal for node in nodes if (refusal := _fail_closed_refusal(node, asked))}, **refused}
         return {node: refused[node] for node in nodes if node in refused} if refused else {}
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
-        policy = link.of(pod, facts)
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+        policy = link.find_policy(pod, facts)
         strategy = policy and policy.dontschedule
         if not (policy and strategy):
             return Evidence()
-        columns = readings.of_rules(strategy.rules, policy, facts)
+        columns = readings.for_rules(strategy.rules, policy, facts)
         measured = {rule.metric: _numbers(column, nodes) for rule, column in zip(strategy.rules, columns, strict=True)}
         return Evidence(measured)
 
 
-class _Asked(Struct, frozen=True):
+class _PolicyReadings(Struct, frozen=True):
     """What the refusals depend on."""
 
     policy: PolicyKey
@@ -48,27 +48,27 @@ class _Asked(Struct, frozen=True):
     columns: tuple[Readings, ...]
 
 
-def _refused(asked: _Asked) -> Mapping[str, Refusal]:
+def _violation_refusals(asked: _PolicyReadings) -> Mapping[str, Refusal]:
     """Of all nodes that violate, one Refusal a cause."""
     causes: dict[Rule | None, Refusal] = {
         rule: Refusal(NAME, f"telemetry policy {asked.policy}: {rule or asked.strategy}")
         for rule in (None, *asked.strategy.rules)
     }
-    return {node: causes[rule] for node, rule in violated_by(asked.strategy, asked.columns).items()}
+    return {node: causes[rule] for node, rule in violations_by_node(asked.strategy, asked.columns).items()}
 
 
-def _unknown(node: str, asked: _Asked) -> Refusal | None:
+def _fail_closed_refusal(node: str, asked: _PolicyReadings) -> Refusal | None:
     """Why a policy that fails closed refuses the node: what it lacks may be what is violated."""
     values = [column.values.get(node) for column in asked.columns]
     states = [
         None if value is None else violates(value, rule)
         for value, rule in zip(values, asked.strategy.rules, strict=True)
     ]
-    if None not in states or not holds(asked.strategy, states, unknown=True):
+    if None not in states or not strategy_violated(asked.strategy, states, unknown=True):
         return None
     missing = asked.strategy.rules[states.index(None)].metric
     return Refusal(NAME, f"telemetry policy {asked.policy}: no current value of {missing}")
 
 
 def _numbers(column: Readings, nodes: Sequence[str]) -> Mapping[str, float]:
-    return {node: quantity.number(column.values[node]) for node in nodes if node in column.values}
+    return {node: quantity.to_float(column.values[node]) for node in nodes if node in column.values}

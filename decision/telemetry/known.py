@@ -5,27 +5,27 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
-from decision.telemetry.policy import PolicyKey, Problem, TasPolicy
+from decision.telemetry.policy import PolicyKey, PolicyProblem, TasPolicy
 
-DEFAULT_AGE_SECONDS = 15.0
+DEFAULT_MAX_AGE_SECONDS = 15.0
 """As the agents' reports: no decision uses a value last read longer ago."""
 
 
-class Refused(Struct, frozen=True):
+class RefusedPolicy(Struct, frozen=True):
     """A policy whose newest version cannot be used. generation: of that version."""
 
-    problem: Problem
+    problem: PolicyProblem
     generation: int = 0
 
 
-class Policies(Struct, frozen=True):
+class TasPolicies(Struct, frozen=True):
     """used: the last good version of each. refused: those whose newest version is another one.
 
     loaded: they were listed; until then, none in `used` does not mean that there is none.
     """
 
     used: Mapping[PolicyKey, TasPolicy] = MappingProxyType({})
-    refused: Mapping[PolicyKey, Refused] = MappingProxyType({})
+    refused: Mapping[PolicyKey, RefusedPolicy] = MappingProxyType({})
     loaded: bool = False
 
     @property
@@ -41,22 +41,22 @@ class Readings(Struct, frozen=True, eq=False):
 
     values: Mapping[str, int] = MappingProxyType({})
     read_at: Mapping[str, float] | None = None
-    oldest: float = float("inf")
+    oldest_read_at: float = float("inf")
 
 
-class Polled(Struct, frozen=True):
+class PolledMetrics(Struct, frozen=True):
     """metric → its values as last read, however old."""
 
     columns: Mapping[str, Readings] = MappingProxyType({})
-    age_seconds: float = DEFAULT_AGE_SECONDS
+    max_age_seconds: float = DEFAULT_MAX_AGE_SECONDS
 
 
-class Agents(Struct, frozen=True):
+class SnapshotMetrics(Struct, frozen=True):
     """The agents' hardware metrics, which stand in the snapshot."""
 
 
-class Telemetry(Struct, frozen=True):
+class TelemetryInputs(Struct, frozen=True):
     """tables: in their order of precedence. Of a metric the first table counts that has any current value of it."""
 
-    policies: Policies = Policies()
-    tables: tuple[Polled | Agents, ...] = ()
+    policies: TasPolicies = TasPolicies()
+    tables: tuple[PolledMetrics | SnapshotMetrics, ...] = ()

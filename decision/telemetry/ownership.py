@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from decision.telemetry.policy import LABEL_PREFIX, PolicyKey
 
-ANNOTATION = "leadsman/telemetry-labels"
+OWNERSHIP_ANNOTATION = "leadsman/telemetry-labels"
 
 
-class Unreadable(ValueError):
+class BadOwnership(ValueError):
     """The annotation is not ours to understand. The node is left alone until it is mended or removed."""
 
 
@@ -27,23 +27,23 @@ class NodeView(Struct, frozen=True):
     resource_version: str = ""
 
 
-Owned = Mapping[str, PolicyKey]
+OwnedLabels = Mapping[str, PolicyKey]
 """Label key → its policy."""
 
 _decode = msgspec.json.Decoder(dict[str, str]).decode
 
 
-def read(node: NodeView) -> Owned:
+def parse_ownership(node: NodeView) -> OwnedLabels:
     """Unreadable."""
-    text = node.annotations.get(ANNOTATION, "{}")
+    text = node.annotations.get(OWNERSHIP_ANNOTATION, "{}")
     try:
         owners = {key: PolicyKey(*owner.split("/", 1)) for key, owner in _decode(text).items()}
     except (msgspec.DecodeError, TypeError, RecursionError) as error:
-        raise Unreadable(f"annotation {ANNOTATION} of node {node.name} is not ours: {error}") from error
+        raise BadOwnership(f"annotation {OWNERSHIP_ANNOTATION} of node {node.name} is not ours: {error}") from error
     return {key: owner for key, owner in owners.items() if writable_by(owner, key)}
 
 
-def write(owned: Owned) -> str | None:
+def format_ownership(owned: OwnedLabels) -> str | None:
     """The annotation's value; None: it goes."""
     return msgspec.json.encode({key: str(owned[key]) for key in sorted(owned)}).decode() if owned else None
 

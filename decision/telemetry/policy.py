@@ -6,13 +6,18 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-GROUP, VERSION, PLURAL, KIND = "telemetry.intel.com", "v1alpha1", "taspolicies", "TASPolicy"
+TASPOLICY_GROUP, TASPOLICY_VERSION, TASPOLICY_PLURAL, TASPOLICY_KIND = (
+    "telemetry.intel.com",
+    "v1alpha1",
+    "taspolicies",
+    "TASPolicy",
+)
 
 LABEL_PREFIX = "telemetry.aware.scheduling."
 VIOLATING = "violating"
 
 
-class Problem(Struct, frozen=True):
+class PolicyProblem(Struct, frozen=True):
     """What is wrong with one field of a policy. path: as in `kubectl explain`, with indices."""
 
     path: str
@@ -30,7 +35,7 @@ class Operator(StrEnum):
     GREATER_THAN = "GreaterThan"
 
 
-class Logic(StrEnum):
+class LogicalOperator(StrEnum):
     ANY_OF = "anyOf"
     ALL_OF = "allOf"
 
@@ -52,7 +57,7 @@ class FailMode(StrEnum):
     CLOSED = "closed"
 
 
-class Label(NamedTuple):
+class RuleLabel(NamedTuple):
     """key: without the prefix. value: "" is one."""
 
     key: str
@@ -65,7 +70,7 @@ class Rule(Struct, frozen=True):
     metric: str
     operator: Operator
     target: int = 0
-    labels: tuple[Label, ...] = ()
+    labels: tuple[RuleLabel, ...] = ()
 
     def __str__(self) -> str:
         return f"{self.metric} {self.operator} {self.target}"
@@ -73,11 +78,11 @@ class Rule(Struct, frozen=True):
 
 class Strategy(Struct, frozen=True):
     rules: tuple[Rule, ...]
-    logic: Logic = Logic.ANY_OF
+    logic: LogicalOperator = LogicalOperator.ANY_OF
     scoring: Scoring = Scoring.PROPORTIONAL
 
     def __str__(self) -> str:
-        return (" and " if self.logic is Logic.ALL_OF else " or ").join(map(str, self.rules))
+        return (" and " if self.logic is LogicalOperator.ALL_OF else " or ").join(map(str, self.rules))
 
 
 class PolicyKey(NamedTuple):
@@ -100,7 +105,7 @@ class TasPolicy(Struct, frozen=True):
     max_age_seconds: float | None = None
     fail_mode: FailMode = FailMode.OPEN
     generation: int = 0
-    problems: tuple[Problem, ...] = ()
+    problems: tuple[PolicyProblem, ...] = ()
 
     @property
     def key(self) -> PolicyKey:
@@ -108,7 +113,7 @@ class TasPolicy(Struct, frozen=True):
 
     @property
     def strategies(self) -> Mapping[str, Strategy]:
-        found = ((name, getattr(self, name)) for name in STRATEGIES)
+        found = ((name, getattr(self, name)) for name in STRATEGY_NAMES)
         return {name: strategy for name, strategy in found if strategy is not None}
 
     @property
@@ -116,4 +121,4 @@ class TasPolicy(Struct, frozen=True):
         return frozenset(rule.metric for strategy in self.strategies.values() for rule in strategy.rules)
 
 
-STRATEGIES = ("dontschedule", "scheduleonmetric", "deschedule", "labeling")
+STRATEGY_NAMES = ("dontschedule", "scheduleonmetric", "deschedule", "labeling")

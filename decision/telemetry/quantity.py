@@ -42,21 +42,21 @@ def parse(text: str) -> int:
     return sign * _nanos(digits.scaleb(_DECIMAL.get(suffix, exponent), _EXACT))
 
 
-def of_number(value: float) -> int | None:
+def from_float(value: float) -> int | None:
     """Of a measured number, by its shortest decimal form: 0.1 is 100m. None for NaN and the infinities."""
     if not isfinite(value):
         return None
     return int(value) * NANO if value == int(value) else _nanos(Decimal(repr(value)))
 
 
-def text(nanos: int) -> str:
+def format_quantity(nanos: int) -> str:
     """As a plain decimal number: "1.5"."""
     whole, rest = divmod(abs(nanos), NANO)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{'-' * (nanos < 0)}{whole}{fraction}"
 
 
-def number(nanos: int) -> float:
+def to_float(nanos: int) -> float:
     """For people and charts; comparisons stay with the int."""
     return nanos / NANO
 

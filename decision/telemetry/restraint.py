@@ -4,89 +4,91 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from decision.telemetry.actions import Action, Limits, Memory, Withheld
+from decision.telemetry.actions import LabelAction, LabelLimits, PlanMemory, WithheldAction
 from decision.telemetry.ownership import mark_key
 from decision.telemetry.policy import VIOLATING
-from decision.telemetry.standing import Seen
+from decision.telemetry.standing import ObservedNode
 
 
-class Change(Struct, frozen=True):
+class LabelChange(Struct, frozen=True):
     """at_once: the policy changed, not the metric, so it waits for nothing. foreign: the label there is not ours."""
 
-    action: Action
-    at_once: bool
+    action: LabelAction
+    immediate: bool
     foreign: bool
 
     @property
-    def removes(self) -> bool:
+    def is_removal(self) -> bool:
         return self.action.value is None
 
     @property
-    def marks(self) -> bool:
+    def is_mark(self) -> bool:
         """Whether it marks a node, upon which a descheduler evicts pods."""
         action = self.action
         new = action.value == VIOLATING and action.before != VIOLATING
         return new and action.label == mark_key(action.policy)
 
 
-class Restrained(Struct, frozen=True):
+class LimitedChanges(Struct, frozen=True):
     """allowed: by node. marks: what is left of the budget."""
 
-    allowed: Mapping[str, Sequence[Action]]
-    withheld: Sequence[Withheld]
-    marks: float
+    allowed: Mapping[str, Sequence[LabelAction]]
+    withheld: Sequence[WithheldAction]
+    mark_budget: float
 
 
-def restrained(changes: Sequence[Change], nodes: Sequence[Seen], memory: Memory, limits: Limits) -> Restrained:
+def apply_limits(
+    changes: Sequence[LabelChange], nodes: Sequence[ObservedNode], memory: PlanMemory, limits: LabelLimits
+) -> LimitedChanges:
     """Removals first, as they make room in the budget."""
-    allowed: dict[str, list[Action]] = {}
+    allowed: dict[str, list[LabelAction]] = {}
     withheld = []
     budget = _Budget(nodes, memory, limits)
-    for change in sorted(changes, key=lambda change: not change.removes):
-        why = _held(change, memory, limits) or (budget.refuses(change) if change.marks else "")
+    for change in sorted(changes, key=lambda change: not change.is_removal):
+        why = _hold_reason(change, memory, limits) or (budget.refuses(change) if change.is_mark else "")
         if why:
-            withheld.append(Withheld(change.action, why))
+            withheld.append(WithheldAction(change.action, why))
         else:
             budget.spend(change)
             allowed.setdefault(change.action.node, []).append(change.action)
-    return Restrained(allowed, withheld, budget.left)
+    return LimitedChanges(allowed, withheld, budget.left)
 
 
-def _held(change: Change, memory: Memory, limits: Limits) -> str:
+def _hold_reason(change: LabelChange, memory: PlanMemory, limits: LabelLimits) -> str:
     if change.foreign:
         return "the label stands there and is not ours"
     before = memory.labels.get((change.action.node, change.action.label))
-    if change.at_once or before is None:
+    if change.immediate or before is None:
         return ""
-    age = memory.at - before.since
+    age = memory.planned_at - before.since
     if age < limits.hold_seconds:
         return f"changed {age:.0f} s ago, stays {limits.hold_seconds:g} s"
-    if len(before.flips) >= limits.most_flips_per_hour:
-        return f"frozen: changed {len(before.flips)} times within an hour, allowed {limits.most_flips_per_hour}"
+    if len(before.flips) >= limits.max_flips_per_hour:
+        return f"frozen: changed {len(before.flips)} times within an hour, allowed {limits.max_flips_per_hour}"
     return ""
 
 
 class _Budget:
     """Marked nodes and new marks, counted while changes are let through."""
 
-    def __init__(self, nodes: Sequence[Seen], memory: Memory, limits: Limits) -> None:
+    def __init__(self, nodes: Sequence[ObservedNode], memory: PlanMemory, limits: LabelLimits) -> None:
         marks = {each.view.name: {key for key, owner in each.owned.items() if key == mark_key(owner)} for each in nodes}
         self._marks = {node: keys for node, keys in marks.items() if keys}
-        self._most = max(1, int(limits.most_marked_ratio * len(nodes))) if limits.most_marked_ratio else 0
+        self._most = max(1, int(limits.max_marked_ratio * len(nodes))) if limits.max_marked_ratio else 0
         self._nodes = len(nodes)
-        self.left = memory.marks
+        self.left = memory.mark_budget
 
-    def refuses(self, change: Change) -> str:
+    def refuses(self, change: LabelChange) -> str:
         if change.action.node not in self._marks and len(self._marks) >= self._most:
             return f"{len(self._marks)} of {self._nodes} nodes are marked, allowed {self._most}"
         return "" if self.left >= 1 else "too many marks in a short time"
 
-    def spend(self, change: Change) -> None:
+    def spend(self, change: LabelChange) -> None:
         node, label = change.action.node, change.action.label
-        if change.marks:
+        if change.is_mark:
             self._marks.setdefault(node, set()).add(label)
             self.left -= 1
-        elif change.removes and node in self._marks:
+        elif change.is_removal and node in self._marks:
             self._marks[node].discard(label)
             if not self._marks[node]:
                 del self._marks[node]

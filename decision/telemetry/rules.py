@@ -9,7 +9,7 @@ from functools import lru_cache
 from operator import eq, gt, lt
 
 from decision.telemetry.known import Readings
-from decision.telemetry.policy import Logic, Operator, Rule, Strategy
+from decision.telemetry.policy import LogicalOperator, Operator, Rule, Strategy
 from decision.telemetry.quantity import NANO
 
 COMPARE: Mapping[Operator, Callable[[int, int], bool]] = {
@@ -43,7 +43,7 @@ def _margin(target: int, leave_ratio: float) -> int:
     return int(abs(target) * NANO * (1 - Fraction(str(leave_ratio))))
 
 
-def violating(rule: Rule, readings: Readings) -> set[str]:
+def violating_nodes(rule: Rule, readings: Readings) -> set[str]:
     """The nodes whose value violates the rule. Written out: a call for each of 5,000 nodes costs twice as much."""
     target, values = rule.target * NANO, readings.values.items()
     if rule.operator is Operator.GREATER_THAN:
@@ -53,10 +53,10 @@ def violating(rule: Rule, readings: Readings) -> set[str]:
     return {node for node, value in values if value == target}
 
 
-def violated_by(strategy: Strategy, readings: Sequence[Readings]) -> dict[str, Rule | None]:
+def violations_by_node(strategy: Strategy, readings: Sequence[Readings]) -> dict[str, Rule | None]:
     """Node → the first rule that it violates; None: all of them together do (allOf). readings: of each rule."""
-    found = [violating(rule, column) for rule, column in zip(strategy.rules, readings, strict=True)]
-    if strategy.logic is Logic.ALL_OF:
+    found = [violating_nodes(rule, column) for rule, column in zip(strategy.rules, readings, strict=True)]
+    if strategy.logic is LogicalOperator.ALL_OF:
         return dict.fromkeys(set.intersection(*found) if found else (), None)
     nodes: dict[str, Rule | None] = {}
     for rule, violators in zip(reversed(strategy.rules), reversed(found), strict=True):
@@ -64,7 +64,7 @@ def violated_by(strategy: Strategy, readings: Sequence[Readings]) -> dict[str, R
     return nodes
 
 
-def holds(strategy: Strategy, states: Sequence[bool | None], unknown: bool) -> bool:
+def strategy_violated(strategy: Strategy, states: Sequence[bool | None], unknown: bool) -> bool:
     """The strategy's verdict on one node. states: of each rule; None, without a value, counts as `unknown`."""
     counted = [unknown if state is None else state for state in states]
-    return bool(counted) and (all(counted) if strategy.logic is Logic.ALL_OF else any(counted))
+    return bool(counted) and (all(counted) if strategy.logic is LogicalOperator.ALL_OF else any(counted))

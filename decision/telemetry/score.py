@@ -8,25 +8,25 @@ puts the nodes at the target before all others.
 from collections.abc import Mapping, Sequence
 
 from decision.columns import Column
-from decision.model import Evidence, Facts, Part, Pod
+from decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
 from decision.telemetry import link, quantity, readings
 from decision.telemetry.policy import Operator, Rule, Scoring, TasPolicy
 from decision.telemetry.quantity import NANO
 
 NAME = "scheduleonmetric"
 
-LEAST = 0.1
+MIN_MEASURED_SCORE = 0.1
 """Of a measured node: one point of ten."""
 
-LEAST_CURRENT_RATIO = 0.5
+MIN_CURRENT_RATIO = 0.5
 """Of the candidates that report the metric. With fewer, the few would draw all pods."""
 
 
 class TelemetryScore:
     name = NAME
 
-    def part(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Part | None:
-        policy, weight = link.of(pod, facts), facts.policy.scores.scheduleonmetric.weight
+    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
+        policy, weight = link.find_policy(pod, facts), facts.policy.scores.scheduleonmetric.weight
         rule = _rule(policy)
         if not (weight and policy and rule):
             return None
@@ -34,15 +34,15 @@ class TelemetryScore:
         values = list(map(current.get, nodes))
         unknown = _unknown(nodes, values, rule) if None in values else {}
         neutral = _neutral(len(nodes) - len(unknown), rule, policy, nodes, facts)
-        return Part(NAME, weight, Column(nodes, _scores(values, rule, policy)), unknown, neutral)
+        return PluginScore(NAME, weight, Column(nodes, _scores(values, rule, policy)), unknown, neutral)
 
-    def evidence(self, pod: Pod, nodes: Sequence[str], facts: Facts) -> Evidence:
-        policy = link.of(pod, facts)
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+        policy = link.find_policy(pod, facts)
         rule = _rule(policy)
         if not (policy and rule):
             return Evidence()
         current = readings.current(rule.metric, policy, facts).values
-        return Evidence({rule.metric: {node: quantity.number(current[node]) for node in nodes if node in current}})
+        return Evidence({rule.metric: {node: quantity.to_float(current[node]) for node in nodes if node in current}})
 
 
 def _rule(policy: TasPolicy | None) -> Rule | None:
@@ -55,11 +55,11 @@ def _unknown(nodes: Sequence[str], values: Sequence[int | None], rule: Rule) -> 
     return {node: why for node, value in zip(nodes, values, strict=True) if value is None}
 
 
-def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], facts: Facts) -> str:
+def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], facts: DecisionInputs) -> str:
     if known and known == len(nodes):
         return ""
-    expected = len(readings.reporting(rule.metric, facts).intersection(nodes))
-    if known and known >= LEAST_CURRENT_RATIO * expected:
+    expected = len(readings.reporting_nodes(rule.metric, facts).intersection(nodes))
+    if known and known >= MIN_CURRENT_RATIO * expected:
         return ""
     return f"telemetry policy {policy.key}: {known} of {expected} nodes have a current {rule.metric}"
 
@@ -68,14 +68,14 @@ def _scores(values: Sequence[int | None], rule: Rule, policy: TasPolicy) -> Sequ
     """0.1 .. 1 for each value, 0 where there is none."""
     if rule.operator is Operator.EQUALS:
         target = rule.target * NANO
-        return [0.0 if value is None else 1.0 if value == target else LEAST for value in values]
+        return [0.0 if value is None else 1.0 if value == target else MIN_MEASURED_SCORE for value in values]
     strategy = policy.scheduleonmetric
     places = _ranks(values) if strategy and strategy.scoring is Scoring.RANK else values
     known = [place for place in places if place is not None]
     low, high = min(known, default=0), max(known, default=0)
     worst, span = (low, high - low) if rule.operator is Operator.GREATER_THAN else (high, low - high)
-    step = (1 - LEAST) / span if span else 0.0
-    least = LEAST if span else 1.0
+    step = (1 - MIN_MEASURED_SCORE) / span if span else 0.0
+    least = MIN_MEASURED_SCORE if span else 1.0
     return [0.0 if place is None else least + step * (place - worst) for place in places]
 
 

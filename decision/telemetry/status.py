@@ -3,22 +3,22 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from decision.telemetry.known import Refused
-from decision.telemetry.policy import Problem, TasPolicy
+from decision.telemetry.known import RefusedPolicy
+from decision.telemetry.policy import PolicyProblem, TasPolicy
 
 ACCEPTED, ACTIVE = "Accepted", "Active"
 
 
-class _Verdict(NamedTuple):
+class _Condition(NamedTuple):
     kind: str
     holds: bool
     reason: str
     message: str
 
 
-def status(
+def build_status(
     used: TasPolicy | None,
-    refused: Refused | None,
+    refused: RefusedPolicy | None,
     before: Mapping[str, Any] | None,
     now: str,
     unreported: Sequence[str] = (),
@@ -38,32 +38,32 @@ def status(
     }
 
 
-def _accepted(refused: Refused | None, problems: Sequence[Problem]) -> _Verdict:
+def _accepted(refused: RefusedPolicy | None, problems: Sequence[PolicyProblem]) -> _Condition:
     if refused:
-        return _Verdict(ACCEPTED, False, "Invalid", str(refused.problem))
+        return _Condition(ACCEPTED, False, "Invalid", str(refused.problem))
     if problems:
-        return _Verdict(ACCEPTED, True, "AcceptedInPart", "; ".join(map(str, problems)))
-    return _Verdict(ACCEPTED, True, "Accepted", "every rule is used")
+        return _Condition(ACCEPTED, True, "AcceptedInPart", "; ".join(map(str, problems)))
+    return _Condition(ACCEPTED, True, "Accepted", "every rule is used")
 
 
-def _active(used: TasPolicy | None, refused: Refused | None, unreported: Sequence[str]) -> _Verdict:
+def _active(used: TasPolicy | None, refused: RefusedPolicy | None, unreported: Sequence[str]) -> _Condition:
     if used is None:
-        return _Verdict(ACTIVE, False, "Invalid", "there is no good version")
+        return _Condition(ACTIVE, False, "Invalid", "there is no good version")
     if not used.metrics:
-        return _Verdict(ACTIVE, False, "NoRules", "no strategy has a rule")
+        return _Condition(ACTIVE, False, "NoRules", "no strategy has a rule")
     if set(unreported) >= used.metrics:
-        return _Verdict(ACTIVE, False, "NoMetrics", f"no node reports {', '.join(sorted(unreported))}")
+        return _Condition(ACTIVE, False, "NoMetrics", f"no node reports {', '.join(sorted(unreported))}")
     if refused:
-        return _Verdict(ACTIVE, True, "LastGoodVersion", f"generation {used.generation} is in use")
+        return _Condition(ACTIVE, True, "LastGoodVersion", f"generation {used.generation} is in use")
     missing = f"; no node reports {', '.join(sorted(unreported))}" if unreported else ""
-    return _Verdict(ACTIVE, True, "Active", ", ".join(_in_use(used)) + missing)
+    return _Condition(ACTIVE, True, "Active", ", ".join(_in_use(used)) + missing)
 
 
 def _in_use(policy: TasPolicy) -> Iterator[str]:
     return (name for name, strategy in policy.strategies.items() if strategy.rules)
 
 
-def _condition(verdict: _Verdict, generation: int, before: Mapping[str, Any], now: str) -> dict[str, Any]:
+def _condition(verdict: _Condition, generation: int, before: Mapping[str, Any], now: str) -> dict[str, Any]:
     holds = "True" if verdict.holds else "False"
     stood: Mapping[str, Any] = next(
         (each for each in before.get("conditions") or () if each.get("type") == verdict.kind), {}

@@ -8,16 +8,16 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leadsman.options import Options, count
+from leadsman.options import Options, positive_int
 
-DEFAULT_NAMES = (
+DEFAULT_SERVER_NAMES = (
     "leadsman-extender.leadsman.svc",
     "leadsman-extender.leadsman.svc.cluster.local",
     "localhost",
     "127.0.0.1",
 )
 
-DEFAULT_CLIENT = "kube-scheduler"
+DEFAULT_CLIENT_NAME = "kube-scheduler"
 
 WARN_DAYS = 30
 
@@ -36,15 +36,16 @@ def options(add: Options) -> None:
     making = add.group("making")
     making.flag(
         "names",
-        f"names and addresses by which the extender is called (default {','.join(DEFAULT_NAMES)}; renew: as before)",
+        "names and addresses by which the extender is called "
+        f"(default {','.join(DEFAULT_SERVER_NAMES)}; renew: as before)",
         None,
-        words,
+        name_list,
         metavar="NAME[,NAME]",
     )
-    client = f"the client's common name (default {DEFAULT_CLIENT}; renew: as before)"
+    client = f"the client's common name (default {DEFAULT_CLIENT_NAME}; renew: as before)"
     making.flag("client-name", client, None, metavar="NAME")
-    making.flag("days", "how long server and client are valid (default 365)", "365", count)
-    making.flag("ca-days", "how long the CA is valid (default 3650)", "3650", count)
+    making.flag("days", "how long server and client are valid (default 365)", "365", positive_int)
+    making.flag("ca-days", "how long the CA is valid (default 3650)", "3650", positive_int)
     making.parser.add_argument("--force", action="store_true", help="create: replace files that are there")
     showing = add.group("secrets")
     showing.flag("namespace", "of the extender's Secret (default leadsman)", "leadsman")
@@ -54,18 +55,19 @@ def options(add: Options) -> None:
 def main(args: argparse.Namespace) -> int:
     try:
         from leadsman.certs import actions
+        from leadsman.certs.folder import CertsError
     except ImportError as error:
         raise ValueError(f"{error.name} is missing; pip install 'leadsman[setup]'") from error
     try:
         return actions.run(args, datetime.now(UTC))
     except OSError as error:
         print(f"leadsman certs: {error.filename}: {error.strerror}", file=sys.stderr)
-    except actions.Refused as error:
+    except CertsError as error:
         print(f"leadsman certs: {error}", file=sys.stderr)
     return 1
 
 
-def words(text: str) -> tuple[str, ...]:
+def name_list(text: str) -> tuple[str, ...]:
     found = tuple(word.strip() for word in text.split(",") if word.strip())
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")

@@ -9,17 +9,18 @@ from typing import Any
 
 import yaml
 
-from leadsman.certs import DEFAULT_CLIENT, DEFAULT_NAMES, WARN_DAYS, authority
-from leadsman.certs.authority import Pair
-from leadsman.certs.folder import NAMES, Refused, load, path, write
-
-__all__ = ["Refused", "run"]
+from leadsman.certs import DEFAULT_CLIENT_NAME, DEFAULT_SERVER_NAMES, WARN_DAYS, authority
+from leadsman.certs.authority import CertificatePair
+from leadsman.certs.folder import PAIR_NAMES, CertsError, load_pair, pair_path, write_pairs
 
 
 def run(args: argparse.Namespace, now: datetime) -> int:
     """Exit code. Refused when it would destroy something; OSError when a file cannot be written."""
     if args.action == "secrets":
-        print(yaml.safe_dump_all(secrets(args.dir, args.namespace, args.scheduler_namespace), sort_keys=False), end="")
+        print(
+            yaml.safe_dump_all(secret_manifests(args.dir, args.namespace, args.scheduler_namespace), sort_keys=False),
+            end="",
+        )
         return 0
     if args.action != "show":
         {"create": _create, "renew": _renew}[args.action](args, now)
@@ -27,49 +28,54 @@ def run(args: argparse.Namespace, now: datetime) -> int:
 
 
 def _create(args: argparse.Namespace, now: datetime) -> None:
-    ca = authority.authority(now, args.ca_days)
-    leaves = _leaves(ca, args.names or DEFAULT_NAMES, args.client_name or DEFAULT_CLIENT, now, args.days)
-    write(args.dir, {"ca": ca, **leaves}, args.force)
+    ca = authority.create_ca(now, args.ca_days)
+    leaves = _leaves(ca, args.names or DEFAULT_SERVER_NAMES, args.client_name or DEFAULT_CLIENT_NAME, now, args.days)
+    write_pairs(args.dir, {"ca": ca, **leaves}, args.force)
 
 
 def _renew(args: argparse.Namespace, now: datetime) -> None:
     """New keys and certificates under the names that stand in the old ones."""
-    ca, server, client = (load(args.dir, name) for name in NAMES)
+    ca, server, client = (load_pair(args.dir, name) for name in PAIR_NAMES)
     names = args.names or authority.alternative_names(server.certificate)
     called = args.client_name or authority.common_name(client.certificate)
-    write(args.dir, _leaves(_valid(ca, now), names, called, now, args.days), replace=True)
+    write_pairs(args.dir, _leaves(_valid(ca, now), names, called, now, args.days), replace=True)
 
 
-def secrets(folder: Path, namespace: str, scheduler_namespace: str) -> Iterator[dict[str, Any]]:
+def secret_manifests(folder: Path, namespace: str, scheduler_namespace: str) -> Iterator[dict[str, Any]]:
     """The extender's and the scheduler's; neither holds the CA's key."""
-    ca = load(folder, "ca").certificate_pem
-    yield _secret("leadsman-extender-tls", namespace, "extender", load(folder, "server"), ca)
-    yield _secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load(folder, "client"), ca)
+    ca = load_pair(folder, "ca").certificate_pem
+    yield _secret("leadsman-extender-tls", namespace, "extender", load_pair(folder, "server"), ca)
+    yield _secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
 
 
-def _leaves(ca: Pair, names: Sequence[str], client: str, now: datetime, days: int) -> Mapping[str, Pair]:
+def _leaves(
+    ca: CertificatePair, names: Sequence[str], client: str, now: datetime, days: int
+) -> Mapping[str, CertificatePair]:
     try:
-        return {"server": authority.server(ca, names, now, days), "client": authority.client(ca, client, now, days)}
+        return {
+            "server": authority.issue_server(ca, names, now, days),
+            "client": authority.issue_client(ca, client, now, days),
+        }
     except ValueError as error:
-        raise Refused(f"--names {','.join(names)}, --client-name {client}: {error}") from error
+        raise CertsError(f"--names {','.join(names)}, --client-name {client}: {error}") from error
 
 
-def _valid(ca: Pair, now: datetime) -> Pair:
+def _valid(ca: CertificatePair, now: datetime) -> CertificatePair:
     end = ca.certificate.not_valid_after_utc
     if end <= now:
-        raise Refused(f"the CA expired on {end:%Y-%m-%d}; make a new one with `leadsman certs create --force`")
+        raise CertsError(f"the CA expired on {end:%Y-%m-%d}; make a new one with `leadsman certs create --force`")
     return ca
 
 
 def _show(folder: Path, now: datetime) -> int:
     """1 when something expires within WARN_DAYS, so that a cron job can tell."""
-    ends = {name: load(folder, name).certificate.not_valid_after_utc for name in NAMES}
+    ends = {name: load_pair(folder, name).certificate.not_valid_after_utc for name in PAIR_NAMES}
     for name, end in ends.items():
-        print(f"{path(folder, name, 'crt')}  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")
+        print(f"{pair_path(folder, name, 'crt')}  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")
     return int(any(end - now < timedelta(days=WARN_DAYS) for end in ends.values()))
 
 
-def _secret(name: str, namespace: str, component: str, pair: Pair, ca: bytes) -> dict[str, Any]:
+def _secret(name: str, namespace: str, component: str, pair: CertificatePair, ca: bytes) -> dict[str, Any]:
     content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca}
     labels = {"name": "leadsman", "instance": "leadsman", "component": component, "part-of": "leadsman"}
     return {

@@ -20,12 +20,12 @@ from cryptography.hazmat.primitives.serialization import (
 )
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID, ObjectIdentifier
 
-SKEW = timedelta(minutes=5)
+CLOCK_SKEW = timedelta(minutes=5)
 
-SERVER, CLIENT = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
+SERVER_USAGE, CLIENT_USAGE = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH
 
 
-class Pair(NamedTuple):
+class CertificatePair(NamedTuple):
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
@@ -38,30 +38,30 @@ class Pair(NamedTuple):
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def authority(now: datetime, days: int) -> Pair:
+def create_ca(now: datetime, days: int) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
     name = _named("Leadsman CA")
     builder = _builder(name, key, now, now + timedelta(days=days)).issuer_name(name)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
-    return Pair(builder.sign(key, hashes.SHA256()), key)
+    return CertificatePair(builder.sign(key, hashes.SHA256()), key)
 
 
-def server(ca: Pair, names: Sequence[str], now: datetime, days: int) -> Pair:
+def issue_server(ca: CertificatePair, names: Sequence[str], now: datetime, days: int) -> CertificatePair:
     """names: DNS names and addresses. ValueError when one cannot stand in a certificate."""
-    return _issued(ca, "leadsman-extender", names, SERVER, now, days)
+    return _issued(ca, "leadsman-extender", names, SERVER_USAGE, now, days)
 
 
-def client(ca: Pair, name: str, now: datetime, days: int) -> Pair:
-    return _issued(ca, name, (), CLIENT, now, days)
+def issue_client(ca: CertificatePair, name: str, now: datetime, days: int) -> CertificatePair:
+    return _issued(ca, name, (), CLIENT_USAGE, now, days)
 
 
-def loaded(certificate_pem: bytes, key_pem: bytes) -> Pair:
+def pair_from_pem(certificate_pem: bytes, key_pem: bytes) -> CertificatePair:
     """ValueError when one is no PEM, or the key is not ours in kind or not the certificate's."""
     certificate, key = x509.load_pem_x509_certificate(certificate_pem), load_pem_private_key(key_pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise ValueError("the key is not this certificate's")
-    return Pair(certificate, key)
+    return CertificatePair(certificate, key)
 
 
 def alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
@@ -74,7 +74,9 @@ def common_name(certificate: x509.Certificate) -> str:
     return str(certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value)
 
 
-def _issued(ca: Pair, name: str, names: Sequence[str], purpose: ObjectIdentifier, now: datetime, days: int) -> Pair:
+def _issued(
+    ca: CertificatePair, name: str, names: Sequence[str], purpose: ObjectIdentifier, now: datetime, days: int
+) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + timedelta(days=days), ca.certificate.not_valid_after_utc)
     builder = _builder(_named(name), key, now, end).issuer_name(ca.certificate.subject)
@@ -85,7 +87,7 @@ def _issued(ca: Pair, name: str, names: Sequence[str], purpose: ObjectIdentifier
     builder = builder.add_extension(issuer, critical=False)
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName([_alternative(n) for n in names]), critical=False)
-    return Pair(builder.sign(ca.key, hashes.SHA256()), key)
+    return CertificatePair(builder.sign(ca.key, hashes.SHA256()), key)
 
 
 def _builder(
@@ -96,7 +98,7 @@ def _builder(
         .subject_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - SKEW)
+        .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(end)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
     )

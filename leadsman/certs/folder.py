@@ -8,38 +8,38 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from leadsman.certs import authority
-from leadsman.certs.authority import Pair
+from leadsman.certs.authority import CertificatePair
 
-NAMES = ("ca", "server", "client")
+PAIR_NAMES = ("ca", "server", "client")
 
 
-class Refused(Exception):
+class CertsError(Exception):
     """What was asked for would destroy something, or cannot be done with these files. The text says what can."""
 
 
-def path(folder: Path, name: str, ending: str) -> Path:
+def pair_path(folder: Path, name: str, ending: str) -> Path:
     return folder / f"{name}.{ending}"
 
 
-def load(folder: Path, name: str) -> Pair:
+def load_pair(folder: Path, name: str) -> CertificatePair:
     """Refused when the files are missing or do not fit together."""
-    certificate, key = path(folder, name, "crt"), path(folder, name, "key")
+    certificate, key = pair_path(folder, name, "crt"), pair_path(folder, name, "key")
     try:
-        return authority.loaded(certificate.read_bytes(), key.read_bytes())
+        return authority.pair_from_pem(certificate.read_bytes(), key.read_bytes())
     except FileNotFoundError as error:
-        raise Refused(f"{error.filename}: no such file; make it with `leadsman certs create`") from error
+        raise CertsError(f"{error.filename}: no such file; make it with `leadsman certs create`") from error
     except ValueError as error:
-        raise Refused(f"{certificate}, {key}: {error}; want a pair that `leadsman certs create` made") from error
+        raise CertsError(f"{certificate}, {key}: {error}; want a pair that `leadsman certs create` made") from error
 
 
-def write(folder: Path, pairs: Mapping[str, Pair], replace: bool) -> None:
+def write_pairs(folder: Path, pairs: Mapping[str, CertificatePair], replace: bool) -> None:
     """All pairs, keys first. Refused, with nothing written, when a file is there and `replace` is off."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    wanted = {path(folder, name, "key"): (pair.key_pem, 0o600) for name, pair in pairs.items()}
-    wanted |= {path(folder, name, "crt"): (pair.certificate_pem, 0o644) for name, pair in pairs.items()}
+    wanted = {pair_path(folder, name, "key"): (pair.key_pem, 0o600) for name, pair in pairs.items()}
+    wanted |= {pair_path(folder, name, "crt"): (pair.certificate_pem, 0o644) for name, pair in pairs.items()}
     there = [str(each) for each in wanted if each.exists()]
     if there and not replace:
-        raise Refused(f"{', '.join(there)} would be overwritten; use renew, another --dir, or --force")
+        raise CertsError(f"{', '.join(there)} would be overwritten; use renew, another --dir, or --force")
     for each, (content, mode) in wanted.items():
         _replace(each, content, mode)
 

@@ -8,15 +8,15 @@ byte for byte: comments, order, quotes and widths.
 from collections.abc import Mapping
 from typing import Any
 
-Path = tuple[str | int, ...]
+YamlPath = tuple[str | int, ...]
 """Keys and positions that lead to a node of a document."""
 
 
-class Refused(Exception):
+class ConfigureError(Exception):
     """The file is none that we can change rightly. The text names the place and what would help."""
 
 
-def at(data: Any, *path: str | int) -> Any:
+def value_at(data: Any, *path: str | int) -> Any:
     """What stands there; None when nothing does."""
     for step in path:
         if isinstance(step, str):

@@ -13,11 +13,11 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from leadsman.configure import Refused
-from leadsman.configure.plan import Change
+from leadsman.configure import ConfigureError
+from leadsman.configure.plan import FileChange
 
 
-class Entry(Struct, frozen=True):
+class BackupEntry(Struct, frozen=True):
     """path: the file. copy: what it was before we first touched it, a name in the record's folder; None: it was not.
     digest: of what we wrote."""
 
@@ -33,7 +33,7 @@ class Backups:
         self._folder = folder / str(configured.absolute()).strip("/").replace("/", "_")
         self._record = self._folder / "record.json"
 
-    def apply(self, changes: Sequence[Change], now: datetime) -> None:
+    def apply(self, changes: Sequence[FileChange], now: datetime) -> None:
         """OSError before anything is changed when a copy cannot be made."""
         known = {entry.path: entry for entry in self._entries()}
         entries = [self._kept(change, known.get(change.path), now) for change in changes]
@@ -49,7 +49,7 @@ class Backups:
         for entry in entries:
             if _digest(Path(entry.path)) != entry.digest:
                 copy = f"; {self._folder / entry.copy} is what it was" if entry.copy else "; it was not there before"
-                raise Refused(f"{entry.path}: changed since we wrote it, so take our lines out by hand{copy}")
+                raise ConfigureError(f"{entry.path}: changed since we wrote it, so take our lines out by hand{copy}")
         for entry in entries:
             if entry.copy:
                 _replace(Path(entry.path), (self._folder / entry.copy).read_bytes(), 0o644)
@@ -58,30 +58,30 @@ class Backups:
         self._record.unlink(missing_ok=True)
         return [Path(entry.path) for entry in entries]
 
-    def _entries(self) -> list[Entry]:
+    def _entries(self) -> list[BackupEntry]:
         if not self._record.exists():
             return []
         try:
-            return msgspec.json.decode(self._record.read_bytes(), type=list[Entry])
+            return msgspec.json.decode(self._record.read_bytes(), type=list[BackupEntry])
         except msgspec.DecodeError as error:
-            raise Refused(f"{self._record}: {error}; move it away, the copies beside it stay good") from error
+            raise ConfigureError(f"{self._record}: {error}; move it away, the copies beside it stay good") from error
 
-    def _kept(self, change: Change, known: Entry | None, now: datetime) -> Entry:
+    def _kept(self, change: FileChange, known: BackupEntry | None, now: datetime) -> BackupEntry:
         """What we wrote ourselves needs no copy: the one from before the first time stays."""
         digest = hashlib.sha256(change.after.encode()).hexdigest()
         if known and _digest(Path(change.path)) == known.digest:
-            return Entry(change.path, known.copy, digest)
-        return Entry(change.path, None if change.before is None else self._copied(change, now), digest)
+            return BackupEntry(change.path, known.copy, digest)
+        return BackupEntry(change.path, None if change.before is None else self._copied(change, now), digest)
 
-    def _copied(self, change: Change, now: datetime) -> str:
+    def _copied(self, change: FileChange, now: datetime) -> str:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         name = f"{Path(change.path).name}.{now:%Y%m%dT%H%M%SZ}"
         shutil.copy2(change.path, self._folder / name)
         if (self._folder / name).read_bytes().decode() != change.before:
-            raise Refused(f"{change.path}: changed while it was read; try again")
+            raise ConfigureError(f"{change.path}: changed while it was read; try again")
         return name
 
-    def _is_back(self, entry: Entry) -> bool:
+    def _is_back(self, entry: BackupEntry) -> bool:
         path = Path(entry.path)
         if entry.copy is None:
             return not path.exists()

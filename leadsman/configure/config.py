@@ -5,14 +5,14 @@ from typing import Any
 
 from msgspec import Struct
 
-from leadsman.configure import Refused, at
-from leadsman.configure.text import Put
+from leadsman.configure import ConfigureError, value_at
+from leadsman.configure.text import YamlEdit
 
-GROUP = "kubescheduler.config.k8s.io"
+API_GROUP = "kubescheduler.config.k8s.io"
 
-MANAGED = {"name": "telemetry/scheduling", "ignoredByScheduler": True}
+MANAGED_RESOURCE = {"name": "telemetry/scheduling", "ignoredByScheduler": True}
 
-DEPRECATED = {
+DEPRECATED_FLAGS = {
     "kubeconfig": ("clientConnection", "kubeconfig"),
     "kube-api-content-type": ("clientConnection", "contentType"),
     "kube-api-qps": ("clientConnection", "qps"),
@@ -24,7 +24,7 @@ DEPRECATED = {
 election still count (k8s.io/kubernetes cmd/kube-scheduler/app/options)."""
 
 
-class Wanted(Struct, frozen=True):
+class ExtenderParameters(Struct, frozen=True):
     """url: https://…. server_name: what the extender's certificate says, where it is not the URL's host.
 
     ca, certificate, key: paths as kube-scheduler sees them. managed: only pods that ask for telemetry/scheduling are
@@ -41,15 +41,15 @@ class Wanted(Struct, frozen=True):
     managed: bool = False
 
 
-def is_configuration(data: Any) -> bool:
-    return bool(at(data, "kind") == "KubeSchedulerConfiguration")
+def is_scheduler_config(data: Any) -> bool:
+    return bool(value_at(data, "kind") == "KubeSchedulerConfiguration")
 
 
-def extender(wanted: Wanted) -> dict[str, Any]:
+def extender_entry(wanted: ExtenderParameters) -> dict[str, Any]:
     """Why these values: daemonset/scheduler/kube-scheduler.yaml."""
     tls = {"serverName": wanted.server_name} if wanted.server_name else {}
     tls |= {"caFile": wanted.ca, "certFile": wanted.certificate, "keyFile": wanted.key}
-    managed = {"managedResources": [MANAGED]} if wanted.managed else {}
+    managed = {"managedResources": [MANAGED_RESOURCE]} if wanted.managed else {}
     return {
         "urlPrefix": wanted.url,
         "filterVerb": "filter",
@@ -64,47 +64,48 @@ def extender(wanted: Wanted) -> dict[str, Any]:
     } | managed
 
 
-def edits(data: Any, wanted: Wanted) -> list[Put]:
+def edits(data: Any, wanted: ExtenderParameters) -> list[YamlEdit]:
     """Nothing, when it holds all that already. Refused when it is of a version that we do not write."""
     _check(data)
-    ours = extender(wanted)
-    puts = [Put(("percentageOfNodesToScore",), 100)] if at(data, "percentageOfNodesToScore") != 100 else []
-    for number, profile in enumerate(at(data, "profiles") or []):
-        if at(profile, "percentageOfNodesToScore") not in (None, 100):
-            puts.append(Put(("profiles", number, "percentageOfNodesToScore"), 100))
-    present = at(data, "extenders") or []
-    place = next((number for number, each in enumerate(present) if _ours(each, wanted)), len(present))
+    ours = extender_entry(wanted)
+    puts = [YamlEdit(("percentageOfNodesToScore",), 100)] if value_at(data, "percentageOfNodesToScore") != 100 else []
+    for number, profile in enumerate(value_at(data, "profiles") or []):
+        if value_at(profile, "percentageOfNodesToScore") not in (None, 100):
+            puts.append(YamlEdit(("profiles", number, "percentageOfNodesToScore"), 100))
+    present = value_at(data, "extenders") or []
+    place = next((number for number, each in enumerate(present) if _is_ours(each, wanted)), len(present))
     if place == len(present) and "extenders" not in data:
-        return [*puts, Put(("extenders",), [ours])]
-    return puts if at(present, place) == ours else [*puts, Put(("extenders", place), ours)]
+        return [*puts, YamlEdit(("extenders",), [ours])]
+    return puts if value_at(present, place) == ours else [*puts, YamlEdit(("extenders", place), ours)]
 
 
-def created(flags: Mapping[str, str], wanted: Wanted) -> dict[str, Any]:
+def new_config(flags: Mapping[str, str], wanted: ExtenderParameters) -> dict[str, Any]:
     """A configuration for a scheduler that had none. flags: its command line, without the dashes."""
-    made: dict[str, Any] = {"apiVersion": f"{GROUP}/v1", "kind": "KubeSchedulerConfiguration"}
-    for flag, (section, *field) in DEPRECATED.items():
+    made: dict[str, Any] = {"apiVersion": f"{API_GROUP}/v1", "kind": "KubeSchedulerConfiguration"}
+    for flag, (section, *field) in DEPRECATED_FLAGS.items():
         if flag in flags:
             value = _typed(flags[flag]) if flag != "kubeconfig" else flags[flag]
             made |= {section: {**made.get(section, {}), field[0]: value}} if field else {section: value}
-    return made | {"percentageOfNodesToScore": 100, "extenders": [extender(wanted)]}
+    return made | {"percentageOfNodesToScore": 100, "extenders": [extender_entry(wanted)]}
 
 
 def _check(data: Any) -> None:
-    version = at(data, "apiVersion")
-    if version == f"{GROUP}/v1":
+    version = value_at(data, "apiVersion")
+    if version == f"{API_GROUP}/v1":
         return
-    if str(version).startswith(f"{GROUP}/"):
-        raise Refused(
-            f"apiVersion: {version}; want {GROUP}/v1, which every kube-scheduler since 1.25 reads. Raise it first, with"
+    if str(version).startswith(f"{API_GROUP}/"):
+        raise ConfigureError(
+            f"apiVersion: {version}; want {API_GROUP}/v1, which every kube-scheduler since 1.25 reads. Raise it "
+            "first, with"
             " your plugins' arguments as its release notes say, see that the scheduler starts, then come back"
         )
-    raise Refused(f"apiVersion: {version!r}; want {GROUP}/v1")
+    raise ConfigureError(f"apiVersion: {version!r}; want {API_GROUP}/v1")
 
 
-def _ours(present: Any, wanted: Wanted) -> bool:
+def _is_ours(present: Any, wanted: ExtenderParameters) -> bool:
     """Of an earlier run: the same place, whatever the scheme, or the same CA of ours."""
-    place = str(at(present, "urlPrefix")).partition("://")[2].rstrip("/")
-    return place == wanted.url.partition("://")[2].rstrip("/") or at(present, "tlsConfig", "caFile") == wanted.ca
+    place = str(value_at(present, "urlPrefix")).partition("://")[2].rstrip("/")
+    return place == wanted.url.partition("://")[2].rstrip("/") or value_at(present, "tlsConfig", "caFile") == wanted.ca
 
 
 def _typed(value: str) -> Any:

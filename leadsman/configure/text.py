@@ -11,33 +11,33 @@ from typing import Any
 import yaml
 from msgspec import Struct
 
-from leadsman.configure import Path, Refused
+from leadsman.configure import ConfigureError, YamlPath
 
 
-class Put(Struct, frozen=True):
+class YamlEdit(Struct, frozen=True):
     """path → value. What the last step leads to is replaced, or added: a key to a mapping, an item after the last."""
 
-    path: Path
+    path: YamlPath
     value: Any
 
 
-def documents(text: str) -> list[Any]:
+def load_documents(text: str) -> list[Any]:
     """The data of each. Refused when it is no YAML."""
     try:
         return list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
-        raise Refused(f"no YAML that we can read: {error}") from error
+        raise ConfigureError(f"no YAML that we can read: {error}") from error
 
 
-def edited(text: str, document: int, puts: Sequence[Put]) -> str:
+def apply_edits(text: str, document: int, puts: Sequence[YamlEdit]) -> str:
     """The text with all of them in the document of that number."""
     for put in puts:
-        wanted = _unshared(documents(text))
+        wanted = _unshared(load_documents(text))
         _put_data(wanted, (document, *put.path), put.value)
         text = _put_text(text, document, put)
-        if documents(text) != wanted:
+        if load_documents(text) != wanted:
             shown = ".".join(map(str, put.path))
-            raise Refused(f"{shown}: cannot be changed in place (anchors or an unusual form?); write it plainly")
+            raise ConfigureError(f"{shown}: cannot be changed in place (anchors or an unusual form?); write it plainly")
     return text
 
 
@@ -48,7 +48,7 @@ def _unshared(data: Any) -> Any:
     return {key: _unshared(value) for key, value in data.items()} if isinstance(data, dict) else data
 
 
-def _put_data(data: Any, path: Path, value: Any) -> None:
+def _put_data(data: Any, path: YamlPath, value: Any) -> None:
     *way, last = path
     for step in way:
         if data[step] is None:
@@ -60,7 +60,7 @@ def _put_data(data: Any, path: Path, value: Any) -> None:
         data[last] = value
 
 
-def _put_text(text: str, document: int, put: Put) -> str:
+def _put_text(text: str, document: int, put: YamlEdit) -> str:
     root = list(yaml.compose_all(text, Loader=yaml.SafeLoader))[document]
     parent, last = _node(root, put.path[:-1]), put.path[-1]
     present = _child(parent, last)
@@ -106,7 +106,7 @@ def _block_scalar(text: str, node: yaml.ScalarNode, value: str) -> str:
     return f"{header}\n" + "".join(f"{' ' * width}{line}\n" if line else "\n" for line in value.splitlines())
 
 
-def _node(root: yaml.Node, path: Path) -> yaml.Node:
+def _node(root: yaml.Node, path: YamlPath) -> yaml.Node:
     for step in path:
         found = _child(root, step)
         assert found is not None, f"{path}: the data has it, so has the text"

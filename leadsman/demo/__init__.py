@@ -10,11 +10,11 @@ import sys
 
 from leadsman.demo import rewards
 from leadsman.demo.cluster import DemoFailed, run
-from leadsman.options import Options, count
+from leadsman.options import Options, positive_int
 from testbed.etcd import EtcdFailed, EtcdMissing
 from testbed.network import NetworkFailed
 
-INTERRUPTED = 130
+EXIT_INTERRUPTED = 130
 
 
 def options(add: Options) -> None:
@@ -22,11 +22,11 @@ def options(add: Options) -> None:
     add.parser.add_argument("which", help=text, nargs="?", choices=("delays", "rewards"), default="delays")
     add.parser.add_argument("--keep", action="store_true", help="leave it running, with its URLs, until Ctrl-C")
     add.flag("within-ms", "the pod's delay bound to edge-1, in ms (default 25)", "25", metavar="MS")
-    add.flag("seed", "for rewards: chance among equal nodes (default 1)", 1, count, metavar="N")
+    add.flag("seed", "for rewards: chance among equal nodes (default 1)", 1, positive_int, metavar="N")
 
 
 def main(args: argparse.Namespace) -> int:
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(INTERRUPTED))
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(EXIT_INTERRUPTED))
     try:
         if args.which == "rewards":
             rewards.run(args.seed)
@@ -37,5 +37,5 @@ def main(args: argparse.Namespace) -> int:
         return 1
     except KeyboardInterrupt:
         print("\nstopped; nothing is left behind", file=sys.stderr)
-        return INTERRUPTED
+        return EXIT_INTERRUPTED
     return 0

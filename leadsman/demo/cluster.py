@@ -10,16 +10,16 @@ from urllib.error import URLError
 
 from clusterstate import keys
 from clusterstate.etcd import EtcdStore
-from clusterstate.snapshot import Snapshot, listed
-from clusterstate.transport import Access
+from clusterstate.snapshot import Snapshot, snapshot_from_listing
+from clusterstate.transport import EtcdAccess
 from leadsman.demo import request, screen
-from leadsman.demo.processes import Processes
-from leadsman.demo.surroundings import AGENT_PORT, NODES, Host, Surroundings, built
+from leadsman.demo.processes import ChildProcesses
+from leadsman.demo.surroundings import AGENT_PORT, NODES, DemoHost, DemoNetwork, build_network
 from testbed.etcd import Etcd, free_ports
 
-REFERENCE = next(iter(NODES))
+REFERENCE_NODE = next(iter(NODES))
 FRESH_WITHIN_SECONDS = 60.0
-RHYTHM = {"push-interval": 1, "call-timeout": 1, "probe-interval": 0.2, "window": 10}
+AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 0.2, "window": 10}
 """Seconds; faster than in a cluster, so that a viewer need not wait."""
 
 
@@ -30,28 +30,32 @@ class DemoFailed(Exception):
 def run(within_ms: str, keep: bool) -> None:
     """DemoFailed, or what testbed raises when this machine cannot do it."""
     with ExitStack() as stack:
-        surroundings = stack.enter_context(built())
+        surroundings = stack.enter_context(build_network())
         _say(f"network    {surroundings.note}")
-        processes = stack.enter_context(Processes())
+        processes = stack.enter_context(ChildProcesses())
         etcd = stack.enter_context(_etcd(processes.folder / "etcd", surroundings))
         _say(f"etcd       {etcd.client_url}")
         extender = _start(processes, surroundings, etcd)
         _wait(processes, extender)
         _show(extender, etcd.client_url, within_ms)
         if keep:
-            _stay(surroundings, etcd, extender, processes)
+            _keep_running(surroundings, etcd, extender, processes)
 
 
-def _etcd(folder: Path, surroundings: Surroundings) -> Etcd:
+def _etcd(folder: Path, surroundings: DemoNetwork) -> Etcd:
     etcd = Etcd(folder)
-    urls = ",".join(f"http://{address}:{etcd.port}" for address in surroundings.here)
+    urls = ",".join(f"http://{address}:{etcd.port}" for address in surroundings.local_addresses)
     etcd.flags = (f"--listen-client-urls={urls}",)
     return etcd
 
 
-def _start(processes: Processes, surroundings: Surroundings, etcd: Etcd) -> str:
+def _start(processes: ChildProcesses, surroundings: DemoNetwork, etcd: Etcd) -> str:
     for host in surroundings.hosts:
-        processes.start(f"agent-{host.node}", _agent(host, f"http://{surroundings.here[-1]}:{etcd.port}"), host.prefix)
+        processes.start(
+            f"agent-{host.node}",
+            _agent(host, f"http://{surroundings.local_addresses[-1]}:{etcd.port}"),
+            host.command_prefix,
+        )
     _say(f"agents     {', '.join(host.node for host in surroundings.hosts)}")
     port, ops = free_ports(2)
     extender = f"http://127.0.0.1:{port}"
@@ -61,21 +65,21 @@ def _start(processes: Processes, surroundings: Surroundings, etcd: Etcd) -> str:
     return extender
 
 
-def _agent(host: Host, etcd: str) -> list[str]:
-    listen = f"0.0.0.0:{AGENT_PORT}" if host.prefix else host.metrics
-    rhythm = [word for name, seconds in RHYTHM.items() for word in (f"--{name}-seconds", str(seconds))]
+def _agent(host: DemoHost, etcd: str) -> list[str]:
+    listen = f"0.0.0.0:{AGENT_PORT}" if host.command_prefix else host.metrics_address
+    rhythm = [word for name, seconds in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(seconds))]
     return ["agent", "--node-name", host.node, "--address", host.address, "--etcd", etcd, "--listen", listen, *rhythm]
 
 
-def _wait(processes: Processes, extender: str) -> None:
+def _wait(processes: ChildProcesses, extender: str) -> None:
     """Until every node is fresh and knows every other."""
     deadline = time.monotonic() + FRESH_WITHIN_SECONDS
     while (known := _measured(extender)) < len(NODES):
-        if ended := processes.ended():
+        if ended := processes.first_exit():
             raise DemoFailed(ended)
         if time.monotonic() > deadline:
             late = f"{known} of {len(NODES)} nodes know all their peers after {FRESH_WITHIN_SECONDS:g} s"
-            raise DemoFailed(f"{late}; the extender says:\n{processes.log('extender')}")
+            raise DemoFailed(f"{late}; the extender says:\n{processes.log_tail('extender')}")
         _say(f"measuring  {known} of {len(NODES)} nodes know all their peers", for_now=True)
         time.sleep(0.2)
     _say(f"measuring  {known} of {len(NODES)} nodes know all their peers")
@@ -83,7 +87,7 @@ def _wait(processes: Processes, extender: str) -> None:
 
 def _measured(extender: str) -> int:
     try:
-        nodes = json.loads(request.get(f"{extender}/state"))["nodes"].values()
+        nodes = json.loads(request.get_page(f"{extender}/state"))["nodes"].values()
     except URLError:
         return 0
     known = [node for node in nodes if node["freshness"] == "fresh" and _knows_all(node["peers_p50_ms"])]
@@ -95,33 +99,36 @@ def _knows_all(peers: dict[str, float | None]) -> bool:
 
 
 def _show(extender: str, etcd: str, within_ms: str) -> None:
-    label = {f"delay_{REFERENCE}": within_ms}
-    body = request.captured(list(NODES), label)
-    request.schedule(extender, body)
+    label = {f"delay_{REFERENCE_NODE}": within_ms}
+    body = request.captured_args(list(NODES), label)
+    request.filter_and_prioritize(extender, body)
     pod = request.pod_name(body)
-    explanation = json.loads(request.get(f"{extender}/explain?pod={pod}"))["explanation"]
-    print(f'\nPod {pod} carries the label delay_{REFERENCE}: "{within_ms}": at most {within_ms} ms from {REFERENCE}.')
+    explanation = json.loads(request.get_page(f"{extender}/explain?pod={pod}"))["explanation"]
+    print(
+        f'\nPod {pod} carries the label delay_{REFERENCE_NODE}: "{within_ms}": '
+        f"at most {within_ms} ms from {REFERENCE_NODE}."
+    )
     print("kube-scheduler asks with a request captured from a real one.\n")
-    print(screen.table(asyncio.run(_snapshot(etcd)), explanation, REFERENCE))
-    print(f"\nRTT: as {REFERENCE} measured it. All nodes share this machine, so their hardware is the same.")
+    print(screen.render(asyncio.run(_snapshot(etcd)), explanation, REFERENCE_NODE))
+    print(f"\nRTT: as {REFERENCE_NODE} measured it. All nodes share this machine, so their hardware is the same.")
     print(f"Answer: {explanation['headline']}")
 
 
 async def _snapshot(etcd: str) -> Snapshot:
-    store = EtcdStore(Access((etcd,)))
+    store = EtcdStore(EtcdAccess((etcd,)))
     try:
-        return listed(Snapshot(), await store.read_prefix(keys.NODES))
+        return snapshot_from_listing(Snapshot(), await store.read_prefix(keys.NODES_PREFIX))
     finally:
         await store.close()
 
 
-def _stay(surroundings: Surroundings, etcd: Etcd, extender: str, processes: Processes) -> None:
-    pages = [f"curl http://{host.metrics}/metrics   # agent of {host.node}" for host in surroundings.hosts]
+def _keep_running(surroundings: DemoNetwork, etcd: Etcd, extender: str, processes: ChildProcesses) -> None:
+    pages = [f"curl http://{host.metrics_address}/metrics   # agent of {host.node}" for host in surroundings.hosts]
     print("\nStill running; Ctrl-C stops it and leaves nothing behind. Try:\n")
     print(f"  leadsman explain cap-00000 --extender {extender}\n  curl {extender}/state")
-    pages.append(f"etcdctl --endpoints {etcd.client_url} get --prefix {keys.NODES}")
+    pages.append(f"etcdctl --endpoints {etcd.client_url} get --prefix {keys.NODES_PREFIX}")
     print("\n".join(f"  {page}" for page in pages), flush=True)
-    while not (ended := processes.ended()):
+    while not (ended := processes.first_exit()):
         time.sleep(0.5)
     raise DemoFailed(ended)
 

@@ -14,7 +14,7 @@ from testbed.etcd import die_with_parent
 _PATIENCE_SECONDS = 5
 
 
-class Processes(AbstractContextManager["Processes"]):
+class ChildProcesses(AbstractContextManager["ChildProcesses"]):
     """Runs `leadsman ARGUMENTS` children; logs go to files in `folder`. On exit all are ended, the last first, and
     the folder is deleted."""
 
@@ -31,12 +31,12 @@ class Processes(AbstractContextManager["Processes"]):
                 command, stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent
             )
 
-    def ended(self) -> str:
+    def first_exit(self) -> str:
         """What ended by itself, with the end of its log; "" when all run."""
         name = next((name for name, child in self._running.items() if child.poll() is not None), None)
-        return "" if name is None else f"{name} ended: {self.log(name)}"
+        return "" if name is None else f"{name} ended: {self.log_tail(name)}"
 
-    def log(self, name: str) -> str:
+    def log_tail(self, name: str) -> str:
         """Its end."""
         return (self.folder / f"{name}.log").read_text(errors="replace")[-2000:].strip()
 

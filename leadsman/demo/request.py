@@ -13,7 +13,7 @@ from urllib.request import Request, urlopen
 _TIMEOUT_SECONDS = 10
 
 
-def captured(nodes: Sequence[str], labels: dict[str, str]) -> dict[str, Any]:
+def captured_args(nodes: Sequence[str], labels: dict[str, str]) -> dict[str, Any]:
     """The captured body with these node names and these labels added to the pod's."""
     body = json.loads(files(__package__).joinpath("request.json").read_text())
     body["NodeNames"] = list(nodes)
@@ -25,14 +25,14 @@ def pod_name(body: dict[str, Any]) -> str:
     return f"{body['Pod']['metadata']['namespace']}/{body['Pod']['metadata']['name']}"
 
 
-def schedule(extender: str, body: dict[str, Any]) -> None:
+def filter_and_prioritize(extender: str, body: dict[str, Any]) -> None:
     """Filter, then prioritize with the nodes that were kept, as kube-scheduler does."""
     kept = _post(f"{extender}/filter", body)["NodeNames"]
     if kept:
         _post(f"{extender}/prioritize", body | {"NodeNames": kept})
 
 
-def get(url: str, accept: str = "application/json") -> bytes:
+def get_page(url: str, accept: str = "application/json") -> bytes:
     with urlopen(Request(url, headers={"Accept": accept}), timeout=_TIMEOUT_SECONDS) as answer:
         return cast(bytes, answer.read())
 

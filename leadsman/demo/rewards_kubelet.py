@@ -10,35 +10,37 @@ from typing import Any
 
 from msgspec import Struct
 
-TYPE = "D"
+POD_TYPE = "D"
 """kubeRL's experiment names it so."""
 
 _PATH = "/api/v1/namespaces/default/pods/"
 
 
-class Pod(Struct):
+class FakePod(Struct):
     """born, ended: seconds. lives_seconds: how long it runs if nothing happens; None: for ever, and it is restarted."""
 
     name: str
     node: str
-    born: float
-    lives_seconds: float | None = None
+    started_seconds: float
+    lifetime_seconds: float | None = None
     restarts: int = 0
     phase: str = "Running"
-    ended: float | None = None
+    ended_seconds: float | None = None
 
 
-class Kubelets:
+class FakeKubelets:
     """faults: node → seconds between two crashes; a node without a fault is absent, and may be repaired at any time."""
 
     def __init__(self, faults: Mapping[str, float], epoch: float) -> None:
-        self.faults, self.pods = dict(faults), dict[str, Pod]()
+        self.faults, self.pods = dict(faults), dict[str, FakePod]()
         self.crashes: dict[str, int] = {}
         self._epoch, self._looked_at = epoch, 0.0
 
-    def place(self, name: str, node: str, now: float, lives_seconds: float | None = None) -> tuple[str, dict[str, Any]]:
+    def start_pod(
+        self, name: str, node: str, now: float, lives_seconds: float | None = None
+    ) -> tuple[str, dict[str, Any]]:
         """Path and body of the new pod."""
-        self.pods[name] = Pod(name, node, now, lives_seconds)
+        self.pods[name] = FakePod(name, node, now, lives_seconds)
         return self._written(self.pods[name])
 
     def step(self, now: float) -> Iterator[tuple[str, dict[str, Any] | None]]:
@@ -51,39 +53,43 @@ class Kubelets:
     def running(self, node: str) -> int:
         return sum(pod.node == node and pod.phase == "Running" for pod in self.pods.values())
 
-    def _stepped(self, pod: Pod, now: float, crashed: bool) -> Iterator[tuple[str, dict[str, Any] | None]]:
-        if pod.ended is not None:
-            if now - pod.ended > 1.0:
+    def _stepped(self, pod: FakePod, now: float, crashed: bool) -> Iterator[tuple[str, dict[str, Any] | None]]:
+        if pod.ended_seconds is not None:
+            if now - pod.ended_seconds > 1.0:
                 yield f"{_PATH}{self.pods.pop(pod.name).name}", None
-        elif crashed and pod.born < now:
+        elif crashed and pod.started_seconds < now:
             yield self._crashed(pod, now)
-        elif pod.lives_seconds is not None and now - pod.born >= pod.lives_seconds:
-            pod.phase, pod.ended = "Succeeded", now
+        elif pod.lifetime_seconds is not None and now - pod.started_seconds >= pod.lifetime_seconds:
+            pod.phase, pod.ended_seconds = "Succeeded", now
             yield self._written(pod)
 
-    def _crashed(self, pod: Pod, now: float) -> tuple[str, dict[str, Any]]:
+    def _crashed(self, pod: FakePod, now: float) -> tuple[str, dict[str, Any]]:
         self.crashes[pod.node] = self.crashes.get(pod.node, 0) + 1
-        if pod.lives_seconds is None:
-            pod.restarts, pod.born = pod.restarts + 1, now
+        if pod.lifetime_seconds is None:
+            pod.restarts, pod.started_seconds = pod.restarts + 1, now
         else:
-            pod.phase, pod.ended = "Failed", now
+            pod.phase, pod.ended_seconds = "Failed", now
         return self._written(pod)
 
-    def _written(self, pod: Pod) -> tuple[str, dict[str, Any]]:
+    def _written(self, pod: FakePod) -> tuple[str, dict[str, Any]]:
         status = {"phase": pod.phase, "containerStatuses": [self._container(pod)]}
-        meta = {"name": pod.name, "namespace": "default", "labels": {"podtype": TYPE}}
+        meta = {"name": pod.name, "namespace": "default", "labels": {"podtype": POD_TYPE}}
         spec = {"nodeName": pod.node, "containers": [{"name": "main", "image": "demo"}]}
         return f"{_PATH}{pod.name}", {"metadata": meta, "spec": spec, "status": status}
 
-    def _container(self, pod: Pod) -> dict[str, Any]:
+    def _container(self, pod: FakePod) -> dict[str, Any]:
         runs = pod.phase == "Running"
-        now = {"running": {"startedAt": self._at(pod.born)}} if runs else self._end(pod, int(pod.phase == "Failed"))
+        now = (
+            {"running": {"startedAt": self._at(pod.started_seconds)}}
+            if runs
+            else self._end(pod, int(pod.phase == "Failed"))
+        )
         last = self._end(pod, 1) if pod.restarts else {}
         return {"name": "main", "restartCount": pod.restarts, "ready": runs, "state": now, "lastState": last}
 
-    def _end(self, pod: Pod, exit_code: int) -> dict[str, Any]:
-        over = pod.ended if pod.ended is not None else pod.born
-        times = {"startedAt": self._at(pod.born), "finishedAt": self._at(over)}
+    def _end(self, pod: FakePod, exit_code: int) -> dict[str, Any]:
+        over = pod.ended_seconds if pod.ended_seconds is not None else pod.started_seconds
+        times = {"startedAt": self._at(pod.started_seconds), "finishedAt": self._at(over)}
         return {"terminated": {"exitCode": exit_code, "reason": "Error" if exit_code else "Completed"} | times}
 
     def _at(self, seconds: float) -> str:

@@ -5,16 +5,16 @@ from typing import Any
 
 from clusterstate import measures
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.table import aligned
+from decision.table import align_columns
 
 HEADER = ["NODE", "RTT p50", "p95", "LOSS", "CPU busy", "MEM free", "VERDICT", "SCORE", "REASON"]
 
 
-def table(snapshot: Snapshot, explanation: Mapping[str, Any], reference: str) -> str:
+def render(snapshot: Snapshot, explanation: Mapping[str, Any], reference: str) -> str:
     """explanation: /explain's JSON. RTTs are those that the reference node measured."""
     states, here = snapshot.nodes, snapshot.nodes[reference]
     rows = [_row(node, states[node["node"]], _rtt(here, node["node"])) for node in explanation["nodes"]]
-    return "\n".join(aligned([HEADER, *rows]))
+    return "\n".join(align_columns([HEADER, *rows]))
 
 
 def _row(node: Mapping[str, Any], state: NodeState, rtt: list[str]) -> list[str]:

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from testbed import network
 from testbed.etcd import free_ports
-from testbed.network import Network
+from testbed.network import VirtualNetwork
 from testbed.uplink import Uplinks
 
 NODES = {"edge-1": 0.0, "edge-2": 2.0, "edge-3": 9.0, "metro-1": 22.0, "cloud-1": 45.0}
@@ -17,48 +17,48 @@ NODES = {"edge-1": 0.0, "edge-2": 2.0, "edge-3": 9.0, "metro-1": 22.0, "cloud-1"
 AGENT_PORT = 9102
 
 
-class Host(Struct, frozen=True):
+class DemoHost(Struct, frozen=True):
     """address: for peers' probes. metrics: its agent's, from this machine. prefix: what runs a command there."""
 
     node: str
     address: str
-    metrics: str
-    prefix: tuple[str, ...] = ()
+    metrics_address: str
+    command_prefix: tuple[str, ...] = ()
 
 
-class Surroundings(Struct, frozen=True):
+class DemoNetwork(Struct, frozen=True):
     """here: addresses of this machine at which every host finds the store. note: what a viewer should know."""
 
-    hosts: tuple[Host, ...]
-    here: tuple[str, ...]
+    hosts: tuple[DemoHost, ...]
+    local_addresses: tuple[str, ...]
     note: str
 
 
 @contextmanager
-def built() -> Iterator[Surroundings]:
+def build_network() -> Iterator[DemoNetwork]:
     """Until the block ends. network.NetworkFailed when a step is refused."""
-    missing = network.can_run()
+    missing = network.why_unavailable()
     if missing:
         yield _on_loopback(missing)
         return
     with ExitStack() as stack:
         delays = {(one, other): abs(NODES[one] - NODES[other]) for one, other in combinations(NODES, 2)}
-        net = stack.enter_context(Network(list(NODES), delays))
+        net = stack.enter_context(VirtualNetwork(list(NODES), delays))
         uplinks = stack.enter_context(Uplinks(net))
         yield _in_namespaces(net, uplinks)
 
 
-def _in_namespaces(net: Network, uplinks: Uplinks) -> Surroundings:
+def _in_namespaces(net: VirtualNetwork, uplinks: Uplinks) -> DemoNetwork:
     hosts = tuple(
-        Host(node, net.address(node), f"{uplinks.address(node)}:{AGENT_PORT}", tuple(net.command(node, ())))
+        DemoHost(node, net.address(node), f"{uplinks.address(node)}:{AGENT_PORT}", tuple(net.command(node, ())))
         for node in NODES
     )
     note = f"{len(hosts)} network namespaces; a forwarder between TUN devices delays packets by 2 to 45 ms"
-    return Surroundings(hosts, ("127.0.0.1", uplinks.here), note)
+    return DemoNetwork(hosts, ("127.0.0.1", uplinks.local_address), note)
 
 
-def _on_loopback(missing: str) -> Surroundings:
+def _on_loopback(missing: str) -> DemoNetwork:
     addresses = {node: f"127.0.9.{number}" for number, node in enumerate(NODES, start=1)}
     port = free_ports(1)[0]
-    hosts = tuple(Host(node, address, f"{address}:{port}") for node, address in addresses.items())
-    return Surroundings(hosts, ("127.0.0.1",), f"loopback addresses, so all delays are near 0 ({missing})")
+    hosts = tuple(DemoHost(node, address, f"{address}:{port}") for node, address in addresses.items())
+    return DemoNetwork(hosts, ("127.0.0.1",), f"loopback addresses, so all delays are near 0 ({missing})")

@@ -9,64 +9,71 @@ import yaml
 from msgspec import Struct
 
 from clusterstate.snapshot import Snapshot
-from decision.model import Facts
+from decision.model import DecisionInputs
 from decision.policy import Policy
 from decision.telemetry import document, quantity
-from decision.telemetry.known import Policies, Polled, Readings, Refused, Telemetry
+from decision.telemetry.known import PolledMetrics, Readings, RefusedPolicy, TasPolicies, TelemetryInputs
 from decision.telemetry.ownership import NodeView
-from decision.telemetry.policy import KIND, PolicyKey, TasPolicy
+from decision.telemetry.policy import TASPOLICY_KIND, PolicyKey, TasPolicy
 from extender import wire
 
 NOW = 0.0
 """Nothing ages here."""
 
 
-class BadFile(ValueError):
+class BadInputFile(ValueError):
     """Names the file, the place in it, what stands there and what is wanted."""
 
 
-class Given(Struct, frozen=True):
+class EvaluationInputs(Struct, frozen=True):
     """facts: with the policies that are good. where: policy → the file that it is from."""
 
-    facts: Facts
+    decision_inputs: DecisionInputs
     nodes: Sequence[NodeView]
-    where: Mapping[PolicyKey, str]
-    asked: wire.Asked | None = None
+    policy_files: Mapping[PolicyKey, str]
+    extender_args: wire.ExtenderArgs | None = None
 
     @property
-    def policies(self) -> Policies:
-        return self.facts.telemetry.policies
+    def policies(self) -> TasPolicies:
+        return self.decision_inputs.telemetry.policies
 
 
-def read(policies: Path, metrics: Path, nodes: Path | None = None, request: Path | None = None) -> Given:
-    """BadFile."""
+def read_inputs(
+    policies: Path, metrics: Path, nodes: Path | None = None, request: Path | None = None
+) -> EvaluationInputs:
+    """BadInputFile."""
     used, refused, where = _policies(policies)
     columns = _columns(metrics)
-    telemetry = Telemetry(Policies(used, refused, loaded=True), (Polled(columns),))
+    telemetry = TelemetryInputs(TasPolicies(used, refused, loaded=True), (PolledMetrics(columns),))
     views = (
         _nodes(nodes) if nodes else [NodeView(name) for name in sorted({n for c in columns.values() for n in c.values})]
     )
-    return Given(
-        Facts(Snapshot(), Policy(), NOW, telemetry=telemetry), views, where, _asked(request) if request else None
+    return EvaluationInputs(
+        DecisionInputs(Snapshot(), Policy(), NOW, telemetry=telemetry),
+        views,
+        where,
+        _extender_args(request) if request else None,
     )
 
 
-def _policies(path: Path) -> tuple[dict[PolicyKey, TasPolicy], dict[PolicyKey, Refused], dict[PolicyKey, str]]:
+def _policies(path: Path) -> tuple[dict[PolicyKey, TasPolicy], dict[PolicyKey, RefusedPolicy], dict[PolicyKey, str]]:
     used: dict[PolicyKey, TasPolicy] = {}
-    refused: dict[PolicyKey, Refused] = {}
+    refused: dict[PolicyKey, RefusedPolicy] = {}
     where: dict[PolicyKey, str] = {}
     for file in _files(path):
         for plain in _documents(file):
             key = _key(plain, file)
             if key in where:
-                raise BadFile(f"{file}: policy {key} stands in {where[key]} too, want it once")
+                raise BadInputFile(f"{file}: policy {key} stands in {where[key]} too, want it once")
             where[key] = str(file)
             try:
-                used[key] = document.parse({**plain, "metadata": {**plain["metadata"], "namespace": key.namespace}})
-            except document.BadPolicy as error:
-                refused[key] = Refused(error.problem)
+                used[key] = document.parse_taspolicy(
+                    {**plain, "metadata": {**plain["metadata"], "namespace": key.namespace}}
+                )
+            except document.BadTasPolicy as error:
+                refused[key] = RefusedPolicy(error.problem)
     if not where:
-        raise BadFile(f"{path}: no {KIND} in it, want *.yaml, *.yml or *.json with at least one")
+        raise BadInputFile(f"{path}: no {TASPOLICY_KIND} in it, want *.yaml, *.yml or *.json with at least one")
     return used, refused, where
 
 
@@ -84,27 +91,27 @@ def _documents(file: Path) -> Iterator[Mapping[str, Any]]:
         items = (
             found.get("items") if isinstance(found, dict) and str(found.get("kind", "")).endswith("List") else [found]
         )
-        yield from (each for each in items or () if isinstance(each, dict) and each.get("kind") == KIND)
+        yield from (each for each in items or () if isinstance(each, dict) and each.get("kind") == TASPOLICY_KIND)
 
 
 def _key(plain: Mapping[str, Any], file: Path) -> PolicyKey:
     metadata = plain.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str):
-        raise BadFile(f"{file}: metadata.name: got {name!r}, want the policy's name")
+        raise BadInputFile(f"{file}: metadata.name: got {name!r}, want the policy's name")
     return PolicyKey(str(metadata.get("namespace") or "default"), name)
 
 
 def _columns(file: Path) -> dict[str, Readings]:
     (plain,) = _yaml(file)
     if not isinstance(plain, dict):
-        raise BadFile(f"{file}: got {type(plain).__name__}, want {{METRIC: {{NODE: QUANTITY}}}}")
+        raise BadInputFile(f"{file}: got {type(plain).__name__}, want {{METRIC: {{NODE: QUANTITY}}}}")
     return {str(metric): _column(values, f"{file}: {metric}") for metric, values in plain.items()}
 
 
 def _column(values: object, where: str) -> Readings:
     if not isinstance(values, dict):
-        raise BadFile(f"{where}: got {values!r}, want {{NODE: QUANTITY}}")
+        raise BadInputFile(f"{where}: got {values!r}, want {{NODE: QUANTITY}}")
     nanos = {str(node): _quantity(value, f"{where}.{node}") for node, value in values.items() if value is not None}
     return Readings(nanos, dict.fromkeys(nanos, NOW), NOW)
 
@@ -113,14 +120,14 @@ def _quantity(value: object, where: str) -> int:
     try:
         return quantity.parse(str(value))
     except quantity.BadQuantity as error:
-        raise BadFile(f"{where}: {error}") from error
+        raise BadInputFile(f"{where}: {error}") from error
 
 
 def _nodes(file: Path) -> Sequence[NodeView]:
     (plain,) = _yaml(file)
     items = plain.get("items") if isinstance(plain, dict) else plain
     if not isinstance(items, list):
-        raise BadFile(
+        raise BadInputFile(
             f"{file}: got {type(items).__name__}, want a list of names, or what `kubectl get nodes -o json` gives"
         )
     return [_node(item, f"{file}: [{position}]") for position, item in enumerate(items)]
@@ -133,14 +140,14 @@ def _node(item: object, where: str) -> NodeView:
     try:
         return msgspec.convert(metadata, NodeView)
     except msgspec.ValidationError as error:
-        raise BadFile(f"{where}: {error}; want a name or a Node") from error
+        raise BadInputFile(f"{where}: {error}; want a name or a Node") from error
 
 
-def _asked(file: Path) -> wire.Asked:
+def _extender_args(file: Path) -> wire.ExtenderArgs:
     try:
         return wire.read_args(file.read_bytes())
     except (OSError, wire.BadRequest) as error:
-        raise BadFile(f"{file}: {error}") from error
+        raise BadInputFile(f"{file}: {error}") from error
 
 
 def _yaml(file: Path, *, every: bool = False) -> Sequence[Any]:
@@ -148,7 +155,7 @@ def _yaml(file: Path, *, every: bool = False) -> Sequence[Any]:
     try:
         found = [each for each in yaml.safe_load_all(file.read_text()) if each is not None]
     except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
-        raise BadFile(f"{file}: {' '.join(str(error).split())}") from error
+        raise BadInputFile(f"{file}: {' '.join(str(error).split())}") from error
     if not every and len(found) != 1:
-        raise BadFile(f"{file}: got {len(found)} documents, want one")
+        raise BadInputFile(f"{file}: got {len(found)} documents, want one")
     return found

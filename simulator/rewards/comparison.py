@@ -6,13 +6,13 @@ from statistics import fmean, stdev
 
 from msgspec import Struct, structs
 
-from decision.table import aligned
-from simulator.rewards.contestants import CONTESTANTS
-from simulator.rewards.trial import Result, trial
-from simulator.rewards.world import Settings
+from decision.table import align_columns
+from simulator.rewards.contestants import STRATEGIES
+from simulator.rewards.trial import RunResult, run_strategy
+from simulator.rewards.world import SimulationSettings
 
 
-class Mean(Struct, frozen=True):
+class StrategyMeans(Struct, frozen=True):
     """Of one contestant over all seeds. standard_errors: of the four numbers, by their names."""
 
     failures_per_1000: float
@@ -25,23 +25,23 @@ class Mean(Struct, frozen=True):
 class Comparison(Struct, frozen=True):
     """policies: contestant → means. against_kuberl: our failures / those of kubeRL's rule."""
 
-    settings: Settings
+    settings: SimulationSettings
     first_seed: int
     seeds: int
-    policies: Mapping[str, Mean]
+    policies: Mapping[str, StrategyMeans]
     against_kuberl: Mapping[str, float]
 
 
-Job = tuple[str, Settings, int]
-Mapper = Callable[[Callable[[Job], Result], list[Job]], Iterable[Result]]
+RunJob = tuple[str, SimulationSettings, int]
+Mapper = Callable[[Callable[[RunJob], RunResult], list[RunJob]], Iterable[RunResult]]
 """As the built-in map; a process pool's does, too."""
 
 
-def compare(settings: Settings, first_seed: int, seeds: int, run: Mapper = map) -> Comparison:
-    names = list(CONTESTANTS)
+def compare(settings: SimulationSettings, first_seed: int, seeds: int, run: Mapper = map) -> Comparison:
+    names = list(STRATEGIES)
     jobs = [(name, settings, seed) for seed in range(first_seed, first_seed + seeds) for name in names]
-    results = list(run(one, jobs))
-    policies = {name: mean(results[place :: len(names)]) for place, name in enumerate(names)}
+    results = list(run(run_job, jobs))
+    policies = {name: mean_results(results[place :: len(names)]) for place, name in enumerate(names)}
     ours, theirs = policies["leadsman"], policies["kuberl"]
     against = {
         "before_move": ours.failures_per_1000 / theirs.failures_per_1000,
@@ -50,26 +50,26 @@ def compare(settings: Settings, first_seed: int, seeds: int, run: Mapper = map) 
     return Comparison(settings, first_seed, seeds, policies, against)
 
 
-def one(job: Job) -> Result:
-    return trial(*job)
+def run_job(job: RunJob) -> RunResult:
+    return run_strategy(*job)
 
 
-def mean(results: list[Result]) -> Mean:
-    columns = {name: [getattr(each, name) for each in results] for name in Result.__struct_fields__}
-    return Mean(
+def mean_results(results: list[RunResult]) -> StrategyMeans:
+    columns = {name: [getattr(each, name) for each in results] for name in RunResult.__struct_fields__}
+    return StrategyMeans(
         **{name: fmean(values) for name, values in columns.items()},
         standard_errors={name: _standard_error(values) for name, values in columns.items()},
     )
 
 
-def text(found: Comparison) -> str:
+def render(found: Comparison) -> str:
     """A table for people."""
     settings = found.settings
     header = ["POLICY", "FAILURES/1000", "AFTER MOVE", "REPAIRED/FAIR", "JOINED/FAIR"]
     rows = [[name, *_cells(each)] for name, each in found.policies.items()]
     lines = [
         f"{found.seeds} seeds from {found.first_seed}; {settings.nodes} nodes, {settings.bad} bad",
-        *aligned([header, *rows]),
+        *align_columns([header, *rows]),
         f"failures, leadsman / kubeRL's rule: {found.against_kuberl['before_move']:.2f} before, "
         f"{found.against_kuberl['after_move']:.2f} after the faults moved",
         f"shares: of {settings.window} placements, {settings.settle} after the repair, "
@@ -78,7 +78,7 @@ def text(found: Comparison) -> str:
     return "\n".join(lines)
 
 
-def _cells(mean: Mean) -> list[str]:
+def _cells(mean: StrategyMeans) -> list[str]:
     errors = mean.standard_errors
     values = structs.asdict(mean)
     digits = {"failures_per_1000": 1, "failures_per_1000_after_move": 1}

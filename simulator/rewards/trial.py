@@ -6,14 +6,14 @@ from itertools import count
 
 from msgspec import Struct
 
-from simulator.rewards.contestants import CONTESTANTS, Contestant
-from simulator.rewards.world import Settings, World
+from simulator.rewards.contestants import STRATEGIES, Strategy
+from simulator.rewards.world import SimulatedCluster, SimulationSettings
 
-_TOLD_AT_SECONDS = (10.0, 60.0, 180.0, 300.0, 600.0)
+_HEALTH_REPORT_AGES_SECONDS = (10.0, 60.0, 180.0, 300.0, 600.0)
 """Ages of a healthy pod at which its agent writes down its health."""
 
 
-class Result(Struct, frozen=True):
+class RunResult(Struct, frozen=True):
     """Failures per 1,000 placements, before and after the faults moved; shares of what is fair, 1 being fair."""
 
     failures_per_1000: float
@@ -22,55 +22,55 @@ class Result(Struct, frozen=True):
     joined_share_of_fair: float
 
 
-class Stretch(Struct, frozen=True):
+class PlacementCounts(Struct, frozen=True):
     """What some placements came to."""
 
     failures: int
     placed: Counter[str]
 
-    def per_1000(self) -> float:
+    def failures_per_1000(self) -> float:
         return 1_000.0 * self.failures / self.placed.total()
 
-    def share(self, nodes: set[str], fair: float) -> float:
+    def share_of_fair(self, nodes: set[str], fair: float) -> float:
         """Of these nodes together, as a multiple of what is fair."""
         return sum(self.placed[node] for node in nodes) / self.placed.total() / (fair * len(nodes))
 
 
-def trial(name: str, settings: Settings, seed: int) -> Result:
-    world = World(settings, seed)
-    run = Run(world, CONTESTANTS[name](world, seed))
-    before = run.placed(settings.placements)
-    world.move()
-    after = run.placed(settings.placements)
-    world.repair()
-    run.placed(settings.settle)
-    repaired = run.placed(settings.window).share(world.repaired, world.fair_share)
-    joined = world.join()
-    run.contestant.joined(joined)
-    run.placed(settings.join_settle)
-    share = run.placed(settings.window).share({joined}, world.fair_share)
-    return Result(before.per_1000(), after.per_1000(), repaired, share)
+def run_strategy(name: str, settings: SimulationSettings, seed: int) -> RunResult:
+    world = SimulatedCluster(settings, seed)
+    run = StrategyRun(world, STRATEGIES[name](world, seed))
+    before = run.place_pods(settings.placements)
+    world.move_faults()
+    after = run.place_pods(settings.placements)
+    world.repair_nodes()
+    run.place_pods(settings.settle)
+    repaired = run.place_pods(settings.window).share_of_fair(world.repaired, world.fair_share)
+    joined = world.add_node()
+    run.strategy.node_joined(joined)
+    run.place_pods(settings.join_settle)
+    share = run.place_pods(settings.window).share_of_fair({joined}, world.fair_share)
+    return RunResult(before.failures_per_1000(), after.failures_per_1000(), repaired, share)
 
 
-class Run:
+class StrategyRun:
     """Virtual time, and what is still to be told."""
 
-    def __init__(self, world: World, contestant: Contestant) -> None:
-        self.world, self.contestant = world, contestant
+    def __init__(self, world: SimulatedCluster, contestant: Strategy) -> None:
+        self.world, self.strategy = world, contestant
         self._now, self._serial, self._events = 0.0, count(), list[tuple[float, int, str, str, float, float]]()
 
-    def placed(self, placements: int) -> Stretch:
+    def place_pods(self, placements: int) -> PlacementCounts:
         failures, placed = 0, Counter[str]()
         for _ in range(placements):
             node, failed = self._place()
             failures += failed
             placed[node] += 1
-        return Stretch(failures, placed)
+        return PlacementCounts(failures, placed)
 
     def _place(self) -> tuple[str, bool]:
-        self._pass(self.world.settings.interval_seconds)
-        on_bad, elsewhere = self.world.fails()
-        node = self.world.place(self.contestant.scores(next(self._serial), self._now))
+        self._advance(self.world.settings.interval_seconds)
+        on_bad, elsewhere = self.world.draw_failures()
+        node = self.world.choose_node(self.strategy.scores(next(self._serial), self._now))
         failed = on_bad if node in self.world.bad else elsewhere
         self.world.running[node] += 1
         self._follow(node, failed)
@@ -79,24 +79,24 @@ class Run:
     def _follow(self, node: str, failed: bool) -> None:
         """A failed pod stays on its node, as one that is restarted in vain does."""
         settings = self.world.settings
-        self._later(settings.outcome_seconds, "failed" if failed else "well", node)
-        self._later(settings.lifetime_seconds, "gone", node)
+        self._schedule(settings.outcome_seconds, "failed" if failed else "well", node)
+        self._schedule(settings.lifetime_seconds, "gone", node)
         before = 0.0
-        for age in () if failed else _TOLD_AT_SECONDS:
+        for age in () if failed else _HEALTH_REPORT_AGES_SECONDS:
             if age <= settings.lifetime_seconds:
-                self._later(age, "healthy", node, before, age)
+                self._schedule(age, "healthy", node, before, age)
                 before = age
 
-    def _later(self, seconds: float, what: str, node: str, start: float = 0.0, end: float = 0.0) -> None:
+    def _schedule(self, seconds: float, what: str, node: str, start: float = 0.0, end: float = 0.0) -> None:
         heapq.heappush(self._events, (self._now + seconds, next(self._serial), what, node, start, end))
 
-    def _pass(self, seconds: float) -> None:
+    def _advance(self, seconds: float) -> None:
         self._now += seconds
         while self._events and self._events[0][0] <= self._now:
             at, _, what, node, start, end = heapq.heappop(self._events)
             if what == "gone":
                 self.world.running[node] -= 1
             elif what == "healthy":
-                self.contestant.healthy(node, start, end, at)
+                self.strategy.record_health(node, start, end, at)
             else:
-                self.contestant.ended(node, what == "failed", at)
+                self.strategy.record_outcome(node, what == "failed", at)

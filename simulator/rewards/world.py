@@ -5,7 +5,7 @@ from random import Random
 from msgspec import Struct
 
 
-class Settings(Struct, frozen=True):
+class SimulationSettings(Struct, frozen=True):
     """placements: in each of the two phases, before and after the faults move. Then half of the bad nodes are
     repaired: after `settle` placements their share of the next `window` is taken. Then a node joins: the same after
     `join_settle`.
@@ -33,10 +33,10 @@ class Settings(Struct, frozen=True):
             )
 
 
-class World:
+class SimulatedCluster:
     """nodes: names, in order; bad: those that fail pods now."""
 
-    def __init__(self, settings: Settings, seed: int) -> None:
+    def __init__(self, settings: SimulationSettings, seed: int) -> None:
         self.settings = settings
         self.nodes = [f"node-{n:02d}" for n in range(settings.nodes)]
         self._luck, self._choice = Random(f"luck {seed}"), Random(f"choice {seed}")
@@ -45,27 +45,27 @@ class World:
         self.running = dict.fromkeys(self.nodes, 0)
         self.repaired: set[str] = set()
 
-    def move(self) -> None:
+    def move_faults(self) -> None:
         """The faults go to other nodes."""
         self.bad, self._next = self._next, self.bad
 
-    def repair(self) -> None:
+    def repair_nodes(self) -> None:
         """Half of the bad nodes, at least one, are good from now on."""
         self.repaired = set(sorted(self.bad)[: max(1, len(self.bad) // 2)])
         self.bad -= self.repaired
 
-    def join(self) -> str:
+    def add_node(self) -> str:
         name = f"node-{len(self.nodes):02d}"
         self.nodes.append(name)
         self.running[name] = 0
         return name
 
-    def fails(self) -> tuple[bool, bool]:
+    def draw_failures(self) -> tuple[bool, bool]:
         """Whether the next pod fails on a bad node, and elsewhere: the same for every contestant."""
         luck, settings = self._luck.random(), self.settings
         return luck < settings.failures_on_bad_ratio, luck < settings.failures_elsewhere_ratio
 
-    def place(self, scores: dict[str, float]) -> str:
+    def choose_node(self, scores: dict[str, float]) -> str:
         """As kube-scheduler: the best score; among equals the fewest pods; among those any."""
         best = max(scores.values())
         equal = [node for node in self.nodes if scores[node] == best]

@@ -2,29 +2,29 @@
 
 import asyncio
 
-from agent.alarm import Alarm
+from agent.alarm import Wakeup
 
 FOR_EVER = 3600.0
 
 
 async def test_it_ends_by_itself() -> None:
     async with asyncio.timeout(5):
-        await Alarm().sleep(0.01)
+        await Wakeup().sleep(0.01)
 
 
 async def test_it_ends_when_it_rings() -> None:
-    alarm = Alarm()
+    alarm = Wakeup()
     sleeping = asyncio.create_task(alarm.sleep(FOR_EVER))
     await asyncio.sleep(0)
-    alarm.ring()
+    alarm.wake()
     async with asyncio.timeout(5):
         await sleeping
 
 
 async def test_a_ring_of_before_counts_and_several_are_one() -> None:
-    alarm = Alarm()
-    alarm.ring()
-    alarm.ring()
+    alarm = Wakeup()
+    alarm.wake()
+    alarm.wake()
     async with asyncio.timeout(5):
         await alarm.sleep(FOR_EVER)
     sleeping = asyncio.create_task(alarm.sleep(FOR_EVER))

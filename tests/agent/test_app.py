@@ -4,14 +4,14 @@ import json
 
 from agent.app import redacted
 from agent.pods.settings import PodSettings
-from agent.settings import Settings
-from apiserver.access import Access as ApiAccess
-from clusterstate.transport import Access
+from agent.settings import AgentSettings
+from apiserver.access import ApiAccess as ApiAccess
+from clusterstate.transport import EtcdAccess
 
 
 def test_no_password_token_or_key_is_shown():
     api = ApiAccess("https://api:6443", token="s3cret-token", key="s3cret-key")
-    etcd = Access(("http://etcd:2379",), user="edge-1", password="s3cret-password")
-    shown = json.dumps(redacted(Settings("edge-1", "10.0.0.1", "uid", etcd, pods=PodSettings(api))))
+    etcd = EtcdAccess(("http://etcd:2379",), user="edge-1", password="s3cret-password")
+    shown = json.dumps(redacted(AgentSettings("edge-1", "10.0.0.1", "uid", etcd, pods=PodSettings(api))))
     assert "s3cret" not in shown
     assert "https://api:6443" in shown

@@ -3,10 +3,12 @@
 import pytest
 
 from agent.deadband import worth_writing
-from clusterstate.records import Coordinate, Hardware, Identity, Latency, Method, PeerLatency, RingEntry
+from clusterstate.records import Hardware, Identity, Latency, PeerLatency, ProbeMethod, RingCoordinate, RingEntry
 
 
-def latency(p50: float = 10.0, p95: float = 12.0, received: int = 30, method: Method = Method.ICMP) -> Latency:
+def latency(
+    p50: float = 10.0, p95: float = 12.0, received: int = 30, method: ProbeMethod = ProbeMethod.ICMP
+) -> Latency:
     return Latency({"edge-2": PeerLatency(30, received, p50, p95, min(p50, 1.0), 0.1, method=method)})
 
 
@@ -20,7 +22,7 @@ def latency(p50: float = 10.0, p95: float = 12.0, received: int = 30, method: Me
         (latency(p95=15.5), True),
         (latency(received=29), False),
         (latency(received=27), True),
-        (latency(method=Method.TCP), True),
+        (latency(method=ProbeMethod.TCP), True),
         (Latency({"edge-2": PeerLatency(30, 0)}), True),
         (Latency({}), True),
         (Latency({**latency().peers, "edge-3": PeerLatency(1, 0)}), True),
@@ -54,7 +56,7 @@ def test_the_first_record_and_a_changed_identity_are_written() -> None:
 
 
 def entry(x: float = 10.0, error: float = 0.2, reach_ms: float | None = 4.0, **more) -> RingEntry:
-    there = Coordinate((x, 0.0, 0.0, 0.0), 0.5, 0.1, error)
+    there = RingCoordinate((x, 0.0, 0.0, 0.0), 0.5, 0.1, error)
     return RingEntry("10.0.0.1", "z", "r", **{"coordinate": there, "reach_ms": reach_ms, "near": ("a", "b")} | more)
 
 
@@ -65,8 +67,8 @@ def entry(x: float = 10.0, error: float = 0.2, reach_ms: float | None = 4.0, **m
         (entry(x=10.3), False),
         (entry(x=10.5), True),
         (entry(x=10.3, reach_ms=0.5), True),
-        (entry(coordinate=Coordinate((10.0, 0.0, 0.0, 0.0), 1.0, 0.1, 0.2)), True),
-        (entry(coordinate=Coordinate((10.0, 0.0, 0.0, 0.0), 0.5, 0.6, 0.2)), True),
+        (entry(coordinate=RingCoordinate((10.0, 0.0, 0.0, 0.0), 1.0, 0.1, 0.2)), True),
+        (entry(coordinate=RingCoordinate((10.0, 0.0, 0.0, 0.0), 0.5, 0.6, 0.2)), True),
         (entry(error=0.25), False),
         (entry(error=0.35), True),
         (entry(reach_ms=4.9), False),

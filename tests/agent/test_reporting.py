@@ -6,19 +6,19 @@ from random import Random
 
 import pytest
 
-from agent.claim import Taken, claim
-from agent.progress import Progress
+from agent.claim import NodeAlreadyOwned, claim_node
+from agent.progress import LoopLiveness
 from agent.reporting import (
-    LONGEST_BACKOFF_SECONDS,
+    MAX_BACKOFF_SECONDS,
     OUT_OF_SPACE_BACKOFF_SECONDS,
-    Records,
+    NodeRecords,
     Reporter,
 )
 from clusterstate import codec, keys
 from clusterstate.memory import MemoryStore
 from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, RingEntry
-from clusterstate.store import GuardFailed, Item, OutOfSpace, Put, StoreError, Unavailable
-from clusterstate.timing import Timing
+from clusterstate.store import OutOfSpace, PreconditionFailed, Put, StoredItem, StoreError, Unavailable
+from clusterstate.timing import ReportTiming
 
 NODE = "edge-1"
 
@@ -31,17 +31,17 @@ class World:
         self.store = MemoryStore(clock=lambda: self.now)
         self.said: dict[type[AnyRecord], AnyRecord | None] = {Latency: Latency({}), Hardware: Hardware({"load1": 1.0})}
         self.rounds = 0
-        self.timing = Timing()
+        self.timing = ReportTiming()
         self.slept: list[float] = []
 
     def reporter(self, owner: str = "uid-1", sleep: Callable[[float], Awaitable[None]] | None = None) -> Reporter:
-        progress = Progress({"probes": lambda: self.rounds}, 15.0, lambda: self.now)
+        progress = LoopLiveness({"probes": lambda: self.rounds}, 15.0, lambda: self.now)
         wanted = Identity(owner, 0, "10.0.0.1", "zone-a")
         return Reporter(
             self.store, NODE, wanted, lambda: self.timing, self.records, progress, Random(1), sleep or self.sleep
         )
 
-    def records(self) -> Records:
+    def records(self) -> NodeRecords:
         return self.said
 
     async def sleep(self, seconds: float) -> None:
@@ -50,12 +50,12 @@ class World:
         self.now += seconds
 
     async def stored(self) -> dict[type[AnyRecord], AnyRecord]:
-        listing = await self.store.read_prefix(keys.prefix(NODE))
-        kinds = {item.key: keys.KINDS[item.key.rpartition("/")[2]] for item in listing.items}
+        listing = await self.store.read_prefix(keys.node_prefix(NODE))
+        kinds = {item.key: keys.RECORD_BY_KIND[item.key.rpartition("/")[2]] for item in listing.items}
         return {kinds[item.key]: codec.decode(kinds[item.key], item.value) for item in listing.items}
 
     async def revisions(self) -> dict[str, int]:
-        listing = await self.store.read_prefix(keys.prefix(NODE))
+        listing = await self.store.read_prefix(keys.node_prefix(NODE))
         return {item.key.rpartition("/")[2]: item.mod_revision for item in listing.items}
 
 
@@ -69,7 +69,7 @@ async def test_a_report_puts_all_records_in_one_transaction_under_the_lease(worl
     stored, revisions = await world.stored(), await world.revisions()
     assert stored.keys() == {Identity, Heartbeat, Latency, Hardware}
     assert revisions["latency"] == revisions["hardware"] == revisions["heartbeat"]
-    world.now += Timing().lease_seconds + 1
+    world.now += ReportTiming().lease_seconds + 1
     assert await world.stored() == {}
 
 
@@ -177,10 +177,10 @@ async def test_a_second_agent_waits_one_lease_and_then_gives_up(world: World) ->
         world.rounds += 1
         await holder.report()
 
-    with pytest.raises(Taken, match=r"edge-1 is written by agent uid-1, and this is uid-2"):
+    with pytest.raises(NodeAlreadyOwned, match=r"edge-1 is written by agent uid-1, and this is uid-2"):
         await world.reporter("uid-2", sleep).run()
-    assert Timing().lease_seconds <= world.now <= Timing().lease_seconds + 10
-    assert holder.held is not None
+    assert ReportTiming().lease_seconds <= world.now <= ReportTiming().lease_seconds + 10
+    assert holder.ownership is not None
 
 
 async def test_a_second_agent_takes_over_when_the_lease_of_a_killed_one_ends(world: World) -> None:
@@ -190,7 +190,7 @@ async def test_a_second_agent_takes_over_when_the_lease_of_a_killed_one_ends(wor
     stored = (await world.stored())[Identity]
     assert isinstance(stored, Identity)
     assert stored.owner == "uid-2"
-    assert world.now <= Timing().lease_seconds + 2
+    assert world.now <= ReportTiming().lease_seconds + 2
 
 
 async def test_two_agents_never_write_one_node(world: World) -> None:
@@ -209,9 +209,9 @@ async def test_two_agents_never_write_one_node(world: World) -> None:
 async def test_a_report_is_not_written_over_another_owner_though_the_lease_lives(world: World) -> None:
     reporter = world.reporter("uid-1")
     await reporter.report()
-    await world.store.write([Put(keys.key(NODE, Identity), codec.encode(Identity("uid-2", 9, "10.0.0.2")))])
+    await world.store.write([Put(keys.record_key(NODE, Identity), codec.encode(Identity("uid-2", 9, "10.0.0.2")))])
     before = await world.revisions()
-    with pytest.raises(GuardFailed):
+    with pytest.raises(PreconditionFailed):
         await reporter.report()
     assert await world.revisions() == before
 
@@ -222,17 +222,17 @@ async def test_of_two_claims_at_the_same_moment_one_wins(world: World) -> None:
 
         async def grant(self, ttl_seconds: int) -> int:
             if await super().grant(ttl_seconds) == 1:
-                await claim(self, NODE, Identity("uid-2", 0, "10.0.0.2"), ttl_seconds)
+                await claim_node(self, NODE, Identity("uid-2", 0, "10.0.0.2"), ttl_seconds)
             return await super().grant(ttl_seconds)
 
-    with pytest.raises(Taken, match="at the same moment"):
-        await claim(Slow(clock=lambda: 0.0), NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
+    with pytest.raises(NodeAlreadyOwned, match="at the same moment"):
+        await claim_node(Slow(clock=lambda: 0.0), NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
 
 
 async def test_an_unreadable_identity_is_somebody_elses(world: World) -> None:
-    await world.store.write([Put(keys.key(NODE, Identity), b"\xff")])
-    with pytest.raises(Taken, match="unknown"):
-        await claim(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
+    await world.store.write([Put(keys.record_key(NODE, Identity), b"\xff")])
+    with pytest.raises(NodeAlreadyOwned, match="unknown"):
+        await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
 
 
 async def test_a_clean_stop_takes_the_records_along(world: World) -> None:
@@ -245,7 +245,7 @@ async def test_a_clean_stop_takes_the_records_along(world: World) -> None:
 async def test_a_longer_interval_comes_with_a_longer_lease(world: World) -> None:
     reporter = world.reporter()
     await reporter.report()
-    world.timing = Timing(push_interval_seconds=25.0)
+    world.timing = ReportTiming(push_interval_seconds=25.0)
     await reporter.report()
     world.now += 60
     assert (await world.stored()).keys() == {Identity, Heartbeat, Latency, Hardware}
@@ -253,7 +253,7 @@ async def test_a_longer_interval_comes_with_a_longer_lease(world: World) -> None
 
 @pytest.mark.parametrize(
     ("failure", "longest"),
-    [(Unavailable("down"), LONGEST_BACKOFF_SECONDS), (OutOfSpace("full"), OUT_OF_SPACE_BACKOFF_SECONDS)],
+    [(Unavailable("down"), MAX_BACKOFF_SECONDS), (OutOfSpace("full"), OUT_OF_SPACE_BACKOFF_SECONDS)],
 )
 async def test_failures_back_off_with_full_jitter(world: World, failure: StoreError, longest: float) -> None:
     async def sleep(seconds: float) -> None:
@@ -291,36 +291,36 @@ async def test_the_place_on_the_ring_is_taken_in_the_claims_own_transaction_and_
     world: World,
 ) -> None:
     entry = RingEntry("10.0.0.1", "zone-a")
-    held = await claim(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, entry)
-    items = {item.key: item for prefix in (keys.RING, keys.NODES) for item in await listed(world, prefix)}
-    ring, identity = items[keys.key(NODE, RingEntry)], items[keys.key(NODE, Identity)]
+    held = await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, entry)
+    items = {item.key: item for prefix in (keys.RING_PREFIX, keys.NODES_PREFIX) for item in await listed(world, prefix)}
+    ring, identity = items[keys.record_key(NODE, RingEntry)], items[keys.record_key(NODE, Identity)]
     assert codec.decode(RingEntry, ring.value) == entry
     assert ring.mod_revision == identity.mod_revision
     await world.store.revoke(held.lease)
-    assert await listed(world, keys.RING) == ()
+    assert await listed(world, keys.RING_PREFIX) == ()
 
 
 async def test_the_loser_of_a_claim_does_not_take_the_place_on_the_ring(world: World) -> None:
-    await claim(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, RingEntry("10.0.0.1"))
-    with pytest.raises(Taken):
-        await claim(world.store, NODE, Identity("uid-2", 0, "10.0.0.2"), 20, RingEntry("10.0.0.2"))
-    (item,) = await listed(world, keys.RING)
+    await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20, RingEntry("10.0.0.1"))
+    with pytest.raises(NodeAlreadyOwned):
+        await claim_node(world.store, NODE, Identity("uid-2", 0, "10.0.0.2"), 20, RingEntry("10.0.0.2"))
+    (item,) = await listed(world, keys.RING_PREFIX)
     assert codec.decode(RingEntry, item.value).address == "10.0.0.1"
 
 
 async def test_where_the_ring_is_not_used_nothing_stands_on_it(world: World) -> None:
     await world.reporter().report()
-    assert await listed(world, keys.RING) == ()
+    assert await listed(world, keys.RING_PREFIX) == ()
 
 
 async def test_a_reporter_claims_with_the_entry_that_it_reports(world: World) -> None:
     world.said[RingEntry] = RingEntry("10.0.0.1", near=("edge-2",))
     await world.reporter().report()
-    (item,) = await listed(world, keys.RING)
+    (item,) = await listed(world, keys.RING_PREFIX)
     assert codec.decode(RingEntry, item.value).near == ("edge-2",)
 
 
-async def listed(world: World, prefix: str) -> tuple[Item, ...]:
+async def listed(world: World, prefix: str) -> tuple[StoredItem, ...]:
     return (await world.store.read_prefix(prefix)).items
 
 

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from agent.claim import claim
-from agent.pods.book import Book, Limits
-from agent.rewards import Cache
-from apiserver.decoding import decoded
+from agent.claim import claim_node
+from agent.pods.book import IncidentLedger, LedgerLimits
+from agent.rewards import RewardPersistence
+from apiserver.decoding import decode_json
 from apiserver.objects import Pod
 from clusterstate import keys
 from clusterstate.memory import MemoryStore
@@ -22,23 +22,27 @@ def pod(restarts: int, name: str = "shop", uid: str = "uid-1") -> Pod:
       "spec": {{"nodeName": "edge-1"}}, "status": {{"phase": "Running", "containerStatuses": [{{"name": "app",
       "ready": true, "restartCount": {restarts}, "state": {{"running": {{"startedAt": "2026-03-01T12:00:00Z"}}}},
       "lastState": {{"terminated": {{"exitCode": 1}}}}}}]}}}}"""
-    return decoded(body.encode(), Pod)
+    return decode_json(body.encode(), Pod)
 
 
 class World:
     def __init__(self) -> None:
         self.now, self.store, self.held = 0.0, MemoryStore(clock=lambda: self.now), None
 
-    async def agent(self, owner: str = "a", limits: Limits = Limits()) -> tuple[Cache, Book]:  # noqa: B008
+    async def agent(
+        self,
+        owner: str = "a",
+        limits: LedgerLimits = LedgerLimits(),  # noqa: B008
+    ) -> tuple[RewardPersistence, IncidentLedger]:
         """A new process: its claim, its cache, and the book that it opens."""
-        self.held = await claim(self.store, NODE, Identity(owner, 0, "10.0.0.1"), 20)
-        cache = Cache(self.store, NODE, lambda: self.held, Random(1))
-        book = Book(await cache.restored(), lambda: self.now, lambda: 1_772_366_400.0 + self.now, limits)
+        self.held = await claim_node(self.store, NODE, Identity(owner, 0, "10.0.0.1"), 20)
+        cache = RewardPersistence(self.store, NODE, lambda: self.held, Random(1))
+        book = IncidentLedger(await cache.restore(), lambda: self.now, lambda: 1_772_366_400.0 + self.now, limits)
         return cache, book
 
     async def stored(self) -> dict[str, int]:
-        items = (await self.store.read_prefix(keys.prefix(NODE))).items
-        return {item.key.removeprefix(keys.prefix(NODE)): item.mod_revision for item in items}
+        items = (await self.store.read_prefix(keys.node_prefix(NODE))).items
+        return {item.key.removeprefix(keys.node_prefix(NODE)): item.mod_revision for item in items}
 
 
 @pytest.fixture
@@ -123,7 +127,7 @@ async def test_health_is_written_once_it_moved(world):
     await cache.keep(book)
     assert "rewards/shop" not in await world.stored()
     world.now += 5
-    world.held = await claim(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
+    world.held = await claim_node(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
     world.now += 15
     book.credit()
     await cache.keep(book)
@@ -138,14 +142,14 @@ async def test_without_the_claim_nothing_is_written(world):
     await cache.keep(book)
     assert "rewards/shop" not in await world.stored()
     world.held, world.now = held, world.now + 60  # another agent took the node meanwhile
-    await claim(world.store, NODE, Identity("b", 0, "10.0.0.2"), 20)
+    await claim_node(world.store, NODE, Identity("b", 0, "10.0.0.2"), 20)
     await cache.keep(book)
     assert "rewards/shop" not in await world.stored()
     assert "GuardFailed" in cache.last_error
 
 
 async def test_a_type_that_had_to_go_is_deleted(world):
-    cache, book = await world.agent(limits=Limits(most_types=1))
+    cache, book = await world.agent(limits=LedgerLimits(most_types=1))
     book.listed([])
     book.seen(pod(1, "old"))
     book.gone(pod(1, "old"))

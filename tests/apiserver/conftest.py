@@ -8,26 +8,26 @@ from typing import Any
 
 import pytest
 
-from apiserver.access import Access
-from apiserver.listing import Wanted
+from apiserver.access import ApiAccess
+from apiserver.listing import ListOptions
 from apiserver.objects import Pod
-from apiserver.requests import Client
+from apiserver.requests import ApiClient
 from apiserver.resources import PODS
 from apiserver.watching import Reflector
-from testbed.apiserver import ApiServer
+from testbed.apiserver import FakeApiServer
 
 WITHIN_SECONDS = 10.0
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as one:
+async def api() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer() as one:
         yield one
 
 
 @pytest.fixture
-async def client(api: ApiServer) -> AsyncIterator[Client]:
-    async with Client(Access(api.url), deadline_seconds=WITHIN_SECONDS) as one:
+async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=WITHIN_SECONDS) as one:
         yield one
 
 
@@ -44,9 +44,9 @@ def until() -> Callable[[Callable[[], Any]], Any]:
 class Following(Reflector[Pod]):
     """Pods, with everything that it was told of changes in `told`."""
 
-    def __init__(self, client: Client, **settings: Any):
+    def __init__(self, client: ApiClient, **settings: Any):
         self.told: list[Any] = []
-        wanted = settings.pop("wanted", Wanted(PODS))
+        wanted = settings.pop("wanted", ListOptions(PODS))
         super().__init__(
             client,
             wanted,
@@ -63,11 +63,11 @@ class Following(Reflector[Pod]):
 
 
 @pytest.fixture
-def following(client: Client) -> Callable[..., Any]:
+def following(client: ApiClient) -> Callable[..., Any]:
     """Runs a Following until the block ends; it has listed, unless told not to wait."""
 
     @asynccontextmanager
-    async def run(*, loaded: bool = True, client: Client = client, **settings: Any) -> AsyncIterator[Following]:
+    async def run(*, loaded: bool = True, client: ApiClient = client, **settings: Any) -> AsyncIterator[Following]:
         one = Following(client, **settings)
         task = asyncio.create_task(one.run())
         try:

@@ -6,19 +6,19 @@ import datetime
 import pytest
 
 from apiserver import access, errors, events, kubeconfig
-from apiserver.listing import Wanted
-from apiserver.objects import Bare, Event, Involved, Node, Pod
-from apiserver.requests import Client
-from apiserver.resources import EVENTS, NEW_EVENTS, NODES, PODS, REPLICA_SETS
+from apiserver.listing import ListOptions
+from apiserver.objects import Event, Node, ObjectReference, PartialObjectMetadata, Pod
+from apiserver.requests import ApiClient
+from apiserver.resources import CORE_EVENTS, EVENTS_V1, NODES, PODS, REPLICA_SETS
 from apiserver.watching import Reflector
-from testbed.kubernetes import Kubernetes
+from testbed.kubernetes import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def cluster(kubernetes_binaries, tmp_path_factory):
-    with Kubernetes(
+    with KubeApiServer(
         kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={"reader": ()}
     ) as one:
         yield one
@@ -26,7 +26,7 @@ def cluster(kubernetes_binaries, tmp_path_factory):
 
 @pytest.fixture
 async def client(cluster):
-    async with Client(access.at(cluster.url, cluster.ca_file, cluster.token_file())) as one:
+    async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as one:
         yield one
 
 
@@ -36,7 +36,7 @@ def pod(name, node="", **more):
 
 
 async def test_bound_pods_are_followed_through_create_status_and_delete(following, client, until):
-    wanted = Wanted(PODS, namespace="default", fields="spec.nodeName!=")
+    wanted = ListOptions(PODS, namespace="default", field_selector="spec.nodeName!=")
     async with following(client=client, wanted=wanted) as pods:
         await client.create(PODS.path("default"), pod("free"))
         await client.create(PODS.path("default"), pod("bound", "n1"))
@@ -52,7 +52,9 @@ async def test_bound_pods_are_followed_through_create_status_and_delete(followin
 
 async def test_a_pod_that_becomes_bound_appears(following, client, until):
     await client.create(PODS.path("default"), pod("late"))
-    async with following(client=client, wanted=Wanted(PODS, fields="spec.nodeName=n7"), cached=True) as pods:
+    async with following(
+        client=client, wanted=ListOptions(PODS, field_selector="spec.nodeName=n7"), cached=True
+    ) as pods:
         target = {"apiVersion": "v1", "kind": "Node", "name": "n7"}
         binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "late"}, "target": target}
         await client.create(PODS.path("default", "late", "binding"), binding)
@@ -60,7 +62,7 @@ async def test_a_pod_that_becomes_bound_appears(following, client, until):
 
 
 async def test_a_restarted_api_server_is_followed_again_and_nothing_is_missed(cluster, following, client, until):
-    async with following(client=client, wanted=Wanted(NODES)) as nodes:
+    async with following(client=client, wanted=ListOptions(NODES)) as nodes:
         cluster.kill()
         await until(lambda: nodes.errors["Unavailable"])
         cluster.start()  # not in a thread: it would die with it
@@ -74,7 +76,7 @@ async def test_pages_of_a_real_list(client, monkeypatch):
     monkeypatch.setattr(listing, "PAGE_ITEMS", 2)
     for number in range(5):
         await client.create(PODS.path("default"), pod(f"page-{number}", pages="p", labels={"set": "pages"}))
-    found = await listing.read(client, Wanted(PODS, labels="set=pages"), Pod)
+    found = await listing.read(client, ListOptions(PODS, label_selector="set=pages"), Pod)
     assert [one.metadata.name for one in found.items] == [f"page-{number}" for number in range(5)]
 
 
@@ -82,7 +84,7 @@ async def test_metadata_only(client, until):
     template = {"metadata": {"labels": {"a": "b"}}, "spec": pod("x")["spec"]}
     spec = {"replicas": 0, "selector": {"matchLabels": {"a": "b"}}, "template": template}
     await client.create(REPLICA_SETS.path("default"), {"metadata": {"name": "web-5d"}, "spec": spec})
-    sets = Reflector(client, Wanted(REPLICA_SETS, metadata_only=True), Bare)
+    sets = Reflector(client, ListOptions(REPLICA_SETS, metadata_only=True), PartialObjectMetadata)
     task = asyncio.create_task(sets.run())
     await until(lambda: ("default", "web-5d") in sets.current)
     task.cancel()
@@ -90,7 +92,7 @@ async def test_metadata_only(client, until):
 
 async def test_a_version_that_was_compacted_is_listed_anew(cluster, following, client, until):
     """The API server's cache begins at its start, so a version from before is asked of etcd."""
-    async with following(client=client, wanted=Wanted(NODES)) as nodes:
+    async with following(client=client, wanted=ListOptions(NODES)) as nodes:
         nodes._resume = "1"
         cluster.compact()
         cluster.kill()
@@ -100,31 +102,31 @@ async def test_a_version_that_was_compacted_is_listed_anew(cluster, following, c
 
 
 async def test_rights_that_are_missing_are_forbidden_with_verb_and_resource(cluster):
-    async with Client(kubeconfig.read(cluster.kubeconfig("reader"))) as reader:
+    async with ApiClient(kubeconfig.read(cluster.kubeconfig("reader"))) as reader:
         with pytest.raises(errors.Forbidden, match='cannot list resource "pods"'):
-            await reader.get(PODS.path(), Bare)
+            await reader.get(PODS.path(), PartialObjectMetadata)
 
 
 async def test_an_unknown_token_is_unauthorized(cluster, tmp_path):
     (tmp_path / "token").write_text("nobody's")
-    async with Client(access.at(cluster.url, cluster.ca_file, tmp_path / "token")) as stranger:
+    async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, tmp_path / "token")) as stranger:
         with pytest.raises(errors.Unauthorized):
-            await stranger.get(PODS.path(), Bare)
+            await stranger.get(PODS.path(), PartialObjectMetadata)
 
 
 async def test_an_invalid_object_is_invalid_with_the_field(client):
-    with pytest.raises(errors.Invalid, match=r"metadata\.name"):
+    with pytest.raises(errors.InvalidRequest, match=r"metadata\.name"):
         await client.create(PODS.path("default"), pod("Not_A_Name"))
 
 
 async def test_an_event_of_ours_is_taken_and_read_back(client):
     at = datetime.datetime.now(datetime.UTC)
-    about = Involved("Pod", "default", "web-0", "u")
-    written = events.body(
+    about = ObjectReference("Pod", "default", "web-0", "u")
+    written = events.event_body(
         about, "Refused", "ü" * 2000, at=at, controller="leadsman.io/x", instance="x-0", action="Placing", warning=True
     )
-    made = await client.create(NEW_EVENTS.path("default"), written)
-    read = await client.get(EVENTS.path("default", made.metadata.name), Event)
+    made = await client.create(EVENTS_V1.path("default"), written)
+    read = await client.get(CORE_EVENTS.path("default", made.metadata.name), Event)
     assert (read.type, read.reason, read.last_seen) == ("Warning", "Refused", at)
     assert read.involved_object.uid == "u"
 
@@ -138,7 +140,7 @@ async def test_labels_of_a_node_are_patched_one_by_one(client):
 
 async def test_a_version_that_never_was_is_silent_and_listed_anew(following, client, until):
     """What an API server does whose etcd was restored to before what was seen."""
-    async with following(client=client, wanted=Wanted(NODES), silence_seconds=0.5) as nodes:
+    async with following(client=client, wanted=ListOptions(NODES), silence_seconds=0.5) as nodes:
         nodes._resume = "999999999"
         nodes.errors.clear()
         await until(lambda: nodes.relists == 2)

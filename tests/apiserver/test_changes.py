@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from apiserver import changes
-from apiserver.changes import Kind
-from apiserver.objects import Bare, Metadata
+from apiserver.changes import ChangeType
+from apiserver.objects import ObjectMeta, PartialObjectMetadata
 
 
 def thing(name, version="1", uid="u"):
-    return Bare(Metadata(name=name, namespace="ns", uid=uid, resource_version=version))
+    return PartialObjectMetadata(ObjectMeta(name=name, namespace="ns", uid=uid, resource_version=version))
 
 
 def kinds(some):
@@ -17,25 +17,25 @@ def kinds(some):
 
 
 def test_a_listing_tells_what_came_what_changed_and_what_went():
-    before, _ = changes.listed({}, [thing("same"), thing("moved"), thing("gone")])
-    _, told = changes.listed(before, [thing("same"), thing("moved", "2"), thing("new")])
+    before, _ = changes.view_from_list({}, [thing("same"), thing("moved"), thing("gone")])
+    _, told = changes.view_from_list(before, [thing("same"), thing("moved", "2"), thing("new")])
     assert sorted(kinds(told), key=str) == sorted(
-        [(Kind.DELETED, "gone"), (Kind.MODIFIED, "moved"), (Kind.ADDED, "new")], key=str
+        [(ChangeType.DELETED, "gone"), (ChangeType.MODIFIED, "moved"), (ChangeType.ADDED, "new")], key=str
     )
 
 
 def test_what_was_known_is_told_once():
-    view, _ = changes.listed({}, [thing("a")])
-    assert changes.put(view, thing("a")) == []
+    view, _ = changes.view_from_list({}, [thing("a")])
+    assert changes.apply_put(view, thing("a")) == []
 
 
 def test_a_deletion_of_what_was_not_known_is_no_change():
-    assert changes.removed({}, ("ns", "a"), thing("a")) == []
+    assert changes.apply_delete({}, ("ns", "a"), thing("a")) == []
 
 
 def test_a_deletion_has_the_last_state_and_the_known_one():
-    view, _ = changes.listed({}, [thing("a")])
-    (change,) = changes.removed(view, ("ns", "a"), thing("a", "9"))
+    view, _ = changes.view_from_list({}, [thing("a")])
+    (change,) = changes.apply_delete(view, ("ns", "a"), thing("a", "9"))
     assert (change.object.metadata.resource_version, change.old.metadata.resource_version) == ("9", "1")
     assert view == {}
 
@@ -48,17 +48,21 @@ views = st.dictionaries(st.sampled_from("abc"), st.tuples(st.sampled_from("123")
 
 @given(views, views)
 def test_the_changes_lead_from_one_listing_to_the_next(first, second):
-    view, _ = changes.listed({}, first)
-    wanted, told = changes.listed(view, second)
+    view, _ = changes.view_from_list({}, first)
+    wanted, told = changes.view_from_list(view, second)
     assert replayed(view, told) == wanted
 
 
 @given(views, st.lists(st.one_of(things, st.sampled_from("abc")), max_size=8))
 def test_the_changes_of_events_lead_to_the_view_that_events_do(first, events):
-    view, _ = changes.listed({}, first)
+    view, _ = changes.view_from_list({}, first)
     before, told = dict(view), []
     for event in events:
-        told += changes.removed(view, ("ns", event), None) if isinstance(event, str) else changes.put(view, event)
+        told += (
+            changes.apply_delete(view, ("ns", event), None)
+            if isinstance(event, str)
+            else changes.apply_put(view, event)
+        )
     assert replayed(before, told) == view
 
 
@@ -66,9 +70,9 @@ def replayed(view, told):
     """By the rules that a listener has: deleted is gone, anything else is there."""
     view = dict(view)
     for change in told:
-        key = changes.key_of(change.object.metadata)
-        assert (key in view) == (change.kind is not Kind.ADDED)
-        if change.kind is Kind.DELETED:
+        key = changes.object_key(change.object.metadata)
+        assert (key in view) == (change.kind is not ChangeType.ADDED)
+        if change.kind is ChangeType.DELETED:
             del view[key]
         else:
             view[key] = change.object

@@ -5,14 +5,14 @@ import asyncio
 import pytest
 
 from apiserver import access, errors, listing
-from apiserver.access import Access
-from apiserver.changes import Kind
-from apiserver.listing import Wanted
-from apiserver.objects import Bare, Pod
-from apiserver.requests import Client
+from apiserver.access import ApiAccess
+from apiserver.changes import ChangeType
+from apiserver.listing import ListOptions
+from apiserver.objects import PartialObjectMetadata, Pod
+from apiserver.requests import ApiClient
 from apiserver.resources import NODES, PODS
-from testbed.apiserver import ApiServer
-from testbed.kubernetes import Kubernetes
+from testbed.apiserver import FakeApiServer
+from testbed.kubernetes import KubeApiServer
 
 SPEC = {"containers": [{"name": "main", "image": "x"}]}
 
@@ -25,7 +25,7 @@ def real(request, tmp_path_factory):
     def start():
         if not running:
             binaries = request.getfixturevalue("kubernetes_binaries")
-            running.append(Kubernetes(binaries, tmp_path_factory.mktemp("cluster") / "kubernetes").__enter__())
+            running.append(KubeApiServer(binaries, tmp_path_factory.mktemp("cluster") / "kubernetes").__enter__())
         return running[0]
 
     yield start
@@ -37,17 +37,17 @@ def real(request, tmp_path_factory):
 async def client(request):
     if request.param == "real":
         cluster = request.getfixturevalue("real")()
-        async with Client(access.at(cluster.url, cluster.ca_file, cluster.token_file())) as one:
+        async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as one:
             yield one
             await emptied(one)
     else:
-        async with ApiServer() as api, Client(Access(api.url)) as one:
+        async with FakeApiServer() as api, ApiClient(ApiAccess(api.url)) as one:
             yield one
 
 
 async def emptied(client):
     for resource in (PODS, NODES):
-        for one in (await listing.read(client, Wanted(resource), Bare)).items:
+        for one in (await listing.list_objects(client, ListOptions(resource), PartialObjectMetadata)).items:
             await client.delete(f"{resource.path(one.metadata.namespace, one.metadata.name)}?gracePeriodSeconds=0")
 
 
@@ -58,7 +58,7 @@ async def pod(client, name="web", node="", **meta):
 
 
 async def names(client, **wanted):
-    return {one.metadata.name for one in (await listing.read(client, Wanted(PODS, **wanted), Pod)).items}
+    return {one.metadata.name for one in (await listing.list_objects(client, ListOptions(PODS, **wanted), Pod)).items}
 
 
 async def test_what_is_created_has_a_uid_a_version_a_time_and_a_namespace(client):
@@ -165,17 +165,17 @@ async def test_pages_are_all_of_one_version(client, monkeypatch):
 
 
 async def test_a_watch_tells_what_comes_into_the_selection_and_what_leaves_it(client, following, until):
-    async with following(client=client, wanted=Wanted(PODS, labels="app=web")) as pods:
+    async with following(client=client, wanted=ListOptions(PODS, label_selector="app=web")) as pods:
         await pod(client, labels={"app": "db"})
         for app in ("web", "web2"):
             await client.patch(PODS.path("default", "web"), {"metadata": {"labels": {"app": app}}})
         await until(lambda: len(pods.told) == 2)
-    assert [change.kind for change in pods.told] == [Kind.ADDED, Kind.DELETED]
+    assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.DELETED]
 
 
 async def test_a_deleted_object_has_its_last_state(client, following, until):
     await pod(client, "web", "n1")
-    async with following(client=client, wanted=Wanted(PODS)) as pods:
+    async with following(client=client, wanted=ListOptions(PODS)) as pods:
         await client.patch(PODS.path("default", "web", "status"), {"status": {"phase": "Failed"}})
         await client.delete(f"{PODS.path('default', 'web')}?gracePeriodSeconds=0")
         await until(lambda: not pods.current)
@@ -183,10 +183,10 @@ async def test_a_deleted_object_has_its_last_state(client, following, until):
 
 
 async def test_a_watch_from_a_list_misses_nothing_in_between(client, until):
-    found = await listing.read(client, Wanted(PODS), Pod)
+    found = await listing.list_objects(client, ListOptions(PODS), Pod)
     await pod(client)
     query = {"watch": "true", "resourceVersion": found.resource_version}
-    async with client.stream(Wanted(PODS).call(query, watch=True), 5.0) as batches:
+    async with client.stream(ListOptions(PODS).to_request(query, watch=True), 5.0) as batches:
         async with asyncio.timeout(5):
             lines = await anext(batches)
         await batches.aclose()

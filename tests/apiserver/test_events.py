@@ -3,17 +3,17 @@ import datetime
 import pytest
 
 from apiserver import events
-from apiserver.objects import Involved
+from apiserver.objects import ObjectReference
 
 AT = datetime.datetime(2026, 11, 21, 1, 2, 3, 4, tzinfo=datetime.UTC)
 
 
-POD = Involved("Pod", "web", "web-0", "u")
+POD = ObjectReference("Pod", "web", "web-0", "u")
 
 
 def body(about=POD, **more):
     said = {"reason": "Refused", "note": "too far", "action": "Placing"} | more
-    return events.body(about, at=AT, controller="leadsman.io/extender", instance="extender-0", **said)
+    return events.event_body(about, at=AT, controller="leadsman.io/extender", instance="extender-0", **said)
 
 
 def test_an_event_stands_in_the_namespace_of_what_it_is_about():
@@ -24,7 +24,7 @@ def test_an_event_stands_in_the_namespace_of_what_it_is_about():
 
 
 def test_of_what_has_no_namespace_it_stands_in_default():
-    event = body(Involved("Node", "", "n1"))
+    event = body(ObjectReference("Node", "", "n1"))
     assert event["metadata"]["namespace"] == "default"
     assert event["regarding"] == {"apiVersion": "v1", "kind": "Node", "name": "n1"}
 

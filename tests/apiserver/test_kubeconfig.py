@@ -6,13 +6,13 @@ import pytest
 import yaml
 
 from apiserver import kubeconfig
-from apiserver.access import BadAccess
+from apiserver.access import ApiAccessError
 from apiserver.errors import NotFound
 from apiserver.objects import Pod
-from apiserver.requests import Client
+from apiserver.requests import ApiClient
 from apiserver.resources import PODS
-from testbed.apiserver import ApiServer
-from testbed.certificates import Authority
+from testbed.apiserver import FakeApiServer
+from testbed.certificates import CertificateAuthority
 
 
 def encoded(text):
@@ -42,17 +42,17 @@ def written(tmp_path):
 
 @pytest.mark.parametrize("inline", [True, False])
 async def test_a_server_is_reached_with_ca_and_certificate_in_the_file_or_beside_it(written, tmp_path, inline):
-    authority = Authority()
-    pair = authority.signed("admin")
+    authority = CertificateAuthority()
+    pair = authority.issue("admin")
     pair.write(tmp_path, "admin")
     (tmp_path / "ca.crt").write_text(authority.pem)
-    async with ApiServer(tls=authority.server("127.0.0.1", ask_client=True)) as api:
+    async with FakeApiServer(tls=authority.server_context("127.0.0.1", ask_client=True)) as api:
         named = {"server": api.url} | ({"certificate-authority": "ca.crt"} if not inline else {})
         user = {"client-certificate": "admin.crt", "client-key": str(tmp_path / "admin.key")} if not inline else {}
         if inline:
             named["certificate-authority-data"] = encoded(authority.pem)
             user = {"client-certificate-data": encoded(pair.certificate), "client-key-data": encoded(pair.key)}
-        async with Client(kubeconfig.read(written(config(named, user)))) as client:
+        async with ApiClient(kubeconfig.read(written(config(named, user)))) as client:
             with pytest.raises(NotFound):
                 await client.get(PODS.path("a", "b"), Pod)
 
@@ -102,10 +102,10 @@ REFUSED = [
 
 @pytest.mark.parametrize(("content", "said"), REFUSED, ids=[said for _, said in REFUSED])
 def test_what_cannot_be_done_is_refused_by_file_and_field(written, content, said):
-    with pytest.raises(BadAccess, match=said):
+    with pytest.raises(ApiAccessError, match=said):
         kubeconfig.read(written(content))
 
 
 def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(BadAccess, match="No such file"):
+    with pytest.raises(ApiAccessError, match="No such file"):
         kubeconfig.read(tmp_path / "none")

@@ -15,7 +15,7 @@ class Pieces:
 
 
 async def read(pieces):
-    return [line async for batch in lines.batches(Pieces(pieces), 5.0) for line in batch]
+    return [line async for batch in lines.read_line_batches(Pieces(pieces), 5.0) for line in batch]
 
 
 @given(st.lists(st.binary(min_size=1, max_size=9).filter(lambda b: b"\n" not in b and b.strip())), st.data())

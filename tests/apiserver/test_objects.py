@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.decoding import decoded
-from apiserver.errors import Garbled
-from apiserver.objects import Bare, Event, Node, Pod
+from apiserver.decoding import decode_json
+from apiserver.errors import MalformedResponse
+from apiserver.objects import Event, Node, PartialObjectMetadata, Pod
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
 
 def of(kind, body):
-    return decoded(json.dumps(body).encode(), kind)
+    return decode_json(json.dumps(body).encode(), kind)
 
 
 CRASHED = {
@@ -133,5 +133,5 @@ def test_an_event_that_was_seen_once():
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"metadata": []}'])
 def test_what_is_no_object_is_garbled(body):
-    with pytest.raises(Garbled):
-        decoded(body, Bare)
+    with pytest.raises(MalformedResponse):
+        decode_json(body, PartialObjectMetadata)

@@ -5,11 +5,11 @@ import asyncio
 import pytest
 
 from apiserver import errors
-from apiserver.access import Access
-from apiserver.objects import Bare, Node, Pod
-from apiserver.requests import Client, Patch
+from apiserver.access import ApiAccess
+from apiserver.objects import Node, PartialObjectMetadata, Pod
+from apiserver.requests import ApiClient, PatchType
 from apiserver.resources import NODES, PODS
-from testbed.apiserver import ApiServer
+from testbed.apiserver import FakeApiServer
 
 WEB = PODS.path("default", "web-0")
 
@@ -40,7 +40,7 @@ async def test_a_merge_patch_changes_what_it_names_and_null_deletes(api, client)
 
 async def test_a_strategic_patch_says_so(api, client):
     api.put(NODES.path(name="n1"), {})
-    await client.patch(NODES.path(name="n1"), {"spec": {}}, Patch.STRATEGIC)
+    await client.patch(NODES.path(name="n1"), {"spec": {}}, PatchType.STRATEGIC)
     assert api.asked[-1].content_type == "application/strategic-merge-patch+json"
 
 
@@ -63,13 +63,13 @@ async def test_a_delete_of_another_uid_is_a_conflict_and_deletes_nothing(api, cl
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (302, errors.Garbled),
-        (400, errors.Invalid),
+        (302, errors.MalformedResponse),
+        (400, errors.InvalidRequest),
         (401, errors.Unauthorized),
         (403, errors.Forbidden),
         (409, errors.Conflict),
         (410, errors.Gone),
-        (422, errors.Invalid),
+        (422, errors.InvalidRequest),
         (429, errors.TooManyRequests),
         (500, errors.Unavailable),
         (503, errors.Unavailable),
@@ -103,12 +103,12 @@ async def test_429_that_asks_for_more_than_the_deadline_is_raised_at_once(api, c
     [("5", 5.0), ("86400", 120.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("-1", None), ("²", None), (None, None)],
 )
 def test_retry_after_is_read_in_seconds_and_bounded(header, seconds):
-    assert errors.refusal(429, b"", header).retry_after_seconds == seconds
+    assert errors.error_from_response(429, b"", header).retry_after_seconds == seconds
 
 
 async def test_a_server_that_does_not_answer_is_unavailable_within_the_deadline(api):
     api.silence()
-    async with Client(Access(api.url), deadline_seconds=0.1) as client:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=0.1) as client:
         with pytest.raises(errors.Unavailable, match=r"no answer within 0\.1 s"):
             await client.get(WEB, Pod)
 
@@ -120,34 +120,34 @@ async def test_a_slow_server_is_waited_for(api, client):
 
 
 async def test_a_server_that_is_not_there_is_unavailable():
-    async with ApiServer() as gone:
+    async with FakeApiServer() as gone:
         url = gone.url
-    async with Client(Access(url)) as client:
+    async with ApiClient(ApiAccess(url)) as client:
         with pytest.raises(errors.Unavailable, match="ClientConnectorError"):
             await client.get(WEB, Pod)
 
 
 async def test_a_success_that_is_no_such_object_is_garbled(api, client):
     api.fail("get", 200, body=b'{"metadata": 7}')
-    with pytest.raises(errors.Garbled, match="metadata"):
+    with pytest.raises(errors.MalformedResponse, match="metadata"):
         await client.get(WEB, Pod)
 
 
 async def test_the_token_is_read_for_each_call(api, tmp_path):
     """kubelet rotates it."""
     token = tmp_path / "token"
-    async with Client(Access(api.url, token_file=token)) as client:
+    async with ApiClient(ApiAccess(api.url, token_file=token)) as client:
         for word in ("old", "new"):
             token.write_text(f"{word}\n")
             with pytest.raises(errors.NotFound):
-                await client.get(WEB, Bare)
+                await client.get(WEB, PartialObjectMetadata)
     assert [asked.token for asked in api.asked] == ["old", "new"]
 
 
 async def test_without_its_token_nothing_is_sent(api, tmp_path):
-    async with Client(Access(api.url, token_file=tmp_path / "token")) as client:
+    async with ApiClient(ApiAccess(api.url, token_file=tmp_path / "token")) as client:
         with pytest.raises(errors.Unauthorized, match="No such file"):
-            await client.get(WEB, Bare)
+            await client.get(WEB, PartialObjectMetadata)
     assert api.asked == []
 
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from apiserver.changes import Kind
-from apiserver.listing import Wanted
-from apiserver.objects import Bare
+from apiserver.changes import ChangeType
+from apiserver.listing import ListOptions
+from apiserver.objects import PartialObjectMetadata
 from apiserver.resources import PODS
 from apiserver.watching import Reflector
 
@@ -41,7 +41,7 @@ async def test_a_change_has_the_object_and_the_one_before(api, following, until)
         api.delete(WEB)
         await until(lambda: len(pods.told) == 3)
     added, modified, deleted = pods.told
-    assert [change.kind for change in pods.told] == [Kind.ADDED, Kind.MODIFIED, Kind.DELETED]
+    assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED]
     assert added.old is None
     assert (modified.old, modified.object.status.phase) == (added.object, "Running")
     assert (deleted.old, deleted.object.status.phase) == (modified.object, "Running")
@@ -65,13 +65,13 @@ async def test_a_pod_that_was_replaced_by_its_namesake_was_deleted_and_added(api
         api.put(WEB, pod(metadata={"uid": "another"}))
         await until(lambda: len(pods.told) == 3)
     first, deleted, added = pods.told
-    assert (deleted.kind, deleted.object) == (Kind.DELETED, first.object)
-    assert (added.kind, added.object.metadata.uid) == (Kind.ADDED, "another")
+    assert (deleted.kind, deleted.object) == (ChangeType.DELETED, first.object)
+    assert (added.kind, added.object.metadata.uid) == (ChangeType.ADDED, "another")
 
 
 async def test_selectors_go_to_the_api_server(api, following, until):
     api.put(NEW, pod("n2"))
-    async with following(wanted=Wanted(PODS, fields="spec.nodeName=n1", labels="app!=x")) as pods:
+    async with following(wanted=ListOptions(PODS, field_selector="spec.nodeName=n1", label_selector="app!=x")) as pods:
         await until(lambda: api.watches)
     assert pods.names == {"web-0"}
     for asked in api.asked:
@@ -80,19 +80,19 @@ async def test_selectors_go_to_the_api_server(api, following, until):
 
 async def test_one_namespace_is_its_own_path(api, following):
     api.put("/api/v1/namespaces/other/pods/web-9", pod())
-    async with following(wanted=Wanted(PODS, namespace="other")) as pods:
+    async with following(wanted=ListOptions(PODS, namespace="other")) as pods:
         assert pods.names == {"web-9"}
 
 
 async def test_a_pod_that_leaves_the_selection_is_gone(api, following, until):
-    async with following(wanted=Wanted(PODS, fields="spec.nodeName=n1")) as pods:
+    async with following(wanted=ListOptions(PODS, field_selector="spec.nodeName=n1")) as pods:
         await until(lambda: api.watches)
         api.put(WEB, pod("n2"))
         await until(lambda: not pods.current)
 
 
 async def test_metadata_only_is_asked_for_in_the_apis_words(api, client, until):
-    pods = Reflector(client, Wanted(PODS, metadata_only=True), Bare)
+    pods = Reflector(client, ListOptions(PODS, metadata_only=True), PartialObjectMetadata)
     task = asyncio.create_task(pods.run())
     await until(lambda: api.watches)
     task.cancel()
@@ -123,7 +123,9 @@ async def test_the_last_error_is_told_until_it_is_over(api, following, until):
 async def test_changes_are_told_before_loaded(api, client):
     """Who waits for loaded finds everything worked in."""
     told = []
-    pods = Reflector(client, Wanted(PODS), Bare, on_changes=lambda _: told.append(pods.loaded.is_set()))
+    pods = Reflector(
+        client, ListOptions(PODS), PartialObjectMetadata, on_changes=lambda _: told.append(pods.loaded.is_set())
+    )
     task = asyncio.create_task(pods.run())
     await asyncio.wait_for(pods.loaded.wait(), 5)
     task.cancel()
@@ -135,4 +137,4 @@ async def test_a_fault_of_the_listener_ends_the_run(api, client):
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        await Reflector(client, Wanted(PODS), Bare, on_changes=broken).run()
+        await Reflector(client, ListOptions(PODS), PartialObjectMetadata, on_changes=broken).run()

@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from apiserver.access import Access
-from apiserver.changes import Kind
-from apiserver.requests import Client
+from apiserver.access import ApiAccess
+from apiserver.changes import ChangeType
+from apiserver.requests import ApiClient
 
 PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
 WEB = f"{PODS_OF_DEFAULT}/web-0"
@@ -97,7 +97,7 @@ async def test_what_was_compacted_away_meanwhile_is_found_by_the_new_list(api, f
         api.put(NEW, pod())
         api.compact()
         await until(lambda: pods.names == {"web-1"})
-    assert [change.kind for change in pods.told] == [Kind.ADDED, Kind.DELETED, Kind.ADDED]
+    assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.DELETED, ChangeType.ADDED]
 
 
 async def test_another_error_within_the_stream_resumes(api, following, until):
@@ -167,7 +167,7 @@ async def test_a_quiet_resource_is_no_fault(api, following, until, caplog):
 
 
 async def test_a_server_that_falls_silent_altogether_is_found_again(api, following, until):
-    impatient = Client(Access(api.url), deadline_seconds=0.2)
+    impatient = ApiClient(ApiAccess(api.url), deadline_seconds=0.2)
     async with impatient, following(client=impatient, silence_seconds=0.2) as pods:
         api.silence()
         await until(lambda: pods.errors["Unavailable"] >= 2)

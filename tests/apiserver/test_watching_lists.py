@@ -2,7 +2,7 @@
 
 import pytest
 
-from apiserver.changes import Kind
+from apiserver.changes import ChangeType
 
 PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
 WEB = f"{PODS_OF_DEFAULT}/web-0"
@@ -50,7 +50,7 @@ async def test_a_list_that_fails_leaves_the_view_as_it_is(api, following, until)
         await until(lambda: api.verbs().count("list") == 4)
         assert pods.names == {"web-0"}
         await until(lambda: api.verbs().count("list") == 5)
-        assert [change.kind for change in pods.told] == [Kind.ADDED]
+        assert [change.kind for change in pods.told] == [ChangeType.ADDED]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(api, followin
         api.error(410)
         await until(lambda: pods.relists == 2)
         assert pods.errors["Garbled"] == 1
-        assert [change.kind for change in pods.told] == [Kind.ADDED]
+        assert [change.kind for change in pods.told] == [ChangeType.ADDED]
 
 
 async def test_items_null_is_an_empty_list(api, following):

@@ -6,9 +6,9 @@ import random
 import pytest
 
 from apiserver import lines
-from apiserver.access import Access
-from apiserver.requests import Client
-from testbed.apiserver import ApiServer
+from apiserver.access import ApiAccess
+from apiserver.requests import ApiClient
+from testbed.apiserver import FakeApiServer
 
 PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
 WEB = f"{PODS_OF_DEFAULT}/web-0"
@@ -85,7 +85,7 @@ async def test_a_token_that_was_rotated_is_read_again_after_a_401(api, following
     token = tmp_path / "token"
     token.write_text("old")
     api.token = "old"
-    async with Client(Access(api.url, token_file=token)) as client, following(client=client) as pods:
+    async with ApiClient(ApiAccess(api.url, token_file=token)) as client, following(client=client) as pods:
         await until(lambda: api.watches)
         api.token = "new"
         api.close()
@@ -103,12 +103,12 @@ async def test_a_role_that_is_missing_is_waited_for(api, following, until):
 
 
 async def test_a_server_that_comes_later_is_found(until, following):
-    async with ApiServer() as gone:
+    async with FakeApiServer() as gone:
         url = gone.url
-    async with Client(Access(url)) as client, following(client=client, loaded=False) as pods:
+    async with ApiClient(ApiAccess(url)) as client, following(client=client, loaded=False) as pods:
         await until(lambda: pods.errors["Unavailable"] >= 2)
         assert not pods.loaded.is_set()
-        async with ApiServer(port=int(url.rpartition(":")[2])) as back:
+        async with FakeApiServer(port=int(url.rpartition(":")[2])) as back:
             back.put(WEB, pod())
             await until(lambda: pods.names == {"web-0"})
 

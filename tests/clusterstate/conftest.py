@@ -10,7 +10,7 @@ import pytest
 from clusterstate.etcd import EtcdStore
 from clusterstate.memory import MemoryStore
 from clusterstate.store import Store
-from clusterstate.transport import Access
+from clusterstate.transport import EtcdAccess
 from testbed.etcd import Etcd
 
 _worlds = itertools.count()
@@ -40,7 +40,7 @@ class EtcdWorld:
     def __init__(self, etcd: Etcd) -> None:
         self._etcd = etcd
         self.prefix = f"/world{next(_worlds)}/"
-        self.store: Store = EtcdStore(Access((etcd.client_url,), call_timeout_seconds=1.0), silence_seconds=2.0)
+        self.store: Store = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=1.0), silence_seconds=2.0)
 
     async def let_pass(self, seconds: float) -> None:
         await asyncio.sleep(seconds)

@@ -8,13 +8,13 @@ from hypothesis import strategies as st
 from clusterstate import codec
 from clusterstate.records import (
     AnyRecord,
-    Coordinate,
     Hardware,
     Heartbeat,
     Identity,
     Latency,
     PeerLatency,
     ProbeRequest,
+    RingCoordinate,
     RingEntry,
 )
 
@@ -47,7 +47,7 @@ HARDWARE = st.builds(
 )
 OFFSETS = st.floats(-60_000, 60_000)
 COORDINATES = st.builds(
-    Coordinate,
+    RingCoordinate,
     point=st.lists(OFFSETS, min_size=2, max_size=8).map(tuple),
     height=RTTS,
     adjustment=OFFSETS,
@@ -177,6 +177,6 @@ def test_a_field_that_a_later_writer_added_is_skipped() -> None:
 def test_a_coordinate_that_is_not_a_place_can_be_neither_written_nor_read(wrong: dict[str, object]) -> None:
     fields = {"point": (0.0, 0.0), "height": 0.1, "adjustment": 0.0, "error": 0.5} | wrong
     with pytest.raises(codec.BadRecord):
-        codec.encode(RingEntry("10.0.0.1", coordinate=Coordinate(**fields)))  # type: ignore[arg-type]
+        codec.encode(RingEntry("10.0.0.1", coordinate=RingCoordinate(**fields)))  # type: ignore[arg-type]
     with pytest.raises(codec.BadRecord):
         codec.decode(RingEntry, json.dumps({"v": 1, "address": "10.0.0.1", "coordinate": fields}).encode())

@@ -18,16 +18,16 @@ from msgspec import structs
 
 from clusterstate import gateway, keys
 from clusterstate.etcd import EtcdStore
-from clusterstate.store import Batch, Denied, Put, Unavailable
-from clusterstate.transport import Access
-from testbed.etcd import Etcd, Tls
-from testbed.proxy import Proxy
+from clusterstate.store import ChangeBatch, Denied, Put, Unavailable
+from clusterstate.transport import EtcdAccess
+from testbed.etcd import Etcd, EtcdTls
+from testbed.proxy import TcpProxy
 
 TOKEN_SECONDS = 1
-MINE, THEIRS = keys.prefix("mine"), keys.prefix("theirs")
+MINE, THEIRS = keys.node_prefix("mine"), keys.node_prefix("theirs")
 
 
-def certificate(folder: Path) -> Tls:
+def certificate(folder: Path) -> EtcdTls:
     """Signed by itself, for 127.0.0.1."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.ORGANIZATION_NAME, "tests")])
@@ -41,7 +41,7 @@ def certificate(folder: Path) -> Tls:
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
         .sign(key, hashes.SHA256())
     )
-    tls = Tls(folder / "cert.pem", folder / "cert.pem", folder / "key.pem")
+    tls = EtcdTls(folder / "cert.pem", folder / "cert.pem", folder / "key.pem")
     tls.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
     pkcs8, plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     tls.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, pkcs8, plain))
@@ -74,13 +74,13 @@ def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
         yield one
 
 
-def access(etcd: Etcd, user: str = "mine", password: str = "secret", ca: bool = True) -> Access:
+def access(etcd: Etcd, user: str = "mine", password: str = "secret", ca: bool = True) -> EtcdAccess:
     assert etcd.tls
-    return Access((etcd.client_url,), str(etcd.tls.ca) if ca else "", user, password)
+    return EtcdAccess((etcd.client_url,), str(etcd.tls.ca) if ca else "", user, password)
 
 
 @asynccontextmanager
-async def opened(access: Access) -> AsyncIterator[EtcdStore]:
+async def opened(access: EtcdAccess) -> AsyncIterator[EtcdStore]:
     store = EtcdStore(access)
     try:
         yield store
@@ -107,7 +107,7 @@ async def test_a_user_can_neither_read_nor_write_nor_watch_anothers_prefix(etcd:
         with pytest.raises(Denied, match="permission denied"):
             await store.write([Put(THEIRS + "identity", b"")])
         with pytest.raises(Denied, match="permission denied"):
-            await store.read_prefix(keys.NODES)
+            await store.read_prefix(keys.NODES_PREFIX)
         async with aclosing(store.watch(THEIRS, 1)) as batches:
             with pytest.raises(Denied, match="permission denied"):
                 await anext(batches)
@@ -142,7 +142,7 @@ async def test_a_watch_begun_with_a_token_that_ran_out_logs_in_again(etcd: Etcd)
         start = (await store.read_prefix(MINE)).revision + 1
         await token_ran_out(etcd, store)
         async with aclosing(store.watch(MINE, start)) as batches:
-            assert await anext(batches) == Batch((), start)
+            assert await anext(batches) == ChangeBatch((), start)
         assert store.transport.logins == 2
 
 
@@ -155,7 +155,7 @@ async def test_a_token_that_etcd_never_gave_is_exchanged(etcd: Etcd) -> None:
 
 
 async def test_a_silent_line_is_closed_at_once_and_not_after_tlss_farewell(etcd: Etcd) -> None:
-    async with Proxy(etcd.port) as proxy:
+    async with TcpProxy(etcd.port) as proxy:
         through = structs.replace(access(etcd), endpoints=(f"https://127.0.0.1:{proxy.port}",))
         async with opened(through) as store, aclosing(store.watch(MINE, 1)) as batches:
             await anext(batches)
@@ -172,6 +172,6 @@ def connections_to(port: int) -> int:
 
 async def test_credentials_for_an_etcd_without_users_are_told(tmp_path: Path) -> None:
     with Etcd(tmp_path / "open") as plain:
-        async with opened(Access((plain.client_url,), user="mine", password="secret")) as store:
+        async with opened(EtcdAccess((plain.client_url,), user="mine", password="secret")) as store:
             with pytest.raises(Denied, match="not enabled"):
                 await store.read_prefix("/")

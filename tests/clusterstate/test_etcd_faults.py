@@ -14,10 +14,10 @@ from clusterstate import codec, keys
 from clusterstate.etcd import EtcdStore
 from clusterstate.follower import Follower
 from clusterstate.records import Heartbeat
-from clusterstate.store import Batch, Changed, Compacted, OutOfSpace, Put, StoreError, Unavailable
-from clusterstate.transport import Access
-from testbed.etcd import Etcd, free_ports, members
-from testbed.proxy import Proxy
+from clusterstate.store import ChangeBatch, Compacted, OutOfSpace, Put, StoreError, Unavailable, Updated
+from clusterstate.transport import EtcdAccess
+from testbed.etcd import Etcd, create_members, free_ports
+from testbed.proxy import TcpProxy
 
 CALL_SECONDS = 1.0
 SILENCE_SECONDS = 2.0
@@ -26,7 +26,7 @@ VIEW_BACK_SECONDS = 10.0
 
 
 def opened(*urls: str) -> EtcdStore:
-    return EtcdStore(Access(urls, call_timeout_seconds=CALL_SECONDS), silence_seconds=SILENCE_SECONDS)
+    return EtcdStore(EtcdAccess(urls, call_timeout_seconds=CALL_SECONDS), silence_seconds=SILENCE_SECONDS)
 
 
 @pytest.fixture
@@ -44,13 +44,13 @@ async def store(own_etcd: Etcd) -> AsyncIterator[EtcdStore]:
 
 
 @pytest.fixture
-async def proxy(own_etcd: Etcd) -> AsyncIterator[Proxy]:
-    async with Proxy(own_etcd.port) as one:
+async def proxy(own_etcd: Etcd) -> AsyncIterator[TcpProxy]:
+    async with TcpProxy(own_etcd.port) as one:
         yield one
 
 
 @pytest.fixture
-async def proxied(proxy: Proxy) -> AsyncIterator[EtcdStore]:
+async def proxied(proxy: TcpProxy) -> AsyncIterator[EtcdStore]:
     one = opened(f"http://127.0.0.1:{proxy.port}")
     yield one
     await one.close()
@@ -75,7 +75,7 @@ async def until(true: Callable[[], Any], within_seconds: float = VIEW_BACK_SECON
 
 async def beat(store: EtcdStore, seq: int, node: str = "a") -> None:
     record = Heartbeat(epoch=1, seq=seq, push_interval_seconds=5)
-    await persist(store, Put(keys.key(node, Heartbeat), codec.encode(record)))
+    await persist(store, Put(keys.record_key(node, Heartbeat), codec.encode(record)))
 
 
 async def persist(store: EtcdStore, put: Put, lease: int = 0) -> None:
@@ -154,7 +154,7 @@ class TestKilled:
 class TestSilent:
     @pytest.mark.parametrize("how", ["proxy", "freeze"])
     async def test_a_call_and_a_watch_end_in_time(
-        self, own_etcd: Etcd, proxy: Proxy, proxied: EtcdStore, how: str
+        self, own_etcd: Etcd, proxy: TcpProxy, proxied: EtcdStore, how: str
     ) -> None:
         """A half-open connection, and a server that is stopped: the kernel acknowledges, nobody answers."""
         start = (await proxied.read_prefix("/")).revision + 1
@@ -170,19 +170,19 @@ class TestSilent:
             assert time.monotonic() - began < SILENCE_SECONDS + 0.5
 
     async def test_a_line_that_falls_silent_alone_is_replaced_and_nothing_is_missed(
-        self, proxy: Proxy, proxied: EtcdStore, store: EtcdStore
+        self, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore
     ) -> None:
         start = (await store.read_prefix("/")).revision + 1
         async with asyncio.timeout(5), aclosing(proxied.watch("/", start)) as batches:
             await anext(batches)
-            proxy.silence_those_open()
+            proxy.silence_open_connections()
             await store.write([Put("/a", b"unseen")])
             seen = [batch async for batch in _until_change(batches)]
         assert [change.key for change in seen[-1].changes] == ["/a"]
 
     @pytest.mark.parametrize("how", ["proxy", "freeze"])
     async def test_the_view_is_back_in_time(
-        self, own_etcd: Etcd, proxy: Proxy, proxied: EtcdStore, store: EtcdStore, how: str
+        self, own_etcd: Etcd, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore, how: str
     ) -> None:
         async with following(proxied) as follower:
             await beat(store, 1)
@@ -194,7 +194,7 @@ class TestSilent:
             await until(lambda: seq(follower) == 2)
 
     async def test_compacted_while_the_line_was_silent_the_old_view_stays_until_the_new_listing(
-        self, own_etcd: Etcd, proxy: Proxy, proxied: EtcdStore, store: EtcdStore
+        self, own_etcd: Etcd, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore
     ) -> None:
         async with following(proxied) as follower:
             await beat(store, 1)
@@ -266,7 +266,7 @@ class TestLarge:
     async def test_5_000_records_of_2_kib_are_written_in_batches_listed_in_pages_and_watched_in_one_go(
         self, own_etcd: Etcd
     ) -> None:
-        store = EtcdStore(Access((own_etcd.client_url,)))
+        store = EtcdStore(EtcdAccess((own_etcd.client_url,)))
         puts = [Put(f"/n/{i:04}", bytes([i % 256]) * 2048) for i in range(5_000)]
         start = (await store.read_prefix("/n/")).revision + 1
         revision = await store.write(puts)
@@ -278,7 +278,7 @@ class TestLarge:
         async with asyncio.timeout(20), aclosing(store.watch("/n/", start)) as batches:
             while len(seen) < len(puts):
                 seen += (await anext(batches)).changes
-        assert {change.key: change.value for change in seen if isinstance(change, Changed)} == expected
+        assert {change.key: change.value for change in seen if isinstance(change, Updated)} == expected
         await store.close()
 
     async def test_a_listing_is_of_one_revision_even_if_writing_goes_on_between_its_pages(
@@ -301,7 +301,7 @@ class TestLarge:
 class TestMembers:
     @pytest.fixture
     def cluster(self, tmp_path: Path) -> Iterator[list[Etcd]]:
-        cluster = members(tmp_path, 3)
+        cluster = create_members(tmp_path, 3)
         try:
             for member in cluster:
                 member.start(wait=False)
@@ -349,7 +349,7 @@ class TestMembers:
             await store.close()
 
 
-async def _until_change(batches: Any) -> AsyncIterator[Batch]:
+async def _until_change(batches: Any) -> AsyncIterator[ChangeBatch]:
     async for batch in batches:
         yield batch
         if batch.changes:
@@ -358,4 +358,4 @@ async def _until_change(batches: Any) -> AsyncIterator[Batch]:
 
 def test_the_silence_must_leave_room_for_the_call_that_ends_it() -> None:
     with pytest.raises(ValueError, match="silence_seconds"):
-        EtcdStore(Access(("http://a",), call_timeout_seconds=3), silence_seconds=5)
+        EtcdStore(EtcdAccess(("http://a",), call_timeout_seconds=3), silence_seconds=5)

@@ -13,7 +13,7 @@ from clusterstate.follower import LONGEST_PAUSE_SECONDS, RESUME_WITHIN_SECONDS, 
 from clusterstate.memory import MemoryStore
 from clusterstate.records import Heartbeat
 from clusterstate.snapshot import Freshness
-from clusterstate.store import Batch, Compacted, Listing, Put, Unavailable
+from clusterstate.store import ChangeBatch, Compacted, Listing, Put, Unavailable
 
 
 class Clock:
@@ -57,7 +57,7 @@ async def until(true: Callable[[], Any]) -> None:
 
 async def beat(store: MemoryStore, seq: int, node: str = "a") -> int:
     record = Heartbeat(epoch=1, seq=seq, push_interval_seconds=5)
-    return await store.write([Put(keys.key(node, Heartbeat), codec.encode(record))])
+    return await store.write([Put(keys.record_key(node, Heartbeat), codec.encode(record))])
 
 
 def seq(follower: Follower, node: str = "a") -> int | None:
@@ -179,8 +179,8 @@ class Faulty:
     async def read_prefix(self, prefix: str) -> Listing:
         return Listing((), 1, "one")
 
-    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[Batch]:
-        yield Batch((), start_revision)
+    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
+        yield ChangeBatch((), start_revision)
         raise self.error
 
 

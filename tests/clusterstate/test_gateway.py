@@ -6,8 +6,15 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clusterstate import gateway, store
-from clusterstate.gateway import Event, KeptAlive, KeyValue, Ranged, TokenRefused, Watched
-from clusterstate.store import Delete, Guard, Put, StoreError
+from clusterstate.gateway import (
+    EtcdEvent,
+    InvalidAuthToken,
+    KeyValue,
+    LeaseKeepAliveResponse,
+    RangeResponse,
+    WatchResponse,
+)
+from clusterstate.store import Delete, Precondition, Put, StoreError
 
 # Captured from etcd 3.5.1.
 REFUSALS = [
@@ -16,8 +23,8 @@ REFUSALS = [
     (404, "etcdserver: requested lease not found", 5, store.LeaseLost),
     (429, "etcdserver: mvcc: database space exceeded", 8, store.OutOfSpace),
     (429, "etcdserver: too many requests", 8, store.Unavailable),
-    (401, "etcdserver: invalid auth token", 16, TokenRefused),
-    (400, "etcdserver: revision of auth store is old", 3, TokenRefused),
+    (401, "etcdserver: invalid auth token", 16, InvalidAuthToken),
+    (400, "etcdserver: revision of auth store is old", 3, InvalidAuthToken),
     (400, "etcdserver: authentication failed, invalid user ID or password", 3, store.Denied),
     (400, "etcdserver: authentication is not enabled", 9, store.Denied),
     (400, "etcdserver: user name is empty", 3, store.Denied),
@@ -34,7 +41,7 @@ def test_a_refusal_is_named_by_what_the_caller_can_do(
     status: int, text: str, code: int, kind: type[StoreError]
 ) -> None:
     body = {"error": text, "code": code, "message": text}
-    error = gateway.refusal(status, json.dumps(body).encode())
+    error = gateway.error_from_response(status, json.dumps(body).encode())
     assert (type(error), str(error)) == (kind, text)
 
 
@@ -47,40 +54,40 @@ def test_a_refusal_is_named_by_what_the_caller_can_do(
     ],
 )
 def test_gateways_of_every_age_are_understood(body: dict[str, Any]) -> None:
-    error = gateway.refusal(503, json.dumps(body).encode())
+    error = gateway.error_from_response(503, json.dumps(body).encode())
     assert (type(error), str(error)) == (store.Unavailable, "etcdserver: no leader")
 
 
 def test_a_page_of_something_in_between_is_no_answer() -> None:
-    assert isinstance(gateway.refusal(502, b"<html>Bad Gateway"), store.Unavailable)
+    assert isinstance(gateway.error_from_response(502, b"<html>Bad Gateway"), store.Unavailable)
     with pytest.raises(store.Unavailable, match="<html>"):
-        gateway.decode(b"<html>", Ranged)
+        gateway.decode_response(b"<html>", RangeResponse)
 
 
 @given(st.integers(400, 599), st.binary(max_size=100))
 @example(500, b'{"error":' * 10_000)
 @example(400, b'{"x":' + b"[" * 10_000)
 def test_any_refusal_whatever_its_bytes_is_a_store_error(status: int, data: bytes) -> None:
-    assert isinstance(gateway.refusal(status, data), StoreError)
+    assert isinstance(gateway.error_from_response(status, data), StoreError)
 
 
 def test_64_bit_integers_come_as_strings_and_bytes_as_base64() -> None:
     text = b'{"header":{"cluster_id":"18446744073709551615","revision":"9223372036854775807"},"kvs":[{"key":"L2E="}]}'
-    ranged = gateway.decode(text, Ranged)
+    ranged = gateway.decode_response(text, RangeResponse)
     assert (ranged.header.cluster_id, ranged.header.revision) == ("18446744073709551615", 2**63 - 1)
     assert ranged.kvs == (KeyValue(b"/a"),)
 
 
 def test_the_result_and_the_error_on_a_line_are_told_apart() -> None:
-    assert gateway.line(b'{"result":{"ID":"1","TTL":"20"}}', KeptAlive).ttl == 20
-    assert gateway.line(b'{"result":{"ID":"1"}}', KeptAlive).ttl == 0
+    assert gateway.decode_stream_line(b'{"result":{"ID":"1","TTL":"20"}}', LeaseKeepAliveResponse).ttl == 20
+    assert gateway.decode_stream_line(b'{"result":{"ID":"1"}}', LeaseKeepAliveResponse).ttl == 0
     with pytest.raises(store.Unavailable, match="no leader"):
-        gateway.line(b'{"error":{"grpc_code":14,"message":"etcdserver: no leader"}}', Watched)
+        gateway.decode_stream_line(b'{"error":{"grpc_code":14,"message":"etcdserver: no leader"}}', WatchResponse)
 
 
 def test_a_key_that_is_no_utf_8_can_still_be_named() -> None:
-    assert gateway.item(KeyValue(b"/leadsman/\xff")).key == r"/leadsman/\xff"
-    assert gateway.change(Event(KeyValue(b"\xfe", mod_revision=3), "DELETE")) == store.Gone(r"\xfe", 3)
+    assert gateway.to_stored_item(KeyValue(b"/leadsman/\xff")).key == r"/leadsman/\xff"
+    assert gateway.to_change(EtcdEvent(KeyValue(b"\xfe", mod_revision=3), "DELETE")) == store.Deleted(r"\xfe", 3)
 
 
 @given(st.binary(max_size=4), st.binary(max_size=6))
@@ -90,7 +97,7 @@ def test_a_key_lies_before_the_end_of_a_prefix_exactly_if_it_begins_with_it(pref
 
 
 def test_a_transaction_in_etcds_words() -> None:
-    body = gateway.txn([Put("a", b"1"), Delete("b")], 7, Guard("owner", None))
+    body = gateway.write_txn_request([Put("a", b"1"), Delete("b")], 7, Precondition("owner", None))
     assert body == {
         "compare": [{"key": b"owner", "target": "CREATE", "create_revision": "0"}],
         "success": [

@@ -13,12 +13,12 @@ KINDS = st.sampled_from([Identity, Heartbeat, Latency, Hardware])
 @given(NODES, KINDS)
 @example("a" * 253, Identity)
 def test_parsing_is_the_inverse_of_building(node: str, record: type[AnyRecord]) -> None:
-    key = keys.parse(keys.key(node, record))
+    key = keys.parse(keys.record_key(node, record))
     assert key is not None
-    assert (key.node, keys.KINDS[key.kind], str(key)) == (node, record, keys.key(node, record))
+    assert (key.node, keys.RECORD_BY_KIND[key.kind], str(key)) == (node, record, keys.record_key(node, record))
 
 
-@given(st.text(max_size=40) | st.text(max_size=20).map(lambda end: keys.NODES + end))
+@given(st.text(max_size=40) | st.text(max_size=20).map(lambda end: keys.NODES_PREFIX + end))
 def test_a_key_is_parsed_only_if_it_is_the_one_that_would_be_built(raw: str) -> None:
     key = keys.parse(raw)
     assert key is None or str(key) == raw
@@ -47,44 +47,50 @@ def test_a_key_that_is_not_ours_is_no_fault_and_no_node(raw: str) -> None:
 @pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a..b", ".a", "a/b", "a\n", "../b", "ä", "a" * 254])
 def test_a_name_that_would_leave_its_prefix_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="want lower-case letters"):
-        keys.prefix(name)
+        keys.node_prefix(name)
 
 
 @given(NODES, NODES)
 def test_one_nodes_keys_never_stand_under_another_nodes_prefix(one: str, other: str) -> None:
-    assert keys.key(one, Identity).startswith(keys.prefix(other)) is (one == other)
+    assert keys.record_key(one, Identity).startswith(keys.node_prefix(other)) is (one == other)
 
 
 @given(NODES)
 def test_a_ring_key_says_its_node_and_stands_where_the_name_belongs(node: str) -> None:
-    key = keys.key(node, RingEntry)
-    assert keys.on_ring(key) == node
-    assert key == f"{keys.RING}{keys.place(node):016x}/{node}"
+    key = keys.record_key(node, RingEntry)
+    assert keys.parse_ring_key(key) == node
+    assert key == f"{keys.RING_PREFIX}{keys.ring_position(node):016x}/{node}"
     assert keys.parse(key) is None
 
 
 @given(NODES, NODES)
 def test_ring_keys_stand_in_the_order_of_their_places(one: str, other: str) -> None:
-    assert (keys.key(one, RingEntry) < keys.key(other, RingEntry)) is (
-        (keys.place(one), one) < (keys.place(other), other)
+    assert (keys.record_key(one, RingEntry) < keys.record_key(other, RingEntry)) is (
+        (keys.ring_position(one), one) < (keys.ring_position(other), other)
     )
-    assert keys.ring_from(keys.place(one)) < keys.key(one, RingEntry) < keys.ring_from(keys.place(one) + 1)
+    assert (
+        keys.ring_position_prefix(keys.ring_position(one))
+        < keys.record_key(one, RingEntry)
+        < keys.ring_position_prefix(keys.ring_position(one) + 1)
+    )
 
 
 def test_the_place_of_a_name_never_changes() -> None:
     """It is part of etcd's roles and of other agents' reads."""
-    assert keys.key("edge-1", RingEntry) == "/leadsman/v1/ring/808a824589bb82ad/edge-1"
+    assert keys.record_key("edge-1", RingEntry) == "/leadsman/v1/ring/808a824589bb82ad/edge-1"
 
 
-@pytest.mark.parametrize("raw", ["", "a", keys.RING, f"{keys.RING}{0:016x}/a", keys.key("a", RingEntry) + "/", "\n"])
+@pytest.mark.parametrize(
+    "raw", ["", "a", keys.RING_PREFIX, f"{keys.RING_PREFIX}{0:016x}/a", keys.record_key("a", RingEntry) + "/", "\n"]
+)
 def test_who_stands_elsewhere_on_the_ring_is_nobody(raw: str) -> None:
     """An entry in a place of its writer's choice would make a part of the ring look crowded."""
-    assert keys.on_ring(raw) is None
+    assert keys.parse_ring_key(raw) is None
 
 
 @given(NODES, NODES)
 def test_a_request_stands_under_the_prefix_of_who_is_asked(node: str, target: str) -> None:
-    assert keys.probe_request(node, target) == f"{keys.probes(node)}{target}"
-    assert keys.probes(node).startswith(keys.PROBES)
+    assert keys.probe_request_key(node, target) == f"{keys.probes_prefix(node)}{target}"
+    assert keys.probes_prefix(node).startswith(keys.PROBES_PREFIX)
     with pytest.raises(ValueError, match="want lower-case letters"):
-        keys.probe_request(node, target + "/x")
+        keys.probe_request_key(node, target + "/x")

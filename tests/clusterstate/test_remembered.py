@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from clusterstate import codec, keys
 from clusterstate.records import Heartbeat, Quality, Reward
-from clusterstate.remembered import Remembered
-from clusterstate.snapshot import Snapshot, applied, listed
-from clusterstate.store import Changed, Gone, Item, Listing
+from clusterstate.remembered import AgedReward
+from clusterstate.snapshot import Snapshot, apply_changes, snapshot_from_listing
+from clusterstate.store import Deleted, Listing, StoredItem, Updated
 
 TYPES = st.from_regex(r"\A[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?\Z")
 TRIALS = st.floats(0, 1_000_000)
@@ -32,12 +32,12 @@ def reward(failed: float = 0.0) -> Reward:
     return Reward(at_seconds=1_000.0, failed=failed)
 
 
-def changed(revision: int, record: Reward, node: str = "a", pod_type: str = "web") -> Changed:
-    return Changed(keys.reward_key(node, pod_type), codec.encode(record), revision)
+def changed(revision: int, record: Reward, node: str = "a", pod_type: str = "web") -> Updated:
+    return Updated(keys.reward_key(node, pod_type), codec.encode(record), revision)
 
 
-def listing(revision: int, *changes: Changed, cluster: str = "one") -> Listing:
-    return Listing(tuple(Item(c.key, c.value, c.mod_revision) for c in changes), revision, cluster)
+def listing(revision: int, *changes: Updated, cluster: str = "one") -> Listing:
+    return Listing(tuple(StoredItem(c.key, c.value, c.mod_revision) for c in changes), revision, cluster)
 
 
 @given(REWARDS)
@@ -68,7 +68,7 @@ def test_parsing_a_key_is_the_inverse_of_building_it(pod_type: str) -> None:
     raw = keys.reward_key("edge-1", pod_type)
     assert keys.parse(raw) == ("edge-1", "rewards", pod_type)
     assert str(keys.parse(raw)) == raw
-    assert raw.startswith(keys.prefix("edge-1"))
+    assert raw.startswith(keys.node_prefix("edge-1"))
 
 
 @pytest.mark.parametrize("pod_type", ["", "a/b", "..", "a b", "-a", "a.", "a\n", "ä", "a" * 254])
@@ -79,55 +79,57 @@ def test_what_cannot_name_a_type_has_no_key_and_is_not_read(pod_type: str) -> No
 
 
 def test_a_node_with_nothing_but_rewards_is_not_in_the_cluster() -> None:
-    snapshot = applied(Snapshot(), [changed(1, reward())], 5.0)
+    snapshot = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
     assert snapshot.nodes == {}
-    assert snapshot.rewards == {"web": {"a": Remembered(reward(), 5.0)}}
+    assert snapshot.rewards == {"web": {"a": AgedReward(reward(), 5.0)}}
 
 
 def test_rewards_outlive_the_records_under_the_lease() -> None:
-    alive = Changed(keys.key("a", Heartbeat), codec.encode(Heartbeat(1, 1, 5.0)), 1)
-    snapshot = applied(Snapshot(), [alive, changed(2, reward()), Gone(alive.key, 3)], 5.0)
+    alive = Updated(keys.record_key("a", Heartbeat), codec.encode(Heartbeat(1, 1, 5.0)), 1)
+    snapshot = apply_changes(Snapshot(), [alive, changed(2, reward()), Deleted(alive.key, 3)], 5.0)
     assert (snapshot.nodes, list(snapshot.rewards["web"])) == ({}, ["a"])
 
 
 def test_a_heartbeat_leaves_the_rewards_the_same_object() -> None:
     """So that what was computed from them holds."""
-    before = applied(Snapshot(), [changed(1, reward())], 5.0)
-    beat = Changed(keys.key("a", Heartbeat), codec.encode(Heartbeat(1, 1, 5.0)), 2)
-    assert applied(before, [beat], 6.0).rewards is before.rewards
+    before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
+    beat = Updated(keys.record_key("a", Heartbeat), codec.encode(Heartbeat(1, 1, 5.0)), 2)
+    assert apply_changes(before, [beat], 6.0).rewards is before.rewards
 
 
 def test_other_types_stay_the_same_object() -> None:
-    before = applied(Snapshot(), [changed(1, reward()), changed(1, reward(), pod_type="db")], 5.0)
-    assert applied(before, [changed(2, reward(1.0))], 6.0).rewards["db"] is before.rewards["db"]
+    before = apply_changes(Snapshot(), [changed(1, reward()), changed(1, reward(), pod_type="db")], 5.0)
+    assert apply_changes(before, [changed(2, reward(1.0))], 6.0).rewards["db"] is before.rewards["db"]
 
 
 def test_a_reward_ages_from_its_last_change() -> None:
-    before = applied(Snapshot(), [changed(1, reward())], 5.0)
-    same, other = (applied(before, [changed(2, reward(failed))], 9.0).rewards["web"]["a"] for failed in (0.0, 1.0))
+    before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
+    same, other = (
+        apply_changes(before, [changed(2, reward(failed))], 9.0).rewards["web"]["a"] for failed in (0.0, 1.0)
+    )
     assert (same.age_seconds(20.0), other.age_seconds(20.0)) == (15.0, 11.0)
 
 
 def test_a_backlog_ages_from_its_arrival() -> None:
-    assert applied(Snapshot(), [changed(1, reward())], None, 7.0).rewards["web"]["a"].seen_at == 7.0
+    assert apply_changes(Snapshot(), [changed(1, reward())], None, 7.0).rewards["web"]["a"].seen_at == 7.0
 
 
 def test_a_new_listing_keeps_the_age_of_what_is_known() -> None:
-    before = applied(Snapshot(), [changed(1, reward()), changed(1, reward(), "b")], 5.0)
-    after = listed(before, listing(9, changed(8, reward()), changed(8, reward(1.0), "b")), 50.0)
+    before = apply_changes(Snapshot(), [changed(1, reward()), changed(1, reward(), "b")], 5.0)
+    after = snapshot_from_listing(before, listing(9, changed(8, reward()), changed(8, reward(1.0), "b")), 50.0)
     assert {node: kept.seen_at for node, kept in after.rewards["web"].items()} == {"a": 5.0, "b": 50.0}
 
 
 def test_what_is_not_listed_any_longer_is_gone() -> None:
-    before = applied(Snapshot(), [changed(1, reward())], 5.0)
-    assert listed(before, listing(9), 6.0).rewards == {}
-    assert applied(before, [Gone(keys.reward_key("a", "web"), 2)], 6.0).rewards == {}
+    before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
+    assert snapshot_from_listing(before, listing(9), 6.0).rewards == {}
+    assert apply_changes(before, [Deleted(keys.reward_key("a", "web"), 2)], 6.0).rewards == {}
 
 
 def test_a_reward_that_cannot_be_read_is_named_and_unknown_from_then_on() -> None:
-    before = applied(Snapshot(), [changed(1, reward())], 5.0)
-    bad = Changed(keys.reward_key("a", "web"), b"?", 2)
-    after = applied(before, [bad, changed(2, reward(), "b")], 6.0)
+    before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
+    bad = Updated(keys.reward_key("a", "web"), b"?", 2)
+    after = apply_changes(before, [bad, changed(2, reward(), "b")], 6.0)
     assert (list(after.rewards["web"]), list(after.problems)) == (["b"], [bad.key])
 
 
@@ -136,14 +138,14 @@ WRITES = st.tuples(st.sampled_from("ab"), st.sampled_from(["web", "db"]), st.sam
 
 @given(st.lists(WRITES, max_size=20))
 def test_changes_one_by_one_equal_a_fresh_listing(writes: list[tuple[str, str, float | None]]) -> None:
-    snapshot, table = Snapshot(cluster="one"), dict[str, Changed]()
+    snapshot, table = Snapshot(cluster_id="one"), dict[str, Updated]()
     for revision, (node, pod_type, failed) in enumerate(writes, 1):
         key = keys.reward_key(node, pod_type)
         table.pop(key, None)
         if failed is None:
-            snapshot = applied(snapshot, [Gone(key, revision)], None)
+            snapshot = apply_changes(snapshot, [Deleted(key, revision)], None)
         else:
             table[key] = changed(revision, reward(failed), node, pod_type)
-            snapshot = applied(snapshot, [table[key]], None)
-    fresh = listed(Snapshot(), listing(len(writes), *table.values()))
+            snapshot = apply_changes(snapshot, [table[key]], None)
+    fresh = snapshot_from_listing(Snapshot(), listing(len(writes), *table.values()))
     assert snapshot == fresh

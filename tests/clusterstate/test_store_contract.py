@@ -8,25 +8,25 @@ from typing import Any
 import pytest
 
 from clusterstate.store import (
-    Batch,
-    Changed,
+    ChangeBatch,
     Compacted,
     Delete,
-    Gone,
-    Guard,
-    GuardFailed,
-    Item,
+    Deleted,
+    KeyRange,
     LeaseLost,
+    Precondition,
+    PreconditionFailed,
     Put,
-    Range,
     Store,
+    StoredItem,
+    Updated,
 )
 
 World = Any
 NEVER_GRANTED = 4711
 
 
-async def first(store: Store, prefix: str, start: int, cluster: str = "") -> Batch:
+async def first(store: Store, prefix: str, start: int, cluster: str = "") -> ChangeBatch:
     async with aclosing(store.watch(prefix, start, cluster)) as batches:
         return await anext(batches)
 
@@ -48,8 +48,8 @@ class TestReading:
         )
         listing = await world.store.read_prefix(world.prefix)
         assert listing.items == (
-            Item(world.prefix + "a", b"1", revision),
-            Item(world.prefix + "b", b"2", revision),
+            StoredItem(world.prefix + "a", b"1", revision),
+            StoredItem(world.prefix + "b", b"2", revision),
         )
         assert listing.revision == revision
 
@@ -75,16 +75,16 @@ class TestReadingRanges:
         self, world: World, start: str, end: str, limit: int, found: str
     ) -> None:
         revision = await world.store.write([Put(world.prefix + name, name.encode()) for name in "dbca"])
-        (listing,) = await world.store.read_ranges([Range(world.prefix + start, world.prefix + end, limit)])
-        assert listing.items == tuple(Item(world.prefix + name, name.encode(), revision) for name in found)
+        (listing,) = await world.store.read_ranges([KeyRange(world.prefix + start, world.prefix + end, limit)])
+        assert listing.items == tuple(StoredItem(world.prefix + name, name.encode(), revision) for name in found)
 
     async def test_one_call_answers_many_ranges_in_the_order_asked_and_at_one_revision(self, world: World) -> None:
         await world.store.write([Put(f"{world.prefix}{number}", b"") for number in range(5)])
         revision = await world.store.write([Delete(world.prefix + "1")])
         asked = [
-            Range.one(world.prefix + "3"),
-            Range.one(world.prefix + "1"),
-            Range(world.prefix, world.prefix + "~", 2),
+            KeyRange.single_key(world.prefix + "3"),
+            KeyRange.single_key(world.prefix + "1"),
+            KeyRange(world.prefix, world.prefix + "~", 2),
         ]
         listings = await world.store.read_ranges(asked)
         found = [[item.key.removeprefix(world.prefix) for item in listing.items] for listing in listings]
@@ -97,7 +97,7 @@ class TestReadingRanges:
         assert await world.store.read_ranges([]) == ()
 
     async def test_as_many_ranges_as_a_transaction_holds_and_no_more(self, world: World) -> None:
-        one = Range.one(world.prefix + "a")
+        one = KeyRange.single_key(world.prefix + "a")
         assert len(await world.store.read_ranges([one] * 128)) == 128
         with pytest.raises(ValueError, match="129 ranges"):
             await world.store.read_ranges([one] * 129)
@@ -127,7 +127,7 @@ class TestWriting:
     @pytest.mark.parametrize(("held", "wanted"), [(None, None), (b"mine", b"mine"), (b"", b"")])
     async def test_a_guard_that_holds_lets_pass(self, world: World, held: bytes | None, wanted: bytes | None) -> None:
         await world.store.write([] if held is None else [Put(world.prefix + "owner", held)])
-        await world.store.write([Put(world.prefix + "a", b"")], guard=Guard(world.prefix + "owner", wanted))
+        await world.store.write([Put(world.prefix + "a", b"")], guard=Precondition(world.prefix + "owner", wanted))
         assert "a" in await keys(world)
 
     @pytest.mark.parametrize(
@@ -137,15 +137,15 @@ class TestWriting:
         self, world: World, held: bytes | None, wanted: bytes | None
     ) -> None:
         await world.store.write([] if held is None else [Put(world.prefix + "owner", held)])
-        with pytest.raises(GuardFailed, match="owner"):
-            await world.store.write([Put(world.prefix + "a", b"")], guard=Guard(world.prefix + "owner", wanted))
+        with pytest.raises(PreconditionFailed, match="owner"):
+            await world.store.write([Put(world.prefix + "a", b"")], guard=Precondition(world.prefix + "owner", wanted))
         assert "a" not in await keys(world)
 
     async def test_each_transaction_of_a_long_write_is_guarded(self, world: World) -> None:
         """The first one takes the owner's key, so the second one may not pass any longer."""
         writes = [Put(f"{world.prefix}{i:03}", b"") for i in range(129)]
-        with pytest.raises(GuardFailed):
-            await world.store.write(writes, guard=Guard(world.prefix + "000", None))
+        with pytest.raises(PreconditionFailed):
+            await world.store.write(writes, guard=Precondition(world.prefix + "000", None))
         assert len(await keys(world)) == 128
 
 
@@ -188,7 +188,7 @@ class TestLeases:
         assert await keys(world) == ["mine"]
         gone = asyncio.create_task(_change(world, start + 1))
         await world.let_pass(3)
-        assert isinstance(await gone, Gone)
+        assert isinstance(await gone, Deleted)
         assert await keys(world) == []
 
 
@@ -201,11 +201,11 @@ class TestWatching:
         two = await world.store.write([Put(world.prefix + "a", b"2")])
         three = await world.store.write([Delete(world.prefix + "a")])
         key = world.prefix + "a"
-        assert await told == [Changed(key, b"1", one), Changed(key, b"2", two), Gone(key, three)]
+        assert await told == [Updated(key, b"1", one), Updated(key, b"2", two), Deleted(key, three)]
 
     async def test_the_first_batch_says_that_the_line_is_there(self, world: World) -> None:
         start = (await world.store.read_prefix(world.prefix)).revision + 1
-        assert await first(world.store, world.prefix, start) == Batch((), start)
+        assert await first(world.store, world.prefix, start) == ChangeBatch((), start)
 
     async def test_an_idle_watch_gives_signs_of_life(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("clusterstate.memory.PROGRESS_SECONDS", 0.1)
@@ -217,7 +217,7 @@ class TestWatching:
     async def test_changes_from_before_the_watch_are_marked_as_of_unknown_age(self, world: World) -> None:
         start = await world.store.write([Put(world.prefix + "old", b"")])
         async with asyncio.timeout(5), aclosing(world.store.watch(world.prefix, start)) as batches:
-            assert [await anext(batches), (await anext(batches)).backlog] == [Batch((), start), True]
+            assert [await anext(batches), (await anext(batches)).backlog] == [ChangeBatch((), start), True]
             await world.store.write([Put(world.prefix + "new", b"")])
             assert (await _next_change(batches)).backlog is False
 
@@ -247,7 +247,7 @@ class TestWatching:
             await world.store.write([Delete(key) if rng.random() < 0.3 else Put(key, b"%d" % i)])
         await world.store.write([Put(world.prefix + "last", b"")])
         for change in await _changes_until(world, start, world.prefix + "last"):
-            if isinstance(change, Changed):
+            if isinstance(change, Updated):
                 table[change.key] = change.value
             else:
                 del table[change.key]
@@ -283,26 +283,26 @@ class TestWatching:
         assert await first(world.store, world.prefix, listing.revision + 1, listing.cluster)
 
 
-async def _next_change(batches: Any) -> Batch:
+async def _next_change(batches: Any) -> ChangeBatch:
     while not (batch := await anext(batches)).changes:
         pass
     return batch
 
 
-async def _change(world: World, start: int) -> Changed | Gone:
+async def _change(world: World, start: int) -> Updated | Deleted:
     return (await _changes(world, start, 1))[0]
 
 
-async def _changes(world: World, start: int, count: int) -> list[Changed | Gone]:
-    seen: list[Changed | Gone] = []
+async def _changes(world: World, start: int, count: int) -> list[Updated | Deleted]:
+    seen: list[Updated | Deleted] = []
     async with asyncio.timeout(10), aclosing(world.store.watch(world.prefix, start)) as batches:
         while len(seen) < count:
             seen += (await anext(batches)).changes
     return seen
 
 
-async def _changes_until(world: World, start: int, key: str) -> list[Changed | Gone]:
-    seen: list[Changed | Gone] = []
+async def _changes_until(world: World, start: int, key: str) -> list[Updated | Deleted]:
+    seen: list[Updated | Deleted] = []
     async with asyncio.timeout(10), aclosing(world.store.watch(world.prefix, start)) as batches:
         while not seen or seen[-1].key != key:
             seen += (await anext(batches)).changes

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from clusterstate import transport
 from clusterstate.store import Compacted, Unavailable
-from clusterstate.transport import Access, Lines, Transport, line_socket
+from clusterstate.transport import EtcdAccess, EtcdTransport, LineReader, keepalive_socket
 
 
 class Chunks:
@@ -23,11 +23,11 @@ class Chunks:
         return self._pieces.pop(0) if self._pieces else b""
 
 
-def lines(chunks: Chunks, silence_seconds: float = 5.0) -> Lines:
-    return Lines(chunks, silence_seconds)  # type: ignore[arg-type]
+def lines(chunks: Chunks, silence_seconds: float = 5.0) -> LineReader:
+    return LineReader(chunks, silence_seconds)  # type: ignore[arg-type]
 
 
-async def all_of(reader: Lines) -> list[bytes]:
+async def all_of(reader: LineReader) -> list[bytes]:
     found: list[bytes] = []
     try:
         while True:
@@ -61,7 +61,7 @@ async def test_silence_is_not_waited_for_longer_than_asked() -> None:
 
 def test_a_vanished_peer_is_noticed_after_25_seconds() -> None:
     tcp = socket.IPPROTO_TCP
-    with line_socket((socket.AF_INET, socket.SOCK_STREAM, tcp, "", ("127.0.0.1", 1))) as line:
+    with keepalive_socket((socket.AF_INET, socket.SOCK_STREAM, tcp, "", ("127.0.0.1", 1))) as line:
         assert line.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
         wanted = {
             socket.TCP_KEEPIDLE: 10,
@@ -75,7 +75,7 @@ def test_a_vanished_peer_is_noticed_after_25_seconds() -> None:
 @pytest.mark.parametrize("endpoints", [(), ("127.0.0.1:2379",), ("http://a", "ftp://b")])
 def test_endpoints_that_are_no_urls_are_refused(endpoints: tuple[str, ...]) -> None:
     with pytest.raises(ValueError, match="endpoints"):
-        Access(endpoints)
+        EtcdAccess(endpoints)
 
 
 @pytest.mark.parametrize("content", [None, "no certificate"])
@@ -84,10 +84,10 @@ def test_a_ca_file_that_cannot_be_used_is_refused_at_once(content: str | None, t
     if content is not None:
         path.write_text(content)
     with pytest.raises(ValueError, match=r"ca_file .*ca\.pem"):
-        Transport(Access(("https://a",), ca_file=str(path)))
+        EtcdTransport(EtcdAccess(("https://a",), ca_file=str(path)))
 
 
 @pytest.mark.parametrize("seconds", [0, -1, float("nan")])
 def test_a_timeout_of_nothing_is_refused(seconds: float) -> None:
     with pytest.raises(ValueError, match="call_timeout_seconds"):
-        Access(("http://a",), call_timeout_seconds=seconds)
+        EtcdAccess(("http://a",), call_timeout_seconds=seconds)

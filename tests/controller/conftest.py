@@ -8,67 +8,71 @@ from typing import Any
 
 import pytest
 
-from apiserver.access import Access
-from apiserver.listing import Wanted
-from apiserver.objects import Bare
-from apiserver.requests import Client
+from apiserver.access import ApiAccess
+from apiserver.listing import ListOptions
+from apiserver.objects import PartialObjectMetadata
+from apiserver.requests import ApiClient
 from apiserver.resources import NODES
 from apiserver.watching import Reflector
 from clusterstate.snapshot import Snapshot
-from clusterstate.transport import Access as StoreAccess
-from controller.loop import Loop
-from controller.nodes import Nodes
-from controller.rate import Rate
-from controller.recorder import Recorder
-from controller.run import Settings, run
-from controller.writer import Writer
-from decision.model import Facts
+from clusterstate.transport import EtcdAccess as StoreAccess
+from controller.loop import LabelReconciler
+from controller.nodes import NodeCache
+from controller.rate import TokenBucket
+from controller.recorder import EventRecorder
+from controller.run import ControllerSettings, run
+from controller.writer import NodePatcher
+from decision.model import DecisionInputs
 from decision.policy import Policy
-from decision.remedies import Limits
 from decision.telemetry import document, quantity
-from decision.telemetry.known import Policies, Polled, Readings, Telemetry
+from decision.telemetry.actions import LabelLimits
+from decision.telemetry.known import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from decision.telemetry.policy import TasPolicy
 from telemetry.sources import TelemetrySettings
-from testbed.apiserver import ApiServer
+from testbed.apiserver import FakeApiServer
 from testbed.etcd import free_ports
 
 WITHIN_SECONDS = 15.0
 
-FREE = Limits(most_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, most_flips_per_hour=10**6)
+FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
 
 
 def policy(name: str = "p", **strategies: list[Mapping[str, Any]]) -> TasPolicy:
     """Of the namespace `ns`."""
     spec = {"strategies": {key: {"rules": rules} for key, rules in strategies.items()}}
-    return document.parse({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+    return document.parse_taspolicy({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
 
 
 def rule(metric: str, operator: str, target: int, *labels: str) -> dict[str, Any]:
     return {"metricname": metric, "operator": operator, "target": target, "labels": list(labels)}
 
 
-def known(policies: Iterable[TasPolicy], metrics: Mapping[str, Mapping[str, float]], now: float = 1000.0) -> Facts:
+def known(
+    policies: Iterable[TasPolicy], metrics: Mapping[str, Mapping[str, float]], now: float = 1000.0
+) -> DecisionInputs:
     """metrics: metric → node → value, all just read."""
     columns = {m: Readings({n: quantity.parse(str(v)) for n, v in of.items()}) for m, of in metrics.items()}
     used = {each.key: each for each in policies}
-    return Facts(Snapshot(), Policy(), now, telemetry=Telemetry(Policies(used, loaded=True), (Polled(columns),)))
+    return DecisionInputs(
+        Snapshot(), Policy(), now, telemetry=TelemetryInputs(TasPolicies(used, loaded=True), (PolledMetrics(columns),))
+    )
 
 
 class Acting:
     """A controller whose facts the test sets."""
 
-    def __init__(self, client: Client, watched: Any, per_second: float = 1e6, limits: Limits = FREE) -> None:
+    def __init__(self, client: ApiClient, watched: Any, per_second: float = 1e6, limits: LabelLimits = FREE) -> None:
         self.facts, self.leads, self.now = known((), {}), True, 1000.0
-        self.nodes = Nodes(watched)
+        self.nodes = NodeCache(watched)
         self.watched = watched
-        self.recorder = Recorder(client, Rate(1e6, 1000), "controller-1")
-        self.writer = Writer(client, self.nodes, Rate(per_second, 50), lambda: self.leads)
-        self.loop = Loop(self.nodes, lambda: self.facts, self.writer, self.recorder, limits)
+        self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+        self.writer = NodePatcher(client, self.nodes, TokenBucket(per_second, 50), lambda: self.leads)
+        self.loop = LabelReconciler(self.nodes, lambda: self.facts, self.writer, self.recorder, limits)
 
     async def step(self, policies: Iterable[TasPolicy], metrics: Mapping[str, Mapping[str, float]]) -> Any:
         self.now += 1
         self.facts = known(policies, metrics, self.now)
-        return await self.loop.once()
+        return await self.loop.reconcile()
 
 
 @pytest.fixture
@@ -82,14 +86,14 @@ def make() -> Any:
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as one:
+async def api() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer() as one:
         yield one
 
 
 @pytest.fixture
-async def client(api: ApiServer) -> AsyncIterator[Client]:
-    async with Client(Access(api.url), deadline_seconds=5.0) as one:
+async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=5.0) as one:
         yield one
 
 
@@ -104,14 +108,14 @@ def until() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def acting(api: ApiServer, client: Client) -> Callable[..., Any]:
+def acting(api: FakeApiServer, client: ApiClient) -> Callable[..., Any]:
     """acting(nodes, per_second=…, limits=…): runs until the block ends; the nodes are listed."""
 
     @asynccontextmanager
     async def run(nodes: Iterable[str] = (), **settings: Any) -> AsyncIterator[Acting]:
         for name in nodes:
             api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/hostname": name}}})
-        watched = Reflector(client, Wanted(NODES, metadata_only=True), Bare, rng=random.Random(1))
+        watched = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata, rng=random.Random(1))
         one = Acting(client, watched, **settings)
         tasks = [asyncio.create_task(watched.run()), asyncio.create_task(one.recorder.run())]
         try:
@@ -126,14 +130,16 @@ def acting(api: ApiServer, client: Client) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def running(api: ApiServer) -> Callable[..., Any]:
+def running(api: FakeApiServer) -> Callable[..., Any]:
     """running(dry_run=…): a process in this loop, without an etcd; it has left when the block ends. Yields its port."""
 
     @asynccontextmanager
     async def started(identity: str = "one", **more: Any) -> AsyncIterator[int]:
         (port,) = free_ports(1)
-        telemetry = TelemetrySettings(("agents",), Access(api.url))
-        wanted = Settings(StoreAccess(("http://127.0.0.1:1",)), telemetry, identity, listen=("127.0.0.1", port), **more)
+        telemetry = TelemetrySettings(("agents",), ApiAccess(api.url))
+        wanted = ControllerSettings(
+            StoreAccess(("http://127.0.0.1:1",)), telemetry, identity, listen=("127.0.0.1", port), **more
+        )
         stop = asyncio.Event()
         task = asyncio.create_task(run(wanted, stop))
         try:
@@ -146,7 +152,7 @@ def running(api: ApiServer) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def labels(api: ApiServer) -> Callable[..., Any]:
+def labels(api: FakeApiServer) -> Callable[..., Any]:
     """labels("n1"): what the API server holds of ours on a node."""
 
     def of(name: str) -> dict[str, str]:
@@ -157,6 +163,6 @@ def labels(api: ApiServer) -> Callable[..., Any]:
 
 
 def _node(name: str) -> Any:
-    from testbed.apiobjects import place_of
+    from testbed.apiobjects import parse_path
 
-    return place_of(f"/api/v1/nodes/{name}")
+    return parse_path(f"/api/v1/nodes/{name}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from testbed.etcd import free_ports
-from testbed.kubernetes import Kubernetes
+from testbed.kubernetes import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,9 @@ def cluster(kubernetes_binaries, tmp_path_factory):
     """With the CRD and the controller's own role, which is all that the processes may use."""
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
-    with Kubernetes(kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={ACCOUNT: ()}) as one:
+    with KubeApiServer(
+        kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={ACCOUNT: ()}
+    ) as one:
         kubectl(one, "create", "namespace", "leadsman")
         kubectl(one, "apply", "-f", str(COMPONENTS / "telemetry/crd.yaml"))
         kubectl(one, "apply", "-f", str(COMPONENTS / "controller/rbac.yaml"))

@@ -2,11 +2,11 @@
 
 import pytest
 
-from apiserver.access import Access
-from apiserver.requests import Client
+from apiserver.access import ApiAccess
+from apiserver.requests import ApiClient
 from apiserver.resources import LEASES
-from controller.lease import Election, Timing
-from testbed.apiobjects import place_of
+from controller.lease import ElectionTiming, LeaderElector
+from testbed.apiobjects import parse_path
 
 PATH = LEASES.path("leadsman", "c")
 
@@ -29,13 +29,13 @@ def elects(client, clock):
     """elects("a"): one that would lead. Each may have a clock of its own."""
 
     def made(name, clock=clock):
-        return Election(client, "leadsman", "c", name, clock=clock)
+        return LeaderElector(client, "leadsman", "c", name, clock=clock)
 
     return made
 
 
 def spec(api):
-    return api.objects.get(place_of(PATH))["spec"]
+    return api.objects.get(parse_path(PATH))["spec"]
 
 
 async def test_the_first_one_leads_and_the_second_waits(elects, api):
@@ -162,11 +162,11 @@ async def test_times_and_changes_of_hands_are_written_for_people(elects, api, cl
 
 
 async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api, clock):
-    async with Client(Access(api.url), deadline_seconds=0.1) as client:
-        one = Election(client, "leadsman", "c", "a", clock=clock)
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=0.1) as client:
+        one = LeaderElector(client, "leadsman", "c", "a", clock=clock)
         api.silence()
-        await one.attempt()
-        assert not one.leads
+        await one.try_acquire_or_renew()
+        assert not one.is_leader
         assert "no answer within 0.1 s" in one.last_error
         api.heal()
 
@@ -174,4 +174,4 @@ async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api,
 @pytest.mark.parametrize("wrong", [{"renew_seconds": 15}, {"call_seconds": 5}, {"duration_seconds": 10}])
 def test_times_that_would_let_two_lead_are_refused(wrong):
     with pytest.raises(ValueError, match="retry"):
-        Timing(**wrong)
+        ElectionTiming(**wrong)

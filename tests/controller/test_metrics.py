@@ -1,12 +1,12 @@
 """What the controller's pages show."""
 
-from controller.metrics import shown
-from decision.remedies import Memory, Plan
+from controller.metrics import plan_json
+from decision.telemetry.actions import LabelPlan, PlanMemory
 
 
 def test_a_replica_without_a_plan_says_why():
-    assert shown(None) == {"none": "another replica leads, or nothing was planned yet"}
+    assert plan_json(None) == {"none": "another replica leads, or nothing was planned yet"}
 
 
 def test_a_plan_shows_what_is_done_what_is_withheld_and_what_is_stopped():
-    assert set(shown(Plan((), (), (), Memory()))) == {"actions", "withheld", "stopped"}
+    assert set(plan_json(LabelPlan((), (), (), PlanMemory()))) == {"actions", "withheld", "stopped"}

@@ -6,14 +6,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from apiserver.objects import Metadata
-from controller.missing import AFTER_SECONDS, Missing
-from controller.rate import Rate
-from decision.telemetry.known import Policies, Refused
-from decision.telemetry.policy import PolicyKey, Problem
+from apiserver.objects import ObjectMeta
+from controller.missing import GRACE_SECONDS, MissingPolicyReporter
+from controller.rate import TokenBucket
+from decision.telemetry.known import RefusedPolicy, TasPolicies
+from decision.telemetry.policy import PolicyKey, PolicyProblem
 
 NOTE = "label telemetry-policy: there is no TASPolicy ns/gone; such a pod is treated as one without a policy"
-NONE = Policies(loaded=True)
+NONE = TasPolicies(loaded=True)
 
 
 class Told:
@@ -27,7 +27,7 @@ class Told:
 
 
 def pod(name="p", policy="gone", uid="u1", **more):
-    return Metadata(name, "ns", uid, labels={"telemetry-policy": policy}, **more)
+    return ObjectMeta(name, "ns", uid, labels={"telemetry-policy": policy}, **more)
 
 
 @pytest.fixture
@@ -43,11 +43,11 @@ def now():
 @pytest.fixture
 def looked(told, now):
     """looked(pods, policies): again and again, for longer than a policy may be late."""
-    missing = Missing(told, Rate(1e-9, 3), lambda: now[0])
+    missing = MissingPolicyReporter(told, TokenBucket(1e-9, 3), lambda: now[0])
 
-    def rounds(pods, policies=NONE, seconds=2 * AFTER_SECONDS):
+    def rounds(pods, policies=NONE, seconds=2 * GRACE_SECONDS):
         for _ in range(int(seconds)):
-            missing.round(pods, policies)
+            missing.sync(pods, policies)
             now[0] += 1
         return told.events
 
@@ -62,16 +62,16 @@ def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked):
 
 
 def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked):
-    assert looked([pod()], seconds=AFTER_SECONDS - 1) == []
-    assert looked([pod()], Policies({PolicyKey("ns", "gone"): None}, loaded=True)) == []
+    assert looked([pod()], seconds=GRACE_SECONDS - 1) == []
+    assert looked([pod()], TasPolicies({PolicyKey("ns", "gone"): None}, loaded=True)) == []
 
 
 @pytest.mark.parametrize(
     "policies",
     [
-        Policies(),
-        Policies({PolicyKey("ns", "gone"): None}, loaded=True),
-        Policies(refused={PolicyKey("ns", "gone"): Refused(Problem("spec", "bad"))}, loaded=True),
+        TasPolicies(),
+        TasPolicies({PolicyKey("ns", "gone"): None}, loaded=True),
+        TasPolicies(refused={PolicyKey("ns", "gone"): RefusedPolicy(PolicyProblem("spec", "bad"))}, loaded=True),
     ],
     ids=["not listed yet", "used", "refused"],
 )
@@ -80,7 +80,7 @@ def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked, policies):
 
 
 def test_a_policy_of_another_namespace_is_not_the_pod_s(looked):
-    assert len(looked([pod()], Policies({PolicyKey("other", "gone"): None}, loaded=True))) == 1
+    assert len(looked([pod()], TasPolicies({PolicyKey("other", "gone"): None}, loaded=True))) == 1
 
 
 def test_a_pod_that_is_being_deleted_is_left_alone(looked):

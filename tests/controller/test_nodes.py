@@ -4,12 +4,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from apiserver.objects import Bare, Metadata
-from controller.nodes import Nodes
+from apiserver.objects import ObjectMeta, PartialObjectMetadata
+from controller.nodes import NodeCache
 
 
 def node(version, **labels):
-    return Bare(Metadata("n1", resource_version=version, labels=labels))
+    return PartialObjectMetadata(ObjectMeta("n1", resource_version=version, labels=labels))
 
 
 @pytest.fixture
@@ -18,8 +18,8 @@ def watched():
 
 
 def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watched):
-    nodes = Nodes(watched)
-    nodes.written("n1", node("2", hot="violating"))
+    nodes = NodeCache(watched)
+    nodes.record_patch("n1", node("2", hot="violating"))
     (view,) = nodes.views()
     assert (view.labels, view.resource_version) == ({"hot": "violating"}, "2")
     watched.current = {("", "n1"): node("3", other="x")}
@@ -29,7 +29,7 @@ def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watch
 
 
 def test_a_node_that_is_gone_stays_gone(watched):
-    nodes = Nodes(watched)
-    nodes.written("n1", node("2"))
+    nodes = NodeCache(watched)
+    nodes.record_patch("n1", node("2"))
     watched.current = {}
     assert nodes.views() == []

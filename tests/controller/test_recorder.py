@@ -2,16 +2,16 @@
 
 import asyncio
 
-from apiserver.objects import Involved
-from controller.rate import Rate
-from controller.recorder import Recorder
+from apiserver.objects import ObjectReference
+from controller.rate import TokenBucket
+from controller.recorder import EventRecorder
 
 
 async def test_of_one_name_one_is_written_and_none_is_missed(api, client, until):
-    recorder = Recorder(client, Rate(1e6, 10), "one")
+    recorder = EventRecorder(client, TokenBucket(1e6, 10), "one")
     task = asyncio.create_task(recorder.run())
     for name in ("p.1", "p.1", ""):
-        recorder.record(Involved("Pod", "ns", "p", "u"), "Why", "note", "Do", name=name)
+        recorder.record(ObjectReference("Pod", "ns", "p", "u"), "Why", "note", "Do", name=name)
     await until(lambda: api.verbs().count("create") == 3 and recorder.written == 2)
     assert recorder.dropped == 0
     task.cancel()

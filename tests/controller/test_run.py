@@ -7,18 +7,18 @@ from contextlib import AsyncExitStack
 import aiohttp
 
 from apiserver.resources import LEASES, NODES
-from decision.telemetry.ownership import ANNOTATION
-from telemetry.policies import TASPOLICIES
-from testbed.apiobjects import Refused, place_of
+from decision.telemetry.ownership import OWNERSHIP_ANNOTATION
+from telemetry.policies import TASPOLICY_RESOURCE
+from testbed.apiobjects import ApiStatusError, parse_path
 
 LEASE = LEASES.path("leadsman", "leadsman-controller")
-MARKED = {"labels": {"hot": "violating", "other": "x"}, "annotations": {ANNOTATION: '{"hot":"ns/hot"}'}}
+MARKED = {"labels": {"hot": "violating", "other": "x"}, "annotations": {OWNERSHIP_ANNOTATION: '{"hot":"ns/hot"}'}}
 BAD = {"spec": {"strategies": {"deschedule": {"rules": [{"metricname": "a b", "operator": "Equals", "target": 1}]}}}}
 GOOD = {"spec": {"strategies": {"deschedule": {"rules": [{"metricname": "m", "operator": "Equals", "target": 1}]}}}}
 
 
 def of(api, path, *steps):
-    found = api.objects.get(place_of(path))
+    found = api.objects.get(parse_path(path))
     for step in steps:
         found = (found or {}).get(step)
     return found
@@ -69,18 +69,18 @@ async def listening(port):
 
 
 async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a_bad_one(api, running, until):
-    api.put(TASPOLICIES.path("ns", "good"), {"metadata": {"generation": 3}, **GOOD})
-    api.put(TASPOLICIES.path("ns", "bad"), {"metadata": {"generation": 4}, **BAD})
+    api.put(TASPOLICY_RESOURCE.path("ns", "good"), {"metadata": {"generation": 3}, **GOOD})
+    api.put(TASPOLICY_RESOURCE.path("ns", "bad"), {"metadata": {"generation": 4}, **BAD})
 
     def conditions(name):
-        found = of(api, TASPOLICIES.path("ns", name), "status", "conditions") or []
+        found = of(api, TASPOLICY_RESOURCE.path("ns", name), "status", "conditions") or []
         return {each["type"]: (each["status"], each["reason"], each["observedGeneration"]) for each in found}
 
     async with running():
         await until(lambda: conditions("good") and conditions("bad"))
         assert conditions("good") == {"Accepted": ("True", "Accepted", 3), "Active": ("False", "NoMetrics", 3)}
         assert conditions("bad") == {"Accepted": ("False", "Invalid", 4), "Active": ("False", "Invalid", 4)}
-        message = of(api, TASPOLICIES.path("ns", "bad"), "status", "conditions")[0]["message"]
+        message = of(api, TASPOLICY_RESOURCE.path("ns", "bad"), "status", "conditions")[0]["message"]
         assert message.startswith("spec.strategies.deschedule.rules[0].metricname: got 'a b'")
         await until(lambda: [a.body["reason"] for a in api.asked if a.path.endswith("/events")] == ["PolicyRefused"])
         patches, renewals = api.verbs().count("patch"), api.verbs().count("update")
@@ -100,7 +100,7 @@ async def test_the_second_of_two_takes_over_when_the_first_one_leaves(api, runni
 def of_lease(api):
     try:
         return of(api, LEASE, "spec", "holderIdentity")
-    except Refused:
+    except ApiStatusError:
         return ""
 
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from controller.rate import Rate
-from controller.recorder import Recorder
-from controller.status import AGAIN_SECONDS, Statuses
-from telemetry.policies import TASPOLICIES, PolicyMetadata, PolicyObject
-from testbed.apiobjects import place_of
+from controller.rate import TokenBucket
+from controller.recorder import EventRecorder
+from controller.status import REWRITE_INTERVAL_SECONDS, PolicyStatusWriter
+from telemetry.policies import TASPOLICY_RESOURCE, TasPolicyMetadata, TasPolicyObject
+from testbed.apiobjects import parse_path
 
-PATH = TASPOLICIES.path("ns", "p")
+PATH = TASPOLICY_RESOURCE.path("ns", "p")
 
 
 @pytest.fixture
@@ -24,24 +24,24 @@ def now():
 @pytest.fixture
 def statuses(client, api, now):
     api.put(PATH, {"spec": {}})
-    return Statuses(client, Recorder(client, Rate(1, 1), "one"), lambda: now[0])
+    return PolicyStatusWriter(client, EventRecorder(client, TokenBucket(1, 1), "one"), lambda: now[0])
 
 
 def policy(status=None):
-    return {("ns", "p"): PolicyObject(PolicyMetadata("p", "ns"), {}, status)}
+    return {("ns", "p"): TasPolicyObject(TasPolicyMetadata("p", "ns"), {}, status)}
 
 
 async def test_what_stands_there_is_not_written_again_however_late(statuses, api, facts, now):
     await statuses.round(policy(), facts)
-    standing = api.objects.get(place_of(PATH))["status"]
+    standing = api.objects.get(parse_path(PATH))["status"]
     assert [each["type"] for each in standing["conditions"]] == ["Accepted", "Active"]
-    now[0] += 10 * AGAIN_SECONDS
+    now[0] += 10 * REWRITE_INTERVAL_SECONDS
     await statuses.round(policy(standing), facts)
     assert api.verbs() == ["patch"]
 
 
 async def test_a_status_that_does_not_stay_is_written_once_a_minute(statuses, api, facts, now):
-    for _ in range(int(AGAIN_SECONDS) + 1):
+    for _ in range(int(REWRITE_INTERVAL_SECONDS) + 1):
         await statuses.round(policy(), facts)
         now[0] += 1
     assert api.verbs() == ["patch"] * 2

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from apiserver.objects import Condition, Metadata, Pod, PodStatus
-from apiserver.resources import EVENTS
-from controller.rate import Rate
-from controller.unbound import AGAIN_SECONDS, Unbound, cause_of
-from rewards.causes import Cause
+from apiserver.objects import Condition, ObjectMeta, Pod, PodStatus
+from apiserver.resources import CORE_EVENTS
+from controller.rate import TokenBucket
+from controller.unbound import REREAD_INTERVAL_SECONDS, BindFailureCounter, bind_failure_cause
+from rewards.causes import IncidentCause
 
 CAPTURED = json.loads((Path(__file__).parents[1] / "data" / "events" / "failed-binds.json").read_text())
 BY_POD = {event["involvedObject"]["name"]: event for event in CAPTURED}
@@ -19,7 +19,7 @@ GAVE_UP, NO_NODE = (Condition("PodScheduled", "False", reason) for reason in ("S
 
 def waiting(name="refused", condition=GAVE_UP):
     uid = BY_POD[name]["involvedObject"]["uid"]
-    return Pod(Metadata(name, "default", uid), status=PodStatus("Pending", conditions=(condition,)))
+    return Pod(ObjectMeta(name, "default", uid), status=PodStatus("Pending", conditions=(condition,)))
 
 
 class Looking:
@@ -27,16 +27,16 @@ class Looking:
 
     def __init__(self, api, client):
         self.api, self.now = api, 0.0
-        self.unbound = Unbound(client, Rate(1e9, 100), lambda: self.now)
+        self.unbound = BindFailureCounter(client, TokenBucket(1e9, 100), lambda: self.now)
 
     def written(self, name, times=1):
         event = copy.deepcopy(BY_POD[name])
         event["series"] = {"count": times} if times > 1 else None
-        self.api.put(EVENTS.path("default", event["metadata"]["name"]), event)
+        self.api.put(CORE_EVENTS.path("default", event["metadata"]["name"]), event)
 
     async def at(self, seconds, *pods):
         self.now = seconds
-        await self.unbound.round(pods)
+        await self.unbound.sync(pods)
         return dict(self.unbound.failures)
 
     def asked(self):
@@ -51,39 +51,39 @@ def look(api, client):
 @pytest.mark.parametrize(
     ("pod", "cause"),
     [
-        ("refused", Cause.BIND_REFUSED),
-        ("timesout", Cause.BIND_TIMEOUT),
-        ("volume", Cause.CLAIM_UNBOUND),
+        ("refused", IncidentCause.BIND_REFUSED),
+        ("timesout", IncidentCause.BIND_TIMEOUT),
+        ("volume", IncidentCause.CLAIM_UNBOUND),
         ("extbind", None),
     ],
 )
 def test_what_a_real_scheduler_writes_has_its_cause(pod, cause):
-    assert cause_of(BY_POD[pod]["message"]) is cause
+    assert bind_failure_cause(BY_POD[pod]["message"]) is cause
 
 
 @pytest.mark.parametrize("message", ["", "0/3 nodes are available: 3 Insufficient cpu.", "running Bind plugins failed"])
 def test_other_messages_are_no_failed_bind(message):
-    assert cause_of(message) is None
+    assert bind_failure_cause(message) is None
 
 
 async def test_a_failure_is_counted_once_however_often_it_is_read(look):
     look.written("refused")
     for minute in range(5):
-        found = await look.at(minute * AGAIN_SECONDS, waiting())
-    assert found == {Cause.BIND_REFUSED: 1}
+        found = await look.at(minute * REREAD_INTERVAL_SECONDS, waiting())
+    assert found == {IncidentCause.BIND_REFUSED: 1}
 
 
 async def test_a_series_counts_what_was_added_to_it(look):
     look.written("refused", times=2)
-    assert await look.at(0, waiting()) == {Cause.BIND_REFUSED: 2}
+    assert await look.at(0, waiting()) == {IncidentCause.BIND_REFUSED: 2}
     look.written("refused", times=5)
-    assert await look.at(AGAIN_SECONDS, waiting()) == {Cause.BIND_REFUSED: 5}
+    assert await look.at(REREAD_INTERVAL_SECONDS, waiting()) == {IncidentCause.BIND_REFUSED: 5}
 
 
 async def test_only_pods_that_were_given_up_with_an_error_are_asked_about_and_once_a_minute(look):
     assert await look.at(0, waiting(condition=NO_NODE)) == {}
     assert look.asked() == []
-    for second in range(int(AGAIN_SECONDS)):
+    for second in range(int(REREAD_INTERVAL_SECONDS)):
         await look.at(second, waiting())
     assert look.asked() == ["list"]
 
@@ -98,7 +98,7 @@ async def test_an_api_server_that_refuses_is_asked_again_later(look, caplog):
     look.written("refused")
     look.api.fail("list", 403)
     assert await look.at(0, waiting()) == {}
-    assert await look.at(AGAIN_SECONDS, waiting()) == {Cause.BIND_REFUSED: 1}
+    assert await look.at(REREAD_INTERVAL_SECONDS, waiting()) == {IncidentCause.BIND_REFUSED: 1}
     assert caplog.text.count("no Events of failed binds") == 1
 
 

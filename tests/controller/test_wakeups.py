@@ -2,12 +2,19 @@
 
 import pytest
 
-from apiserver.objects import Condition, Metadata, Owner, Pod, PodStatus
+from apiserver.objects import Condition, ObjectMeta, OwnerReference, Pod, PodStatus
 from clusterstate.records import Heartbeat, Latency, PeerLatency
 from clusterstate.snapshot import NodeState, Snapshot
-from controller.rate import Rate
-from controller.wakeups import AGAIN_SECONDS, ANNOTATION, Book, Waker, kind_of, refusable
-from decision.model import Facts
+from controller.rate import TokenBucket
+from controller.wakeups import (
+    RETRIED_AT_ANNOTATION,
+    TOUCH_DELAYS_SECONDS,
+    RequeueBook,
+    Requeuer,
+    is_unschedulable,
+    pod_signature,
+)
+from decision.model import DecisionInputs
 from decision.policy import Policy
 
 NODES = ("a", "b", "c")
@@ -18,20 +25,20 @@ def facts(now=100.0, **to_a):
     """to_a: node → its RTT to node a, in ms."""
     windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in to_a.items()}
     state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=now - 1)
-    return Facts(Snapshot({"a": state}), Policy(), now)
+    return DecisionInputs(Snapshot({"a": state}), Policy(), now)
 
 
 def pod(name="p", conditions=(UNSCHEDULABLE,), **labels):
-    metadata = Metadata(name, "ns", labels=labels or {"delay_a": "25"})
+    metadata = ObjectMeta(name, "ns", labels=labels or {"delay_a": "25"})
     return Pod(metadata, status=PodStatus("Pending", conditions=conditions))
 
 
 @pytest.fixture
 def book():
     """One that has seen the pod refused on b and c, and whose first touches are over."""
-    one = Book()
-    one.look([pod()], NODES, facts(b=80.0, c=80.0))
-    one.due(1000.0)
+    one = RequeueBook()
+    one.observe([pod()], NODES, facts(b=80.0, c=80.0))
+    one.next_touch(1000.0)
     return one
 
 
@@ -48,7 +55,7 @@ def test_a_node_that_healed_is_touched_at_once(book):
 def test_a_gain_is_told_again_in_case_the_extender_saw_it_later(book):
     book.look([pod()], NODES, facts(b=5.0, c=80.0))
     due = [second for second in range(60) if book.due(100.0 + second)]
-    assert due == list(AGAIN_SECONDS)
+    assert due == list(TOUCH_DELAYS_SECONDS)
 
 
 def test_it_is_not_told_again_once_the_node_is_refused_again(book):
@@ -67,9 +74,9 @@ def test_a_node_more_counts_though_others_passed_before(book):
 
 
 def test_a_pod_that_is_seen_first_after_the_cause_has_gone_is_woken():
-    book = Book()
-    book.look([pod()], NODES, facts(b=5.0))
-    assert book.due(100.0) == "a"
+    book = RequeueBook()
+    book.observe([pod()], NODES, facts(b=5.0))
+    assert book.next_touch(100.0) == "a"
 
 
 def test_pods_alike_are_judged_once(book, monkeypatch):
@@ -93,22 +100,22 @@ def test_pods_alike_are_judged_once(book, monkeypatch):
     ],
 )
 def test_only_pods_that_were_tried_in_vain_are_looked_at(one, can):
-    assert refusable(one) is can
+    assert is_unschedulable(one) is can
 
 
 def test_pods_of_one_replica_set_are_of_one_kind():
-    owner = Owner("ReplicaSet", "web-5d", controller=True)
+    owner = OwnerReference("ReplicaSet", "web-5d", controller=True)
     one, other = (
-        Metadata(name, "ns", labels={"a": "b"}, owner_references=(owner,)) for name in ("web-5d-1", "web-5d-2")
+        ObjectMeta(name, "ns", labels={"a": "b"}, owner_references=(owner,)) for name in ("web-5d-1", "web-5d-2")
     )
-    assert kind_of(one) == kind_of(other)
-    assert kind_of(one) != kind_of(Metadata("web-5d-1", "ns", labels={"a": "b"}))
+    assert pod_signature(one) == pod_signature(other)
+    assert pod_signature(one) != pod_signature(ObjectMeta("web-5d-1", "ns", labels={"a": "b"}))
 
 
 def test_a_pod_that_asks_nothing_of_us_is_not_woken_when_first_seen():
-    book = Book()
-    book.look([pod(app="web")], NODES, facts(b=5.0))
-    assert book.due(1000.0) == ""
+    book = RequeueBook()
+    book.observe([pod(app="web")], NODES, facts(b=5.0))
+    assert book.next_touch(1000.0) == ""
 
 
 def test_a_plugin_that_fails_is_no_end_of_the_controller(book, monkeypatch, caplog):
@@ -128,7 +135,7 @@ def waker(client, api):
         api.put(f"/api/v1/nodes/{node}", {"metadata": {}})
     state = {"facts": facts(b=80.0, c=80.0)}
     pods = {("ns", "p"): pod()}
-    one = Waker(client, lambda: pods, lambda: NODES, lambda: state["facts"], Rate(1e-9, 1))
+    one = Requeuer(client, lambda: pods, lambda: NODES, lambda: state["facts"], TokenBucket(1e-9, 1))
     return one, state, pods
 
 
@@ -136,7 +143,7 @@ def touched(api):
     return [
         a.path.rpartition("/")[2]
         for a in api.asked
-        if a.verb == "patch" and ANNOTATION in a.body["metadata"]["annotations"]
+        if a.verb == "patch" and RETRIED_AT_ANNOTATION in a.body["metadata"]["annotations"]
     ]
 
 
@@ -168,7 +175,7 @@ async def test_a_touch_that_failed_is_made_later(waker, api):
     api.fail("patch", 503)
     await one.round()
     assert one.touched == 0
-    one._rate = Rate(1e9, 1)
+    one._rate = TokenBucket(1e9, 1)
     await one.round()
     assert touched(api) == ["a", "a"]
     assert one.touched == 1

@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from apiserver.objects import Condition, Metadata, Pod, PodStatus
+from apiserver.objects import Condition, ObjectMeta, Pod, PodStatus
 from clusterstate import codec, keys
 from clusterstate.memory import MemoryStore
 from clusterstate.records import Heartbeat, Latency, PeerLatency
 from clusterstate.store import Put
-from controller.rate import Rate
-from controller.wakeups import ANNOTATION, Waker
-from delays.chosen import Choice
-from facts.gathering import Asked, Gathering
+from controller.rate import TokenBucket
+from controller.wakeups import RETRIED_AT_ANNOTATION, Requeuer
+from delays.chosen import DelaySettings
+from facts.gathering import FollowedSources, SourceSettings
 
 PODS = "/api/v1/namespaces/ns/pods"
 REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
@@ -34,7 +34,9 @@ def db(api, node=""):
 
 def touched(api):
     patches = [asked for asked in api.asked if asked.verb == "patch" and "annotations" in asked.body["metadata"]]
-    return [one.path.rpartition("/")[2] for one in patches if ANNOTATION in one.body["metadata"]["annotations"]]
+    return [
+        one.path.rpartition("/")[2] for one in patches if RETRIED_AT_ANNOTATION in one.body["metadata"]["annotations"]
+    ]
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ async def looked_seconds(session, port):
 async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(api, running, until, files, nodes):
     waiting(api, delay_db="5")
     db(api)
-    async with running(delays=Choice(matrix=files[0], metadata=files[1])) as port:
+    async with running(delays=DelaySettings(matrix=files[0], metadata=files[1])) as port:
         await rounds(port)
         assert touched(api) == [], "db has no place yet"
         db(api, "n2")
@@ -82,7 +84,7 @@ async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(api, runni
 async def test_a_pod_bound_to_a_node_is_woken_by_new_static_delays(api, running, until, files, nodes):
     api.delete("/api/v1/nodes/n1")
     waiting(api, delay_n1="5")
-    async with running(delays=Choice(matrix=files[0], metadata=files[1])) as port:
+    async with running(delays=DelaySettings(matrix=files[0], metadata=files[1])) as port:
         await rounds(port)
         assert touched(api) == []
         files[0].write_text("0 4\n4 0\n")
@@ -96,7 +98,7 @@ async def test_a_pod_is_woken_by_a_policy_file_that_changed(api, running, until,
     files[0].write_text("0 4\n40 0\n")
     api.delete("/api/v1/nodes/n1")
     waiting(api, delay_n1="5")
-    async with running(policy=policy, delays=Choice(matrix=files[0], metadata=files[1])) as port:
+    async with running(policy=policy, delays=DelaySettings(matrix=files[0], metadata=files[1])) as port:
         await rounds(port)
         assert touched(api) == []
         policy.write_text("delay: {direction: forward}\n")
@@ -119,7 +121,7 @@ class World:
             known = {other: ms + link_ms * ("n00" in (node, other)) for other, ms in known.items()}
             windows = {other: PeerLatency(30, 30, p50_ms=ms, p95_ms=ms, min_ms=ms) for other, ms in known.items()}
             records = (Latency(windows), Heartbeat(1, self._seq, 5.0))
-            await self.store.write([Put(keys.key(node, type(one)), codec.encode(one)) for one in records])
+            await self.store.write([Put(keys.record_key(node, type(one)), codec.encode(one)) for one in records])
 
     def seen(self, snapshot):
         """The last report of the last node is in it."""
@@ -128,7 +130,7 @@ class World:
 
     @asynccontextmanager
     async def followed(self):
-        async with Gathering(self.store, Asked()) as gathering:
+        async with FollowedSources(self.store, SourceSettings()) as gathering:
             task = asyncio.create_task(gathering.state.run())
             try:
                 yield gathering
@@ -139,17 +141,17 @@ class World:
 
 async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bound(api, client, until):
     world = World()
-    pod = Pod(Metadata("p", "ns", labels={"delay_n00": "30"}), status=UNSCHEDULABLE)
+    pod = Pod(ObjectMeta("p", "ns", labels={"delay_n00": "30"}), status=UNSCHEDULABLE)
     api.put("/api/v1/nodes/n05", {"metadata": {}})
     async with world.followed() as gathering:
         facts, estimator = gathering.sources.facts, gathering.delays.estimator
-        waker = Waker(client, lambda: {("ns", "p"): pod}, lambda: ["n05"], facts, Rate(1e9, 1))
+        waker = Requeuer(client, lambda: {("ns", "p"): pod}, lambda: ["n05"], facts, TokenBucket(1e9, 1))
 
         async def settled(link_ms):
             await world.report(link_ms)
             await until(lambda: world.seen(gathering.state.current))
             await estimator.round()
-            await waker.round()
+            await waker.sync()
 
         await settled(60.0)
         await settled(60.0)

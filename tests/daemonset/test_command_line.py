@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from leadsman.main import parser
+from leadsman.main import build_parser
 
 ONLY_FOR_PEOPLE = {"POD_NAME"}
 """Seen in the pod's description; nothing reads it."""
@@ -44,7 +44,7 @@ def on_this_machine(argument, root):
 
 def test_every_argument_is_accepted(command, container, settings, root):
     arguments = [on_this_machine(argument, root) for argument in container["args"]]
-    parsed = parser(settings, only=command).parse_args(arguments)
+    parsed = build_parser(settings, only=command).parse_args(arguments)
     assert parsed.command == command
     assert not getattr(parsed, "plain_http", False)
     assert parsed.etcd == ("http://leadsman-etcd:2379",)
@@ -52,7 +52,7 @@ def test_every_argument_is_accepted(command, container, settings, root):
 
 def test_every_variable_is_one_that_the_command_reads(command, container, settings, capsys):
     with pytest.raises(SystemExit):
-        parser({}, only=command).parse_args([command, "--help"])
+        build_parser({}, only=command).parse_args([command, "--help"])
     known = capsys.readouterr().out
     wanted = {*settings, *(variable["name"] for variable in container.get("env", []))} - ONLY_FOR_PEOPLE
     assert not {name for name in wanted if f"${name}" not in known}
@@ -65,5 +65,5 @@ def test_settings_come_from_the_one_config_map(container):
 
 def test_an_unknown_argument_is_refused(capsys):
     with pytest.raises(SystemExit):
-        parser({}, only="agent").parse_args(["agent", "--no-such-flag"])
+        build_parser({}, only="agent").parse_args(["agent", "--no-such-flag"])
     assert "--no-such-flag" in capsys.readouterr().err

@@ -7,9 +7,9 @@ import subprocess
 import pytest
 import yaml
 
-from clusterstate.timing import Timing, for_nodes
-from leadsman.configure.plan import Settings
-from leadsman.main import parser
+from clusterstate.timing import ReportTiming, timing_for_nodes
+from leadsman.configure.plan import ConfigureSettings
+from leadsman.main import build_parser
 
 REPORT_BYTES = 14_400
 """Database bytes of one report whose values have the largest size, measured on etcd 3.5."""
@@ -79,7 +79,7 @@ def test_its_scheduler_settings_are_the_file_s(text, scheduler):
 def test_its_commands_have_the_flags_they_use(text, capsys):
     for command in ("certs", "configure-scheduler", "explain"):
         with pytest.raises(SystemExit):
-            parser({}, only=command).parse_args([command, "--help"])
+            build_parser({}, only=command).parse_args([command, "--help"])
         known = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
         used = {
             flag for line in re.findall(rf"leadsman {command} [^`\n|]*", text) for flag in re.findall(r"--[\w-]+", line)
@@ -90,9 +90,9 @@ def test_its_commands_have_the_flags_they_use(text, capsys):
 
 def test_kubeadm_s_own_configuration_leads_to_the_same_files(text):
     (block,) = [yaml.safe_load(block) for block in blocks(text, "yaml") if block.startswith("scheduler:")]
-    assert block["scheduler"]["extraArgs"] == [{"name": "config", "value": Settings("https://x", "").config}]
+    assert block["scheduler"]["extraArgs"] == [{"name": "config", "value": ConfigureSettings("https://x", "").config}]
     (volume,) = block["scheduler"]["extraVolumes"]
-    assert volume["hostPath"] == volume["mountPath"] == Settings("https://x", "").folder
+    assert volume["hostPath"] == volume["mountPath"] == ConfigureSettings("https://x", "").folder
 
 
 @pytest.mark.parametrize("nodes", [100, 1_000, 5_000, 20_000])
@@ -100,5 +100,5 @@ def test_kubeadm_s_own_configuration_leads_to_the_same_files(text):
 def test_ten_minutes_of_the_largest_reports_fit_the_quota(nodes, find):
     (etcd,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["containers"]
     (quota,) = [int(a.partition("=")[2]) for a in etcd["args"] if a.startswith("--quota-backend-bytes=")]
-    reports = 600 * nodes / for_nodes(Timing(), nodes).push_interval_seconds
+    reports = 600 * nodes / timing_for_nodes(ReportTiming(), nodes).push_interval_seconds
     assert reports * REPORT_BYTES < quota

@@ -10,8 +10,8 @@ import re
 import pytest
 import yaml
 
-from leadsman.certs import DEFAULT_NAMES
-from leadsman.configure.plan import Settings, changes
+from leadsman.certs import DEFAULT_SERVER_NAMES
+from leadsman.configure.plan import ConfigureSettings, plan_changes
 
 TOP = {
     "apiVersion",
@@ -117,12 +117,12 @@ def test_tls_is_mutual_and_verified(extender):
 
 
 def test_the_extender_s_certificate_says_the_name_that_is_asked_for(extender):
-    assert extender["tlsConfig"]["serverName"] in DEFAULT_NAMES
+    assert extender["tlsConfig"]["serverName"] in DEFAULT_SERVER_NAMES
 
 
 def test_it_is_what_configure_scheduler_writes(scheduler, extender):
-    settings = Settings(extender["urlPrefix"], extender["tlsConfig"]["serverName"])
-    (change,) = changes("f", SYSTEMD, lambda _: None, settings)
+    settings = ConfigureSettings(extender["urlPrefix"], extender["tlsConfig"]["serverName"])
+    (change,) = plan_changes("f", SYSTEMD, lambda _: None, settings)
     assert yaml.safe_load(change.after)["extenders"] == [extender]
     assert yaml.safe_load(change.after)["percentageOfNodesToScore"] == scheduler["percentageOfNodesToScore"]
 

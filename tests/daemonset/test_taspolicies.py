@@ -6,7 +6,7 @@ import pytest
 import yaml
 from jsonschema import Draft4Validator
 
-from decision.telemetry.document import BadPolicy, parse
+from decision.telemetry.document import BadTasPolicy, parse_taspolicy
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +95,8 @@ def policy(strategy=None, **spec):
 def test_what_it_takes_can_be_read_and_what_it_refuses_cannot(accepts, plain, taken):
     assert accepts(plain) is taken
     try:
-        parse(copy.deepcopy(plain))
-    except BadPolicy:
+        parse_taspolicy(copy.deepcopy(plain))
+    except BadTasPolicy:
         assert not taken
     else:
         assert taken

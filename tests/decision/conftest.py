@@ -10,8 +10,8 @@ from msgspec import Struct
 from clusterstate.measures import CPU_PRESSURE
 from clusterstate.records import Hardware, Heartbeat, Latency, PeerLatency
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.model import Facts, Pod
-from decision.places import Placed, Places
+from decision.model import DecisionInputs, PodInfo
+from decision.places import PlacedPod, WorkloadIndex
 from decision.policy import Policy
 from decision.sources import EstimatedRow
 
@@ -40,8 +40,10 @@ def state(
     )
 
 
-def facts(nodes: Mapping[str, NodeState], policy: Policy | None = None, now: float = NOW, **others: Any) -> Facts:
-    return Facts(Snapshot(nodes=dict(nodes)), policy or Policy(), now, **others)
+def facts(
+    nodes: Mapping[str, NodeState], policy: Policy | None = None, now: float = NOW, **others: Any
+) -> DecisionInputs:
+    return DecisionInputs(Snapshot(nodes=dict(nodes)), policy or Policy(), now, **others)
 
 
 class Guesses(Struct, frozen=True):
@@ -61,18 +63,18 @@ def guesses(reference: str, **nodes: tuple[float, float, float]) -> Guesses:
     return Guesses({(reference, node): guess for node, guess in nodes.items()})
 
 
-def places(read_at: float | None = NOW - 2.0, **workloads: Sequence[str]) -> Places:
+def places(read_at: float | None = NOW - 2.0, **workloads: Sequence[str]) -> WorkloadIndex:
     """kind_name=["pod@node", ...] in the namespace `default`."""
-    found: dict[tuple[str, str], dict[str, tuple[Placed, ...]]] = {}
+    found: dict[tuple[str, str], dict[str, tuple[PlacedPod, ...]]] = {}
     for key, pods in workloads.items():
         kind, _, name = key.partition("_")
-        found.setdefault(("default", name), {})[kind] = tuple(Placed(*pod.split("@")) for pod in pods)
-    return Places(found, read_at)
+        found.setdefault(("default", name), {})[kind] = tuple(PlacedPod(*pod.split("@")) for pod in pods)
+    return WorkloadIndex(found, read_at)
 
 
-def pod(**labels: str) -> Pod:
+def pod(**labels: str) -> PodInfo:
     """A pod with these labels."""
-    return Pod("default", "pod-1", labels=labels)
+    return PodInfo("default", "pod-1", labels=labels)
 
 
 @pytest.fixture(scope="session")
@@ -84,7 +86,7 @@ def make() -> SimpleNamespace:
 
 
 @pytest.fixture
-def edge() -> Facts:
+def edge() -> DecisionInputs:
     """edge-1 measured 12.125 ms to edge-2 and 40 ms to edge-3; nobody measured edge-4."""
     pressures = {"edge-1": 0.1, "edge-2": 0.5, "edge-3": 0.0, "edge-4": 0.2}
     peers: dict[str, dict[str, float | None]] = {"edge-1": {"edge-2": 12.125, "edge-3": 40.0}}

@@ -7,22 +7,31 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decision import bounds
-from decision.bounds import ESTIMATE, LINES, MOST_BOUNDS, MOST_CHARACTERS, REPLICAS, BadBound, Bound, Replicas
-from decision.model import Pod
-from decision.policy import Estimate
+from decision.bounds import (
+    DELAY_ANNOTATION,
+    ESTIMATE_ANNOTATION,
+    MAX_ANNOTATION_CHARACTERS,
+    MAX_BOUNDS,
+    REPLICAS_ANNOTATION,
+    BadBound,
+    DelayBound,
+    ReplicaMode,
+)
+from decision.model import PodInfo
+from decision.policy import EstimateMode
 
 
-def of(labels: dict[str, str], **annotations: str) -> tuple[Bound, ...]:
-    return bounds.of(Pod("ns", "p", labels=labels, annotations=annotations))
+def of(labels: dict[str, str], **annotations: str) -> tuple[DelayBound, ...]:
+    return bounds.parse_bounds(PodInfo("ns", "p", labels=labels, annotations=annotations))
 
 
-def lines(text: str, **others: str) -> tuple[Bound, ...]:
-    return of({}, **{LINES: text}, **others)
+def lines(text: str, **others: str) -> tuple[DelayBound, ...]:
+    return of({}, **{DELAY_ANNOTATION: text}, **others)
 
 
 @pytest.mark.parametrize(("value", "ms"), [("25", 25.0), ("2.5", 2.5), ("0", 0.0), ("0.05", 0.05), ("007", 7.0)])
 def test_a_plain_decimal_number_is_a_bound(value: str, ms: float) -> None:
-    assert of({"delay_edge-1": value}) == lines(f"edge-1: {value}") == (Bound("edge-1", ms),)
+    assert of({"delay_edge-1": value}) == lines(f"edge-1: {value}") == (DelayBound("edge-1", ms),)
 
 
 @pytest.mark.parametrize(
@@ -41,7 +50,7 @@ def test_a_label_that_names_nothing_is_refused() -> None:
 
 def test_all_labels_count_and_dots_belong_to_the_name() -> None:
     labels = {"delay_b.example.com": "2", "app": "x", "delay_a": "1"}
-    assert of(labels) == (Bound("a", 1.0), Bound("b.example.com", 2.0))
+    assert of(labels) == (DelayBound("a", 1.0), DelayBound("b.example.com", 2.0))
 
 
 @pytest.mark.parametrize("name", ["delay", "Delay_edge", "x_delay_edge", "example.com/delay_edge", "my-delay_edge"])
@@ -57,26 +66,26 @@ def test_each_line_is_a_bound_with_its_own_options() -> None:
         shop/statefulset/db : 10  accept   nearest   # the nearest replica
     """
     assert lines(text) == (
-        Bound("node/edge-1", 25.0),
-        Bound("deployment/web", 2.5, Replicas.ALL, Estimate.REJECT),
-        Bound("shop/statefulset/db", 10.0, Replicas.NEAREST, Estimate.ACCEPT),
+        DelayBound("node/edge-1", 25.0),
+        DelayBound("deployment/web", 2.5, ReplicaMode.ALL, EstimateMode.REJECT),
+        DelayBound("shop/statefulset/db", 10.0, ReplicaMode.NEAREST, EstimateMode.ACCEPT),
     )
 
 
 def test_a_name_may_be_longer_than_a_label_holds() -> None:
     name = "edge-" + "x" * 200 + ".example.com"
-    assert lines(f"{name}: 5") == (Bound(name, 5.0),)
+    assert lines(f"{name}: 5") == (DelayBound(name, 5.0),)
 
 
 def test_labels_and_lines_hold_together() -> None:
-    assert of({"delay_a": "1"}, **{LINES: "b: 2"}) == (Bound("a", 1.0), Bound("b", 2.0))
+    assert of({"delay_a": "1"}, **{DELAY_ANNOTATION: "b: 2"}) == (DelayBound("a", 1.0), DelayBound("b", 2.0))
 
 
 def test_the_pods_defaults_are_for_labels_and_lines_that_say_nothing_else() -> None:
-    defaults = {REPLICAS: "nearest", ESTIMATE: "reject", LINES: "b: 2 all accept"}
+    defaults = {REPLICAS_ANNOTATION: "nearest", ESTIMATE_ANNOTATION: "reject", DELAY_ANNOTATION: "b: 2 all accept"}
     assert of({"delay_a": "1"}, **defaults) == (
-        Bound("a", 1.0, Replicas.NEAREST, Estimate.REJECT),
-        Bound("b", 2.0, Replicas.ALL, Estimate.ACCEPT),
+        DelayBound("a", 1.0, ReplicaMode.NEAREST, EstimateMode.REJECT),
+        DelayBound("b", 2.0, ReplicaMode.ALL, EstimateMode.ACCEPT),
     )
 
 
@@ -93,8 +102,8 @@ def test_the_pods_defaults_are_for_labels_and_lines_that_say_nothing_else() -> N
         ("/b: 5", 'line 1: got "/b", want a name'),
         ("a, b: 5", 'line 1: got "a, b: 5", want "<from>: <ms>"'),
         ("a: x" + "y" * 99, f'got "x{"y" * 62}…"'),
-        ("x" * (MOST_CHARACTERS + 1), "got 4,097 characters, want at most 4,096"),
-        ("a: 1\n" * (MOST_BOUNDS + 1), "got 33 delay bounds, want at most 32"),
+        ("x" * (MAX_ANNOTATION_CHARACTERS + 1), "got 4,097 characters, want at most 4,096"),
+        ("a: 1\n" * (MAX_BOUNDS + 1), "got 33 delay bounds, want at most 32"),
     ],
 )
 def test_a_bad_line_is_named_with_what_stands_there_and_what_is_allowed(text: str, said: str) -> None:
@@ -104,7 +113,8 @@ def test_a_bad_line_is_named_with_what_stands_there_and_what_is_allowed(text: st
 
 
 @pytest.mark.parametrize(
-    ("annotation", "allowed"), [(REPLICAS, "all, nearest"), (ESTIMATE, "accept, upper-bound, reject")]
+    ("annotation", "allowed"),
+    [(REPLICAS_ANNOTATION, "all, nearest"), (ESTIMATE_ANNOTATION, "accept, upper-bound, reject")],
 )
 def test_a_bad_default_is_refused_only_where_there_is_a_bound(annotation: str, allowed: str) -> None:
     with pytest.raises(BadBound, match=f'annotation {annotation}: got "some", want {allowed}'):
@@ -113,13 +123,13 @@ def test_a_bad_default_is_refused_only_where_there_is_a_bound(annotation: str, a
 
 
 def test_readable_takes_a_bad_bound_for_no_bounds() -> None:
-    assert bounds.readable(Pod("ns", "p", labels={"delay_a": "1", "delay_b": "x"})) == ()
+    assert bounds.valid_bounds(PodInfo("ns", "p", labels={"delay_a": "1", "delay_b": "x"})) == ()
 
 
 @given(st.dictionaries(st.text(max_size=20).map(lambda name: f"delay_{name}"), st.text(max_size=70)), st.text())
 def test_any_text_is_bounds_or_a_bad_bound(labels: dict[str, str], text: str) -> None:
     with suppress(BadBound):
-        assert all(0 <= bound.ms < float("inf") for bound in of(labels, **{LINES: text}))
+        assert all(0 <= bound.ms < float("inf") for bound in of(labels, **{DELAY_ANNOTATION: text}))
 
 
 @given(st.from_regex(r"[a-z0-9./: #]{0,30}", fullmatch=True))

@@ -4,8 +4,8 @@ from clusterstate.records import Identity
 from clusterstate.snapshot import NodeState, Snapshot
 from decision.cloud import CloudScore
 from decision.decide import decide
-from decision.model import Facts, Pod
-from decision.policy import Cloud, Policy, Scores
+from decision.model import DecisionInputs, PodInfo
+from decision.policy import CloudPolicy, Policy, ScoresPolicy
 
 NODES = ("edge-1", "cloud-1", "edge-2")
 
@@ -13,15 +13,17 @@ NODES = ("edge-1", "cloud-1", "edge-2")
 def facts(roles=None, **settings):
     """edge-2's agent says that it stands in zone west."""
     states = {"edge-2": NodeState(identity=Identity("pod", 1, "10.0.0.2", zone="west"))}
-    return Facts(Snapshot(states), Policy(scores=Scores(cloud=Cloud(**settings))), 0.0, roles=roles or {})
+    return DecisionInputs(
+        Snapshot(states), Policy(scores=ScoresPolicy(cloud=CloudPolicy(**settings))), 0.0, node_roles=roles or {}
+    )
 
 
 def pod(labels=None, annotations=None):
-    return Pod("default", "pod-1", labels=labels or {}, annotations=annotations or {})
+    return PodInfo("default", "pod-1", labels=labels or {}, annotations=annotations or {})
 
 
 def values(found):
-    part = CloudScore().part(pod(), NODES, found)
+    part = CloudScore().score(pod(), NODES, found)
     return None if part is None else dict(part.values)
 
 
@@ -35,7 +37,7 @@ def test_a_pod_without_bounds_prefers_the_node_labelled_cloud():
 
 def test_a_pod_with_a_bound_is_left_alone():
     for bounded in (pod({"delay_edge-1": "25"}), pod({"delay_edge-1": "abc"})):
-        assert CloudScore().part(bounded, NODES, facts({"cloud-1": "cloud"})) is None
+        assert CloudScore().score(bounded, NODES, facts({"cloud-1": "cloud"})) is None
 
 
 def test_without_a_cloud_node_it_has_no_say():
@@ -44,7 +46,7 @@ def test_without_a_cloud_node_it_has_no_say():
 
 
 def test_nobody_asked_about_is_survived():
-    assert CloudScore().part(pod(), (), facts({"cloud-1": "cloud"})) is None
+    assert CloudScore().score(pod(), (), facts({"cloud-1": "cloud"})) is None
 
 
 def test_the_policy_may_name_cloud_nodes():

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstate.measures import CPU_PRESSURE
-from decision.decide import NEUTRAL, column, decide, judge, rank
-from decision.memo import Memo
-from decision.model import Candidates, Decision, Evidence, Facts, Part, Pod, Refusal
-from decision.policy import Delay, Estimate, Nearest, Policy, Pressure, Scores
+from decision.decide import NEUTRAL_SCORE, decide, filter_nodes, plugin_values, score_nodes
+from decision.memo import DecisionCache
+from decision.model import CandidateNodes, Decision, DecisionInputs, Evidence, PluginScore, PodInfo, Refusal
+from decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, PressurePolicy, ScoresPolicy
 
 NAMES = [f"n-{number}" for number in range(8)]
 FRESHNESS = ["fresh", "fresh", "fresh", "stale", "provisional", "silent"]
@@ -31,21 +31,21 @@ class Says:
     def __init__(self, weight: float = 1.0, **values: float) -> None:
         self.weight, self.values = weight, values
 
-    def part(self, pod: Pod, nodes: Any, facts: Facts) -> Part:
-        return Part("says", self.weight, self.values)
+    def part(self, pod: PodInfo, nodes: Any, facts: DecisionInputs) -> PluginScore:
+        return PluginScore("says", self.weight, self.values)
 
-    def evidence(self, pod: Pod, nodes: Any, facts: Facts) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Any, facts: DecisionInputs) -> Evidence:
         return Evidence()
 
 
 class Refuses(Says):
     """A filter that refuses the nodes it is told to; its weight stands in the reason."""
 
-    def refusals(self, pod: Pod, nodes: Any, facts: Facts) -> dict[str, Refusal]:
+    def refusals(self, pod: PodInfo, nodes: Any, facts: DecisionInputs) -> dict[str, Refusal]:
         return {node: Refusal("refuses", f"told by {self.weight}") for node in nodes if node in self.values}
 
 
-def cluster(make: SimpleNamespace, seed: int, estimate: Estimate = Estimate.UPPER_BOUND) -> Facts:
+def cluster(make: SimpleNamespace, seed: int, estimate: EstimateMode = EstimateMode.UPPER_BOUND) -> DecisionInputs:
     rng = random.Random(seed)
     states = {
         name: make.state(
@@ -55,12 +55,12 @@ def cluster(make: SimpleNamespace, seed: int, estimate: Estimate = Estimate.UPPE
         )
         for name in rng.sample(NAMES, 7)
     }
-    return make.facts(states, Policy(delay=Delay(estimate=estimate)))
+    return make.facts(states, Policy(delay=DelayPolicy(estimate=estimate)))
 
 
-@given(LABELS, st.lists(st.sampled_from([*NAMES, "unheard-of"])), st.integers(0, 500), st.sampled_from(Estimate))
+@given(LABELS, st.lists(st.sampled_from([*NAMES, "unheard-of"])), st.integers(0, 500), st.sampled_from(EstimateMode))
 def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
-    make: SimpleNamespace, labels: dict[str, str], asked: list[str], seed: int, estimate: Estimate
+    make: SimpleNamespace, labels: dict[str, str], asked: list[str], seed: int, estimate: EstimateMode
 ) -> None:
     decision = decide(make.pod(**labels), asked, cluster(make, seed, estimate))
     assert sorted([*decision.kept, *decision.refused]) == sorted(set(asked))
@@ -72,9 +72,9 @@ def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
 
 
 def test_candidates_stand_once_and_in_order_and_are_not_made_twice() -> None:
-    made = Candidates.of(["b", "a", "b"])
+    made = CandidateNodes.of(["b", "a", "b"])
     assert made == ("b", "a")
-    assert Candidates.of(made) is made
+    assert CandidateNodes.of(made) is made
 
 
 @given(LABELS, st.permutations(NAMES), st.integers(0, 500))
@@ -88,17 +88,19 @@ def test_the_order_asked_changes_nothing(
 
 @given(LABELS, st.integers(0, 500), st.integers(0, 500))
 def test_a_memo_used_before_changes_nothing(make: SimpleNamespace, labels: dict[str, str], one: int, two: int) -> None:
-    memo, pod = Memo(), make.pod(**labels)
+    memo, pod = DecisionCache(), make.pod(**labels)
     for seed in (one, two, one):
         facts = cluster(make, seed)
-        assert decide(pod, NAMES, Facts(facts.snapshot, facts.policy, facts.now, memo)) == decide(pod, NAMES, facts)
+        assert decide(pod, NAMES, DecisionInputs(facts.snapshot, facts.policy, facts.now, memo)) == decide(
+            pod, NAMES, facts
+        )
 
 
 @given(LABELS, st.integers(0, 500))
 def test_the_two_halves_are_the_whole(make: SimpleNamespace, labels: dict[str, str], seed: int) -> None:
     pod, facts = make.pod(**labels), cluster(make, seed)
-    kept, refused = judge(pod, NAMES, facts)
-    assert Decision(pod, kept, refused, *rank(pod, kept, facts)) == decide(pod, NAMES, facts)
+    kept, refused = filter_nodes(pod, NAMES, facts)
+    assert Decision(pod, kept, refused, *score_nodes(pod, kept, facts)) == decide(pod, NAMES, facts)
 
 
 def test_a_changed_weight_flips_a_tie(make: SimpleNamespace) -> None:
@@ -108,7 +110,9 @@ def test_a_changed_weight_flips_a_tie(make: SimpleNamespace) -> None:
     states |= {node: make.state({}, {CPU_PRESSURE: ratio}) for node, ratio in pressures.items()}
 
     def scored(nearest: float, pressure: float) -> tuple[int, int]:
-        policy = Policy(scores=Scores(nearest=Nearest(weight=nearest), pressure=Pressure(weight=pressure)))
+        policy = Policy(
+            scores=ScoresPolicy(nearest=NearestPolicy(weight=nearest), pressure=PressurePolicy(weight=pressure))
+        )
         scores = decide(make.pod(delay_ref="25"), list(pressures), make.facts(states, policy)).scores
         return scores["near"], scores["calm"]
 
@@ -122,30 +126,30 @@ def test_a_changed_weight_flips_a_tie(make: SimpleNamespace) -> None:
 def test_fewer_than_half_of_four_fresh_is_neutral(make: SimpleNamespace, fresh: int, speaks: bool) -> None:
     kinds = ["fresh"] * fresh + ["stale"] * (4 - fresh)
     states = {f"n-{n}": make.state({}, {CPU_PRESSURE: n / 4}, kind) for n, kind in enumerate(kinds)}
-    ranked = rank(make.pod(), list(states), make.facts(states))
+    ranked = score_nodes(make.pod(), list(states), make.facts(states))
     assert (ranked.neutral == "") is speaks
     if not speaks:
-        assert ranked.scores == dict.fromkeys(states, NEUTRAL)
+        assert ranked.scores == dict.fromkeys(states, NEUTRAL_SCORE)
         assert ranked.neutral == f"pressure: fresh data of {fresh} of 4 nodes, fewer than half"
 
 
 def test_an_unknown_node_is_never_best_and_never_worst(make: SimpleNamespace) -> None:
     states = {"good": make.state({}, {CPU_PRESSURE: 0.0}), "bad": make.state({}, {CPU_PRESSURE: 1.0})}
     states["unknown"] = make.state({}, {CPU_PRESSURE: 0.0}, "stale")
-    assert rank(make.pod(), list(states), make.facts(states)).scores == {"good": 10, "bad": 0, "unknown": 5}
+    assert score_nodes(make.pod(), list(states), make.facts(states)).scores == {"good": 10, "bad": 0, "unknown": 5}
 
 
 def test_a_score_that_knows_too_little_leaves_the_decision_to_the_others(make: SimpleNamespace) -> None:
     states = {"ref": make.state({"a": 1.0, "b": 9.0})} | {n: make.state({}, {}) for n in ("a", "b")}
-    ranked = rank(make.pod(delay_ref="10"), ["a", "b"], make.facts(states))
+    ranked = score_nodes(make.pod(delay_ref="10"), ["a", "b"], make.facts(states))
     assert ranked.scores["a"] > ranked.scores["b"]
-    assert [bool(part.neutral) for part in ranked.parts] == [False, True]
+    assert [bool(part.neutral) for part in ranked.plugin_scores] == [False, True]
 
 
 def test_no_score_with_a_say_is_neutral(make: SimpleNamespace) -> None:
-    policy = Policy(scores=Scores(pressure=Pressure(weight=0)))
-    ranked = rank(make.pod(), ["a"], make.facts({}, policy))
-    assert ranked == ((), {"a": NEUTRAL}, "no score has a say in this pod")
+    policy = Policy(scores=ScoresPolicy(pressure=PressurePolicy(weight=0)))
+    ranked = score_nodes(make.pod(), ["a"], make.facts({}, policy))
+    assert ranked == ((), {"a": NEUTRAL_SCORE}, "no score has a say in this pod")
 
 
 def test_no_nodes_is_an_answer(make: SimpleNamespace) -> None:
@@ -156,19 +160,19 @@ def test_no_nodes_is_an_answer(make: SimpleNamespace) -> None:
 @pytest.mark.parametrize("poison", [1e300, float("inf")])
 def test_no_value_of_a_score_leaves_0_and_10(make: SimpleNamespace, poison: float) -> None:
     says = Says(a=poison, b=-poison, c=0.5)
-    assert rank(make.pod(), "abc", make.facts({}), [says]).scores == {"a": 10, "b": 0, "c": 5}
+    assert score_nodes(make.pod(), "abc", make.facts({}), [says]).scores == {"a": 10, "b": 0, "c": 5}
 
 
 def test_values_within_bounds_stand_as_they_are() -> None:
-    assert column(Part("p", 1.0, {"a": 0.25, "b": 0.75}), ["b", "a", "c"]).tolist() == [0.75, 0.25, 0.5]
+    assert plugin_values(PluginScore("p", 1.0, {"a": 0.25, "b": 0.75}), ["b", "a", "c"]).tolist() == [0.75, 0.25, 0.5]
 
 
 def test_a_later_filter_is_asked_about_what_is_left(make: SimpleNamespace) -> None:
-    judged = judge(make.pod(), "aabbc", make.facts({}), [Refuses(1, a=1), Refuses(2, a=1, b=1)])
+    judged = filter_nodes(make.pod(), "aabbc", make.facts({}), [Refuses(1, a=1), Refuses(2, a=1, b=1)])
     assert judged.kept == ("c",)
     assert {node: refusal.reason for node, refusal in judged.refused.items()} == {"a": "told by 1", "b": "told by 2"}
 
 
 def test_a_plugins_fault_passes_through(make: SimpleNamespace) -> None:
     with pytest.raises(AttributeError, match="refusals"):
-        judge(make.pod(), ["a"], make.facts({}), [Says()])
+        filter_nodes(make.pod(), ["a"], make.facts({}), [Says()])

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from clusterstate.measures import CPU_PRESSURE
-from decision.decide import decide, judge, rank
-from decision.explain import Explanation, Node, explain
-from decision.explain_text import text
-from decision.model import Decision, Facts
-from decision.policy import Delay, Estimate, Policy, digest
+from decision.decide import decide, filter_nodes, score_nodes
+from decision.explain import Explanation, NodeExplanation, explain
+from decision.explain_text import format_explanation
+from decision.model import Decision, DecisionInputs
+from decision.policy import DelayPolicy, EstimateMode, Policy, digest
 from decision.pressure import PressureScore
 
 NO_EDGE_9 = "no such node edge-9, and no workload is known yet"
@@ -19,11 +19,11 @@ ASKED = ["edge-3", "edge-2", "edge-4"]
 
 
 @pytest.fixture
-def explained(edge: Facts, make: SimpleNamespace) -> Explanation:
+def explained(edge: DecisionInputs, make: SimpleNamespace) -> Explanation:
     return explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)
 
 
-def node(explanation: Explanation, name: str) -> Node:
+def node(explanation: Explanation, name: str) -> NodeExplanation:
     return next(each for each in explanation.nodes if each.node == name)
 
 
@@ -31,13 +31,13 @@ def test_the_headline_is_the_first_node_its_score_and_its_reason(explained: Expl
     assert explained.headline == f"default/pod-1: edge-2 first (score 8 of 10): {EDGE_2}, bound 50 ms"
 
 
-def test_kept_nodes_come_best_first_with_first_and_runner_up(edge: Facts, make: SimpleNamespace) -> None:
+def test_kept_nodes_come_best_first_with_first_and_runner_up(edge: DecisionInputs, make: SimpleNamespace) -> None:
     told = explain(decide(make.pod(), ASKED, edge), edge)
     assert [each.node for each in told.nodes] == ["edge-3", "edge-4", "edge-2"]
     assert (told.first, told.runner_up) == ("edge-3", "edge-4")
 
 
-def test_the_scores_are_the_decisions(edge: Facts, make: SimpleNamespace) -> None:
+def test_the_scores_are_the_decisions(edge: DecisionInputs, make: SimpleNamespace) -> None:
     decision = decide(make.pod(), ASKED, edge)
     told = explain(decision, edge)
     assert {each.node: each.score for each in told.nodes} == decision.scores
@@ -58,7 +58,7 @@ def test_every_node_has_what_it_was_decided_on(explained: Explanation) -> None:
     assert explained.decided_on == ("rtt_ms edge-1",)
 
 
-def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: Facts, make: SimpleNamespace) -> None:
+def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: DecisionInputs, make: SimpleNamespace) -> None:
     told = explain(decide(make.pod(**{"delay_edge-9": "5"}), ASKED, edge), edge)
     assert told.refused_by_reason == {NO_EDGE_9: 3}
     assert told.headline == f"default/pod-1: none of 3 nodes: 3 {NO_EDGE_9}"
@@ -71,8 +71,8 @@ def test_an_unknown_part_is_marked_and_counts_as_the_median(make: SimpleNamespac
     told = explain(decide(make.pod(), "abc", facts), facts)
     assert node(told, "c").values == {"pressure": 0.5}
     assert node(told, "c").unknown == {"pressure": "the node is stale"}
-    assert "c     kept     5      ~0.50     15.0s stale\n" in text(told)
-    assert text(told).endswith("\n~ unknown, counted as the median\n")
+    assert "c     kept     5      ~0.50     15.0s stale\n" in format_explanation(told)
+    assert format_explanation(told).endswith("\n~ unknown, counted as the median\n")
 
 
 def test_freshness_and_age_of_each_node(make: SimpleNamespace) -> None:
@@ -93,7 +93,7 @@ def test_neutral_says_why_and_names_no_first(make: SimpleNamespace) -> None:
         "default/pod-1: 2 of 2 nodes pass, all alike: pressure: fresh data of 0 of 2 nodes, fewer than half"
     )
     assert (told.first, told.runner_up) == (None, None)
-    assert "not counted: pressure: fresh data of 0 of 2 nodes" in text(told)
+    assert "not counted: pressure: fresh data of 0 of 2 nodes" in format_explanation(told)
 
 
 def test_a_tie_is_told(make: SimpleNamespace) -> None:
@@ -101,34 +101,36 @@ def test_a_tie_is_told(make: SimpleNamespace) -> None:
     assert "a first (score 10 of 10, as 2 others)" in explain(decide(make.pod(), "cba", facts), facts).headline
 
 
-def test_a_waived_bound_is_told(edge: Facts, make: SimpleNamespace) -> None:
-    policy = Policy(delay=Delay(estimate=Estimate.ACCEPT))
-    facts = Facts(edge.snapshot, policy, edge.now)
+def test_a_waived_bound_is_told(edge: DecisionInputs, make: SimpleNamespace) -> None:
+    policy = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
+    facts = DecisionInputs(edge.snapshot, policy, edge.now)
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, facts), facts)
     assert node(told, "edge-4").reason == "delay to edge-1 not measured, accepted"
     assert told.policy == digest(policy)
 
 
-def test_a_decision_without_scores_is_explained(edge: Facts, make: SimpleNamespace) -> None:
+def test_a_decision_without_scores_is_explained(edge: DecisionInputs, make: SimpleNamespace) -> None:
     """kube-scheduler asks for no scores when one node is left."""
     pod = make.pod(**{"delay_edge-1": "25"})
-    told = explain(Decision(pod, *judge(pod, ASKED, edge), (), {}), edge)
+    told = explain(Decision(pod, *filter_nodes(pod, ASKED, edge), (), {}), edge)
     assert told.headline == f"default/pod-1: edge-2 is the only one of 3 nodes: {EDGE_2}, bound 25 ms"
     assert told.first == "edge-2"
     assert node(told, "edge-2").score is None
 
 
-def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(edge: Facts, make: SimpleNamespace) -> None:
+def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(
+    edge: DecisionInputs, make: SimpleNamespace
+) -> None:
     pod = make.pod(**{"delay_edge-1": "50"})
-    told = explain(Decision(pod, *judge(pod, ASKED, edge), *rank(pod, ["edge-2"], edge)), edge)
+    told = explain(Decision(pod, *filter_nodes(pod, ASKED, edge), *score_nodes(pod, ["edge-2"], edge)), edge)
     taken = node(told, "edge-3")
     assert (taken.verdict, taken.score, taken.total, taken.values) == ("kept", None, None, {})
     assert (told.first, told.runner_up) == ("edge-2", None)
 
 
-def test_the_filters_are_explained_with_their_own_facts(edge: Facts, make: SimpleNamespace) -> None:
+def test_the_filters_are_explained_with_their_own_facts(edge: DecisionInputs, make: SimpleNamespace) -> None:
     pod, later = make.pod(**{"delay_edge-1": "50"}), make.facts({})
-    decision = Decision(pod, *judge(pod, ASKED, edge), (), {})
+    decision = Decision(pod, *filter_nodes(pod, ASKED, edge), (), {})
     assert node(explain(decision, later, edge), "edge-3").measured == {"rtt_ms edge-1": 40.0}
 
 
@@ -137,13 +139,13 @@ def test_the_explanation_is_json_and_comes_back(explained: Explanation) -> None:
 
 
 def test_a_plugin_that_fails_costs_only_its_own_values(
-    edge: Facts, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    edge: DecisionInputs, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PressureScore, "evidence", broken)
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)
     assert told.faults == {"pressure": "RuntimeError: out of order"}
     assert node(told, "edge-3").measured == {"rtt_ms edge-1": 40.0}
-    assert "\nno values of pressure: RuntimeError: out of order\n" in text(told)
+    assert "\nno values of pressure: RuntimeError: out of order\n" in format_explanation(told)
 
 
 def broken(*_: object) -> None:

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 
 from decision.decide import decide
 from decision.nearest import NearestScore
-from decision.policy import Delay, Estimate, Nearest, Policy, Scores
+from decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, ScoresPolicy
 
 RTTS = st.lists(st.floats(0, 60_000), min_size=1, max_size=12)
 
 
 def values(make: SimpleNamespace, rtts: list[float]) -> list[float]:
     nodes = {f"n-{number}": ms for number, ms in enumerate(rtts)}
-    part = NearestScore().part(make.pod(delay_ref="60000"), list(nodes), make.facts({"ref": make.state(nodes)}))
+    part = NearestScore().score(make.pod(delay_ref="60000"), list(nodes), make.facts({"ref": make.state(nodes)}))
     return [part.values[node] for node in nodes]
 
 
@@ -61,21 +61,23 @@ def test_lowering_a_nodes_rtt_never_lowers_its_score(
 
 def test_several_bounds_count_as_their_mean(make: SimpleNamespace) -> None:
     facts = make.facts({"a": make.state({"n": 0.0, "m": 9.0}), "b": make.state({"n": 10.0, "m": 10.0})})
-    part = NearestScore().part(make.pod(delay_a="60", delay_b="60"), ["n", "m"], facts)
+    part = NearestScore().score(make.pod(delay_a="60", delay_b="60"), ["n", "m"], facts)
     assert part.values["n"] == 0.75
 
 
 def test_an_accepted_unknown_delay_is_unknown_here(make: SimpleNamespace) -> None:
-    policy = Policy(delay=Delay(estimate=Estimate.ACCEPT))
-    part = NearestScore().part(make.pod(delay_ref="9"), ["n", "m"], make.facts({"ref": make.state({"n": 1.0})}, policy))
+    policy = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
+    part = NearestScore().score(
+        make.pod(delay_ref="9"), ["n", "m"], make.facts({"ref": make.state({"n": 1.0})}, policy)
+    )
     assert (set(part.values), part.unknown) == ({"n"}, {"m": "delay to ref not measured"})
 
 
 @pytest.mark.parametrize("labels", [{}, {"delay_ref": "x"}])
 def test_no_say_without_readable_bounds(make: SimpleNamespace, labels: dict[str, str]) -> None:
-    assert NearestScore().part(make.pod(**labels), ["n"], make.facts({})) is None
+    assert NearestScore().score(make.pod(**labels), ["n"], make.facts({})) is None
 
 
 def test_weight_0_switches_off(make: SimpleNamespace) -> None:
-    policy = Policy(scores=Scores(nearest=Nearest(weight=0)))
-    assert NearestScore().part(make.pod(delay_n="9"), ["n"], make.facts({"n": make.state()}, policy)) is None
+    policy = Policy(scores=ScoresPolicy(nearest=NearestPolicy(weight=0)))
+    assert NearestScore().score(make.pod(delay_n="9"), ["n"], make.facts({"n": make.state()}, policy)) is None

@@ -2,10 +2,10 @@
 
 import pytest
 
-from decision.places import Placed, Places, workload
+from decision.places import PlacedPod, WorkloadIndex, workload_name
 
-WEB, CACHE = (Placed("web-1", "edge-1"),), (Placed("web-0", "edge-2"),)
-PLACES = Places(
+WEB, CACHE = (PlacedPod("web-1", "edge-1"),), (PlacedPod("web-0", "edge-2"),)
+PLACES = WorkloadIndex(
     {
         ("shop", "web"): {"deployment": WEB, "statefulset": CACHE},
         ("shop", "new"): {"deployment": ()},
@@ -33,11 +33,15 @@ def test_names_are_exact() -> None:
 
 
 def test_the_default_knows_nothing_and_has_no_age() -> None:
-    assert (Places().known, Places().age_seconds(100.0), Places().find("shop", "web")) == (False, None, {})
+    assert (WorkloadIndex().loaded, WorkloadIndex().age_seconds(100.0), WorkloadIndex().find("shop", "web")) == (
+        False,
+        None,
+        {},
+    )
 
 
 def test_a_view_ages_from_when_it_was_confirmed() -> None:
-    assert (PLACES.known, PLACES.age_seconds(100.0)) == (True, 10.0)
+    assert (PLACES.loaded, PLACES.age_seconds(100.0)) == (True, 10.0)
 
 
 @pytest.mark.parametrize(
@@ -51,4 +55,4 @@ def test_a_view_ages_from_when_it_was_confirmed() -> None:
     ],
 )
 def test_a_pod_belongs_to_its_controller(kind: str, name: str, labels: dict[str, str], whose: str) -> None:
-    assert workload(kind, name, labels) == whose
+    assert workload_name(kind, name, labels) == whose

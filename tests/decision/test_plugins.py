@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from decision.model import Facts
+from decision.model import DecisionInputs
 from decision.plugins import FILTERS, SCORES
 
 
@@ -11,8 +11,8 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_plugins_sign_what_they_say(edge: Facts, make: SimpleNamespace) -> None:
+def test_plugins_sign_what_they_say(edge: DecisionInputs, make: SimpleNamespace) -> None:
     pod, nodes = make.pod(**{"delay_edge-1": "0"}), ["edge-1", "edge-2"]
     assert {refusal.plugin for each in FILTERS for refusal in each.refusals(pod, nodes, edge).values()} == {"delay"}
-    signed = {each.name: part.plugin for each in SCORES if (part := each.part(pod, nodes, edge))}
+    signed = {each.name: part.plugin for each in SCORES if (part := each.score(pod, nodes, edge))}
     assert signed == {"nearest": "nearest", "pressure": "pressure"}

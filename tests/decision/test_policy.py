@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from decision.document import MAX_CHARACTERS
-from decision.policy import Direction, Estimate, Policy, PolicyError, Statistic, digest, parse
+from decision.policy import Direction, EstimateMode, Policy, PolicyError, Statistic, digest, parse
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "policy.yaml"
 
@@ -32,7 +32,7 @@ def test_every_choice_is_read() -> None:
     assert (delay.statistic, delay.direction, delay.estimate) == (
         Statistic.P95,
         Direction.BACKWARD,
-        Estimate.ACCEPT,
+        EstimateMode.ACCEPT,
     )
 
 

@@ -9,14 +9,14 @@ from hypothesis import strategies as st
 from clusterstate import measures
 from clusterstate.records import Hardware
 from clusterstate.snapshot import NodeState
-from decision.policy import Policy, Pressure, PressureWeights, Scores
-from decision.pressure import PressureScore, ease, terms
+from decision.policy import Policy, PressurePolicy, PressureWeights, ScoresPolicy
+from decision.pressure import PressureScore, headroom, pressure_terms
 
-EQUAL = terms(Pressure(weights=PressureWeights(cpu=1, memory=1, io=1, load=1, temperature=1)))
+EQUAL = pressure_terms(PressurePolicy(weights=PressureWeights(cpu=1, memory=1, io=1, load=1, temperature=1)))
 
 
 def eased(**values: float) -> float | None:
-    return ease(EQUAL, NodeState(hardware=Hardware(values)))
+    return headroom(EQUAL, NodeState(hardware=Hardware(values)))
 
 
 @pytest.mark.parametrize(
@@ -45,14 +45,17 @@ def test_a_missing_metric_drops_out_of_the_mean() -> None:
 
 
 def test_weights_are_shares() -> None:
-    three_to_one = terms(Pressure(weights=PressureWeights(cpu=3, memory=1)))
+    three_to_one = pressure_terms(PressurePolicy(weights=PressureWeights(cpu=3, memory=1)))
     state = NodeState(hardware=Hardware({measures.CPU_PRESSURE: 1.0, measures.MEMORY_PRESSURE: 0.0}))
-    assert ease(three_to_one, state) == 0.25
+    assert headroom(three_to_one, state) == 0.25
 
 
 def test_weight_0_leaves_a_metric_out() -> None:
     assert (
-        ease(terms(Pressure(weights=PressureWeights(cpu=0))), NodeState(hardware=Hardware({measures.CPU_PRESSURE: 1})))
+        headroom(
+            pressure_terms(PressurePolicy(weights=PressureWeights(cpu=0))),
+            NodeState(hardware=Hardware({measures.CPU_PRESSURE: 1})),
+        )
         is None
     )
 
@@ -61,7 +64,7 @@ def test_weight_0_leaves_a_metric_out() -> None:
     "state", [NodeState(), NodeState(hardware=Hardware({})), NodeState(hardware=Hardware({"x": 1}))]
 )
 def test_a_node_with_none_of_the_metrics_is_unknown(state: NodeState) -> None:
-    assert ease(EQUAL, state) is None
+    assert headroom(EQUAL, state) is None
 
 
 def test_a_little_pressure_everywhere_counts_less_than_one_resource_that_is_full() -> None:
@@ -79,7 +82,7 @@ def test_only_fresh_reports_count_and_the_others_say_why(make: SimpleNamespace) 
     metrics = {measures.CPU_PRESSURE: 0.25}
     nodes = {kind: make.state({}, metrics, kind) for kind in ("fresh", "stale", "provisional", "silent")}
     nodes["bare"] = make.state({}, {})
-    part = PressureScore().part(make.pod(), [*nodes, "absent"], make.facts(nodes))
+    part = PressureScore().score(make.pod(), [*nodes, "absent"], make.facts(nodes))
     assert part.values == {"fresh": 0.9375}
     assert part.unknown == {
         "stale": "the node is stale",
@@ -91,17 +94,20 @@ def test_only_fresh_reports_count_and_the_others_say_why(make: SimpleNamespace) 
 
 
 def test_weight_0_switches_the_score_off(make: SimpleNamespace) -> None:
-    policy = Policy(scores=Scores(pressure=Pressure(weight=0)))
-    assert PressureScore().part(make.pod(), ["n"], make.facts({}, policy)) is None
+    policy = Policy(scores=ScoresPolicy(pressure=PressurePolicy(weight=0)))
+    assert PressureScore().score(make.pod(), ["n"], make.facts({}, policy)) is None
 
 
 def test_a_policy_that_changes_is_heard_at_once_with_the_same_memo(make: SimpleNamespace) -> None:
     facts = make.facts({"n": make.state({}, {measures.CPU_PRESSURE: 1.0, measures.MEMORY_PRESSURE: 0.0})})
     changed = type(facts)(
-        facts.snapshot, Policy(scores=Scores(pressure=Pressure(weights=PressureWeights(cpu=6)))), facts.now, facts.memo
+        facts.snapshot,
+        Policy(scores=ScoresPolicy(pressure=PressurePolicy(weights=PressureWeights(cpu=6)))),
+        facts.now,
+        facts.memo,
     )
-    assert PressureScore().part(make.pod(), ["n"], facts).values == {"n": 0.5}
-    assert PressureScore().part(make.pod(), ["n"], changed).values == {"n": 0.25}
+    assert PressureScore().score(make.pod(), ["n"], facts).values == {"n": 0.5}
+    assert PressureScore().score(make.pod(), ["n"], changed).values == {"n": 0.25}
 
 
 def test_the_evidence_is_what_the_node_reported(make: SimpleNamespace) -> None:

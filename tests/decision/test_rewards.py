@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clusterstate.records import Quality, Reward
-from clusterstate.remembered import Remembered
+from clusterstate.remembered import AgedReward
 from clusterstate.snapshot import Snapshot
 from decision import rewards
 from decision.breaker import BreakerFilter
-from decision.decide import decide, judge, rank
-from decision.model import Facts, Pod
-from decision.policy import Breaker, Policy, RewardRule, Rewards, Scores
+from decision.decide import decide, filter_nodes, score_nodes
+from decision.model import DecisionInputs, PodInfo
+from decision.policy import BreakerPolicy, Policy, RewardRule, RewardsPolicy, ScoresPolicy
 from rewards import ledger
 
 NODES = tuple(f"node-{n}" for n in range(6))
@@ -31,21 +31,21 @@ CLAIMS = st.builds(
     failed=st.floats(0, 1e6),
     kuberl=st.floats(0, 1),
 )
-POD = Pod("default", "web-1", uid="u1", labels={"app": "web"})
+POD = PodInfo("default", "web-1", uid="u1", labels={"app": "web"})
 
 
 def facts(
     make: SimpleNamespace, by_node: Mapping[str, Reward], now: float = NOW, seen_at: float = NOW, **policy: Any
-) -> Facts:
+) -> DecisionInputs:
     """All nodes fresh at `now`; the rewards are those of type web, last changed at `seen_at`."""
     fresh = make.state(freshness="fresh")
     states = {node: type(fresh)(heartbeat=fresh.heartbeat, changed_at=now) for node in NODES}
-    known = {node: Remembered(reward, seen_at) for node, reward in by_node.items()}
-    return Facts(Snapshot(states, rewards={"web": known} if known else {}), Policy(**policy), now)
+    known = {node: AgedReward(reward, seen_at) for node, reward in by_node.items()}
+    return DecisionInputs(Snapshot(states, rewards={"web": known} if known else {}), Policy(**policy), now)
 
 
-def scores(found: Facts, pod: Pod = POD) -> Mapping[str, int]:
-    return rank(pod, NODES, found).scores
+def scores(found: DecisionInputs, pod: PodInfo = POD) -> Mapping[str, int]:
+    return score_nodes(pod, NODES, found).scores
 
 
 def others(**special: Reward) -> dict[str, Reward]:
@@ -59,14 +59,14 @@ class TestScore:
         assert {found[node] for node in NODES[1:]} == {10}
 
     def test_no_reward_is_no_say(self, make: SimpleNamespace) -> None:
-        assert rewards.RewardsScore().part(POD, NODES, facts(make, {})) is None
+        assert rewards.RewardsScore().score(POD, NODES, facts(make, {})) is None
 
     def test_another_type_is_none_of_its_business(self, make: SimpleNamespace) -> None:
-        assert rewards.RewardsScore().part(Pod("d", "x"), NODES, facts(make, others(node_0=BAD))) is None
+        assert rewards.RewardsScore().score(PodInfo("d", "x"), NODES, facts(make, others(node_0=BAD))) is None
 
     def test_weight_zero_switches_it_off(self, make: SimpleNamespace) -> None:
-        off = Scores(rewards=Rewards(weight=0.0))
-        assert rewards.RewardsScore().part(POD, NODES, facts(make, others(), scores=off)) is None
+        off = ScoresPolicy(rewards=RewardsPolicy(weight=0.0))
+        assert rewards.RewardsScore().score(POD, NODES, facts(make, others(), scores=off)) is None
 
     def test_a_node_never_tried_is_as_good_as_any(self, make: SimpleNamespace) -> None:
         """kubeRL: a new node under a known type reads 0."""
@@ -86,7 +86,7 @@ class TestScore:
         """Or the emptier of the two would be taken, which is the one that was avoided."""
         one, less = (Reward(at_seconds=0.0, healthy=20.0, recent=recent, failed=1.0) for recent in (1.25, 1.5))
         found = facts(make, others(node_0=one, node_1=less))
-        values = [rewards.known("web", found).standings[node].value for node in ("node-0", "node-1")]
+        values = [rewards.assess_type("web", found).posteriors[node].value for node in ("node-0", "node-1")]
         assert [round(10 * value) for value in values] == [8, 8]
         assert scores(found)["node-0"] < scores(found)["node-1"] < 10
 
@@ -108,11 +108,11 @@ class TestScore:
     def test_the_store_away_is_neutral(self, make: SimpleNamespace) -> None:
         """Nobody has reported for long; the rewards are still in memory."""
         near = facts(make, others(node_0=BAD))
-        ranked = rank(POD, NODES, Facts(near.snapshot, near.policy, NOW + 60.0))
+        ranked = score_nodes(POD, NODES, DecisionInputs(near.snapshot, near.policy, NOW + 60.0))
         assert (set(ranked.scores.values()), "0 of 6 nodes report" in ranked.neutral) == ({5}, True)
 
     def test_kuberls_rule_cuts_its_average_to_tenths(self, make: SimpleNamespace) -> None:
-        rule = Scores(rewards=Rewards(rule=RewardRule.KUBERL))
+        rule = ScoresPolicy(rewards=RewardsPolicy(rule=RewardRule.KUBERL))
         found = scores(facts(make, others(node_0=BAD), scores=rule))
         assert (found["node-0"], found["node-1"]) == (4, 10)
 
@@ -134,7 +134,7 @@ class TestReturn:
 
     def test_few_pods_see_a_node_that_comes_back(self, make: SimpleNamespace) -> None:
         found = facts(make, others(node_0=self.RETURNING))
-        pods = [Pod("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(400)]
+        pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(400)]
         shown = sum(scores(found, pod)["node-0"] == 10 for pod in pods)
         assert 0.2 < shown / len(pods) < 0.4
 
@@ -145,13 +145,15 @@ class TestReturn:
     def test_once_it_did_well_all_see_it(self, make: SimpleNamespace) -> None:
         proved = Reward(at_seconds=0.0, healthy=2.0, recent=1.5, failed=0.04)
         found = facts(make, others(node_0=proved))
-        assert {scores(found, Pod("d", "w", uid=f"u{n}", labels={"app": "web"}))["node-0"] for n in range(50)} == {10}
+        assert {scores(found, PodInfo("d", "w", uid=f"u{n}", labels={"app": "web"}))["node-0"] for n in range(50)} == {
+            10
+        }
 
 
 class TestBreaker:
-    ON = Breaker(failures=3.0, hold_seconds=600.0)
+    ON = BreakerPolicy(failures=3.0, hold_seconds=600.0)
 
-    def refused(self, found: Facts, nodes: tuple[str, ...] = NODES) -> set[str]:
+    def refused(self, found: DecisionInputs, nodes: tuple[str, ...] = NODES) -> set[str]:
         return set(BreakerFilter().refusals(POD, nodes, found))
 
     def test_it_is_off_by_default(self, make: SimpleNamespace) -> None:
@@ -159,7 +161,7 @@ class TestBreaker:
 
     def test_a_node_that_keeps_failing_is_refused(self, make: SimpleNamespace) -> None:
         found = facts(make, others(node_0=BAD), breaker=self.ON)
-        assert judge(POD, NODES, found).refused["node-0"].reason == "pods of type web keep failing on the node"
+        assert filter_nodes(POD, NODES, found).refused["node-0"].reason == "pods of type web keep failing on the node"
 
     def test_until_the_hold_has_passed_since_the_last_incident(self, make: SimpleNamespace) -> None:
         at = [facts(make, others(node_0=BAD), now=NOW + age, breaker=self.ON) for age in (599.0, 601.0)]
@@ -181,12 +183,12 @@ class TestBreaker:
 @pytest.mark.parametrize(
     ("pod", "expected"),
     [
-        (Pod("d", "p", labels={"podtype": "D", "app": "web"}), "D"),
-        (Pod("d", "p", workload="deployment/web"), "web"),
-        (Pod("d", "p", workload="job/report-28391234"), "report"),
-        (Pod("d", "p", workload="pod/p"), "p"),
-        (Pod("d", "p"), "p"),
+        (PodInfo("d", "p", labels={"podtype": "D", "app": "web"}), "D"),
+        (PodInfo("d", "p", workload="deployment/web"), "web"),
+        (PodInfo("d", "p", workload="job/report-28391234"), "report"),
+        (PodInfo("d", "p", workload="pod/p"), "p"),
+        (PodInfo("d", "p"), "p"),
     ],
 )
-def test_a_pods_type_is_the_agents(pod: Pod, expected: str) -> None:
-    assert rewards.type_of(pod) == expected
+def test_a_pods_type_is_the_agents(pod: PodInfo, expected: str) -> None:
+    assert rewards.pod_type_of(pod) == expected

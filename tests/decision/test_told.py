@@ -6,24 +6,24 @@ from types import SimpleNamespace
 import pytest
 
 from decision import pairs, told
-from decision.bounds import REPLICAS
-from decision.decide import judge
+from decision.bounds import REPLICAS_ANNOTATION
+from decision.decide import filter_nodes
 from decision.explain import explain
-from decision.model import Decision, Distance, Facts, Pod
-from decision.policy import Delay, Direction, Policy
-from decision.sources import Row
+from decision.model import Decision, DecisionInputs, DelayEvidence, PodInfo
+from decision.policy import DelayPolicy, Direction, Policy
+from decision.sources import SourceRow
 
-REF = Pod("default", "p", labels={"delay_ref": "5"})
+REF = PodInfo("default", "p", labels={"delay_ref": "5"})
 
 
-def distance(facts: Facts, node: str = "n", pod: Pod = REF) -> Distance:
-    [only] = told.evidence(pod, [node], facts).distances[node]
+def distance(facts: DecisionInputs, node: str = "n", pod: PodInfo = REF) -> DelayEvidence:
+    [only] = told.delay_evidence(pod, [node], facts).distances[node]
     return only
 
 
-def both_ways(make: SimpleNamespace, direction: Direction = Direction.WORST) -> Facts:
+def both_ways(make: SimpleNamespace, direction: Direction = Direction.WORST) -> DecisionInputs:
     states = {"ref": make.state({"n": 3.0}), "n": make.state({"ref": 4.0})}
-    return make.facts(states, Policy(delay=Delay(direction=direction)))
+    return make.facts(states, Policy(delay=DelayPolicy(direction=direction)))
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def both_ways(make: SimpleNamespace, direction: Direction = Direction.WORST) -> 
 def test_the_direction_that_counts_is_told(
     make: SimpleNamespace, direction: Direction, rtt_ms: float, used: str
 ) -> None:
-    assert distance(both_ways(make, direction)) == Distance(
+    assert distance(both_ways(make, direction)) == DelayEvidence(
         to="ref",
         reference="ref",
         bound_ms=5.0,
@@ -55,13 +55,13 @@ def test_an_estimate_is_told_with_its_interval_and_age(make: SimpleNamespace) ->
     found = distance(facts)
     assert (found.rtt_ms, found.low_ms, found.high_ms, found.source) == (2.0, 1.0, 4.0, "coordinates")
     assert (found.estimated, found.age_seconds, found.why) == (True, 30.0, "delay to ref not measured")
-    assert told.text(found) == "about 2 ms from ref (coordinates, 1 to 4 ms, 30.0 s old), bound 5 ms"
+    assert told.evidence_text(found) == "about 2 ms from ref (coordinates, 1 to 4 ms, 30.0 s old), bound 5 ms"
 
 
 def test_an_estimate_without_an_upper_end_says_so(make: SimpleNamespace) -> None:
     guesses = make.guesses("ref", n=(1.0, 2.0, 60_000.0))
     found = distance(make.facts({"ref": make.state({}), "n": make.state({})}, estimates=guesses))
-    assert told.text(found) == "about 2 ms from ref (coordinates, 1 ms or more, 30.0 s old), bound 5 ms"
+    assert told.evidence_text(found) == "about 2 ms from ref (coordinates, 1 ms or more, 30.0 s old), bound 5 ms"
 
 
 class Static:
@@ -69,22 +69,22 @@ class Static:
 
     source, read_at, fresh_until, nodes = "static", None, float("inf"), frozenset({"ref", "n"})
 
-    def row(self, reference: str) -> Row:
-        return Row({"n": 3.0}, {"n": 2.0}) if reference == "ref" else Row()
+    def row(self, reference: str) -> SourceRow:
+        return SourceRow({"n": 3.0}, {"n": 2.0}) if reference == "ref" else SourceRow()
 
 
 def test_another_source_is_told_by_its_name(make: SimpleNamespace) -> None:
     facts = make.facts({}, delays=(Static(),))
-    assert told.text(distance(facts)) == "3 ms from ref (static, forward), bound 5 ms"
+    assert told.evidence_text(distance(facts)) == "3 ms from ref (static, forward), bound 5 ms"
 
 
 def test_the_reference_itself_needs_no_source(make: SimpleNamespace) -> None:
-    assert told.text(distance(make.facts({"ref": make.state()}), "ref")) == "0 ms from ref, bound 5 ms"
+    assert told.evidence_text(distance(make.facts({"ref": make.state()}), "ref")) == "0 ms from ref, bound 5 ms"
 
 
 def test_what_is_not_known_says_why_and_only_a_node_that_passes_says_accepted(make: SimpleNamespace) -> None:
     states = {"ref": make.state({"n": None}), "m": make.state({})}
-    evidence = told.evidence(REF, ["n", "m"], make.facts(states))
+    evidence = told.delay_evidence(REF, ["n", "m"], make.facts(states))
     assert evidence.distances["n"][0].why == "no reply between the node and ref"
     assert evidence.notes["m"] == "delay to ref not measured, accepted"
 
@@ -98,14 +98,14 @@ def test_an_estimate_is_not_told_of_a_pair_that_was_probed_in_vain(make: SimpleN
 def test_the_replica_that_decides_is_told(make: SimpleNamespace, which: str, replica: str) -> None:
     states = {"r-1": make.state({"n": 1.0}), "r-2": make.state({"n": 2.0})}
     facts = make.facts(states, places=make.places(deployment_web=["web-1@r-1", "web-2@r-2"]))
-    pod = Pod("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS: which})
+    pod = PodInfo("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS_ANNOTATION: which})
     assert distance(facts, pod=pod).pod == replica
-    assert f"ms from deployment/web ({replica} on r-" in told.evidence(pod, ["n"], facts).notes["n"]
+    assert f"ms from deployment/web ({replica} on r-" in told.delay_evidence(pod, ["n"], facts).notes["n"]
 
 
 def test_explain_carries_the_distances_of_kept_and_refused(make: SimpleNamespace) -> None:
     facts = make.facts({"ref": make.state({"n": 3.0, "m": 9.0})})
-    nodes = explain(Decision(REF, *judge(REF, ["n", "m", "x"], facts), (), {}), facts).nodes
+    nodes = explain(Decision(REF, *filter_nodes(REF, ["n", "m", "x"], facts), (), {}), facts).nodes
     assert {each.node: [one.rtt_ms for one in each.distances] for each in nodes} == {
         "n": [3.0],
         "m": [9.0],
@@ -123,9 +123,9 @@ def test_what_is_told_is_what_was_decided_on(make: SimpleNamespace) -> None:
             for name in names
         }
         states = {name: make.state(peers[name], freshness=rng.choice(["fresh", "stale"])) for name in names}
-        facts = make.facts(states, Policy(delay=Delay(direction=direction)))
+        facts = make.facts(states, Policy(delay=DelayPolicy(direction=direction)))
         for reference in names:
-            pod = Pod("default", "p", labels={f"delay_{reference}": "5"})
-            found = told.evidence(pod, names, facts).distances
+            pod = PodInfo("default", "p", labels={f"delay_{reference}": "5"})
+            found = told.delay_evidence(pod, names, facts).distances
             known = {name: found[name][0].rtt_ms for name in names if found[name][0].rtt_ms is not None}
-            assert known == pairs.reports(reference, facts).known
+            assert known == pairs.measured_row(reference, facts).rtt_ms

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from decision.bounds import ESTIMATE, REPLICAS, Bound, Replicas
-from decision.decide import judge
-from decision.model import Facts, Pod
-from decision.pairs import Cause
-from decision.policy import Delay, Estimate, Policy
-from decision.references import Referent
-from decision.verdicts import verdicts
+from decision.bounds import ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION, DelayBound, ReplicaMode
+from decision.decide import filter_nodes
+from decision.model import DecisionInputs, PodInfo
+from decision.pairs import DelayCause
+from decision.policy import DelayPolicy, EstimateMode, Policy
+from decision.references import Target
+from decision.verdicts import check_bound
 
 GUESSES: Mapping[str, tuple[float, float, float]] = {
     "sure": (1.0, 3.0, 5.0),
@@ -24,16 +24,16 @@ GUESSES: Mapping[str, tuple[float, float, float]] = {
 NODES = [*GUESSES, "unheard"]
 
 
-def guessed(make: SimpleNamespace, use: Estimate = Estimate.UPPER_BOUND, **states: Any) -> Facts:
+def guessed(make: SimpleNamespace, use: EstimateMode = EstimateMode.UPPER_BOUND, **states: Any) -> DecisionInputs:
     """All nodes are fresh, none measured ref; all but one have an estimate."""
     fresh = {node: make.state({}) for node in ("ref", *NODES)}
-    return make.facts(fresh | states, Policy(delay=Delay(estimate=use)), estimates=make.guesses("ref", **GUESSES))
+    return make.facts(fresh | states, Policy(delay=DelayPolicy(estimate=use)), estimates=make.guesses("ref", **GUESSES))
 
 
-def reasons(facts: Facts, **annotations: str) -> dict[str, str]:
+def reasons(facts: DecisionInputs, **annotations: str) -> dict[str, str]:
     """Of the refused, under a bound of 5 ms."""
-    pod = Pod("default", "p", labels={"delay_ref": "5"}, annotations=annotations)
-    return {node: refusal.reason for node, refusal in judge(pod, NODES, facts).refused.items()}
+    pod = PodInfo("default", "p", labels={"delay_ref": "5"}, annotations=annotations)
+    return {node: refusal.reason for node, refusal in filter_nodes(pod, NODES, facts).refused.items()}
 
 
 FAR = "estimated delay to ref over 5 ms"
@@ -44,23 +44,27 @@ UNMEASURED = "delay to ref not measured"
 @pytest.mark.parametrize(
     ("use", "refused"),
     [
-        (Estimate.REJECT, dict.fromkeys(NODES, UNMEASURED)),
-        (Estimate.UPPER_BOUND, {"likely": UNSURE, "unlikely": UNSURE, "far": FAR, "unheard": UNMEASURED}),
-        (Estimate.ACCEPT, {"unlikely": UNSURE, "far": FAR}),
+        (EstimateMode.REJECT, dict.fromkeys(NODES, UNMEASURED)),
+        (EstimateMode.UPPER_BOUND, {"likely": UNSURE, "unlikely": UNSURE, "far": FAR, "unheard": UNMEASURED}),
+        (EstimateMode.ACCEPT, {"unlikely": UNSURE, "far": FAR}),
     ],
 )
-def test_the_policy_says_what_an_estimate_may_do(make: SimpleNamespace, use: Estimate, refused: dict[str, str]) -> None:
+def test_the_policy_says_what_an_estimate_may_do(
+    make: SimpleNamespace, use: EstimateMode, refused: dict[str, str]
+) -> None:
     assert reasons(guessed(make, use)) == refused
 
 
-@pytest.mark.parametrize("use", Estimate)
-def test_the_pod_may_choose_otherwise(make: SimpleNamespace, use: Estimate) -> None:
-    for policy in Estimate:
-        assert reasons(guessed(make, policy), **{ESTIMATE: use.value}) == reasons(guessed(make, use))
+@pytest.mark.parametrize("use", EstimateMode)
+def test_the_pod_may_choose_otherwise(make: SimpleNamespace, use: EstimateMode) -> None:
+    for policy in EstimateMode:
+        assert reasons(guessed(make, policy), **{ESTIMATE_ANNOTATION: use.value}) == reasons(guessed(make, use))
 
 
-@pytest.mark.parametrize("use", Estimate)
-def test_a_pair_that_was_probed_in_vain_is_refused_whatever_the_estimate(make: SimpleNamespace, use: Estimate) -> None:
+@pytest.mark.parametrize("use", EstimateMode)
+def test_a_pair_that_was_probed_in_vain_is_refused_whatever_the_estimate(
+    make: SimpleNamespace, use: EstimateMode
+) -> None:
     assert reasons(guessed(make, use, ref=make.state({"sure": None})))["sure"] == "no reply between the node and ref"
     assert reasons(guessed(make, use, sure=make.state({"ref": None})))["sure"] == "no reply between the node and ref"
 
@@ -85,14 +89,14 @@ def test_a_measured_delay_comes_before_an_estimate(make: SimpleNamespace) -> Non
     assert "far" not in refused
 
 
-@pytest.mark.parametrize("use", Estimate)
-def test_a_missing_reference_is_never_accepted(make: SimpleNamespace, use: Estimate) -> None:
-    pod = Pod("default", "p", labels={"delay_gone": "5"})
-    assert judge(pod, NODES, guessed(make, use)).kept == ()
+@pytest.mark.parametrize("use", EstimateMode)
+def test_a_missing_reference_is_never_accepted(make: SimpleNamespace, use: EstimateMode) -> None:
+    pod = PodInfo("default", "p", labels={"delay_gone": "5"})
+    assert filter_nodes(pod, NODES, guessed(make, use)).kept == ()
 
 
 @pytest.fixture
-def replicas(make: SimpleNamespace) -> Facts:
+def replicas(make: SimpleNamespace) -> DecisionInputs:
     """web runs on r-1 and r-2. near-1 is near r-1 only, both is near to both, one is measured by r-1 only."""
     states = {
         "r-1": make.state({"near-1": 1.0, "both": 1.0, "neither": 9.0, "one": 1.0}),
@@ -105,19 +109,19 @@ def replicas(make: SimpleNamespace) -> Facts:
     ("which", "kept"), [("", ("both",)), ("all", ("both",)), ("nearest", ("near-1", "both", "one"))]
 )
 def test_a_bound_to_a_workload_is_to_all_its_replicas_or_to_the_nearest(
-    replicas: Facts, which: str, kept: tuple[str, ...]
+    replicas: DecisionInputs, which: str, kept: tuple[str, ...]
 ) -> None:
-    pod = Pod("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS: which} if which else {})
-    judged = judge(pod, ["near-1", "both", "neither", "one"], replicas)
+    pod = PodInfo("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS_ANNOTATION: which} if which else {})
+    judged = filter_nodes(pod, ["near-1", "both", "neither", "one"], replicas)
     assert judged.kept == kept
     assert judged.refused["neither"].reason == "delay to deployment/web over 5 ms"
 
 
-def test_the_cause_that_says_most_is_told_of_all_and_the_most_hopeful_of_the_nearest(replicas: Facts) -> None:
-    to_all = verdicts(Bound("web", 0.5), Referent("web", ("r-1", "r-2")), replicas)
-    nearest = verdicts(Bound("web", 0.5), Referent("web", ("r-1", "r-2"), Replicas.NEAREST), replicas)
-    assert (to_all.cause("one"), nearest.cause("one")) == (Cause.OVER, Cause.UNMEASURED)
-    assert (to_all.cause("r-1"), nearest.cause("r-1")) == (Cause.UNMEASURED, None)
+def test_the_cause_that_says_most_is_told_of_all_and_the_most_hopeful_of_the_nearest(replicas: DecisionInputs) -> None:
+    to_all = check_bound(DelayBound("web", 0.5), Target("web", ("r-1", "r-2")), replicas)
+    nearest = check_bound(DelayBound("web", 0.5), Target("web", ("r-1", "r-2"), ReplicaMode.NEAREST), replicas)
+    assert (to_all.cause("one"), nearest.cause("one")) == (DelayCause.MEASURED_OVER, DelayCause.UNMEASURED)
+    assert (to_all.cause("r-1"), nearest.cause("r-1")) == (DelayCause.UNMEASURED, None)
 
 
 def test_many_replicas_agree_with_each_by_itself(make: SimpleNamespace) -> None:
@@ -136,15 +140,17 @@ def test_many_replicas_agree_with_each_by_itself(make: SimpleNamespace) -> None:
         spans = {pair: tuple(sorted(rng.uniform(0, 12) for _ in range(3))) for pair in pairs}
         facts = make.facts(states, estimates=make.guessed(spans))
         nodes = tuple(rng.sample(names, 3))
-        for use in Estimate:
-            bound = Bound("x", 5.0, estimate=use)
-            alone = [kept(bound, (node,), Replicas.ALL, names, facts) for node in nodes]
-            assert kept(bound, nodes, Replicas.ALL, names, facts) == set.intersection(*alone)
-            assert kept(bound, nodes, Replicas.NEAREST, names, facts) == set.union(*alone)
+        for use in EstimateMode:
+            bound = DelayBound("x", 5.0, estimate=use)
+            alone = [kept(bound, (node,), ReplicaMode.ALL, names, facts) for node in nodes]
+            assert kept(bound, nodes, ReplicaMode.ALL, names, facts) == set.intersection(*alone)
+            assert kept(bound, nodes, ReplicaMode.NEAREST, names, facts) == set.union(*alone)
 
 
-def kept(bound: Bound, to: tuple[str, ...], replicas: Replicas, names: list[str], facts: Facts) -> set[str]:
-    found = verdicts(bound, Referent("x", to, replicas), facts)
-    if bound.estimate is Estimate.ACCEPT:
+def kept(
+    bound: DelayBound, to: tuple[str, ...], replicas: ReplicaMode, names: list[str], facts: DecisionInputs
+) -> set[str]:
+    found = check_bound(bound, Target("x", to, replicas), facts)
+    if bound.estimate is EstimateMode.ACCEPT:
         return {name for name in names if name not in found.refused}
     return {name for name in names if name in found.passing}

@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from decision.bounds import ESTIMATE
-from decision.model import Facts, Pod
-from decision.policy import Delay, Direction, Policy
-from decision.wanted import MOST, wanted
+from decision.bounds import ESTIMATE_ANNOTATION
+from decision.model import DecisionInputs, PodInfo
+from decision.policy import DelayPolicy, Direction, Policy
+from decision.wanted import MAX_PROBE_PAIRS, select_probe_pairs
 
 NODES = ["far", "unheard", "likely", "sure", "measured", "over", "silent", "vain"]
 
 
-def known(make: SimpleNamespace, **others: Any) -> Facts:
+def known(make: SimpleNamespace, **others: Any) -> DecisionInputs:
     states = {node: make.state({}) for node in NODES}
     states |= {
         "ref": make.state({"measured": 1.0, "over": 9.0, "vain": None}),
@@ -23,8 +23,10 @@ def known(make: SimpleNamespace, **others: Any) -> Facts:
     return make.facts(states, estimates=make.guesses("ref", **spans), **others)
 
 
-def pairs(facts: Facts, nodes: list[str] = NODES, most: int = MOST, **labels: str) -> tuple[tuple[str, str], ...]:
-    return wanted(Pod("default", "p", labels=labels or {"delay_ref": "5"}), nodes, facts, most)
+def pairs(
+    facts: DecisionInputs, nodes: list[str] = NODES, most: int = MAX_PROBE_PAIRS, **labels: str
+) -> tuple[tuple[str, str], ...]:
+    return select_probe_pairs(PodInfo("default", "p", labels=labels or {"delay_ref": "5"}), nodes, facts, most)
 
 
 def test_unmeasured_pairs_that_may_pass_are_wanted_nearest_first(make: SimpleNamespace) -> None:
@@ -32,12 +34,12 @@ def test_unmeasured_pairs_that_may_pass_are_wanted_nearest_first(make: SimpleNam
 
 
 def test_an_estimate_that_may_not_count_is_wanted_too(make: SimpleNamespace) -> None:
-    pod = Pod("default", "p", labels={"delay_ref": "5"}, annotations={ESTIMATE: "reject"})
-    assert wanted(pod, NODES, known(make)) == (("sure", "ref"), ("likely", "ref"), ("unheard", "ref"))
+    pod = PodInfo("default", "p", labels={"delay_ref": "5"}, annotations={ESTIMATE_ANNOTATION: "reject"})
+    assert select_probe_pairs(pod, NODES, known(make)) == (("sure", "ref"), ("likely", "ref"), ("unheard", "ref"))
 
 
 def test_who_should_measure_is_who_counts(make: SimpleNamespace) -> None:
-    policy = Policy(delay=Delay(direction=Direction.FORWARD))
+    policy = Policy(delay=DelayPolicy(direction=Direction.FORWARD))
     facts = make.facts({"ref": make.state({}), "n": make.state({})}, policy)
     assert pairs(facts, ["n"]) == (("ref", "n"),)
 
@@ -47,8 +49,8 @@ def test_they_are_few(make: SimpleNamespace) -> None:
 
 
 def test_each_pair_is_named_once_for_several_bounds(make: SimpleNamespace) -> None:
-    pod = Pod("default", "p", labels={"delay_ref": "5"}, annotations={"leadsman.dev/delay": "node/ref: 6"})
-    assert wanted(pod, ["sure", "likely"], known(make)) == (("sure", "ref"), ("likely", "ref"))
+    pod = PodInfo("default", "p", labels={"delay_ref": "5"}, annotations={"leadsman.dev/delay": "node/ref: 6"})
+    assert select_probe_pairs(pod, ["sure", "likely"], known(make)) == (("sure", "ref"), ("likely", "ref"))
 
 
 def test_a_node_that_another_bound_rules_out_is_not_worth_a_probe(make: SimpleNamespace) -> None:

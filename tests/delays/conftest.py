@@ -9,7 +9,7 @@ import pytest
 
 from clusterstate.records import Heartbeat, Identity, Latency, PeerLatency
 from clusterstate.snapshot import NodeState, Snapshot
-from topology.fit import Effort
+from topology.fit import FitBudget
 
 Until = Callable[[Callable[[], object]], Awaitable[None]]
 
@@ -49,9 +49,9 @@ def _plane(nodes: int = 40, peers: int = 10, seed: int = 0, at: float = 0.0) -> 
 
 
 @pytest.fixture(scope="session")
-def quick() -> Effort:
+def quick() -> FitBudget:
     """A fit for tests of anything but accuracy."""
-    return Effort(members=3, steps=120, landmarks=20, rounds=2)
+    return FitBudget(members=3, steps=120, landmarks=20, calibration_rounds=2)
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from delays.background import apart
+from delays.background import run_in_daemon_thread
 
 
 def endless() -> list[threading.Thread]:
@@ -12,17 +12,17 @@ def endless() -> list[threading.Thread]:
 
 
 async def test_the_result_is_the_works() -> None:
-    assert await apart(lambda: 3, "test") == 3
+    assert await run_in_daemon_thread(lambda: 3, "test") == 3
 
 
 async def test_what_the_work_raises_is_raised() -> None:
     with pytest.raises(ZeroDivisionError):
-        await apart(lambda: 1 // 0, "test")
+        await run_in_daemon_thread(lambda: 1 // 0, "test")
 
 
 async def test_the_loop_goes_on_meanwhile() -> None:
     release = threading.Event()
-    work = asyncio.create_task(apart(lambda: release.wait(5), "test"))
+    work = asyncio.create_task(run_in_daemon_thread(lambda: release.wait(5), "test"))
     await asyncio.sleep(0)
     release.set()
     assert await work
@@ -33,7 +33,7 @@ async def test_one_who_is_cancelled_leaves_and_the_process_can_end(
 ) -> None:
     """The thread is a daemon, and its late result falls into nothing."""
     release = threading.Event()
-    work = asyncio.create_task(apart(lambda: release.wait(5), "endless"))
+    work = asyncio.create_task(run_in_daemon_thread(lambda: release.wait(5), "endless"))
     await until(endless)
     (thread,) = endless()
     work.cancel()

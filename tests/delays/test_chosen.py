@@ -10,7 +10,7 @@ import pytest
 
 from clusterstate.snapshot import Snapshot
 from decision.policy import Policy
-from delays.chosen import Choice, Chosen
+from delays.chosen import DelaySettings, DelaySources
 from delays.matrix import BadMatrix
 
 STATE, POLICY = SimpleNamespace(current=Snapshot()), SimpleNamespace(current=Policy())
@@ -24,28 +24,28 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_by_default_there_are_only_the_agents_and_estimates() -> None:
-    chosen = Chosen(Choice(), STATE, POLICY)
-    assert (chosen.delays, chosen.problems) == ((), {})
+    chosen = DelaySources(DelaySettings(), STATE, POLICY)
+    assert (chosen.sources, chosen.problems) == ((), {})
     tasks = dict(chosen.tasks())
     assert tasks.keys() == {"estimates"}
     tasks["estimates"].close()
 
 
 def test_goldpinger_counts_before_static_files(files: dict[str, Path]) -> None:
-    chosen = Chosen(Choice(goldpinger="http://127.0.0.1:9", **files), STATE, POLICY)
-    assert [source.source for source in chosen.delays] == ["goldpinger", "static"]
+    chosen = DelaySources(DelaySettings(goldpinger_url="http://127.0.0.1:9", **files), STATE, POLICY)
+    assert [source.source for source in chosen.sources] == ["goldpinger", "static"]
 
 
 def test_a_slip_in_a_file_is_raised_at_start(files: dict[str, Path]) -> None:
     files["matrix"].write_text("0 x\n1 0")
     with pytest.raises(BadMatrix):
-        Chosen(Choice(**files), STATE, POLICY)
+        DelaySources(DelaySettings(**files), STATE, POLICY)
 
 
 async def test_all_of_it_runs_and_ends(files: dict[str, Path], until: Callable[..., Any]) -> None:
     """Groups are those of the static matrix; Goldpinger, where nobody listens, has its problem told."""
-    choice = Choice(goldpinger="http://127.0.0.1:9", initial_layers_ms=(5.0,), **files)
-    chosen = Chosen(choice, STATE, POLICY)
+    choice = DelaySettings(goldpinger_url="http://127.0.0.1:9", initial_layers_ms=(5.0,), **files)
+    chosen = DelaySources(choice, STATE, POLICY)
     tasks = [asyncio.create_task(loop) for _, loop in chosen.tasks()]
     await until(lambda: chosen.groups and chosen.problems)
     assert chosen.groups

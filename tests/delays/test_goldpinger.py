@@ -10,8 +10,8 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 
-from decision.sources import Row
-from delays.goldpinger import Goldpinger, Pace
+from decision.sources import SourceRow
+from delays.goldpinger import GoldpingerPoller, GoldpingerSettings
 
 NAMES = {f"10.0.0.{node}": f"edge-{node}" for node in range(10)}
 
@@ -61,7 +61,7 @@ async def url(pinger: Pinger) -> AsyncIterator[str]:
         yield str(server.make_url("/"))
 
 
-async def polled(source: Goldpinger, times: int = 1, seconds: float = 0.5) -> Goldpinger:
+async def polled(source: GoldpingerPoller, times: int = 1, seconds: float = 0.5) -> GoldpingerPoller:
     async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds)) as session:
         for _ in range(times):
             await source.poll(session)
@@ -69,40 +69,40 @@ async def polled(source: Goldpinger, times: int = 1, seconds: float = 0.5) -> Go
 
 
 @pytest.fixture
-def source(url: str, pinger: Pinger) -> Goldpinger:
-    return Goldpinger(url, lambda: NAMES, Pace(interval_seconds=10), clock=lambda: pinger.now)
+def source(url: str, pinger: Pinger) -> GoldpingerPoller:
+    return GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(interval_seconds=10), clock=lambda: pinger.now)
 
 
-async def test_before_the_first_answer_nothing_is_known(source: Goldpinger) -> None:
+async def test_before_the_first_answer_nothing_is_known(source: GoldpingerPoller) -> None:
     assert source.current is None
 
 
-async def test_each_direction_is_what_its_end_measured(source: Goldpinger) -> None:
+async def test_each_direction_is_what_its_end_measured(source: GoldpingerPoller) -> None:
     view = (await polled(source)).current
     assert view
-    assert view.row("edge-1") == Row({"edge-2": 13.0}, {"edge-2": 8.0}, frozenset())
-    assert view.row("edge-2") == Row({"edge-1": 8.0}, {"edge-1": 13.0}, frozenset())
-    assert view.row("edge-3") == Row()
+    assert view.row("edge-1") == SourceRow({"edge-2": 13.0}, {"edge-2": 8.0}, frozenset())
+    assert view.row("edge-2") == SourceRow({"edge-1": 8.0}, {"edge-1": 13.0}, frozenset())
+    assert view.row("edge-3") == SourceRow()
     assert (view.source, view.nodes) == ("goldpinger", {"edge-1", "edge-2"})
 
 
-async def test_a_peer_that_is_not_ok_did_not_reply_to_either_end(source: Goldpinger, pinger: Pinger) -> None:
+async def test_a_peer_that_is_not_ok_did_not_reply_to_either_end(source: GoldpingerPoller, pinger: Pinger) -> None:
     pinger.text = body(ok=False)
     view = (await polled(source)).current
     assert view
-    assert view.row("edge-1") == Row({}, {"edge-2": 8.0}, {"edge-2"})
+    assert view.row("edge-1") == SourceRow({}, {"edge-2": 8.0}, {"edge-2"})
     assert view.row("edge-2").no_reply == {"edge-1"}
 
 
-async def test_a_node_that_only_others_know_is_known_by_them(source: Goldpinger, pinger: Pinger) -> None:
+async def test_a_node_that_only_others_know_is_known_by_them(source: GoldpingerPoller, pinger: Pinger) -> None:
     pinger.text = json.dumps({"responses": {"gp-1": checked(1, {"gp-3": {"OK": True, "HostIP": "10.0.0.3"}})}})
     view = (await polled(source)).current
     assert view
     assert "edge-3" in view.nodes
-    assert view.row("edge-3") == Row(backward={"edge-1": 1.0})
+    assert view.row("edge-3") == SourceRow(backward={"edge-1": 1.0})
 
 
-async def test_a_view_is_dated_by_our_clock_and_ages_out(source: Goldpinger) -> None:
+async def test_a_view_is_dated_by_our_clock_and_ages_out(source: GoldpingerPoller) -> None:
     view = (await polled(source)).current
     assert view
     assert (view.read_at, view.fresh_until) == (100.0, 130.0)
@@ -117,7 +117,7 @@ async def test_a_view_is_dated_by_our_clock_and_ages_out(source: Goldpinger) -> 
     ],
 )
 async def test_a_failed_poll_is_told_and_leaves_the_view_to_age(
-    source: Goldpinger, pinger: Pinger, status: int, text: str, said: str
+    source: GoldpingerPoller, pinger: Pinger, status: int, text: str, said: str
 ) -> None:
     before = (await polled(source)).current
     pinger.status, pinger.text, pinger.now = status, text, 110.0
@@ -126,7 +126,7 @@ async def test_a_failed_poll_is_told_and_leaves_the_view_to_age(
     assert source.current is before
 
 
-async def test_a_good_poll_ends_the_problem(source: Goldpinger, pinger: Pinger) -> None:
+async def test_a_good_poll_ends_the_problem(source: GoldpingerPoller, pinger: Pinger) -> None:
     pinger.status = 500
     await polled(source)
     pinger.status = 200
@@ -135,7 +135,7 @@ async def test_a_good_poll_ends_the_problem(source: Goldpinger, pinger: Pinger) 
     assert source.current
 
 
-async def test_an_answer_that_takes_too_long_is_given_up(source: Goldpinger, pinger: Pinger) -> None:
+async def test_an_answer_that_takes_too_long_is_given_up(source: GoldpingerPoller, pinger: Pinger) -> None:
 
     pinger.delay = asyncio.Event().wait  # type: ignore[assignment]
     await polled(source, seconds=0.05)
@@ -143,18 +143,20 @@ async def test_an_answer_that_takes_too_long_is_given_up(source: Goldpinger, pin
 
 
 async def test_an_answer_too_large_is_given_up(url: str) -> None:
-    source = Goldpinger(url, lambda: NAMES, Pace(largest_bytes=100))
+    source = GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(max_response_bytes=100))
     await polled(source)
     assert "more than 100 bytes" in source.problem
 
 
 async def test_nobody_at_the_address_is_told() -> None:
-    source = Goldpinger("http://127.0.0.1:9", lambda: NAMES)
+    source = GoldpingerPoller("http://127.0.0.1:9", lambda: NAMES)
     await polled(source)
     assert "http://127.0.0.1:9/check_all: Cannot connect" in source.problem
 
 
-async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(source: Goldpinger, pinger: Pinger) -> None:
+async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(
+    source: GoldpingerPoller, pinger: Pinger
+) -> None:
     found = json.loads(pinger.text)
     found["responses"]["gp-3"] = 3
     pinger.text = json.dumps(found)
@@ -163,7 +165,7 @@ async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(source: G
     assert source.current
 
 
-async def test_a_reporter_whose_pings_stand_still_counts_no_more(source: Goldpinger, pinger: Pinger) -> None:
+async def test_a_reporter_whose_pings_stand_still_counts_no_more(source: GoldpingerPoller, pinger: Pinger) -> None:
     """It repeats what it measured long ago; the other is asked anew each time."""
     pinger.text = body(stamp="2026-01-01T00:00:00.000Z")
     await polled(source)
@@ -178,13 +180,13 @@ async def test_a_reporter_whose_pings_stand_still_counts_no_more(source: Goldpin
 
 @pytest.mark.parametrize("ending", ["", "/", "/check_all"])
 async def test_the_address_may_name_the_page_or_not(url: str, ending: str) -> None:
-    source = await polled(Goldpinger(url.rstrip("/") + ending, lambda: NAMES))
+    source = await polled(GoldpingerPoller(url.rstrip("/") + ending, lambda: NAMES))
     assert source.problem == ""
 
 
 async def test_it_polls_again_and_again(url: str, pinger: Pinger, until: Any) -> None:
 
-    source = Goldpinger(url, lambda: NAMES, Pace(interval_seconds=0.01))
+    source = GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(interval_seconds=0.01))
     task = asyncio.create_task(source.run())
     await until(lambda: pinger.asked > 3)
     task.cancel()

@@ -10,15 +10,17 @@ from hypothesis import strategies as st
 from clusterstate.snapshot import Snapshot
 from decision.policy import Statistic
 from delays import groups as module
-from delays.fitted import fitted
-from delays.groups import Groups, grouped
-from delays.matrix import Matrix, parse
-from delays.measured import gather
-from topology.fit import Effort
+from delays.fitted import fit_estimates
+from delays.groups import DelayGroups, group_nodes
+from delays.matrix import DelayMatrix, parse_matrix
+from delays.measured import gather_measurements
+from topology.fit import FitBudget
 
 
-def found(snapshot: Snapshot, limits: list[float], *matrices: Matrix, before: Groups | None = None) -> Groups:
-    return grouped(gather(snapshot, 1.0, Statistic.P50), None, matrices, limits, 7.0, before)
+def found(
+    snapshot: Snapshot, limits: list[float], *matrices: DelayMatrix, before: DelayGroups | None = None
+) -> DelayGroups:
+    return group_nodes(gather_measurements(snapshot, 1.0, Statistic.P50), None, matrices, limits, 7.0, before)
 
 
 def test_groups_of_measured_nodes(make: SimpleNamespace) -> None:
@@ -37,25 +39,25 @@ def test_a_pair_that_nobody_knows_is_in_no_group(make: SimpleNamespace) -> None:
 
 
 def test_a_static_matrix_is_grouped_by_the_worse_direction(make: SimpleNamespace) -> None:
-    matrix = parse("0 1 9\n2 0 1\n1 1 0", '{"c": 0, "b": 1, "a": 2}')
+    matrix = parse_matrix("0 1 9\n2 0 1\n1 1 0", '{"c": 0, "b": 1, "a": 2}')
     assert found(make.snapshot(), [5], matrix).named() == {"5 ms": [["a", "b"]]}
 
 
 def test_what_agents_measured_counts_before_the_matrix(make: SimpleNamespace) -> None:
-    matrix = parse("0 1\n1 0", '{"a": 0, "b": 1}')
+    matrix = parse_matrix("0 1\n1 0", '{"a": 0, "b": 1}')
     assert found(make.snapshot(a=make.state({"b": 9.0})), [5], matrix).named() == {"5 ms": []}
 
 
 def test_the_first_of_two_matrices_counts(make: SimpleNamespace) -> None:
-    near, far = (parse(f"0 {ms}\n{ms} 0", '{"a": 0, "b": 1}') for ms in (1, 9))
+    near, far = (parse_matrix(f"0 {ms}\n{ms} 0", '{"a": 0, "b": 1}') for ms in (1, 9))
     assert found(make.snapshot(), [5], near, far).named() == {"5 ms": [["a", "b"]]}
     assert found(make.snapshot(), [5], far, near).named() == {"5 ms": []}
 
 
-def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: SimpleNamespace, quick: Effort) -> None:
-    measured = gather(make.plane(), 1.0, Statistic.P50)
-    estimates = fitted(measured, 0.0, spend=quick)
-    groups = grouped(measured, estimates.estimates, (), [40.0], 0.0)
+def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: SimpleNamespace, quick: FitBudget) -> None:
+    measured = gather_measurements(make.plane(), 1.0, Statistic.P50)
+    estimates = fit_estimates(measured, 0.0, spend=quick)
+    groups = group_nodes(measured, estimates.estimates, (), [40.0], 0.0)
     row = estimates.row("n-00")
     high = dict(zip(row.nodes, row.high_ms, strict=True))
     (mates,) = [group for group in groups.among(row.nodes)["40 ms"] if "n-00" in group]
@@ -69,9 +71,11 @@ def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: Simpl
 def test_no_rounding_lets_a_pair_over_the_limit_in(ms: float, limit_ms: float) -> None:
     near = np.nextafter(limit_ms, np.inf)
     for rtt_ms in (ms, near):
-        matrix = Matrix({"a": 0, "b": 1}, np.array([[0, rtt_ms], [rtt_ms, 0]]))
-        (layer,) = grouped(gather(Snapshot(), 0.0, Statistic.P50), None, [matrix], [limit_ms], 0.0).layers
-        assert rtt_ms <= limit_ms or layer.of[0] != layer.of[1]
+        matrix = DelayMatrix({"a": 0, "b": 1}, np.array([[0, rtt_ms], [rtt_ms, 0]]))
+        (layer,) = group_nodes(
+            gather_measurements(Snapshot(), 0.0, Statistic.P50), None, [matrix], [limit_ms], 0.0
+        ).layers
+        assert rtt_ms <= limit_ms or layer.group_of[0] != layer.group_of[1]
 
 
 def test_groups_stay_while_they_hold_when_a_node_joins(make: SimpleNamespace) -> None:

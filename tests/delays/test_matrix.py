@@ -6,42 +6,44 @@ import json
 import numpy as np
 import pytest
 
-from decision.sources import Row
-from delays.matrix import BadMatrix, Matrix, parse
+from decision.sources import SourceRow
+from delays.matrix import BadMatrix, DelayMatrix, parse_matrix
 
 TEXT = "0 12.5 40\n11 0 1e1\n# three nodes\n\n41\t9.5   0  # edge-3\n"
 NODES = '{"edge-1": 0, "edge-3": 2, "edge-2": 1}'
 
 
 def test_values_are_those_that_loadtxt_reads() -> None:
-    assert np.array_equal(parse(TEXT, NODES).rtt_ms, np.loadtxt(io.StringIO(TEXT)))
+    assert np.array_equal(parse_matrix(TEXT, NODES).rtt_ms, np.loadtxt(io.StringIO(TEXT)))
 
 
 def test_a_row_is_what_its_node_measured_and_a_column_what_others_did() -> None:
-    assert parse(TEXT, NODES).row("edge-1") == Row({"edge-2": 12.5, "edge-3": 40.0}, {"edge-2": 11.0, "edge-3": 41.0})
+    assert parse_matrix(TEXT, NODES).row("edge-1") == SourceRow(
+        {"edge-2": 12.5, "edge-3": 40.0}, {"edge-2": 11.0, "edge-3": 41.0}
+    )
 
 
 def test_a_delay_of_0_ms_is_a_delay() -> None:
-    assert parse("0 0\n0 0", '{"a": 0, "b": 1}').row("a") == Row({"b": 0.0}, {"b": 0.0})
+    assert parse_matrix("0 0\n0 0", '{"a": 0, "b": 1}').row("a") == SourceRow({"b": 0.0}, {"b": 0.0})
 
 
 def test_nothing_is_known_from_a_node_without_a_row() -> None:
-    assert parse(TEXT, NODES).row("edge") == Row()
+    assert parse_matrix(TEXT, NODES).row("edge") == SourceRow()
 
 
 def test_it_names_itself_and_does_not_age() -> None:
-    matrix = parse(TEXT, NODES)
+    matrix = parse_matrix(TEXT, NODES)
     assert (matrix.source, matrix.read_at, matrix.fresh_until) == ("static", None, float("inf"))
     assert "edge-2" in matrix.nodes
     assert "edge-4" not in matrix.nodes
 
 
 def test_one_node_is_a_matrix() -> None:
-    assert parse("0", '{"a": 0}').row("a") == Row()
+    assert parse_matrix("0", '{"a": 0}').row("a") == SourceRow()
 
 
 def test_the_diagonal_counts_as_0() -> None:
-    assert parse("7 1\n1 7", '{"a": 0, "b": 1}').rtt_ms.diagonal().tolist() == [0, 0]
+    assert parse_matrix("7 1\n1 7", '{"a": 0, "b": 1}').rtt_ms.diagonal().tolist() == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +62,7 @@ def test_the_diagonal_counts_as_0() -> None:
 )
 def test_a_bad_matrix_is_refused_by_row_column_and_value(matrix: str, said: str) -> None:
     with pytest.raises(BadMatrix) as error:
-        parse(matrix, '{"a": 0, "b": 1}')
+        parse_matrix(matrix, '{"a": 0, "b": 1}')
     assert said in str(error.value)
 
 
@@ -84,10 +86,10 @@ def test_a_bad_matrix_is_refused_by_row_column_and_value(matrix: str, said: str)
 )
 def test_bad_metadata_are_refused_by_field_and_value(metadata: str, said: str) -> None:
     with pytest.raises(BadMatrix) as error:
-        parse("0 1\n1 0", metadata)
+        parse_matrix("0 1\n1 0", metadata)
     assert said in str(error.value)
 
 
 def test_three_hundred_nodes_are_read() -> None:
     nodes = json.dumps({f"node-{row}": row for row in range(300)})
-    assert isinstance(parse("\n".join(["1 " * 300] * 300), nodes), Matrix)
+    assert isinstance(parse_matrix("\n".join(["1 " * 300] * 300), nodes), DelayMatrix)

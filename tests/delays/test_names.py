@@ -5,7 +5,7 @@ import pytest
 
 from clusterstate.records import Identity
 from clusterstate.snapshot import NodeState, Snapshot
-from delays.names import BadNames, Names
+from delays.names import BadNodeNames, NodeNames
 
 SNAPSHOT = Snapshot(
     {"edge-1": NodeState(identity=Identity("pod-1", 1, "10.0.0.1")), "edge-2": NodeState()},
@@ -13,19 +13,19 @@ SNAPSHOT = Snapshot(
 
 
 def test_agents_say_which_address_is_which_node() -> None:
-    assert Names(lambda: SNAPSHOT)() == {"10.0.0.1": "edge-1"}
+    assert NodeNames(lambda: SNAPSHOT)() == {"10.0.0.1": "edge-1"}
 
 
 def test_the_file_counts_before_the_agents(tmp_path: Path) -> None:
     file = tmp_path / "names.json"
     file.write_text('{"10.0.0.1": "other", "gp-2": "edge-2"}')
-    assert Names(lambda: SNAPSHOT, file)() == {"10.0.0.1": "other", "gp-2": "edge-2"}
+    assert NodeNames(lambda: SNAPSHOT, file)() == {"10.0.0.1": "other", "gp-2": "edge-2"}
 
 
 def test_a_changed_file_is_used_and_a_bad_one_is_not(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     file = tmp_path / "names.json"
     file.write_text('{"a": "edge-1"}')
-    names = Names(Snapshot, file)
+    names = NodeNames(Snapshot, file)
     file.write_text('{"b": "edge-1"}')
     assert names() == {"b": "edge-1"}
     file.write_text('{"b": 1}')
@@ -36,5 +36,5 @@ def test_a_changed_file_is_used_and_a_bad_one_is_not(tmp_path: Path, caplog: pyt
 
 
 def test_a_slip_at_the_start_is_raised(tmp_path: Path) -> None:
-    with pytest.raises(BadNames, match="No such file"):
-        Names(Snapshot, tmp_path / "none.json")
+    with pytest.raises(BadNodeNames, match="No such file"):
+        NodeNames(Snapshot, tmp_path / "none.json")

@@ -9,7 +9,7 @@ import pytest
 
 from delays import static
 from delays.matrix import BadMatrix
-from delays.static import StaticFiles
+from delays.static import MatrixFiles
 
 NODES = '{"a": 0, "b": 1}'
 
@@ -20,8 +20,8 @@ class Files:
         self.matrix.write_text("0 1\n1 0\n")
         self.metadata.write_text(NODES)
 
-    def opened(self) -> StaticFiles:
-        return StaticFiles(self.matrix, self.metadata)
+    def opened(self) -> MatrixFiles:
+        return MatrixFiles(self.matrix, self.metadata)
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def files(tmp_path: Path) -> Files:
     return Files(tmp_path)
 
 
-def ms(source: StaticFiles) -> float:
+def ms(source: MatrixFiles) -> float:
     return source.current.row("a").forward["b"]
 
 

@@ -17,10 +17,10 @@ from clusterstate.records import Heartbeat, Identity, Latency, PeerLatency
 from clusterstate.snapshot import NodeState, Snapshot
 from decision.policy import Policy
 from extender.app import create_app, create_ops_app
-from extender.connections import Limits, serve
-from extender.metrics import Metrics
-from extender.workers import Workers
-from facts.sources import Sources
+from extender.connections import ServerLimits, serve
+from extender.metrics import ExtenderMetrics
+from extender.workers import WorkerPool
+from facts.sources import InputSources
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
@@ -37,8 +37,8 @@ class Extender(Struct):
 
     session: aiohttp.ClientSession
     port: int
-    metrics: Metrics
-    workers: Workers
+    metrics: ExtenderMetrics
+    workers: WorkerPool
 
     async def post(self, path: str, body: bytes, **headers: str) -> tuple[int, bytes]:
         async with self.session.post(path, data=io.BytesIO(body), headers=headers) as answer:
@@ -70,15 +70,15 @@ def starts() -> Starter:
 async def _started(
     state: Any = None, policy: Any = None, limits: Any = None, ops: bool = False, tls: Any = None, **settings: Any
 ) -> AsyncIterator[Extender]:
-    metrics, workers = Metrics("test"), settings.pop("workers", None) or Workers()
+    metrics, workers = ExtenderMetrics("test"), settings.pop("workers", None) or WorkerPool()
     draining = settings.pop("draining", lambda: False)
     source = policy if policy is not None else Fixed(Policy())
     state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state
     more = {name: settings.pop(name) for name in ("telemetry",) if name in settings}
-    app = create_app(Sources(state, source, time.monotonic, **more), metrics=metrics, workers=workers, **settings)
+    app = create_app(InputSources(state, source, time.monotonic, **more), metrics=metrics, workers=workers, **settings)
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)
-        port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, limits or Limits(), tls))
+        port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, limits or ServerLimits(), tls))
         if ops:
             watched = create_ops_app(state, metrics, workers, draining)
             port = await stack.enter_async_context(serve(watched, "127.0.0.1", 0))
@@ -119,7 +119,7 @@ def measured() -> Snapshot:
 def network(from_first: Mapping[str, float], first: str = "node-00000") -> Snapshot:
     now = time.monotonic()
     ways = {first: dict(from_first)} | {node: {first: ms} for node, ms in from_first.items()}
-    return Snapshot({node: _node(node, peers, now) for node, peers in ways.items()}, revision=7, cluster="c")
+    return Snapshot({node: _node(node, peers, now) for node, peers in ways.items()}, revision=7, cluster_id="c")
 
 
 def _node(node: str, peers: Mapping[str, float], now: float) -> NodeState:

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from extender.bodies import Bodies, Caps
+from extender.bodies import BodyLimits, BodyReader
 
 BOUND = {"delay_node-00000": "25"}
 NAMES = ["node-00001", "node-00002", "node-00000"]
@@ -147,7 +147,7 @@ async def test_a_compressed_body_is_refused_unread(starts):
 
 
 async def test_a_body_over_the_cap_is_refused(starts, captured):
-    async with starts(bodies=Bodies(Caps(largest_bytes=1000))) as extender:
+    async with starts(bodies=BodyReader(BodyLimits(max_body_bytes=1000))) as extender:
         status, answer = await extender.post("/filter", captured("names-3-filter"))
     assert (status, answer) == (413, b"1890 bytes over the cap of 1000 bytes\n")
 

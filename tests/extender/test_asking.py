@@ -8,18 +8,18 @@ import pytest
 
 from clusterstate.records import Heartbeat, Latency
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.decide import Judged, judge
-from decision.model import Facts, Pod
+from decision.decide import FilterResult, filter_nodes
+from decision.model import DecisionInputs, PodInfo
 from decision.policy import Policy
-from extender.asking import PAUSE_SECONDS, Asking
-from extender.workers import Workers
+from extender.asking import MIN_INTERVAL_SECONDS, ProbeOnDemand
+from extender.workers import WorkerPool
 
-BOUND = Pod("ns", "p", labels={"delay_ref": "5"})
+BOUND = PodInfo("ns", "p", labels={"delay_ref": "5"})
 
 
 @pytest.fixture
 def workers():
-    made = Workers()
+    made = WorkerPool()
     yield made
     made.close()
 
@@ -27,38 +27,38 @@ def workers():
 def facts(now=100.0):
     """Three fresh nodes that measured nothing."""
     state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency({}), changed_at=99.0)
-    return Facts(Snapshot(dict.fromkeys(("ref", "a", "b"), state)), Policy(), now)
+    return DecisionInputs(Snapshot(dict.fromkeys(("ref", "a", "b"), state)), Policy(), now)
 
 
 async def asked(asking, pod, found):
-    asking.after(pod, judge(pod, ["a", "b"], found), found)
+    asking.after(pod, filter_nodes(pod, ["a", "b"], found), found)
     if asking._task:
         await asking._task
 
 
 async def test_a_pod_that_found_no_node_asks_for_the_pairs_that_may_let_it_pass(workers):
     told = []
-    await asked(Asking(told.append, workers), BOUND, facts())
+    await asked(ProbeOnDemand(told.append, workers), BOUND, facts())
     assert told == [(("a", "ref"), ("b", "ref"))]
 
 
 async def test_a_pod_without_a_bound_asks_nothing(workers):
     told = []
-    await asked(Asking(told.append, workers), Pod("ns", "p"), facts())
+    await asked(ProbeOnDemand(told.append, workers), PodInfo("ns", "p"), facts())
     assert told == []
 
 
 async def test_nobody_is_asked_where_there_is_no_one(workers):
-    asking = Asking(None, workers)
+    asking = ProbeOnDemand(None, workers)
     await asked(asking, BOUND, facts())
     assert asking._task is None
 
 
 async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers):
     told = []
-    asking, kept = Asking(told.append, workers), Judged(("a",), {})
-    for now in (100.0, 100.0 + PAUSE_SECONDS / 2, 100.0 + PAUSE_SECONDS):
-        asking.after(BOUND, kept, facts(now))
+    asking, kept = ProbeOnDemand(told.append, workers), FilterResult(("a",), {})
+    for now in (100.0, 100.0 + MIN_INTERVAL_SECONDS / 2, 100.0 + MIN_INTERVAL_SECONDS):
+        asking.request_after_filter(BOUND, kept, facts(now))
         await asking._task
     assert told == [(("a", "ref"),)] * 2
     await asked(asking, BOUND, facts(100.1))
@@ -67,12 +67,12 @@ async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers)
 
 async def test_one_at_a_time(workers):
     told, go = [], threading.Event()
-    asking = Asking(told.append, workers)
+    asking = ProbeOnDemand(told.append, workers)
     occupied = [asyncio.create_task(workers.run(go.wait, 5.0)) for _ in range(16)]
     await asyncio.sleep(0)
-    asking.after(BOUND, Judged((), {}), facts())
+    asking.request_after_filter(BOUND, FilterResult((), {}), facts())
     first = asking._task
-    asking.after(BOUND, Judged((), {}), facts())
+    asking.request_after_filter(BOUND, FilterResult((), {}), facts())
     assert asking._task is first
     go.set()
     await asyncio.gather(first, *occupied)
@@ -80,8 +80,8 @@ async def test_one_at_a_time(workers):
 
 async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog):
     found = facts()
-    asking = Asking(lambda pairs: None, workers)
-    asking.after(BOUND, judge(BOUND, ["a"], found), _Broken(found))
+    asking = ProbeOnDemand(lambda pairs: None, workers)
+    asking.request_after_filter(BOUND, filter_nodes(BOUND, ["a"], found), _Broken(found))
     await asking._task
     assert "not asked for measurements: AttributeError" in caplog.text
 

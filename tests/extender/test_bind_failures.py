@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from apiserver.access import Access
-from apiserver.errors import ApiError, Conflict, Forbidden, Invalid, NotFound, TooManyRequests, Unavailable
-from apiserver.requests import Client
+from apiserver.access import ApiAccess
+from apiserver.errors import ApiError, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable
+from apiserver.requests import ApiClient
 from clusterstate import codec, keys
 from clusterstate.memory import MemoryStore
 from clusterstate.records import BindFailure
 from clusterstate.store import Unavailable as Away
-from extender.bind_failures import MOST_WAITING, BindFailures, cause_of
+from extender.bind_failures import MAX_PENDING, BindFailureReporter, blamed_cause
 from extender.binding import bind
-from extender.wire import Binding
-from rewards.causes import Cause
-from testbed.apiserver import ApiServer
+from extender.wire import BindingArgs
+from rewards.causes import IncidentCause
+from testbed.apiserver import FakeApiServer
 
 REFUSED = Conflict("API server: 409 Operation cannot be fulfilled on pods/binding", 409)
 
@@ -23,8 +23,8 @@ REFUSED = Conflict("API server: 409 Operation cannot be fulfilled on pods/bindin
 @pytest.mark.parametrize(
     ("error", "cause"),
     [
-        (REFUSED, Cause.BIND_REFUSED),
-        (Invalid("API server: 422 host name is wrong", 422), Cause.BIND_REFUSED),
+        (REFUSED, IncidentCause.BIND_REFUSED),
+        (InvalidRequest("API server: 422 host name is wrong", 422), IncidentCause.BIND_REFUSED),
         (Conflict("API server: 409 pod a is already assigned to node b", 409), None),
         (NotFound("API server: 404 pods a not found", 404), None),
         (Forbidden("API server: 403 a role is missing", 403), None),
@@ -32,39 +32,39 @@ REFUSED = Conflict("API server: 409 Operation cannot be fulfilled on pods/bindin
         (Unavailable("connection refused"), None),
     ],
 )
-def test_only_what_the_node_may_be_the_reason_of_blames_it(error: ApiError, cause: Cause | None) -> None:
-    assert cause_of(error) is cause
+def test_only_what_the_node_may_be_the_reason_of_blames_it(error: ApiError, cause: IncidentCause | None) -> None:
+    assert blamed_cause(error) is cause
 
 
 async def test_a_bind_that_times_out_on_the_wire_is_a_timeout() -> None:
     told: list[ApiError] = []
-    async with ApiServer() as api, Client(Access(api.url), deadline_seconds=0.1) as client:
+    async with FakeApiServer() as api, ApiClient(ApiAccess(api.url), deadline_seconds=0.1) as client:
         api.silence()
-        await bind(client, Binding("default", "web-0", "uid-1", "edge-1"), told.append)
-    assert [cause_of(error) for error in told] == [Cause.BIND_TIMEOUT]
+        await bind(client, BindingArgs("default", "web-0", "uid-1", "edge-1"), told.append)
+    assert [blamed_cause(error) for error in told] == [IncidentCause.BIND_TIMEOUT]
 
 
 async def stored(store: MemoryStore) -> dict[str, BindFailure]:
-    items = (await store.read_prefix(keys.BINDS)).items
+    items = (await store.read_prefix(keys.BIND_FAILURES_PREFIX)).items
     return {item.key: codec.decode(BindFailure, item.value) for item in items}
 
 
 async def test_the_node_s_agent_is_told_type_and_cause_once_a_pod() -> None:
     store = MemoryStore()
-    failures = BindFailures(store)
+    failures = BindFailureReporter(store)
     for _ in range(3):
-        failures.note("edge-1", "uid-1", "web", REFUSED)
+        failures.report("edge-1", "uid-1", "web", REFUSED)
     await failures.write()
     assert await stored(store) == {"/leadsman/v1/binds/edge-1/uid-1": BindFailure("web", "bind_refused")}
 
 
 async def test_what_blames_nobody_and_what_cannot_be_a_key_is_not_told() -> None:
     store = MemoryStore()
-    failures = BindFailures(store)
-    failures.note("edge-1", "uid-1", "web", NotFound("gone", 404))
-    failures.note("../edge", "uid-1", "web", REFUSED)
-    failures.note("edge-1", "a/b", "web", REFUSED)
-    failures.note("edge-1", "uid-1", "no type", REFUSED)
+    failures = BindFailureReporter(store)
+    failures.report("edge-1", "uid-1", "web", NotFound("gone", 404))
+    failures.report("../edge", "uid-1", "web", REFUSED)
+    failures.report("edge-1", "a/b", "web", REFUSED)
+    failures.report("edge-1", "uid-1", "no type", REFUSED)
     await failures.write()
     assert await stored(store) == {}
     assert failures.dropped == 3
@@ -72,17 +72,17 @@ async def test_what_blames_nobody_and_what_cannot_be_a_key_is_not_told() -> None
 
 async def test_a_flood_is_bounded() -> None:
     store = MemoryStore()
-    failures = BindFailures(store)
-    for number in range(MOST_WAITING + 50):
-        failures.note("edge-1", f"uid-{number}", "web", REFUSED)
+    failures = BindFailureReporter(store)
+    for number in range(MAX_PENDING + 50):
+        failures.report("edge-1", f"uid-{number}", "web", REFUSED)
     assert failures.dropped == 50
 
 
 async def test_what_could_not_be_written_waits_for_the_store() -> None:
     store = MemoryStore()
-    failures = BindFailures(store)
+    failures = BindFailureReporter(store)
     store.fail(Away("down"))
-    failures.note("edge-1", "uid-1", "web", REFUSED)
+    failures.report("edge-1", "uid-1", "web", REFUSED)
     task = asyncio.create_task(failures.run())
     async with asyncio.timeout(10):
         while not failures.failures:  # noqa: ASYNC110

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from apiserver.access import Access
-from apiserver.requests import Client
-from testbed.apiserver import ApiServer
+from apiserver.access import ApiAccess
+from apiserver.requests import ApiClient
+from testbed.apiserver import FakeApiServer
 
 PATH = "/api/v1/namespaces/default/pods/cap-00000/binding"
 
@@ -42,7 +42,10 @@ class Script:
 
 @asynccontextmanager
 async def binding(starts, script, token_file=None, **settings):
-    async with script.served() as url, starts(api=Client(Access(url, token_file=token_file), **settings)) as extender:
+    async with (
+        script.served() as url,
+        starts(api=ApiClient(ApiAccess(url, token_file=token_file), **settings)) as extender,
+    ):
         yield extender
 
 
@@ -102,7 +105,7 @@ async def test_an_api_server_that_does_not_answer_is_an_error(starts, captured):
 
 
 async def test_an_api_server_that_is_not_there_is_an_error(starts, captured, unused_port):
-    async with starts(api=Client(Access(f"http://127.0.0.1:{unused_port}"))) as extender:
+    async with starts(api=ApiClient(ApiAccess(f"http://127.0.0.1:{unused_port}"))) as extender:
         answer = await extender.asked("/bind", captured("bind"))
     assert "ClientConnectorError" in answer["Error"]
 
@@ -144,7 +147,7 @@ async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts, capt
 
 
 async def test_429_is_posted_again_when_the_api_server_says(starts, captured):
-    async with ApiServer() as api, starts(api=Client(Access(api.url))) as extender:
+    async with FakeApiServer() as api, starts(api=ApiClient(ApiAccess(api.url))) as extender:
         api.put("/api/v1/namespaces/default/pods/cap-00000", {})
         api.fail("create", 429, retry_after_seconds=0)
         assert await extender.asked("/bind", captured("bind")) == {"Error": ""}
@@ -152,7 +155,7 @@ async def test_429_is_posted_again_when_the_api_server_says(starts, captured):
 
 
 async def test_a_pod_that_is_bound_already_is_an_error(starts, captured):
-    async with ApiServer() as api, starts(api=Client(Access(api.url))) as extender:
+    async with FakeApiServer() as api, starts(api=ApiClient(ApiAccess(api.url))) as extender:
         api.put("/api/v1/namespaces/default/pods/cap-00000", {"spec": {"nodeName": "n1"}})
         answer = await extender.asked("/bind", captured("bind"))
     assert "already assigned to node 'n1'" in answer["Error"]

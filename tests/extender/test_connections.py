@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from extender.bodies import Bodies, Caps
-from extender.connections import Limits
+from extender.bodies import BodyLimits, BodyReader
+from extender.connections import ServerLimits
 
-QUICK = Limits(header_seconds=0.1, write_seconds=0.2, idle_seconds=0.3, connections=3)
+QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3, max_connections=3)
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
-DRIPPING = Limits(header_seconds=0.1)
+DRIPPING = ServerLimits(header_timeout_seconds=0.1)
 
 HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
 
@@ -90,14 +90,14 @@ async def test_a_second_request_has_a_header_deadline_too(starts, args):
 
 
 async def test_a_body_that_drips_gets_408(starts):
-    bodies = Bodies(Caps(deadline_seconds=0.1))
+    bodies = BodyReader(BodyLimits(read_timeout_seconds=0.1))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
         assert await answer(reader) == (408, b"body not complete within 0.1 s\n")
 
 
 async def test_no_byte_stays_counted_as_held(starts, captured):
-    bodies = Bodies(Caps(deadline_seconds=0.1))
+    bodies = BodyReader(BodyLimits(read_timeout_seconds=0.1))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(request(captured("names-3-filter")) + HEAD + b"Content-Length: 100\r\n\r\n{")
         assert [(await answer(reader))[0] for _ in range(2)] == [200, 408]
@@ -111,7 +111,7 @@ async def test_an_idle_connection_is_closed(starts):
 
 async def test_kube_scheduler_closes_an_idle_connection_first():
     """Its own limit is 90 s; a server that closes first loses a request now and then."""
-    assert Limits().idle_seconds > 90
+    assert ServerLimits().idle_timeout_seconds > 90
 
 
 async def test_a_chunked_body_is_read(starts, args):
@@ -123,7 +123,10 @@ async def test_a_chunked_body_is_read(starts, args):
 
 
 async def test_a_chunked_body_is_capped_while_it_comes(starts):
-    async with starts(bodies=Bodies(Caps(largest_bytes=100))) as extender, connected(extender.port) as (reader, writer):
+    async with (
+        starts(bodies=BodyReader(BodyLimits(max_body_bytes=100))) as extender,
+        connected(extender.port) as (reader, writer),
+    ):
         writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"40\r\n" + b" " * 64 + b"\r\n40\r\n" + b" " * 64)
         assert await answer(reader) == (413, b"body over the cap of 100 bytes\n")
 
@@ -135,7 +138,7 @@ async def test_a_length_over_the_cap_is_refused_before_the_body_comes(starts):
 
 
 async def test_all_bodies_together_are_capped(starts, args):
-    bodies = Bodies(Caps(total_bytes=1000))
+    bodies = BodyReader(BodyLimits(max_held_bytes=1000))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (_, slow):
         slow.write(HEAD + b"Content-Length: 2000\r\n\r\n" + b" " * 950)
         await until(lambda: bodies.held_bytes == 950)
@@ -151,7 +154,7 @@ async def test_a_client_that_closed_its_sending_half_gets_its_answer(starts, cap
 
 
 async def test_a_connection_closed_within_a_body_ends_at_once(starts):
-    bodies = Bodies()
+    bodies = BodyReader()
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
         await until(lambda: bodies.held_bytes == 1)
@@ -183,7 +186,7 @@ async def test_past_the_cap_the_longest_idle_connection_makes_room(starts, args)
         return (await answer(reader))[0]
 
     async with (
-        starts(limits=Limits(connections=2)) as extender,
+        starts(limits=ServerLimits(max_connections=2)) as extender,
         connected(extender.port) as oldest,
         connected(extender.port) as second,
     ):
@@ -195,7 +198,7 @@ async def test_past_the_cap_the_longest_idle_connection_makes_room(starts, args)
 
 
 async def test_past_the_cap_nobody_in_a_request_is_cut(starts):
-    bodies, limits = Bodies(), Limits(connections=1)
+    bodies, limits = BodyReader(), ServerLimits(max_connections=1)
     async with starts(bodies=bodies, limits=limits) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 2\r\n\r\n{")
         await until(lambda: bodies.held_bytes == 1)

@@ -7,11 +7,11 @@ from types import SimpleNamespace
 import pytest
 from msgspec import structs
 
-from decision.decide import Judged, judge, rank
+from decision.decide import FilterResult, filter_nodes, score_nodes
 from decision.model import Refusal
-from decision.policy import Delay, Estimate, Policy
-from extender.deciding import Core
-from extender.workers import Workers
+from decision.policy import DelayPolicy, EstimateMode, Policy
+from extender.deciding import DecisionCore
+from extender.workers import WorkerPool
 
 BOUND = {"delay_node-00000": "25"}
 NAMES = ["node-00001", "node-00002", "node-00000"]
@@ -25,7 +25,9 @@ def slow(*_):
     time.sleep(0.6)
 
 
-@pytest.mark.parametrize("core", [Core(judge=slow, rank=slow), Core(judge=broken, rank=broken)])
+@pytest.mark.parametrize(
+    "core", [DecisionCore(filter_nodes=slow, score_nodes=slow), DecisionCore(filter_nodes=broken, score_nodes=broken)]
+)
 async def test_without_a_decision_all_nodes_pass_with_equal_scores(starts, captured, core):
     body = captured("names-100-filter")
     async with starts(core=core) as extender:
@@ -39,7 +41,7 @@ async def test_without_a_decision_all_nodes_pass_with_equal_scores(starts, captu
 
 
 async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts, captured):
-    async with starts(core=Core(judge=slow)) as extender:
+    async with starts(core=DecisionCore(filter_nodes=slow)) as extender:
         began = time.monotonic()
         await extender.asked("/filter", captured("names-3-filter"))
         assert 0.2 <= time.monotonic() - began < 0.5
@@ -47,7 +49,10 @@ async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts
 
 @pytest.mark.parametrize(
     ("core", "reason"),
-    [(Core(judge=slow), "decision overran 200 ms"), (Core(judge=broken), "decision failed")],
+    [
+        (DecisionCore(filter_nodes=slow), "decision overran 200 ms"),
+        (DecisionCore(filter_nodes=broken), "decision failed"),
+    ],
 )
 async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(starts, captured, labelled, core, reason):
     body = labelled(captured("names-3-filter"), BOUND)
@@ -58,7 +63,7 @@ async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(sta
 
 
 async def test_nobody_is_evicted_for_a_bounded_pod_without_a_decision(starts, captured, labelled):
-    async with starts(core=Core(judge=broken)) as extender:
+    async with starts(core=DecisionCore(filter_nodes=broken)) as extender:
         answer = await extender.asked("/preempt", labelled(captured("preempt-names"), BOUND))
     assert answer == {"NodeNameToMetaVictims": {}}
 
@@ -98,14 +103,14 @@ async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(starts, c
     body = labelled(captured("names-3-filter"), BOUND)
     annotated = json.loads(body)
     annotated["Pod"]["metadata"].setdefault("annotations", {})["leadsman.dev/delay-estimate"] = own
-    async with starts(core=Core(judge=broken)) as extender:
+    async with starts(core=DecisionCore(filter_nodes=broken)) as extender:
         answer = await extender.asked("/filter", json.dumps(annotated).encode())
     assert answer["NodeNames"] == kept
 
 
 async def test_a_bound_that_may_be_unmeasured_gives_way_too(starts, captured, labelled):
-    lenient = _Policy(Policy(delay=Delay(estimate=Estimate.ACCEPT)))
-    async with starts(core=Core(judge=broken), policy=lenient) as extender:
+    lenient = _Policy(Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT)))
+    async with starts(core=DecisionCore(filter_nodes=broken), policy=lenient) as extender:
         answer = await extender.asked("/filter", labelled(captured("names-3-filter"), BOUND))
     assert answer["NodeNames"] == NAMES
 
@@ -125,7 +130,9 @@ async def test_stuck_plugins_do_not_use_up_the_workers(starts, captured):
         calls.append(pod)
         return slow() if len(calls) <= 4 else broken()
 
-    async with starts(core=Core(judge=stuck_at_first), workers=Workers(deadline_seconds=0.02, most=8)) as extender:
+    async with starts(
+        core=DecisionCore(filter_nodes=stuck_at_first), workers=WorkerPool(deadline_seconds=0.02, most=8)
+    ) as extender:
         for _ in range(5):
             await extender.asked("/filter", captured("names-3-filter"))
         count = extender.count
@@ -140,7 +147,7 @@ async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(starts, capture
         return broken() if faulty[0] else _judged(nodes)
 
     caplog.set_level("INFO", "extender.deciding")
-    async with starts(core=Core(judge=sometimes)) as extender:
+    async with starts(core=DecisionCore(filter_nodes=sometimes)) as extender:
         for fault in (True, True, False, False):
             faulty[0] = fault
             await extender.asked("/filter", captured("names-3-filter"))
@@ -152,14 +159,14 @@ async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(starts, capture
 
 
 def _judged(nodes):
-    return Judged(tuple(nodes), {})
+    return FilterResult(tuple(nodes), {})
 
 
 async def test_refusals_are_counted_by_plugin(starts, captured):
     def refuse(pod, nodes, facts):
         return _judged(())._replace(refused=dict.fromkeys(nodes, Refusal("delay", "too far")))
 
-    async with starts(core=Core(judge=refuse)) as extender:
+    async with starts(core=DecisionCore(filter_nodes=refuse)) as extender:
         await extender.asked("/filter", captured("names-3-filter"))
         assert extender.count("leadsman_extender_decisions_total", verb="filter", result="refused", reason="delay") == 1
 
@@ -172,7 +179,7 @@ def facts_seen():
     def noted(ask):
         return lambda pod, nodes, facts: seen.append(facts) or ask(pod, nodes, facts)
 
-    return seen, Core(noted(judge), noted(rank))
+    return seen, DecisionCore(noted(filter_nodes), noted(score_nodes))
 
 
 async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(starts, captured, measured, facts_seen):
@@ -204,7 +211,7 @@ def asked_of():
     def noted(ask):
         return lambda pod, names, facts: nodes.append(names) or ask(pod, names, facts)
 
-    return SimpleNamespace(nodes=nodes, core=Core(noted(judge), noted(rank)))
+    return SimpleNamespace(nodes=nodes, core=DecisionCore(noted(filter_nodes), noted(score_nodes)))
 
 
 async def test_another_pod_of_that_name_is_scored_on_the_newest_snapshot(starts, args, measured, facts_seen):

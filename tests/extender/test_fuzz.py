@@ -77,7 +77,7 @@ def _drawn(number):
 def _check(verb, body, answer):
     if verb == "/preempt":
         return
-    asked = list(wire.read_args(body).names)
+    asked = list(wire.read_args(body).node_names)
     answer = json.loads(answer)
     if verb == "/prioritize":
         assert [score["Host"] for score in answer] == asked

@@ -4,27 +4,27 @@ import pytest
 from msgspec import structs
 
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.decide import Judged, Ranked
-from decision.model import Facts, Pod, Refusal
+from decision.decide import FilterResult, ScoreResult
+from decision.model import DecisionInputs, PodInfo, Refusal
 from decision.policy import Policy
-from extender.journal import ASKED_BYTES, SLOT_BYTES, STATE_BYTES, Journal
+from extender.journal import CANDIDATE_BYTES, NODE_STATE_BYTES, TABLE_SLOT_BYTES, Journal
 
-JUDGED = Judged(("a",), {"b": Refusal("delay", "too far")})
-RANKED = Ranked((), {"a": 7}, "")
+JUDGED = FilterResult(("a",), {"b": Refusal("delay", "too far")})
+RANKED = ScoreResult((), {"a": 7}, "")
 NODES = ("a", "b")
 
 
 def pod(name="p", uid="u"):
-    return Pod("ns", name, uid)
+    return PodInfo("ns", name, uid)
 
 
 def facts(now=0.0, nodes=0):
-    return Facts(Snapshot({f"n{number}": NodeState() for number in range(nodes)}), Policy(), now)
+    return DecisionInputs(Snapshot({f"n{number}": NodeState() for number in range(nodes)}), Policy(), now)
 
 
 @pytest.fixture
 def journal():
-    return Journal(most_pods=3, most_bytes=100 * STATE_BYTES)
+    return Journal(max_pods=3, max_bytes=100 * NODE_STATE_BYTES)
 
 
 def test_filter_and_prioritize_of_a_pod_are_one_decision(journal):
@@ -93,7 +93,7 @@ def test_states_that_snapshots_share_count_once(journal):
     journal.filtered(pod("b"), NODES, JUDGED, second)
     journal.filtered(pod("c"), NODES, JUDGED, later(second, "n3"))
     assert journal.nodes == 3 * 2 + 40 + 2 + 1
-    assert journal.held_bytes == 6 * ASKED_BYTES + 43 * STATE_BYTES + 120 * SLOT_BYTES
+    assert journal.held_bytes == 6 * CANDIDATE_BYTES + 43 * NODE_STATE_BYTES + 120 * TABLE_SLOT_BYTES
 
 
 def test_a_snapshot_given_up_leaves_what_its_successor_shares(journal):
@@ -125,7 +125,7 @@ def test_30_decisions_on_5000_nodes_are_kept_while_200_nodes_report_a_second():
     names = tuple(now.snapshot.nodes)
     for number in range(40):
         now = later(now, *rng.sample(names, 100))
-        journal.filtered(pod(f"p{number}"), names, Judged(names, {}), now)
+        journal.record_filter(pod(f"p{number}"), names, FilterResult(names, {}), now)
     assert len(journal) >= 30
 
 

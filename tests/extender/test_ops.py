@@ -7,7 +7,7 @@ from asyncio.subprocess import PIPE
 import pytest
 
 from clusterstate.snapshot import Freshness, Snapshot
-from extender.metrics import of_state
+from extender.metrics import state_metrics
 
 
 async def test_without_any_state_the_extender_is_ready_and_says_that_it_is_neutral(starts):
@@ -65,12 +65,12 @@ async def test_every_metric_of_the_conventions_is_there(starts, measured):
 
 
 def test_the_age_of_a_state_that_nobody_reported_is_absent_and_not_zero():
-    assert "leadsman_state_age_seconds" not in [metric.name for metric in of_state(Snapshot(), 1.0)]
+    assert "leadsman_state_age_seconds" not in [metric.name for metric in state_metrics(Snapshot(), 1.0)]
 
 
 def test_nodes_are_counted_by_freshness(measured):
     stale = max(node.changed_at for node in measured.nodes.values()) + 60
-    nodes = next(metric for metric in of_state(measured, stale) if metric.name == "leadsman_state_nodes")
+    nodes = next(metric for metric in state_metrics(measured, stale) if metric.name == "leadsman_state_nodes")
     assert {sample.labels["freshness"]: sample.value for sample in nodes.samples} == {
         Freshness.FRESH: 0,
         Freshness.STALE: 3,

@@ -7,8 +7,8 @@ import pytest
 
 from clusterstate.snapshot import Snapshot
 from decision.delay import DelayFilter
-from extender.deciding import Core
-from facts.sources import Nothing
+from extender.deciding import DecisionCore
+from facts.sources import NoDelayStatus
 
 BOUND = {"delay_node-00000": "25"}
 
@@ -82,7 +82,7 @@ async def test_a_neutral_answer_says_so(starts, captured, labelled):
         time.sleep(0.3)
 
     body = labelled(captured("names-3-filter"), BOUND)
-    async with starts(core=Core(judge=slow, rank=slow)) as extender:
+    async with starts(core=DecisionCore(filter_nodes=slow, score_nodes=slow)) as extender:
         await extender.asked("/filter", body)
         await extender.asked("/prioritize", captured("names-3-filter"))
         _, page = await extender.get("/explain?pod=default/cap-00000")
@@ -134,8 +134,8 @@ class Groups:
 
 @pytest.fixture
 def beside(monkeypatch):
-    monkeypatch.setattr(Nothing, "groups", Groups())
-    monkeypatch.setattr(Nothing, "problems", {"goldpinger": "status 500, want 200"})
+    monkeypatch.setattr(NoDelayStatus, "groups", Groups())
+    monkeypatch.setattr(NoDelayStatus, "problems", {"goldpinger": "status 500, want 200"})
 
 
 async def test_node_groups_are_shown_in_the_state_a_line_a_layer(starts, measured, beside):

@@ -8,19 +8,19 @@ import pytest
 from clusterstate import keys
 from clusterstate.memory import MemoryStore
 from clusterstate.store import Unavailable
-from extender.probe_requests import AGAIN_SECONDS, MOST_WAITING, ProbeRequests
+from extender.probe_requests import MAX_PENDING, REQUEST_TTL_SECONDS, ProbeRequestQueue
 
 
 class World:
     def __init__(self) -> None:
         self.now = 0.0
         self.store = MemoryStore(clock=lambda: self.now)
-        self.requests = ProbeRequests(self.store, per_second=3, clock=lambda: self.now)
+        self.requests = ProbeRequestQueue(self.store, per_second=3, clock=lambda: self.now)
 
     async def stored(self) -> dict[str, int]:
         """Key → revision."""
-        items = (await self.store.read_prefix(keys.PROBES)).items
-        return {item.key.removeprefix(keys.PROBES): item.mod_revision for item in items}
+        items = (await self.store.read_prefix(keys.PROBES_PREFIX)).items
+        return {item.key.removeprefix(keys.PROBES_PREFIX): item.mod_revision for item in items}
 
 
 @pytest.fixture
@@ -29,26 +29,26 @@ def world() -> World:
 
 
 async def test_a_pair_stands_under_the_prefix_of_who_is_to_measure_it_and_goes_by_itself(world: World) -> None:
-    world.requests.ask([("edge-1", "cloud-1")])
+    world.requests.enqueue([("edge-1", "cloud-1")])
     await world.requests.write()
     assert (await world.stored()).keys() == {"edge-1/cloud-1"}
-    world.now += AGAIN_SECONDS + 1
+    world.now += REQUEST_TTL_SECONDS + 1
     assert await world.stored() == {}
 
 
 async def test_a_pair_wanted_by_a_thousand_pods_is_asked_for_once_in_a_while(world: World) -> None:
     for _ in range(1000):
-        world.requests.ask([("edge-1", "cloud-1")])
+        world.requests.enqueue([("edge-1", "cloud-1")])
         await world.requests.write()
     assert world.requests.written == 1
-    world.now += AGAIN_SECONDS
-    world.requests.ask([("edge-1", "cloud-1")])
+    world.now += REQUEST_TTL_SECONDS
+    world.requests.enqueue([("edge-1", "cloud-1")])
     await world.requests.write()
     assert world.requests.written == 2
 
 
 async def test_so_many_are_written_at_a_time_and_the_rest_in_the_order_asked(world: World) -> None:
-    world.requests.ask([(f"edge-{number}", "cloud-1") for number in range(5)])
+    world.requests.enqueue([(f"edge-{number}", "cloud-1") for number in range(5)])
     await world.requests.write()
     assert (await world.stored()).keys() == {f"edge-{number}/cloud-1" for number in range(3)}
     await world.requests.write()
@@ -56,16 +56,16 @@ async def test_so_many_are_written_at_a_time_and_the_rest_in_the_order_asked(wor
 
 
 async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(world: World) -> None:
-    world.requests.ask([(f"edge-{number}", "cloud-1") for number in range(MOST_WAITING + 7)])
+    world.requests.enqueue([(f"edge-{number}", "cloud-1") for number in range(MAX_PENDING + 7)])
     assert world.requests.dropped == 7
-    for _ in range(MOST_WAITING):
+    for _ in range(MAX_PENDING):
         await world.requests.write()
-    assert world.requests.written == MOST_WAITING
+    assert world.requests.written == MAX_PENDING
 
 
 @pytest.mark.parametrize("pair", [("a", "a"), ("A", "b"), ("a", "../b"), ("", "b")])
 async def test_a_pair_that_is_none_is_dropped(world: World, pair: tuple[str, str]) -> None:
-    world.requests.ask([pair])
+    world.requests.enqueue([pair])
     await world.requests.write()
     assert await world.stored() == {}
     assert world.requests.dropped == 1
@@ -73,7 +73,7 @@ async def test_a_pair_that_is_none_is_dropped(world: World, pair: tuple[str, str
 
 async def test_a_pair_waits_while_the_store_is_away(world: World) -> None:
     world.store.fail(Unavailable("down"))
-    world.requests.ask([("edge-1", "cloud-1")])
+    world.requests.enqueue([("edge-1", "cloud-1")])
     with pytest.raises(Unavailable):
         await world.requests.write()
     world.store.heal()
@@ -84,13 +84,13 @@ async def test_a_pair_waits_while_the_store_is_away(world: World) -> None:
 async def test_the_loop_writes_at_once_when_asked_and_survives_the_store(world: World) -> None:
     world.store.fail(Unavailable("down"))
     running = asyncio.create_task(world.requests.run())
-    world.requests.ask([("edge-1", "cloud-1")])
+    world.requests.enqueue([("edge-1", "cloud-1")])
     for _ in range(10):
         await asyncio.sleep(0)
     assert world.requests.failures == 1
     world.store.heal()
-    async with asyncio.timeout(10), aclosing(world.store.watch(keys.PROBES, 2)) as batches:
+    async with asyncio.timeout(10), aclosing(world.store.watch(keys.PROBES_PREFIX, 2)) as batches:
         while not (batch := await anext(batches)).changes:
             pass
     running.cancel()
-    assert [change.key for change in batch.changes] == [f"{keys.PROBES}edge-1/cloud-1"]
+    assert [change.key for change in batch.changes] == [f"{keys.PROBES_PREFIX}edge-1/cloud-1"]

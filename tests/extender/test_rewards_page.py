@@ -7,11 +7,11 @@ import pytest
 from msgspec import structs
 
 from clusterstate.records import Reward
-from clusterstate.remembered import Remembered
+from clusterstate.remembered import AgedReward
 from clusterstate.snapshot import Snapshot
-from decision.model import Facts
+from decision.model import DecisionInputs
 from decision.policy import Policy
-from extender.rewards_metrics import MOST_TYPES, of_rewards
+from extender.rewards_metrics import MAX_LABELLED_TYPES, reward_metrics
 
 GOOD = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
 BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, incidents={"crash": 6}, last_cause="crash")
@@ -19,8 +19,8 @@ BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, incidents={"crash": 6}, la
 
 def remembering(snapshot: Snapshot) -> Snapshot:
     now = time.monotonic()
-    web = {f"node-0000{n}": Remembered(GOOD, now) for n in range(5)} | {"node-00001": Remembered(BAD, now)}
-    return structs.replace(snapshot, rewards={"web": web, "db": {"node-00001": Remembered(GOOD, now)}})
+    web = {f"node-0000{n}": AgedReward(GOOD, now) for n in range(5)} | {"node-00001": AgedReward(BAD, now)}
+    return structs.replace(snapshot, rewards={"web": web, "db": {"node-00001": AgedReward(GOOD, now)}})
 
 
 @pytest.fixture
@@ -84,15 +84,15 @@ async def test_the_placement_turns_on_it(extender, captured, labelled):
 
 def gauges(types: int) -> dict[str, list[float]]:
     now = time.monotonic()
-    known = {f"type-{n}": {"a": Remembered(structs.replace(BAD, failed=float(n)), now)} for n in range(types)}
-    found = of_rewards(Facts(Snapshot(rewards=known), Policy(), now))
+    known = {f"type-{n}": {"a": AgedReward(structs.replace(BAD, failed=float(n)), now)} for n in range(types)}
+    found = reward_metrics(DecisionInputs(Snapshot(rewards=known), Policy(), now))
     return {family.name: [sample.value for sample in family.samples] for family in found}
 
 
 def test_gauges_are_bounded_and_what_is_left_out_is_counted():
-    found = gauges(MOST_TYPES + 7)
-    assert (found["leadsman_reward_types"], found["leadsman_reward_types_hidden"]) == ([MOST_TYPES + 7], [7])
-    assert found["leadsman_reward_failures"] == [float(n) for n in range(MOST_TYPES + 6, 6, -1)]
+    found = gauges(MAX_LABELLED_TYPES + 7)
+    assert (found["leadsman_reward_types"], found["leadsman_reward_types_hidden"]) == ([MAX_LABELLED_TYPES + 7], [7])
+    assert found["leadsman_reward_failures"] == [float(n) for n in range(MAX_LABELLED_TYPES + 6, 6, -1)]
 
 
 def test_without_rewards_there_are_only_the_counts():

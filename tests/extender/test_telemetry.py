@@ -9,8 +9,8 @@ import pytest
 from msgspec import Struct
 
 from decision.telemetry import document, quantity
-from decision.telemetry.known import Policies, Polled, Readings, Telemetry
-from extender.deciding import Core
+from decision.telemetry.known import PolledMetrics, Readings, TasPolicies, TelemetryInputs
+from extender.deciding import DecisionCore
 
 GONE = "leadsman_telemetry_missing_policy_total"
 
@@ -26,11 +26,11 @@ def telemetry(values: Mapping[str, str], fail_mode: str = "open", namespace: str
         "scheduleonmetric": {"rules": [{"metricname": "m", "operator": "LessThan"}]},
     }
     spec = {"strategies": strategies, "metrics": {"failMode": fail_mode}}
-    policy = document.parse({"metadata": {"name": "p", "namespace": namespace}, "spec": spec})
+    policy = document.parse_taspolicy({"metadata": {"name": "p", "namespace": namespace}, "spec": spec})
     nanos = {node: quantity.parse(text) for node, text in values.items()}
     now = time.monotonic()
-    table = Polled({"m": Readings(nanos, dict.fromkeys(nanos, now), now)}, age_seconds=600.0)
-    return Fixed(Telemetry(Policies({policy.key: policy}, loaded=True), (table,)))
+    table = PolledMetrics({"m": Readings(nanos, dict.fromkeys(nanos, now), now)}, max_age_seconds=600.0)
+    return Fixed(TelemetryInputs(TasPolicies({policy.key: policy}, loaded=True), (table,)))
 
 
 @pytest.fixture
@@ -87,5 +87,5 @@ async def test_when_nothing_can_be_decided_only_a_closed_policy_holds_its_pods(
     def broken(*_: Any) -> Any:
         raise RuntimeError("ours")
 
-    async with starts(telemetry=telemetry({"a": "1"}, mode), core=Core(judge=broken)) as extender:
+    async with starts(telemetry=telemetry({"a": "1"}, mode), core=DecisionCore(filter_nodes=broken)) as extender:
         assert (await extender.asked("/scheduler/filter", body("a")))["NodeNames"] == kept

@@ -9,20 +9,20 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from extender.connections import Limits
-from extender.tls import Tls, TlsFiles, TlsUnusable, names
+from extender.connections import ServerLimits
+from extender.tls import MutualTls, TlsFiles, TlsUnusable, certificate_names
 from leadsman.certs import authority
 
 NOW = datetime.now(UTC)
-CA = authority.authority(NOW, days=10)
-STRANGERS_CA = authority.authority(NOW, days=10)
+CA = authority.create_ca(NOW, days=10)
+STRANGERS_CA = authority.create_ca(NOW, days=10)
 
 STATE = b"GET /state HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 def mounted(folder, ca=CA, client_ca=None, version="1"):
     """The files as kubelet mounts a Secret: links to ..data/<file>, ..data a link that is swapped as a whole."""
-    pair = authority.server(ca, ("localhost", "127.0.0.1"), NOW, 5)
+    pair = authority.issue_server(ca, ("localhost", "127.0.0.1"), NOW, 5)
     content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem}
     swap(folder, content | {"ca.crt": (client_ca or ca).certificate_pem}, version)
     for name in (*content, "ca.crt"):
@@ -41,7 +41,7 @@ def swap(folder, content, version):
 
 @pytest.fixture
 def tls(tmp_path):
-    return Tls(mounted(tmp_path / "tls"))
+    return MutualTls(mounted(tmp_path / "tls"))
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def client(tmp_path):
 
 @pytest.fixture
 def scheduler(client):
-    return client(authority.client(CA, "kube-scheduler", NOW, 5))
+    return client(authority.issue_client(CA, "kube-scheduler", NOW, 5))
 
 
 @contextlib.asynccontextmanager
@@ -106,26 +106,26 @@ async def test_without_a_certificate_nobody_is(starts, tls, client, caplog):
 @pytest.mark.parametrize("name", ["kube-controller-manager", "kube-scheduler2", "kube", "Kube-Scheduler"])
 async def test_another_name_is_not_let_in_and_named(starts, tls, client, caplog, name):
     async with starts(tls=tls) as extender:
-        assert await answer(extender.port, client(authority.client(CA, name, NOW, 5))) == "closed"
+        assert await answer(extender.port, client(authority.issue_client(CA, name, NOW, 5))) == "closed"
     assert f"client certificate of {name} refused; want kube-scheduler" in caplog.text
 
 
 async def test_an_expired_certificate_is_not_let_in(starts, tls, client, caplog):
-    expired = authority.client(CA, "kube-scheduler", NOW - timedelta(days=2), days=1)
+    expired = authority.issue_client(CA, "kube-scheduler", NOW - timedelta(days=2), days=1)
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(expired)) == "closed"
     assert "certificate has expired" in caplog.text
 
 
 async def test_the_right_name_by_another_ca_is_not_let_in(starts, tls, client, caplog):
-    stranger = authority.client(STRANGERS_CA, "kube-scheduler", NOW, 5)
+    stranger = authority.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5)
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(stranger)) == "closed"
     assert "unable to get local issuer certificate" in caplog.text
 
 
 async def test_a_server_s_certificate_is_none_for_a_client(starts, tls, client, caplog):
-    server = authority.server(CA, ("kube-scheduler",), NOW, 5)
+    server = authority.issue_server(CA, ("kube-scheduler",), NOW, 5)
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(server)) == "closed"
     assert re.search("unsuitable certificate purpose|unsupported certificate purpose", caplog.text)
@@ -142,7 +142,7 @@ async def test_tls_1_1_is_refused_though_the_client_speaks_it(starts, tls, sched
 
 async def test_why_handshakes_fail_is_said_once_a_minute(tmp_path, starts, client, caplog):
     times = iter([0.0, 1.0, 59.0, 60.0])
-    tls = Tls(mounted(tmp_path / "tls"), clock=lambda: next(times))
+    tls = MutualTls(mounted(tmp_path / "tls"), clock=lambda: next(times))
     async with starts(tls=tls) as extender:
         for _ in range(4):
             await answer(extender.port, client(None))
@@ -166,14 +166,14 @@ async def test_plain_http_gets_nothing(starts, tls):
 
 
 async def test_a_handshake_that_does_not_come_is_cut(starts, tls):
-    async with starts(tls=tls, limits=Limits(header_seconds=0.1)) as extender:
+    async with starts(tls=tls, limits=ServerLimits(header_timeout_seconds=0.1)) as extender:
         reader, writer = await asyncio.open_connection("127.0.0.1", extender.port)
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
 
 
 async def test_headers_that_drip_are_cut_within_tls_too(starts, tls, scheduler):
-    limits = Limits(header_seconds=0.2)
+    limits = ServerLimits(header_timeout_seconds=0.2)
     async with starts(tls=tls, limits=limits) as extender, connected(extender.port, scheduler) as (reader, writer):
         writer.write(STATE[:10])
         assert await asyncio.wait_for(reader.read(), 5) == b""
@@ -185,7 +185,7 @@ async def test_swapped_files_serve_new_connections_and_open_ones_go_on(starts, t
         mounted(tmp_path / "tls", STRANGERS_CA, version="2")
         await tls.poll()
         assert await asked(*before) == "HTTP/1.1 200 OK"
-        new = client(authority.client(STRANGERS_CA, "kube-scheduler", NOW, 5), trusts=STRANGERS_CA)
+        new = client(authority.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5), trusts=STRANGERS_CA)
         assert await answer(extender.port, new) == "HTTP/1.1 200 OK"
         assert await answer(extender.port, scheduler) == "CERTIFICATE_VERIFY_FAILED"
 
@@ -241,7 +241,7 @@ def test_a_missing_file_at_start_is_named(tmp_path, missing):
     files = mounted(tmp_path / "tls")
     (tmp_path / "tls" / missing).unlink()
     with pytest.raises(TlsUnusable, match=re.escape(str(tmp_path / "tls" / missing))):
-        Tls(files)
+        MutualTls(files)
 
 
 def test_names_are_the_common_name_and_the_alternative_names():
@@ -249,4 +249,4 @@ def test_names_are_the_common_name_and_the_alternative_names():
         "subject": ((("organizationName", "o"),), (("commonName", "a"),)),
         "subjectAltName": (("DNS", "b"), ("URI", "spiffe://c"), ("IP Address", "10.0.0.1"), ("email", "d@e")),
     }
-    assert names(shown) == {"a", "b", "spiffe://c", "10.0.0.1"}
+    assert certificate_names(shown) == {"a", "b", "spiffe://c", "10.0.0.1"}

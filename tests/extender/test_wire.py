@@ -29,7 +29,7 @@ def test_captured_nodes_are_read_each_once_in_order(captured, form, nodes):
     raw = json.loads(data)
     want = raw["NodeNames"] or [node["metadata"]["name"] for node in raw["Nodes"]["items"]]
     asked = wire.read_args(data)
-    assert (list(asked.names), len(asked.names)) == (want, nodes)
+    assert (list(asked.node_names), len(asked.node_names)) == (want, nodes)
 
 
 def test_a_captured_pod_is_read(captured):
@@ -41,36 +41,36 @@ def test_a_captured_pod_is_read(captured):
 def test_a_full_node_keeps_its_own_bytes():
     strange = b'{ "metadata" : {"name":"a", "x":1.50e0}, "spec":{"y":"\\u00e4"} }'
     asked = wire.read_args(b'{"Pod":%b,"Nodes":{"items":[%b]}}' % (json.dumps(POD).encode(), strange))
-    assert asked.items is not None
-    assert bytes(asked.items["a"]) == strange
+    assert asked.raw_nodes is not None
+    assert bytes(asked.raw_nodes["a"]) == strange
 
 
 @pytest.mark.parametrize("keys", [("Pod", "NodeNames"), ("pod", "nodenames"), ("pod", "nodeNames")])
 def test_keys_are_read_in_any_spelling_that_go_would_read(keys):
-    assert wire.read_args(body(**{keys[0]: POD, keys[1]: ["a"]})).names == ("a",)
+    assert wire.read_args(body(**{keys[0]: POD, keys[1]: ["a"]})).node_names == ("a",)
 
 
 def test_lower_case_nodes_are_read():
-    assert wire.read_args(body(pod=POD, nodes={"items": [POD]})).names == ("p",)
+    assert wire.read_args(body(pod=POD, nodes={"items": [POD]})).node_names == ("p",)
 
 
 def test_a_node_named_twice_counts_once_where_it_stood_first():
-    assert wire.read_args(body(Pod=POD, NodeNames=["b", "a", "b"])).names == ("b", "a")
+    assert wire.read_args(body(Pod=POD, NodeNames=["b", "a", "b"])).node_names == ("b", "a")
 
 
 def test_a_node_item_given_twice_is_the_first():
     items = [{"metadata": {"name": "a"}, "n": 1}, {"metadata": {"name": "a"}, "n": 2}]
     asked = wire.read_args(body(Pod=POD, Nodes={"items": items}))
-    assert [json.loads(bytes(item))["n"] for item in (asked.items or {}).values()] == [1]
+    assert [json.loads(bytes(item))["n"] for item in (asked.raw_nodes or {}).values()] == [1]
 
 
 @pytest.mark.parametrize("none", [{"NodeNames": []}, {"Nodes": {"items": []}}, {"Nodes": {"items": None}}])
 def test_an_empty_list_of_nodes_is_a_question_too(none):
-    assert wire.read_args(body(Pod=POD, **none)).names == ()
+    assert wire.read_args(body(Pod=POD, **none)).node_names == ()
 
 
 def test_unknown_fields_are_skipped():
-    assert wire.read_args(body(Pod=POD, NodeNames=["a"], Future={"x": 1})).names == ("a",)
+    assert wire.read_args(body(Pod=POD, NodeNames=["a"], Future={"x": 1})).node_names == ("a",)
 
 
 def test_null_labels_are_none():

@@ -3,12 +3,12 @@ import threading
 
 import pytest
 
-from extender.workers import Overran, Workers
+from extender.workers import DeadlineExceeded, WorkerPool
 
 
 @pytest.fixture
 def workers():
-    made = Workers(deadline_seconds=0.05, most=2)
+    made = WorkerPool(deadline_seconds=0.05, most=2)
     yield made
     made.close()
 
@@ -35,26 +35,26 @@ async def test_one_thread_serves_calls_one_after_another(workers):
 
 
 async def test_slow_work_overruns(workers, gate):
-    with pytest.raises(Overran, match="no result within 50 ms"):
+    with pytest.raises(DeadlineExceeded, match="no result within 50 ms"):
         await workers.run(gate.wait)
 
 
 async def test_another_thread_takes_the_place_of_a_stuck_one(workers, gate):
-    with pytest.raises(Overran):
+    with pytest.raises(DeadlineExceeded):
         await workers.run(gate.wait)
     assert (await workers.run(lambda: 7), workers.overdue, workers.exhausted) == (7, 1, False)
 
 
 async def test_when_all_are_stuck_calls_overrun_at_once_and_liveness_fails(workers, gate):
     for _ in range(3):
-        with pytest.raises(Overran):
+        with pytest.raises(DeadlineExceeded):
             await workers.run(gate.wait)
     assert (workers.overdue, workers.exhausted) == (2, True)
 
 
 async def test_a_thread_that_comes_back_works_again(workers, gate):
     for _ in range(2):
-        with pytest.raises(Overran):
+        with pytest.raises(DeadlineExceeded):
             await workers.run(gate.wait)
     gate.set()
     async with asyncio.timeout(5):
@@ -70,7 +70,7 @@ async def test_work_that_spins_holds_nobody_else_past_the_deadline(workers, gate
         while not gate.is_set():
             pass
 
-    with pytest.raises(Overran):
+    with pytest.raises(DeadlineExceeded):
         await workers.run(spin)
     assert await workers.run(lambda: 7, deadline_seconds=1) == 7
 

@@ -2,13 +2,13 @@
 
 import pytest
 
-from apiserver.access import Access
+from apiserver.access import ApiAccess
 from clusterstate.memory import MemoryStore
-from delays.chosen import Choice
-from facts.gathering import Asked, Gathering
+from delays.chosen import DelaySettings
+from facts.gathering import FollowedSources, SourceSettings
 from telemetry.sources import TelemetrySettings
 
-API = Access("http://127.0.0.1:1")
+API = ApiAccess("http://127.0.0.1:1")
 
 
 def tasks(gathering):
@@ -22,36 +22,36 @@ def tasks(gathering):
 @pytest.mark.parametrize(
     ("asked", "more"),
     [
-        (Asked(), set()),
-        (Asked(api=API), {"follow the places of workloads", "follow the roles of nodes"}),
-        (Asked(delays=Choice(goldpinger="http://gp")), {"delays from goldpinger"}),
-        (Asked(telemetry=TelemetrySettings(("agents",), API)), {"follow the telemetry policies"}),
+        (SourceSettings(), set()),
+        (SourceSettings(api=API), {"follow the places of workloads", "follow the roles of nodes"}),
+        (SourceSettings(delays=DelaySettings(goldpinger_url="http://gp")), {"delays from goldpinger"}),
+        (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"follow the telemetry policies"}),
     ],
     ids=["nothing", "api", "goldpinger", "telemetry"],
 )
 async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, more):
     always = {"follow the state", "follow the policy file", "estimates"}
-    assert tasks(Gathering(MemoryStore(), asked)) == always | more
+    assert tasks(FollowedSources(MemoryStore(), asked)) == always | more
 
 
 async def test_addresses_are_followed_for_goldpinger_only():
-    both = Asked(api=API, delays=Choice(goldpinger="http://gp"))
-    assert "follow the addresses of nodes" in tasks(Gathering(MemoryStore(), both))
-    assert "follow the addresses of nodes" not in tasks(Gathering(MemoryStore(), Asked(api=API)))
+    both = SourceSettings(api=API, delays=DelaySettings(goldpinger_url="http://gp"))
+    assert "follow the addresses of nodes" in tasks(FollowedSources(MemoryStore(), both))
+    assert "follow the addresses of nodes" not in tasks(FollowedSources(MemoryStore(), SourceSettings(api=API)))
 
 
 async def test_the_policy_file_in_use_is_the_one_of_the_facts(tmp_path):
     (tmp_path / "policy.yaml").write_text("scores: {nearest: {weight: 9}}\n")
-    async with Gathering(MemoryStore(), Asked(tmp_path / "policy.yaml")) as gathering:
-        assert gathering.sources.facts().policy.scores.nearest.weight == 9
+    async with FollowedSources(MemoryStore(), SourceSettings(tmp_path / "policy.yaml")) as gathering:
+        assert gathering.input_sources.current_inputs().policy.scores.nearest.weight == 9
         (tmp_path / "policy.yaml").write_text("scores: {nearest: {weight: 8.5}}\n")
-        gathering.policy.poll()
-        assert gathering.sources.facts().policy.scores.nearest.weight == 8.5
+        gathering.policy_file.poll()
+        assert gathering.input_sources.current_inputs().policy.scores.nearest.weight == 8.5
 
 
 async def test_metrics_tell_of_every_source(tmp_path):
     telemetry = TelemetrySettings(("agents",), API)
-    async with Gathering(MemoryStore(), Asked(None, API, Choice(), telemetry)) as gathering:
+    async with FollowedSources(MemoryStore(), SourceSettings(None, API, DelaySettings(), telemetry)) as gathering:
         names = {family.name for family in gathering.families()}
     wanted = {"leadsman_policy_load_success", "leadsman_apiserver_objects", "leadsman_telemetry_policies"}
     assert names >= wanted

@@ -3,9 +3,9 @@
 from msgspec import Struct
 
 from clusterstate.snapshot import Snapshot
-from decision.places import Places
+from decision.places import WorkloadIndex
 from decision.policy import Policy
-from facts.sources import Sources
+from facts.sources import InputSources
 
 
 class Standing(Struct):
@@ -14,7 +14,7 @@ class Standing(Struct):
 
 
 def sources(**others):
-    return Sources(Standing(Snapshot()), Standing(Policy()), lambda: 7.0, **others)
+    return InputSources(Standing(Snapshot()), Standing(Policy()), lambda: 7.0, **others)
 
 
 def test_without_optional_sources_nothing_is_known_of_workloads_and_pairs():
@@ -23,9 +23,9 @@ def test_without_optional_sources_nothing_is_known_of_workloads_and_pairs():
 
 
 def test_each_source_is_read_anew_for_each_request():
-    places, estimates = Standing(Places()), Standing(None)
+    places, estimates = Standing(WorkloadIndex()), Standing(None)
     made = sources(places=places, estimates=estimates)
-    places.current, estimates.current = Places({}, 3.0), "estimates"
+    places.current, estimates.current = WorkloadIndex({}, 3.0), "estimates"
     facts = made.facts()
     assert (facts.places.read_at, facts.estimates, facts.now) == (3.0, "estimates", 7.0)
 

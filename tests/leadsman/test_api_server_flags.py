@@ -13,7 +13,9 @@ def outside(monkeypatch):
 
 
 def settings(*arguments, **environ):
-    return extender.settings(main.parser(environ, "extender").parse_args(["extender", "--plain-http", *arguments]))
+    return extender.settings(
+        main.build_parser(environ, "extender").parse_args(["extender", "--plain-http", *arguments])
+    )
 
 
 @pytest.fixture

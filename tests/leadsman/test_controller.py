@@ -2,22 +2,22 @@
 
 import pytest
 
-from controller.run import Settings
-from decision.remedies import Limits
-from delays.chosen import Choice
+from controller.run import ControllerSettings
+from decision.telemetry.actions import LabelLimits
+from delays.chosen import DelaySettings
 from leadsman import controller, main
 
 API = ("--kube-api", "http://127.0.0.1:1")
 
 
 def parsed(*arguments, **environ):
-    return controller.settings(main.parser(environ, "controller").parse_args(["controller", *API, *arguments]))
+    return controller.settings(main.build_parser(environ, "controller").parse_args(["controller", *API, *arguments]))
 
 
 def test_its_defaults_are_those_of_the_parts():
     found = parsed()
-    assert found.limits == Limits()
-    assert found.patches_per_second == Settings(found.etcd, found.telemetry, "x").patches_per_second
+    assert found.limits == LabelLimits()
+    assert found.patches_per_second == ControllerSettings(found.etcd, found.telemetry, "x").patches_per_second
     assert found.telemetry.sources == ("agents",)
     assert not found.dry_run
 
@@ -32,7 +32,7 @@ def test_each_process_has_a_name_of_its_own():
 
 def test_restraints_are_flags():
     found = parsed("--most-marked-ratio", "0.5", "--most-flips-per-hour", "3", "--adopt").limits
-    assert found == Limits(most_marked_ratio=0.5, most_flips_per_hour=3, adopt=True)
+    assert found == LabelLimits(max_marked_ratio=0.5, max_flips_per_hour=3, adopt=True)
 
 
 def test_metrics_may_come_from_elsewhere():
@@ -41,7 +41,7 @@ def test_metrics_may_come_from_elsewhere():
 
 def test_without_an_api_server_it_says_how_to_name_one():
     with pytest.raises(ValueError, match="name the API server with --kube-api"):
-        controller.settings(main.parser({}, "controller").parse_args(["controller"]))
+        controller.settings(main.build_parser({}, "controller").parse_args(["controller"]))
 
 
 def test_delays_and_policy_are_given_as_to_the_extender(tmp_path):
@@ -49,6 +49,6 @@ def test_delays_and_policy_are_given_as_to_the_extender(tmp_path):
         (tmp_path / name).touch()
     files = [f"--delay-matrix={tmp_path}/matrix", f"--delay-metadata={tmp_path}/metadata"]
     found = parsed(*files, f"--policy={tmp_path}/policy", "--no-estimates")
-    assert found.delays == Choice(matrix=tmp_path / "matrix", metadata=tmp_path / "metadata", estimates=False)
+    assert found.delays == DelaySettings(matrix=tmp_path / "matrix", metadata=tmp_path / "metadata", estimates=False)
     assert found.policy == tmp_path / "policy"
-    assert parsed().delays == Choice()
+    assert parsed().delays == DelaySettings()

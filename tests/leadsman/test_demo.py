@@ -41,14 +41,16 @@ def nothing_left() -> Iterator[None]:
 
 
 def test_the_request_is_the_captured_one_but_for_names_and_labels() -> None:
-    body = request.captured(["a", "b"], {"delay_a": "25"})
+    body = request.captured_args(["a", "b"], {"delay_a": "25"})
     assert body["NodeNames"] == ["a", "b"]
     assert body["Pod"]["metadata"]["labels"] == {"app": "cap", "delay_a": "25"}
     assert body["Pod"]["spec"]["containers"][0]["image"] == "ghcr.io/acme-edge/detector:v1.2.3"
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(network.can_run() is not None, reason=f"no network namespaces here: {network.can_run()}")
+@pytest.mark.skipif(
+    network.why_unavailable() is not None, reason=f"no network namespaces here: {network.why_unavailable()}"
+)
 def test_as_root_the_bound_is_held_over_real_delays_and_nothing_stays(nothing_left: None) -> None:
     before = namespaces()
     done = subprocess.run(DEMO, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
@@ -91,4 +93,4 @@ def test_ctrl_c_stops_a_kept_demo_and_leaves_nothing(nothing_left: None, tmp_pat
 
 
 def is_root() -> bool:
-    return network.can_run() is None
+    return network.why_unavailable() is None

@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from leadsman.demo.rewards import BAD, ELSEWHERE_TARGET, FAULTS, GOOD, WORST
-from leadsman.demo.rewards_kubelet import Kubelets
-from leadsman.demo.rewards_screen import fault, share
+from leadsman.demo.rewards import BAD_NODE, CRASH_PERIODS_SECONDS, ELSEWHERE_TARGET, GOOD_NODES, WORST_NODE
+from leadsman.demo.rewards_kubelet import FakeKubelets
+from leadsman.demo.rewards_screen import fault_text, share_placed_on
 
 DEMO = [sys.executable, "-m", "leadsman.main", "demo", "rewards"]
 
@@ -21,12 +21,12 @@ def test_later_pods_go_elsewhere_and_a_repaired_node_gets_its_share_back():
     tables = [rows(part) for part in done.stdout.split("NODE ")[1:]]
     learned, later, repaired = tables
     reward = {node: float(cells[3]) for node, cells in learned.items() if cells[3] != "-"}
-    assert reward[WORST] < reward[BAD] < 0.9
-    assert all(int(learned[node][5]) > int(learned[BAD][5]) for node in GOOD)
+    assert reward[WORST_NODE] < reward[BAD_NODE] < 0.9
+    assert all(int(learned[node][5]) > int(learned[BAD_NODE][5]) for node in GOOD_NODES)
     placed = {node: int(cells[6]) for node, cells in later.items()}
-    assert share(placed, GOOD) >= ELSEWHERE_TARGET
-    assert repaired[WORST][1] == "repaired"
-    assert int(repaired[WORST][6]) > placed[WORST]
+    assert share_placed_on(placed, GOOD_NODES) >= ELSEWHERE_TARGET
+    assert repaired[WORST_NODE][1] == "repaired"
+    assert int(repaired[WORST_NODE][6]) > placed[WORST_NODE]
     assert "1,000 times as fast" in done.stdout
 
 
@@ -43,34 +43,34 @@ def test_ctrl_c_leaves_nothing_behind():
 
 
 def test_a_service_crashes_with_its_node_s_period_and_is_restarted():
-    kubelets = Kubelets({"a": 1.0}, 0.0)
-    kubelets.place("one", "a", 0.0)
+    kubelets = FakeKubelets({"a": 1.0}, 0.0)
+    kubelets.start_pod("one", "a", 0.0)
     written = [body for tenth in range(1, 31) for _, body in kubelets.step(tenth / 10)]
     assert [body["status"]["containerStatuses"][0]["restartCount"] for body in written] == [1, 2, 3]
     assert kubelets.crashes == {"a": 3}
 
 
 def test_a_pod_that_runs_once_fails_on_a_bad_node_and_finishes_on_a_good_one():
-    kubelets = Kubelets({"a": 1.0}, 0.0)
-    kubelets.place("here", "a", 0.5, 1.5)
-    kubelets.place("there", "b", 0.5, 1.5)
+    kubelets = FakeKubelets({"a": 1.0}, 0.0)
+    kubelets.start_pod("here", "a", 0.5, 1.5)
+    kubelets.start_pod("there", "b", 0.5, 1.5)
     written = {path: body for tenth in range(6, 25) for path, body in kubelets.step(tenth / 10) if body}
     phases = {path.rpartition("/")[2]: body["status"]["phase"] for path, body in written.items()}
     assert phases == {"here": "Failed", "there": "Succeeded"}
 
 
 def test_finished_pods_go_after_a_while():
-    kubelets = Kubelets({}, 0.0)
-    kubelets.place("one", "b", 0.0, 1.0)
+    kubelets = FakeKubelets({}, 0.0)
+    kubelets.start_pod("one", "b", 0.0, 1.0)
     assert [body for at in (1.0, 3.0) for _, body in kubelets.step(at)][-1] is None
     assert kubelets.pods == {}
 
 
 def test_the_screen_shows_the_experiment_s_own_seconds():
-    assert fault(0.5, 0.5, 20.0) == "crash every 10 s"
-    assert fault(None, 0.5, 20.0) == "repaired"
-    assert fault(None, None, 20.0) == "none"
-    assert {node: period * 20 for node, period in FAULTS.items()} == {WORST: 10.0, BAD: 60.0}
+    assert fault_text(0.5, 0.5, 20.0) == "crash every 10 s"
+    assert fault_text(None, 0.5, 20.0) == "repaired"
+    assert fault_text(None, None, 20.0) == "none"
+    assert {node: period * 20 for node, period in CRASH_PERIODS_SECONDS.items()} == {WORST_NODE: 10.0, BAD_NODE: 60.0}
 
 
 def rows(text):

@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from delays.chosen import Choice
+from delays.chosen import DelaySettings
 from leadsman import extender, main
 
 TLS = ("--tls-cert", "--tls-key", "--tls-client-ca")
 
 
 def parsed(*arguments, **environ):
-    return extender.settings(main.parser(environ, "extender").parse_args(["extender", *arguments]))
+    return extender.settings(main.build_parser(environ, "extender").parse_args(["extender", *arguments]))
 
 
 @pytest.fixture
@@ -58,14 +58,14 @@ def test_no_name_is_no_name(given, capsys):
 
 
 def test_without_flags_delays_are_the_agents_and_are_estimated():
-    assert parsed("--plain-http").delays == Choice()
+    assert parsed("--plain-http").delays == DelaySettings()
 
 
 def test_sources_of_delays_are_chosen_by_flags(file):
     given = ["--goldpinger", "http://gp:8080/", "--goldpinger-names", file, "--goldpinger-interval-seconds", "5"]
     static = ["--delay-matrix", file, "--delay-metadata", file, "--no-estimates"]
     found = parsed("--plain-http", *given, *static).delays
-    assert found == Choice("http://gp:8080", Path(file), 5.0, Path(file), Path(file), estimates=False)
+    assert found == DelaySettings("http://gp:8080", Path(file), 5.0, Path(file), Path(file), estimates=False)
 
 
 @pytest.mark.parametrize("half", ["--delay-matrix", "--delay-metadata"])

@@ -22,7 +22,7 @@ print(len(connector._SSL_CONTEXT_VERIFIED.get_ca_certs()), len(own.get_ca_certs(
 
 def test_aiohttp_s_own_context_is_empty_ours_has_the_system_s_cas_and_the_environment_is_as_it_was(tmp_path):
     authority = tmp_path / "ca.pem"
-    authority.write_bytes(certs.authority(datetime.now(UTC), 1).certificate_pem)
+    authority.write_bytes(certs.create_ca(datetime.now(UTC), 1).certificate_pem)
     told = subprocess.run(
         [sys.executable, "-c", SAID],
         env=os.environ | {"SSL_CERT_FILE": str(authority)},

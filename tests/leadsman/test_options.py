@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from leadsman import agent, main
-from leadsman.options import access, address, count, one_of, positive, urls
+from leadsman.options import etcd_access, listen_address, one_of, positive_int, positive_number, url_list
 
 NODE = {"NODE_NAME": "edge-1", "POD_IP": "10.0.0.7", "POD_UID": "uid-1"}
 
 
 def parsed(*arguments: str, **environ: str) -> argparse.Namespace:
-    return main.parser(environ, "agent").parse_args(["agent", *arguments])
+    return main.build_parser(environ, "agent").parse_args(["agent", *arguments])
 
 
 def test_a_pod_of_the_daemonset_needs_no_flags() -> None:
@@ -28,8 +28,8 @@ def test_a_flag_wins_over_its_variable_and_that_over_the_usual_name() -> None:
 
 
 def test_the_tcp_port_of_peers_is_our_own_listen_port_unless_named() -> None:
-    assert agent.probing(parsed("--listen", "[::]:9200", **NODE)).tcp_port == 9200
-    assert agent.probing(parsed("--tcp-port", "80", **NODE)).tcp_port == 80
+    assert agent.probe_settings(parsed("--listen", "[::]:9200", **NODE)).tcp_port == 9200
+    assert agent.probe_settings(parsed("--tcp-port", "80", **NODE)).tcp_port == 80
 
 
 def test_without_an_owner_each_process_is_its_own() -> None:
@@ -80,16 +80,16 @@ def test_a_bad_static_list_is_refused_naming_file_and_line(tmp_path: Path) -> No
 def test_the_password_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
     args = parsed("--etcd-user", "edge-1", "--etcd-password-file", str(tmp_path / "password"), **NODE)
-    assert access(args).password == "s3cret"
+    assert etcd_access(args).password == "s3cret"
 
 
 @pytest.mark.parametrize("text", ["", ":80", "host", "host:", "host:x", "host:65536"])
 def test_a_bad_listen_address_is_refused(text: str) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="want HOST:PORT"):
-        address(text)
+        listen_address(text)
 
 
-@pytest.mark.parametrize("parse", [urls, positive, count, one_of("a")])
+@pytest.mark.parametrize("parse", [url_list, positive_number, positive_int, one_of("a")])
 def test_every_parser_refuses_nonsense_with_its_own_error(parse: type) -> None:
     with pytest.raises(argparse.ArgumentTypeError, match="want"):
         parse("\N{SNOWMAN}")

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 import yaml
 
-from decision.telemetry.document import parse
-from decision.telemetry.ownership import ANNOTATION
-from decision.telemetry.policy import STRATEGIES
-from leadsman.main import parser
-from telemetry.prometheus import read_queries
-from telemetry.sources import NAMES
+from decision.telemetry.document import parse_taspolicy
+from decision.telemetry.ownership import OWNERSHIP_ANNOTATION
+from decision.telemetry.policy import STRATEGY_NAMES
+from leadsman.main import build_parser
+from telemetry.prometheus import parse_queries
+from telemetry.sources import SOURCE_NAMES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {name: (DOCS / name).read_text() for name in ("telemetry-policies.md", "from-tas.md")}
@@ -23,12 +23,12 @@ def blocks(page: str) -> list[str]:
 
 def test_the_policy_and_the_queries_can_be_read() -> None:
     policy, queries = blocks("telemetry-policies.md")
-    assert parse(yaml.safe_load(policy)).problems == ()
-    assert read_queries(queries, "docs").node_label == "instance"
+    assert parse_taspolicy(yaml.safe_load(policy)).problems == ()
+    assert parse_queries(queries, "docs").node_label == "instance"
 
 
 def test_every_strategy_source_and_the_annotation_are_named() -> None:
-    for name in (*STRATEGIES, *NAMES, ANNOTATION):
+    for name in (*STRATEGY_NAMES, *SOURCE_NAMES, OWNERSHIP_ANNOTATION):
         assert name in PAGES["telemetry-policies.md"], name
 
 
@@ -37,7 +37,7 @@ def test_every_flag_is_one(page: str, capsys: pytest.CaptureFixture[str]) -> Non
     known = ""
     for command in ("extender", "controller", "evaluate", "configure-scheduler"):
         with pytest.raises(SystemExit):
-            parser({}, only=command).parse_args([command, "--help"])
+            build_parser({}, only=command).parse_args([command, "--help"])
         known += capsys.readouterr().out
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", PAGES[page]))
     assert named

@@ -4,15 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from extender.run import Settings
+from extender.run import ExtenderSettings
 from leadsman import extender, main
 from telemetry.prometheus import BadQueries
 
 API = ["--kube-api", "http://127.0.0.1:1"]
 
 
-def settings(*arguments: str, **environ: str) -> Settings:
-    return extender.settings(main.parser(environ, "extender").parse_args(["extender", "--plain-http", *arguments]))
+def settings(*arguments: str, **environ: str) -> ExtenderSettings:
+    return extender.settings(
+        main.build_parser(environ, "extender").parse_args(["extender", "--plain-http", *arguments])
+    )
 
 
 def test_without_the_flag_no_policies_are_followed() -> None:
@@ -25,13 +27,13 @@ def test_sources_stand_in_the_order_given_and_prometheus_with_its_url() -> None:
     assert found.sources == ("custom-metrics", "prometheus", "agents")
     assert found.prometheus is not None
     assert (found.prometheus.url, found.api.url) == ("https://prom:9090/x", "http://127.0.0.1:1")
-    assert (found.sync_seconds, found.age_seconds) == (5.0, 15.0)
+    assert (found.poll_interval_seconds, found.age_seconds) == (5.0, 15.0)
 
 
 def test_the_environment_sets_it_too() -> None:
     found = settings(*API, LEADSMAN_TELEMETRY="agents", LEADSMAN_SYNC_SECONDS="2").telemetry
     assert found is not None
-    assert (found.sources, found.sync_seconds) == (("agents",), 2.0)
+    assert (found.sources, found.poll_interval_seconds) == (("agents",), 2.0)
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ import yaml
 
 from apiserver import access
 from apiserver.errors import Forbidden
-from apiserver.objects import Bare
-from apiserver.requests import Client
+from apiserver.objects import PartialObjectMetadata
+from apiserver.requests import ApiClient
 from apiserver.resources import JOBS, NODES, PODS, REPLICA_SETS, Resource
-from decision.places import Placed
-from places.cluster import Cluster
-from testbed.kubernetes import Kubernetes
+from decision.places import PlacedPod
+from places.cluster import ClusterFollower
+from testbed.kubernetes import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
@@ -29,13 +29,13 @@ TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": CONTAINERS}
 
 @pytest.fixture(scope="module")
 def api(kubernetes_binaries, tmp_path_factory):
-    with Kubernetes(kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={USER: ()}) as one:
+    with KubeApiServer(kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={USER: ()}) as one:
         yield one
 
 
 @pytest.fixture
 async def admin(api):
-    async with Client(access.at(api.url, api.ca_file, api.token_file())) as one:
+    async with ApiClient(access.access_from_url(api.url, api.ca_file, api.token_file())) as one:
         yield one
 
 
@@ -60,20 +60,24 @@ async def test_places_and_roles_with_the_extender_s_rights(api, admin):
     for one in rights:
         await admin.create(RBAC[one["kind"]].path(), one)
     await workloads(admin)
-    cluster = Cluster(access.at(api.url, api.ca_file, api.token_file(USER)))
+    cluster = ClusterFollower(access.access_from_url(api.url, api.ca_file, api.token_file(USER)))
     async with cluster.client:
         tasks = [asyncio.create_task(loop) for _, loop in cluster.tasks()]
         try:
-            await until(lambda: all(one.loaded.is_set() for one in (*cluster.places.reflectors, cluster.roles.nodes)))
-            places = cluster.places.current
-            assert places.find("default", "web") == {"deployment": (Placed("web-5d-x", "n1"),)}
-            assert places.find("default", "night") == {"cronjob": (Placed("night-1-x", "n2"),)}
-            assert places.find("default", "alone") == {"pod": (Placed("alone", "n2"),)}
-            assert cluster.roles.current == {"n1": "cloud"}
+            await until(
+                lambda: all(
+                    one.loaded.is_set() for one in (*cluster.workloads.reflectors, cluster.node_roles.reflector)
+                )
+            )
+            places = cluster.workloads.current
+            assert places.find("default", "web") == {"deployment": (PlacedPod("web-5d-x", "n1"),)}
+            assert places.find("default", "night") == {"cronjob": (PlacedPod("night-1-x", "n2"),)}
+            assert places.find("default", "alone") == {"pod": (PlacedPod("alone", "n2"),)}
+            assert cluster.node_roles.current == {"n1": "cloud"}
             await admin.delete(f"{PODS.path('default', 'alone')}?gracePeriodSeconds=0")
-            await until(lambda: not cluster.places.current.find("default", "alone"))
+            await until(lambda: not cluster.workloads.current.find("default", "alone"))
             with pytest.raises(Forbidden):
-                await cluster.client.get(PODS.path("default", "web-5d-x"), Bare)
+                await cluster.client.get(PODS.path("default", "web-5d-x"), PartialObjectMetadata)
         finally:
             for task in tasks:
                 task.cancel()

@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from apiserver.access import Access
-from apiserver.requests import Client
-from clusterstate.transport import Access as Etcd
-from decision.places import Placed
-from extender.run import Settings, run
-from places.pods import ApiPlaces
-from places.roles import ApiRoles
-from testbed.apiserver import ApiServer
+from apiserver.access import ApiAccess
+from apiserver.requests import ApiClient
+from clusterstate.transport import EtcdAccess as Etcd
+from decision.places import PlacedPod
+from extender.run import ExtenderSettings, run
+from places.pods import WorkloadFollower
+from places.roles import NodeRoleFollower
+from testbed.apiserver import FakeApiServer
 from testbed.etcd import free_ports
 
 WITHIN_SECONDS = 10.0
@@ -29,13 +29,13 @@ async def until(true):
 
 @pytest.fixture
 async def api():
-    async with ApiServer() as one:
+    async with FakeApiServer() as one:
         yield one
 
 
 @asynccontextmanager
-async def following(api, kind=ApiPlaces, *more):
-    async with Client(Access(api.url), deadline_seconds=2.0) as client:
+async def following(api, kind=WorkloadFollower, *more):
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
         one = kind(client, *more)
         task = asyncio.create_task(one.run())
         try:
@@ -70,7 +70,7 @@ def found(one, name):
     return {kind: set(pods) for kind, pods in one.current.find("default", name).items()}
 
 
-WEB = {"deployment": {Placed("web-5d-x", "n1")}}
+WEB = {"deployment": {PlacedPod("web-5d-x", "n1")}}
 
 
 async def test_before_the_first_list_nothing_is_known(api):
@@ -127,21 +127,21 @@ async def test_a_replica_set_of_another_uid_is_not_the_pods(api):
 async def test_other_controllers_are_the_workload_itself(api, kind):
     pod(api, "db-0", "n1", kind, "db")
     async with places(api) as one:
-        assert found(one, "db") == {kind.lower(): {Placed("db-0", "n1")}}
+        assert found(one, "db") == {kind.lower(): {PlacedPod("db-0", "n1")}}
 
 
 async def test_a_job_of_a_cron_job_is_known_by_both(api):
     api.put(f"{JOBS}/night-1", {"metadata": {"uid": "j", "ownerReferences": owned("CronJob", "night")}})
     pod(api, "night-1-x", "n1", "Job", "night-1", uid="j")
     async with places(api) as one:
-        assert found(one, "night") == {"cronjob": {Placed("night-1-x", "n1")}}
-        assert found(one, "night-1") == {"job": {Placed("night-1-x", "n1")}}
+        assert found(one, "night") == {"cronjob": {PlacedPod("night-1-x", "n1")}}
+        assert found(one, "night-1") == {"job": {PlacedPod("night-1-x", "n1")}}
 
 
 async def test_a_pod_without_a_controller_is_its_own_workload(api):
     pod(api, "alone", "n1", metadata={"ownerReferences": owned("Tag", "t", controller=False)})
     async with places(api) as one:
-        assert found(one, "pod/alone") == found(one, "alone") == {"pod": {Placed("alone", "n1")}}
+        assert found(one, "pod/alone") == found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
 
 
 async def test_a_namespace_has_its_own_workloads(api):
@@ -170,7 +170,7 @@ async def test_places_follow_a_pod_through_its_life(api):
         pod(api, "db-0", "", "StatefulSet", "db")
         await until(lambda: found(one, "db") == {"statefulset": set()})
         pod(api, "db-0", "n1", "StatefulSet", "db")
-        await until(lambda: found(one, "db") == {"statefulset": {Placed("db-0", "n1")}})
+        await until(lambda: found(one, "db") == {"statefulset": {PlacedPod("db-0", "n1")}})
         pod(api, "db-0", "n1", "StatefulSet", "db", status={"phase": "Succeeded"})
         await until(lambda: found(one, "db") == {})
 
@@ -180,7 +180,7 @@ async def test_the_pods_of_a_node_that_was_removed_are_nowhere(api):
     pod(api, "db-1", "n2", "StatefulSet", "db")
     async with places(api) as one:
         api.drop_node("n1")
-        await until(lambda: found(one, "db") == {"statefulset": {Placed("db-1", "n2")}})
+        await until(lambda: found(one, "db") == {"statefulset": {PlacedPod("db-1", "n2")}})
 
 
 async def test_a_pod_that_is_adopted_changes_its_workload(api):
@@ -199,13 +199,13 @@ async def test_the_last_view_stays_while_the_api_server_is_away(api):
         api.fail("watch", 503, times=100)
         api.error(410)
         await until(lambda: one.pods.errors["Unavailable"] >= 2)
-        assert found(one, "alone") == {"pod": {Placed("alone", "n1")}}
+        assert found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
         assert one.current.known is True
 
 
 async def test_the_view_says_when_it_was_last_confirmed(api):
     now = 10.0
-    async with following(api, ApiPlaces, lambda: now) as one:
+    async with following(api, WorkloadFollower, lambda: now) as one:
         await until(lambda: one.current.known and api.watches == 3)
         now = 17.0
         assert one.current.age_seconds(now) == 7.0
@@ -228,7 +228,7 @@ async def test_roles_are_the_label_s_and_change_only_with_it(api):
 
     node("a", "cloud")
     node("b", "")
-    async with following(api, ApiRoles) as roles:
+    async with following(api, NodeRoleFollower) as roles:
         await until(lambda: roles.current == {"a": "cloud"})
         first = roles.current
         await until(lambda: api.watches)
@@ -251,7 +251,7 @@ async def test_roles_are_the_label_s_and_change_only_with_it(api):
 async def extender(**settings):
     """A whole one, without an etcd; the URLs of its two ports."""
     ports, stop = free_ports(3), asyncio.Event()
-    wanted = Settings(
+    wanted = ExtenderSettings(
         Etcd((f"http://127.0.0.1:{ports[0]}",)), ("127.0.0.1", ports[1]), ("127.0.0.1", ports[2]), **settings
     )
     task = asyncio.create_task(run(wanted, stop))
@@ -286,7 +286,7 @@ async def reachable(session, url):
 
 async def test_an_extender_decides_by_them_and_shows_them_in_its_metrics(api):
     pod(api, "db-0", "", "StatefulSet", "db")
-    async with extender(api=Access(api.url)) as (url, ops), aiohttp.ClientSession() as session:
+    async with extender(api=ApiAccess(api.url)) as (url, ops), aiohttp.ClientSession() as session:
         await reachable(session, ops)
         await until(lambda: api.watches == 4)
         assert await reasons(session, url, "delay_db") == "workload statefulset/db has no placed pod"

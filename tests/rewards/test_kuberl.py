@@ -3,16 +3,16 @@
 import pytest
 
 from rewards import kuberl
-from rewards.causes import Cause
-from rewards.ledger import credited, empty, failed
+from rewards.causes import IncidentCause
+from rewards.ledger import credit_health, new_reward, record_incident
 
 T0 = 1_700_000_000.0
 
 
 def crashed(events: int, every_seconds: float) -> float:
-    reward = empty(T0)
+    reward = new_reward(T0)
     for event in range(events):
-        reward = failed(reward, Cause.CRASH, T0 + event * every_seconds)
+        reward = record_incident(reward, IncidentCause.CRASH, T0 + event * every_seconds)
     return reward.kuberl
 
 
@@ -32,17 +32,17 @@ def test_a_restart_after_more_than_mttf_counts_half_whatever_the_second_of_the_m
 
 
 def test_a_failed_phase_counts_nothing_however_long_it_took() -> None:
-    assert failed(empty(T0), Cause.FAILED_PHASE, T0).kuberl == pytest.approx(0.9, abs=1e-6)
+    assert record_incident(new_reward(T0), IncidentCause.FAILED_PHASE, T0).kuberl == pytest.approx(0.9, abs=1e-6)
 
 
 def test_running_is_earned_once_a_stretch() -> None:
-    low = failed(empty(T0), Cause.CRASH, T0)
+    low = record_incident(new_reward(T0), IncidentCause.CRASH, T0)
     reward = low
     for age in range(0, 1_200, 10):
-        reward = credited(reward, age, age + 10, T0 + age + 10)
+        reward = credit_health(reward, age, age + 10, T0 + age + 10)
     assert reward.kuberl == pytest.approx(1 - 0.05 * 0.9**2, abs=1e-6)
 
 
 @pytest.mark.parametrize(("outcome", "after"), [(1.0, 0.91), (0.5, 0.86), (0.0, 0.81)])
 def test_an_outcome_weighs_a_tenth(outcome: float, after: float) -> None:
-    assert kuberl.updated(0.9, outcome) == pytest.approx(after, abs=1e-6)
+    assert kuberl.moving_average(0.9, outcome) == pytest.approx(after, abs=1e-6)

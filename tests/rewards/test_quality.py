@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clusterstate.records import Quality
-from rewards.quality import factors
+from rewards.quality import quality_factors
 
 
 def timed(**seconds: float) -> dict[str, dict[str, Quality]]:
@@ -14,26 +14,26 @@ def timed(**seconds: float) -> dict[str, dict[str, Quality]]:
 
 
 def test_twice_as_slow_is_worth_about_half() -> None:
-    assert factors(timed(a=10, b=10, c=10, slow=20)) == {"slow": pytest.approx(0.517, abs=0.01)}
+    assert quality_factors(timed(a=10, b=10, c=10, slow=20)) == {"slow": pytest.approx(0.517, abs=0.01)}
 
 
 def test_faster_than_usual_gains_nothing() -> None:
-    assert "fast" not in factors(timed(a=10, b=10, c=10, fast=1))
+    assert "fast" not in quality_factors(timed(a=10, b=10, c=10, fast=1))
 
 
 def test_of_two_nodes_neither_is_called_slow() -> None:
-    assert factors(timed(a=10, b=20)) == {}
+    assert quality_factors(timed(a=10, b=20)) == {}
 
 
 def test_few_observations_count_less() -> None:
     nodes = timed(a=10, b=10, c=10)
     few, many = ({"run_time": Quality(log(20), samples)} for samples in (1.0, 20.0))
-    assert factors(nodes | {"slow": few})["slow"] > factors(nodes | {"slow": many})["slow"]
+    assert quality_factors(nodes | {"slow": few})["slow"] > quality_factors(nodes | {"slow": many})["slow"]
 
 
 def test_qualities_multiply() -> None:
     both = {node: {"run_time": q["run_time"], "metric": q["run_time"]} for node, q in timed(a=1, b=1, c=1, s=2).items()}
-    assert factors(both)["s"] == pytest.approx(factors(timed(a=1, b=1, c=1, s=2))["s"] ** 2)
+    assert quality_factors(both)["s"] == pytest.approx(quality_factors(timed(a=1, b=1, c=1, s=2))["s"] ** 2)
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=3, max_size=9), st.floats(0.001, 1_000))
@@ -42,11 +42,11 @@ def test_a_liar_slows_nobody_beyond_the_usual_of_the_others(seconds: list[float]
     honest = timed(**{f"n{place}": each for place, each in enumerate(seconds)})
     fastest = min(honest, key=lambda node: honest[node]["run_time"].log_cost)
     if claim >= min(seconds):
-        assert fastest not in factors(honest | timed(liar=claim))
+        assert fastest not in quality_factors(honest | timed(liar=claim))
 
 
 @given(st.dictionaries(st.sampled_from("abcdefgh"), st.floats(0.1, 10), min_size=3))
 def test_the_median_is_of_the_other_nodes(seconds: dict[str, float]) -> None:
-    for node, factor in factors(timed(**seconds)).items():
+    for node, factor in quality_factors(timed(**seconds)).items():
         usual = median(log(each) for other, each in seconds.items() if other != node)
         assert factor == pytest.approx(e ** (-(log(seconds[node]) - usual) * 20 / 21))

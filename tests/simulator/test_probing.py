@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from simulator.places import Places
-from simulator.probing import RHYTHM, World
-from simulator.trial import Figures, trial
+from simulator.places import SyntheticNetwork
+from simulator.probing import PEERING_SETTINGS, ProbingSimulation
+from simulator.trial import ProbingFigures, run_probing
 
 SMALL, LARGE = 60, 300
 SETTLE_SECONDS = 120.0
 
 
 @pytest.fixture(scope="module")
-def figures() -> dict[int, Figures]:
+def figures() -> dict[int, ProbingFigures]:
     """Twice as many nodes as peers, and five times that."""
-    return {nodes: asyncio.run(trial(nodes, SETTLE_SECONDS, newcomers=3)) for nodes in (SMALL, LARGE)}
+    return {nodes: asyncio.run(run_probing(nodes, SETTLE_SECONDS, newcomers=3)) for nodes in (SMALL, LARGE)}
 
 
 @pytest.mark.parametrize(
@@ -75,8 +75,8 @@ def test_coordinates_foretell_round_trips_that_nobody_measured(figures) -> None:
 
 async def test_all_agents_together_keep_to_the_budget() -> None:
     """At a twentieth of what they would send, two minutes after all started at once."""
-    rhythm = type(RHYTHM)(RHYTHM.timing, 1.0, 30.0, budget=200.0)
-    world = World(Places(1), 16, 1, rhythm)
+    rhythm = type(PEERING_SETTINGS)(PEERING_SETTINGS.timing, 1.0, 30.0, probe_budget=200.0)
+    world = ProbingSimulation(SyntheticNetwork(1), 16, 1, rhythm)
     for number in range(250):
         world.join(f"node-{number:05}", 5.0)
     await world.run(120.0)
@@ -85,7 +85,7 @@ async def test_all_agents_together_keep_to_the_budget() -> None:
 
 async def test_the_same_seed_is_the_same_run() -> None:
     async def run() -> list[tuple[str, ...]]:
-        world = World(Places(1), 4, 7)
+        world = ProbingSimulation(SyntheticNetwork(1), 4, 7)
         for number in range(30):
             world.join(f"node-{number:05}", 5.0)
         await world.run(60.0)

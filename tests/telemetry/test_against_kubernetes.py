@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from apiserver import access
-from apiserver.requests import Client
+from apiserver.requests import ApiClient
 from decision.telemetry.policy import PolicyKey
-from decision.telemetry.status import status
-from telemetry.policies import TASPOLICIES, PolicyFollower
-from testbed.kubernetes import Kubernetes
+from decision.telemetry.status import build_status
+from telemetry.policies import TASPOLICY_RESOURCE, TasPolicyFollower
+from testbed.kubernetes import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
@@ -29,15 +29,17 @@ Kubectl = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 @pytest.fixture(scope="module")
-def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kubernetes]:
+def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
-    with Kubernetes(kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={READER: ()}) as one:
+    with KubeApiServer(
+        kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={READER: ()}
+    ) as one:
         yield one
 
 
 @pytest.fixture(scope="module")
-def kubectl(cluster: Kubernetes) -> Kubectl:
+def kubectl(cluster: KubeApiServer) -> Kubectl:
     """kubectl("get", "nodes"); input as `given`. With the CRD, the roles and the demo's namespace in place."""
 
     def called(*arguments: str, given: str = "") -> "subprocess.CompletedProcess[str]":
@@ -101,11 +103,11 @@ spec:
     kubectl("delete", "tasp", "ours", "-n", NAMESPACE)
 
 
-async def test_the_extender_s_role_is_enough_to_follow_them(cluster: Kubernetes, kubectl: Kubectl) -> None:
+async def test_the_extender_s_role_is_enough_to_follow_them(cluster: KubeApiServer, kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", str(DOCUMENTED)).returncode == 0
     key = PolicyKey(NAMESPACE, "scheduling-policy")
-    async with Client(access.at(cluster.url, cluster.ca_file, cluster.token_file(READER))) as client:
-        follower = PolicyFollower(client)
+    async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file(READER))) as client:
+        follower = TasPolicyFollower(client)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(follower.run())
             await until(lambda: key in follower.current.used)
@@ -122,16 +124,16 @@ async def test_the_extender_s_role_is_enough_to_follow_them(cluster: Kubernetes,
             task.cancel()
 
 
-async def test_a_status_is_accepted_and_shown(cluster: Kubernetes, kubectl: Kubectl) -> None:
+async def test_a_status_is_accepted_and_shown(cluster: KubeApiServer, kubectl: Kubectl) -> None:
     assert kubectl("apply", "-f", str(DOCUMENTED / "labels.yaml")).returncode == 0
     key = PolicyKey(NAMESPACE, "labels")
-    async with Client(access.at(cluster.url, cluster.ca_file, cluster.token_file())) as client:
-        follower = PolicyFollower(client)
+    async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as client:
+        follower = TasPolicyFollower(client)
         async with asyncio.TaskGroup() as group:
             task = group.create_task(follower.run())
             await until(lambda: key in follower.current.used)
-            found = status(follower.current.used[key], None, None, "2026-01-01T00:00:00Z")
-            await client.patch(TASPOLICIES.path(NAMESPACE, "labels", "status"), {"status": found})
+            found = build_status(follower.current.used[key], None, None, "2026-01-01T00:00:00Z")
+            await client.patch(TASPOLICY_RESOURCE.path(NAMESPACE, "labels", "status"), {"status": found})
             task.cancel()
     shown = kubectl("get", "tasp", "labels", "-n", NAMESPACE, "--no-headers").stdout.split()
     assert shown[1:4] == ["True", "True", "Active"]

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.access import Access
-from apiserver.requests import Client
+from apiserver.access import ApiAccess
+from apiserver.requests import ApiClient
 from decision.telemetry import quantity
-from telemetry.custom_metrics import CustomMetrics
-from telemetry.polling import NoAnswer
+from telemetry.custom_metrics import CustomMetricsSource
+from telemetry.polling import MetricUnavailable
 
 GROUP = "/apis/custom.metrics.k8s.io"
 
@@ -38,8 +38,8 @@ V1BETA2 = {
 )
 async def test_each_version_is_read_exactly(server: Any, served: Any, version: str, answer: Any) -> None:
     server.answers = {GROUP: group(*served), f"{GROUP}/{version}/nodes/*/m": answer}
-    async with Client(Access(server.url)) as client:
-        samples = await CustomMetrics(client).ask("m")
+    async with ApiClient(ApiAccess(server.url)) as client:
+        samples = await CustomMetricsSource(client).query("m")
     assert {node: sample.nanos for node, sample in samples.items()} == {
         "a": quantity.parse("1500m"),
         "b": 2048 * quantity.NANO,
@@ -49,18 +49,18 @@ async def test_each_version_is_read_exactly(server: Any, served: Any, version: s
 
 async def test_the_version_is_looked_for_once(server: Any) -> None:
     server.answers = {GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": V1BETA2}
-    async with Client(Access(server.url)) as client:
-        source = CustomMetrics(client)
-        await source.ask("m")
-        await source.ask("m")
+    async with ApiClient(ApiAccess(server.url)) as client:
+        source = CustomMetricsSource(client)
+        await source.query("m")
+        await source.query("m")
     assert server.asked.count(GROUP) == 1
 
 
 async def test_a_value_that_is_none_costs_only_its_node(server: Any) -> None:
     items = [value("a", "nonsense"), value("b", "7"), value("c", None)]
     server.answers = {GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": {"items": items}}
-    async with Client(Access(server.url)) as client:
-        assert set(await CustomMetrics(client).ask("m")) == {"b"}
+    async with ApiClient(ApiAccess(server.url)) as client:
+        assert set(await CustomMetricsSource(client).query("m")) == {"b"}
 
 
 @pytest.mark.parametrize(
@@ -76,6 +76,6 @@ async def test_a_value_that_is_none_costs_only_its_node(server: Any) -> None:
 )
 async def test_what_cannot_be_had_says_why(server: Any, answers: Any, said: str) -> None:
     server.answers = answers
-    async with Client(Access(server.url)) as client:
-        with pytest.raises(NoAnswer, match=said):
-            await CustomMetrics(client).ask("m")
+    async with ApiClient(ApiAccess(server.url)) as client:
+        with pytest.raises(MetricUnavailable, match=said):
+            await CustomMetricsSource(client).query("m")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.access import Access
-from decision.telemetry.known import Agents, Polled
+from apiserver.access import ApiAccess
+from decision.telemetry.known import PolledMetrics, SnapshotMetrics
 from decision.telemetry.policy import PolicyKey
 from telemetry.sources import TelemetrySettings, TelemetrySources
-from testbed.apiserver import ApiServer
+from testbed.apiserver import FakeApiServer
 
 BASE = "/apis/telemetry.intel.com/v1alpha1/namespaces"
 P = PolicyKey("ns", "p")
@@ -30,23 +30,23 @@ async def until(true: Callable[[], Any], within_seconds: float = 5.0) -> None:
 
 
 @pytest.fixture
-async def api() -> AsyncIterator[ApiServer]:
-    async with ApiServer() as one:
+async def api() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer() as one:
         yield one
 
 
 @pytest.fixture
-async def sources(api: ApiServer) -> AsyncIterator[TelemetrySources]:
-    settings = TelemetrySettings(("custom-metrics", "agents"), Access(api.url), sync_seconds=0.2)
+async def sources(api: FakeApiServer) -> AsyncIterator[TelemetrySources]:
+    settings = TelemetrySettings(("custom-metrics", "agents"), ApiAccess(api.url), poll_interval_seconds=0.2)
     async with TelemetrySources(settings, time.monotonic) as one, asyncio.TaskGroup() as group:
-        tasks = one.follow(group)
+        tasks = one.start(group)
         yield one
         for task in tasks:
             task.cancel()
 
 
-async def test_before_the_first_listing_none_is_not_known_to_be_none(api: ApiServer) -> None:
-    async with TelemetrySources(TelemetrySettings(("agents",), Access(api.url)), time.monotonic) as unstarted:
+async def test_before_the_first_listing_none_is_not_known_to_be_none(api: FakeApiServer) -> None:
+    async with TelemetrySources(TelemetrySettings(("agents",), ApiAccess(api.url)), time.monotonic) as unstarted:
         assert not unstarted.current.policies.loaded
 
 
@@ -55,7 +55,7 @@ async def test_without_a_policy_they_are_loaded_and_none(sources: TelemetrySourc
     assert sources.current.policies.used == {}
 
 
-async def test_a_policy_comes_changes_and_goes_within_a_second(api: ApiServer, sources: TelemetrySources) -> None:
+async def test_a_policy_comes_changes_and_goes_within_a_second(api: FakeApiServer, sources: TelemetrySources) -> None:
     await until(lambda: sources.current.policies.loaded)
     api.put(f"{BASE}/ns/taspolicies/p", spec())
     await until(lambda: P in sources.current.policies.used, 1.0)
@@ -66,7 +66,7 @@ async def test_a_policy_comes_changes_and_goes_within_a_second(api: ApiServer, s
 
 
 async def test_a_bad_version_is_refused_by_its_path_and_the_last_good_one_stays(
-    api: ApiServer, sources: TelemetrySources
+    api: FakeApiServer, sources: TelemetrySources
 ) -> None:
     api.put(f"{BASE}/ns/taspolicies/p", spec())
     await until(lambda: P in sources.current.policies.used)
@@ -80,7 +80,7 @@ async def test_a_bad_version_is_refused_by_its_path_and_the_last_good_one_stays(
     assert str(sources.current.policies.used[P].dontschedule) == "m Equals 1"
 
 
-async def test_a_bad_policy_costs_only_itself(api: ApiServer, sources: TelemetrySources) -> None:
+async def test_a_bad_policy_costs_only_itself(api: FakeApiServer, sources: TelemetrySources) -> None:
     api.put(f"{BASE}/ns/taspolicies/bad", {"spec": 7})
     api.put(f"{BASE}/ns/taspolicies/p", spec())
     await until(lambda: len(sources.current.policies.used) == len(sources.current.policies.refused) == 1)
@@ -88,7 +88,7 @@ async def test_a_bad_policy_costs_only_itself(api: ApiServer, sources: Telemetry
     await until(lambda: not sources.current.policies.refused)
 
 
-async def test_a_deleted_policy_that_was_bad_leaves_nothing(api: ApiServer, sources: TelemetrySources) -> None:
+async def test_a_deleted_policy_that_was_bad_leaves_nothing(api: FakeApiServer, sources: TelemetrySources) -> None:
     api.put(f"{BASE}/ns/taspolicies/p", spec())
     await until(lambda: P in sources.current.policies.used)
     api.put(f"{BASE}/ns/taspolicies/p", spec("Above"))
@@ -97,11 +97,11 @@ async def test_a_deleted_policy_that_was_bad_leaves_nothing(api: ApiServer, sour
     await until(lambda: not sources.current.policies.used and not sources.current.policies.refused)
 
 
-async def test_a_new_policy_s_metric_is_asked_for_at_once(api: ApiServer, sources: TelemetrySources) -> None:
+async def test_a_new_policy_s_metric_is_asked_for_at_once(api: FakeApiServer, sources: TelemetrySources) -> None:
     await until(lambda: sources.current.policies.loaded)
     api.put(f"{BASE}/ns/taspolicies/p", spec(metric="brand-new"))
     await until(lambda: "brand-new" in sources.pollers["custom-metrics"].errors, 1.0)
 
 
 async def test_tables_stand_in_the_order_of_the_settings(sources: TelemetrySources) -> None:
-    assert [type(table) for table in sources.current.tables] == [Polled, Agents]
+    assert [type(table) for table in sources.current.tables] == [PolledMetrics, SnapshotMetrics]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from telemetry.polling import FORGET_SECONDS, NoAnswer, Poller, Sample, Samples, read
+from telemetry.polling import RETENTION_SECONDS, MetricPoller, MetricUnavailable, Sample, Samples, merge_samples
 
 
 class Clock:
@@ -34,8 +34,8 @@ class Source:
         return answer
 
 
-def poller(source: Source, wanted: Callable[[], Any], clock: Clock, **more: Any) -> Poller:
-    return Poller("test", source.ask, wanted, clock=clock, **more)
+def poller(source: Source, wanted: Callable[[], Any], clock: Clock, **more: Any) -> MetricPoller:
+    return MetricPoller("test", source.ask, wanted, clock=clock, **more)
 
 
 async def test_only_what_a_policy_names_is_asked_for_and_kept() -> None:
@@ -53,15 +53,15 @@ async def test_an_error_keeps_the_values_and_their_age() -> None:
     polled = poller(source, lambda: ["m"], clock)
     await polled.poll()
     before = polled.current.columns["m"]
-    source.answers["m"], clock.now = NoAnswer("away"), 110.0
+    source.answers["m"], clock.now = MetricUnavailable("away"), 110.0
     await polled.poll()
     assert polled.current.columns["m"] is before
-    assert before.oldest == 100.0
+    assert before.oldest_read_at == 100.0
     assert polled.errors == {"m": "away"}
     source.answers["m"] = {"a": Sample(1)}
     await polled.poll()
     assert polled.errors == {}
-    assert polled.current.columns["m"].oldest == 110.0
+    assert polled.current.columns["m"].oldest_read_at == 110.0
 
 
 async def test_one_metric_that_hangs_holds_up_no_other() -> None:
@@ -75,23 +75,23 @@ async def test_one_metric_that_hangs_holds_up_no_other() -> None:
 def test_a_measurement_that_did_not_change_its_stamp_is_no_new_one() -> None:
     """An adapter that answers from a broken pipeline repeats its last sample for ever."""
     first = {"a": Sample(1, "10:00"), "b": Sample(1, "10:00")}
-    column = read(None, {}, first, 100.0)
+    column = merge_samples(None, {}, first, 100.0)
     second = {"a": Sample(1, "10:00"), "b": Sample(1, "10:05")}
-    assert dict(read(column, first, second, 105.0).read_at or {}) == {"a": 100.0, "b": 105.0}
+    assert dict(merge_samples(column, first, second, 105.0).read_at or {}) == {"a": 100.0, "b": 105.0}
 
 
 def test_without_a_stamp_each_answer_is_new() -> None:
     first = {"a": Sample(1)}
-    assert read(read(None, {}, first, 100.0), first, first, 105.0).oldest == 105.0
+    assert merge_samples(merge_samples(None, {}, first, 100.0), first, first, 105.0).oldest_read_at == 105.0
 
 
 def test_a_node_that_is_missing_keeps_its_value_until_it_is_forgotten() -> None:
     first = {"a": Sample(1), "b": Sample(2)}
-    column = read(None, {}, first, 100.0)
-    later = read(column, first, {"a": Sample(3)}, 105.0)
+    column = merge_samples(None, {}, first, 100.0)
+    later = merge_samples(column, first, {"a": Sample(3)}, 105.0)
     assert dict(later.values) == {"a": 3, "b": 2}
-    assert later.oldest == 100.0
-    assert dict(read(later, {}, {"a": Sample(3)}, 100.0 + FORGET_SECONDS).values) == {"a": 3}
+    assert later.oldest_read_at == 100.0
+    assert dict(merge_samples(later, {}, {"a": Sample(3)}, 100.0 + RETENTION_SECONDS).values) == {"a": 3}
 
 
 async def test_a_nudge_polls_at_once() -> None:
@@ -105,7 +105,7 @@ async def test_a_nudge_polls_at_once() -> None:
     task = asyncio.create_task(polled.run())
     async with asyncio.timeout(5):
         await asked.get()
-        polled.nudge()
+        polled.poll_soon()
         await asked.get()
     await _ended(task)
 

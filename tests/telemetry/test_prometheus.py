@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 
-from apiserver.access import Access
-from apiserver.requests import Client
+from apiserver.access import ApiAccess
+from apiserver.requests import ApiClient
 from decision.telemetry import quantity
-from telemetry.polling import NoAnswer
-from telemetry.prometheus import BadQueries, Prometheus, Queries, read_queries
+from telemetry.polling import MetricUnavailable
+from telemetry.prometheus import BadQueries, PrometheusQueries, PrometheusSource, parse_queries
 
 PATH = "/api/v1/query"
 
@@ -18,10 +18,10 @@ def vector(*series: tuple[dict[str, str], str]) -> Any:
     return {"status": "success", "data": {"resultType": "vector", "result": result}}
 
 
-async def asked(server: Any, answer: Any, queries: Queries = Queries(), metric: str = "m") -> Any:  # noqa: B008
+async def asked(server: Any, answer: Any, queries: PrometheusQueries = PrometheusQueries(), metric: str = "m") -> Any:  # noqa: B008
     server.answers = {PATH: answer}
-    async with Client(Access(server.url)) as client:
-        return {node: sample.nanos for node, sample in (await Prometheus(client, queries).ask(metric)).items()}
+    async with ApiClient(ApiAccess(server.url)) as client:
+        return {node: sample.nanos for node, sample in (await PrometheusSource(client, queries).query(metric)).items()}
 
 
 async def test_values_by_the_label_that_names_the_node(server: Any) -> None:
@@ -31,7 +31,7 @@ async def test_values_by_the_label_that_names_the_node(server: Any) -> None:
 
 
 async def test_a_metric_may_have_a_query_of_its_own_and_another_label(server: Any) -> None:
-    queries = read_queries("nodeLabel: instance\nqueries: {m: 'max by (instance) (node_hwmon_temp_celsius)'}", "f")
+    queries = parse_queries("nodeLabel: instance\nqueries: {m: 'max by (instance) (node_hwmon_temp_celsius)'}", "f")
     found = await asked(server, vector(({"instance": "a:9100"}, "7"), ({"instance": "b"}, "8")), queries)
     assert set(found) == {"a", "b"}
     assert server.queries == ["max by (instance) (node_hwmon_temp_celsius)"]
@@ -62,7 +62,7 @@ async def test_of_a_node_with_several_series_none_is_chosen(server: Any) -> None
     ],
 )
 async def test_what_cannot_be_used_says_why(server: Any, answer: Any, said: str) -> None:
-    with pytest.raises(NoAnswer, match=said):
+    with pytest.raises(MetricUnavailable, match=said):
         await asked(server, answer)
 
 
@@ -73,8 +73,8 @@ async def test_an_empty_result_is_an_answer(server: Any) -> None:
 @pytest.mark.parametrize("text", ["queries: [a]", "nodelabel: x", "nodeLabel: 'a b'", "[", "queries: {m: 7}"])
 def test_a_bad_file_of_queries_is_refused_by_name(text: str) -> None:
     with pytest.raises(BadQueries, match=r"queries.yaml: .*want nodeLabel: LABEL"):
-        read_queries(text, "queries.yaml")
+        parse_queries(text, "queries.yaml")
 
 
 def test_an_empty_file_is_one() -> None:
-    assert read_queries("", "f") == Queries()
+    assert parse_queries("", "f") == PrometheusQueries()

@@ -6,7 +6,7 @@ import json
 import aiohttp
 import pytest
 
-from testbed.apiserver import ApiServer
+from testbed.apiserver import FakeApiServer
 
 POD = "/api/v1/namespaces/default/pods/web-0"
 PODS = "/api/v1/pods"
@@ -15,7 +15,7 @@ WATCH = {"watch": "1", "allowWatchBookmarks": "true"}
 
 @pytest.fixture
 async def api():
-    async with ApiServer() as one:
+    async with FakeApiServer() as one:
         yield one
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.etcd import Etcd, EtcdFailed, EtcdMissing, find_binary, free_ports, members
+from testbed.etcd import Etcd, EtcdFailed, EtcdMissing, create_members, find_binary, free_ports
 
 KEY = "L2E="
 
@@ -108,7 +108,7 @@ def test_free_ports_are_different_ones() -> None:
 
 
 def test_members_form_one_cluster(tmp_path: Path) -> None:
-    cluster = members(tmp_path, 2)
+    cluster = create_members(tmp_path, 2)
     try:
         for member in cluster:
             member.start(wait=False)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from testbed.links import Links, Path, destination
+from testbed.links import LinkProperties, Links, destination
 
 A, B = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
 
@@ -15,7 +15,7 @@ def packet(to=B, body=b""):
 
 def links(seed=1, **path):
     found = Links({A: 0, B: 1}, Random(seed))
-    found.set_path(0, 1, Path(**path))
+    found.set_path(0, 1, LinkProperties(**path))
     return found
 
 
@@ -40,7 +40,7 @@ def test_packets_due_together_leave_in_the_order_of_entering():
 def test_a_change_holds_for_packets_that_enter_after_it():
     path = links(rtt_ms=40.0)
     path.enter(0, packet(), 1.0)
-    path.set_path(0, 1, Path(rtt_ms=2.0))
+    path.set_path(0, 1, LinkProperties(rtt_ms=2.0))
     path.enter(0, packet(), 1.0)
     assert [d.due for d in path.leave(2.0)] == [1.001, 1.020]
 
@@ -91,7 +91,16 @@ def test_any_bytes_have_a_destination_or_none(data):
     assert found is None or len(found) in (4, 16)
 
 
-@pytest.mark.parametrize("path", [Path(-1.0), Path(float("nan")), Path(float("inf")), Path(1, -0.1), Path(1, 1.1)])
+@pytest.mark.parametrize(
+    "path",
+    [
+        LinkProperties(-1.0),
+        LinkProperties(float("nan")),
+        LinkProperties(float("inf")),
+        LinkProperties(1, -0.1),
+        LinkProperties(1, 1.1),
+    ],
+)
 def test_a_path_that_no_network_has_is_refused_by_name(path):
     with pytest.raises(ValueError, match=r"(rtt_ms|loss_ratio) .*: want"):
         path.checked()

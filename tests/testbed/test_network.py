@@ -12,14 +12,14 @@ import time
 import pytest
 
 from testbed import namespaces
-from testbed.network import Network, NetworkFailed, can_run
+from testbed.network import NetworkFailed, VirtualNetwork, why_unavailable
 
 
 def marked(test):
     """For a test that builds a network."""
     for mark in (
         pytest.mark.integration,
-        pytest.mark.skipif(can_run() is not None, reason=str(can_run())),
+        pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable())),
         pytest.mark.skipif(shutil.which("ping") is None, reason="apt-get install iputils-ping"),
     ):
         test = mark(test)
@@ -46,7 +46,7 @@ def until(true, deadline_seconds=20.0):
 @marked
 def test_eight_hosts_reach_each_other_in_both_families():
     hosts = [f"node-{number}" for number in range(8)]
-    with Network(hosts) as net:
+    with VirtualNetwork(hosts) as net:
         for one, other in zip(hosts, hosts[1:] + hosts[:1], strict=True):
             assert len(ping(net, one, net.address(other), count=1)) == 1
             assert len(ping(net, one, net.address6(other), count=1)) == 1
@@ -55,7 +55,7 @@ def test_eight_hosts_reach_each_other_in_both_families():
 @marked
 def test_a_delay_is_never_short_and_exact_to_50_microseconds_beside_the_paths_own_time():
     """The path's own time is that of 0.5 ms. Three attempts: ping itself may be held up on a busy machine."""
-    with Network(["a", "b"]) as net:
+    with VirtualNetwork(["a", "b"]) as net:
         for _ in range(3):
             excess = {rtt_ms: excess_ms(net, rtt_ms) for rtt_ms in (0.5, 5.0, 12.5)}
             assert min(excess.values()) > 0
@@ -72,14 +72,14 @@ def excess_ms(net, rtt_ms):
 
 @marked
 def test_a_delay_is_that_pairs_own():
-    with Network(["a", "b", "c"], {("b", "a"): 30.0}) as net:
+    with VirtualNetwork(["a", "b", "c"], {("b", "a"): 30.0}) as net:
         assert min(ping(net, "a", net.address("b"), count=5)) >= 30
         assert statistics.median(ping(net, "a", net.address("c"), count=5)) < 10
 
 
 @marked
 def test_a_host_answers_on_all_addresses_of_its_block():
-    with Network(["a", "b"], {("a", "b"): 5.0}) as net:
+    with VirtualNetwork(["a", "b"], {("a", "b"): 5.0}) as net:
         assert net.block("b") == "10.214.1.0/24"
         for last in (1, 254):
             assert min(ping(net, "a", f"10.214.1.{last}", count=2)) >= 5
@@ -87,7 +87,7 @@ def test_a_host_answers_on_all_addresses_of_its_block():
 
 @marked
 def test_a_cut_pair_hears_nothing_until_it_is_set_again():
-    with Network(["a", "b"]) as net:
+    with VirtualNetwork(["a", "b"]) as net:
         net.cut("a", "b")
         assert ping(net, "a", net.address("b"), count=3) == []
         net.set_delay("a", "b", 0.0)
@@ -96,14 +96,14 @@ def test_a_cut_pair_hears_nothing_until_it_is_set_again():
 
 @marked
 def test_within_a_host_icmp_needs_no_privilege():
-    with Network(["a"]) as net:
+    with VirtualNetwork(["a"]) as net:
         found = subprocess.check_output(net.command("a", ["cat", "/proc/sys/net/ipv4/ping_group_range"]), text=True)
     assert found.split() == ["0", "2147483647"]
 
 
 @marked
 def test_everything_is_removed_with_what_runs_inside():
-    with Network(["a", "b"]) as net:
+    with VirtualNetwork(["a", "b"]) as net:
         prefix = net.namespace("a")[:-1]
         inside = subprocess.Popen(net.command("a", ["sleep", "600"]))
         until(lambda: ours(prefix))
@@ -114,7 +114,7 @@ def test_everything_is_removed_with_what_runs_inside():
 
 @marked
 def test_an_error_in_the_block_removes_everything_too():
-    net = Network(["a"])
+    net = VirtualNetwork(["a"])
     with pytest.raises(ZeroDivisionError), net:
         raise ZeroDivisionError
     assert ours(net.namespace("a")) == []
@@ -182,13 +182,13 @@ def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network
     until(lambda: name in namespaces.stale())
     process.kill()
     process.wait(20)
-    with Network(["a"]):
+    with VirtualNetwork(["a"]):
         assert ours(name[:-1]) == []
 
 
 @marked
 def test_two_networks_stand_beside_each_other():
-    with Network(["a", "b"], {("a", "b"): 20.0}) as one, Network(["a", "b"]) as other:
+    with VirtualNetwork(["a", "b"], {("a", "b"): 20.0}) as one, VirtualNetwork(["a", "b"]) as other:
         assert one.namespace("a") != other.namespace("a")
         assert min(ping(one, "a", one.address("b"), count=3)) >= 20
         assert statistics.median(ping(other, "a", other.address("b"), count=5)) < 10
@@ -196,7 +196,7 @@ def test_two_networks_stand_beside_each_other():
 
 @marked
 def test_a_dead_forwarder_is_said_so():
-    with Network(["a", "b"]) as net:
+    with VirtualNetwork(["a", "b"]) as net:
         net._process.kill()
         net._process.wait()
         with pytest.raises(NetworkFailed, match="the forwarder has died"):
@@ -208,19 +208,19 @@ def test_a_dead_forwarder_is_said_so():
 @pytest.mark.parametrize("hosts", [["a", "a"], ["A"], ["a b"], ["../a"], [""], [f"h{n}" for n in range(251)]])
 def test_hosts_that_cannot_be_are_refused(hosts):
     with pytest.raises(ValueError, match="want"):
-        Network(hosts)
+        VirtualNetwork(hosts)
 
 
 def test_outside_its_block_a_network_takes_no_orders():
     with pytest.raises(NetworkFailed, match="not up"):
-        Network(["a", "b"]).set_delay("a", "b", 1.0)
+        VirtualNetwork(["a", "b"]).set_delay("a", "b", 1.0)
 
 
 def test_an_unknown_host_is_named():
     with pytest.raises(KeyError, match="no host 'z': want one of a, b"):
-        Network(["a", "b"]).command("z", ["true"])
+        VirtualNetwork(["a", "b"]).command("z", ["true"])
 
 
 def test_who_is_not_root_is_told_what_is_missing(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "run with sudo" in can_run()
+    assert "run with sudo" in why_unavailable()

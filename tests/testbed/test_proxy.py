@@ -3,7 +3,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from testbed.proxy import Proxy
+from testbed.proxy import TcpProxy
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ async def echo() -> AsyncIterator[int]:
 
 
 class Caller:
-    def __init__(self, proxy: Proxy):
+    def __init__(self, proxy: TcpProxy):
         self._port = proxy.port
 
     async def __aenter__(self) -> "Caller":
@@ -39,13 +39,13 @@ class Caller:
 
 
 async def test_bytes_pass_both_ways(echo: int) -> None:
-    async with Proxy(echo) as proxy, Caller(proxy) as caller:
+    async with TcpProxy(echo) as proxy, Caller(proxy) as caller:
         assert await caller.ask() == b"ping"
-        assert proxy.taken == 1
+        assert proxy.accepted == 1
 
 
 async def test_silent_it_still_takes_connections_and_healed_it_passes_what_was_held(echo: int) -> None:
-    async with Proxy(echo) as proxy:
+    async with TcpProxy(echo) as proxy:
         proxy.silence()
         async with Caller(proxy) as caller:
             with pytest.raises(TimeoutError):
@@ -55,9 +55,9 @@ async def test_silent_it_still_takes_connections_and_healed_it_passes_what_was_h
 
 
 async def test_those_open_can_fall_silent_alone(echo: int) -> None:
-    async with Proxy(echo) as proxy, Caller(proxy) as old:
+    async with TcpProxy(echo) as proxy, Caller(proxy) as old:
         assert await old.ask() == b"ping"
-        proxy.silence_those_open()
+        proxy.silence_open_connections()
         with pytest.raises(TimeoutError):
             await old.ask(0.05)
         async with Caller(proxy) as new:
@@ -65,7 +65,7 @@ async def test_those_open_can_fall_silent_alone(echo: int) -> None:
 
 
 async def test_when_it_ends_the_connections_end(echo: int) -> None:
-    async with Proxy(echo) as proxy, Caller(proxy) as caller:
+    async with TcpProxy(echo) as proxy, Caller(proxy) as caller:
         await caller.ask()
         await proxy.__aexit__()
         assert await caller.read() == b""

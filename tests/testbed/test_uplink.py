@@ -5,20 +5,22 @@ import subprocess
 import pytest
 
 from testbed import network
-from testbed.network import Network
+from testbed.network import VirtualNetwork
 from testbed.uplink import Uplinks
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(network.can_run() is not None, reason=f"no network namespaces here: {network.can_run()}"),
+    pytest.mark.skipif(
+        network.why_unavailable() is not None, reason=f"no network namespaces here: {network.why_unavailable()}"
+    ),
 ]
 
 
 def test_every_host_is_reached_and_reaches_back_and_nothing_stays() -> None:
-    with Network(["a", "b"]) as net, Uplinks(net) as up:
+    with VirtualNetwork(["a", "b"]) as net, Uplinks(net) as up:
         devices = [up._device(host) for host in net.hosts]
         for host in net.hosts:
             subprocess.run(["ping", "-c1", "-W2", up.address(host)], check=True, capture_output=True)
-            subprocess.run(net.command(host, ["ping", "-c1", "-W2", up.here]), check=True, capture_output=True)
+            subprocess.run(net.command(host, ["ping", "-c1", "-W2", up.local_address]), check=True, capture_output=True)
     links = subprocess.run(["ip", "link"], capture_output=True, text=True).stdout
     assert not any(device in links for device in devices)

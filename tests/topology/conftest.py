@@ -5,11 +5,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from topology.estimates import Estimates
-from topology.fit import Effort, fit
-from topology.generated import Network, racks
+from topology.estimates import NetworkEstimates
+from topology.fit import FitBudget, fit_network
+from topology.generated import SyntheticNetwork, rack_network
 from topology.pairs import Floats
-from topology.trial import measured
+from topology.trial import sample_pairs
 
 
 def matrix(name: str) -> Floats:
@@ -29,9 +29,9 @@ def seattle() -> Floats:
 
 
 @pytest.fixture(scope="session")
-def region() -> Network:
+def region() -> SyntheticNetwork:
     """3 zones of 5 racks of 8 nodes."""
-    return racks(3, 5, 8, np.random.default_rng(1))
+    return rack_network(3, 5, 8, np.random.default_rng(1))
 
 
 @pytest.fixture(scope="session")
@@ -42,11 +42,11 @@ def part(planetlab: Floats) -> Floats:
 
 
 @pytest.fixture(scope="session")
-def quick() -> Effort:
+def quick() -> FitBudget:
     """A fit for tests of anything but accuracy."""
-    return Effort(members=4, steps=150, landmarks=64, rounds=2)
+    return FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
 
 
 @pytest.fixture(scope="session")
-def part_fit(part: Floats, quick: Effort) -> Estimates:
-    return fit(measured(part, 16, np.random.default_rng(0)), np.random.default_rng(0), spend=quick)
+def part_fit(part: Floats, quick: FitBudget) -> NetworkEstimates:
+    return fit_network(sample_pairs(part, 16, np.random.default_rng(0)), np.random.default_rng(0), spend=quick)

@@ -3,41 +3,41 @@
 import numpy as np
 import pytest
 
-from topology.estimates import Estimates
-from topology.fit import Effort, fit
-from topology.generated import Network
-from topology.pairs import Floats, Pairs
-from topology.trial import Score, held_out, measured, score
+from topology.estimates import NetworkEstimates
+from topology.fit import FitBudget, fit_network
+from topology.generated import SyntheticNetwork
+from topology.pairs import Floats, MeasuredPairs
+from topology.trial import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 
 
-def result(estimates: Estimates, rtt_ms: Floats) -> Score:
-    one, other = held_out(rtt_ms, estimates.pairs)
-    return score(*estimates.between(one, other)[:3], rtt_ms[one, other])
+def result(estimates: NetworkEstimates, rtt_ms: Floats) -> EstimateAccuracy:
+    one, other = held_out_pairs(rtt_ms, estimates.pairs)
+    return measure_accuracy(*estimates.between(one, other)[:3], rtt_ms[one, other])
 
 
-def seen(rtt_ms: Floats) -> Pairs:
-    return measured(rtt_ms, 16, np.random.default_rng(0))
+def seen(rtt_ms: Floats) -> MeasuredPairs:
+    return sample_pairs(rtt_ms, 16, np.random.default_rng(0))
 
 
 @pytest.fixture(scope="module")
-def full(planetlab: Floats) -> Estimates:
-    return fit(seen(planetlab), np.random.default_rng(0))
+def full(planetlab: Floats) -> NetworkEstimates:
+    return fit_network(seen(planetlab), np.random.default_rng(0))
 
 
-def test_median_error_on_planetlab(full: Estimates, planetlab: Floats) -> None:
+def test_median_error_on_planetlab(full: NetworkEstimates, planetlab: Floats) -> None:
     assert result(full, planetlab).median_relative_error < 0.053
 
 
-def test_ninetieth_percentile_of_the_error_on_planetlab(full: Estimates, planetlab: Floats) -> None:
+def test_ninetieth_percentile_of_the_error_on_planetlab(full: NetworkEstimates, planetlab: Floats) -> None:
     assert result(full, planetlab).p90_relative_error < 0.24
 
 
-def test_intervals_on_planetlab_hold_what_they_promise(full: Estimates, planetlab: Floats) -> None:
+def test_intervals_on_planetlab_hold_what_they_promise(full: NetworkEstimates, planetlab: Floats) -> None:
     assert 0.88 <= result(full, planetlab).interval_coverage <= 0.92
 
 
-def test_intervals_miss_on_both_sides_alike(full: Estimates, planetlab: Floats) -> None:
-    one, other = held_out(planetlab, full.pairs)
+def test_intervals_miss_on_both_sides_alike(full: NetworkEstimates, planetlab: Floats) -> None:
+    one, other = held_out_pairs(planetlab, full.pairs)
     table, truth = full.between(one, other), planetlab[one, other]
     below, above = (truth < table.low_ms).mean(), (truth > table.high_ms).mean()
     assert 0.035 < below < 0.065
@@ -46,22 +46,22 @@ def test_intervals_miss_on_both_sides_alike(full: Estimates, planetlab: Floats) 
 
 @pytest.mark.parametrize(("low_ms", "high_ms"), [(0, 30), (30, 100), (100, 200), (200, 60_000)])
 def test_intervals_hold_for_near_and_for_far_pairs(
-    full: Estimates, planetlab: Floats, low_ms: float, high_ms: float
+    full: NetworkEstimates, planetlab: Floats, low_ms: float, high_ms: float
 ) -> None:
-    one, other = held_out(planetlab, full.pairs)
+    one, other = held_out_pairs(planetlab, full.pairs)
     table, truth = full.between(one, other), planetlab[one, other]
     some = (table.rtt_ms >= low_ms) & (table.rtt_ms < high_ms)
     assert 0.83 < ((table.low_ms <= truth) & (truth <= table.high_ms))[some].mean() < 0.96
 
 
 def test_intervals_hold_both_directions_of_devices_that_are_not_symmetric(seattle: Floats) -> None:
-    estimates = fit(seen(seattle), np.random.default_rng(0))
+    estimates = fit_network(seen(seattle), np.random.default_rng(0))
     assert 0.88 <= result(estimates, seattle).interval_coverage <= 0.92
 
 
-def test_known_racks_and_zones_bring_the_error_near_the_jitter(region: Network, quick: Effort) -> None:
+def test_known_racks_and_zones_bring_the_error_near_the_jitter(region: SyntheticNetwork, quick: FitBudget) -> None:
     """The generated jitter of 8 % alone makes 5.4 % in the median and 13 % at the 90th percentile."""
-    estimates = fit(seen(region.rtt_ms), np.random.default_rng(0), (region.rack, region.zone), spend=quick)
+    estimates = fit_network(seen(region.rtt_ms), np.random.default_rng(0), (region.rack, region.zone), spend=quick)
     median, high, covered = result(estimates, region.rtt_ms)
     assert median < 0.07
     assert high < 0.16

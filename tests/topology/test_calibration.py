@@ -1,24 +1,24 @@
 import numpy as np
 import pytest
 
-from topology.calibration import UNKNOWN, Calibration, Signs, calibrate, slower_ratio
+from topology.calibration import UNCALIBRATED, Calibration, ErrorPredictors, calibrate, slower_ratio
 
 
-def drawn(count: int, seed: int) -> tuple[Signs, np.ndarray]:
+def drawn(count: int, seed: int) -> tuple[ErrorPredictors, np.ndarray]:
     """Errors with heavy tails, twice the spread that is foretold, and 5 % too high a middle."""
     rng = np.random.default_rng(seed)
     spread = np.exp(rng.normal(-3, 1, count))
-    signs = Signs(rng.normal(4, 1, count), spread, np.full(count, 0.1), np.full(count, 0.2))
+    signs = ErrorPredictors(rng.normal(4, 1, count), spread, np.full(count, 0.1), np.full(count, 0.2))
     return signs, 0.05 + 2 * spread * rng.standard_t(3, count)
 
 
-def learn(signs: Signs, error: np.ndarray) -> Calibration:
+def learn(signs: ErrorPredictors, error: np.ndarray) -> Calibration:
     """Both directions of every pair are as far off."""
     pair = np.arange(len(error))
-    return calibrate(Signs(*(np.tile(one, 2) for one in signs)), np.tile(error, 2), np.tile(pair, 2))
+    return calibrate(ErrorPredictors(*(np.tile(one, 2) for one in signs)), np.tile(error, 2), np.tile(pair, 2))
 
 
-def covered(found: Calibration, signs: Signs, error: np.ndarray) -> np.ndarray:
+def covered(found: Calibration, signs: ErrorPredictors, error: np.ndarray) -> np.ndarray:
     low, _, high = found.offsets(signs)
     return (low <= error) & (error <= high)
 
@@ -41,7 +41,7 @@ def test_the_promise_holds_for_sure_and_for_unsure_pairs(learned: Calibration, l
 
 def test_unsure_pairs_get_wider_intervals(learned: Calibration) -> None:
     two = np.ones(2)
-    low, _, high = learned.offsets(Signs(two * 4, np.array([0.01, 0.5]), two * 0.1, two * 0.2))
+    low, _, high = learned.offsets(ErrorPredictors(two * 4, np.array([0.01, 0.5]), two * 0.1, two * 0.2))
     assert (high - low)[1] > 5 * (high - low)[0]
 
 
@@ -64,14 +64,14 @@ def test_too_few_errors_promise_nothing() -> None:
 
 def test_no_errors_promise_nothing() -> None:
     signs, error = drawn(0, 0)
-    assert calibrate(signs, error, np.arange(0)) is UNKNOWN
-    assert np.isinf(UNKNOWN.offsets(drawn(3, 1)[0])[2]).all()
+    assert calibrate(signs, error, np.arange(0)) is UNCALIBRATED
+    assert np.isinf(UNCALIBRATED.offsets(drawn(3, 1)[0])[2]).all()
 
 
-def apart(count: int, seed: int) -> tuple[Signs, np.ndarray]:
+def apart(count: int, seed: int) -> tuple[ErrorPredictors, np.ndarray]:
     """Two directions of each pair, one after the other, that have nothing to do with each other."""
     signs, _ = drawn(count, seed)
-    return Signs(*(np.tile(one, 2) for one in signs)), np.random.default_rng(seed).standard_t(3, 2 * count)
+    return ErrorPredictors(*(np.tile(one, 2) for one in signs)), np.random.default_rng(seed).standard_t(3, 2 * count)
 
 
 def test_the_slower_direction_is_beyond_the_upper_end_in_one_of_twenty() -> None:

@@ -1,12 +1,12 @@
 import numpy as np
 import pytest
 
-from topology.pairs import Pairs, pairs
+from topology.pairs import MeasuredPairs, build_pairs
 
 
-def made(nodes: int, *measured: tuple[int, int, float]) -> Pairs:
+def made(nodes: int, *measured: tuple[int, int, float]) -> MeasuredPairs:
     source, target, rtt_ms = zip(*measured, strict=True) if measured else ((), (), ())
-    return pairs(nodes, np.array(source, np.intp), np.array(target, np.intp), np.array(rtt_ms, np.float64))
+    return build_pairs(nodes, np.array(source, np.intp), np.array(target, np.intp), np.array(rtt_ms, np.float64))
 
 
 @pytest.mark.parametrize("rtt_ms", [float("nan"), float("inf"), -float("inf"), 0.0, -5.0, 0.0001, 60_001.0])
@@ -25,12 +25,12 @@ def test_of_repeated_measurements_the_last_counts() -> None:
 def test_two_directions_become_one_pair_with_a_skew() -> None:
     pair = made(3, (2, 1, 4), (1, 2, 16))
     assert (pair.first.tolist(), pair.second.tolist()) == ([1], [2])
-    assert np.exp(pair.log_ms + pair.skew) == pytest.approx(16)
-    assert np.exp(pair.log_ms - pair.skew) == pytest.approx(4)
+    assert np.exp(pair.log_ms + pair.half_skew) == pytest.approx(16)
+    assert np.exp(pair.log_ms - pair.half_skew) == pytest.approx(4)
 
 
 def test_one_direction_has_no_skew() -> None:
-    assert np.isnan(made(3, (2, 1, 4)).skew).all()
+    assert np.isnan(made(3, (2, 1, 4)).half_skew).all()
 
 
 def test_directions_are_the_measurements_one_by_one() -> None:
@@ -39,13 +39,13 @@ def test_directions_are_the_measurements_one_by_one() -> None:
 
 
 def test_slots_find_a_pair_in_either_order_and_say_when_there_is_none() -> None:
-    slot, found = made(4, (0, 1, 5), (3, 2, 7)).slots(np.array([1, 2, 3, 0]), np.array([0, 3, 2, 3]))
+    slot, found = made(4, (0, 1, 5), (3, 2, 7)).find_pairs(np.array([1, 2, 3, 0]), np.array([0, 3, 2, 3]))
     assert found.tolist() == [True, True, True, False]
     assert slot[:3].tolist() == [0, 1, 1]
 
 
 def test_without_any_measurement_no_slot_is_found() -> None:
-    assert not made(3).slots(np.array([0]), np.array([1]))[1].any()
+    assert not made(3).find_pairs(np.array([0]), np.array([1]))[1].any()
 
 
 def test_degree_counts_peers() -> None:
@@ -59,4 +59,4 @@ def test_an_index_that_is_no_node_is_named() -> None:
 
 def test_columns_of_different_length_are_refused() -> None:
     with pytest.raises(ValueError, match="2 sources, 1 targets"):
-        pairs(3, np.array([0, 1]), np.array([1]), np.array([5.0]))
+        build_pairs(3, np.array([0, 1]), np.array([1]), np.array([5.0]))

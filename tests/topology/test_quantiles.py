@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from topology.quantiles import regress
+from topology.quantiles import regress_quantile
 
 
 def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -13,7 +13,7 @@ def drawn(count: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("share", [0.05, 0.5, 0.95])
 def test_the_share_lies_below_wherever_the_noise_is_large_or_small(share: float) -> None:
-    weights = regress(*drawn(4_000, 0), share)
+    weights = regress_quantile(*drawn(4_000, 0), share)
     features, values = drawn(20_000, 1)
     below = values <= features @ weights
     for part in (features[:, 1] < 0.3, features[:, 1] > 0.7):
@@ -24,10 +24,12 @@ def test_an_outlier_pulls_no_harder_than_its_side() -> None:
     features, values = drawn(4_000, 0)
     far = values.copy()
     far[values.argmax()] += 1e6
-    assert regress(features, far, 0.9) == pytest.approx(regress(features, values, 0.9), abs=0.02)
+    assert regress_quantile(features, far, 0.9) == pytest.approx(regress_quantile(features, values, 0.9), abs=0.02)
 
 
 def test_a_feature_that_never_varies_gets_no_weight() -> None:
     features, values = drawn(500, 0)
     still = np.column_stack([features, np.full(500, 7.0)])
-    assert regress(still, values, 0.9) == pytest.approx(np.append(regress(features, values, 0.9), 0), abs=1e-3)
+    assert regress_quantile(still, values, 0.9) == pytest.approx(
+        np.append(regress_quantile(features, values, 0.9), 0), abs=1e-3
+    )

@@ -7,9 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from topology.pairs import Floats
-from topology.vivaldi import DEFAULT, Coordinate, Knobs, Position, estimate_ms, origin, update
+from topology.vivaldi import (
+    DEFAULT_PARAMETERS,
+    Coordinate,
+    VivaldiParameters,
+    VivaldiState,
+    estimate_ms,
+    initial_state,
+    update,
+)
 
-PLAIN = Knobs(window=0)
+PLAIN = VivaldiParameters(window=0)
 """Without adjustment and without a bound on a pull."""
 ROUNDS = 250
 
@@ -17,10 +25,16 @@ ROUNDS = 250
 class Nodes:
     """Nodes that measure each other, two peers a round, as agents do. liars: say anything of themselves."""
 
-    def __init__(self, rtt_ms: Floats, knobs: Knobs = DEFAULT, liars: frozenset[int] = frozenset(), seed: int = 0):
+    def __init__(
+        self,
+        rtt_ms: Floats,
+        knobs: VivaldiParameters = DEFAULT_PARAMETERS,
+        liars: frozenset[int] = frozenset(),
+        seed: int = 0,
+    ):
         self.rtt_ms, self.knobs, self.liars, self.rng = rtt_ms, knobs, liars, Random(seed)
         self.peers = [self.rng.sample([j for j in range(len(rtt_ms)) if j != i], 16) for i in range(len(rtt_ms))]
-        self.positions = [origin(knobs) for _ in rtt_ms]
+        self.positions = [initial_state(knobs) for _ in rtt_ms]
 
     def run(self, rounds: int) -> "Nodes":
         for _ in range(rounds):
@@ -70,7 +84,7 @@ def test_the_same_seed_gives_the_same_coordinates(part: Floats) -> None:
 def test_a_round_trip_that_makes_no_sense_moves_nothing(settled: Nodes, rtt_ms: float) -> None:
     own, peer = settled.positions[0], settled.positions[1].coordinate
     after = update(own, peer, rtt_ms, Random(0))
-    assert (after.coordinate, after.residuals, after.refused) == (own.coordinate, own.residuals, own.refused + 1)
+    assert (after.coordinate, after.residuals, after.rejected) == (own.coordinate, own.residuals, own.rejected + 1)
 
 
 @pytest.mark.parametrize(
@@ -98,20 +112,23 @@ claims = st.builds(Coordinate, st.tuples(near, near, near, near), st.floats(0, 6
 
 @given(claims, st.floats(0.001, 60_000), st.randoms(use_true_random=False))
 def test_no_claim_moves_a_settled_node_beyond_the_bound(claim: Coordinate, rtt_ms: float, rng: Random) -> None:
-    own = Position(Coordinate((20.0, 5.0, 0.0, 1.0), 2.0, 0.0, 0.3), (1.0, -1.0) * 10)
+    own = VivaldiState(Coordinate((20.0, 5.0, 0.0, 1.0), 2.0, 0.0, 0.3), (1.0, -1.0) * 10)
     after = update(own, claim, rtt_ms, rng)
-    bound = DEFAULT.move_gain * DEFAULT.most_pull * 1.0 + (math.hypot(20, 5, 1) / DEFAULT.gravity_ms) ** 2
+    bound = (
+        DEFAULT_PARAMETERS.move_gain * DEFAULT_PARAMETERS.max_pull_ratio * 1.0
+        + (math.hypot(20, 5, 1) / DEFAULT_PARAMETERS.gravity_ms) ** 2
+    )
     assert math.dist(after.coordinate.point, own.coordinate.point) <= bound * 1.001
 
 
 @given(st.lists(st.tuples(claims, st.floats(allow_nan=True)), max_size=40), st.randoms(use_true_random=False))
 def test_coordinates_stay_finite_whatever_comes(said: list[tuple[Coordinate, float]], rng: Random) -> None:
-    own = origin()
+    own = initial_state()
     for claim, rtt_ms in said:
         own = update(own, claim, rtt_ms, rng)
     found = own.coordinate
     assert all(map(math.isfinite, (*found.point, found.height, found.adjustment, found.error)))
-    assert found.height >= DEFAULT.lowest_height_ms
+    assert found.height >= DEFAULT_PARAMETERS.min_height_ms
 
 
 def test_one_liar_does_not_drag_the_others(settled: Nodes, part: Floats) -> None:
@@ -122,14 +139,14 @@ def test_one_liar_does_not_drag_the_others(settled: Nodes, part: Floats) -> None
 
 
 def test_two_nodes_at_the_same_point_part_in_a_random_direction() -> None:
-    own, peer = origin(), origin().coordinate
+    own, peer = initial_state(), initial_state().coordinate
     one, other = (update(own, peer, 10, Random(seed)).coordinate.point for seed in (1, 2))
     assert one != other
     assert math.hypot(*one) > 0
 
 
 def test_a_node_that_joins_finds_its_place(settled: Nodes, part: Floats) -> None:
-    own, rng = origin(), Random(0)
+    own, rng = initial_state(), Random(0)
     for _ in range(10):
         for peer in settled.peers[0]:
             own = update(own, settled.positions[peer].coordinate, float(part[0, peer]), rng)
@@ -162,6 +179,6 @@ def test_an_adjustment_never_makes_an_estimate_negative() -> None:
 
 
 def test_gravity_pulls_towards_the_origin() -> None:
-    far = Position(Coordinate((4000.0, 0.0, 0.0, 0.0), 1.0, 0.0, 0.5))
+    far = VivaldiState(Coordinate((4000.0, 0.0, 0.0, 0.0), 1.0, 0.0, 0.5))
     peer = Coordinate((3998.0, 0.0, 0.0, 0.0), 1.0)
     assert update(far, peer, 4, Random(0)).coordinate.point[0] == pytest.approx(3999)

@@ -8,12 +8,12 @@ import pytest
 
 from clusterstate import keys
 from leadsman.demo import request
-from testbed.apithread import ApiThread
+from testbed.apithread import ApiServerThread
 
 
 @pytest.fixture
 def api():
-    with ApiThread() as one:
+    with ApiServerThread() as one:
         yield one
 
 
@@ -31,7 +31,7 @@ def posted(extender, verb, body):
 
 def bind(extender, node):
     """filter and bind, as kube-scheduler asks. What bind answers."""
-    body = request.captured([node, "other"], {"app": "shop"})
+    body = request.captured_args([node, "other"], {"app": "shop"})
     posted(extender, "filter", body)
     meta = body["Pod"]["metadata"]
     binding = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node}
@@ -40,7 +40,7 @@ def bind(extender, node):
 
 def told(etcd, node):
     """Key → record, of the binds to `node` that failed."""
-    prefix = keys.binds(node)
+    prefix = keys.bind_failures_prefix(node)
     found = etcd.post("/v3/kv/range", {"key": _b64(prefix), "range_end": _b64(prefix[:-1] + "0")}).get("kvs", [])
     return {base64.b64decode(kv["key"]).decode(): json.loads(base64.b64decode(kv["value"])) for kv in found}
 
@@ -55,7 +55,7 @@ def test_a_refused_bind_is_told_to_the_node_with_type_and_cause(extender, api, e
     assert "422" in error
     until(lambda: told(etcd, "edge-1"), "the failed bind in etcd")
     record = {"v": 1, "type": "shop", "cause": "bind_refused"}
-    assert told(etcd, "edge-1") == {keys.bind_failure("edge-1", uid): record}
+    assert told(etcd, "edge-1") == {keys.bind_failure_key("edge-1", uid): record}
     assert told(etcd, "other") == {}
 
 

@@ -14,12 +14,14 @@ import pytest
 from leadsman.demo import request
 from testbed import network
 from testbed.etcd import Etcd
-from testbed.network import Network
+from testbed.network import VirtualNetwork
 from testbed.uplink import Uplinks
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(network.can_run() is not None, reason=f"no network namespaces here: {network.can_run()}"),
+    pytest.mark.skipif(
+        network.why_unavailable() is not None, reason=f"no network namespaces here: {network.why_unavailable()}"
+    ),
 ]
 
 HERE = "edge-0"
@@ -42,7 +44,7 @@ PORT = 9102
 def net():
     """Half of the others are near to begin with."""
     delays = {(HERE, name): NEAR_MS if name in OTHERS[:4] else FAR_MS for name in OTHERS}
-    with Network([HERE, *OTHERS], delays) as found:
+    with VirtualNetwork([HERE, *OTHERS], delays) as found:
         yield found
 
 
@@ -51,8 +53,8 @@ def etcd(net, tmp_path):
     """The one of conftest, reachable from every namespace."""
     with Uplinks(net) as up:
         found = Etcd(tmp_path / "etcd")
-        found.flags = (f"--listen-client-urls={found.client_url},http://{up.here}:{found.port}",)
-        found.reached_at = f"http://{up.here}:{found.port}"
+        found.flags = (f"--listen-client-urls={found.client_url},http://{up.local_address}:{found.port}",)
+        found.reached_at = f"http://{up.local_address}:{found.port}"
         try:
             yield found.start()
         finally:
@@ -85,7 +87,7 @@ def measured(extender) -> int:
 
 
 def ask(extender, verb: str, nodes: list[str]):
-    body = json.dumps(request.captured(nodes, {f"delay_{HERE}": str(BOUND_MS)})).encode()
+    body = json.dumps(request.captured_args(nodes, {f"delay_{HERE}": str(BOUND_MS)})).encode()
     with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
         return json.load(answer)
 
@@ -108,7 +110,7 @@ def test_placements_follow_delays_that_change_and_change_back(net, cluster, unti
         until(lambda near=near: best(cluster) == near[0], f"{near[0]} preferred", patience)
 
 
-def change(net: Network, near: list[str]) -> None:
+def change(net: VirtualNetwork, near: list[str]) -> None:
     """The first of them the nearest."""
     for name in OTHERS:
         net.set_delay(HERE, name, 2.0 if name == near[0] else NEAR_MS if name in near else FAR_MS)

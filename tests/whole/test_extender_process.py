@@ -27,7 +27,7 @@ def both_measured(extender) -> bool:
 
 
 def ask(extender, verb: str, nodes: list[str], labels: dict[str, str]):
-    body = json.dumps(request.captured(nodes, labels)).encode()
+    body = json.dumps(request.captured_args(nodes, labels)).encode()
     with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
         return json.load(answer)
 

@@ -10,9 +10,9 @@ import pytest
 from clusterstate import codec, keys
 from clusterstate.etcd import EtcdStore
 from clusterstate.records import Latency, PeerLatency
-from clusterstate.store import Changed, Gone, Item
-from clusterstate.transport import Access
-from extender.probe_requests import ProbeRequests
+from clusterstate.store import Deleted, StoredItem, Updated
+from clusterstate.transport import EtcdAccess
+from extender.probe_requests import ProbeRequestQueue
 
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 FEW = ["--max-peers", "1", "--push-interval-seconds", "5"]
@@ -20,7 +20,7 @@ FEW = ["--max-peers", "1", "--push-interval-seconds", "5"]
 
 @pytest.fixture
 async def store(etcd):
-    found = EtcdStore(Access((etcd.client_url,)))
+    found = EtcdStore(EtcdAccess((etcd.client_url,)))
     yield found
     await found.close()
 
@@ -42,10 +42,10 @@ def peers(process) -> set[str]:
 async def test_a_pair_asked_for_is_in_etcd_within_two_seconds(store, agents) -> None:
     await until_reported(store, "edge-1", 1)
     target = next(name for name in NODES[1:] if name not in peers(agents["edge-1"]))
-    requests = ProbeRequests(store)
+    requests = ProbeRequestQueue(store)
     running = asyncio.create_task(requests.run())
     asked_at = time.monotonic()
-    requests.ask([("edge-1", target)])
+    requests.enqueue([("edge-1", target)])
     found = await until_reported(store, "edge-1", 2)
     took = time.monotonic() - asked_at
     running.cancel()
@@ -55,8 +55,8 @@ async def test_a_pair_asked_for_is_in_etcd_within_two_seconds(store, agents) -> 
 
 
 async def test_a_request_for_a_node_that_is_not_there_is_counted_and_nothing_else(store, agents, until) -> None:
-    requests = ProbeRequests(store)
-    requests.ask([("edge-1", "nobody")])
+    requests = ProbeRequestQueue(store)
+    requests.enqueue([("edge-1", "nobody")])
     await requests.write()
     unknown = 'leadsman_probe_requests_total{result="unknown"}'
     await asyncio.to_thread(until, lambda: agents["edge-1"].metric(unknown) == 1, "counted")
@@ -65,7 +65,7 @@ async def test_a_request_for_a_node_that_is_not_there_is_counted_and_nothing_els
 
 async def until_reported(store: EtcdStore, node: str, count: int) -> dict[str, PeerLatency]:
     """The peers in the node's record, as soon as there are so many."""
-    key = keys.key(node, Latency)
+    key = keys.record_key(node, Latency)
     listing = await store.read_prefix(key)
     found = peers_in(listing.items)
     async with asyncio.timeout(30), aclosing(store.watch(key, listing.revision + 1)) as batches:
@@ -74,5 +74,5 @@ async def until_reported(store: EtcdStore, node: str, count: int) -> dict[str, P
     return found
 
 
-def peers_in(items: Iterable[Item | Changed | Gone]) -> dict[str, PeerLatency]:
-    return next((codec.decode(Latency, item.value).peers for item in items if not isinstance(item, Gone)), {})
+def peers_in(items: Iterable[StoredItem | Updated | Deleted]) -> dict[str, PeerLatency]:
+    return next((codec.decode(Latency, item.value).peers for item in items if not isinstance(item, Deleted)), {})

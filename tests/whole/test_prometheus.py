@@ -8,10 +8,10 @@ from urllib.request import urlopen
 
 import pytest
 
-from apiserver.access import Access
-from apiserver.requests import Client
-from telemetry.polling import NoAnswer
-from telemetry.prometheus import Prometheus, Queries
+from apiserver.access import ApiAccess
+from apiserver.requests import ApiClient
+from telemetry.polling import MetricUnavailable
+from telemetry.prometheus import PrometheusQueries, PrometheusSource
 from testbed.etcd import free_ports
 
 pytestmark = pytest.mark.integration
@@ -81,7 +81,7 @@ def test_a_node_that_left_is_gone_from_the_series_of_the_others(prometheus, clus
 
 
 MEMORY = "leadsman_memory_available_bytes"
-QUERIES = Queries(
+QUERIES = PrometheusQueries(
     "instance",
     {
         "free_share": f"{MEMORY} / leadsman_memory_total_bytes",
@@ -95,13 +95,13 @@ QUERIES = Queries(
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
 async def test_policies_read_metrics_and_queries_from_it_by_node(prometheus, until) -> None:
     until(lambda: len(query(prometheus, MEMORY)) == 2, "both agents scraped", PATIENCE_SECONDS)
-    async with Client(Access(prometheus)) as client:
-        source = Prometheus(client, QUERIES)
-        by_name, by_query = await source.ask(MEMORY), await source.ask("free_share")
+    async with ApiClient(ApiAccess(prometheus)) as client:
+        source = PrometheusSource(client, QUERIES)
+        by_name, by_query = await source.query(MEMORY), await source.query("free_share")
         assert by_name.keys() == by_query.keys() == {"127.0.3.1", "127.0.3.2"}
         assert all(sample.nanos > 10**6 * 10**9 for sample in by_name.values())
         assert all(0 < sample.nanos < 10**9 for sample in by_query.values())
-        assert await source.ask("no_such_metric") == {}
+        assert await source.query("no_such_metric") == {}
         for metric, why in (("one", "got a scalar"), ("bad", "Invalid.*400"), ("rtts", "none of them the only one")):
-            with pytest.raises(NoAnswer, match=why):
-                await source.ask(metric)
+            with pytest.raises(MetricUnavailable, match=why):
+                await source.query(metric)

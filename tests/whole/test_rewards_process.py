@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from testbed.apithread import ApiThread
+from testbed.apithread import ApiServerThread
 
 CRASHES = 'leadsman_incidents_total{cause="crash",type="shop"}'
 
@@ -31,7 +31,7 @@ def reward(etcd) -> dict:
 
 @pytest.fixture
 def api():
-    with ApiThread() as one:
+    with ApiServerThread() as one:
         yield one
 
 

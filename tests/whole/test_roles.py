@@ -9,21 +9,21 @@ from clusterstate import keys
 from clusterstate.etcd import EtcdStore
 from clusterstate.records import Identity, RingEntry
 from clusterstate.store import Denied, Put
-from clusterstate.transport import Access
-from extender.probe_requests import ProbeRequests
+from clusterstate.transport import EtcdAccess
+from extender.probe_requests import ProbeRequestQueue
 
 NODES = ["edge-1", "edge-2", "edge-3"]
-EXTENDER = {("READ", keys.NODES), ("READWRITE", keys.PROBES)}
+EXTENDER = {("READ", keys.NODES_PREFIX), ("READWRITE", keys.PROBES_PREFIX)}
 PASSWORD = "secret"
 
 
 def role_of(node: str) -> set[tuple[str, str]]:
     """What an agent may do, by prefix."""
     return {
-        ("READWRITE", keys.prefix(node)),
-        ("READWRITE", keys.key(node, RingEntry)),
-        ("READ", keys.RING),
-        ("READ", keys.probes(node)),
+        ("READWRITE", keys.node_prefix(node)),
+        ("READWRITE", keys.record_key(node, RingEntry)),
+        ("READ", keys.RING_PREFIX),
+        ("READ", keys.probes_prefix(node)),
     }
 
 
@@ -49,8 +49,8 @@ def admit(etcd, user: str, permissions: set[tuple[str, str]]) -> None:
         etcd.post("/v3/auth/role/grant", {"name": user, "perm": permission})
 
 
-def access(etcd, user: str) -> Access:
-    return Access((etcd.client_url,), user=user, password=PASSWORD)
+def access(etcd, user: str) -> EtcdAccess:
+    return EtcdAccess((etcd.client_url,), user=user, password=PASSWORD)
 
 
 def test_agents_of_these_roles_find_each_other_report_and_serve_requests(guarded, agent, until, tmp_path) -> None:
@@ -69,8 +69,8 @@ def test_agents_of_these_roles_find_each_other_report_and_serve_requests(guarded
 
 async def ask(etcd, pairs) -> None:
     store = EtcdStore(access(etcd, "extender"))
-    requests = ProbeRequests(store)
-    requests.ask(pairs)
+    requests = ProbeRequestQueue(store)
+    requests.enqueue(pairs)
     try:
         await requests.write()
     finally:
@@ -80,12 +80,12 @@ async def ask(etcd, pairs) -> None:
 @pytest.mark.parametrize(
     ("user", "key"),
     [
-        ("edge-1", keys.key("edge-2", Identity)),
-        ("edge-1", keys.key("edge-2", RingEntry)),
-        ("edge-1", keys.probe_request("edge-1", "edge-2")),
-        ("edge-1", keys.probe_request("edge-2", "edge-1")),
-        ("extender", keys.key("edge-1", Identity)),
-        ("extender", keys.key("edge-1", RingEntry)),
+        ("edge-1", keys.record_key("edge-2", Identity)),
+        ("edge-1", keys.record_key("edge-2", RingEntry)),
+        ("edge-1", keys.probe_request_key("edge-1", "edge-2")),
+        ("edge-1", keys.probe_request_key("edge-2", "edge-1")),
+        ("extender", keys.record_key("edge-1", Identity)),
+        ("extender", keys.record_key("edge-1", RingEntry)),
     ],
 )
 async def test_nobody_writes_what_is_anothers(guarded, user: str, key: str) -> None:
@@ -101,6 +101,6 @@ async def test_an_agent_reads_no_other_nodes_measurements(guarded) -> None:
     store = EtcdStore(access(guarded, "edge-1"))
     try:
         with pytest.raises(Denied):
-            await store.read_prefix(keys.prefix("edge-2"))
+            await store.read_prefix(keys.node_prefix("edge-2"))
     finally:
         await store.close()

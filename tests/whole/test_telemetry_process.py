@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.request import Request, urlopen
 
-from testbed.apiserver import ApiServer
+from testbed.apiserver import FakeApiServer
 
 POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/p"
 BODY = {"Pod": {"metadata": {"name": "pod", "namespace": "default", "labels": {"telemetry-policy": "p"}}}}
@@ -27,7 +27,7 @@ async def test_a_policy_comes_changes_and_goes_on_an_agent_s_own_metric(
     agent: Callable[..., Any], start: Callable[..., Any], until: Callable[..., Any], fresh: Callable[..., Any]
 ) -> None:
     """Some memory is always available, so "more than 0" is violated and "less than 0" never."""
-    async with ApiServer() as api:
+    async with FakeApiServer() as api:
         api.put(POLICY, dontschedule("GreaterThan"))
         agent("edge-1", 1)
         extender = start("extender", "--telemetry", "agents", "--kube-api", api.url)

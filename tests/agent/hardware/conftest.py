@@ -9,10 +9,10 @@ from typing import NamedTuple
 import pytest
 
 from agent.hardware import filesystems
-from agent.hardware.collectors import standard
-from agent.hardware.nvidia import Nvidia
-from agent.hardware.reading import Reading, measure
-from agent.hardware.samples import Collect, Family, Labels, Roots
+from agent.hardware.collectors import default_collectors
+from agent.hardware.nvidia import NvidiaCollector
+from agent.hardware.reading import HardwareReading, run_collector
+from agent.hardware.samples import CollectFunction, HostRoots, Labels, MetricFamily
 
 HOSTS = Path(__file__).parents[2] / "data" / "hosts"
 
@@ -39,15 +39,15 @@ def unpack(text: str, root: Path) -> None:
             (root / path).write_text(body)
 
 
-def roots_of(root: Path) -> Roots:
-    return Roots(str(root / "proc"), str(root / "sys"), str(root / "rootfs"))
+def roots_of(root: Path) -> HostRoots:
+    return HostRoots(str(root / "proc"), str(root / "sys"), str(root / "rootfs"))
 
 
 @pytest.fixture
-def unpacked(tmp_path: Path) -> Callable[[str], Roots]:
+def unpacked(tmp_path: Path) -> Callable[[str], HostRoots]:
     """Host name → the roots of its unpacked tree."""
 
-    def host(name: str) -> Roots:
+    def host(name: str) -> HostRoots:
         unpack((HOSTS / f"{name}.tree").read_text(), tmp_path / name)
         return roots_of(tmp_path / name)
 
@@ -55,25 +55,25 @@ def unpacked(tmp_path: Path) -> Callable[[str], Roots]:
 
 
 @pytest.fixture
-def server(unpacked: Callable[[str], Roots]) -> Roots:
+def server(unpacked: Callable[[str], HostRoots]) -> HostRoots:
     return unpacked("server")
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Callable[[Mapping[str, str]], Roots]:
+def tree(tmp_path: Path) -> Callable[[Mapping[str, str]], HostRoots]:
     """Path → text of a tree of the test's own."""
 
-    def write(files: Mapping[str, str]) -> Roots:
+    def write(files: Mapping[str, str]) -> HostRoots:
         unpack("".join(f"@ {path}\n{text}\n" for path, text in files.items()), tmp_path)
         return roots_of(tmp_path)
 
     return write
 
 
-def scripted() -> dict[str, Collect]:
+def scripted() -> dict[str, CollectFunction]:
     """The standard collectors, but for what a tree cannot hold: space on filesystems, this machine's GPUs."""
     space = functools.partial(filesystems.collect, usage=lambda path: Space())
-    return standard() | {"filesystems": space, "nvidia": Nvidia(no_package)}
+    return default_collectors() | {"filesystems": space, "nvidia": NvidiaCollector(no_package)}
 
 
 def no_package() -> None:
@@ -81,10 +81,10 @@ def no_package() -> None:
 
 
 @pytest.fixture
-def values() -> Callable[[Collect, Roots, Family], dict[Labels, float]]:
+def values() -> Callable[[CollectFunction, HostRoots, MetricFamily], dict[Labels, float]]:
     """A collector's samples of one family: labels → value."""
 
-    def of(collect: Collect, roots: Roots, family: Family) -> dict[Labels, float]:
+    def of(collect: CollectFunction, roots: HostRoots, family: MetricFamily) -> dict[Labels, float]:
         found = [item for item in collect(roots) if getattr(item, "family", None) == family]
         return {sample.labels: sample.value for sample in found}
 
@@ -92,12 +92,12 @@ def values() -> Callable[[Collect, Roots, Family], dict[Labels, float]]:
 
 
 @pytest.fixture
-def reading_of() -> Callable[..., Reading]:
+def reading_of() -> Callable[..., HardwareReading]:
     """All collectors on one tree, at a clock that stands still."""
 
-    def of(roots: Roots, at_seconds: float = 0.0, number: int = 1) -> Reading:
-        outcomes = {name: measure(collect, roots, lambda: at_seconds) for name, collect in scripted().items()}
-        return Reading(at_seconds, number, outcomes)
+    def of(roots: HostRoots, at_seconds: float = 0.0, number: int = 1) -> HardwareReading:
+        outcomes = {name: run_collector(collect, roots, lambda: at_seconds) for name, collect in scripted().items()}
+        return HardwareReading(at_seconds, number, outcomes)
 
     return of
 

@@ -4,9 +4,9 @@ import psutil
 import pytest
 
 from agent.hardware import cpu, disks, filesystems, load, memory, network
-from agent.hardware.samples import Roots
+from agent.hardware.samples import HostRoots
 
-HERE = Roots()
+HERE = HostRoots()
 
 
 def test_cpu_seconds(values):

@@ -1,7 +1,7 @@
 import pytest
 
 from agent.hardware import cgroup
-from agent.hardware.samples import NothingHere
+from agent.hardware.samples import NoData
 
 
 def test_max_is_no_limit():
@@ -28,5 +28,5 @@ def test_a_hybrid_host_has_its_hierarchy_one_below(unpacked, values):
 
 
 def test_version_1_alone_is_nothing(tree):
-    with pytest.raises(NothingHere, match="cgroup v2"):
+    with pytest.raises(NoData, match="cgroup v2"):
         list(cgroup.collect(tree({"sys/fs/cgroup/cpu/cpu.shares": "1024"})))

@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import agent.hardware
-from agent.hardware.collectors import standard
+from agent.hardware.collectors import default_collectors
 
 MACHINERY = {
     "__init__",
@@ -20,8 +20,8 @@ MACHINERY = {
 
 def test_every_source_file_is_in_the_table():
     files = {path.stem for path in Path(agent.hardware.__file__).parent.glob("*.py")}
-    assert files - MACHINERY == standard().keys()
+    assert files - MACHINERY == default_collectors().keys()
 
 
 def test_two_tables_share_no_state():
-    assert standard()["nvidia"] is not standard()["nvidia"]
+    assert default_collectors()["nvidia"] is not default_collectors()["nvidia"]

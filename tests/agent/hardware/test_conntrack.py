@@ -1,7 +1,7 @@
 import pytest
 
 from agent.hardware import conntrack
-from agent.hardware.reading import Absent, measure
+from agent.hardware.reading import Absent, run_collector
 
 
 def test_entries_and_limit(server, values):
@@ -10,7 +10,7 @@ def test_entries_and_limit(server, values):
 
 
 def test_without_the_module_there_is_none(unpacked):
-    outcome = measure(conntrack.collect, unpacked("edge"), lambda: 0.0)
+    outcome = run_collector(conntrack.collect, unpacked("edge"), lambda: 0.0)
     assert isinstance(outcome, Absent)
     assert "nf_conntrack_count" in outcome.reason
 

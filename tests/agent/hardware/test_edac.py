@@ -1,7 +1,7 @@
 import pytest
 
 from agent.hardware import edac
-from agent.hardware.samples import NothingHere
+from agent.hardware.samples import NoData
 
 
 def test_errors_by_controller(server, values):
@@ -10,5 +10,5 @@ def test_errors_by_controller(server, values):
 
 
 def test_memory_without_ecc_is_nothing(unpacked):
-    with pytest.raises(NothingHere, match="ECC"):
+    with pytest.raises(NoData, match="ECC"):
         list(edac.collect(unpacked("vm")))

@@ -3,29 +3,29 @@ import os
 import pytest
 
 from agent.hardware import files
-from agent.hardware.samples import Fault
+from agent.hardware.samples import SensorFault
 
 
 def test_a_file_longer_than_one_chunk_is_whole(tmp_path):
     (tmp_path / "long").write_text("x" * 200_000)
-    assert len(files.read(str(tmp_path / "long"))) == 200_000
+    assert len(files.read_file(str(tmp_path / "long"))) == 200_000
 
 
 def test_bytes_that_are_no_utf8_do_not_fail(tmp_path):
     (tmp_path / "label").write_bytes(b"T\xffmp")
-    assert files.read(str(tmp_path / "label")) == "T\ufffdmp"
+    assert files.read_file(str(tmp_path / "label")) == "T\ufffdmp"
 
 
 def test_malformed_text_is_named_and_shown(tmp_path):
     (tmp_path / "count").write_text("seven")
-    with pytest.raises(files.Malformed, match=r"count: 'seven': invalid literal"):
-        files.parsed(str(tmp_path / "count"), int)
+    with pytest.raises(files.MalformedFile, match=r"count: 'seven': invalid literal"):
+        files.parse_file(str(tmp_path / "count"), int)
 
 
-@pytest.mark.parametrize("number", sorted(files.NOTHING))
+@pytest.mark.parametrize("number", sorted(files.ABSENT_ERRNOS))
 def test_what_the_kernel_does_not_have_is_none(number, monkeypatch):
     monkeypatch.setattr(files, "read", raising(number))
-    assert files.optional("/x", int) is None
+    assert files.parse_optional_file("/x", int) is None
 
 
 @pytest.mark.parametrize("number", [1, 5, 13])
@@ -33,18 +33,18 @@ def test_what_it_refuses_or_fails_is_no_none(number, monkeypatch):
     """EPERM, EIO, EACCES."""
     monkeypatch.setattr(files, "read", raising(number))
     with pytest.raises(OSError, match=os.strerror(number)):
-        files.optional("/x", int)
-    assert files.attempt("/x", int) == Fault(f"/x: {os.strerror(number)}")
+        files.parse_optional_file("/x", int)
+    assert files.parse_file_or_fault("/x", int) == SensorFault(f"/x: {os.strerror(number)}")
 
 
 def test_no_directory_has_no_names(tmp_path):
-    assert files.names(str(tmp_path / "none")) == []
+    assert files.list_directory(str(tmp_path / "none")) == []
 
 
 def test_reading_leaves_no_file_open(tmp_path):
     (tmp_path / "a").write_text("1")
     before = os.listdir("/proc/self/fd")
-    files.read(str(tmp_path / "a"))
+    files.read_file(str(tmp_path / "a"))
     assert os.listdir("/proc/self/fd") == before
 
 

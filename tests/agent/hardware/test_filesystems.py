@@ -4,9 +4,9 @@ from types import SimpleNamespace
 import pytest
 
 from agent.hardware import filesystems
-from agent.hardware.files import parsed
-from agent.hardware.reading import Measured, measure
-from agent.hardware.samples import Fault, NothingHere, Roots
+from agent.hardware.files import parse_file
+from agent.hardware.reading import Measured, run_collector
+from agent.hardware.samples import HostRoots, NoData, SensorFault
 
 
 def space(path):
@@ -18,7 +18,7 @@ def mountpoints(text):
 
 
 def test_only_the_nodes_own_filesystems(server):
-    mounts = parsed(f"{server.proc}/1/mounts", filesystems.parse)
+    mounts = parse_file(f"{server.proc}/1/mounts", filesystems.parse)
     assert [mount.mountpoint for mount in mounts] == ["/", "/boot/efi", "/data"]
 
 
@@ -59,15 +59,15 @@ def test_a_broken_filesystem_is_a_fault(tree):
         raise OSError(errno.EIO, "Input/output error")
 
     roots = tree({"proc/1/mounts": "/dev/sda /data ext4 rw 0 0"})
-    assert list(filesystems.collect(roots, broken)) == [Fault(f"{roots.rootfs}/data: Input/output error")]
+    assert list(filesystems.collect(roots, broken)) == [SensorFault(f"{roots.rootfs}/data: Input/output error")]
 
 
 def test_the_hosts_mounts_without_the_hosts_root_are_not_mixed_up(server):
-    with pytest.raises(NothingHere, match="rootfs"):
-        list(filesystems.collect(Roots(server.proc, server.sys)))
+    with pytest.raises(NoData, match="rootfs"):
+        list(filesystems.collect(HostRoots(server.proc, server.sys)))
 
 
 def test_this_machines_own_root_has_a_size():
-    outcome = measure(filesystems.collect, Roots(), lambda: 0.0)
+    outcome = run_collector(filesystems.collect, HostRoots(), lambda: 0.0)
     assert isinstance(outcome, Measured)
     assert all(sample.value > 0 for sample in outcome.samples if sample.family == filesystems.SIZE)

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 
 from agent.hardware.metrics import families
-from agent.hardware.reading import Reading
+from agent.hardware.reading import HardwareReading
 
 NAMES = ["server", "edge", "vm"]
 
@@ -17,14 +17,14 @@ NAMES = ["server", "edge", "vm"]
 class Latest:
     """What the endpoint registers: a collector over one reading."""
 
-    def __init__(self, reading: Reading) -> None:
+    def __init__(self, reading: HardwareReading) -> None:
         self.reading = reading
 
     def collect(self) -> Iterator[Metric]:
         return families(self.reading)
 
 
-def rendered(reading: Reading) -> str:
+def rendered(reading: HardwareReading) -> str:
     registry = CollectorRegistry()
     registry.register(Latest(reading))
     return generate_latest(registry).decode()

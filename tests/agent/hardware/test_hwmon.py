@@ -1,7 +1,7 @@
 import os
 
 from agent.hardware import files, hwmon
-from agent.hardware.reading import Measured, measure
+from agent.hardware.reading import Measured, run_collector
 
 PACKAGES = {("platform_coretemp_0", "temp1"): 61.0, ("platform_coretemp_1", "temp1"): 58.0}
 
@@ -38,14 +38,14 @@ def test_an_undervolted_board_says_so(unpacked, values):
 
 
 def test_cores_are_kept_where_the_chip_has_no_package_sensor():
-    assert hwmon.left_out({"temp2": "Core 0", "temp3": "Core 1"}) == frozenset()
-    assert hwmon.left_out({"temp1": "Package id 0", "temp2": "Core 0"}) == {"temp2"}
+    assert hwmon.redundant_sensors({"temp2": "Core 0", "temp3": "Core 1"}) == frozenset()
+    assert hwmon.redundant_sensors({"temp1": "Package id 0", "temp2": "Core 0"}) == {"temp2"}
 
 
 def test_one_broken_sensor_leaves_the_others(tree):
     chip = "sys/class/hwmon/hwmon0"
     roots = tree({f"{chip}/name": "x", f"{chip}/temp1_input": "??", f"{chip}/temp2_input": "41000"})
-    outcome = measure(hwmon.collect, roots, lambda: 0.0)
+    outcome = run_collector(hwmon.collect, roots, lambda: 0.0)
     assert isinstance(outcome, Measured)
     assert hwmon.TEMPERATURE(41.0, "x", "temp2") in outcome.samples
     assert len(outcome.faults) == 1
@@ -55,7 +55,7 @@ def test_one_broken_sensor_leaves_the_others(tree):
 def test_a_sensor_that_answers_an_io_error_is_a_fault(tree, monkeypatch):
     chip = "sys/class/hwmon/hwmon0"
     roots = tree({f"{chip}/name": "x", f"{chip}/fan1_input": "900"})
-    real = files.read
+    real = files.read_file
 
     def read(path):
         if path.endswith("fan1_input"):
@@ -63,6 +63,6 @@ def test_a_sensor_that_answers_an_io_error_is_a_fault(tree, monkeypatch):
         return real(path)
 
     monkeypatch.setattr(files, "read", read)
-    assert measure(hwmon.collect, roots, lambda: 0.0).faults == (
+    assert run_collector(hwmon.collect, roots, lambda: 0.0).faults == (
         f"{roots.sys}/class/hwmon/hwmon0/fan1_input: Input/output error",
     )

@@ -1,7 +1,7 @@
 import pytest
 
 from agent.hardware import links
-from agent.hardware.samples import NothingHere
+from agent.hardware.samples import NoData
 
 
 def test_mbit_become_bytes_per_second():
@@ -28,5 +28,5 @@ def test_virtual_functions_whose_device_is_still_here_are_free(server, values):
 
 
 def test_no_physical_device_is_nothing(tree):
-    with pytest.raises(NothingHere):
+    with pytest.raises(NoData):
         list(links.collect(tree({"sys/class/net/lo/operstate": "unknown"})))

@@ -2,14 +2,14 @@ import pytest
 
 from agent.hardware import load
 from agent.hardware.metrics import families
-from agent.hardware.reading import Absent, Failed, Measured, Overdue, Reading
+from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, Overdue
 
 LOAD = load.LOAD1(0.5)
 
 
 def flags(outcome):
     """(success, absent, quarantined) of one collector."""
-    found = {metric.name: metric for metric in families(Reading(1.0, 7, {"it": outcome}))}
+    found = {metric.name: metric for metric in families(HardwareReading(1.0, 7, {"it": outcome}))}
     names = ("success", "absent", "quarantined")
     return tuple(found[f"leadsman_collector_{name}"].samples[0].value for name in names)
 
@@ -33,11 +33,11 @@ def test_before_the_first_reading_there_is_nothing():
 
 
 def test_a_failed_collector_leaves_no_old_series():
-    assert "leadsman_load1" not in {metric.name for metric in families(Reading(1.0, 7, {"load": Failed("x")}))}
+    assert "leadsman_load1" not in {metric.name for metric in families(HardwareReading(1.0, 7, {"load": Failed("x")}))}
 
 
 def test_duration_and_rounds():
-    found = {metric.name: metric for metric in families(Reading(1.0, 7, {"it": Overdue(1, 2.5)}))}
+    found = {metric.name: metric for metric in families(HardwareReading(1.0, 7, {"it": Overdue(1, 2.5)}))}
     assert found["leadsman_collector_duration_seconds"].samples[0].value == 2.5
     assert found["leadsman_hardware_rounds"].samples[0].value == 7
 

@@ -12,7 +12,7 @@ import pytest
 
 from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.reading import Measured, Overdue
-from agent.hardware.samples import Roots
+from agent.hardware.samples import HostRoots
 from clusterstate import measures
 
 DEADLINE = 0.1
@@ -127,15 +127,15 @@ async def test_the_pause_doubles_while_it_stays_slow(server, clock, caplog):
         return []
 
     monitor = HardwareMonitor(server, collectors={"slow": slow}, clock=clock, deadline_seconds=DEADLINE)
-    await monitor.round()
+    await monitor.run_round()
     threads()[0].join(5)
     clock.offset += 5
-    assert (await monitor.round()).outcomes["slow"].overruns == 2
+    assert (await monitor.run_round()).outcomes["slow"].overruns == 2
     threads()[0].join(5)
     clock.offset += 5
-    assert (await monitor.round()).outcomes["slow"].overruns == 2
+    assert (await monitor.run_round()).outcomes["slow"].overruns == 2
     clock.offset += 5
-    assert (await monitor.round()).outcomes["slow"].overruns == 3
+    assert (await monitor.run_round()).outcomes["slow"].overruns == 3
     threads()[0].join(5)
     assert len(caplog.records) == 1
 
@@ -167,7 +167,7 @@ async def test_an_old_reading_makes_no_record(monitor, clock):
 
 async def test_how_old_is_too_old_follows_the_interval(server, clock):
     monitor = HardwareMonitor(server, clock=clock, interval_seconds=30)
-    await monitor.round()
+    await monitor.run_round()
     assert monitor.record(clock() + 89) is not None
     assert monitor.record(clock() + 91) is None
     assert monitor.record(clock() + 89, oldest_seconds=60) is None
@@ -224,6 +224,6 @@ def test_a_stuck_sensor_does_not_keep_the_process(server, tmp_path):
 
 
 async def test_this_machine_has_a_record(clock):
-    monitor = HardwareMonitor(Roots(), clock=clock)
-    await monitor.round()
+    monitor = HardwareMonitor(HostRoots(), clock=clock)
+    await monitor.run_round()
     assert monitor.record(clock()).values[measures.MEMORY_AVAILABLE] > 0

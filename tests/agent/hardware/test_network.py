@@ -1,7 +1,7 @@
 import pytest
 
 from agent.hardware import network
-from agent.hardware.files import Malformed
+from agent.hardware.files import MalformedFile
 
 HEAD = "Inter-|\n face |\n"
 LINE = " eth0:{} 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
@@ -9,7 +9,7 @@ LINE = " eth0:{} 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
 
 @pytest.mark.parametrize("received", ["1", " 1"])
 def test_a_large_count_may_touch_the_colon(received):
-    assert network.parse(HEAD + LINE.format(received)) == (network.Device("eth0", tuple(range(1, 17))),)
+    assert network.parse(HEAD + LINE.format(received)) == (network.NetworkDevice("eth0", tuple(range(1, 17))),)
 
 
 def test_columns_by_family(server, values):
@@ -21,12 +21,12 @@ def test_columns_by_family(server, values):
 
 @pytest.mark.parametrize("name", ["lo", "veth12", "cali0a", "lxc9", "cni0", "docker0", "flannel.1", "eni0123456789a"])
 def test_ends_of_pods_links_are_left_out(name):
-    assert network.LEFT_OUT.fullmatch(name)
+    assert network.IGNORED_DEVICES.fullmatch(name)
 
 
 @pytest.mark.parametrize("name", ["eth0", "ens1f0", "eno1", "enp3s0", "bond0", "wlan0", "ib0", "lo0net", "enial"])
 def test_the_nodes_own_devices_are_kept(name):
-    assert not network.LEFT_OUT.fullmatch(name)
+    assert not network.IGNORED_DEVICES.fullmatch(name)
 
 
 def test_without_process_1_the_own_namespace_is_read(unpacked, values):
@@ -35,5 +35,5 @@ def test_without_process_1_the_own_namespace_is_read(unpacked, values):
 
 
 def test_a_line_with_columns_missing_is_named(tree):
-    with pytest.raises(Malformed, match=r"net/dev.*3 columns, want 16"):
+    with pytest.raises(MalformedFile, match=r"net/dev.*3 columns, want 16"):
         list(network.collect(tree({"proc/net/dev": HEAD + "eth0: 1 2 3"})))

@@ -6,9 +6,9 @@ It answers what NVML documents; no GPU has confirmed it.
 import pytest
 
 from agent.hardware import nvidia
-from agent.hardware.nvidia import Nvidia
-from agent.hardware.reading import Absent, Failed, Measured, measure
-from agent.hardware.samples import Roots
+from agent.hardware.nvidia import NvidiaCollector
+from agent.hardware.reading import Absent, Failed, Measured, run_collector
+from agent.hardware.samples import HostRoots
 
 GPU = ("0", "GPU-5f1c")
 
@@ -52,12 +52,12 @@ class Nvml:
 
 
 def run(collector):
-    return measure(collector, Roots(), lambda: 0.0)
+    return run_collector(collector, HostRoots(), lambda: 0.0)
 
 
 def test_a_gpu_by_index_and_uuid():
-    assert run(Nvidia(Nvml)).samples == (
-        nvidia.BUSY(0.37, *GPU),
+    assert run(NvidiaCollector(Nvml)).samples == (
+        nvidia.UTILIZATION(0.37, *GPU),
         nvidia.MEMORY_USED(20, *GPU),
         nvidia.MEMORY_SIZE(80, *GPU),
         nvidia.TEMPERATURE(54, *GPU),
@@ -68,40 +68,40 @@ def test_a_gpu_by_index_and_uuid():
 def test_a_uuid_in_bytes_is_text():
     nvml = Nvml()
     nvml.uuid = b"GPU-5f1c"
-    assert run(Nvidia(lambda: nvml)).samples[0].labels == GPU
+    assert run(NvidiaCollector(lambda: nvml)).samples[0].labels == GPU
 
 
 def test_without_the_package_it_is_absent():
     def none():
         raise ImportError("pynvml")
 
-    assert run(Nvidia(none)) == Absent("nvidia-ml-py is not installed (the extra `gpu` brings it)")
+    assert run(NvidiaCollector(none)) == Absent("nvidia-ml-py is not installed (the extra `gpu` brings it)")
 
 
 @pytest.mark.parametrize("error", [Nvml.NVMLError_LibraryNotFound, Nvml.NVMLError_DriverNotLoaded])
 def test_without_a_driver_it_is_absent(error):
-    assert isinstance(run(Nvidia(lambda: Nvml(nvmlInit=error()))), Absent)
+    assert isinstance(run(NvidiaCollector(lambda: Nvml(nvmlInit=error()))), Absent)
 
 
 def test_another_error_at_the_start_is_a_failure():
-    assert isinstance(run(Nvidia(lambda: Nvml(nvmlInit=Nvml.NVMLError("version mismatch")))), Failed)
+    assert isinstance(run(NvidiaCollector(lambda: Nvml(nvmlInit=Nvml.NVMLError("version mismatch")))), Failed)
 
 
 def test_what_the_gpu_cannot_tell_is_left_out():
-    outcome = run(Nvidia(lambda: Nvml(nvmlDeviceGetPowerUsage=Nvml.NVMLError_NotSupported())))
+    outcome = run(NvidiaCollector(lambda: Nvml(nvmlDeviceGetPowerUsage=Nvml.NVMLError_NotSupported())))
     assert isinstance(outcome, Measured)
     assert outcome.faults == ()
     assert {sample.family for sample in outcome.samples}.isdisjoint({nvidia.POWER})
 
 
 def test_a_lost_gpu_is_a_fault():
-    outcome = run(Nvidia(lambda: Nvml(nvmlDeviceGetHandleByIndex=Nvml.NVMLError_GpuIsLost("lost"))))
+    outcome = run(NvidiaCollector(lambda: Nvml(nvmlDeviceGetHandleByIndex=Nvml.NVMLError_GpuIsLost("lost"))))
     assert outcome == Failed("GPU 0: lost")
 
 
 def test_it_is_opened_once():
     nvml = Nvml()
-    collector = Nvidia(lambda: nvml)
+    collector = NvidiaCollector(lambda: nvml)
     run(collector)
     run(collector)
     assert nvml.calls.count("nvmlInit") == 1
@@ -109,7 +109,7 @@ def test_it_is_opened_once():
 
 def test_after_a_driver_went_away_it_is_opened_anew():
     nvml = Nvml(nvmlDeviceGetCount=Nvml.NVMLError("uninitialized"))
-    collector = Nvidia(lambda: nvml)
+    collector = NvidiaCollector(lambda: nvml)
     assert isinstance(run(collector), Failed)
     nvml.fail.clear()
     assert isinstance(run(collector), Measured)
@@ -118,7 +118,7 @@ def test_after_a_driver_went_away_it_is_opened_anew():
 
 def test_a_driver_that_comes_later_is_found_within_a_minute():
     nvml = Nvml(nvmlInit=Nvml.NVMLError_DriverNotLoaded())
-    collector = Nvidia(lambda: nvml)
+    collector = NvidiaCollector(lambda: nvml)
     run(collector)
     nvml.fail.clear()
     outcomes = [run(collector) for _ in range(13)]

@@ -3,7 +3,7 @@ import errno
 import pytest
 
 from agent.hardware import files, pressure
-from agent.hardware.samples import NothingHere
+from agent.hardware.samples import NoData
 
 
 def test_percent_become_ratios_and_microseconds_seconds():
@@ -17,7 +17,7 @@ def test_irq_has_full_only(server, values):
 
 
 def test_a_kernel_without_psi_has_nothing(tree):
-    with pytest.raises(NothingHere, match="psi=0"):
+    with pytest.raises(NoData, match="psi=0"):
         list(pressure.collect(tree({"proc/loadavg": "0"})))
 
 
@@ -28,5 +28,5 @@ def test_psi_switched_off_at_boot_is_nothing_too(server, monkeypatch):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
     monkeypatch.setattr(files, "read", refuse)
-    with pytest.raises(NothingHere, match="psi=0"):
+    with pytest.raises(NoData, match="psi=0"):
         list(pressure.collect(server))

@@ -3,8 +3,8 @@ import errno
 import pytest
 
 from agent.hardware import load
-from agent.hardware.reading import Absent, Failed, Measured, Reading, measure
-from agent.hardware.samples import Fault, NothingHere, Roots
+from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, run_collector
+from agent.hardware.samples import HostRoots, NoData, SensorFault
 
 SAMPLE = load.LOAD1(0.5)
 
@@ -18,7 +18,7 @@ def run(*items, raising=None):
         if raising:
             raise raising
 
-    return measure(collect, Roots(), lambda: next(ticks))
+    return run_collector(collect, HostRoots(), lambda: next(ticks))
 
 
 def test_samples_are_measured_with_start_and_duration():
@@ -26,11 +26,11 @@ def test_samples_are_measured_with_start_and_duration():
 
 
 def test_a_fault_beside_samples_is_kept():
-    assert run(SAMPLE, Fault("fan1")) == Measured(10.0, 2.0, (SAMPLE,), ("fan1",))
+    assert run(SAMPLE, SensorFault("fan1")) == Measured(10.0, 2.0, (SAMPLE,), ("fan1",))
 
 
 def test_faults_alone_are_failure():
-    assert run(Fault("fan1"), Fault("fan2")) == Failed("fan1; fan2", 2.0)
+    assert run(SensorFault("fan1"), SensorFault("fan2")) == Failed("fan1; fan2", 2.0)
 
 
 def test_nothing_yielded_is_absent():
@@ -38,7 +38,7 @@ def test_nothing_yielded_is_absent():
 
 
 def test_nothing_here_is_absent_with_its_reason():
-    assert run(raising=NothingHere("no ECC")) == Absent("no ECC", 2.0)
+    assert run(raising=NoData("no ECC")) == Absent("no ECC", 2.0)
 
 
 @pytest.mark.parametrize("number", [errno.ENOENT, errno.ENODEV, errno.EOPNOTSUPP])
@@ -56,5 +56,7 @@ def test_a_bug_in_a_collector_is_its_own_failure():
 
 
 def test_a_reading_gives_the_measured_samples_only():
-    reading = Reading(20.0, 1, {"a": Measured(10.0, 1.0, (SAMPLE,)), "b": Absent("none"), "c": Failed("broken")})
+    reading = HardwareReading(
+        20.0, 1, {"a": Measured(10.0, 1.0, (SAMPLE,)), "b": Absent("none"), "c": Failed("broken")}
+    )
     assert list(reading.samples()) == [(SAMPLE, 10.0)]

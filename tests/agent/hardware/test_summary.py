@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.hardware import cgroup, cpu, disks, filesystems, hwmon, links, load, network, nvidia, throttle, vmstat
-from agent.hardware.reading import Measured, Reading
-from agent.hardware.summary import MEASURES, summary
+from agent.hardware.reading import HardwareReading, Measured
+from agent.hardware.summary import MEASURES, summarize
 from clusterstate import measures
 from clusterstate.records import Hardware
 
@@ -15,12 +15,12 @@ FS = ("/dev/sda", "ext4", "/")
 
 
 def reading(at_seconds, *samples):
-    return Reading(at_seconds, 1, {"only": Measured(at_seconds, 0.1, samples)})
+    return HardwareReading(at_seconds, 1, {"only": Measured(at_seconds, 0.1, samples)})
 
 
 def after(*samples, before=()):
     """The summary ten seconds later."""
-    return summary(reading(100.0, *before), reading(110.0, *samples))
+    return summarize(reading(100.0, *before), reading(110.0, *samples))
 
 
 def cpus(busy, idle, iowait):
@@ -28,7 +28,7 @@ def cpus(busy, idle, iowait):
 
 
 def test_the_servers_values(server, reading_of):
-    assert summary(None, reading_of(server)) == {
+    assert summarize(None, reading_of(server)) == {
         measures.CPU_PRESSURE: 0.0412,
         measures.MEMORY_PRESSURE: 0.002,
         measures.IO_PRESSURE: 0.0187,
@@ -45,7 +45,7 @@ def test_the_servers_values(server, reading_of):
 
 
 def test_a_bare_machine_leaves_out_what_it_does_not_have(unpacked, reading_of):
-    values = summary(None, reading_of(unpacked("vm")))
+    values = summarize(None, reading_of(unpacked("vm")))
     assert measures.MEMORY_AVAILABLE in values
     assert not values.keys() & {measures.TEMPERATURE, measures.SRIOV_FREE, measures.MEMORY_ERRORS, measures.SWAP_USED}
 
@@ -123,10 +123,15 @@ def test_an_impossible_temperature_is_no_temperature(impossible):
 
 
 def test_throttled_says_whether_it_happened_since_the_last_reading():
-    before = throttle.CORES(7, "0"), throttle.PACKAGES(2, "0")
-    assert after(*before, before=before)[measures.THROTTLED] == 0
-    assert after(throttle.CORES(7, "0"), throttle.PACKAGES(3, "0"), before=before)[measures.THROTTLED] == 1
-    assert measures.THROTTLED not in after(*before)
+    before = throttle.CORE_THROTTLES(7, "0"), throttle.PACKAGE_THROTTLES(2, "0")
+    assert after(*before, before=before)[measures.CPU_THROTTLED] == 0
+    assert (
+        after(throttle.CORE_THROTTLES(7, "0"), throttle.PACKAGE_THROTTLES(3, "0"), before=before)[
+            measures.CPU_THROTTLED
+        ]
+        == 1
+    )
+    assert measures.CPU_THROTTLED not in after(*before)
 
 
 def test_pods_without_a_limit_have_no_share_of_it():
@@ -134,10 +139,10 @@ def test_pods_without_a_limit_have_no_share_of_it():
 
 
 def test_gpus_are_counted_and_their_load_averaged():
-    gpus = [nvidia.BUSY(0.2, "0", "a"), nvidia.BUSY(0.6, "1", "b")]
+    gpus = [nvidia.UTILIZATION(0.2, "0", "a"), nvidia.UTILIZATION(0.6, "1", "b")]
     gpus += [family(value, *gpu) for gpu in (("0", "a"), ("1", "b")) for family, value in GPU_MEMORY]
     values = after(*gpus)
-    assert (values[measures.GPUS], values[measures.GPU_BUSY], values[measures.GPU_MEMORY_USED]) == (2, 0.4, 0.25)
+    assert (values[measures.GPU_COUNT], values[measures.GPU_BUSY], values[measures.GPU_MEMORY_USED]) == (2, 0.4, 0.25)
 
 
 GPU_MEMORY = [(nvidia.MEMORY_USED, 10), (nvidia.MEMORY_SIZE, 40)]

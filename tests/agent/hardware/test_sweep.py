@@ -8,8 +8,8 @@ import pytest
 
 from agent.hardware import load
 from agent.hardware.reading import Failed, Measured
-from agent.hardware.samples import Roots
-from agent.hardware.sweep import Worker, sweep
+from agent.hardware.samples import HostRoots
+from agent.hardware.sweep import CollectorThread, run_collectors
 
 SAMPLE = load.LOAD1(0.5)
 DEADLINE = 0.05
@@ -43,7 +43,7 @@ def stuck_at(event):
 
 
 def swept(todo):
-    return sweep(todo, Roots(), time.monotonic, DEADLINE)
+    return run_collectors(todo, HostRoots(), time.monotonic, DEADLINE)
 
 
 async def test_all_run_and_no_thread_remains(gate):
@@ -94,7 +94,7 @@ async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate):
 
 async def test_a_collector_that_comes_back_while_it_is_given_up_loses_no_other(gate, monkeypatch):
     """Found overdue, it returns before its thread is told to leave: the next must not begin in that thread."""
-    left, leave = threading.Event(), Worker.leave
+    left, leave = threading.Event(), CollectorThread.stop
 
     def late(worker):
         gate.set()
@@ -107,7 +107,7 @@ async def test_a_collector_that_comes_back_while_it_is_given_up_loses_no_other(g
         left.wait(5)
         yield SAMPLE
 
-    monkeypatch.setattr(Worker, "leave", late)
+    monkeypatch.setattr(CollectorThread, "leave", late)
     result = await swept({"stuck": stuck_at(gate), "after": after})
     assert (list(result.outcomes), list(result.stuck)) == (["after"], ["stuck"])
 
@@ -117,7 +117,7 @@ async def test_a_deadline_counts_for_each_collector_not_for_the_round(gate):
         time.sleep(DEADLINE * 0.7)
         yield SAMPLE
 
-    result = await sweep({str(number): slow for number in range(4)}, Roots(), time.monotonic, DEADLINE * 4)
+    result = await run_collectors({str(number): slow for number in range(4)}, HostRoots(), time.monotonic, DEADLINE * 4)
     assert len(result.outcomes) == 4
 
 
@@ -138,7 +138,7 @@ async def test_cancelled_it_starts_no_further_collector(gate):
         gate.wait(30)
         yield SAMPLE
 
-    task = asyncio.create_task(sweep({"a": first, "b": calls.append}, Roots(), time.monotonic, 30.0))
+    task = asyncio.create_task(run_collectors({"a": first, "b": calls.append}, HostRoots(), time.monotonic, 30.0))
     await asyncio.to_thread(begun.wait, 5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -164,7 +164,9 @@ async def test_a_cancellation_is_never_lost_to_a_round_that_ends_at_that_moment(
     """Python 3.11's asyncio.wait_for swallows it; hence asyncio.timeout."""
     loop, lost = asyncio.get_running_loop(), 0
     for _ in range(200):
-        task = asyncio.create_task(sweep({"a": cancelling(loop, lambda: task)}, Roots(), time.monotonic, 30.0))  # noqa: B023
+        task = asyncio.create_task(
+            run_collectors({"a": cancelling(loop, lambda: task)}, HostRoots(), time.monotonic, 30.0)  # noqa: B023
+        )
         await asyncio.wait([task])
         lost += not task.cancelled()
     assert lost == 0

@@ -1,5 +1,5 @@
 from agent.hardware import thermal
-from agent.hardware.samples import Fault
+from agent.hardware.samples import SensorFault
 
 
 def test_zones_by_number_and_type(server, values):
@@ -11,6 +11,6 @@ def test_a_broken_zone_is_a_fault_beside_the_others(tree):
     zone = "sys/class/thermal/thermal_zone"
     roots = tree({f"{zone}0/type": "a", f"{zone}0/temp": "hot", f"{zone}1/type": "b", f"{zone}1/temp": "5000"})
     fault, sample = thermal.collect(roots)
-    assert isinstance(fault, Fault)
-    assert "thermal_zone0/temp: 'hot" in fault.what
+    assert isinstance(fault, SensorFault)
+    assert "thermal_zone0/temp: 'hot" in fault.message
     assert sample == thermal.TEMPERATURE(5.0, "1", "b")

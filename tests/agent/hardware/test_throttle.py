@@ -1,23 +1,23 @@
 import pytest
 
 from agent.hardware import throttle
-from agent.hardware.samples import NothingHere
-from agent.hardware.throttle import Thread
+from agent.hardware.samples import NoData
+from agent.hardware.throttle import LogicalCpu
 
 
 def test_sibling_threads_share_a_counter():
-    assert throttle.by_package([Thread(0, 0, 5, 2), Thread(0, 0, 5, 2), Thread(0, 1, 3, 2)]) == {0: (8, 2)}
+    assert throttle.by_package([LogicalCpu(0, 0, 5, 2), LogicalCpu(0, 0, 5, 2), LogicalCpu(0, 1, 3, 2)]) == {0: (8, 2)}
 
 
 def test_equal_core_numbers_of_two_packages_are_two_cores():
-    assert throttle.by_package([Thread(0, 0, 5, 1), Thread(1, 0, 7, 0)]) == {0: (5, 1), 1: (7, 0)}
+    assert throttle.by_package([LogicalCpu(0, 0, 5, 1), LogicalCpu(1, 0, 7, 0)]) == {0: (5, 1), 1: (7, 0)}
 
 
 def test_series_by_package(server, values):
-    assert values(throttle.collect, server, throttle.CORES) == {("0",): 7, ("1",): 13}
-    assert values(throttle.collect, server, throttle.PACKAGES) == {("0",): 0, ("1",): 7}
+    assert values(throttle.collect, server, throttle.CORE_THROTTLES) == {("0",): 7, ("1",): 13}
+    assert values(throttle.collect, server, throttle.PACKAGE_THROTTLES) == {("0",): 0, ("1",): 7}
 
 
 def test_cpus_without_the_counter_are_nothing(unpacked):
-    with pytest.raises(NothingHere):
+    with pytest.raises(NoData):
         list(throttle.collect(unpacked("edge")))

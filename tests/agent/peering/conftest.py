@@ -6,12 +6,12 @@ import pytest
 
 from clusterstate import codec, keys
 from clusterstate.memory import MemoryStore
-from clusterstate.records import Coordinate, RingEntry
+from clusterstate.records import RingCoordinate, RingEntry
 from clusterstate.store import Delete, Put
 
 
-def at(x: float, y: float = 0.0, error: float = 0.1) -> Coordinate:
-    return Coordinate((x, y, 0.0, 0.0), 0.01, 0.0, error)
+def at(x: float, y: float = 0.0, error: float = 0.1) -> RingCoordinate:
+    return RingCoordinate((x, y, 0.0, 0.0), 0.01, 0.0, error)
 
 
 class Ring:
@@ -23,7 +23,7 @@ class Ring:
 
     async def put(self, name: str, entry: RingEntry | None = None) -> None:
         stated = entry or RingEntry(f"10.0.0.{len(name)}")
-        await self.store.write([Put(keys.key(name, RingEntry), codec.encode(stated))])
+        await self.store.write([Put(keys.record_key(name, RingEntry), codec.encode(stated))])
 
     async def fill(self, count: int) -> list[str]:
         names = [f"node-{number:05}" for number in range(count)]
@@ -32,12 +32,14 @@ class Ring:
         return names
 
     async def remove(self, *names: str) -> None:
-        await self.store.write([Delete(keys.key(name, RingEntry)) for name in names])
+        await self.store.write([Delete(keys.record_key(name, RingEntry)) for name in names])
 
     @staticmethod
     def after(own: str, names: Sequence[str]) -> list[str]:
         """The others in the order in which they follow on the ring."""
-        distance = {name: (keys.place(name) - keys.place(own)) % keys.PLACES for name in names if name != own}
+        distance = {
+            name: (keys.ring_position(name) - keys.ring_position(own)) % keys.RING_SIZE for name in names if name != own
+        }
         return sorted(distance, key=lambda name: distance[name])
 
 

@@ -6,21 +6,21 @@ from random import Random
 import pytest
 
 from agent.peering import reads
-from agent.peering.neighbourhood import MOST_REQUESTED, REPLACE_SECONDS, REQUESTED_SECONDS, Neighbourhood
-from agent.peering.ring import Member
-from clusterstate.records import Coordinate, RingEntry
+from agent.peering.neighbourhood import MAX_REQUESTED, RANDOM_REPLACE_SECONDS, REQUESTED_SECONDS, PeerSelection
+from agent.peering.ring import RingMember
+from clusterstate.records import RingCoordinate, RingEntry
 from topology import vivaldi
 
 HERE = vivaldi.Coordinate((0.0, 0.0, 0.0, 0.0), 0.01)
 
 
-def neighbourhood(own: str, k: int = 16, seed: int = 1) -> Neighbourhood:
-    return Neighbourhood(own, k, lambda: HERE, Random(seed))
+def neighbourhood(own: str, k: int = 16, seed: int = 1) -> PeerSelection:
+    return PeerSelection(own, k, lambda: HERE, Random(seed))
 
 
-async def refresh(ring, one: Neighbourhood) -> set[str]:
-    wanted = one.wanted(ring.now)
-    one.take(await reads.read(ring.store, wanted), wanted, ring.now)
+async def refresh(ring, one: PeerSelection) -> set[str]:
+    wanted = one.next_query(ring.now)
+    one.apply_result(await reads.read_ring(ring.store, wanted), wanted, ring.now)
     return {peer.name for peer in one.peers(ring.now)}
 
 
@@ -50,7 +50,7 @@ async def test_every_node_is_probed_by_half_of_k_by_the_ring_and_by_about_k_in_a
     by_all: Counter[str] = Counter()
     for one in every.values():
         by_all.update(await refresh(ring, one))
-        by_ring.update(one.ring())
+        by_ring.update(one.ring_peers())
     assert set(by_ring.values()) == {8}
     assert max(by_all.values()) <= 2 * 16
     assert min(by_all.values()) >= 8
@@ -59,9 +59,9 @@ async def test_every_node_is_probed_by_half_of_k_by_the_ring_and_by_about_k_in_a
 async def test_a_node_that_joins_changes_one_ring_peer_of_those_before_it(ring) -> None:
     names = await ring.fill(200)
     every = [neighbourhood(own) for own in names]
-    before = [set(one.ring()) for one in every if await refresh(ring, one)]
+    before = [set(one.ring_peers()) for one in every if await refresh(ring, one)]
     await ring.put("new")
-    after = [set(one.ring()) for one in every if await refresh(ring, one)]
+    after = [set(one.ring_peers()) for one in every if await refresh(ring, one)]
     changed = [len(one - other) for one, other in zip(before, after, strict=True) if one != other]
     assert changed == [1] * 8
 
@@ -72,7 +72,7 @@ async def test_one_random_peer_is_replaced_in_a_minute_and_no_sooner(ring) -> No
     await refresh(ring, one)
     kept = set(one._random)
     assert len(kept) == 4
-    ring.now += REPLACE_SECONDS - 1
+    ring.now += RANDOM_REPLACE_SECONDS - 1
     await refresh(ring, one)
     assert set(one._random) == kept
     ring.now += 1
@@ -83,10 +83,12 @@ async def test_one_random_peer_is_replaced_in_a_minute_and_no_sooner(ring) -> No
 async def test_near_peers_take_a_quarter_as_soon_as_they_are_known(ring) -> None:
     names = await ring.fill(100)
     for number in range(6):
-        near = RingEntry("10.0.0.1", coordinate=Coordinate((0.1 * number, 0.0, 0.0, 0.0), 0.01), reach_ms=5.0)
+        near = RingEntry("10.0.0.1", coordinate=RingCoordinate((0.1 * number, 0.0, 0.0, 0.0), 0.01), reach_ms=5.0)
         await ring.put(f"near-{number}", near)
     one = neighbourhood(names[0])
-    one.request(Member("near-0", RingEntry("", coordinate=Coordinate((0.0,) * 4, 0.01), near=("near-1", "near-2"))), 0)
+    one.add_requested(
+        RingMember("near-0", RingEntry("", coordinate=RingCoordinate((0.0,) * 4, 0.01), near=("near-1", "near-2"))), 0
+    )
     await refresh(ring, one)
     peers = await refresh(ring, one)
     assert {"near-0", "near-1", "near-2"} <= peers
@@ -115,7 +117,7 @@ async def test_a_pair_asked_for_is_measured_besides_the_others_for_a_while(ring)
     one = neighbourhood(names[0])
     peers = await refresh(ring, one)
     wanted = next(name for name in names[1:] if name not in peers)
-    assert one.request(Member(wanted, RingEntry("10.0.0.9")), ring.now)
+    assert one.add_requested(RingMember(wanted, RingEntry("10.0.0.9")), ring.now)
     assert {peer.name for peer in one.peers(ring.now)} == peers | {wanted}
     ring.now += REQUESTED_SECONDS - 1
     assert wanted in await refresh(ring, one)
@@ -126,10 +128,10 @@ async def test_a_pair_asked_for_is_measured_besides_the_others_for_a_while(ring)
 
 async def test_as_many_pairs_as_may_be_asked_for_and_asking_again_is_no_other(ring) -> None:
     one = neighbourhood("own")
-    members = [Member(f"n{number}", RingEntry("10.0.0.1")) for number in range(MOST_REQUESTED + 1)]
-    assert [one.request(member, 0.0) for member in members] == [True] * MOST_REQUESTED + [False]
-    assert one.request(members[0], 1.0)
-    assert one.request(members[-1], REQUESTED_SECONDS + 0.5)
+    members = [RingMember(f"n{number}", RingEntry("10.0.0.1")) for number in range(MAX_REQUESTED + 1)]
+    assert [one.add_requested(member, 0.0) for member in members] == [True] * MAX_REQUESTED + [False]
+    assert one.add_requested(members[0], 1.0)
+    assert one.add_requested(members[-1], REQUESTED_SECONDS + 0.5)
 
 
 async def test_what_is_read_at_a_time_does_not_grow_with_the_ring(ring) -> None:
@@ -137,7 +139,7 @@ async def test_what_is_read_at_a_time_does_not_grow_with_the_ring(ring) -> None:
     one = neighbourhood(names[0])
     for _ in range(10):
         await refresh(ring, one)
-        wanted = one.wanted(ring.now)
+        wanted = one.next_query(ring.now)
         assert wanted.size == 16
-        assert len(wanted.names) <= 4 + 4 + MOST_REQUESTED + 4 + 4
+        assert len(wanted.nodes) <= 4 + 4 + MAX_REQUESTED + 4 + 4
         ring.now += 15

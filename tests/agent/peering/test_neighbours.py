@@ -7,12 +7,12 @@ from random import Random
 import pytest
 
 from agent.peering import neighbours as module
-from agent.peering.neighbours import Neighbours, Rhythm
+from agent.peering.neighbours import PeeringSettings, PeerRefresher
 from agent.rtt.peer import Peer
 from clusterstate import codec
 from clusterstate.records import RingEntry
 from clusterstate.store import Unavailable
-from clusterstate.timing import Timing
+from clusterstate.timing import ReportTiming
 
 
 class Prober:
@@ -36,9 +36,11 @@ class Prober:
 
 
 class World:
-    def __init__(self, ring, rhythm: Rhythm) -> None:
+    def __init__(self, ring, rhythm: PeeringSettings) -> None:
         self.ring, self.prober, self.told = ring, Prober(), 0
-        self.neighbours = Neighbours(ring.store, "own", 16, rhythm, self.prober, self.tell, lambda: ring.now, Random(1))
+        self.neighbours = PeerRefresher(
+            ring.store, "own", 16, rhythm, self.prober, self.tell, lambda: ring.now, Random(1)
+        )
 
     def tell(self) -> None:
         self.told += 1
@@ -46,7 +48,7 @@ class World:
 
 @pytest.fixture
 def world(ring) -> World:
-    return World(ring, Rhythm(Timing(), 1.0, 30.0))
+    return World(ring, PeeringSettings(ReportTiming(), 1.0, 30.0))
 
 
 async def test_whoever_is_found_is_probed(world) -> None:
@@ -66,12 +68,12 @@ async def test_a_reading_that_fails_keeps_the_peers(world) -> None:
 
 
 async def test_many_nodes_share_the_budget_and_report_less_often(ring) -> None:
-    world = World(ring, Rhythm(Timing(), 1.0, 30.0, budget=1600.0))
+    world = World(ring, PeeringSettings(ReportTiming(), 1.0, 30.0, probe_budget=1600.0))
     await ring.fill(2000)
     for _ in range(10):
         await world.neighbours.refresh()
-    assert 1700 < world.neighbours.nodes < 2900
-    assert world.prober.interval_seconds == pytest.approx(16 * world.neighbours.nodes / 1600)
+    assert 1700 < world.neighbours.assumed_nodes < 2900
+    assert world.prober.interval_seconds == pytest.approx(16 * world.neighbours.assumed_nodes / 1600)
     assert world.prober.window_seconds >= 10 * world.prober.interval_seconds
     assert world.neighbours.timing().push_interval_seconds >= 10.0
 

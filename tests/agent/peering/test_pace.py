@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.peering import pace
-from agent.peering.ring import ARCS_KEPT, Sample, estimate
+from agent.peering.ring import MAX_SAMPLES, DensitySample, estimate_nodes
 from clusterstate import keys
-from clusterstate.timing import Timing, for_nodes
+from clusterstate.timing import ReportTiming, timing_for_nodes
 
 SIZES = st.floats(1, 1e6)
 A_DAY = 24 * 240
@@ -24,38 +24,38 @@ SETTLED = 32
 
 def day(nodes: int, rng: Random) -> Iterator[int]:
     """What one agent assumes, reading by reading."""
-    others: deque[Sample] = deque(maxlen=ARCS_KEPT)
-    own, held = Sample(16, span(16, nodes, rng)), pace.LEAST_NODES
+    others: deque[DensitySample] = deque(maxlen=MAX_SAMPLES)
+    own, held = DensitySample(16, span(16, nodes, rng)), pace.MIN_NODES
     for _ in range(A_DAY):
-        others.append(Sample(8, span(8, nodes, rng)))
-        held = pace.assumed(held, estimate([own, *others]))
+        others.append(DensitySample(8, span(8, nodes, rng)))
+        held = pace.assumed_nodes(held, estimate_nodes([own, *others]))
         yield held
 
 
 def span(steps: int, nodes: int, rng: Random) -> int:
     """The length of so many steps between names that hash evenly."""
-    return round(rng.gammavariate(steps, keys.PLACES / nodes))
+    return round(rng.gammavariate(steps, keys.RING_SIZE / nodes))
 
 
 @given(SIZES, SIZES)
 def test_what_is_assumed_is_never_below_the_estimate_nor_far_above(before: float, estimate: float) -> None:
-    held = pace.assumed(pace.LEAST_NODES, before)
-    after = pace.assumed(held, estimate)
+    held = pace.assumed_nodes(pace.MIN_NODES, before)
+    after = pace.assumed_nodes(held, estimate)
     assert after >= estimate
-    assert after <= max(pace.LEAST_NODES, estimate / 0.65 + 1)
+    assert after <= max(pace.MIN_NODES, estimate / 0.65 + 1)
 
 
 @given(SIZES, SIZES)
 def test_more_nodes_are_never_assumed_fewer(one: float, other: float) -> None:
     few, many = sorted((one, other))
-    assert pace.assumed(pace.LEAST_NODES, few) <= pace.assumed(pace.LEAST_NODES, many)
+    assert pace.assumed_nodes(pace.MIN_NODES, few) <= pace.assumed_nodes(pace.MIN_NODES, many)
 
 
 @pytest.mark.parametrize("nodes", [100, 900, 1000, 5000, 20_000])
 def test_in_a_day_of_5760_readings_the_lease_is_granted_anew_ten_times_at_most(nodes: int) -> None:
     """Each reading of a random arc moves the estimate."""
     for agent in range(3):
-        leases = [for_nodes(Timing(), held).lease_seconds for held in day(nodes, Random(agent))]
+        leases = [timing_for_nodes(ReportTiming(), held).lease_seconds for held in day(nodes, Random(agent))]
         assert sum(one != other for one, other in pairwise(leases[SETTLED:])) <= 10
 
 

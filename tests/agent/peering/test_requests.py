@@ -7,14 +7,14 @@ from random import Random
 import pytest
 
 from agent.peering import requests as module
-from agent.peering.neighbourhood import MOST_REQUESTED
-from agent.peering.neighbours import Neighbours, Rhythm
-from agent.peering.requests import PROBES, Requests
+from agent.peering.neighbourhood import MAX_REQUESTED
+from agent.peering.neighbours import PeeringSettings, PeerRefresher
+from agent.peering.requests import BURST_PROBES, ProbeRequestHandler
 from agent.rtt.peer import Peer
 from clusterstate import codec, keys
 from clusterstate.records import ProbeRequest
 from clusterstate.store import Put, Unavailable
-from clusterstate.timing import Timing
+from clusterstate.timing import ReportTiming
 
 
 class Prober:
@@ -39,14 +39,16 @@ class World:
     def __init__(self, ring) -> None:
         self.ring, self.prober = ring, Prober()
         self.reported = asyncio.Event()
-        rhythm = Rhythm(Timing(), 1.0, 30.0)
+        rhythm = PeeringSettings(ReportTiming(), 1.0, 30.0)
         clock = lambda: ring.now  # noqa: E731
-        self.neighbours = Neighbours(ring.store, "own", 4, rhythm, self.prober, lambda: None, clock, Random(1))
-        self.requests = Requests(ring.store, self.neighbours, self.prober, self.reported.set, clock, Random(1))
+        self.neighbours = PeerRefresher(ring.store, "own", 4, rhythm, self.prober, lambda: None, clock, Random(1))
+        self.requests = ProbeRequestHandler(
+            ring.store, self.neighbours, self.prober, self.reported.set, clock, Random(1)
+        )
 
     async def ask(self, node: str, target: str, value: bytes | None = None) -> None:
         data = codec.encode(ProbeRequest(target)) if value is None else value
-        await self.ring.store.write([Put(keys.probe_request(node, "request"), data)])
+        await self.ring.store.write([Put(keys.probe_request_key(node, "request"), data)])
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ async def reported(world) -> None:
 async def test_a_request_is_probed_at_once_reported_and_kept(running) -> None:
     await running.ask("own", "node-00007")
     await reported(running)
-    assert running.prober.probed == ["node-00007"] * PROBES
+    assert running.prober.probed == ["node-00007"] * BURST_PROBES
     assert "node-00007" in running.prober.peers
     assert running.requests.served == {"accepted": 1}
 
@@ -111,8 +113,8 @@ async def test_a_request_that_cannot_be_read_is_none(running, value: bytes) -> N
 
 async def test_a_flood_of_requests_is_measured_up_to_a_bound(world) -> None:
     await world.requests.serve([f"node-{number:05}" for number in range(50)])
-    assert world.requests.served == {"accepted": MOST_REQUESTED, "full": 50 - MOST_REQUESTED}
-    assert len(world.prober.probed) == MOST_REQUESTED * PROBES
+    assert world.requests.served == {"accepted": MAX_REQUESTED, "full": 50 - MAX_REQUESTED}
+    assert len(world.prober.probed) == MAX_REQUESTED * BURST_PROBES
 
 
 async def test_it_is_reported_although_the_target_does_not_answer(world, monkeypatch) -> None:

@@ -6,19 +6,19 @@ from statistics import mean, stdev
 import pytest
 
 from agent.peering import reads, ring
-from agent.peering.neighbourhood import Wanted
-from agent.peering.ring import ARCS_KEPT, Arc, Census, Member, Sample, estimate
+from agent.peering.neighbourhood import RingQuery
+from agent.peering.ring import MAX_SAMPLES, Arc, DensitySample, RingMember, RingSizeEstimator, estimate_nodes
 from clusterstate import codec, keys
 from clusterstate.records import RingEntry
-from clusterstate.store import Item, Put
+from clusterstate.store import Put, StoredItem
 
 
-def member(name: str) -> Member:
-    return Member(name, RingEntry("10.0.0.1"))
+def member(name: str) -> RingMember:
+    return RingMember(name, RingEntry("10.0.0.1"))
 
 
 async def arc(ring, own: str, size: int) -> Arc:
-    return (await reads.read(ring.store, Wanted(keys.place(own) + 1, 0, size, ()))).own
+    return (await reads.read_ring(ring.store, RingQuery(keys.ring_position(own) + 1, 0, size, ()))).own_arc
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 18, 100])
@@ -29,19 +29,19 @@ async def test_an_arc_holds_those_who_follow_in_order_round_the_end(ring, count)
         others = [one.node for one in found.members if one.node != own]
         assert others == ring.after(own, names)[: len(others)]
         assert len(others) >= min(16, count - 1) - (count == 16)
-        assert found.whole is (count < 16)
+        assert found.covers_ring is (count < 16)
 
 
 async def test_entries_that_cannot_be_read_or_stand_elsewhere_are_nobody(ring) -> None:
     names = await ring.fill(3)
-    await ring.store.write([Put(keys.key(names[0], RingEntry), b"\xff")])
-    await ring.store.write([Put(f"{keys.RING}{0:016x}/node-00007", codec.encode(RingEntry("10.0.0.1")))])
+    await ring.store.write([Put(keys.record_key(names[0], RingEntry), b"\xff")])
+    await ring.store.write([Put(f"{keys.RING_PREFIX}{0:016x}/node-00007", codec.encode(RingEntry("10.0.0.1")))])
     assert {one.node for one in (await arc(ring, names[1], 16)).members} == set(names[1:])
 
 
 async def test_an_arc_that_does_not_come_round_the_end_is_one_call(ring) -> None:
     names = await ring.fill(100)
-    first = min(names, key=keys.place)
+    first = min(names, key=keys.ring_position)
     calls = 0
 
     async def counted(ranges):
@@ -58,12 +58,12 @@ async def test_an_arc_that_does_not_come_round_the_end_is_one_call(ring) -> None
 def test_the_estimate_of_the_size_has_no_bias_and_the_error_that_is_stated(nodes: int) -> None:
     """Of arcs with 16 steps the standard error is 1 / sqrt(14), 27 %."""
     rng = Random(1)
-    places = sorted(rng.randrange(keys.PLACES) for _ in range(nodes))
+    places = sorted(rng.randrange(keys.RING_SIZE) for _ in range(nodes))
     found = []
     for _ in range(4000):
         first = rng.randrange(nodes)
-        length = (places[(first + 16) % nodes] - places[first]) % keys.PLACES
-        found.append(estimate([Sample(16, length)]) / nodes)
+        length = (places[(first + 16) % nodes] - places[first]) % keys.RING_SIZE
+        found.append(estimate_nodes([DensitySample(16, length)]) / nodes)
     assert mean(found) == pytest.approx(1.0, abs=0.06)
     assert stdev(found) <= 0.33
 
@@ -72,52 +72,52 @@ def test_many_arcs_together_know_better_than_one() -> None:
     rng = Random(2)
     found = []
     for _ in range(300):
-        lengths = [sum(rng.expovariate(5000) for _ in range(8)) * keys.PLACES for _ in range(ARCS_KEPT)]
-        found.append(estimate([Sample(8, round(length)) for length in lengths]) / 5000)
+        lengths = [sum(rng.expovariate(5000) for _ in range(8)) * keys.RING_SIZE for _ in range(MAX_SAMPLES)]
+        found.append(estimate_nodes([DensitySample(8, round(length)) for length in lengths]) / 5000)
     assert mean(found) == pytest.approx(1.0, abs=0.02)
-    assert stdev(found) < 1.3 / (8 * ARCS_KEPT - 2) ** 0.5
+    assert stdev(found) < 1.3 / (8 * MAX_SAMPLES - 2) ** 0.5
 
 
-@pytest.mark.parametrize("samples", [[], [Sample(0, 0)], [Sample(1, 5)], [Sample(3, 0)]])
-def test_nothing_to_go_by_is_no_crowd(samples: list[Sample]) -> None:
-    assert estimate(samples) <= 3
+@pytest.mark.parametrize("samples", [[], [DensitySample(0, 0)], [DensitySample(1, 5)], [DensitySample(3, 0)]])
+def test_nothing_to_go_by_is_no_crowd(samples: list[DensitySample]) -> None:
+    assert estimate_nodes(samples) <= 3
 
 
 def test_a_ring_that_is_seen_whole_is_counted_this_node_once() -> None:
     """Its own entry is there or is not yet."""
-    census = Census()
+    census = RingSizeEstimator()
     nobody = Arc(0, (), True)
-    census.take("a", Arc(0, (member("b"), member("c")), True), nobody)
+    census.add_arcs("a", Arc(0, (member("b"), member("c")), True), nobody)
     assert census.nodes == 3
-    census.take("a", Arc(0, (member("b"), member("c"), member("a")), True), nobody)
+    census.add_arcs("a", Arc(0, (member("b"), member("c"), member("a")), True), nobody)
     assert census.nodes == 3
 
 
 def test_before_anything_is_read_there_is_this_node() -> None:
-    assert Census().nodes == 1
+    assert RingSizeEstimator().nodes == 1
 
 
 def test_a_ring_that_shrinks_to_a_whole_one_is_counted_again() -> None:
-    census = Census()
-    names = sorted((f"n{number}" for number in range(17)), key=keys.place)
-    census.take("x", Arc(0, tuple(map(member, names)), False), Arc(0, tuple(map(member, names[:8])), False))
+    census = RingSizeEstimator()
+    names = sorted((f"n{number}" for number in range(17)), key=keys.ring_position)
+    census.add_arcs("x", Arc(0, tuple(map(member, names)), False), Arc(0, tuple(map(member, names[:8])), False))
     assert census.nodes > 1
-    census.take("x", Arc(0, (member("a"),), True), Arc(0, (), True))
+    census.add_arcs("x", Arc(0, (member("a"),), True), Arc(0, (), True))
     assert census.nodes == 2
 
 
 def test_the_first_arc_elsewhere_is_no_sample_because_most_may_be_still_to_come() -> None:
-    names = sorted((f"n{number}" for number in range(1000)), key=keys.place)
+    names = sorted((f"n{number}" for number in range(1000)), key=keys.ring_position)
     own = Arc(0, tuple(map(member, names[:16])), False)
-    half = Arc(keys.place(names[500]), tuple(map(member, names[500:516:2])), False)
-    census = Census()
-    census.take("x", own, half)
+    half = Arc(keys.ring_position(names[500]), tuple(map(member, names[500:516:2])), False)
+    census = RingSizeEstimator()
+    census.add_arcs("x", own, half)
     first = census.nodes
-    census.take("x", own, half)
-    assert first == estimate([Sample(16, own.length)])
+    census.add_arcs("x", own, half)
+    assert first == estimate_nodes([DensitySample(16, own.length)])
     assert census.nodes != first
 
 
 def test_members_carry_the_revision_of_their_entry() -> None:
-    item = Item(keys.key("a", RingEntry), codec.encode(RingEntry("10.0.0.1")), 7)
-    assert ring.members([item]) == [Member("a", RingEntry("10.0.0.1"), 7)]
+    item = StoredItem(keys.record_key("a", RingEntry), codec.encode(RingEntry("10.0.0.1")), 7)
+    assert ring.decode_members([item]) == [RingMember("a", RingEntry("10.0.0.1"), 7)]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from apiserver.decoding import decoded
+from apiserver.decoding import decode_json
 from apiserver.objects import Event, Pod
 
 UID = "0c3a8f5e-7a53-4a3b-9d0e-6f1b2c3d4e5f"
@@ -73,7 +73,7 @@ def build(phase: str = "Running", *containers: dict[str, Any], **more: Any) -> P
             "initContainerStatuses": init or None,
         },
     }
-    return decoded(json.dumps(body).encode(), Pod)
+    return decode_json(json.dumps(body).encode(), Pod)
 
 
 def warning(reason: str, message: str, at: str = "2026-03-01T12:00:05Z", container: str = "", **more: Any) -> Event:
@@ -94,7 +94,7 @@ def warning(reason: str, message: str, at: str = "2026-03-01T12:00:05Z", contain
         "firstTimestamp": at,
         "lastTimestamp": at,
     } | more
-    return decoded(json.dumps(body).encode(), Event)
+    return decode_json(json.dumps(body).encode(), Event)
 
 
 class Given:

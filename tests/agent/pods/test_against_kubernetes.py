@@ -8,15 +8,15 @@ from random import Random
 import pytest
 import yaml
 
-from agent.claim import claim
-from agent.pods.book import DEFAULT
+from agent.claim import claim_node
+from agent.pods.book import DEFAULT_LIMITS
 from agent.pods.monitor import PodMonitor
 from agent.pods.settings import PodSettings
-from agent.rewards import Cache
-from apiserver.access import at
+from agent.rewards import RewardPersistence
+from apiserver.access import access_from_url
 from clusterstate.memory import MemoryStore
 from clusterstate.records import Identity
-from testbed.kubernetes import Kubernetes
+from testbed.kubernetes import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
@@ -28,7 +28,7 @@ PODS, EVENTS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/ev
 @pytest.fixture
 def cluster(kubernetes_binaries, tmp_path):
     """With the agent's role from the manifests, given to a user "agent"."""
-    with Kubernetes(kubernetes_binaries, tmp_path / "kubernetes", users={"agent": ()}) as one:
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={"agent": ()}) as one:
         for found in yaml.safe_load_all(ACCOUNTS.read_text()):
             if found["metadata"]["name"] == "leadsman-agent-pods":
                 one.call("POST", f"{RBAC}/{found['kind'].lower()}s", as_user(found))
@@ -72,20 +72,22 @@ async def test_a_restart_by_a_liveness_probe_is_counted_with_its_cause(cluster):
     other = spec | {"nodeName": "edge-2"}
     cluster.call("POST", PODS, {"metadata": {"name": "elsewhere", "labels": {"app": "web"}}, "spec": other})
     cluster.call("PATCH", f"{PODS}/web-0/status", status(0))
-    held = await claim(store := MemoryStore(), "edge-1", Identity("a", 0, "10.0.0.1"), 600)
-    api = at(cluster.url, cluster.ca_file, cluster.token_file("agent"))
-    cache = Cache(store, "edge-1", lambda: held, Random(1))
-    monitor = PodMonitor("edge-1", PodSettings(api, DEFAULT, 0.1, 0), cache, lambda: 0.1, time.monotonic, time.time)
+    held = await claim_node(store := MemoryStore(), "edge-1", Identity("a", 0, "10.0.0.1"), 600)
+    api = access_from_url(cluster.url, cluster.ca_file, cluster.token_file("agent"))
+    cache = RewardPersistence(store, "edge-1", lambda: held, Random(1))
+    monitor = PodMonitor(
+        "edge-1", PodSettings(api, DEFAULT_LIMITS, 0.1, 0), cache, lambda: 0.1, time.monotonic, time.time
+    )
     running = asyncio.create_task(monitor.run())
     try:
-        await until(lambda: monitor.followed)
+        await until(lambda: monitor.is_current)
         assert [pod.metadata.name for pod in monitor.pods.current.values()] == ["web-0"]
         cluster.call("POST", EVENTS, unhealthy(made["metadata"]["uid"]))
         cluster.call("PATCH", f"{PODS}/web-0/status", status(1))
-        await until(lambda: monitor.book.rewards.get("web"))
-        await until(lambda: monitor.book.rewards["web"].incidents)
-        assert monitor.book.rewards["web"].incidents == {"probe_failure": 1}
-        assert monitor.inquiry.failures == 0
+        await until(lambda: monitor.ledger.rewards.get("web"))
+        await until(lambda: monitor.ledger.rewards["web"].incidents)
+        assert monitor.ledger.rewards["web"].incidents == {"probe_failure": 1}
+        assert monitor.event_lookup.failures == 0
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

@@ -4,10 +4,10 @@ from random import Random
 
 import pytest
 
-from agent.claim import claim
-from agent.pods.binds import MOST, Binds
-from agent.pods.book import Book
-from agent.rewards import Cache
+from agent.claim import claim_node
+from agent.pods.binds import MAX_UNSAVED, BindFailureCounter
+from agent.pods.book import IncidentLedger
+from agent.rewards import RewardPersistence
 from clusterstate import codec, keys
 from clusterstate.memory import MemoryStore
 from clusterstate.records import BindFailure, Identity
@@ -20,17 +20,21 @@ class World:
     def __init__(self) -> None:
         self.store = MemoryStore()
 
-    async def agent(self) -> tuple[Cache, Book, Binds]:
-        held = await claim(self.store, NODE, Identity("a", 0, "10.0.0.1"), 600)
-        cache = Cache(self.store, NODE, lambda: held, Random(1))
-        return cache, Book(await cache.restored(), lambda: 0.0, lambda: 1_772_366_400.0), Binds(self.store, NODE)
+    async def agent(self) -> tuple[RewardPersistence, IncidentLedger, BindFailureCounter]:
+        held = await claim_node(self.store, NODE, Identity("a", 0, "10.0.0.1"), 600)
+        cache = RewardPersistence(self.store, NODE, lambda: held, Random(1))
+        return (
+            cache,
+            IncidentLedger(await cache.restore(), lambda: 0.0, lambda: 1_772_366_400.0),
+            BindFailureCounter(self.store, NODE),
+        )
 
     async def tell(self, uid: str, value: bytes = b"", node: str = NODE) -> None:
         failure = codec.encode(BindFailure("web", "bind_refused"))
-        await self.store.write([Put(keys.bind_failure(node, uid), value or failure)])
+        await self.store.write([Put(keys.bind_failure_key(node, uid), value or failure)])
 
     async def waiting(self) -> int:
-        return len((await self.store.read_prefix(keys.binds(NODE))).items)
+        return len((await self.store.read_prefix(keys.bind_failures_prefix(NODE))).items)
 
 
 @pytest.fixture
@@ -88,10 +92,10 @@ async def test_garbage_is_left_out_and_the_rest_counted(world):
 
 async def test_a_flood_is_counted_in_bounded_steps(world):
     cache, book, binds = await world.agent()
-    for number in range(MOST + 5):
+    for number in range(MAX_UNSAVED + 5):
         await world.tell(f"uid-{number:03}")
     await binds.look(book)
-    assert book.rewards["web"].incidents == {"bind_refused": MOST}
+    assert book.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED}
     await cache.keep(book)
     await binds.look(book)
-    assert book.rewards["web"].incidents == {"bind_refused": MOST + 5}
+    assert book.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED + 5}

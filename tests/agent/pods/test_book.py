@@ -2,11 +2,11 @@
 
 import pytest
 
-from agent.pods.book import DEFAULT, RUN_SECONDS, Book, Kept, Limits
-from agent.pods.counted import Counted, Part, decode
+from agent.pods.book import DEFAULT_LIMITS, RUN_SECONDS_QUALITY, IncidentLedger, LedgerLimits, RestoredState
+from agent.pods.counted import CountedTotals, TotalsShard, decode_shard
 from clusterstate.records import Reward
 from rewards import ledger
-from rewards.causes import Cause
+from rewards.causes import IncidentCause
 
 START_UNIX = 1_772_366_400.0  # 2026-03-01T12:00:00Z, as the pods in conftest
 
@@ -14,26 +14,26 @@ START_UNIX = 1_772_366_400.0  # 2026-03-01T12:00:00Z, as the pods in conftest
 class World:
     """A book, and the two clocks it reads; both move together."""
 
-    def __init__(self, first: bool = False, limits: Limits = DEFAULT) -> None:
+    def __init__(self, first: bool = False, limits: LedgerLimits = DEFAULT_LIMITS) -> None:
         self.now, self.limits = 0.0, limits
-        self.book = self.opened(Kept({}, Counted(), first))
+        self.book = self.opened(RestoredState({}, CountedTotals(), first))
 
-    def opened(self, kept: Kept) -> Book:
-        return Book(kept, lambda: 1000.0 + self.now, lambda: START_UNIX + self.now, self.limits)
+    def opened(self, kept: RestoredState) -> IncidentLedger:
+        return IncidentLedger(kept, lambda: 1000.0 + self.now, lambda: START_UNIX + self.now, self.limits)
 
     def restart(self, down_seconds: float = 0.0) -> None:
         """A new agent that finds what the old one wrote."""
-        parts = [decode(self.book.counted.encoded(part)) for part in "0123456789abcdef"]
+        parts = [decode_shard(self.book.counted_totals.encode_shard(part)) for part in "0123456789abcdef"]
         self.now += down_seconds
-        self.book = self.opened(Kept(self.book.rewards, Counted(p for p in parts if p), False))
+        self.book = self.opened(RestoredState(self.book.rewards, CountedTotals(p for p in parts if p), False))
 
     def passes(self, seconds: float, step: float = 5.0) -> None:
         for _ in range(round(seconds / step)):
             self.now += step
-            self.book.credit()
+            self.book.credit_health()
 
     def reward(self, name: str = "shop") -> Reward:
-        return self.book.rewards.get(name) or ledger.empty(START_UNIX + self.now)
+        return self.book.rewards.get(name) or ledger.new_reward(START_UNIX + self.now)
 
     def incidents(self, name: str = "shop") -> dict[str, int]:
         return self.reward(name).incidents
@@ -94,10 +94,10 @@ def test_what_happened_while_no_agent_ran_is_counted_by_the_next(world, given):
 
 def test_what_happened_before_the_very_first_agent_is_history(given):
     world, old = World(first=True), given.pod("Running", given.restarted(57))
-    world.book.listed([old])
-    world.book.seen(old)
+    world.book.on_first_list([old])
+    world.book.on_pod_updated(old)
     assert world.incidents() == {}
-    world.book.seen(given.pod("Running", given.restarted(58)))
+    world.book.on_pod_updated(given.pod("Running", given.restarted(58)))
     assert world.incidents() == {"crash": 1}
 
 
@@ -105,7 +105,7 @@ def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world, 
     pod = given.pod("Running", given.running())
     whole, again = World(), world
     for one in (whole, again):
-        one.book.seen(pod)
+        one.book.on_pod_updated(pod)
         one.passes(300)
     again.restart(down_seconds=60)
     again.book.listed([pod])
@@ -118,10 +118,10 @@ def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world, 
 def test_health_before_the_first_agent_is_not_credited(given):
     world = World(first=True)
     world.now = 86_400.0
-    world.book = world.opened(Kept({}, Counted(), True))
+    world.book = world.opened(RestoredState({}, CountedTotals(), True))
     pod = given.pod("Running", given.running())
-    world.book.listed([pod])
-    world.book.seen(pod)
+    world.book.on_first_list([pod])
+    world.book.on_pod_updated(pod)
     world.passes(60)
     assert world.book.healthy_seconds["shop"] == pytest.approx(60)
     assert world.reward().healthy < 0.1
@@ -139,7 +139,7 @@ def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world, g
         world.book.seen(given.pod("Running", given.running(ready=ready)))
         world.passes(300)
     assert world.book.healthy_seconds["shop"] == pytest.approx(600)
-    twice = ledger.credit(0, 600)
+    twice = ledger.earned_trials(0, 600)
     assert twice * 0.8 < world.reward().healthy < twice
 
 
@@ -158,7 +158,7 @@ def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world, given)
     world.book.seen(done)
     assert world.incidents() == {}
     assert world.reward().healthy == pytest.approx(1.0)
-    assert world.reward().qualities[RUN_SECONDS].samples == pytest.approx(1.0)
+    assert world.reward().qualities[RUN_SECONDS_QUALITY].samples == pytest.approx(1.0)
 
 
 def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world, given):
@@ -180,7 +180,7 @@ def test_a_restart_that_went_well_is_no_incident_unless_a_probe_failed(world, gi
 
 def test_a_pod_is_stuck_after_the_limit_and_counted_once(world, given):
     world.book.seen(given.pod("Pending", given.waiting()))
-    world.passes(DEFAULT.stuck_seconds)
+    world.passes(DEFAULT_LIMITS.stuck_seconds)
     assert world.book.stuck() == []
     world.passes(5)
     assert world.book.stuck() == [given.UID]
@@ -191,9 +191,9 @@ def test_a_pod_is_stuck_after_the_limit_and_counted_once(world, given):
 
 def test_an_image_that_does_not_exist_is_recorded_and_lowers_no_reward(world, given):
     world.book.seen(given.pod("Pending", given.waiting("ImagePullBackOff", "shop:nope: not found")))
-    world.passes(DEFAULT.stuck_seconds + 5)
+    world.passes(DEFAULT_LIMITS.stuck_seconds + 5)
     world.book.judge(given.UID)
-    assert world.incidents() == {Cause.IMAGE_UNKNOWN.value: 1}
+    assert world.incidents() == {IncidentCause.IMAGE_UNKNOWN.value: 1}
     assert world.reward().failed == 0.0
 
 
@@ -212,22 +212,22 @@ def test_marks_of_pods_that_are_gone_are_forgotten(world, given):
 
 
 def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given):
-    world = World(limits=Limits(most_types=2))
+    world = World(limits=LedgerLimits(most_types=2))
     for number, name in enumerate(("a", "b", "c")):
         world.now += 1
         pod = given.pod("Running", given.restarted(1), labels={"podtype": name}, uid=f"uid-{number}")
-        world.book.seen(pod)
+        world.book.on_pod_updated(pod)
         if name != "a":
             continue
-        world.book.gone(pod)
+        world.book.on_pod_deleted(pod)
     assert set(world.book.rewards) == {"b", "c"}
-    assert world.book.dropped == {"a"}
+    assert world.book.dropped_types == {"a"}
 
 
 def test_health_of_a_type_too_many_drives_out_no_incident(given):
-    world = World(limits=Limits(most_types=1))
-    world.book.seen(given.pod("Running", given.restarted(1), labels={"podtype": "a"}, uid="uid-a"))
-    world.book.seen(given.pod("Running", given.running(), labels={"podtype": "b"}, uid="uid-b"))
+    world = World(limits=LedgerLimits(most_types=1))
+    world.book.on_pod_updated(given.pod("Running", given.restarted(1), labels={"podtype": "a"}, uid="uid-a"))
+    world.book.on_pod_updated(given.pod("Running", given.running(), labels={"podtype": "b"}, uid="uid-b"))
     world.passes(60)
     assert set(world.book.rewards) == {"a"}
     assert set(world.book.healthy_seconds) == {"a"}
@@ -241,17 +241,17 @@ def test_a_type_has_a_bounded_number_of_qualities(world, given):
 
 
 def test_a_part_that_cannot_be_read_counts_as_empty():
-    assert decode(b"\xff") is None
-    assert decode(b'{"v":2,"pods":{}}') is None
-    assert decode(b'{"v":1,"pods":{"u":{"app":3}}}') == Part({"u": {"app": 3}})
+    assert decode_shard(b"\xff") is None
+    assert decode_shard(b'{"v":2,"pods":{}}') is None
+    assert decode_shard(b'{"v":1,"pods":{"u":{"app":3}}}') == TotalsShard({"u": {"app": 3}})
 
 
 def test_a_total_never_goes_back():
     """The kubelet may forget restarts; what was counted stays counted."""
-    counted = Counted()
-    counted.note("u", "app", 5)
-    counted.note("u", "app", 2)
-    assert counted.news("u", "app", 5) == 0
+    counted = CountedTotals()
+    counted.record("u", "app", 5)
+    counted.record("u", "app", 2)
+    assert counted.uncounted("u", "app", 5) == 0
 
 
 def test_health_begins_anew_with_a_restart(world, given):
@@ -263,7 +263,7 @@ def test_health_begins_anew_with_a_restart(world, given):
 
 
 def test_a_part_never_outgrows_its_value():
-    counted = Counted()
+    counted = CountedTotals()
     for number in range(5000):
-        counted.note(f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}", "app", number + 1)
-    assert all(3000 < len(counted.encoded(part)) <= 4096 for part in counted.changed)
+        counted.record(f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}", "app", number + 1)
+    assert all(3000 < len(counted.encode_shard(part)) <= 4096 for part in counted.changed_shards)

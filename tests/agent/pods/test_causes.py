@@ -3,7 +3,7 @@
 import pytest
 
 from agent.pods import causes
-from rewards.causes import Cause
+from rewards.causes import IncidentCause
 
 NO_IMAGE = (
     'Failed to pull image "registry.example/shop:nope": rpc error: code = NotFound desc = failed to pull image '
@@ -18,30 +18,46 @@ NO_REGISTRY = (
 @pytest.mark.parametrize(
     ("reason", "message", "cause"),
     [
-        ("FailedMount", 'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32', Cause.VOLUME),
-        ("FailedMount", "Unable to attach or mount volumes: timed out waiting for the condition", Cause.VOLUME),
-        ("FailedAttachVolume", "AttachVolume.Attach failed for volume: rpc error: DeadlineExceeded", Cause.VOLUME),
-        ("FailedAttachVolume", "Multi-Attach error for volume: already exclusively attached", Cause.CLAIM_UNBOUND),
-        ("FailedMount", 'persistentvolumeclaim "data" not found', Cause.CLAIM_UNBOUND),
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32',
+            IncidentCause.VOLUME,
+        ),
+        ("FailedMount", "Unable to attach or mount volumes: timed out waiting for the condition", IncidentCause.VOLUME),
+        (
+            "FailedAttachVolume",
+            "AttachVolume.Attach failed for volume: rpc error: DeadlineExceeded",
+            IncidentCause.VOLUME,
+        ),
+        (
+            "FailedAttachVolume",
+            "Multi-Attach error for volume: already exclusively attached",
+            IncidentCause.CLAIM_UNBOUND,
+        ),
+        ("FailedMount", 'persistentvolumeclaim "data" not found', IncidentCause.CLAIM_UNBOUND),
         ("FailedMount", 'MountVolume.SetUp failed for volume "c" : configmap "shop" not found', None),
         ("FailedMount", 'MountVolume.SetUp failed for volume "c" : secret "shop" not found', None),
-        ("FailedCreatePodSandBox", "Failed to create pod sandbox: plugin type=calico failed (add)", Cause.SANDBOX),
-        ("NetworkNotReady", "network is not ready: cni plugin not initialized", Cause.SANDBOX),
-        ("Failed", NO_IMAGE, Cause.IMAGE_UNKNOWN),
-        ("Failed", "Failed to pull image: pull access denied, repository does not exist", Cause.IMAGE_UNKNOWN),
-        ("Failed", NO_REGISTRY, Cause.IMAGE_PULL),
-        ("SomethingNew", "what nobody knows", Cause.START_STUCK),
+        (
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: plugin type=calico failed (add)",
+            IncidentCause.SANDBOX,
+        ),
+        ("NetworkNotReady", "network is not ready: cni plugin not initialized", IncidentCause.SANDBOX),
+        ("Failed", NO_IMAGE, IncidentCause.IMAGE_UNKNOWN),
+        ("Failed", "Failed to pull image: pull access denied, repository does not exist", IncidentCause.IMAGE_UNKNOWN),
+        ("Failed", NO_REGISTRY, IncidentCause.IMAGE_PULL),
+        ("SomethingNew", "what nobody knows", IncidentCause.START_STUCK),
     ],
 )
 def test_why_a_pod_does_not_start(given, reason, message, cause):
-    assert causes.of_start(given.pod("Pending", given.waiting()), [given.warning(reason, message)]) is cause
+    assert causes.start_failure_cause(given.pod("Pending", given.waiting()), [given.warning(reason, message)]) is cause
 
 
 def test_without_events_the_container_that_waits_says_why(given):
     wrong = given.waiting("ImagePullBackOff", 'Back-off pulling image "shop:nope": ErrImagePull: shop:nope: not found')
-    assert causes.of_start(given.pod("Pending", wrong), []) is Cause.IMAGE_UNKNOWN
+    assert causes.start_failure_cause(given.pod("Pending", wrong), []) is IncidentCause.IMAGE_UNKNOWN
     unset = given.waiting("CreateContainerConfigError", 'configmap "shop" not found')
-    assert causes.of_start(given.pod("Pending", unset), []) is None
+    assert causes.start_failure_cause(given.pod("Pending", unset), []) is None
 
 
 def test_the_newest_event_that_says_anything_decides(given):
@@ -50,12 +66,12 @@ def test_the_newest_event_that_says_anything_decides(given):
         given.warning("BackOff", "Back-off pulling image", at="2026-03-01T12:09:00Z"),
         given.warning("Failed", NO_IMAGE, at="2026-03-01T12:05:00Z"),
     ]
-    assert causes.of_start(given.pod("Pending", given.waiting()), told) is Cause.IMAGE_UNKNOWN
+    assert causes.start_failure_cause(given.pod("Pending", given.waiting()), told) is IncidentCause.IMAGE_UNKNOWN
 
 
 def test_a_normal_event_says_nothing(given):
     normal = given.warning("FailedMount", "timed out", type="Normal")
-    assert causes.of_start(given.pod("Pending", given.waiting()), [normal]) is Cause.START_STUCK
+    assert causes.start_failure_cause(given.pod("Pending", given.waiting()), [normal]) is IncidentCause.START_STUCK
 
 
 def end_of(given):
@@ -65,16 +81,19 @@ def end_of(given):
 @pytest.mark.parametrize("probe", ["Liveness", "Startup"])
 def test_a_container_killed_by_its_probe_did_not_crash(given, probe):
     told = given.warning("Unhealthy", f"{probe} probe failed: HTTP probe failed with statuscode: 500", container="app")
-    assert causes.of_end("app", end_of(given), [told]) is Cause.PROBE_FAILURE
+    assert causes.container_exit_cause("app", end_of(given), [told]) is IncidentCause.PROBE_FAILURE
 
 
 def test_a_readiness_probe_kills_nobody(given):
     told = given.warning("Unhealthy", "Readiness probe failed: connection refused", container="app")
-    assert causes.of_end("app", end_of(given), [told]) is None
+    assert causes.container_exit_cause("app", end_of(given), [told]) is None
 
 
 def test_another_container_s_probe_and_an_earlier_run_s_say_nothing(given):
     message = "Liveness probe failed: timeout"
-    assert causes.of_end("app", end_of(given), [given.warning("Unhealthy", message, container="sidecar")]) is None
+    assert (
+        causes.container_exit_cause("app", end_of(given), [given.warning("Unhealthy", message, container="sidecar")])
+        is None
+    )
     before = given.warning("Unhealthy", message, at="2026-03-01T11:00:00Z", container="app")
-    assert causes.of_end("app", end_of(given), [before]) is None
+    assert causes.container_exit_cause("app", end_of(given), [before]) is None

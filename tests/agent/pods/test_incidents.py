@@ -2,12 +2,12 @@
 
 import pytest
 
-from agent.pods.incidents import PHASE, START, incidents
-from rewards.causes import Cause
+from agent.pods.incidents import PHASE_MARK, START_MARK, find_incidents
+from rewards.causes import IncidentCause
 
 
 def found(pod, stuck=False):
-    return {each.mark: (each.total, each.cause) for each in incidents(pod, stuck)}
+    return {each.mark: (each.total, each.cause) for each in find_incidents(pod, stuck)}
 
 
 def test_a_running_pod_that_never_ended_has_none(given):
@@ -16,7 +16,12 @@ def test_a_running_pod_that_never_ended_has_none(given):
 
 @pytest.mark.parametrize(
     ("exit_code", "reason", "cause"),
-    [(1, "Error", Cause.CRASH), (137, "OOMKilled", Cause.OOM), (0, "Completed", None), (143, "Error", Cause.CRASH)],
+    [
+        (1, "Error", IncidentCause.CRASH),
+        (137, "OOMKilled", IncidentCause.OOM),
+        (0, "Completed", None),
+        (143, "Error", IncidentCause.CRASH),
+    ],
 )
 def test_a_restart_has_the_cause_of_the_end_before_it(given, exit_code, reason, cause):
     assert found(given.pod("Running", given.restarted(3, exit_code, reason))) == {"app": (3, cause)}
@@ -30,23 +35,23 @@ def test_one_end_is_one_total_through_crash_back_off_and_restart(given):
         given.waiting("CrashLoopBackOff", **end) | {"restartCount": 2},
         given.restarted(3),
     ]
-    assert [found(given.pod("Running", state))["app"] for state in states] == [(3, Cause.CRASH)] * 3
+    assert [found(given.pod("Running", state))["app"] for state in states] == [(3, IncidentCause.CRASH)] * 3
 
 
 def test_of_three_containers_one_that_crashes_is_the_one_incident(given):
     pod = given.pod("Running", given.running(), given.running(), given.restarted(1))
-    assert found(pod) == {"third": (1, Cause.CRASH)}
+    assert found(pod) == {"third": (1, IncidentCause.CRASH)}
 
 
 def test_the_first_of_three_that_crashes_is_not_hidden_by_the_last(given):
     pod = given.pod("Running", given.restarted(1), given.running(), given.running())
-    assert found(pod) == {"app": (1, Cause.CRASH)}
+    assert found(pod) == {"app": (1, IncidentCause.CRASH)}
 
 
 def test_an_init_container_that_fails_counts(given):
     crashing = given.waiting("CrashLoopBackOff", **given.ended(1)) | {"restartCount": 4}
     pod = given.pod("Pending", given.waiting("PodInitializing"), init=[crashing])
-    assert found(pod, stuck=True) == {"init-0": (5, Cause.CRASH)}
+    assert found(pod, stuck=True) == {"init-0": (5, IncidentCause.CRASH)}
 
 
 def test_a_finished_job_has_none(given):
@@ -55,21 +60,23 @@ def test_a_finished_job_has_none(given):
 
 
 def test_a_failed_job_s_container_is_the_incident_and_not_its_phase_too(given):
-    assert found(given.pod("Failed", {"state": given.ended(2)})) == {"app": (1, Cause.CRASH)}
+    assert found(given.pod("Failed", {"state": given.ended(2)})) == {"app": (1, IncidentCause.CRASH)}
 
 
 def test_an_evicted_pod_is_one_incident_however_its_containers_ended(given):
     pod = given.pod("Failed", {"state": given.ended(137)}, reason="Evicted", message="The node was low on resource")
-    assert found(pod) == {PHASE: (1, Cause.EVICTED)}
+    assert found(pod) == {PHASE_MARK: (1, IncidentCause.EVICTED)}
 
 
 def test_a_pod_that_failed_for_no_known_reason_is_a_failed_phase(given):
-    assert found(given.pod("Failed", reason="UnexpectedAdmissionError")) == {PHASE: (1, Cause.FAILED_PHASE)}
+    assert found(given.pod("Failed", reason="UnexpectedAdmissionError")) == {
+        PHASE_MARK: (1, IncidentCause.FAILED_PHASE)
+    }
 
 
 @pytest.mark.parametrize("reason", ["Preempting", "NodeShutdown", "Terminated"])
 def test_a_pod_that_went_for_another_s_sake_is_no_failure(given, reason):
-    assert found(given.pod("Failed", reason=reason)) == {PHASE: (1, None)}
+    assert found(given.pod("Failed", reason=reason)) == {PHASE_MARK: (1, None)}
 
 
 def test_containers_stopped_by_a_deletion_are_no_incident(given):
@@ -78,7 +85,7 @@ def test_containers_stopped_by_a_deletion_are_no_incident(given):
 
 def test_a_pod_that_is_stuck_has_one(given):
     pod = given.pod("Pending", given.waiting())
-    assert found(pod, stuck=True) == {START: (1, Cause.START_STUCK)}
+    assert found(pod, stuck=True) == {START_MARK: (1, IncidentCause.START_STUCK)}
     assert found(pod, stuck=False) == {}
 
 
@@ -89,7 +96,7 @@ def test_a_pod_whose_init_container_works_is_not_stuck(given):
 
 def test_a_sidecar_that_runs_does_not_hide_that_the_pod_is_stuck(given):
     pod = given.pod("Pending", given.waiting("ErrImagePull"), init=[given.running(ready=True)])
-    assert START in found(pod, stuck=True)
+    assert START_MARK in found(pod, stuck=True)
 
 
 @pytest.mark.parametrize(
@@ -103,5 +110,5 @@ def test_a_sidecar_that_runs_does_not_hide_that_the_pod_is_stuck(given):
     ],
 )
 def test_events_are_worth_asking_for_only_when_a_probe_may_have_ended_it(given, exit_code, reason, doubtful):
-    (only,) = incidents(given.pod("Running", given.restarted(1, exit_code, reason)))
-    assert only.doubtful is doubtful
+    (only,) = find_incidents(given.pod("Running", given.restarted(1, exit_code, reason)))
+    assert only.needs_events is doubtful

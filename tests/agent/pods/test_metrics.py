@@ -9,13 +9,13 @@ import pytest
 from prometheus_client import generate_latest
 
 from agent import metrics
-from agent.pods.book import Book, Kept, Limits
-from agent.pods.counted import Counted
+from agent.pods.book import IncidentLedger, LedgerLimits, RestoredState
+from agent.pods.counted import CountedTotals
 from agent.pods.metrics import families
 from agent.pods.monitor import PodMonitor
 from agent.pods.settings import PodSettings
-from agent.rewards import Cache
-from apiserver.access import Access
+from agent.rewards import RewardPersistence
+from apiserver.access import ApiAccess
 from clusterstate.memory import MemoryStore
 
 
@@ -24,14 +24,16 @@ def scraped(given):
     """`scraped(most_types, pods)`: the page after these pods were seen."""
 
     def page(most_types, pods):
-        settings = PodSettings(Access("http://127.0.0.1:1"), Limits(most_types=most_types))
-        cache = Cache(MemoryStore(), "edge-1", lambda: None, Random(1))
+        settings = PodSettings(ApiAccess("http://127.0.0.1:1"), LedgerLimits(most_types=most_types))
+        cache = RewardPersistence(MemoryStore(), "edge-1", lambda: None, Random(1))
         monitor = PodMonitor("edge-1", settings, cache, lambda: 1.0, time.monotonic, time.time)
-        monitor.book = Book(Kept({}, Counted(), False), time.monotonic, time.time, settings.limits)
+        monitor.ledger = IncidentLedger(
+            RestoredState({}, CountedTotals(), False), time.monotonic, time.time, settings.limits
+        )
         for pod in pods:
-            monitor.book.seen(pod)
-        monitor.book.credit()
-        return generate_latest(metrics.registry(lambda: families(monitor, cache))).decode()
+            monitor.ledger.on_pod_updated(pod)
+        monitor.ledger.credit_health()
+        return generate_latest(metrics.create_registry(lambda: families(monitor, cache))).decode()
 
     return page
 

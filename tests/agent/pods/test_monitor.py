@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from agent.claim import claim
-from agent.pods.book import Limits
+from agent.claim import claim_node
+from agent.pods.book import LedgerLimits
 from agent.pods.monitor import PodMonitor
 from agent.pods.settings import PodSettings
-from agent.rewards import Cache
-from apiserver.access import Access
+from agent.rewards import RewardPersistence
+from apiserver.access import ApiAccess
 from clusterstate.memory import MemoryStore
 from clusterstate.records import Identity
-from testbed.apiserver import ApiServer
+from testbed.apiserver import FakeApiServer
 
 WITHIN_SECONDS = 10.0
 
@@ -39,13 +39,13 @@ def body(restarts=0, exit_code=1, node="edge-1", phase="Running", **more):
 class World:
     """A node with its API server and store; `agent()` is a new process on it."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: FakeApiServer) -> None:
         self.api, self.store, self.running = api, MemoryStore(), []
 
     async def agent(self, stuck_seconds: float = 100.0, account_seconds: float = 0.02) -> PodMonitor:
-        held = await claim(self.store, "edge-1", Identity("a", 0, "10.0.0.1"), 600)
-        settings = PodSettings(Access(self.api.url), Limits(stuck_seconds), account_seconds, 0)
-        cache = Cache(self.store, "edge-1", lambda: held, Random(1))
+        held = await claim_node(self.store, "edge-1", Identity("a", 0, "10.0.0.1"), 600)
+        settings = PodSettings(ApiAccess(self.api.url), LedgerLimits(stuck_seconds), account_seconds, 0)
+        cache = RewardPersistence(self.store, "edge-1", lambda: held, Random(1))
         monitor = PodMonitor("edge-1", settings, cache, lambda: 0.02, time.monotonic, time.time)
         self.running.append((monitor, asyncio.create_task(monitor.run())))
         await until(lambda: monitor.pods.loaded.is_set())
@@ -76,7 +76,7 @@ def incidents(monitor):
 
 @pytest.fixture
 async def world():
-    async with ApiServer() as api:
+    async with FakeApiServer() as api:
         one = World(api)
         yield one
         await one.kill()

@@ -7,11 +7,11 @@ import pytest
 from aiohttp import web
 
 from agent.pods import plugins
-from agent.pods.book import Book, Kept
-from agent.pods.counted import Counted
-from agent.pods.observing import Observing
-from agent.pods.plugins import Plugin
-from agent.pods.scraping import LARGEST_PAGE_BYTES, Scraper
+from agent.pods.book import IncidentLedger, RestoredState
+from agent.pods.counted import CountedTotals
+from agent.pods.observing import QualityObserver
+from agent.pods.plugins import RewardPlugin
+from agent.pods.scraping import MAX_PAGE_BYTES, MetricScraper
 
 
 class Exporter:
@@ -47,13 +47,13 @@ async def exporter():
 
 @pytest.fixture
 def book():
-    return Book(Kept({}, Counted(), False), time.monotonic, time.time)
+    return IncidentLedger(RestoredState({}, CountedTotals(), False), time.monotonic, time.time)
 
 
 @pytest.fixture
 async def observing(book):
-    one = Observing(lambda: book, 30.0, [])
-    one.scraper = Scraper(deadline_seconds=0.2)
+    one = QualityObserver(lambda: book, 30.0, [])
+    one.scraper = MetricScraper(deadline_seconds=0.2)
     yield one
     await one.scraper.close()
 
@@ -77,7 +77,7 @@ async def test_a_metric_becomes_a_quality_of_the_type(given, exporter, book, obs
 async def test_an_unreachable_metric_changes_nothing(given, exporter, book, observing, trouble):
     exporter.silent = trouble == "silent"
     exporter.status = {"status": 500, "redirect": 302}.get(trouble, 200)
-    exporter.answer = {"absent": "other 1\n", "large": "queue_seconds 2\n" * LARGEST_PAGE_BYTES}.get(
+    exporter.answer = {"absent": "other 1\n", "large": "queue_seconds 2\n" * MAX_PAGE_BYTES}.get(
         trouble, exporter.answer
     )
     if trouble == "refused":
@@ -107,7 +107,9 @@ async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(given, ex
 
 async def test_a_plugin_s_costs_become_qualities_and_bad_names_are_left_out(given, book):
     book.seen(given.pod("Running", given.running()))
-    await Observing(lambda: book, 30.0, [Plugin("mine", lambda _: {"frames": 3.0, "no name": 1.0})]).round()
+    await QualityObserver(
+        lambda: book, 30.0, [RewardPlugin("mine", lambda _: {"frames": 3.0, "no name": 1.0})]
+    ).observe_all()
     assert set(qualities(book)) == {"frames"}
 
 
@@ -117,19 +119,19 @@ async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given, b
 
     book.seen(given.pod("Running", given.running()))
     for costs in (broken, lambda _: None, lambda _: {"frames": "many"}):
-        plugin = Plugin("mine", costs)
-        await Observing(lambda: book, 30.0, [plugin]).round()
-        assert plugin.trouble
+        plugin = RewardPlugin("mine", costs)
+        await QualityObserver(lambda: book, 30.0, [plugin]).observe_all()
+        assert plugin.last_error
     assert book.rewards == {}
 
 
 async def test_a_plugin_that_overran_is_not_asked_again(given, book, monkeypatch):
     monkeypatch.setattr(plugins, "DEADLINE_SECONDS", 0.05)
     asked = []
-    plugin = Plugin("slow", lambda pod: asked.append(pod) or time.sleep(0.2) or {})
+    plugin = RewardPlugin("slow", lambda pod: asked.append(pod) or time.sleep(0.2) or {})
     book.seen(given.pod("Running", given.running()))
     for _ in range(2):
-        await Observing(lambda: book, 30.0, [plugin]).round()
+        await QualityObserver(lambda: book, 30.0, [plugin]).observe_all()
     assert len(asked) == 1
 
 
@@ -140,4 +142,4 @@ def test_a_plugin_is_found_by_its_entry_point(tmp_path, monkeypatch):
     (info / "entry_points.txt").write_text("[leadsman.rewards]\nframes = mine_reward:frames\nbad = mine_reward:none\n")
     (tmp_path / "mine_reward.py").write_text("def frames(pod):\n    return {'frames': 1.0}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    assert [plugin.name for plugin in plugins.installed()] == ["frames"]
+    assert [plugin.name for plugin in plugins.load_plugins()] == ["frames"]

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.pods import series
-from agent.pods.series import BadSeries
+from agent.pods.series import InvalidSeries
 
 PAGE = """# HELP queue_seconds Time in the queue.
 # TYPE queue_seconds gauge
@@ -17,7 +17,7 @@ request_seconds_count{path="/"} 10
 
 
 def read(text, page=PAGE):
-    return series.readings(series.parse(text), page)
+    return series.evaluate_page(series.parse_expression(text), page)
 
 
 def test_a_gauge_is_the_mean_of_its_samples():
@@ -37,13 +37,13 @@ def test_counters_tell_the_mean_of_what_came_since():
     text = "request_seconds_sum / request_seconds_count"
     later = PAGE.replace('sum{path="/"} 30', 'sum{path="/"} 36').replace('count{path="/"} 10', 'count{path="/"} 13')
     before, after = read(text), read(text, later)
-    assert series.value(None, before) is None
-    assert series.value(before, after) == pytest.approx(2.0)
-    assert series.value(after, after) is None, "nothing happened"
-    assert series.value(after, before) is None, "the counters began anew"
+    assert series.value_between(None, before) is None
+    assert series.value_between(before, after) == pytest.approx(2.0)
+    assert series.value_between(after, after) is None, "nothing happened"
+    assert series.value_between(after, before) is None, "the counters began anew"
 
 
 @pytest.mark.parametrize("text", ["", "1x", "a b", "a{b=1}", "a / ", "rate(a[5m])"])
 def test_what_is_no_series_is_refused_with_what_is_wanted(text):
-    with pytest.raises(BadSeries, match="want name"):
-        series.parse(text)
+    with pytest.raises(InvalidSeries, match="want name"):
+        series.parse_expression(text)

@@ -2,14 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rtt.clock import Stamp, read, round_trip_ns
+from agent.rtt.clock import DualTimestamp, read_clocks, round_trip_ns
 
 MS = 1_000_000
-SENT = Stamp(monotonic_ns=5_000 * MS, wall_ns=1_700_000_000_000 * MS)
+SENT = DualTimestamp(monotonic_ns=5_000 * MS, wall_ns=1_700_000_000_000 * MS)
 
 
 def after(stamp, monotonic_ns, step_ns=0):
-    return Stamp(stamp.monotonic_ns + monotonic_ns, stamp.wall_ns + monotonic_ns + step_ns)
+    return DualTimestamp(stamp.monotonic_ns + monotonic_ns, stamp.wall_ns + monotonic_ns + step_ns)
 
 
 def test_it_is_the_time_from_sending_to_the_kernels_stamp_not_to_the_reading():
@@ -30,7 +30,7 @@ def test_it_is_never_negative_zero_or_longer_than_what_has_elapsed(received_afte
 
 
 def test_both_clocks_are_read():
-    first, second = read(), read()
+    first, second = read_clocks(), read_clocks()
     assert first.monotonic_ns <= second.monotonic_ns
     assert first.wall_ns > 1_700_000_000 * 10**9
     assert first.seconds == first.monotonic_ns / 1e9

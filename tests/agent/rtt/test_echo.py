@@ -1,9 +1,9 @@
 import pytest
 
-from agent.rtt.clock import Stamp, read
-from agent.rtt.echo import Answered, Echoes, Lost, Unusable
-from agent.rtt.packet import REPLY, Version
-from agent.rtt.sockets import Datagram, Sent
+from agent.rtt.clock import DualTimestamp, read_clocks
+from agent.rtt.echo import Answered, EchoClient, Lost, Unusable
+from agent.rtt.packet import REPLY_TYPES, IpVersion
+from agent.rtt.sockets import Datagram, SendResult
 
 COOKIE = b"sounding"
 HOST = ("10.0.0.1", 0)
@@ -13,7 +13,7 @@ MS = 1_000_000
 class Line:
     """Stands for an EchoSocket: keeps what is sent, yields what has arrived."""
 
-    def __init__(self, outcome=Sent.UNDER_WAY):
+    def __init__(self, outcome=SendResult.IN_FLIGHT):
         self.outcome, self.sent, self.arrived = outcome, [], []
 
     def send(self, message, to):
@@ -28,10 +28,10 @@ class Line:
 class Bench:
     """Echoes over a line, with clocks that are set by hand."""
 
-    def __init__(self, outcome=Sent.UNDER_WAY):
-        self.now, self.ended, self.line = Stamp(10**12, 10**18), [], Line(outcome)
-        self.echoes = Echoes(
-            {Version.V4: self.line},
+    def __init__(self, outcome=SendResult.IN_FLIGHT):
+        self.now, self.ended, self.line = DualTimestamp(10**12, 10**18), [], Line(outcome)
+        self.echoes = EchoClient(
+            {IpVersion.V4: self.line},
             1.0,
             lambda: self.now,
             lambda target, sent, result: self.ended.append(result),
@@ -39,18 +39,18 @@ class Bench:
         )
 
     def send(self):
-        return self.echoes.send("target", Version.V4, HOST)
+        return self.echoes.send("target", IpVersion.V4, HOST)
 
     def pass_ms(self, ms, wall_step_ms=0):
-        self.now = Stamp(self.now.monotonic_ns + ms * MS, self.now.wall_ns + (ms + wall_step_ms) * MS)
+        self.now = DualTimestamp(self.now.monotonic_ns + ms * MS, self.now.wall_ns + (ms + wall_step_ms) * MS)
 
     def answer(self, index=0, source=HOST[0], age_ms=0):
         """The reply to the index-th request, as the kernel stamped it age_ms ago."""
-        message = bytes([REPLY[Version.V4]]) + self.line.sent[index][1:]
+        message = bytes([REPLY_TYPES[IpVersion.V4]]) + self.line.sent[index][1:]
         return Datagram(message, source, self.now.wall_ns - age_ms * MS)
 
     def take(self, datagram):
-        self.echoes.take(Version.V4, datagram)
+        self.echoes.handle_datagram(IpVersion.V4, datagram)
 
 
 @pytest.fixture
@@ -127,7 +127,7 @@ def test_a_clock_set_under_way_makes_no_latency_and_no_loss(bench, step_ms):
     assert bench.ended == [Unusable()]
 
 
-@pytest.mark.parametrize("outcome", [Sent.UNREACHABLE, Sent.KEPT_BACK])
+@pytest.mark.parametrize("outcome", [SendResult.UNREACHABLE, SendResult.UNSENT])
 def test_what_was_not_sent_is_not_waited_for(outcome):
     bench = Bench(outcome)
     assert bench.send() is outcome
@@ -137,7 +137,7 @@ def test_what_was_not_sent_is_not_waited_for(outcome):
 
 
 def test_a_family_without_a_socket_is_kept_back(bench):
-    assert bench.echoes.send("target", Version.V6, ("::1", 0, 0, 0)) is Sent.KEPT_BACK
+    assert bench.echoes.send("target", IpVersion.V6, ("::1", 0, 0, 0)) is SendResult.UNSENT
 
 
 def test_no_counter_is_used_twice(bench):
@@ -149,5 +149,5 @@ def test_no_counter_is_used_twice(bench):
 def test_two_processes_have_different_cookies():
     lines = [Line(), Line()]
     for line in lines:
-        Echoes({Version.V4: line}, 1.0, read, lambda *_: None).send("target", Version.V4, HOST)
+        EchoClient({IpVersion.V4: line}, 1.0, read_clocks, lambda *_: None).send("target", IpVersion.V4, HOST)
     assert lines[0].sent[0][8:16] != lines[1].sent[0][8:16]

@@ -1,29 +1,29 @@
 from msgspec import structs
 
 from agent.rtt.echo import Answered, Lost, Unusable
-from agent.rtt.ledger import Ledger, Probe
-from agent.rtt.names import literal
-from agent.rtt.peer import PathClass, Peer, Place
+from agent.rtt.ledger import PeerStats, Probe
+from agent.rtt.names import parse_literal
+from agent.rtt.peer import Locality, PathClass, Peer
 from agent.rtt.settings import ProbeSettings
-from clusterstate.records import Method
+from clusterstate.records import ProbeMethod
 
 ONE = Peer("one", "10.0.0.1", "z1", "r1")
 TWO = Peer("two", "10.0.0.2", "z2", "r1")
 
 
 def of(*peers):
-    ledger = Ledger(ProbeSettings(), Place("z1", "r1"))
+    ledger = PeerStats(ProbeSettings(), Locality("z1", "r1"))
     ledger.set_peers(peers)
-    ledger.look(0.0)
+    ledger.start_round(0.0)
     return ledger
 
 
-def probe(ledger, name, method=Method.ICMP):
+def probe(ledger, name, method=ProbeMethod.ICMP):
     target = ledger.targets[name]
     return Probe(target, target.endpoint, method)
 
 
-def end(ledger, name, sent, result, method=Method.ICMP):
+def end(ledger, name, sent, result, method=ProbeMethod.ICMP):
     asked = probe(ledger, name, method)
     ledger.sent(asked)
     ledger.ended(asked, sent, result)
@@ -73,12 +73,12 @@ def test_a_changed_address_starts_anew_and_an_answer_from_the_old_one_is_none():
 def test_a_name_that_points_elsewhere_starts_anew():
     ledger = of(Peer("named", "peer.example"))
     target = ledger.targets["named"]
-    target.move(literal("10.0.0.7"))
+    target.move(parse_literal("10.0.0.7"))
     end(ledger, "named", 1.0, Answered(0.004))
     old = probe(ledger, "named")
-    target.move(literal("10.0.0.7"))
+    target.move(parse_literal("10.0.0.7"))
     assert "named" in ledger.latencies(1.0)
-    target.move(literal("10.0.0.8"))
+    target.move(parse_literal("10.0.0.8"))
     ledger.ended(old, 1.5, Answered(0.004))
     assert ledger.latencies(2.0) == {}
 
@@ -132,15 +132,15 @@ def test_a_window_never_mixes_methods():
     ledger = of(ONE)
     for second in range(5):
         end(ledger, "one", second, Lost())
-    end(ledger, "one", 5.0, Answered(0.004), Method.TCP)
+    end(ledger, "one", 5.0, Answered(0.004), ProbeMethod.TCP)
     latency = ledger.latencies(6.0)["one"]
-    assert (latency.method, latency.sent, latency.received) == (Method.TCP, 1, 1)
+    assert (latency.method, latency.sent, latency.received) == (ProbeMethod.TCP, 1, 1)
 
 
 def test_a_try_of_the_other_method_that_fails_counts_nowhere():
     ledger = of(ONE)
     end(ledger, "one", 1.0, Answered(0.004))
-    end(ledger, "one", 2.0, Lost(), Method.TCP)
+    end(ledger, "one", 2.0, Lost(), ProbeMethod.TCP)
     assert ledger.latencies(2.0)["one"].sent == 1
     assert ledger.targets["one"].counts.sent == 1
 
@@ -151,7 +151,7 @@ def test_a_probe_kept_back_is_no_loss_but_speaks_against_the_method():
         ledger.kept_back(probe(ledger, "one"))
     assert ledger.latencies(5.0) == {}
     assert ledger.targets["one"].counts.unsent == 5
-    end(ledger, "one", 5.0, Answered(0.004), Method.TCP)
+    end(ledger, "one", 5.0, Answered(0.004), ProbeMethod.TCP)
     assert ledger.targets["one"].choice.icmp_blocked
 
 
@@ -178,11 +178,11 @@ def test_when_nobody_answers_nobody_is_silent():
 
 def test_whoever_wants_to_know_is_told_of_each_round_trip_that_counts():
     told = []
-    ledger = Ledger(ProbeSettings(), Place(), lambda *what: told.append(what))
+    ledger = PeerStats(ProbeSettings(), Locality(), lambda *what: told.append(what))
     ledger.set_peers([ONE])
     for second, result in enumerate([Answered(0.004), Lost(), Unusable(), Answered(0.005)]):
         end(ledger, "one", float(second), result)
-    end(ledger, "one", 5.0, Answered(0.009), Method.TCP)
+    end(ledger, "one", 5.0, Answered(0.009), ProbeMethod.TCP)
     assert told == [("one", 4.0), ("one", 5.0)]
 
 

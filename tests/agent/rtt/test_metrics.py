@@ -8,10 +8,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.rtt.echo import Answered, Lost
 from agent.rtt.ledger import Probe
 from agent.rtt.metrics import families
-from agent.rtt.peer import Peer, Place
+from agent.rtt.peer import Locality, Peer
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from clusterstate.records import Method
+from clusterstate.records import ProbeMethod
 
 PEERS = [Peer("near", "10.0.0.1", "z1", "r1"), Peer("far", "10.0.0.2", "z2")]
 
@@ -27,14 +27,14 @@ class Collector:
 @pytest.fixture
 def prober():
     """near answered 4 ms and was lost once; far answered 40 ms."""
-    prober = Prober(ProbeSettings(), Place("z1", "r1"))
+    prober = Prober(ProbeSettings(), Locality("z1", "r1"))
     prober.set_peers(PEERS)
-    prober.ledger.look(0.0)
+    prober.stats.start_round(0.0)
     for name, result in [("near", Answered(0.004)), ("near", Lost()), ("far", Answered(0.040))]:
-        target = prober.ledger.targets[name]
-        probe = Probe(target, target.endpoint, Method.ICMP)
-        prober.ledger.sent(probe)
-        prober.ledger.ended(probe, 1.0, result)
+        target = prober.stats.targets[name]
+        probe = Probe(target, target.endpoint, ProbeMethod.ICMP)
+        prober.stats.record_sent(probe)
+        prober.stats.record_result(probe, 1.0, result)
     return prober
 
 

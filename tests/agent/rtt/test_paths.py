@@ -14,20 +14,20 @@ import time
 
 import pytest
 
-from agent.rtt.clock import read
-from agent.rtt.echo import Answered, Echoes
-from agent.rtt.packet import REPLY, Version
+from agent.rtt.clock import read_clocks
+from agent.rtt.echo import Answered, EchoClient
+from agent.rtt.packet import REPLY_TYPES, IpVersion
 from agent.rtt.peer import Peer
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import EchoSocket, Sent, open_sockets
-from clusterstate.records import Method
+from agent.rtt.sockets import EchoSocket, SendResult, open_sockets
+from clusterstate.records import ProbeMethod
 from testbed import namespaces
-from testbed.network import Network, can_run
+from testbed.network import VirtualNetwork, why_unavailable
 
 pytestmark = [
     pytest.mark.integration,
-    pytest.mark.skipif(can_run() is not None, reason=str(can_run())),
+    pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable())),
     pytest.mark.skipif(shutil.which("ping") is None, reason="apt-get install iputils-ping"),
 ]
 
@@ -36,7 +36,7 @@ RTTS_MS = {"b": 0.0, "c": 5.0, "d": 40.0}
 
 @pytest.fixture(scope="module")
 def net():
-    with Network(["a", *RTTS_MS], seed=1) as network:
+    with VirtualNetwork(["a", *RTTS_MS], seed=1) as network:
         yield network
 
 
@@ -130,15 +130,15 @@ def test_replies_to_another_process_are_not_ours(net):
     found = []
     with namespaces.inside(net.namespace("a")):
         sockets = open_sockets(raw_only)
-    echoes = Echoes(sockets, 1.0, read, lambda target, sent, result: found.append(result))
+    echoes = EchoClient(sockets, 1.0, read_clocks, lambda target, sent, result: found.append(result))
     for _ in range(5):
-        assert echoes.send("c", Version.V4, (net.address("c"), 0)) is Sent.UNDER_WAY
+        assert echoes.send("c", IpVersion.V4, (net.address("c"), 0)) is SendResult.IN_FLIGHT
     assert len(rtts_of(started)) == 60
     echoes.expire()
     close(sockets)
     assert len(found) == 5
     assert all(isinstance(result, Answered) and result.rtt_seconds >= 0.005 for result in found)
-    assert echoes.strays["stranger"] >= 50
+    assert echoes.unmatched_replies["stranger"] >= 50
 
 
 def test_a_reply_forged_by_another_host_is_not_a_sample(net):
@@ -147,15 +147,15 @@ def test_a_reply_forged_by_another_host_is_not_a_sample(net):
     found = []
     with namespaces.inside(net.namespace("a")):
         sockets = open_sockets(raw_only)
-    taps = Tap(sockets[Version.V4])
-    echoes = Echoes({Version.V4: taps}, 0.3, read, lambda target, sent, result: found.append(result))
-    echoes.send("c", Version.V4, (net.address("c"), 0))
+    taps = Tap(sockets[IpVersion.V4])
+    echoes = EchoClient({IpVersion.V4: taps}, 0.3, read_clocks, lambda target, sent, result: found.append(result))
+    echoes.send("c", IpVersion.V4, (net.address("c"), 0))
     forge(net, "b", taps.last, net.address("a"))
-    await_datagram(sockets[Version.V4])
-    echoes.receive(Version.V4)
+    await_datagram(sockets[IpVersion.V4])
+    echoes.receive(IpVersion.V4)
     close(sockets)
     assert found == []
-    assert echoes.strays["wrong_source"] == 1
+    assert echoes.unmatched_replies["wrong_source"] == 1
 
 
 def test_a_peer_that_answers_no_icmp_is_timed_by_tcp_and_flagged(net):
@@ -163,13 +163,13 @@ def test_a_peer_that_answers_no_icmp_is_timed_by_tcp_and_flagged(net):
     peers = [Peer("c", net.address("c")), Peer("b", net.address("b"))]
     try:
         known, prober = measure(
-            net, peers, lambda p: has(p, "c", Method.TCP, 5), interval_seconds=0.05, timeout_seconds=0.3
+            net, peers, lambda p: has(p, "c", ProbeMethod.TCP, 5), interval_seconds=0.05, timeout_seconds=0.3
         )
     finally:
         ignore(net, "c", False)
     assert 5.0 <= known["c"].p50_ms < 10
     assert prober.ledger.targets["c"].choice.icmp_blocked
-    assert known["b"].method is Method.ICMP
+    assert known["b"].method is ProbeMethod.ICMP
 
 
 def test_icmp_that_is_allowed_again_is_used_again(net):
@@ -177,13 +177,13 @@ def test_icmp_that_is_allowed_again_is_used_again(net):
     allowed = []
 
     def done(prober):
-        if not allowed and has(prober, "c", Method.TCP, 1):
+        if not allowed and has(prober, "c", ProbeMethod.TCP, 1):
             ignore(net, "c", False)
             allowed.append(True)
-        return bool(allowed) and has(prober, "c", Method.ICMP, 1)
+        return bool(allowed) and has(prober, "c", ProbeMethod.ICMP, 1)
 
     known, _ = measure(net, [Peer("c", net.address("c"))], done, interval_seconds=0.05, timeout_seconds=0.3)
-    assert known["c"].method is Method.ICMP
+    assert known["c"].method is ProbeMethod.ICMP
 
 
 def test_a_node_that_is_cut_off_reports_a_fault_and_no_losses(net):
@@ -193,7 +193,7 @@ def test_a_node_that_is_cut_off_reports_a_fault_and_no_losses(net):
 
     def done(prober):
         now = time.monotonic()
-        if not seen and has(prober, "d", Method.ICMP, 3):
+        if not seen and has(prober, "d", ProbeMethod.ICMP, 3):
             seen.append(now)
             for host in RTTS_MS:
                 net.cut("a", host)
@@ -221,7 +221,7 @@ def test_unprivileged_and_raw_sockets_both_measure_both_families(net, raw):
     with namespaces.inside(net.namespace("a")):
         sockets = open_sockets(raw_only) if raw else open_sockets()
     assert {sock.raw for sock in sockets.values()} == {raw}
-    for version, address in ((Version.V4, net.address("c")), (Version.V6, net.address6("c"))):
+    for version, address in ((IpVersion.V4, net.address("c")), (IpVersion.V6, net.address6("c"))):
         (result,) = one_echo(sockets, version, address)
         assert 0.005 <= result.rtt_seconds < 0.1
     close(sockets)
@@ -249,7 +249,7 @@ def test_without_privilege_the_kernels_setting_decides_and_is_named(net, groups,
 
 def one_echo(sockets, version, address):
     found = []
-    echoes = Echoes(sockets, 1.0, read, lambda target, sent, result: found.append(result))
+    echoes = EchoClient(sockets, 1.0, read_clocks, lambda target, sent, result: found.append(result))
     echoes.send("c", version, (address, 0))
     await_datagram(sockets[version])
     echoes.receive(version)
@@ -276,7 +276,7 @@ class Tap:
 def forge(net, host, request, to):
     """Sends, from `host`, what would be the answer to the request."""
     answer = bytearray(request)
-    answer[0] = REPLY[Version.V4]
+    answer[0] = REPLY_TYPES[IpVersion.V4]
     # RFC 1624: the type fell by 8, so the checksum grows by 8 in its high byte.
     patched = int.from_bytes(answer[2:4], "big") + 0x0800
     answer[2:4] = ((patched & 0xFFFF) + (patched >> 16)).to_bytes(2, "big")

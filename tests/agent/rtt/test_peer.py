@@ -1,6 +1,6 @@
 import pytest
 
-from agent.rtt.peer import PathClass, Peer, Place, path_class
+from agent.rtt.peer import Locality, PathClass, Peer, path_class
 
 
 @pytest.mark.parametrize(
@@ -15,4 +15,4 @@ from agent.rtt.peer import PathClass, Peer, Place, path_class
     ],
 )
 def test_the_class_of_a_path_follows_zone_and_rack(here, there, expected):
-    assert path_class(Place(*here), Peer("n", "10.0.0.1", *there).place) is expected
+    assert path_class(Locality(*here), Peer("n", "10.0.0.1", *there).locality) is expected

@@ -5,14 +5,14 @@ from random import Random
 
 import pytest
 
-from agent.rtt.choice import Mode
-from agent.rtt.clock import Stamp, read
-from agent.rtt.names import literal
+from agent.rtt.choice import ProbeMode
+from agent.rtt.clock import DualTimestamp, read_clocks
+from agent.rtt.names import parse_literal
 from agent.rtt.peer import Peer
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.sockets import IcmpRefused
-from clusterstate.records import Method
+from clusterstate.records import ProbeMethod
 
 FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)
 ONE, TWO = Peer("one", "127.0.0.1"), Peer("two", "127.0.0.2")
@@ -54,7 +54,7 @@ async def test_two_peers_on_loopback_are_measured(icmp):
     async with running(prober):
         await until(lambda: have_answered(prober, 5) == {"one", "two"})
     for latency in known(prober).values():
-        assert latency.method is Method.ICMP
+        assert latency.method is ProbeMethod.ICMP
         assert 0 < latency.min_ms <= latency.p50_ms <= latency.p95_ms < 500
 
 
@@ -96,7 +96,7 @@ async def test_rounds_go_on_without_peers():
 
 
 async def test_a_host_name_is_resolved_and_followed_when_it_moves(icmp):
-    answers = [None, literal("127.0.0.5")]
+    answers = [None, parse_literal("127.0.0.5")]
 
     async def resolver(name):
         return answers.pop(0) if len(answers) > 1 else answers[0]
@@ -117,15 +117,15 @@ async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog):
     prober.set_peers([ONE, TWO])
     async with server, running(prober):
         await until(lambda: have_answered(prober, 3) == {"one", "two"})
-    assert {latency.method for latency in known(prober).values()} == {Method.TCP}
-    assert prober.refusal == "no ICMP here"
-    assert [target.counts.unsent for target in prober.ledger.targets.values()] == [0, 0]
+    assert {latency.method for latency in known(prober).values()} == {ProbeMethod.TCP}
+    assert prober.icmp_refusal == "no ICMP here"
+    assert [target.counts.unsent for target in prober.stats.targets.values()] == [0, 0]
     assert [r.message for r in caplog.records] == ["all peers are probed by TCP handshakes: no ICMP here"]
 
 
 async def test_in_mode_icmp_a_refusal_ends_it():
     with pytest.raises(IcmpRefused, match="no ICMP here"):
-        await Prober(ProbeSettings(mode=Mode.ICMP), opener=refuse).run()
+        await Prober(ProbeSettings(mode=ProbeMode.ICMP), opener=refuse).run()
 
 
 async def test_a_wall_clock_that_jumps_at_random_makes_no_impossible_value(icmp):
@@ -134,12 +134,12 @@ async def test_a_wall_clock_that_jumps_at_random_makes_no_impossible_value(icmp)
     def jumping():
         nonlocal offset
         offset += rng.choice([0, 0, 0, -3_600_000_000_000, 70_000_000, -1_000_000, 10**15])
-        now = read()
-        return Stamp(now.monotonic_ns, now.wall_ns + offset)
+        now = read_clocks()
+        return DualTimestamp(now.monotonic_ns, now.wall_ns + offset)
 
     prober = Prober(ProbeSettings(interval_seconds=0.02, timeout_seconds=0.5), clock=jumping)
     prober.set_peers([ONE, TWO])
-    counts = [target.counts for target in prober.ledger.targets.values()]
+    counts = [target.counts for target in prober.stats.targets.values()]
     async with running(prober):
         await until(lambda: sum(count.sent for count in counts) >= 150)
         latencies = known(prober)
@@ -174,8 +174,8 @@ async def test_a_longer_interval_means_fewer_probes_and_the_same_rounds(icmp):
     async with running(prober):
         prober.set_peers([ONE, TWO])
         await until(lambda: have_answered(prober, 3))
-        prober.keep_pace(600.0, 6000.0)
+        prober.set_timing(600.0, 6000.0)
         await until(lambda: prober.rounds > 20)
-        sent, rounds = prober.ledger.targets["one"].counts.sent, prober.rounds
+        sent, rounds = prober.stats.targets["one"].counts.sent, prober.rounds
         await until(lambda: prober.rounds > rounds + 20)
-        assert prober.ledger.targets["one"].counts.sent <= sent + 1
+        assert prober.stats.targets["one"].counts.sent <= sent + 1

@@ -2,7 +2,7 @@ from collections import Counter
 from itertools import pairwise
 from random import Random
 
-from agent.rtt.schedule import Schedule
+from agent.rtt.schedule import ProbeSchedule
 
 
 def simulate(schedule, start, end, step=0.01):
@@ -15,7 +15,7 @@ def simulate(schedule, start, end, step=0.01):
 
 
 def test_every_key_comes_once_an_interval():
-    schedule = Schedule(1.0, Random(1))
+    schedule = ProbeSchedule(1.0, Random(1))
     for key in range(100):
         schedule.add(key, 0.0)
     counts = Counter(key for _, key in simulate(schedule, 0.0, 100.0))
@@ -24,7 +24,7 @@ def test_every_key_comes_once_an_interval():
 
 
 def test_a_thousand_keys_are_spread_over_the_interval():
-    schedule = Schedule(1.0, Random(1))
+    schedule = ProbeSchedule(1.0, Random(1))
     for key in range(1000):
         schedule.add(key, 0.0)
     bursts = Counter(round(now, 2) for now, _ in simulate(schedule, 0.0, 3.0))
@@ -32,7 +32,7 @@ def test_a_thousand_keys_are_spread_over_the_interval():
 
 
 def test_gaps_of_one_key_vary_so_that_agents_drift_apart():
-    schedule = Schedule(1.0, Random(1))
+    schedule = ProbeSchedule(1.0, Random(1))
     schedule.add("a", 0.0)
     times = [now for now, _ in simulate(schedule, 0.0, 50.0)]
     gaps = [b - a for a, b in pairwise(times)]
@@ -42,14 +42,14 @@ def test_gaps_of_one_key_vary_so_that_agents_drift_apart():
 
 
 def test_what_was_missed_is_not_caught_up():
-    schedule = Schedule(1.0, Random(1))
+    schedule = ProbeSchedule(1.0, Random(1))
     schedule.add("a", 0.0)
     assert schedule.due(1000.0) == ["a"]
     assert schedule.due(1000.5) == []
 
 
 def test_a_removed_key_is_due_no_more_and_one_added_again_only_once():
-    schedule = Schedule(1.0, Random(1))
+    schedule = ProbeSchedule(1.0, Random(1))
     schedule.add("a", 0.0)
     schedule.remove("a")
     assert schedule.due(5.0) == []
@@ -60,7 +60,7 @@ def test_a_removed_key_is_due_no_more_and_one_added_again_only_once():
 
 
 def test_the_wait_ends_when_the_next_is_due():
-    schedule = Schedule(1.0, Random(1))
+    schedule = ProbeSchedule(1.0, Random(1))
     assert schedule.wait_seconds(0.0) is None
     schedule.add("a", 0.0)
     assert schedule.due(schedule.wait_seconds(0.0)) == ["a"]
@@ -68,7 +68,7 @@ def test_the_wait_ends_when_the_next_is_due():
 
 
 def test_a_longer_interval_holds_from_the_next_turn_on_and_a_new_key_is_not_kept_waiting():
-    schedule = Schedule(1.0, Random(1))
+    schedule = ProbeSchedule(1.0, Random(1))
     schedule.add("old", 0.0)
     schedule.interval_seconds = 10.0
     schedule.add("new", 0.0)

@@ -1,11 +1,11 @@
 import math
 
-from agent.rtt.silence import Gap, Silence
+from agent.rtt.silence import LocalFaultDetector, SilentPeriod
 
 
 def watched(peers, since=0.0, patience=5.0):
-    silence = Silence(patience)
-    silence.look(peers, since)
+    silence = LocalFaultDetector(patience)
+    silence.set_peer_count(peers, since)
     return silence
 
 
@@ -43,7 +43,7 @@ def test_an_answer_to_an_older_probe_takes_nothing_back():
 def test_the_end_of_a_long_silence_is_a_gap_and_of_a_short_one_none():
     silence = watched(peers=2)
     assert silence.answered(1.0) is None
-    assert silence.answered(9.0) == Gap(1.0, 9.0)
+    assert silence.answered(9.0) == SilentPeriod(1.0, 9.0)
 
 
 def test_time_without_peers_to_hear_is_no_silence():

@@ -6,10 +6,10 @@ import time
 
 import pytest
 
-from agent.rtt.packet import REPLY, Echo, Version, reply, request
-from agent.rtt.sockets import EchoSocket, IcmpRefused, Sent, open_sockets
+from agent.rtt.packet import REPLY_TYPES, EchoPayload, IpVersion, decode_reply, encode_request
+from agent.rtt.sockets import EchoSocket, IcmpRefused, SendResult, open_sockets
 
-LOOPBACK = {Version.V4: ("127.0.0.1", 0), Version.V6: ("::1", 0, 0, 0)}
+LOOPBACK = {IpVersion.V4: ("127.0.0.1", 0), IpVersion.V6: ("::1", 0, 0, 0)}
 
 
 def refusing(code, *kinds):
@@ -31,14 +31,14 @@ def answers(sock, count, deadline_seconds=5.0):
     return found
 
 
-@pytest.mark.parametrize("version", Version)
+@pytest.mark.parametrize("version", IpVersion)
 def test_loopback_answers_with_a_kernel_stamp_between_sending_and_reading(icmp, version):
     if version not in icmp:
         pytest.skip("no IPv6 in this kernel")
-    echo = Echo(b"loopback", 7)
+    echo = EchoPayload(b"loopback", 7)
     before = time.time_ns()
-    assert icmp[version].send(request(version, echo, 1), LOOPBACK[version]) is Sent.UNDER_WAY
-    (found,) = [d for d in answers(icmp[version], 1) if reply(version, d.message) == echo]
+    assert icmp[version].send(encode_request(version, echo, 1), LOOPBACK[version]) is SendResult.IN_FLIGHT
+    (found,) = [d for d in answers(icmp[version], 1) if decode_reply(version, d.message) == echo]
     assert found.source == LOOPBACK[version][0]
     assert before < found.wall_ns < time.time_ns()
 
@@ -50,8 +50,8 @@ def test_a_raw_socket_is_given_echo_replies_only(icmp):
     except IcmpRefused:
         pytest.skip("no CAP_NET_RAW: run with sudo")
     for version, sock in raw.items():
-        sock.send(request(version, Echo(b"loopback", 8), 1), LOOPBACK[version])
-        assert {d.message[0] for d in answers(sock, 1)} == {REPLY[version]}
+        sock.send(encode_request(version, EchoPayload(b"loopback", 8), 1), LOOPBACK[version])
+        assert {d.message[0] for d in answers(sock, 1)} == {REPLY_TYPES[version]}
         sock.close()
 
 
@@ -73,8 +73,8 @@ def test_a_kernel_without_ipv6_gives_ipv4_alone(icmp):
         return socket.socket(family, kind, protocol)
 
     sockets = open_sockets(opener)
-    assert list(sockets) == [Version.V4]
-    sockets[Version.V4].close()
+    assert list(sockets) == [IpVersion.V4]
+    sockets[IpVersion.V4].close()
 
 
 def test_too_many_open_files_is_no_refusal():
@@ -104,18 +104,18 @@ class Refusing:
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        (errno.ENETUNREACH, Sent.UNREACHABLE),
-        (errno.EHOSTUNREACH, Sent.UNREACHABLE),
-        (errno.EPERM, Sent.KEPT_BACK),
-        (errno.ENOBUFS, Sent.KEPT_BACK),
-        (errno.EAGAIN, Sent.KEPT_BACK),
-        (errno.EINVAL, Sent.KEPT_BACK),
+        (errno.ENETUNREACH, SendResult.UNREACHABLE),
+        (errno.EHOSTUNREACH, SendResult.UNREACHABLE),
+        (errno.EPERM, SendResult.UNSENT),
+        (errno.ENOBUFS, SendResult.UNSENT),
+        (errno.EAGAIN, SendResult.UNSENT),
+        (errno.EINVAL, SendResult.UNSENT),
     ],
 )
 def test_a_send_error_is_lost_or_not_sent(code, expected):
-    assert EchoSocket(Refusing(code), Version.V4, raw=False).send(b"", ("10.0.0.1", 0)) is expected
+    assert EchoSocket(Refusing(code), IpVersion.V4, raw=False).send(b"", ("10.0.0.1", 0)) is expected
 
 
 def test_errors_of_the_network_do_not_end_the_draining():
-    sock = EchoSocket(Refusing(errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN), Version.V4, raw=False)
+    sock = EchoSocket(Refusing(errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN), IpVersion.V4, raw=False)
     assert list(sock.drain()) == []

@@ -56,13 +56,13 @@ async def test_no_descriptors_is_no_probe(monkeypatch):
 
 
 def test_the_kernels_time_wins_over_ours():
-    assert tcp.timed(tcp_info(250), elapsed_seconds=0.080) == Answered(250e-6)
+    assert tcp.parse_tcp_info(tcp_info(250), elapsed_seconds=0.080) == Answered(250e-6)
 
 
 def test_a_repeated_syn_is_a_lost_probe():
-    assert tcp.timed(tcp_info(250, retransmits=1), elapsed_seconds=1.1) == Lost()
+    assert tcp.parse_tcp_info(tcp_info(250, retransmits=1), elapsed_seconds=1.1) == Lost()
 
 
 @pytest.mark.parametrize("info", [b"", bytes(104), tcp_info(90_000)])
 def test_a_time_that_cannot_be_is_replaced_by_its_bound(info):
-    assert tcp.timed(info, elapsed_seconds=0.080) == Answered(0.080)
+    assert tcp.parse_tcp_info(info, elapsed_seconds=0.080) == Answered(0.080)

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.rtt.window import Window, jitter, nearest_rank
+from agent.rtt.window import ProbeWindow, jitter, nearest_rank
 from clusterstate import codec
-from clusterstate.records import Latency, Method
+from clusterstate.records import Latency, ProbeMethod
 
 rtts = st.floats(0.001, 1000)
 outcomes = st.lists(st.tuples(st.floats(0, 1000), st.none() | rtts), max_size=60)
@@ -14,74 +14,74 @@ outcomes = st.lists(st.tuples(st.floats(0, 1000), st.none() | rtts), max_size=60
 
 def filled(*rtts_ms, span=30.0):
     """One probe a second, from second 0 on."""
-    window = Window(span)
+    window = ProbeWindow(span)
     for second, rtt_ms in enumerate(rtts_ms):
         window.add(float(second), rtt_ms)
     return window
 
 
 def test_an_empty_window_knows_nothing():
-    found = Window(30).latency(0, Method.ICMP)
+    found = ProbeWindow(30).latency(0, ProbeMethod.ICMP)
     assert (found.sent, found.received, found.p50_ms, found.last_reply_age_seconds) == (0, 0, None, None)
 
 
 def test_percentiles_are_values_that_were_measured():
-    found = filled(*range(1, 21)).latency(19, Method.ICMP)
+    found = filled(*range(1, 21)).latency(19, ProbeMethod.ICMP)
     assert (found.min_ms, found.p50_ms, found.p95_ms) == (1, 10, 19)
 
 
 def test_a_lost_probe_counts_as_sent_and_is_no_latency():
-    found = filled(2.0, None, 4.0, None).latency(3, Method.ICMP)
+    found = filled(2.0, None, 4.0, None).latency(3, ProbeMethod.ICMP)
     assert (found.sent, found.received, found.min_ms, found.p95_ms, found.loss_ratio) == (4, 2, 2.0, 4.0, 0.5)
 
 
 def test_jitter_is_the_mean_step_between_neighbours():
-    assert filled(1.0, 3.0, 2.0).latency(2, Method.ICMP).jitter_ms == 1.5
+    assert filled(1.0, 3.0, 2.0).latency(2, ProbeMethod.ICMP).jitter_ms == 1.5
 
 
 def test_one_reply_has_no_jitter():
-    assert filled(1.0).latency(0, Method.ICMP).jitter_ms is None
+    assert filled(1.0).latency(0, ProbeMethod.ICMP).jitter_ms is None
 
 
 def test_what_is_older_than_the_span_is_forgotten():
-    found = filled(100.0, None, 1.0, span=1.5).latency(2, Method.ICMP)
+    found = filled(100.0, None, 1.0, span=1.5).latency(2, ProbeMethod.ICMP)
     assert (found.sent, found.p95_ms) == (2, 1.0)
-    assert filled(100.0).latency(31, Method.ICMP).sent == 0
+    assert filled(100.0).latency(31, ProbeMethod.ICMP).sent == 0
 
 
 def test_the_last_reply_ages_beyond_the_span():
-    assert filled(500.0, None).latency(60, Method.ICMP).last_reply_age_seconds == 59.5
+    assert filled(500.0, None).latency(60, ProbeMethod.ICMP).last_reply_age_seconds == 59.5
 
 
 def test_outcomes_count_in_the_order_of_sending():
-    window = Window(30)
+    window = ProbeWindow(30)
     for sent, rtt_ms in [(2.0, 3.0), (1.0, 1.0), (3.0, 3.0)]:
         window.add(sent, rtt_ms)
-    assert window.latency(3, Method.ICMP).jitter_ms == 1.0
+    assert window.latency(3, ProbeMethod.ICMP).jitter_ms == 1.0
 
 
 def test_a_loss_later_than_the_last_proof_of_life_does_not_count_yet():
     window = filled(1.0, None, None)
-    assert window.latency(2, Method.ICMP, losses_until=1.0).sent == 2
-    assert window.latency(2, Method.ICMP).sent == 3
+    assert window.latency(2, ProbeMethod.ICMP, losses_until=1.0).sent == 2
+    assert window.latency(2, ProbeMethod.ICMP).sent == 3
 
 
 def test_losses_of_a_gap_are_taken_back_and_replies_stay():
     window = filled(1.0, None, 2.0, None, None)
     window.forget_losses(after=0.0, before=4.0)
-    found = window.latency(4, Method.ICMP)
+    found = window.latency(4, ProbeMethod.ICMP)
     assert (found.sent, found.received) == (3, 2)
 
 
 def test_clearing_leaves_nothing():
     window = filled(1.0, None)
     window.clear()
-    assert window.latency(1, Method.TCP).sent == 0
+    assert window.latency(1, ProbeMethod.TCP).sent == 0
 
 
-@given(outcomes, st.floats(0, 1000), st.sampled_from(Method))
+@given(outcomes, st.floats(0, 1000), st.sampled_from(ProbeMethod))
 def test_any_window_makes_a_record_that_readers_take(given_outcomes, now, method):
-    window = Window(100)
+    window = ProbeWindow(100)
     for sent, rtt_ms in given_outcomes:
         window.add(sent, rtt_ms)
     record = Latency({"peer": window.latency(now, method)})

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from clusterstate.snapshot import Snapshot
-from decision.model import Facts
+from decision.model import DecisionInputs
 from decision.policy import Policy
-from decision.remedies import Limits, Memory, NodeView, Plan, plan
+from decision.remedies import plan_labels
 from decision.telemetry import document, quantity
-from decision.telemetry.known import Policies, Polled, Readings, Telemetry
+from decision.telemetry.actions import LabelLimits, LabelPlan, NodeView, PlanMemory
+from decision.telemetry.known import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from decision.telemetry.policy import TasPolicy
 
-FREE = Limits(most_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, most_flips_per_hour=10**6)
+FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
 """Nothing but hysteresis and the stop for want of data."""
 
 Metrics = Mapping[str, Mapping[str, Any]]
@@ -28,33 +29,35 @@ def rule(metric: str, operator: str, target: int = 0, *labels: str) -> dict[str,
 def policy(name: str = "p", namespace: str = "ns", fail: str = "open", **strategies: Any) -> TasPolicy:
     spec = {key: {"rules": of} if isinstance(of, list) else of for key, of in strategies.items()}
     metadata = {"name": name, "namespace": namespace}
-    return document.parse({"metadata": metadata, "spec": {"strategies": spec, "metrics": {"failMode": fail}}})
+    return document.parse_taspolicy({"metadata": metadata, "spec": {"strategies": spec, "metrics": {"failMode": fail}}})
 
 
-def known(policies: Iterable[TasPolicy], metrics: Metrics, now: float, read_at: float | None = None) -> Facts:
+def known(policies: Iterable[TasPolicy], metrics: Metrics, now: float, read_at: float | None = None) -> DecisionInputs:
     at = now if read_at is None else read_at
     columns = {
         metric: Readings({node: quantity.parse(str(v)) for node, v in of.items()}, dict.fromkeys(of, at), at)
         for metric, of in metrics.items()
     }
     used = {each.key: each for each in policies}
-    return Facts(Snapshot(), Policy(), now, telemetry=Telemetry(Policies(used, loaded=True), (Polled(columns),)))
+    return DecisionInputs(
+        Snapshot(), Policy(), now, telemetry=TelemetryInputs(TasPolicies(used, loaded=True), (PolledMetrics(columns),))
+    )
 
 
 class Cluster:
     """Nodes that take patches as the API server does, and one controller's memory of them."""
 
-    def __init__(self, *names: str, limits: Limits = FREE) -> None:
+    def __init__(self, *names: str, limits: LabelLimits = FREE) -> None:
         self.nodes = {name: NodeView(name, {"kubernetes.io/hostname": name}) for name in names}
-        self.limits, self.memory, self.now = limits, Memory(), 1000.0
+        self.limits, self.memory, self.now = limits, PlanMemory(), 1000.0
 
-    def step(self, policies: Iterable[TasPolicy], metrics: Metrics, after: float = 1.0, **more: Any) -> Plan:
+    def step(self, policies: Iterable[TasPolicy], metrics: Metrics, after: float = 1.0, **more: Any) -> LabelPlan:
         """One round of the controller, `after` seconds after the last one."""
         self.now += after
         return self.round(known(policies, metrics, self.now, **more))
 
-    def round(self, facts: Facts) -> Plan:
-        made = plan(list(self.nodes.values()), facts, self.memory, self.limits)
+    def round(self, facts: DecisionInputs) -> LabelPlan:
+        made = plan_labels(list(self.nodes.values()), facts, self.memory, self.limits)
         for patch in made.patches:
             self.apply(patch.body(), patch.node)
         self.memory = made.memory

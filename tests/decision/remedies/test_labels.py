@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from decision.remedies import Limits, NodeView
-from decision.telemetry.ownership import ANNOTATION
+from decision.telemetry.actions import LabelLimits, NodeView
+from decision.telemetry.ownership import OWNERSHIP_ANNOTATION
 
 
 def test_a_violating_node_is_marked_and_a_healed_one_is_not(make: SimpleNamespace) -> None:
@@ -121,7 +121,9 @@ def test_a_label_that_is_not_ours_is_never_touched(make: SimpleNamespace) -> Non
 def test_a_forged_record_does_not_make_us_remove_other_labels(make: SimpleNamespace) -> None:
     cluster = make.cluster("a")
     forged = json.dumps({"kubernetes.io/hostname": "ns/gone", "other": "ns/gone", "gone": "ns/gone"})
-    cluster.nodes["a"] = NodeView("a", {"kubernetes.io/hostname": "a", "other": "x", "gone": "y"}, {ANNOTATION: forged})
+    cluster.nodes["a"] = NodeView(
+        "a", {"kubernetes.io/hostname": "a", "other": "x", "gone": "y"}, {OWNERSHIP_ANNOTATION: forged}
+    )
     cluster.step([], {})
     assert cluster.nodes["a"].labels == {"kubernetes.io/hostname": "a", "other": "x"}
 
@@ -129,7 +131,7 @@ def test_a_forged_record_does_not_make_us_remove_other_labels(make: SimpleNamesp
 @pytest.mark.parametrize("record", ["[]", "{", '{"p": 1}', '{"p": "without a slash"}'])
 def test_a_node_whose_record_cannot_be_read_is_left_alone(make: SimpleNamespace, record: str) -> None:
     cluster = make.cluster("a")
-    cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {ANNOTATION: record})
+    cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {OWNERSHIP_ANNOTATION: record})
     made = cluster.step([make.hot], {"heat": {"a": 101}})
     assert made.patches == ()
     assert "annotation leadsman/telemetry-labels of node a is not ours" in made.stopped[0]
@@ -150,7 +152,7 @@ def test_a_label_that_somebody_removed_comes_back_and_one_that_nobody_wants_leav
 
 def test_what_the_original_left_is_taken_over_when_asked(make: SimpleNamespace) -> None:
     left = {"p": "violating", "telemetry.aware.scheduling.gone/x": "1", "other": "violating"}
-    cluster = make.cluster("a", limits=Limits(hold_seconds=0, adopt=True))
+    cluster = make.cluster("a", limits=LabelLimits(hold_seconds=0, adopt=True))
     cluster.nodes["a"] = NodeView("a", left)
     cluster.step([make.hot], {"heat": {"a": 1}})
     assert cluster.nodes["a"].labels == {"other": "violating"}

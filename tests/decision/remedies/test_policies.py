@@ -3,18 +3,18 @@
 from types import SimpleNamespace
 
 from clusterstate.snapshot import Snapshot
-from decision.model import Facts
+from decision.model import DecisionInputs
 from decision.policy import Policy
-from decision.remedies import Limits, NodeView
-from decision.telemetry.known import Policies, Refused, Telemetry
-from decision.telemetry.policy import PolicyKey, Problem
+from decision.telemetry.actions import LabelLimits, NodeView
+from decision.telemetry.known import RefusedPolicy, TasPolicies, TelemetryInputs
+from decision.telemetry.policy import PolicyKey, PolicyProblem
 
 
 def test_a_deleted_policy_leaves_nothing_behind_and_at_once(make: SimpleNamespace) -> None:
     both = make.policy(
         deschedule=[make.rule("m", "GreaterThan", 1)], labeling=[make.rule("m", "GreaterThan", 1, "x=1")]
     )
-    cluster = make.cluster("a", limits=Limits())
+    cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([both], {"m": {"a": 2}})
     assert len(cluster.ours("a")) == 2
     cluster.step([], {})
@@ -23,21 +23,21 @@ def test_a_deleted_policy_leaves_nothing_behind_and_at_once(make: SimpleNamespac
 
 def test_a_renamed_policy_takes_its_labels_with_it(make: SimpleNamespace) -> None:
     rules = [make.rule("m", "GreaterThan", 1, "x=1")]
-    cluster = make.cluster("a", limits=Limits())
+    cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.policy("old", labeling=rules)], {"m": {"a": 2}})
     cluster.step([make.policy("new", labeling=rules)], {"m": {"a": 2}})
     assert cluster.ours("a") == {"telemetry.aware.scheduling.new/x": "1"}
 
 
 def test_an_edit_acts_at_once_and_without_hysteresis(make: SimpleNamespace) -> None:
-    cluster = make.cluster("a", limits=Limits())
+    cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 100, "x=1")])], {"m": {"a": 101}})
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 110, "x=1")])], {"m": {"a": 101}})
     assert cluster.ours("a") == {}
 
 
 def test_an_edit_that_only_renames_a_value_swaps_it_in_one_patch(make: SimpleNamespace) -> None:
-    cluster = make.cluster("a", limits=Limits())
+    cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 1, "x=1")])], {"m": {"a": 2}})
     (patch,) = cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 1, "x=2")])], {"m": {"a": 2}}).patches
     assert patch.labels == {"telemetry.aware.scheduling.p/x": "2"}
@@ -71,7 +71,7 @@ def test_of_two_policies_of_one_name_that_want_different_values_the_owner_stays(
 def test_nothing_is_done_before_the_policies_are_listed(make: SimpleNamespace) -> None:
     cluster = make.cluster("a")
     cluster.step([make.hot], {"heat": {"a": 101}})
-    made = cluster.round(Facts(Snapshot(), Policy(), cluster.now))
+    made = cluster.round(DecisionInputs(Snapshot(), Policy(), cluster.now))
     assert (made.patches, made.stopped) == ((), ("the policies are not listed yet",))
 
 
@@ -79,6 +79,10 @@ def test_labels_of_a_policy_whose_only_version_is_a_bad_one_stay(make: SimpleNam
     """After a restart the last good one is not known; a slip in an edit is no reason to remove what it wrote."""
     cluster = make.cluster("a")
     cluster.step([make.hot], {"heat": {"a": 101}})
-    refused = {PolicyKey("ns", "p"): Refused(Problem("spec", "bad"))}
-    cluster.round(Facts(Snapshot(), Policy(), cluster.now, telemetry=Telemetry(Policies({}, refused, loaded=True))))
+    refused = {PolicyKey("ns", "p"): RefusedPolicy(PolicyProblem("spec", "bad"))}
+    cluster.round(
+        DecisionInputs(
+            Snapshot(), Policy(), cluster.now, telemetry=TelemetryInputs(TasPolicies({}, refused, loaded=True))
+        )
+    )
     assert cluster.ours("a") == {"p": "violating"}

@@ -7,12 +7,14 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from decision.remedies import Limits
-from decision.telemetry.document import parse
+from decision.telemetry.actions import LabelLimits
+from decision.telemetry.document import parse_taspolicy
 from decision.telemetry.policy import TasPolicy
 
 NODES = ("a", "b", "c")
-FREE = Limits(most_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, leave_ratio=1.0, most_flips_per_hour=10**6)
+FREE = LabelLimits(
+    max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, leave_ratio=1.0, max_flips_per_hour=10**6
+)
 
 rules = st.fixed_dictionaries(
     {
@@ -38,9 +40,9 @@ plain = st.fixed_dictionaries(
         ),
     }
 )
-policies = st.lists(plain.map(parse), max_size=3, unique_by=lambda each: each.key)
+policies = st.lists(plain.map(parse_taspolicy), max_size=3, unique_by=lambda each: each.key)
 metrics = st.fixed_dictionaries({m: st.dictionaries(st.sampled_from(NODES), st.integers(-3, 3)) for m in ("m", "n")})
-limits = st.sampled_from([FREE, Limits(), Limits(hold_seconds=0), Limits(leave_ratio=1.0)])
+limits = st.sampled_from([FREE, LabelLimits(), LabelLimits(hold_seconds=0), LabelLimits(leave_ratio=1.0)])
 
 
 @settings(max_examples=50)
@@ -48,7 +50,7 @@ limits = st.sampled_from([FREE, Limits(), Limits(hold_seconds=0), Limits(leave_r
     rounds=st.lists(st.tuples(policies, metrics, st.sampled_from([0.0, 1.0, 61.0, 3700.0])), max_size=5), chosen=limits
 )
 def test_after_a_plan_is_applied_there_is_nothing_left_to_plan(
-    make: SimpleNamespace, rounds: Sequence[Any], chosen: Limits
+    make: SimpleNamespace, rounds: Sequence[Any], chosen: LabelLimits
 ) -> None:
     cluster = make.cluster(*NODES, limits=chosen)
     for given_policies, given_metrics, after in rounds:
@@ -58,7 +60,9 @@ def test_after_a_plan_is_applied_there_is_nothing_left_to_plan(
 
 @settings(max_examples=50)
 @given(rounds=st.lists(st.tuples(policies, metrics), max_size=5), chosen=limits)
-def test_without_policies_every_node_is_as_it_was(make: SimpleNamespace, rounds: Sequence[Any], chosen: Limits) -> None:
+def test_without_policies_every_node_is_as_it_was(
+    make: SimpleNamespace, rounds: Sequence[Any], chosen: LabelLimits
+) -> None:
     cluster = make.cluster(*NODES, limits=chosen)
     before = dict(cluster.nodes)
     for given_policies, given_metrics in rounds:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from decision.remedies import Limits, Memory, NodeView, plan
-from decision.telemetry.ownership import ANNOTATION
+from decision.remedies import plan_labels
+from decision.telemetry.actions import LabelLimits, NodeView, PlanMemory
+from decision.telemetry.ownership import OWNERSHIP_ANNOTATION
 
 
 @pytest.mark.parametrize(
@@ -34,7 +35,7 @@ def test_hysteresis_leaves_when_a_fifth_of_the_target_is_won_back(
 
 
 def test_a_label_is_held_for_a_minute(make: SimpleNamespace) -> None:
-    cluster = make.cluster("a", limits=Limits(marks_per_second=9))
+    cluster = make.cluster("a", limits=LabelLimits(marks_per_second=9))
     cluster.step([make.hot], {"heat": {"a": 101}})
     (held,) = cluster.step([make.hot], {"heat": {"a": 1}}, after=1.0).withheld
     assert held.why == "changed 0 s ago, stays 60 s"
@@ -46,7 +47,7 @@ def test_a_label_is_held_for_a_minute(make: SimpleNamespace) -> None:
 
 def test_each_change_of_a_value_begins_a_new_minute(make: SimpleNamespace) -> None:
     rules = [make.rule("one", "GreaterThan", 0, "x=1"), make.rule("two", "GreaterThan", 0, "x=2")]
-    cluster, sharing = make.cluster("a", limits=Limits()), make.policy(labeling=rules)
+    cluster, sharing = make.cluster("a", limits=LabelLimits()), make.policy(labeling=rules)
     cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 1}})
     assert cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 3}}, after=61.0).withheld
     assert cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 3}}, after=60.0).actions
@@ -55,15 +56,15 @@ def test_each_change_of_a_value_begins_a_new_minute(make: SimpleNamespace) -> No
 
 
 def test_a_restarted_controller_holds_what_it_finds(make: SimpleNamespace) -> None:
-    cluster = make.cluster("a", limits=Limits())
+    cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.hot], {"heat": {"a": 101}})
-    cluster.memory = Memory()
+    cluster.memory = PlanMemory()
     cluster.step([make.hot], {"heat": {"a": 1}}, after=1000)
     assert cluster.ours("a") == {"p": "violating"}
 
 
 def test_a_flapping_metric_changes_a_label_six_times_an_hour(make: SimpleNamespace) -> None:
-    cluster = make.cluster("a", limits=Limits())
+    cluster = make.cluster("a", limits=LabelLimits())
     changes = 0
     for minute in range(60):
         made = cluster.step([make.hot], {"heat": {"a": 101 if minute % 2 else 1}}, after=60.0)
@@ -76,7 +77,7 @@ def test_a_flapping_metric_changes_a_label_six_times_an_hour(make: SimpleNamespa
 
 def test_at_most_a_tenth_of_the_nodes_is_marked(make: SimpleNamespace) -> None:
     nodes = [f"n{number:02}" for number in range(30)]
-    cluster = make.cluster(*nodes, limits=Limits())
+    cluster = make.cluster(*nodes, limits=LabelLimits())
     for _ in range(20):
         made = cluster.step([make.hot], {"heat": dict.fromkeys(nodes, 101)}, after=60.0)
     assert sum(bool(cluster.ours(node)) for node in nodes) == 3
@@ -85,7 +86,7 @@ def test_at_most_a_tenth_of_the_nodes_is_marked(make: SimpleNamespace) -> None:
 
 def test_one_node_may_always_be_marked_and_none_when_switched_off(make: SimpleNamespace) -> None:
     for ratio, marked in ((0.1, 1), (0.0, 0)):
-        cluster = make.cluster("a", "b", "c", limits=Limits(most_marked_ratio=ratio))
+        cluster = make.cluster("a", "b", "c", limits=LabelLimits(max_marked_ratio=ratio))
         for _ in range(3):
             cluster.step([make.hot], {"heat": {"a": 101, "b": 101, "c": 101}}, after=60.0)
         assert sum(bool(cluster.ours(node)) for node in "abc") == marked
@@ -93,7 +94,7 @@ def test_one_node_may_always_be_marked_and_none_when_switched_off(make: SimpleNa
 
 def test_marks_come_at_a_tenth_of_a_node_a_second(make: SimpleNamespace) -> None:
     nodes = [f"n{number:03}" for number in range(200)]
-    cluster = make.cluster(*nodes, limits=Limits())
+    cluster = make.cluster(*nodes, limits=LabelLimits())
     for second in range(100):
         cluster.step([make.hot], {"heat": dict.fromkeys(nodes, 101)})
         assert sum(bool(cluster.ours(node)) for node in nodes) <= 1 + second / 10
@@ -101,7 +102,7 @@ def test_marks_come_at_a_tenth_of_a_node_a_second(make: SimpleNamespace) -> None
 
 
 def test_a_node_that_heals_makes_room_for_another_in_the_same_round(make: SimpleNamespace) -> None:
-    cluster = make.cluster("a", "b", limits=Limits(hold_seconds=0.0, marks_per_second=9.0))
+    cluster = make.cluster("a", "b", limits=LabelLimits(hold_seconds=0.0, marks_per_second=9.0))
     cluster.step([make.hot], {"heat": {"a": 1, "b": 101}})
     cluster.step([make.hot], {"heat": {"a": 101, "b": 1}})
     assert (cluster.ours("a"), cluster.ours("b")) == ({"p": "violating"}, {})
@@ -127,7 +128,7 @@ def test_rules_of_all_of_have_their_hysteresis_together(make: SimpleNamespace, v
 
 def test_labels_that_evict_nobody_have_no_budget(make: SimpleNamespace) -> None:
     nodes = [f"n{number:03}" for number in range(100)]
-    cluster = make.cluster(*nodes, limits=Limits())
+    cluster = make.cluster(*nodes, limits=LabelLimits())
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 1, "x=1")])], {"m": dict.fromkeys(nodes, 2)})
     assert all(cluster.ours(node) for node in nodes)
 
@@ -145,7 +146,7 @@ def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh(make: Simp
 def test_a_controller_that_has_heard_nothing_yet_changes_nothing(make: SimpleNamespace) -> None:
     cluster = make.cluster("a")
     cluster.step([make.hot], {"heat": {"a": 101}})
-    cluster.memory = Memory()
+    cluster.memory = PlanMemory()
     made = cluster.step([make.hot], {})
     assert (made.patches, made.stopped) == ((), ("policy ns/p: no node reports heat",))
 
@@ -195,13 +196,16 @@ def test_values_too_old_count_as_none(make: SimpleNamespace) -> None:
 
 
 def test_a_patch_passes_on_the_version_that_it_was_made_for(make: SimpleNamespace) -> None:
-    made = plan(
-        [NodeView("a", resource_version="7")], make.known([make.hot], {"heat": {"a": 101}}, 1.0), Memory(), Limits()
+    made = plan_labels(
+        [NodeView("a", resource_version="7")],
+        make.known([make.hot], {"heat": {"a": 101}}, 1.0),
+        PlanMemory(),
+        LabelLimits(),
     )
     assert json.loads(made.patches[0].body()) == {
         "metadata": {
             "labels": {"p": "violating"},
-            "annotations": {ANNOTATION: '{"p":"ns/p"}'},
+            "annotations": {OWNERSHIP_ANNOTATION: '{"p":"ns/p"}'},
             "resourceVersion": "7",
         }
     }

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from clusterstate.snapshot import Snapshot
-from decision.model import Facts, Pod
+from decision.model import DecisionInputs, PodInfo
 from decision.policy import Policy
 from decision.telemetry import document, quantity
-from decision.telemetry.known import Policies, Polled, Readings, Telemetry
+from decision.telemetry.known import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from decision.telemetry.policy import TasPolicy
 
 NOW = 1000.0
@@ -37,7 +37,7 @@ def obj(name: str = "p", namespace: str = "ns", metrics: Any = None, **strategie
 
 
 def policy(name: str = "p", namespace: str = "ns", metrics: Any = None, **strategies: Any) -> TasPolicy:
-    return document.parse(obj(name, namespace, metrics, **strategies))
+    return document.parse_taspolicy(obj(name, namespace, metrics, **strategies))
 
 
 def column(values: Mapping[str, Any], read_at: float = NOW) -> Readings:
@@ -52,16 +52,16 @@ def facts(
     now: float = NOW,
     read_at: float | None = None,
     **more: Any,
-) -> Facts:
+) -> DecisionInputs:
     at = now if read_at is None else read_at
-    table = Polled({metric: column(values, at) for metric, values in (metrics or {}).items()})
+    table = PolledMetrics({metric: column(values, at) for metric, values in (metrics or {}).items()})
     used = {each.key: each for each in policies}
-    telemetry = Telemetry(Policies(used, more.pop("refused", {}), loaded=more.pop("loaded", True)), (table,))
-    return Facts(Snapshot(), Policy(), now, telemetry=telemetry)
+    telemetry = TelemetryInputs(TasPolicies(used, more.pop("refused", {}), loaded=more.pop("loaded", True)), (table,))
+    return DecisionInputs(Snapshot(), Policy(), now, telemetry=telemetry)
 
 
-def pod(policy_name: str = "p", namespace: str = "ns") -> Pod:
-    return Pod(namespace, "pod-1", labels={"telemetry-policy": policy_name})
+def pod(policy_name: str = "p", namespace: str = "ns") -> PodInfo:
+    return PodInfo(namespace, "pod-1", labels={"telemetry-policy": policy_name})
 
 
 @pytest.fixture(scope="session")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml
 
-from decision.telemetry.document import BadPolicy, parse
-from decision.telemetry.policy import FailMode, Label, Logic, Operator, Scoring
+from decision.telemetry.document import BadTasPolicy, parse_taspolicy
+from decision.telemetry.policy import FailMode, LogicalOperator, Operator, RuleLabel, Scoring
 
 DOCUMENTED = Path(__file__).parents[2] / "data" / "taspolicies"
 
@@ -16,7 +16,7 @@ DOCUMENTED = Path(__file__).parents[2] / "data" / "taspolicies"
 @pytest.mark.parametrize("file", sorted(DOCUMENTED.glob("*.yaml")), ids=lambda path: path.stem)
 def test_the_original_s_documented_policies_are_read_without_a_problem(file: Path) -> None:
     for plain in yaml.safe_load_all(file.read_text()):
-        found = parse(plain)
+        found = parse_taspolicy(plain)
         assert found.problems == ()
         assert set(found.strategies) == set(plain["spec"]["strategies"])
 
@@ -28,7 +28,7 @@ def test_every_field_is_read(tas: SimpleNamespace) -> None:
     )
     plain["metadata"]["generation"] = 3
     plain["spec"]["strategies"]["scheduleonmetric"] = {"policyName": "x", "rules": rules, "scoring": "rank"}
-    found = parse(plain)
+    found = parse_taspolicy(plain)
     assert (found.key, found.generation, found.max_age_seconds, found.fail_mode) == (
         ("ns", "p"),
         3,
@@ -36,25 +36,25 @@ def test_every_field_is_read(tas: SimpleNamespace) -> None:
         FailMode.CLOSED,
     )
     assert found.labeling is not None
-    assert found.labeling.logic is Logic.ALL_OF
+    assert found.labeling.logic is LogicalOperator.ALL_OF
     (rule,) = found.labeling.rules
     assert (rule.metric, rule.operator, rule.target) == ("m-1", Operator.LESS_THAN, -7)
-    assert rule.labels == (Label("a", "b"), Label("c", ""))
+    assert rule.labels == (RuleLabel("a", "b"), RuleLabel("c", ""))
     assert found.scheduleonmetric is not None
     assert found.scheduleonmetric.scoring is Scoring.RANK
     assert found.metrics == {"m-1"}
 
 
 def test_defaults_are_the_original_s(tas: SimpleNamespace) -> None:
-    found = parse(tas.obj(dontschedule=[{"metricname": "m", "operator": "Equals"}]))
+    found = parse_taspolicy(tas.obj(dontschedule=[{"metricname": "m", "operator": "Equals"}]))
     assert found.dontschedule is not None
-    assert (found.dontschedule.rules[0].target, found.dontschedule.logic) == (0, Logic.ANY_OF)
+    assert (found.dontschedule.rules[0].target, found.dontschedule.logic) == (0, LogicalOperator.ANY_OF)
     assert (found.fail_mode, found.max_age_seconds) == (FailMode.OPEN, None)
 
 
 @pytest.mark.parametrize("spec", [None, {}, {"strategies": {}}, {"strategies": {"dontschedule": {"rules": []}}}])
 def test_a_policy_without_rules_is_one(spec: Any) -> None:
-    assert parse({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}).metrics == frozenset()
+    assert parse_taspolicy({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}).metrics == frozenset()
 
 
 RULE = {"metricname": "m", "operator": "Equals"}
@@ -84,8 +84,8 @@ WHOLE, TEXTS, RULES = "a whole number of 64 bits", "a list of texts such as key=
 )
 def test_what_cannot_be_read_is_refused_by_its_path(strategy: Any, path: str, got: str, allowed: str) -> None:
     plain = {"metadata": {"name": "p"}, "spec": {"strategies": {"scheduleonmetric": strategy}}}
-    with pytest.raises(BadPolicy) as refused:
-        parse(plain)
+    with pytest.raises(BadTasPolicy) as refused:
+        parse_taspolicy(plain)
     assert str(refused.value) == f"spec.strategies.scheduleonmetric{path}: {got}, allowed is {allowed}"
 
 
@@ -101,15 +101,15 @@ SECONDS = "a number of seconds, more than 0 and at most 86400"
     ],
 )
 def test_our_own_fields_are_checked_too(tas: SimpleNamespace, metrics: Any, message: str) -> None:
-    with pytest.raises(BadPolicy) as refused:
-        parse(tas.obj(metrics=metrics))
+    with pytest.raises(BadTasPolicy) as refused:
+        parse_taspolicy(tas.obj(metrics=metrics))
     assert str(refused.value) == f"spec.metrics.{message}"
 
 
 @pytest.mark.parametrize("plain", [{}, {"metadata": None}, {"metadata": {"name": "p"}, "spec": "x"}])
 def test_an_object_of_another_shape_is_refused(plain: Any) -> None:
-    with pytest.raises(BadPolicy):
-        parse(plain)
+    with pytest.raises(BadTasPolicy):
+        parse_taspolicy(plain)
 
 
 @pytest.mark.parametrize(
@@ -129,16 +129,16 @@ def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(
     tas: SimpleNamespace, label: str, why: str
 ) -> None:
     """The original stopped labelling all nodes."""
-    found = parse(tas.obj(labeling=[tas.rule("m", "Equals", 0, "good=1", label)]))
+    found = parse_taspolicy(tas.obj(labeling=[tas.rule("m", "Equals", 0, "good=1", label)]))
     assert found.labeling is not None
-    assert found.labeling.rules[0].labels == (Label("good", "1"),)
+    assert found.labeling.rules[0].labels == (RuleLabel("good", "1"),)
     (problem,) = found.problems
     assert problem.path == "spec.strategies.labeling.rules[0].labels[1]"
     assert why in problem.text
 
 
 def test_what_does_nothing_is_said(tas: SimpleNamespace) -> None:
-    found = parse(
+    found = parse_taspolicy(
         tas.obj(
             "p" * 64,
             dontscedule=[],

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from decision.decide import decide
-from decision.memo import Memo
+from decision.memo import DecisionCache
 from decision.telemetry import link
 from decision.telemetry.filter import TelemetryFilter
 
@@ -63,9 +63,9 @@ def test_a_missing_policy_is_neutral_and_can_be_counted(tas: SimpleNamespace) ->
     facts = tas.facts([], {})
     decision = decide(tas.pod(), NODES, facts)
     assert (decision.kept, set(decision.scores.values())) == (NODES, {5})
-    assert link.missing(tas.pod(), facts)
-    assert not link.missing(tas.pod(""), facts)
-    assert not link.missing(tas.pod(), tas.facts([tas.policy()]))
+    assert link.is_policy_missing(tas.pod(), facts)
+    assert not link.is_policy_missing(tas.pod(""), facts)
+    assert not link.is_policy_missing(tas.pod(), tas.facts([tas.policy()]))
 
 
 def test_stale_metrics_expire(tas: SimpleNamespace) -> None:
@@ -78,7 +78,7 @@ def test_stale_metrics_expire(tas: SimpleNamespace) -> None:
 
 
 def test_one_memo_serves_changing_metrics_and_policies(tas: SimpleNamespace) -> None:
-    memo = Memo()
+    memo = DecisionCache()
     for target, value, expected in ((80, 81, {"a"}), (80, 80, set()), (79, 80, {"a"})):
         policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", target)])
         facts = structs.replace(tas.facts([policy], {"heat": {"a": value}}), memo=memo)

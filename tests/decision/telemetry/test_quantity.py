@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from decision.telemetry.quantity import NANO, BadQuantity, number, of_number, parse, text
+from decision.telemetry.quantity import NANO, BadQuantity, format_quantity, from_float, parse, to_float
 
 
 @pytest.mark.parametrize(
@@ -93,22 +93,22 @@ def test_1500m_is_more_than_1_and_less_than_2() -> None:
 
 @given(st.integers(-(10**30), 10**30))
 def test_text_is_read_back_as_the_same_quantity(nanos: int) -> None:
-    assert parse(text(nanos)) == nanos
+    assert parse(format_quantity(nanos)) == nanos
 
 
 @given(st.floats(-1e15, 1e15))
 def test_a_measured_number_is_its_shortest_decimal_form(value: float) -> None:
-    found = of_number(value)
+    found = from_float(value)
     assert found is not None
     assert abs(Decimal(found) / NANO - Decimal(repr(value))) <= Decimal(1) / NANO
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_no_number_is_no_quantity(value: float) -> None:
-    assert of_number(value) is None
+    assert from_float(value) is None
 
 
 def test_0_1_is_100m_and_integers_need_no_float() -> None:
-    assert of_number(0.1) == parse("100m")
-    assert of_number(2**60) == 2**60 * NANO
-    assert number(parse("1500m")) == 1.5
+    assert from_float(0.1) == parse("100m")
+    assert from_float(2**60) == 2**60 * NANO
+    assert to_float(parse("1500m")) == 1.5

@@ -6,7 +6,7 @@ import pytest
 
 from decision.telemetry import quantity
 from decision.telemetry.policy import Operator, Rule
-from decision.telemetry.rules import holds, violated_by, violates, violating
+from decision.telemetry.rules import strategy_violated, violates, violating_nodes, violations_by_node
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ from decision.telemetry.rules import holds, violated_by, violates, violating
 def test_each_operator(tas: SimpleNamespace, value: str, operator: str, target: int, violated: bool) -> None:
     rule = Rule("m", Operator(operator), target)
     assert violates(quantity.parse(value), rule) is violated
-    assert violating(rule, tas.column({"a": value})) == ({"a"} if violated else set())
+    assert violating_nodes(rule, tas.column({"a": value})) == ({"a"} if violated else set())
 
 
 @pytest.mark.parametrize(("logic", "violators"), [("anyOf", {"both", "one", "half"}), ("allOf", {"both"})])
@@ -42,17 +42,17 @@ def test_logical_operators_and_nodes_without_a_value(tas: SimpleNamespace, logic
     rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]
     strategy = tas.policy(dontschedule={"rules": rules, "logicalOperator": logic}).dontschedule
     columns = [tas.column({"both": 2, "one": 2, "none": 1, "half": 2}), tas.column({"both": 2, "one": 1, "none": 1})]
-    assert set(violated_by(strategy, columns)) == violators
+    assert set(violations_by_node(strategy, columns)) == violators
 
 
 def test_a_node_that_violates_several_is_told_the_first(tas: SimpleNamespace) -> None:
     strategy = tas.policy(dontschedule=[tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]).dontschedule
-    found = violated_by(strategy, [tas.column({"a": 2, "b": 0}), tas.column({"a": 2, "b": 2})])
+    found = violations_by_node(strategy, [tas.column({"a": 2, "b": 0}), tas.column({"a": 2, "b": 2})])
     assert {node: rule and rule.metric for node, rule in found.items()} == {"a": "m", "b": "n"}
 
 
 def test_no_rules_are_never_violated(tas: SimpleNamespace) -> None:
     for logic in ("anyOf", "allOf"):
         strategy = tas.policy(dontschedule={"rules": [], "logicalOperator": logic}).dontschedule
-        assert violated_by(strategy, []) == {}
-        assert not holds(strategy, [], unknown=True)
+        assert violations_by_node(strategy, []) == {}
+        assert not strategy_violated(strategy, [], unknown=True)

@@ -10,35 +10,35 @@ from hypothesis import strategies as st
 from clusterstate.measures import CPU_PRESSURE
 from clusterstate.records import Hardware, Heartbeat
 from clusterstate.snapshot import NodeState, Snapshot
-from decision.decide import rank
-from decision.model import Facts, Pod
+from decision.decide import score_nodes
+from decision.model import DecisionInputs, PodInfo
 from decision.policy import Policy
 from decision.telemetry import document, quantity
-from decision.telemetry.known import Policies, Polled, Readings, Telemetry
+from decision.telemetry.known import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 
 
 def scored(
     operator: str, values: Mapping[str, Any], nodes: Any, scoring: str = "proportional", target: int = 0
 ) -> Mapping[str, int]:
     strategy = {"rules": [{"metricname": "m", "operator": operator, "target": target}], "scoring": scoring}
-    return rank(POD, tuple(nodes), known(strategy, values)).scores
+    return score_nodes(POD, tuple(nodes), known(strategy, values)).scores
 
 
-POD = Pod("ns", "pod", labels={"telemetry-policy": "p"})
+POD = PodInfo("ns", "pod", labels={"telemetry-policy": "p"})
 
 
-def known(strategy: Any, values: Mapping[str, Any], pressures: Mapping[str, float] | None = None) -> Facts:
-    policy = document.parse(
+def known(strategy: Any, values: Mapping[str, Any], pressures: Mapping[str, float] | None = None) -> DecisionInputs:
+    policy = document.parse_taspolicy(
         {"metadata": {"name": "p", "namespace": "ns"}, "spec": {"strategies": {"scheduleonmetric": strategy}}}
     )
     nanos = {node: quantity.parse(str(value)) for node, value in values.items()}
-    table = Polled({"m": Readings(nanos, dict.fromkeys(nanos, 100.0), 100.0)})
+    table = PolledMetrics({"m": Readings(nanos, dict.fromkeys(nanos, 100.0), 100.0)})
     states = {
         node: NodeState(None, Heartbeat(1, 1, 5.0), None, Hardware({CPU_PRESSURE: ratio}), changed_at=99.0)
         for node, ratio in (pressures or {}).items()
     }
-    telemetry = Telemetry(Policies({policy.key: policy}), (table,))
-    return Facts(Snapshot(states), Policy(), 100.0, telemetry=telemetry)
+    telemetry = TelemetryInputs(TasPolicies({policy.key: policy}), (table,))
+    return DecisionInputs(Snapshot(states), Policy(), 100.0, telemetry=telemetry)
 
 
 @pytest.mark.parametrize(
@@ -97,25 +97,25 @@ def test_a_metric_that_few_nodes_have_at_all_still_orders_those() -> None:
 def test_while_most_of_those_that_report_are_stale_it_says_nothing() -> None:
     facts = known({"rules": [{"metricname": "m", "operator": "GreaterThan"}]}, {"a": 1})
     column = Readings({"a": 1, "b": 1, "c": 1}, {"a": 100.0, "b": 10.0, "c": 10.0}, 10.0)
-    telemetry = Telemetry(facts.telemetry.policies, (Polled({"m": column}),))
-    ranked = rank(POD, ("a", "b", "c"), Facts(Snapshot(), Policy(), 100.0, telemetry=telemetry))
+    telemetry = TelemetryInputs(facts.telemetry.policies, (PolledMetrics({"m": column}),))
+    ranked = score_nodes(POD, ("a", "b", "c"), DecisionInputs(Snapshot(), Policy(), 100.0, telemetry=telemetry))
     assert set(ranked.scores.values()) == {5}
     assert "telemetry policy ns/p: 1 of 3 nodes have a current m" in ranked.neutral
 
 
 def test_nothing_measured_is_neutral() -> None:
-    ranked = rank(POD, ("a", "b"), known({"rules": [{"metricname": "m", "operator": "GreaterThan"}]}, {}))
+    ranked = score_nodes(POD, ("a", "b"), known({"rules": [{"metricname": "m", "operator": "GreaterThan"}]}, {}))
     assert "telemetry policy ns/p: 0 of 0 nodes have a current m" in ranked.neutral
 
 
 def test_only_the_first_rule_orders() -> None:
     rules = [{"metricname": "m", "operator": "GreaterThan"}, {"metricname": "m", "operator": "LessThan"}]
-    assert rank(POD, ("a", "b"), known({"rules": rules}, {"a": 1, "b": 2})).scores == {"a": 1, "b": 10}
+    assert score_nodes(POD, ("a", "b"), known({"rules": rules}, {"a": 1, "b": 2})).scores == {"a": 1, "b": 10}
 
 
 def test_a_pod_without_a_policy_is_none_of_its_business() -> None:
     facts = known({"rules": [{"metricname": "m", "operator": "GreaterThan"}]}, {"a": 1, "b": 2})
-    assert set(rank(Pod("ns", "pod"), ("a", "b"), facts).scores.values()) == {5}
+    assert set(score_nodes(PodInfo("ns", "pod"), ("a", "b"), facts).scores.values()) == {5}
 
 
 NODES = "abcdef"
@@ -132,7 +132,7 @@ def test_beside_the_default_scores_the_order_stands_and_the_unmeasured_never_lea
 ) -> None:
     strategy = {"rules": [{"metricname": "m", "operator": operator}], "scoring": scoring}
     facts = known(strategy, values, dict(zip(NODES, pressures, strict=True)))
-    scores = rank(POD, tuple(NODES), facts).scores
+    scores = score_nodes(POD, tuple(NODES), facts).scores
     assert all(type(score) is int and 0 <= score <= 10 for score in scores.values())
     unmeasured = max((scores[node] for node in NODES if node not in values), default=0)
     assert unmeasured <= min(scores[node] for node in values)

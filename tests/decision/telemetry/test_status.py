@@ -3,9 +3,9 @@
 from types import SimpleNamespace
 from typing import Any
 
-from decision.telemetry.known import Refused
-from decision.telemetry.policy import Problem
-from decision.telemetry.status import status
+from decision.telemetry.known import RefusedPolicy
+from decision.telemetry.policy import PolicyProblem
+from decision.telemetry.status import build_status
 
 NOW, BEFORE = "2026-01-01T00:00:05Z", "2026-01-01T00:00:00Z"
 
@@ -15,37 +15,37 @@ def verdicts(found: Any) -> dict[str, tuple[str, str]]:
 
 
 def test_a_good_policy_is_accepted_and_active(tas: SimpleNamespace) -> None:
-    found = status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), None, None, NOW)
+    found = build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), None, None, NOW)
     assert verdicts(found) == {"Accepted": ("True", "Accepted"), "Active": ("True", "Active")}
     assert found["problems"] == []
 
 
 def test_a_bad_version_is_not_accepted_and_the_last_good_one_active(tas: SimpleNamespace) -> None:
-    refused = Refused(Problem("spec.x", "got 7"), generation=4)
-    found = status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), refused, None, NOW)
+    refused = RefusedPolicy(PolicyProblem("spec.x", "got 7"), generation=4)
+    found = build_status(tas.policy(dontschedule=[tas.rule("m", "Equals")]), refused, None, NOW)
     assert verdicts(found) == {"Accepted": ("False", "Invalid"), "Active": ("True", "LastGoodVersion")}
     assert found["observedGeneration"] == 4
     assert found["problems"] == [{"field": "spec.x", "message": "got 7"}]
-    assert verdicts(status(None, refused, None, NOW))["Active"] == ("False", "Invalid")
+    assert verdicts(build_status(None, refused, None, NOW))["Active"] == ("False", "Invalid")
 
 
 def test_a_rule_s_problem_is_shown_by_its_field(tas: SimpleNamespace) -> None:
-    found = status(tas.policy(labeling=[tas.rule("m", "Equals", 0, "bad")]), None, None, NOW)
+    found = build_status(tas.policy(labeling=[tas.rule("m", "Equals", 0, "bad")]), None, None, NOW)
     assert verdicts(found)["Accepted"] == ("True", "AcceptedInPart")
     assert found["problems"][0]["field"] == "spec.strategies.labeling.rules[0].labels[0]"
 
 
 def test_without_rules_or_without_any_metric_it_is_not_active(tas: SimpleNamespace) -> None:
-    assert verdicts(status(tas.policy(), None, None, NOW))["Active"] == ("False", "NoRules")
+    assert verdicts(build_status(tas.policy(), None, None, NOW))["Active"] == ("False", "NoRules")
     both = tas.policy(dontschedule=[tas.rule("m", "Equals"), tas.rule("n", "Equals")])
-    assert verdicts(status(both, None, None, NOW, ["m"]))["Active"] == ("True", "Active")
-    assert verdicts(status(both, None, None, NOW, ["m", "n"]))["Active"] == ("False", "NoMetrics")
+    assert verdicts(build_status(both, None, None, NOW, ["m"]))["Active"] == ("True", "Active")
+    assert verdicts(build_status(both, None, None, NOW, ["m", "n"]))["Active"] == ("False", "NoMetrics")
 
 
 def test_a_condition_that_did_not_change_keeps_its_time(tas: SimpleNamespace) -> None:
     policy = tas.policy(dontschedule=[tas.rule("m", "Equals")])
-    first = status(policy, None, None, BEFORE)
-    assert status(policy, None, first, NOW) == first
-    changed = status(policy, None, first, NOW, ["m"])
+    first = build_status(policy, None, None, BEFORE)
+    assert build_status(policy, None, first, NOW) == first
+    changed = build_status(policy, None, first, NOW, ["m"])
     times = {each["type"]: each["lastTransitionTime"] for each in changed["conditions"]}
     assert times == {"Accepted": BEFORE, "Active": NOW}

@@ -138,13 +138,13 @@ def test_showing_fails_when_something_expires_within_thirty_days(certs):
 
 def test_nothing_outlives_its_ca():
     now = datetime(2026, 1, 1, tzinfo=UTC)
-    ca = authority.authority(now, days=10)
-    assert authority.client(ca, "x", now, days=90).certificate.not_valid_after_utc == now + timedelta(days=10)
+    ca = authority.create_ca(now, days=10)
+    assert authority.issue_client(ca, "x", now, days=90).certificate.not_valid_after_utc == now + timedelta(days=10)
 
 
 def test_an_expired_ca_signs_nothing(certs, folder):
     certs("create")
-    old = authority.authority(datetime(2020, 1, 1, tzinfo=UTC), days=10)
+    old = authority.create_ca(datetime(2020, 1, 1, tzinfo=UTC), days=10)
     (folder / "ca.crt").write_bytes(old.certificate_pem)
     (folder / "ca.key").write_bytes(old.key_pem)
     code, _, err = certs("renew")

@@ -8,14 +8,14 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from leadsman.configure import Refused
-from leadsman.configure.plan import Settings, changes
+from leadsman.configure import ConfigureError
+from leadsman.configure.plan import ConfigureSettings, plan_changes
 
 SETUPS = Path(__file__).parents[2] / "data" / "schedulers"
 NAMES = sorted(folder.name for folder in SETUPS.iterdir() if folder.is_dir())
 KUBEADM = [name for name in NAMES if name.startswith("kubeadm-1.")]
 
-SETTINGS = Settings("https://10.96.0.17:9001", "leadsman-extender.leadsman.svc")
+SETTINGS = ConfigureSettings("https://10.96.0.17:9001", "leadsman-extender.leadsman.svc")
 
 
 class Setup:
@@ -28,7 +28,7 @@ class Setup:
 
     def changed(self, files=None, settings=SETTINGS):
         files = self.before if files is None else files
-        found = changes(self.main, files[self.main], lambda path: files.get(PurePosixPath(path).name), settings)
+        found = plan_changes(self.main, files[self.main], lambda path: files.get(PurePosixPath(path).name), settings)
         return {PurePosixPath(change.path).name: change.after for change in found}
 
 
@@ -74,7 +74,7 @@ def test_the_ca_is_always_named_and_nothing_is_insecure(setup):
 
 def test_a_new_address_replaces_our_entry(setup):
     done = setup.before | setup.expected
-    moved = setup.changed(done, Settings("https://10.96.0.99:9001", SETTINGS.server_name))
+    moved = setup.changed(done, ConfigureSettings("https://10.96.0.99:9001", SETTINGS.server_name))
     assert moved
     for text in moved.values():
         assert "10.96.0.17" not in text
@@ -83,7 +83,7 @@ def test_a_new_address_replaces_our_entry(setup):
 
 def test_managed_resources_are_a_choice(setup):
     assert not any("telemetry/scheduling" in text for text in setup.expected.values())
-    managed = setup.changed(settings=Settings(SETTINGS.url, SETTINGS.server_name, managed=True))
+    managed = setup.changed(settings=ConfigureSettings(SETTINGS.url, SETTINGS.server_name, managed=True))
     assert [text.count("- name: telemetry/scheduling\n") for text in managed.values() if "telemetry" in text] == [1]
 
 
@@ -92,12 +92,14 @@ def test_managed_resources_are_a_choice(setup):
 )
 def test_a_name_wants_cluster_dns_on_the_host_network(url, policy):
     setup = Setup("kubeadm-1.33")
-    made = setup.changed(settings=Settings(url, ""))
+    made = setup.changed(settings=ConfigureSettings(url, ""))
     assert made["kube-scheduler.yaml"].count("\n  dnsPolicy: ClusterFirstWithHostNet\n") == policy
 
 
 def test_off_the_host_network_names_resolve_anyway():
-    made = Setup("second-scheduler").changed(settings=Settings("https://leadsman-extender.leadsman.svc:9001", ""))
+    made = Setup("second-scheduler").changed(
+        settings=ConfigureSettings("https://leadsman-extender.leadsman.svc:9001", "")
+    )
     assert "dnsPolicy" not in made["my-scheduler.yaml"]
 
 
@@ -157,19 +159,19 @@ def config_map(version):
     ],
 )
 def test_what_we_cannot_change_rightly_is_refused_with_what_would_help(text, said):
-    with pytest.raises(Refused, match=re.escape(said)):
-        changes("f.yaml", text, lambda _: None, SETTINGS)
+    with pytest.raises(ConfigureError, match=re.escape(said)):
+        plan_changes("f.yaml", text, lambda _: None, SETTINGS)
 
 
 def test_a_configuration_that_stands_in_the_way_is_not_overwritten():
     setup = Setup("kubeadm-1.33")
-    with pytest.raises(Refused, match="is there already; name another file"):
+    with pytest.raises(ConfigureError, match="is there already; name another file"):
         setup.changed(setup.before | {"scheduler.yaml": "mine"})
 
 
 def test_one_flag_and_its_value_may_be_two_words():
     pod = POD.format(", --config, /etc/s/c.yaml").replace("name: s", "name: s")
     pod += "    volumeMounts: [{name: c, mountPath: /etc/s}]\n  volumes: [{name: c, hostPath: {path: /host}}]\n"
-    found = changes("f.yaml", pod, {"/host/c.yaml": CONFIG}.get, SETTINGS)
+    found = plan_changes("f.yaml", pod, {"/host/c.yaml": CONFIG}.get, SETTINGS)
     assert [change.path for change in found] == ["/host/c.yaml", "f.yaml"]
     assert "mountPath: /etc/s}, {" in found[1].after

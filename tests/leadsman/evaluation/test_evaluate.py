@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from decision.telemetry.ownership import ANNOTATION
+from decision.telemetry.ownership import OWNERSHIP_ANNOTATION
 from leadsman.main import main
 
 DOCUMENTED = Path(__file__).parents[2] / "data" / "taspolicies"
@@ -76,7 +76,11 @@ def test_the_labels_that_would_be_written(run: Run, metrics: str) -> None:
 
 def test_labels_that_stand_are_compared_with(run: Run, metrics: str, write: Any) -> None:
     ours, key = "telemetry.aware.scheduling.labels/foo", "health-metric-demo/labels"
-    standing = {"name": "b", "labels": {ours: "1", "other": "x"}, "annotations": {ANNOTATION: json.dumps({ours: key})}}
+    standing = {
+        "name": "b",
+        "labels": {ours: "1", "other": "x"},
+        "annotations": {OWNERSHIP_ANNOTATION: json.dumps({ours: key})},
+    }
     nodes = write("nodes.json", {"items": [{"metadata": standing}, {"metadata": {"name": "c"}}]})
     _, report = run("--metrics", metrics, "--nodes", nodes)
     assert [(each["node"], each["label"], each["value"]) for each in report["labels"]] == [("b", ours, None)]
