@@ -5,21 +5,10 @@ ARG PYTHON_IMAGE=python:3.13-slim-bookworm
 FROM ${PYTHON_IMAGE} AS builder
 WORKDIR /src
 COPY setup.cfg pyproject.toml README.md LICENSE ./
-COPY clusterstate/ clusterstate/
 COPY agent/ agent/
-COPY decision/ decision/
+COPY controller/ controller/
 COPY extender/ extender/
 COPY leadsman/ leadsman/
-COPY testbed/ testbed/
-COPY apiserver/ apiserver/
-COPY rewards/ rewards/
-COPY topology/ topology/
-COPY delays/ delays/
-COPY telemetry/ telemetry/
-COPY places/ places/
-COPY facts/ facts/
-COPY controller/ controller/
-COPY simulator/ simulator/
 RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
 RUN python -m venv --without-pip /opt/leadsman
 RUN pip --python /opt/leadsman/bin/python install --no-cache-dir /wheels/*.whl

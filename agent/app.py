@@ -5,7 +5,7 @@ from aiohttp import web
 from prometheus_client import CollectorRegistry
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from agent.progress import LoopLiveness
+from agent.liveness import LoopLiveness
 from agent.reporting import Reporter
 from agent.settings import AgentSettings
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from math import dist, inf, isclose
 from typing import TypeVar
 
-from clusterstate.records import AnyRecord, Hardware, Latency, PeerLatency, RingCoordinate, RingEntry
+from leadsman.state.records import AnyRecord, Hardware, Latency, PeerLatency, RingCoordinate, RingEntry
 
 MEDIAN_BAND_MS = 0.05
 MEDIAN_BAND_RATIO = 0.05

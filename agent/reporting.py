@@ -9,13 +9,13 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from random import Random
 
-from agent.claim import NodeAlreadyOwned, NodeOwnership, claim_node
 from agent.deadband import worth_writing
-from agent.progress import LoopLiveness
-from clusterstate import codec, keys
-from clusterstate.records import AnyRecord, Heartbeat, Identity, RingEntry
-from clusterstate.store import Delete, LeaseLost, OutOfSpace, PreconditionFailed, Put, Store, StoreError
-from clusterstate.timing import ReportTiming
+from agent.liveness import LoopLiveness
+from agent.node_ownership import NodeAlreadyOwned, NodeOwnership, claim_node
+from leadsman.state import codec, keys
+from leadsman.state.records import AnyRecord, Heartbeat, Identity, RingEntry
+from leadsman.state.report_timing import ReportTiming
+from leadsman.state.store import Delete, LeaseLost, OutOfSpace, PreconditionFailed, Put, Store, StoreError
 
 log = logging.getLogger(__name__)
 

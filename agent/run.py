@@ -15,29 +15,29 @@ from typing import Any
 from aiohttp import web
 
 from agent import metrics
-from agent.alarm import Wakeup
 from agent.app import create_app
-from agent.fit import build_latency_record
 from agent.hardware import metrics as hardware_metrics
 from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.samples import HostRoots
+from agent.latency_record import build_latency_record
+from agent.liveness import LoopLiveness
 from agent.peering import metrics as peering_metrics
-from agent.peering.neighbours import PeeringSettings, PeerRefresher
-from agent.peering.probing import ProberAdapter
-from agent.peering.requests import ProbeRequestHandler
-from agent.peers import select_peers
+from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
+from agent.peering.probe_requests import ProbeRequestHandler
+from agent.peering.prober_adapter import ProberAdapter
 from agent.pods import metrics as pod_metrics
 from agent.pods.monitor import PodMonitor
-from agent.progress import LoopLiveness
 from agent.reporting import NodeRecords, Reporter
-from agent.rewards import RewardPersistence
+from agent.reward_persistence import RewardPersistence
 from agent.rtt import metrics as rtt_metrics
 from agent.rtt.peer import Locality
 from agent.rtt.prober import Prober
 from agent.settings import AgentSettings
-from clusterstate.etcd import EtcdStore
-from clusterstate.records import Hardware, Identity, Latency, RingEntry
-from clusterstate.store import StoreError
+from agent.static_peers import select_peers
+from agent.wakeup import Wakeup
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.records import Hardware, Identity, Latency, RingEntry
+from leadsman.state.store import StoreError
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ SHUTDOWN_TIMEOUT_SECONDS = 3.0
 
 
 async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
-    """Until `stop`. Raises what ended a loop: agent.claim.Taken when another agent writes this node."""
+    """Until `stop`. Raises what ended a loop: agent.node_ownership.Taken when another agent writes this node."""
     parts = AgentComponents(settings, clock)
     async with _serving(parts), _closing_store(parts):
         try:

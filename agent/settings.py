@@ -4,13 +4,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from agent.peering.pace import PROBE_BUDGET
+from agent.peering.probe_rate import PROBE_BUDGET
 from agent.pods.settings import PodSettings
 from agent.rtt.peer import Peer
 from agent.rtt.settings import ProbeSettings
-from clusterstate.keys import check_node_name
-from clusterstate.timing import ReportTiming
-from clusterstate.transport import EtcdAccess
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.keys import check_node_name
+from leadsman.state.report_timing import ReportTiming
 
 
 class AgentSettings(Struct, frozen=True):

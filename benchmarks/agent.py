@@ -25,14 +25,14 @@ from urllib.request import urlopen
 
 import psutil
 
-from clusterstate import codec, keys
-from clusterstate.etcd import EtcdStore
-from clusterstate.records import RingCoordinate, RingEntry
-from clusterstate.store import Put
-from clusterstate.transport import EtcdAccess
-from leadsman.demo import request
-from testbed.apithread import ApiServerThread
-from testbed.etcd import Etcd, free_ports
+from leadsman.cli.demo import scheduler_request
+from leadsman.state import codec, keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.records import RingCoordinate, RingEntry
+from leadsman.state.store import Put
+from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import Etcd, free_ports
 
 SCRAPE_EVERY_SECONDS = 15
 RSS_TARGET_MB = 45
@@ -101,7 +101,7 @@ def put(api: ApiServerThread | None, body: dict[str, Any]) -> None:
 
 def pod(number: int) -> dict[str, Any]:
     """As a real kube-scheduler saw it, running, of one of 30 types."""
-    body: dict[str, Any] = request.captured_args([], {"app": f"type-{number % 30}"})["Pod"]
+    body: dict[str, Any] = scheduler_request.captured_args([], {"app": f"type-{number % 30}"})["Pod"]
     body["metadata"] |= {"name": f"pod-{number}", "uid": f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}"}
     body["spec"]["nodeName"] = "bench"
     state = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
@@ -113,7 +113,7 @@ def pod(number: int) -> dict[str, Any]:
 @contextlib.contextmanager
 def running_agent(peers: int, etcd_url: str, api_url: str) -> Iterator[tuple[psutil.Process, str]]:
     listen = f"127.0.0.1:{free_ports(1)[0]}"
-    command = [sys.executable, "-m", "leadsman.main", "agent", "--node-name", "bench", "--address", "127.0.0.1"]
+    command = [sys.executable, "-m", "leadsman.cli.main", "agent", "--node-name", "bench", "--address", "127.0.0.1"]
     command += ["--max-peers", str(peers), "--etcd", etcd_url, "--listen", listen]
     command += ["--kube-api", api_url] if api_url else []
     agent = subprocess.Popen(command, env=os.environ | {"MALLOC_ARENA_MAX": "1"})

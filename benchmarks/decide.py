@@ -11,15 +11,15 @@ from collections.abc import Callable
 
 from msgspec import structs
 
-from clusterstate import measures
-from clusterstate.records import Hardware, Heartbeat, Latency, PeerLatency
-from clusterstate.snapshot import NodeState, Snapshot
-from decision.decide import decide, filter_nodes, score_nodes
-from decision.explain import explain
-from decision.explain_text import format_explanation
-from decision.memo import DecisionCache
-from decision.model import DecisionInputs, PodInfo
-from decision.policy import Policy
+from leadsman.decision.cache import DecisionCache
+from leadsman.decision.decide import decide, filter_nodes, score_nodes
+from leadsman.decision.explain import explain
+from leadsman.decision.explain_text import format_explanation
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.state import metric_names
+from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
 
 SIZES = (100, 1_000, 5_000)
 ROUNDS = 40
@@ -35,8 +35,13 @@ def random_state(node: int, count: int, mesh: bool, rng: random.Random) -> NodeS
     peers = {f"node-{(node + step) % count}": random_window(rng) for step in range(1, 17)}
     if mesh:
         peers["node-0"] = random_window(rng)
-    metrics = (measures.CPU_PRESSURE, measures.MEMORY_PRESSURE, measures.IO_PRESSURE, measures.LOAD_PER_CPU)
-    hardware = Hardware({metric: rng.random() for metric in metrics} | {measures.TEMPERATURE: rng.uniform(30, 90)})
+    metrics = (
+        metric_names.CPU_PRESSURE,
+        metric_names.MEMORY_PRESSURE,
+        metric_names.IO_PRESSURE,
+        metric_names.LOAD_PER_CPU,
+    )
+    hardware = Hardware({metric: rng.random() for metric in metrics} | {metric_names.TEMPERATURE: rng.uniform(30, 90)})
     return NodeState(None, Heartbeat(1, 1, 5.0), Latency(peers), hardware, 5.0)
 
 

@@ -1,4 +1,5 @@
-"""An extender that only decodes and encodes, with the same library and types as ours. `python -m benchmarks.echo`
+"""An extender that only decodes and encodes, with the same library and types as ours. `python -m
+benchmarks.echo_extender`
 
 Every node passes, every score is 5. What ours takes longer is what deadlines, caps, metrics, journal and decision cost.
 """
@@ -8,7 +9,7 @@ import asyncio
 import msgspec
 from aiohttp import web
 
-from extender import answers, wire
+from extender import responses, wire
 
 LARGEST_BODY_BYTES = 256 << 20
 
@@ -16,7 +17,7 @@ LARGEST_BODY_BYTES = 256 << 20
 async def filter_(request: web.Request) -> web.Response:
     asked = wire.read_args(await request.read())
     if asked.raw_nodes is None:
-        return web.Response(body=answers.filter_result(asked.node_names, {}), content_type="application/json")
+        return web.Response(body=responses.filter_result(asked.node_names, {}), content_type="application/json")
     answer = {"Nodes": {"items": list(asked.raw_nodes.values())}, "NodeNames": None, "FailedNodes": {}, "Error": ""}
     return web.Response(body=msgspec.json.encode(answer), content_type="application/json")
 
@@ -24,7 +25,7 @@ async def filter_(request: web.Request) -> web.Response:
 async def prioritize(request: web.Request) -> web.Response:
     asked = wire.read_args(await request.read())
     return web.Response(
-        body=answers.host_priorities(dict.fromkeys(asked.node_names, 5)), content_type="application/json"
+        body=responses.host_priorities(dict.fromkeys(asked.node_names, 5)), content_type="application/json"
     )
 
 

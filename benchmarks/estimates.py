@@ -22,11 +22,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from topology.estimates import NetworkEstimates
-from topology.fit import fit_network
-from topology.generated import rack_network, random_peers
-from topology.pairs import Floats, Indices, MeasuredPairs, build_pairs
-from topology.trial import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
+from leadsman.network.estimates import NetworkEstimates
+from leadsman.network.fitting import fit_network
+from leadsman.network.holdout_evaluation import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
+from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
+from leadsman.network.synthetic_network import rack_network, random_peers
 
 VIVALDI_ROUNDS = 4_000
 VIVALDI_DIMENSIONS = 4

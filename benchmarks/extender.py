@@ -144,7 +144,7 @@ def _repeated(body: bytes, nodes: int) -> bytes:
 def measure(case: Case) -> None:
     body, share = filter_body(case), max(1, case.pods // ROUNDS)
     with ExitStack() as stack:
-        echo = stack.enter_context(start_server("benchmarks.echo"))
+        echo = stack.enter_context(start_server("benchmarks.echo_extender"))
         ours = stack.enter_context(start_server("benchmarks.extender_server", str(case.state)))
         bodies = (body, ours.prioritize_body(body))
         for one in (echo, ours):

@@ -11,15 +11,15 @@ from types import MappingProxyType
 
 from msgspec import structs
 
-from clusterstate import measures
-from clusterstate.records import Hardware, Heartbeat, Identity, Latency, PeerLatency
-from clusterstate.snapshot import NodeState, Snapshot
 from extender.app import create_app
-from extender.connections import serve
 from extender.metrics import ExtenderMetrics
-from extender.workers import WorkerPool
-from facts.policy_file import PolicyFile
-from facts.sources import InputSources
+from extender.worker_pool import WorkerPool
+from leadsman.runtime.http_server import serve
+from leadsman.sources.input_sources import InputSources
+from leadsman.sources.policy_file import PolicyFile
+from leadsman.state import metric_names
+from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
 
 PEERS = 16
 REPORTS_PER_TICK, TICK_SECONDS = 10, 0.05
@@ -60,13 +60,13 @@ class ChangingState:
 
 
 METRICS = [
-    measures.CPU_PRESSURE,
-    measures.MEMORY_PRESSURE,
-    measures.IO_PRESSURE,
-    measures.CPU_BUSY,
-    measures.LOAD_PER_CPU,
-    measures.MEMORY_AVAILABLE,
-    measures.TEMPERATURE,
+    metric_names.CPU_PRESSURE,
+    metric_names.MEMORY_PRESSURE,
+    metric_names.IO_PRESSURE,
+    metric_names.CPU_BUSY,
+    metric_names.LOAD_PER_CPU,
+    metric_names.MEMORY_AVAILABLE,
+    metric_names.TEMPERATURE,
 ]
 
 

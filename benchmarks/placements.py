@@ -21,18 +21,18 @@ from typing import NamedTuple
 import numpy as np
 from msgspec import Struct, structs
 
-from clusterstate.records import Heartbeat, Latency, PeerLatency
-from clusterstate.snapshot import NodeState, Snapshot
-from decision.bounds import DELAY_ANNOTATION, ESTIMATE_ANNOTATION
-from decision.decide import filter_nodes
-from decision.model import DecisionInputs, PodInfo
-from decision.policy import EstimateMode, Policy, Statistic
-from decision.sources import EstimateView
-from delays.fitted import fit_estimates
-from delays.measured import gather_measurements
-from topology.fit import FitBudget
-from topology.generated import rack_network, random_peers
-from topology.pairs import Floats
+from leadsman.decision.decide import filter_nodes
+from leadsman.decision.delay.bounds import DELAY_ANNOTATION, ESTIMATE_ANNOTATION
+from leadsman.decision.delay.views import EstimateView
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.policy import EstimateMode, Policy, Statistic
+from leadsman.network.fitting import FitBudget
+from leadsman.network.measured_pairs import Floats
+from leadsman.network.synthetic_network import rack_network, random_peers
+from leadsman.sources.delay.fitted_estimates import fit_estimates
+from leadsman.sources.delay.measurements import gather_measurements
+from leadsman.state.records import Heartbeat, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
 
 DATA = Path(__file__).parents[1] / "tests" / "data" / "rtt"
 NETWORKS = ("planetlab_1", "seattle_1", "racks")

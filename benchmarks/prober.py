@@ -25,7 +25,7 @@ from agent.rtt.peer import Peer
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.window import nearest_rank
-from testbed.network import VirtualNetwork, why_unavailable
+from leadsman.testbed.virtual_network import VirtualNetwork, why_unavailable
 
 TIMEOUT_MS = 1000.0
 DELAY_MS = 20.0

@@ -1,9 +1,9 @@
 """What probing costs a node and the store, and how soon one that joins is at home, from 10 to 5,000 simulated agents.
 
-    python -m benchmarks.probing [--nodes N ...] [--settle-seconds 300] [--json]
+    python -m benchmarks.probing_scale [--nodes N ...] [--settle-seconds 300] [--json]
 
-Virtual time, one store in memory, the agents' own code but for sockets; see simulator/probing.py. 5,000 nodes take some
-ten minutes. No figure of a node may grow with the cluster.
+Virtual time, one store in memory, the agents' own code but for sockets; see leadsman/simulator/probing.py. 5,000 nodes
+take some ten minutes. No figure of a node may grow with the cluster.
 """
 
 import argparse
@@ -11,7 +11,7 @@ import asyncio
 
 import msgspec
 
-from simulator.trial import ProbingFigures, run_probing
+from leadsman.simulator.probing_run import ProbingFigures, run_probing
 
 SIZES = [10, 100, 1000, 5000]
 

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import psutil
 
-from testbed.etcd import Etcd
+from leadsman.testbed.etcd import Etcd
 
 PUTS = 500
 TRANSACTIONS = 20
@@ -43,8 +43,8 @@ class Client(Protocol):
 
 class LeadsmanClient:
     def __init__(self, port: int):
-        from clusterstate.etcd import EtcdStore
-        from clusterstate.transport import EtcdAccess
+        from leadsman.state.etcd_http import EtcdAccess
+        from leadsman.state.etcd_store import EtcdStore
 
         self._loop = asyncio.new_event_loop()
         self._store = EtcdStore(EtcdAccess((f"http://127.0.0.1:{port}",)))
@@ -53,7 +53,7 @@ class LeadsmanClient:
         self.transaction([key])
 
     def transaction(self, keys: list[str]) -> None:
-        from clusterstate.store import Put
+        from leadsman.state.store import Put
 
         self._loop.run_until_complete(self._store.write([Put(key, VALUE) for key in keys]))
 
@@ -64,14 +64,14 @@ class LeadsmanClient:
         self._loop.run_until_complete(self._follow(prefix))
 
     async def _follow(self, prefix: str) -> None:
-        from clusterstate.follower import Follower
+        from leadsman.state.follower import Follower
 
         async with asyncio.TaskGroup() as group:
             group.create_task(Follower(self._store, prefix).run())
             group.create_task(self._keep_alive())
 
     async def _keep_alive(self) -> None:
-        from clusterstate.store import StoreError
+        from leadsman.state.store import StoreError
 
         lease = await self._store.grant(WATCH_SECONDS)
         print(flush=True)

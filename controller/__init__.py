@@ -1,4 +1,4 @@
-"""Acts on what is known: labels, deschedule marks, wake-ups, Events. One is active at a time, under a Lease.
+"""The controller acts on what is known: labels, deschedule marks, wake-ups, Events. One is active, under a Lease.
 
-The plan is made in `decision.remedies`, purely; here it is compared with what stands and applied, within budgets.
+Plans are made in `leadsman.planning`, purely. Here they are executed within budgets, and their outcome is watched.
 """

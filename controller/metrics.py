@@ -10,12 +10,12 @@ from prometheus_client.aiohttp import make_aiohttp_handler
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from controller.lease import LeaderElector
-from controller.loop import LabelReconciler
-from controller.recorder import EventRecorder
-from controller.wakeups import Requeuer
-from controller.writer import NodePatcher
-from decision.telemetry.actions import LabelPlan
+from controller.event_recorder import EventRecorder
+from controller.label_reconciler import LabelReconciler
+from controller.node_patcher import NodePatcher
+from controller.requeuer import Requeuer
+from leadsman.kube.leader_election import LeaderElector
+from leadsman.planning.labels.model import LabelPlan
 
 
 class ControllerCollector(Collector):

@@ -14,32 +14,32 @@ from msgspec import Struct
 from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import Metric
 
-from apiserver.errors import ApiError
-from apiserver.listing import ListOptions
-from apiserver.objects import PartialObjectMetadata, Pod
-from apiserver.requests import ApiClient
-from apiserver.resources import NODES, PODS
-from apiserver.watching import Reflector
-from clusterstate.etcd import EtcdStore
-from clusterstate.transport import EtcdAccess as StoreAccess
-from controller.lease import ElectionTiming, LeaderElector
-from controller.loop import LabelReconciler
+from controller.bind_failures import BindFailureCounter
+from controller.event_recorder import EventRecorder
+from controller.label_reconciler import LabelReconciler
 from controller.metrics import ControllerCollector, create_app
-from controller.missing import MissingPolicyReporter
-from controller.nodes import NodeCache
-from controller.rate import TokenBucket
-from controller.recorder import EventRecorder
-from controller.status import PolicyStatusWriter
-from controller.unbound import BindFailureCounter
-from controller.wakeups import Requeuer
-from controller.writer import NodePatcher
-from decision.telemetry.actions import LabelLimits
-from decision.telemetry.link import POLICY_LABEL as POLICY_LABEL
-from delays.chosen import DelaySettings
-from facts.gathering import FollowedSources, SourceSettings
-from places.pods import UNFINISHED_PODS
-from telemetry.policies import TasPolicyFollower
-from telemetry.sources import TelemetrySettings
+from controller.missing_policies import MissingPolicyReporter
+from controller.node_cache import NodeCache
+from controller.node_patcher import NodePatcher
+from controller.policy_status import PolicyStatusWriter
+from controller.requeuer import Requeuer
+from leadsman.decision.telemetry.pod_policy import POLICY_LABEL as POLICY_LABEL
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError
+from leadsman.kube.leader_election import ElectionTiming, LeaderElector
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.objects import PartialObjectMetadata, Pod
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import NODES, PODS
+from leadsman.planning.labels.model import LabelLimits
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
+from leadsman.sources.delay.delay_sources import DelaySettings
+from leadsman.sources.telemetry.tas_policies import TasPolicyFollower
+from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from leadsman.sources.wiring import FollowedSources, SourceSettings
+from leadsman.state.etcd_http import EtcdAccess as StoreAccess
+from leadsman.state.etcd_store import EtcdStore
 
 log = logging.getLogger(__name__)
 

@@ -1,5 +1,6 @@
-"""The scheduler extender: follows the state and answers kube-scheduler.
+"""The scheduler extender answers kube-scheduler: which nodes may take a pod, and how good each is.
 
-Here live kube-scheduler's wire types, the HTTP application with its deadlines and caps, and the journal of
-recent decisions. It only reads the store. What to answer is decided in `decision`.
+Here live kube-scheduler's wire types, the HTTP application with its deadlines and limits, and the journal of recent
+decisions. What to answer is decided in `leadsman.decision`. It reads the state, and writes two kinds of short-lived
+records: which pairs agents should probe, and which binds failed.
 """

@@ -8,22 +8,22 @@ from aiohttp import web
 from aiohttp.typedefs import Middleware
 from prometheus_client.aiohttp import make_aiohttp_handler
 
-from apiserver.errors import ApiError
-from apiserver.requests import ApiClient
-from decision.rewards import pod_type_of
 from extender import metrics as shown
-from extender.asking import RequestProbes
 from extender.bind_failures import BindFailureReporter
-from extender.bodies import BodyReader, RequestRefused
-from extender.connections import connection_guard
-from extender.deciding import DEFAULT_CORE, Decider, DecisionCore
+from extender.body_limits import BodyReader, RequestRefused
+from extender.decider import DEFAULT_CORE, Decider, DecisionCore
 from extender.handlers import BindHandler, PageHandlers, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
+from extender.probe_on_demand import RequestProbes
 from extender.rewards_metrics import reward_metrics
 from extender.wire import BadRequest, BindingArgs
-from extender.workers import WorkerPool
-from facts.sources import InputSources, StateSource
+from extender.worker_pool import WorkerPool
+from leadsman.decision.rewards.rewards_score import pod_type_of
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError
+from leadsman.runtime.http_server import connection_guard
+from leadsman.sources.input_sources import InputSources, StateSource
 
 _log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ import asyncio
 import logging
 from random import Random
 
-from apiserver.errors import ApiError, Conflict, InvalidRequest, Unavailable
-from clusterstate import codec, keys
-from clusterstate.records import BindFailure
-from clusterstate.store import Put, Store, StoreError
-from rewards.causes import IncidentCause
+from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, Unavailable
+from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.state import codec, keys
+from leadsman.state.records import BindFailure
+from leadsman.state.store import Put, Store, StoreError
 
 log = logging.getLogger(__name__)
 

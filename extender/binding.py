@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
-from apiserver.errors import ApiError
-from apiserver.requests import ApiClient, ApiRequest
-from apiserver.resources import PODS
 from extender.wire import BindingArgs
+from leadsman.kube.client import ApiClient, ApiRequest
+from leadsman.kube.errors import ApiError
+from leadsman.kube.resources import PODS
 
 BIND_TIMEOUT_SECONDS = 5.0
 

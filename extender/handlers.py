@@ -6,15 +6,15 @@ from collections.abc import AsyncIterator, Callable
 
 from aiohttp import hdrs, web
 
-from apiserver.errors import ApiError
-from apiserver.requests import ApiClient
-from extender import answers, pages, rewards_page, wire
+from extender import pages, responses, rewards_page, wire
 from extender.binding import bind
-from extender.bodies import BodyReader
-from extender.deciding import Decider
-from extender.reading import CachedArgsReader
-from extender.workers import DeadlineExceeded
-from facts.sources import InputSources
+from extender.body_limits import BodyReader
+from extender.decider import Decider
+from extender.request_cache import CachedArgsReader
+from extender.worker_pool import DeadlineExceeded
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError
+from leadsman.sources.input_sources import InputSources
 
 _log = logging.getLogger(__name__)
 
@@ -41,14 +41,14 @@ class VerbHandlers:
             judged = await self._decider.filter(asked.pod, asked.node_names)
             reasons = {node: refusal.reason for node, refusal in judged.refused.items()}
             if asked.raw_nodes is None:
-                return _json(answers.filter_result(judged.kept, reasons))
+                return _json(responses.filter_result(judged.kept, reasons))
             items = [asked.raw_nodes[node] for node in judged.kept]
-            return await _send_chunks(request, answers.node_filter_result(items, reasons))
+            return await _send_chunks(request, responses.node_filter_result(items, reasons))
 
     async def prioritize(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
             asked = self._cached_args(body) or self._reader.read_args(body)
-        return _json(answers.host_priorities(await self._decider.prioritize(asked.pod, asked.node_names)))
+        return _json(responses.host_priorities(await self._decider.prioritize(asked.pod, asked.node_names)))
 
     def _cached_args(self, body: bytearray) -> wire.ExtenderArgs | None:
         """What filter was just asked in the same bytes: so it is when nothing was refused."""
@@ -60,7 +60,7 @@ class VerbHandlers:
         async with self._bodies.read(request) as body:
             asked = wire.read_preemption(body)
         judged = await self._decider.preempt(asked.pod, tuple(asked.victims))
-        return _json(answers.preemption_result({node: asked.victims[node] for node in judged.kept}))
+        return _json(responses.preemption_result({node: asked.victims[node] for node in judged.kept}))
 
 
 class BindHandler:
@@ -79,7 +79,9 @@ class BindHandler:
     async def bind(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
             binding = wire.read_binding(body)
-        return _json(answers.binding_result(await bind(self._api, binding, lambda error: self._failed(binding, error))))
+        return _json(
+            responses.binding_result(await bind(self._api, binding, lambda error: self._failed(binding, error)))
+        )
 
 
 class PageHandlers:
@@ -116,7 +118,7 @@ class PageHandlers:
         return _json(page) if json else web.Response(body=page, content_type="text/plain", charset="utf-8")
 
 
-async def _send_chunks(request: web.Request, parts: answers.ChunkedBody) -> web.StreamResponse:
+async def _send_chunks(request: web.Request, parts: responses.ChunkedBody) -> web.StreamResponse:
     """The answer, sent. A client that takes too long over it is cut."""
     answer = web.StreamResponse()
     answer.content_type, answer.content_length = "application/json", parts.length

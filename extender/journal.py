@@ -6,9 +6,9 @@ from operator import is_
 
 from msgspec import Struct, structs
 
-from clusterstate.snapshot import NodeState
-from decision.decide import FilterResult, ScoreResult
-from decision.model import Decision, DecisionInputs, PodInfo
+from leadsman.decision.decide import FilterResult, ScoreResult
+from leadsman.decision.model import Decision, DecisionInputs, PodInfo
+from leadsman.state.snapshot import NodeState
 
 MAX_PODS = 256
 MAX_BYTES = 64 << 20

@@ -7,7 +7,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from clusterstate.snapshot import Freshness, Snapshot
+from leadsman.state.snapshot import Freshness, Snapshot
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 10.0)
 """From a pod that nobody has a say in, past the 200 ms deadline, to kube-scheduler's longest timeouts."""

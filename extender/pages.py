@@ -5,12 +5,12 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
-from clusterstate.snapshot import NodeState, Snapshot
-from decision import explain, explain_text
-from extender.bodies import RequestRefused
+from extender.body_limits import RequestRefused
 from extender.journal import Journal, JournalEntry
 from extender.metrics import state_age_seconds
-from facts.sources import DelayStatus, NodeGroups, NoDelayStatus, NodeNameGroups
+from leadsman.decision import explain, explain_text
+from leadsman.sources.input_sources import DelayStatus, NodeGroups, NoDelayStatus, NodeNameGroups
+from leadsman.state.snapshot import NodeState, Snapshot
 
 _MOST_LISTED = 20
 _NOTHING = NoDelayStatus()

@@ -13,9 +13,9 @@ from random import Random
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily
 
-from clusterstate import codec, keys
-from clusterstate.records import ProbeRequest
-from clusterstate.store import Put, Store, StoreError
+from leadsman.state import codec, keys
+from leadsman.state.records import ProbeRequest
+from leadsman.state.store import Put, Store, StoreError
 
 log = logging.getLogger(__name__)
 

@@ -5,9 +5,9 @@ from heapq import nlargest
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from clusterstate.remembered import AgedReward
-from decision import rewards
-from decision.model import DecisionInputs
+from leadsman.decision.model import DecisionInputs
+from leadsman.decision.rewards import rewards_score
+from leadsman.state.reward_view import AgedReward
 
 MAX_LABELLED_TYPES = 10
 """With series, 4 each."""
@@ -39,7 +39,7 @@ def _gauges(names: list[str], facts: DecisionInputs) -> Iterator[Metric]:
         "leadsman_reward_failures", "Incidents on all nodes, faded to the last report.", labels=["type"]
     )
     for name in names:
-        known = rewards.assess_type(name, facts)
+        known = rewards_score.assess_type(name, facts)
         assert known
         nodes.add_metric([name], len(known.posteriors))
         doubted.add_metric([name], len(known.values))

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from clusterstate.records import Reward
-from decision import rewards
-from decision.model import DecisionInputs
-from decision.table import align_columns, format_counts
-from rewards.comparing import NodePosterior
+from leadsman.decision.model import DecisionInputs
+from leadsman.decision.rewards import rewards_score
+from leadsman.rewards.posterior import NodePosterior
+from leadsman.runtime.text_table import align_columns, format_counts
+from leadsman.state.records import Reward
 
 
 class NodeRewardRow(Struct, frozen=True):
@@ -53,7 +53,7 @@ def render(facts: DecisionInputs, pod_type: str, node: str, as_json: bool) -> by
 
 def _reward_rows(facts: DecisionInputs, pod_type: str, node: str) -> Iterator[NodeRewardRow]:
     for name in [pod_type] if pod_type else sorted(facts.snapshot.rewards):
-        known = rewards.assess_type(name, facts)
+        known = rewards_score.assess_type(name, facts)
         standings = {} if known is None else known.posteriors
         for each in [node] if node in standings else [] if node else standings:
             assert known
@@ -65,7 +65,7 @@ def _reward_row(
 ) -> NodeRewardRow:
     remembered = facts.snapshot.rewards[pod_type][node]
     reward: Reward = remembered.reward
-    trials = rewards.faded_trials(remembered, facts.now)
+    trials = rewards_score.faded_trials(remembered, facts.now)
     return NodeRewardRow(
         node,
         pod_type,

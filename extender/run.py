@@ -10,22 +10,22 @@ from typing import Any
 
 from msgspec import Struct
 
-from apiserver.access import ApiAccess as ApiAccess
-from apiserver.requests import ApiClient
-from clusterstate.etcd import EtcdStore
-from clusterstate.transport import EtcdAccess
-from delays.chosen import DelaySettings
 from extender.app import create_app, create_ops_app
 from extender.bind_failures import BindFailureReporter
 from extender.binding import BIND_TIMEOUT_SECONDS
-from extender.bodies import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
-from extender.connections import serve
+from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.metrics import ExtenderMetrics
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
-from extender.tls import MutualTls, TlsFiles
-from extender.workers import WorkerPool
-from facts.gathering import FollowedSources, SourceSettings
-from telemetry.sources import TelemetrySettings
+from extender.worker_pool import WorkerPool
+from leadsman.kube.access import ApiAccess as ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.runtime.http_server import serve
+from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
+from leadsman.sources.delay.delay_sources import DelaySettings
+from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from leadsman.sources.wiring import FollowedSources, SourceSettings
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
 
 log = logging.getLogger(__name__)
 

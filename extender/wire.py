@@ -15,9 +15,9 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from clusterstate import keys
-from decision.model import CandidateNodes, PodInfo
-from decision.places import workload_name
+from leadsman.decision.model import CandidateNodes, PodInfo
+from leadsman.decision.workloads import workload_name
+from leadsman.state import keys
 
 
 class BadRequest(ValueError):

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from testbed import kubernetes
+from leadsman.testbed import kube_apiserver
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
@@ -20,8 +20,8 @@ BEYOND_CI = "KUBEBUILDER_ASSETS"
 def kubernetes_binaries() -> Path:
     """What `Kubernetes` is started from; the test is skipped where there is none."""
     try:
-        return kubernetes.find_assets(os.environ)
-    except kubernetes.KubeApiServerMissing as missing:
+        return kube_apiserver.find_assets(os.environ)
+    except kube_apiserver.KubeApiServerMissing as missing:
         pytest.skip(str(missing))
 
 

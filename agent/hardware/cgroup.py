@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from agent.hardware import pressure
-from agent.hardware.files import parse_optional_file
+from agent.hardware.kernel_files import parse_optional_file
 from agent.hardware.samples import HostRoots, NoData, Sample, counter, gauge
 
 SLICES = ("", "kubepods.slice", "kubepods", "system.slice")

@@ -5,7 +5,7 @@ The kernel answers for the reader's own network namespace: the host's table only
 
 from collections.abc import Iterator
 
-from agent.hardware.files import parse_file
+from agent.hardware.kernel_files import parse_file
 from agent.hardware.samples import HostRoots, Sample, gauge
 
 ENTRIES = gauge("nf_conntrack_entries", "Connections tracked.")

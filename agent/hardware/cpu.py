@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import parse_file
+from agent.hardware.kernel_files import parse_file
 from agent.hardware.samples import HostRoots, Sample, counter, gauge
 
 MODES = ("user", "nice", "system", "idle", "iowait", "irq", "softirq", "steal")

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import parse_file
+from agent.hardware.kernel_files import parse_file
 from agent.hardware.samples import HostRoots, Sample, counter
 
 WHOLE_DISK = re.compile(r"(?:sd|hd|vd|xvd)[a-z]+|nvme\d+n\d+|mmcblk\d+|dasd[a-z]+|pmem\d+")

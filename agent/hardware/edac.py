@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import list_directory, parse_file
+from agent.hardware.kernel_files import list_directory, parse_file
 from agent.hardware.samples import HostRoots, NoData, Sample, counter
 
 CORRECTABLE = counter("edac_correctable_errors_total", "Memory errors corrected.", "controller")

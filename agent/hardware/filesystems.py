@@ -11,7 +11,7 @@ from typing import Protocol
 import psutil
 from msgspec import Struct
 
-from agent.hardware.files import parse_file, parse_optional_file
+from agent.hardware.kernel_files import parse_file, parse_optional_file
 from agent.hardware.samples import HostRoots, NoData, Sample, SensorFault, gauge
 
 SIZE = gauge("filesystem_size_bytes", "Size of the filesystem.", "device", "fstype", "mountpoint")

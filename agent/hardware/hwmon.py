@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 
-from agent.hardware.files import list_directory, parse_file_or_fault, parse_optional_file
+from agent.hardware.kernel_files import list_directory, parse_file_or_fault, parse_optional_file
 from agent.hardware.samples import HostRoots, MetricFamily, Sample, SensorFault, gauge
 
 TEMPERATURE = gauge("hwmon_temp_celsius", "Temperature.", "chip", "sensor")

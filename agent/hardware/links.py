@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import list_directory, parse_optional_file
+from agent.hardware.kernel_files import list_directory, parse_optional_file
 from agent.hardware.samples import HostRoots, NoData, Sample, gauge
 
 UP = gauge("network_up", "1 while the link's operational state is up.", "device")

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from agent.hardware.files import parse_file
+from agent.hardware.kernel_files import parse_file
 from agent.hardware.samples import HostRoots, Sample, gauge
 
 TOTAL = gauge("memory_total_bytes", "Usable memory (MemTotal).")

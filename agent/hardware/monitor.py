@@ -5,14 +5,14 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 
+from agent.hardware.collector_threads import StuckCollector, run_collectors
 from agent.hardware.collectors import default_collectors
 from agent.hardware.quarantine import Quarantine, after_overrun, is_over
 from agent.hardware.reading import CollectorOutcome, HardwareReading, Overdue
 from agent.hardware.samples import CollectFunction, HostRoots
 from agent.hardware.summary import summarize
-from agent.hardware.sweep import StuckCollector, run_collectors
-from clusterstate.records import Hardware
-from clusterstate.timing import stale_seconds
+from leadsman.state.records import Hardware
+from leadsman.state.report_timing import stale_seconds
 
 INTERVAL_SECONDS = 5.0
 DEADLINE_SECONDS = 1.0

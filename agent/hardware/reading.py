@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from agent.hardware.files import ABSENT_ERRNOS
+from agent.hardware.kernel_files import ABSENT_ERRNOS
 from agent.hardware.samples import CollectFunction, HostRoots, NoData, Sample, SensorFault
 
 

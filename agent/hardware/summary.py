@@ -16,19 +16,19 @@ from agent.hardware import (
     filesystems,
     hwmon,
     links,
-    load,
+    loadavg,
     memory,
-    network,
+    netdev,
     nvidia,
     pressure,
     thermal,
     throttle,
     vmstat,
 )
-from agent.hardware.change import ReadingDelta, delta_between
 from agent.hardware.reading import HardwareReading
+from agent.hardware.reading_delta import ReadingDelta, delta_between
 from agent.hardware.samples import Labels, MetricFamily
-from clusterstate import measures
+from leadsman.state import metric_names
 
 Values = Mapping[Labels, float]
 
@@ -118,8 +118,8 @@ def _network(family: MetricFamily) -> MeasureFunction:
 
 def _headrooms(change: ReadingDelta) -> dict[Labels, float]:
     """Device → bytes per second that the busier direction leaves of its speed, for links that are up."""
-    sent, speeds = change.rates(network.SENT_BYTES), change.values(links.SPEED)
-    received = change.rates(network.RECEIVED_BYTES)
+    sent, speeds = change.rates(netdev.SENT_BYTES), change.values(links.SPEED)
+    received = change.rates(netdev.RECEIVED_BYTES)
     up = [labels for labels, value in change.values(links.UP).items() if value and labels in speeds and labels in sent]
     return {labels: max(speeds[labels] - max(sent[labels], received.get(labels, 0.0)), 0.0) for labels in up}
 
@@ -160,28 +160,28 @@ def _gpus(change: ReadingDelta) -> float | None:
 
 
 MEASURES: Mapping[str, MeasureFunction] = {
-    measures.CPU_PRESSURE: _single(pressure.WAITING_RATIO["cpu"]),
-    measures.MEMORY_PRESSURE: _single(pressure.WAITING_RATIO["memory"]),
-    measures.IO_PRESSURE: _single(pressure.WAITING_RATIO["io"]),
-    measures.CPU_BUSY: _cpu_busy,
-    measures.LOAD_PER_CPU: _share(_single(load.LOAD1), _single(cpu.ONLINE)),
-    measures.MEMORY_AVAILABLE: _share(_single(memory.AVAILABLE), _single(memory.TOTAL)),
-    measures.PODS_MEMORY_USED: _pods_memory,
-    measures.SWAP_USED: _complement(_share(_single(memory.SWAP_FREE), _single(memory.SWAP_TOTAL))),
-    measures.SWAP_PAGES: _swapped,
-    measures.DISK_BUSY: _disk_busy,
-    measures.DISK_BYTES: _disk_bytes,
-    measures.FILESYSTEM_USED: _filesystem_used,
-    measures.NETWORK_RECEIVED: _network(network.RECEIVED_BYTES),
-    measures.NETWORK_SENT: _network(network.SENT_BYTES),
-    measures.NETWORK_HEADROOM: _headroom,
-    measures.SRIOV_FREE: _total(links.VFS_FREE),
-    measures.SRIOV_HEADROOM: _sriov_headroom,
-    measures.CONNTRACK_USED: _share(_single(conntrack.ENTRIES), _single(conntrack.LIMIT)),
-    measures.TEMPERATURE: _max_celsius,
-    measures.CPU_THROTTLED: _throttled,
-    measures.MEMORY_ERRORS: _total(edac.UNCORRECTABLE),
-    measures.GPU_COUNT: _gpus,
-    measures.GPU_BUSY: _gpu_busy,
-    measures.GPU_MEMORY_USED: _share(_total(nvidia.MEMORY_USED), _total(nvidia.MEMORY_SIZE)),
+    metric_names.CPU_PRESSURE: _single(pressure.WAITING_RATIO["cpu"]),
+    metric_names.MEMORY_PRESSURE: _single(pressure.WAITING_RATIO["memory"]),
+    metric_names.IO_PRESSURE: _single(pressure.WAITING_RATIO["io"]),
+    metric_names.CPU_BUSY: _cpu_busy,
+    metric_names.LOAD_PER_CPU: _share(_single(loadavg.LOAD1), _single(cpu.ONLINE)),
+    metric_names.MEMORY_AVAILABLE: _share(_single(memory.AVAILABLE), _single(memory.TOTAL)),
+    metric_names.PODS_MEMORY_USED: _pods_memory,
+    metric_names.SWAP_USED: _complement(_share(_single(memory.SWAP_FREE), _single(memory.SWAP_TOTAL))),
+    metric_names.SWAP_PAGES: _swapped,
+    metric_names.DISK_BUSY: _disk_busy,
+    metric_names.DISK_BYTES: _disk_bytes,
+    metric_names.FILESYSTEM_USED: _filesystem_used,
+    metric_names.NETWORK_RECEIVED: _network(netdev.RECEIVED_BYTES),
+    metric_names.NETWORK_SENT: _network(netdev.SENT_BYTES),
+    metric_names.NETWORK_HEADROOM: _headroom,
+    metric_names.SRIOV_FREE: _total(links.VFS_FREE),
+    metric_names.SRIOV_HEADROOM: _sriov_headroom,
+    metric_names.CONNTRACK_USED: _share(_single(conntrack.ENTRIES), _single(conntrack.LIMIT)),
+    metric_names.TEMPERATURE: _max_celsius,
+    metric_names.CPU_THROTTLED: _throttled,
+    metric_names.MEMORY_ERRORS: _total(edac.UNCORRECTABLE),
+    metric_names.GPU_COUNT: _gpus,
+    metric_names.GPU_BUSY: _gpu_busy,
+    metric_names.GPU_MEMORY_USED: _share(_total(nvidia.MEMORY_USED), _total(nvidia.MEMORY_SIZE)),
 }

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import list_directory, parse_file_or_fault, read_file
+from agent.hardware.kernel_files import list_directory, parse_file_or_fault, read_file
 from agent.hardware.samples import HostRoots, Sample, SensorFault, gauge
 
 TEMPERATURE = gauge("thermal_zone_temp", "Temperature of the zone in degrees Celsius.", "zone", "type")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from agent.hardware.files import list_directory, parse_file, parse_optional_file
+from agent.hardware.kernel_files import list_directory, parse_file, parse_optional_file
 from agent.hardware.samples import HostRoots, NoData, Sample, counter
 
 CORE_THROTTLES = counter("cpu_core_throttles_total", "Times a core of the package was throttled.", "package")

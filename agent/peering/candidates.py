@@ -10,10 +10,10 @@ from itertools import islice
 from typing import NamedTuple
 
 from agent.peering.ring import RingMember
-from clusterstate import keys
-from clusterstate.records import RingEntry
-from topology import vivaldi
-from topology.vivaldi import Coordinate
+from leadsman.network import vivaldi
+from leadsman.network.vivaldi import Coordinate
+from leadsman.state import keys
+from leadsman.state.records import RingEntry
 
 MAX_CANDIDATES = 64
 """Remembered. The farthest go first, so that it does not matter how many there are."""

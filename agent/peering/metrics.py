@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-from agent.peering.neighbours import PeerRefresher
-from agent.peering.requests import ProbeRequestHandler
+from agent.peering.peer_refresh import PeerRefresher
+from agent.peering.probe_requests import ProbeRequestHandler
 
 
 def families(neighbours: PeerRefresher, requests: ProbeRequestHandler) -> Iterator[Metric]:

@@ -4,10 +4,10 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from clusterstate import codec, keys
-from clusterstate.codec import BadRecord
-from clusterstate.records import RingEntry
-from clusterstate.store import KeyRange, StoredItem
+from leadsman.state import codec, keys
+from leadsman.state.codec import BadRecord
+from leadsman.state.records import RingEntry
+from leadsman.state.store import KeyRange, StoredItem
 
 MAX_SAMPLES = 32
 """For the estimate. 16 and 32 x 8 steps leave a standard error of 6 %; at an arc each 15 s they span 8 minutes."""

@@ -14,10 +14,10 @@ from typing import Final
 
 from msgspec import Struct
 
-from agent.pods.ends import OOM_KILLED, exit_count, exited_cleanly, last_exit, may_be_probe_kill
-from agent.pods.health import all_containers, is_starting
-from apiserver.objects import ContainerStateTerminated, ContainerStatus, Pod
-from rewards.causes import IncidentCause
+from agent.pods.container_exits import OOM_KILLED, exit_count, exited_cleanly, last_exit, may_be_probe_kill
+from agent.pods.pod_status import all_containers, is_starting
+from leadsman.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
+from leadsman.rewards.incident_causes import IncidentCause
 
 PHASE_MARK: Final = "~phase"
 START_MARK: Final = "~start"

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from agent.pods.monitor import PodMonitor
-from agent.rewards import RewardPersistence
-from apiserver.objects import Pod
-from apiserver.watching import Reflector
+from agent.reward_persistence import RewardPersistence
+from leadsman.kube.objects import Pod
+from leadsman.kube.reflector import Reflector
 
 
 def families(monitor: PodMonitor, cache: RewardPersistence) -> Iterator[Metric]:

@@ -4,18 +4,18 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any
 
-from agent.pods.binds import BindFailureCounter
-from agent.pods.book import IncidentLedger
-from agent.pods.inquiry import EventLookup
-from agent.pods.observing import QualityObserver
+from agent.pods.bind_failures import BindFailureCounter
+from agent.pods.event_lookup import EventLookup
+from agent.pods.incident_ledger import IncidentLedger
+from agent.pods.quality_observer import QualityObserver
 from agent.pods.settings import PodSettings
-from agent.rewards import RewardPersistence
-from apiserver.changes import ChangeType, ObjectChange
-from apiserver.listing import ListOptions
-from apiserver.objects import Pod
-from apiserver.requests import ApiClient
-from apiserver.resources import PODS
-from apiserver.watching import Reflector
+from agent.reward_persistence import RewardPersistence
+from leadsman.kube.client import ApiClient
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.object_changes import ChangeType, ObjectChange
+from leadsman.kube.objects import Pod
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import PODS
 
 MAX_LOOP_SLEEP_SECONDS = 1.0
 """Well within three push intervals of 1 s, after which a loop that stands counts as stalled."""

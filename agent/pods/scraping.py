@@ -7,8 +7,8 @@ import asyncio
 
 import aiohttp
 
-from agent.pods import series
-from agent.pods.annotations import RewardMetric
+from agent.pods import series_expression
+from agent.pods.reward_annotations import RewardMetric
 
 DEADLINE_SECONDS = 2.0
 MAX_PAGE_BYTES = 1 << 20
@@ -30,11 +30,11 @@ class MetricScraper:
         """None: unknown, for whatever reason."""
         self.scrapes += 1
         page = await self._page(metric.url)
-        after = series.evaluate_page(metric.series, page) if page is not None else None
+        after = series_expression.evaluate_page(metric.series, page) if page is not None else None
         if after is None:
             self.failures += 1
             return None
-        value = series.value_between(self._before.get(uid), after)
+        value = series_expression.value_between(self._before.get(uid), after)
         self._before[uid] = after
         return None if value is None else metric.cost(value)
 

@@ -2,8 +2,8 @@
 
 from msgspec import Struct
 
-from agent.pods.book import DEFAULT_LIMITS, LedgerLimits
-from apiserver.access import ApiAccess
+from agent.pods.incident_ledger import DEFAULT_LIMITS, LedgerLimits
+from leadsman.kube.access import ApiAccess
 
 
 class PodSettings(Struct, frozen=True):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 
+from agent.rtt.probe_target import ProbeTarget
 from agent.rtt.prober import Prober
-from agent.rtt.target import ProbeTarget
-from clusterstate.records import PeerLatency
+from leadsman.state.records import PeerLatency
 
 _PEER = ("peer",)
 

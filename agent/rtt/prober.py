@@ -12,17 +12,17 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from random import Random
 
 from agent.rtt import clock as clocks
-from agent.rtt import names, tcp
-from agent.rtt.choice import ProbeMode
+from agent.rtt import endpoints, tcp
 from agent.rtt.echo import EchoClient, Lost
-from agent.rtt.ledger import PeerStats, Probe
 from agent.rtt.packet import IpVersion
 from agent.rtt.peer import Locality, Peer
+from agent.rtt.peer_stats import PeerStats, Probe
+from agent.rtt.probe_method import ProbeMode
+from agent.rtt.probe_target import ProbeTarget
 from agent.rtt.schedule import ProbeSchedule
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.sockets import EchoSocket, IcmpRefused, SendResult, open_sockets
-from agent.rtt.target import ProbeTarget
-from clusterstate.records import PeerLatency, ProbeMethod
+from leadsman.state.records import PeerLatency, ProbeMethod
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Prober:
         clock: clocks.DualClock = clocks.read_clocks,
         rng: Random | None = None,
         opener: Callable[[], Mapping[IpVersion, EchoSocket]] = open_sockets,
-        resolve: Callable[[str], Awaitable[names.Endpoint | None]] = names.resolve,
+        resolve: Callable[[str], Awaitable[endpoints.Endpoint | None]] = endpoints.resolve,
         answered: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
         """here: where this node stands, for the classes of paths. answered: told each peer and RTT in milliseconds."""

@@ -4,7 +4,7 @@ import math
 
 from msgspec import Struct
 
-from agent.rtt.choice import ProbeMode
+from agent.rtt.probe_method import ProbeMode
 
 _LONGEST_TIMEOUT_SECONDS = 60.0
 """The largest RTT that a record holds."""

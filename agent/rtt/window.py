@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from clusterstate.records import PeerLatency, ProbeMethod
+from leadsman.state.records import PeerLatency, ProbeMethod
 
 
 class ProbeOutcome(NamedTuple):

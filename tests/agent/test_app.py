@@ -5,8 +5,8 @@ import json
 from agent.app import redacted
 from agent.pods.settings import PodSettings
 from agent.settings import AgentSettings
-from apiserver.access import ApiAccess as ApiAccess
-from clusterstate.transport import EtcdAccess
+from leadsman.kube.access import ApiAccess as ApiAccess
+from leadsman.state.etcd_http import EtcdAccess
 
 
 def test_no_password_token_or_key_is_shown():

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.deadband import worth_writing
-from clusterstate.records import Hardware, Identity, Latency, PeerLatency, ProbeMethod, RingCoordinate, RingEntry
+from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, ProbeMethod, RingCoordinate, RingEntry
 
 
 def latency(

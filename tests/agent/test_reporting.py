@@ -6,19 +6,19 @@ from random import Random
 
 import pytest
 
-from agent.claim import NodeAlreadyOwned, claim_node
-from agent.progress import LoopLiveness
+from agent.liveness import LoopLiveness
+from agent.node_ownership import NodeAlreadyOwned, claim_node
 from agent.reporting import (
     MAX_BACKOFF_SECONDS,
     OUT_OF_SPACE_BACKOFF_SECONDS,
     NodeRecords,
     Reporter,
 )
-from clusterstate import codec, keys
-from clusterstate.memory import MemoryStore
-from clusterstate.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, RingEntry
-from clusterstate.store import OutOfSpace, PreconditionFailed, Put, StoredItem, StoreError, Unavailable
-from clusterstate.timing import ReportTiming
+from leadsman.state import codec, keys
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, RingEntry
+from leadsman.state.report_timing import ReportTiming
+from leadsman.state.store import OutOfSpace, PreconditionFailed, Put, StoredItem, StoreError, Unavailable
 
 NODE = "edge-1"
 

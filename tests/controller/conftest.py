@@ -8,29 +8,29 @@ from typing import Any
 
 import pytest
 
-from apiserver.access import ApiAccess
-from apiserver.listing import ListOptions
-from apiserver.objects import PartialObjectMetadata
-from apiserver.requests import ApiClient
-from apiserver.resources import NODES
-from apiserver.watching import Reflector
-from clusterstate.snapshot import Snapshot
-from clusterstate.transport import EtcdAccess as StoreAccess
-from controller.loop import LabelReconciler
-from controller.nodes import NodeCache
-from controller.rate import TokenBucket
-from controller.recorder import EventRecorder
+from controller.event_recorder import EventRecorder
+from controller.label_reconciler import LabelReconciler
+from controller.node_cache import NodeCache
+from controller.node_patcher import NodePatcher
 from controller.run import ControllerSettings, run
-from controller.writer import NodePatcher
-from decision.model import DecisionInputs
-from decision.policy import Policy
-from decision.telemetry import document, quantity
-from decision.telemetry.actions import LabelLimits
-from decision.telemetry.known import PolledMetrics, Readings, TasPolicies, TelemetryInputs
-from decision.telemetry.policy import TasPolicy
-from telemetry.sources import TelemetrySettings
-from testbed.apiserver import FakeApiServer
-from testbed.etcd import free_ports
+from leadsman.decision.model import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.telemetry import quantity, taspolicy_document
+from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
+from leadsman.decision.telemetry.taspolicy import TasPolicy
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.objects import PartialObjectMetadata
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import NODES
+from leadsman.planning.labels.model import LabelLimits
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from leadsman.state.etcd_http import EtcdAccess as StoreAccess
+from leadsman.state.snapshot import Snapshot
+from leadsman.testbed.etcd import free_ports
+from leadsman.testbed.fake_api_server import FakeApiServer
 
 WITHIN_SECONDS = 15.0
 
@@ -40,7 +40,7 @@ FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0,
 def policy(name: str = "p", **strategies: list[Mapping[str, Any]]) -> TasPolicy:
     """Of the namespace `ns`."""
     spec = {"strategies": {key: {"rules": rules} for key, rules in strategies.items()}}
-    return document.parse_taspolicy({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
+    return taspolicy_document.parse_taspolicy({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
 
 
 def rule(metric: str, operator: str, target: int, *labels: str) -> dict[str, Any]:
@@ -163,6 +163,6 @@ def labels(api: FakeApiServer) -> Callable[..., Any]:
 
 
 def _node(name: str) -> Any:
-    from testbed.apiobjects import parse_path
+    from leadsman.testbed.api_objects import parse_path
 
     return parse_path(f"/api/v1/nodes/{name}")

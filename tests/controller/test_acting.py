@@ -72,7 +72,7 @@ async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands
         api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "x"}}})
         await controller.step([mark], HOT)
         assert controller.writer.results == Counter(conflict=1)
-        await until(lambda: "other" in controller.nodes.current["n1"].metadata.labels)
+        await until(lambda: "other" in controller.node_cache.current["n1"].metadata.labels)
         await controller.step([mark], HOT)
         assert labels("n1") == {"other": "x", "hot": "violating"}
 
@@ -111,7 +111,7 @@ async def test_a_lost_watch_and_a_compaction_change_nothing_for_good(acting, mar
         api.reset(b'{"type":')
         api.compact()
         api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "y"}}})
-        await until(lambda: controller.nodes.current["n1"].metadata.labels.get("other") == "y")
+        await until(lambda: controller.node_cache.current["n1"].metadata.labels.get("other") == "y")
         await controller.step([mark], HOT)
         assert labels("n1") == {"other": "y", "hot": "violating"}
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.etcd import free_ports
-from testbed.kubernetes import KubeApiServer
+from leadsman.testbed.etcd import free_ports
+from leadsman.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +53,7 @@ def start(cluster, tmp_path):
     def started():
         (port,) = free_ports(1)
         flags = ["--kubeconfig", str(cluster.kubeconfig(ACCOUNT)), "--listen", f"127.0.0.1:{port}"]
-        command = [sys.executable, "-m", "leadsman.main", "controller", *flags, "--etcd", "http://127.0.0.1:1"]
+        command = [sys.executable, "-m", "leadsman.cli.main", "controller", *flags, "--etcd", "http://127.0.0.1:1"]
         with (tmp_path / f"{len(running)}.log").open("wb") as log:
             running.append(subprocess.Popen(command, stdout=log, stderr=log))
         return running[-1]

@@ -1,7 +1,7 @@
 """What the controller's pages show."""
 
 from controller.metrics import plan_json
-from decision.telemetry.actions import LabelPlan, PlanMemory
+from leadsman.planning.labels.model import LabelPlan, PlanMemory
 
 
 def test_a_replica_without_a_plan_says_why():

@@ -6,10 +6,10 @@ from contextlib import AsyncExitStack
 
 import aiohttp
 
-from apiserver.resources import LEASES, NODES
-from decision.telemetry.ownership import OWNERSHIP_ANNOTATION
-from telemetry.policies import TASPOLICY_RESOURCE
-from testbed.apiobjects import ApiStatusError, parse_path
+from leadsman.kube.resources import LEASES, NODES
+from leadsman.planning.labels.ownership import OWNERSHIP_ANNOTATION
+from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE
+from leadsman.testbed.api_objects import ApiStatusError, parse_path
 
 LEASE = LEASES.path("leadsman", "leadsman-controller")
 MARKED = {"labels": {"hot": "violating", "other": "x"}, "annotations": {OWNERSHIP_ANNOTATION: '{"hot":"ns/hot"}'}}

@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from apiserver.objects import Condition, ObjectMeta, Pod, PodStatus
-from clusterstate import codec, keys
-from clusterstate.memory import MemoryStore
-from clusterstate.records import Heartbeat, Latency, PeerLatency
-from clusterstate.store import Put
-from controller.rate import TokenBucket
-from controller.wakeups import RETRIED_AT_ANNOTATION, Requeuer
-from delays.chosen import DelaySettings
-from facts.gathering import FollowedSources, SourceSettings
+from controller.requeuer import RETRIED_AT_ANNOTATION, Requeuer
+from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.delay.delay_sources import DelaySettings
+from leadsman.sources.wiring import FollowedSources, SourceSettings
+from leadsman.state import codec, keys
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import Heartbeat, Latency, PeerLatency
+from leadsman.state.store import Put
 
 PODS = "/api/v1/namespaces/ns/pods"
 REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

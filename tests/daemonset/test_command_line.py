@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from leadsman.main import build_parser
+from leadsman.cli.main import build_parser
 
 ONLY_FOR_PEOPLE = {"POD_NAME"}
 """Seen in the pod's description; nothing reads it."""

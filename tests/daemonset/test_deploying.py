@@ -7,9 +7,9 @@ import subprocess
 import pytest
 import yaml
 
-from clusterstate.timing import ReportTiming, timing_for_nodes
-from leadsman.configure.plan import ConfigureSettings
-from leadsman.main import build_parser
+from leadsman.cli.configure.file_changes import ConfigureSettings
+from leadsman.cli.main import build_parser
+from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 
 REPORT_BYTES = 14_400
 """Database bytes of one report whose values have the largest size, measured on etcd 3.5."""

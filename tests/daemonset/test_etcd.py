@@ -4,7 +4,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from testbed.etcd import Etcd
+from leadsman.testbed.etcd import Etcd
 
 OF_THE_PLACE = {
     "--name",

@@ -1,6 +1,6 @@
 """The policy that is rolled out is one that the extender takes."""
 
-from decision import policy
+from leadsman.decision import policy
 
 
 def test_it_states_the_defaults(root):

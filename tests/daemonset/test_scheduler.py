@@ -10,8 +10,8 @@ import re
 import pytest
 import yaml
 
-from leadsman.certs import DEFAULT_SERVER_NAMES
-from leadsman.configure.plan import ConfigureSettings, plan_changes
+from leadsman.cli.certs import DEFAULT_SERVER_NAMES
+from leadsman.cli.configure.file_changes import ConfigureSettings, plan_changes
 
 TOP = {
     "apiVersion",

@@ -6,7 +6,7 @@ import pytest
 import yaml
 from jsonschema import Draft4Validator
 
-from decision.telemetry.document import BadTasPolicy, parse_taspolicy
+from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
 
 
 @pytest.fixture(scope="module")

@@ -13,14 +13,14 @@ import aiohttp
 import pytest
 from msgspec import Struct
 
-from clusterstate.records import Heartbeat, Identity, Latency, PeerLatency
-from clusterstate.snapshot import NodeState, Snapshot
-from decision.policy import Policy
 from extender.app import create_app, create_ops_app
-from extender.connections import ServerLimits, serve
 from extender.metrics import ExtenderMetrics
-from extender.workers import WorkerPool
-from facts.sources import InputSources
+from extender.worker_pool import WorkerPool
+from leadsman.decision.policy import Policy
+from leadsman.runtime.http_server import ServerLimits, serve
+from leadsman.sources.input_sources import InputSources
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 

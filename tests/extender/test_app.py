@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from extender.bodies import BodyLimits, BodyReader
+from extender.body_limits import BodyLimits, BodyReader
 
 BOUND = {"delay_node-00000": "25"}
 NAMES = ["node-00001", "node-00002", "node-00000"]

@@ -4,18 +4,18 @@ import asyncio
 
 import pytest
 
-from apiserver.access import ApiAccess
-from apiserver.errors import ApiError, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable
-from apiserver.requests import ApiClient
-from clusterstate import codec, keys
-from clusterstate.memory import MemoryStore
-from clusterstate.records import BindFailure
-from clusterstate.store import Unavailable as Away
 from extender.bind_failures import MAX_PENDING, BindFailureReporter, blamed_cause
 from extender.binding import bind
 from extender.wire import BindingArgs
-from rewards.causes import IncidentCause
-from testbed.apiserver import FakeApiServer
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable
+from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.state import codec, keys
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import BindFailure
+from leadsman.state.store import Unavailable as Away
+from leadsman.testbed.fake_api_server import FakeApiServer
 
 REFUSED = Conflict("API server: 409 Operation cannot be fulfilled on pods/binding", 409)
 

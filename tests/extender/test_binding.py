@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 import pytest
 from aiohttp import web
 
-from apiserver.access import ApiAccess
-from apiserver.requests import ApiClient
-from testbed.apiserver import FakeApiServer
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.testbed.fake_api_server import FakeApiServer
 
 PATH = "/api/v1/namespaces/default/pods/cap-00000/binding"
 

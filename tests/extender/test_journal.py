@@ -3,11 +3,11 @@ import random
 import pytest
 from msgspec import structs
 
-from clusterstate.snapshot import NodeState, Snapshot
-from decision.decide import FilterResult, ScoreResult
-from decision.model import DecisionInputs, PodInfo, Refusal
-from decision.policy import Policy
 from extender.journal import CANDIDATE_BYTES, NODE_STATE_BYTES, TABLE_SLOT_BYTES, Journal
+from leadsman.decision.decide import FilterResult, ScoreResult
+from leadsman.decision.model import DecisionInputs, PodInfo, Refusal
+from leadsman.decision.policy import Policy
+from leadsman.state.snapshot import NodeState, Snapshot
 
 JUDGED = FilterResult(("a",), {"b": Refusal("delay", "too far")})
 RANKED = ScoreResult((), {"a": 7}, "")

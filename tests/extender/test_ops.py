@@ -6,8 +6,8 @@ from asyncio.subprocess import PIPE
 
 import pytest
 
-from clusterstate.snapshot import Freshness, Snapshot
 from extender.metrics import state_metrics
+from leadsman.state.snapshot import Freshness, Snapshot
 
 
 async def test_without_any_state_the_extender_is_ready_and_says_that_it_is_neutral(starts):

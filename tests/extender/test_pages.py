@@ -5,10 +5,10 @@ import time
 
 import pytest
 
-from clusterstate.snapshot import Snapshot
-from decision.delay import DelayFilter
-from extender.deciding import DecisionCore
-from facts.sources import NoDelayStatus
+from extender.decider import DecisionCore
+from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.sources.input_sources import NoDelayStatus
+from leadsman.state.snapshot import Snapshot
 
 BOUND = {"delay_node-00000": "25"}
 

@@ -5,10 +5,10 @@ from contextlib import aclosing
 
 import pytest
 
-from clusterstate import keys
-from clusterstate.memory import MemoryStore
-from clusterstate.store import Unavailable
 from extender.probe_requests import MAX_PENDING, REQUEST_TTL_SECONDS, ProbeRequestQueue
+from leadsman.state import keys
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.store import Unavailable
 
 
 class World:

@@ -6,12 +6,12 @@ import time
 import pytest
 from msgspec import structs
 
-from clusterstate.records import Reward
-from clusterstate.remembered import AgedReward
-from clusterstate.snapshot import Snapshot
-from decision.model import DecisionInputs
-from decision.policy import Policy
 from extender.rewards_metrics import MAX_LABELLED_TYPES, reward_metrics
+from leadsman.decision.model import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.state.records import Reward
+from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import Snapshot
 
 GOOD = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
 BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, incidents={"crash": 6}, last_cause="crash")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from msgspec import Struct
 
-from decision.telemetry import document, quantity
-from decision.telemetry.known import PolledMetrics, Readings, TasPolicies, TelemetryInputs
-from extender.deciding import DecisionCore
+from extender.decider import DecisionCore
+from leadsman.decision.telemetry import quantity, taspolicy_document
+from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 
 GONE = "leadsman_telemetry_missing_policy_total"
 
@@ -26,7 +26,7 @@ def telemetry(values: Mapping[str, str], fail_mode: str = "open", namespace: str
         "scheduleonmetric": {"rules": [{"metricname": "m", "operator": "LessThan"}]},
     }
     spec = {"strategies": strategies, "metrics": {"failMode": fail_mode}}
-    policy = document.parse_taspolicy({"metadata": {"name": "p", "namespace": namespace}, "spec": spec})
+    policy = taspolicy_document.parse_taspolicy({"metadata": {"name": "p", "namespace": namespace}, "spec": spec})
     nanos = {node: quantity.parse(text) for node, text in values.items()}
     now = time.monotonic()
     table = PolledMetrics({"m": Readings(nanos, dict.fromkeys(nanos, now), now)}, max_age_seconds=600.0)

@@ -13,7 +13,7 @@ from urllib.request import urlopen
 import msgspec
 import pytest
 
-from testbed.etcd import Etcd, free_ports
+from leadsman.testbed.etcd import Etcd, free_ports
 
 PATIENCE_SECONDS = 30.0
 QUICK = ["--push-interval-seconds", "1", "--call-timeout-seconds", "1", "--probe-interval-seconds", "0.2"]
@@ -25,7 +25,7 @@ class Process:
     def __init__(self, arguments: list[str], url: str, ops_url: str, log: Path) -> None:
         self.url, self.ops_url, self.log_file = url, ops_url, log
         with log.open("wb") as out:
-            command = [sys.executable, "-m", "leadsman.main", *arguments]
+            command = [sys.executable, "-m", "leadsman.cli.main", *arguments]
             self.child = subprocess.Popen(command, stdout=out, stderr=out, env=os.environ)
 
     @property

@@ -6,9 +6,9 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from clusterstate import keys
-from leadsman.demo import request
-from testbed.apithread import ApiServerThread
+from leadsman.cli.demo import scheduler_request
+from leadsman.state import keys
+from leadsman.testbed.api_server_thread import ApiServerThread
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ def posted(extender, verb, body):
 
 def bind(extender, node):
     """filter and bind, as kube-scheduler asks. What bind answers."""
-    body = request.captured_args([node, "other"], {"app": "shop"})
+    body = scheduler_request.captured_args([node, "other"], {"app": "shop"})
     posted(extender, "filter", body)
     meta = body["Pod"]["metadata"]
     binding = {"PodName": meta["name"], "PodNamespace": meta["namespace"], "PodUID": meta["uid"], "Node": node}

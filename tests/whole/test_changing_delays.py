@@ -11,16 +11,17 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from leadsman.demo import request
-from testbed import network
-from testbed.etcd import Etcd
-from testbed.network import VirtualNetwork
-from testbed.uplink import Uplinks
+from leadsman.cli.demo import scheduler_request
+from leadsman.testbed import virtual_network
+from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.uplink import Uplinks
+from leadsman.testbed.virtual_network import VirtualNetwork
 
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(
-        network.why_unavailable() is not None, reason=f"no network namespaces here: {network.why_unavailable()}"
+        virtual_network.why_unavailable() is not None,
+        reason=f"no network namespaces here: {virtual_network.why_unavailable()}",
     ),
 ]
 
@@ -68,7 +69,7 @@ def cluster(net, etcd, start, until, tmp_path, fresh):
     rhythm = [word for name, seconds in RHYTHM.items() for word in (f"--{name}-seconds", str(seconds))]
     for node in net.hosts:
         where = ["--address", net.address(node), "--listen", f"0.0.0.0:{PORT}", "--etcd", etcd.reached_at]
-        command = [sys.executable, "-m", "leadsman.main", "agent", "--node-name", node, *where, *rhythm]
+        command = [sys.executable, "-m", "leadsman.cli.main", "agent", "--node-name", node, *where, *rhythm]
         with (tmp_path / f"{node}.log").open("wb") as log:
             children.append(subprocess.Popen(net.command(node, command), stdout=log, stderr=log))
     extender = start("extender")
@@ -87,7 +88,7 @@ def measured(extender) -> int:
 
 
 def ask(extender, verb: str, nodes: list[str]):
-    body = json.dumps(request.captured_args(nodes, {f"delay_{HERE}": str(BOUND_MS)})).encode()
+    body = json.dumps(scheduler_request.captured_args(nodes, {f"delay_{HERE}": str(BOUND_MS)})).encode()
     with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
         return json.load(answer)
 

@@ -10,13 +10,13 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from leadsman.demo import request
+from leadsman.cli.demo import scheduler_request
 
 NODES = ["edge-1", "edge-2", "edge-3"]
 
 
 def ask(extender: Any, verb: str, labels: dict[str, str], nodes: list[str] = NODES) -> Any:
-    body = json.dumps(request.captured_args(nodes, labels)).encode()
+    body = json.dumps(scheduler_request.captured_args(nodes, labels)).encode()
     with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
         return json.load(answer)
 
@@ -27,7 +27,7 @@ def kept(extender: Any, bound: str) -> list[str]:
 
 
 def explained(extender: Any) -> tuple[str, Any]:
-    pod = request.captured_args(NODES, {})["Pod"]["metadata"]
+    pod = scheduler_request.captured_args(NODES, {})["Pod"]["metadata"]
     query = f"/explain?pod={pod['namespace']}/{pod['name']}"
     return extender.get(query)[1], json.loads(extender.get(query + "&format=json")[1])
 

@@ -8,7 +8,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from leadsman.demo import request
+from leadsman.cli.demo import scheduler_request
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def both_measured(extender) -> bool:
 
 
 def ask(extender, verb: str, nodes: list[str], labels: dict[str, str]):
-    body = json.dumps(request.captured_args(nodes, labels)).encode()
+    body = json.dumps(scheduler_request.captured_args(nodes, labels)).encode()
     with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
         return json.load(answer)
 

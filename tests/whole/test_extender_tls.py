@@ -4,7 +4,7 @@ import ssl
 
 import pytest
 
-from leadsman import main
+from leadsman.cli import main
 
 
 @pytest.fixture

@@ -8,11 +8,11 @@ from urllib.request import urlopen
 
 import pytest
 
-from apiserver.access import ApiAccess
-from apiserver.requests import ApiClient
-from telemetry.polling import MetricUnavailable
-from telemetry.prometheus import PrometheusQueries, PrometheusSource
-from testbed.etcd import free_ports
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.sources.telemetry.polling import MetricUnavailable
+from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusSource
+from leadsman.testbed.etcd import free_ports
 
 pytestmark = pytest.mark.integration
 PATIENCE_SECONDS = 40

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from testbed.apithread import ApiServerThread
+from leadsman.testbed.api_server_thread import ApiServerThread
 
 CRASHES = 'leadsman_incidents_total{cause="crash",type="shop"}'
 

@@ -5,12 +5,12 @@ import base64
 
 import pytest
 
-from clusterstate import keys
-from clusterstate.etcd import EtcdStore
-from clusterstate.records import Identity, RingEntry
-from clusterstate.store import Denied, Put
-from clusterstate.transport import EtcdAccess
 from extender.probe_requests import ProbeRequestQueue
+from leadsman.state import keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.records import Identity, RingEntry
+from leadsman.state.store import Denied, Put
 
 NODES = ["edge-1", "edge-2", "edge-3"]
 EXTENDER = {("READ", keys.NODES_PREFIX), ("READWRITE", keys.PROBES_PREFIX)}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.request import Request, urlopen
 
-from testbed.apiserver import FakeApiServer
+from leadsman.testbed.fake_api_server import FakeApiServer
 
 POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/p"
 BODY = {"Pod": {"metadata": {"name": "pod", "namespace": "default", "labels": {"telemetry-policy": "p"}}}}

@@ -3,7 +3,7 @@
 import psutil
 import pytest
 
-from agent.hardware import cpu, disks, filesystems, load, memory, network
+from agent.hardware import cpu, disks, filesystems, loadavg, memory, netdev
 from agent.hardware.samples import HostRoots
 
 HERE = HostRoots()
@@ -20,7 +20,7 @@ def test_cpus_online(values):
 
 
 def test_load(values):
-    assert values(load.collect, HERE, load.LOAD15)[()] == pytest.approx(psutil.getloadavg()[2], abs=0.1)
+    assert values(loadavg.collect, HERE, loadavg.LOAD15)[()] == pytest.approx(psutil.getloadavg()[2], abs=0.1)
 
 
 def test_memory(values):
@@ -41,7 +41,7 @@ def test_disk_bytes(values):
 
 def test_network_bytes(values):
     theirs = psutil.net_io_counters(pernic=True)
-    for (device,), received_bytes in values(network.collect, HERE, network.RECEIVED_BYTES).items():
+    for (device,), received_bytes in values(netdev.collect, HERE, netdev.RECEIVED_BYTES).items():
         if device in theirs:  # process 1 may live in another network namespace
             assert received_bytes == pytest.approx(theirs[device].bytes_recv, rel=0.05, abs=2**20)
 

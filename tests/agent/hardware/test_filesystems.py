@@ -4,7 +4,7 @@ from types import SimpleNamespace
 import pytest
 
 from agent.hardware import filesystems
-from agent.hardware.files import parse_file
+from agent.hardware.kernel_files import parse_file
 from agent.hardware.reading import Measured, run_collector
 from agent.hardware.samples import HostRoots, NoData, SensorFault
 

@@ -1,6 +1,6 @@
 import os
 
-from agent.hardware import files, hwmon
+from agent.hardware import hwmon, kernel_files
 from agent.hardware.reading import Measured, run_collector
 
 PACKAGES = {("platform_coretemp_0", "temp1"): 61.0, ("platform_coretemp_1", "temp1"): 58.0}
@@ -55,14 +55,14 @@ def test_one_broken_sensor_leaves_the_others(tree):
 def test_a_sensor_that_answers_an_io_error_is_a_fault(tree, monkeypatch):
     chip = "sys/class/hwmon/hwmon0"
     roots = tree({f"{chip}/name": "x", f"{chip}/fan1_input": "900"})
-    real = files.read_file
+    real = kernel_files.read_file
 
     def read(path):
         if path.endswith("fan1_input"):
             raise OSError(5, os.strerror(5), path)
         return real(path)
 
-    monkeypatch.setattr(files, "read", read)
+    monkeypatch.setattr(kernel_files, "read", read)
     assert run_collector(hwmon.collect, roots, lambda: 0.0).faults == (
         f"{roots.sys}/class/hwmon/hwmon0/fan1_input: Input/output error",
     )

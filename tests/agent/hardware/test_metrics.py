@@ -1,10 +1,10 @@
 import pytest
 
-from agent.hardware import load
+from agent.hardware import loadavg
 from agent.hardware.metrics import families
 from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, Overdue
 
-LOAD = load.LOAD1(0.5)
+LOAD = loadavg.LOAD1(0.5)
 
 
 def flags(outcome):

@@ -13,7 +13,7 @@ import pytest
 from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.reading import Measured, Overdue
 from agent.hardware.samples import HostRoots
-from clusterstate import measures
+from leadsman.state import metric_names
 
 DEADLINE = 0.1
 
@@ -156,7 +156,7 @@ async def test_quarantine_and_return_are_logged_once_each(monitor, sensor, clock
 
 async def test_the_record_is_of_the_latest_reading(monitor, clock):
     await monitor.round()
-    assert monitor.record(clock()).values[measures.TEMPERATURE] == 61.0
+    assert monitor.record(clock()).values[metric_names.TEMPERATURE] == 61.0
 
 
 async def test_an_old_reading_makes_no_record(monitor, clock):
@@ -179,7 +179,7 @@ async def test_the_second_round_knows_rates(server, monitor, clock):
     disks.write_text(disks.read_text().replace(" 711220 ", " 713720 "))
     clock.offset += 5
     await monitor.round()
-    assert monitor.record(clock()).values[measures.DISK_BUSY] == pytest.approx(0.5, abs=0.02)
+    assert monitor.record(clock()).values[metric_names.DISK_BUSY] == pytest.approx(0.5, abs=0.02)
 
 
 async def test_it_runs_round_after_round_until_cancelled(server):
@@ -226,4 +226,4 @@ def test_a_stuck_sensor_does_not_keep_the_process(server, tmp_path):
 async def test_this_machine_has_a_record(clock):
     monitor = HardwareMonitor(HostRoots(), clock=clock)
     await monitor.run_round()
-    assert monitor.record(clock()).values[measures.MEMORY_AVAILABLE] > 0
+    assert monitor.record(clock()).values[metric_names.MEMORY_AVAILABLE] > 0

@@ -5,11 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.hardware import cgroup, cpu, disks, filesystems, hwmon, links, load, network, nvidia, throttle, vmstat
+from agent.hardware import cgroup, cpu, disks, filesystems, hwmon, links, loadavg, netdev, nvidia, throttle, vmstat
 from agent.hardware.reading import HardwareReading, Measured
 from agent.hardware.summary import MEASURES, summarize
-from clusterstate import measures
-from clusterstate.records import Hardware
+from leadsman.state import metric_names
+from leadsman.state.records import Hardware
 
 FS = ("/dev/sda", "ext4", "/")
 
@@ -29,76 +29,81 @@ def cpus(busy, idle, iowait):
 
 def test_the_servers_values(server, reading_of):
     assert summarize(None, reading_of(server)) == {
-        measures.CPU_PRESSURE: 0.0412,
-        measures.MEMORY_PRESSURE: 0.002,
-        measures.IO_PRESSURE: 0.0187,
-        measures.LOAD_PER_CPU: 0.4,
-        measures.MEMORY_AVAILABLE: 0.7333,
-        measures.PODS_MEMORY_USED: 0.4786,
-        measures.SWAP_USED: 0.25,
-        measures.FILESYSTEM_USED: 0.6316,
-        measures.SRIOV_FREE: 2,
-        measures.CONNTRACK_USED: 0.0695,
-        measures.TEMPERATURE: 61.0,
-        measures.MEMORY_ERRORS: 1,
+        metric_names.CPU_PRESSURE: 0.0412,
+        metric_names.MEMORY_PRESSURE: 0.002,
+        metric_names.IO_PRESSURE: 0.0187,
+        metric_names.LOAD_PER_CPU: 0.4,
+        metric_names.MEMORY_AVAILABLE: 0.7333,
+        metric_names.PODS_MEMORY_USED: 0.4786,
+        metric_names.SWAP_USED: 0.25,
+        metric_names.FILESYSTEM_USED: 0.6316,
+        metric_names.SRIOV_FREE: 2,
+        metric_names.CONNTRACK_USED: 0.0695,
+        metric_names.TEMPERATURE: 61.0,
+        metric_names.MEMORY_ERRORS: 1,
     }
 
 
 def test_a_bare_machine_leaves_out_what_it_does_not_have(unpacked, reading_of):
     values = summarize(None, reading_of(unpacked("vm")))
-    assert measures.MEMORY_AVAILABLE in values
-    assert not values.keys() & {measures.TEMPERATURE, measures.SRIOV_FREE, measures.MEMORY_ERRORS, measures.SWAP_USED}
+    assert metric_names.MEMORY_AVAILABLE in values
+    assert not values.keys() & {
+        metric_names.TEMPERATURE,
+        metric_names.SRIOV_FREE,
+        metric_names.MEMORY_ERRORS,
+        metric_names.SWAP_USED,
+    }
 
 
 def test_waiting_for_a_disk_is_not_busy():
-    assert after(*cpus(13, 86, 11), before=cpus(10, 80, 10))[measures.CPU_BUSY] == 0.3
+    assert after(*cpus(13, 86, 11), before=cpus(10, 80, 10))[metric_names.CPU_BUSY] == 0.3
 
 
 def test_the_busiest_disk_counts_and_never_above_one():
     before = disks.IO_SECONDS(0, "sda"), disks.IO_SECONDS(0, "sdb")
     busy = after(disks.IO_SECONDS(2, "sda"), disks.IO_SECONDS(7, "sdb"), before=before)
-    assert busy[measures.DISK_BUSY] == 0.7
-    assert after(disks.IO_SECONDS(11, "sda"), before=before)[measures.DISK_BUSY] == 1.0
+    assert busy[metric_names.DISK_BUSY] == 0.7
+    assert after(disks.IO_SECONDS(11, "sda"), before=before)[metric_names.DISK_BUSY] == 1.0
 
 
 def test_disk_bytes_are_reads_and_writes_of_all():
     before = disks.READ_BYTES(0, "sda"), disks.WRITTEN_BYTES(0, "sda"), disks.WRITTEN_BYTES(0, "sdb")
     now = disks.READ_BYTES(100, "sda"), disks.WRITTEN_BYTES(200, "sda"), disks.WRITTEN_BYTES(300, "sdb")
-    assert after(*now, before=before)[measures.DISK_BYTES] == 60
+    assert after(*now, before=before)[metric_names.DISK_BYTES] == 60
 
 
 def test_swapping_is_in_and_out():
     before = vmstat.SWAP_IN(0), vmstat.SWAP_OUT(0)
-    assert after(vmstat.SWAP_IN(20), vmstat.SWAP_OUT(30), before=before)[measures.SWAP_PAGES] == 5
+    assert after(vmstat.SWAP_IN(20), vmstat.SWAP_OUT(30), before=before)[metric_names.SWAP_PAGES] == 5
 
 
 def test_bytes_on_a_bridge_do_not_count_twice():
-    before = network.RECEIVED_BYTES(0, "eth0"), network.RECEIVED_BYTES(0, "bond0")
-    now = network.RECEIVED_BYTES(50, "eth0"), network.RECEIVED_BYTES(50, "bond0")
-    assert after(*now, links.UP(1, "eth0"), before=before)[measures.NETWORK_RECEIVED] == 5
-    assert after(*now, before=before)[measures.NETWORK_RECEIVED] == 10
+    before = netdev.RECEIVED_BYTES(0, "eth0"), netdev.RECEIVED_BYTES(0, "bond0")
+    now = netdev.RECEIVED_BYTES(50, "eth0"), netdev.RECEIVED_BYTES(50, "bond0")
+    assert after(*now, links.UP(1, "eth0"), before=before)[metric_names.NETWORK_RECEIVED] == 5
+    assert after(*now, before=before)[metric_names.NETWORK_RECEIVED] == 10
 
 
 def network_at(device, received, sent):
-    return network.RECEIVED_BYTES(received, device), network.SENT_BYTES(sent, device)
+    return netdev.RECEIVED_BYTES(received, device), netdev.SENT_BYTES(sent, device)
 
 
 def test_headroom_is_what_the_busier_direction_leaves():
     now = *network_at("a", 400, 100), links.UP(1, "a"), links.SPEED(100, "a")
-    assert after(*now, before=network_at("a", 0, 0))[measures.NETWORK_HEADROOM] == 60
+    assert after(*now, before=network_at("a", 0, 0))[metric_names.NETWORK_HEADROOM] == 60
 
 
 def test_a_link_that_is_down_has_no_headroom():
     now = *network_at("a", 0, 0), links.UP(0, "a"), links.SPEED(100, "a")
-    assert measures.NETWORK_HEADROOM not in after(*now, before=network_at("a", 0, 0))
+    assert metric_names.NETWORK_HEADROOM not in after(*now, before=network_at("a", 0, 0))
 
 
 def test_sriov_headroom_is_of_links_with_a_free_function():
     before = *network_at("a", 0, 0), *network_at("b", 0, 0)
     now = [*before, links.UP(1, "a"), links.UP(1, "b"), links.SPEED(100, "a"), links.SPEED(40, "b")]
     values = after(*now, links.VFS_FREE(0, "a"), links.VFS_FREE(3, "b"), before=before)
-    assert (values[measures.SRIOV_HEADROOM], values[measures.NETWORK_HEADROOM]) == (40, 100)
-    assert measures.SRIOV_HEADROOM not in after(*now, links.VFS_FREE(0, "a"), before=before)
+    assert (values[metric_names.SRIOV_HEADROOM], values[metric_names.NETWORK_HEADROOM]) == (40, 100)
+    assert metric_names.SRIOV_HEADROOM not in after(*now, links.VFS_FREE(0, "a"), before=before)
 
 
 def space(size, free, available, read_only=0, labels=FS):
@@ -107,55 +112,59 @@ def space(size, free, available, read_only=0, labels=FS):
 
 
 def test_filesystem_use_is_as_df_counts_it():
-    assert after(*space(100, 40, 30))[measures.FILESYSTEM_USED] == round(60 / 90, 4)
+    assert after(*space(100, 40, 30))[metric_names.FILESYSTEM_USED] == round(60 / 90, 4)
 
 
 def test_a_full_read_only_filesystem_is_no_reason():
     image = ("/dev/loop9", "squashfs", "/image")
-    assert after(*space(100, 40, 40), *space(9, 0, 0, 1, image))[measures.FILESYSTEM_USED] == 0.6
+    assert after(*space(100, 40, 40), *space(9, 0, 0, 1, image))[metric_names.FILESYSTEM_USED] == 0.6
 
 
 @pytest.mark.parametrize("impossible", [-273.2, 255.0, 65261.0])
 def test_an_impossible_temperature_is_no_temperature(impossible):
     sensors = hwmon.TEMPERATURE(impossible, "a", "temp1"), hwmon.TEMPERATURE(44, "a", "temp2")
-    assert after(*sensors)[measures.TEMPERATURE] == 44
-    assert measures.TEMPERATURE not in after(sensors[0])
+    assert after(*sensors)[metric_names.TEMPERATURE] == 44
+    assert metric_names.TEMPERATURE not in after(sensors[0])
 
 
 def test_throttled_says_whether_it_happened_since_the_last_reading():
     before = throttle.CORE_THROTTLES(7, "0"), throttle.PACKAGE_THROTTLES(2, "0")
-    assert after(*before, before=before)[measures.CPU_THROTTLED] == 0
+    assert after(*before, before=before)[metric_names.CPU_THROTTLED] == 0
     assert (
         after(throttle.CORE_THROTTLES(7, "0"), throttle.PACKAGE_THROTTLES(3, "0"), before=before)[
-            measures.CPU_THROTTLED
+            metric_names.CPU_THROTTLED
         ]
         == 1
     )
-    assert measures.CPU_THROTTLED not in after(*before)
+    assert metric_names.CPU_THROTTLED not in after(*before)
 
 
 def test_pods_without_a_limit_have_no_share_of_it():
-    assert measures.PODS_MEMORY_USED not in after(cgroup.MEMORY(9, "kubepods.slice"))
+    assert metric_names.PODS_MEMORY_USED not in after(cgroup.MEMORY(9, "kubepods.slice"))
 
 
 def test_gpus_are_counted_and_their_load_averaged():
     gpus = [nvidia.UTILIZATION(0.2, "0", "a"), nvidia.UTILIZATION(0.6, "1", "b")]
     gpus += [family(value, *gpu) for gpu in (("0", "a"), ("1", "b")) for family, value in GPU_MEMORY]
     values = after(*gpus)
-    assert (values[measures.GPU_COUNT], values[measures.GPU_BUSY], values[measures.GPU_MEMORY_USED]) == (2, 0.4, 0.25)
+    assert (values[metric_names.GPU_COUNT], values[metric_names.GPU_BUSY], values[metric_names.GPU_MEMORY_USED]) == (
+        2,
+        0.4,
+        0.25,
+    )
 
 
 GPU_MEMORY = [(nvidia.MEMORY_USED, 10), (nvidia.MEMORY_SIZE, 40)]
 
 
 def test_a_node_without_cpus_online_has_no_load_a_cpu():
-    assert measures.LOAD_PER_CPU not in after(load.LOAD1(3), cpu.ONLINE(0))
+    assert metric_names.LOAD_PER_CPU not in after(loadavg.LOAD1(3), cpu.ONLINE(0))
 
 
 @given(st.lists(st.floats(), min_size=8, max_size=8), st.floats(), st.floats())
 def test_only_finite_numbers_are_written(numbers, load1, online):
     samples = [disks.READ_BYTES(value, str(index)) for index, value in enumerate(numbers)]
-    values = after(*samples, load.LOAD1(load1), cpu.ONLINE(online), before=samples[::-1])
+    values = after(*samples, loadavg.LOAD1(load1), cpu.ONLINE(online), before=samples[::-1])
     assert all(math.isfinite(value) for value in values.values())
 
 

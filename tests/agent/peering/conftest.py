@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from clusterstate import codec, keys
-from clusterstate.memory import MemoryStore
-from clusterstate.records import RingCoordinate, RingEntry
-from clusterstate.store import Delete, Put
+from leadsman.state import codec, keys
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import RingCoordinate, RingEntry
+from leadsman.state.store import Delete, Put
 
 
 def at(x: float, y: float = 0.0, error: float = 0.1) -> RingCoordinate:

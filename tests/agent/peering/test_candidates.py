@@ -4,8 +4,8 @@ import pytest
 
 from agent.peering.candidates import EXPIRY_SECONDS, MAX_CANDIDATES, Candidates
 from agent.peering.ring import RingMember
-from clusterstate.records import RingCoordinate, RingEntry
-from topology import vivaldi
+from leadsman.network import vivaldi
+from leadsman.state.records import RingCoordinate, RingEntry
 
 HERE = vivaldi.Coordinate((0.0, 0.0, 0.0, 0.0), 0.01)
 

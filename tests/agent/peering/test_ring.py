@@ -5,12 +5,12 @@ from statistics import mean, stdev
 
 import pytest
 
-from agent.peering import reads, ring
-from agent.peering.neighbourhood import RingQuery
+from agent.peering import ring, ring_reads
+from agent.peering.peer_selection import RingQuery
 from agent.peering.ring import MAX_SAMPLES, Arc, DensitySample, RingMember, RingSizeEstimator, estimate_nodes
-from clusterstate import codec, keys
-from clusterstate.records import RingEntry
-from clusterstate.store import Put, StoredItem
+from leadsman.state import codec, keys
+from leadsman.state.records import RingEntry
+from leadsman.state.store import Put, StoredItem
 
 
 def member(name: str) -> RingMember:
@@ -18,7 +18,7 @@ def member(name: str) -> RingMember:
 
 
 async def arc(ring, own: str, size: int) -> Arc:
-    return (await reads.read_ring(ring.store, RingQuery(keys.ring_position(own) + 1, 0, size, ()))).own_arc
+    return (await ring_reads.read_ring(ring.store, RingQuery(keys.ring_position(own) + 1, 0, size, ()))).own_arc
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 18, 100])

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from apiserver.decoding import decode_json
-from apiserver.objects import Event, Pod
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.objects import Event, Pod
 
 UID = "0c3a8f5e-7a53-4a3b-9d0e-6f1b2c3d4e5f"
 T0 = "2026-03-01T12:00:00Z"

@@ -8,15 +8,15 @@ from random import Random
 import pytest
 import yaml
 
-from agent.claim import claim_node
-from agent.pods.book import DEFAULT_LIMITS
+from agent.node_ownership import claim_node
+from agent.pods.incident_ledger import DEFAULT_LIMITS
 from agent.pods.monitor import PodMonitor
 from agent.pods.settings import PodSettings
-from agent.rewards import RewardPersistence
-from apiserver.access import access_from_url
-from clusterstate.memory import MemoryStore
-from clusterstate.records import Identity
-from testbed.kubernetes import KubeApiServer
+from agent.reward_persistence import RewardPersistence
+from leadsman.kube.access import access_from_url
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import Identity
+from leadsman.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
 

@@ -3,7 +3,7 @@
 import pytest
 
 from agent.pods.incidents import PHASE_MARK, START_MARK, find_incidents
-from rewards.causes import IncidentCause
+from leadsman.rewards.incident_causes import IncidentCause
 
 
 def found(pod, stuck=False):

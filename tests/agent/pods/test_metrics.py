@@ -9,14 +9,14 @@ import pytest
 from prometheus_client import generate_latest
 
 from agent import metrics
-from agent.pods.book import IncidentLedger, LedgerLimits, RestoredState
-from agent.pods.counted import CountedTotals
+from agent.pods.counted_totals import CountedTotals
+from agent.pods.incident_ledger import IncidentLedger, LedgerLimits, RestoredState
 from agent.pods.metrics import families
 from agent.pods.monitor import PodMonitor
 from agent.pods.settings import PodSettings
-from agent.rewards import RewardPersistence
-from apiserver.access import ApiAccess
-from clusterstate.memory import MemoryStore
+from agent.reward_persistence import RewardPersistence
+from leadsman.kube.access import ApiAccess
+from leadsman.state.memory_store import MemoryStore
 
 
 @pytest.fixture

@@ -6,15 +6,15 @@ from random import Random
 
 import pytest
 
-from agent.claim import claim_node
-from agent.pods.book import LedgerLimits
+from agent.node_ownership import claim_node
+from agent.pods.incident_ledger import LedgerLimits
 from agent.pods.monitor import PodMonitor
 from agent.pods.settings import PodSettings
-from agent.rewards import RewardPersistence
-from apiserver.access import ApiAccess
-from clusterstate.memory import MemoryStore
-from clusterstate.records import Identity
-from testbed.apiserver import FakeApiServer
+from agent.reward_persistence import RewardPersistence
+from leadsman.kube.access import ApiAccess
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import Identity
+from leadsman.testbed.fake_api_server import FakeApiServer
 
 WITHIN_SECONDS = 10.0
 

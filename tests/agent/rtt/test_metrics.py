@@ -6,12 +6,12 @@ from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from agent.rtt.echo import Answered, Lost
-from agent.rtt.ledger import Probe
 from agent.rtt.metrics import families
 from agent.rtt.peer import Locality, Peer
+from agent.rtt.peer_stats import Probe
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from clusterstate.records import ProbeMethod
+from leadsman.state.records import ProbeMethod
 
 PEERS = [Peer("near", "10.0.0.1", "z1", "r1"), Peer("far", "10.0.0.2", "z2")]
 

@@ -21,9 +21,9 @@ from agent.rtt.peer import Peer
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.sockets import EchoSocket, SendResult, open_sockets
-from clusterstate.records import ProbeMethod
-from testbed import namespaces
-from testbed.network import VirtualNetwork, why_unavailable
+from leadsman.state.records import ProbeMethod
+from leadsman.testbed import namespaces
+from leadsman.testbed.virtual_network import VirtualNetwork, why_unavailable
 
 pytestmark = [
     pytest.mark.integration,

@@ -5,14 +5,14 @@ from random import Random
 
 import pytest
 
-from agent.rtt.choice import ProbeMode
 from agent.rtt.clock import DualTimestamp, read_clocks
-from agent.rtt.names import parse_literal
+from agent.rtt.endpoints import parse_literal
 from agent.rtt.peer import Peer
+from agent.rtt.probe_method import ProbeMode
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.sockets import IcmpRefused
-from clusterstate.records import ProbeMethod
+from leadsman.state.records import ProbeMethod
 
 FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)
 ONE, TWO = Peer("one", "127.0.0.1"), Peer("two", "127.0.0.2")

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.rtt.window import ProbeWindow, jitter, nearest_rank
-from clusterstate import codec
-from clusterstate.records import Latency, ProbeMethod
+from leadsman.state import codec
+from leadsman.state.records import Latency, ProbeMethod
 
 rtts = st.floats(0.001, 1000)
 outcomes = st.lists(st.tuples(st.floats(0, 1000), st.none() | rtts), max_size=60)

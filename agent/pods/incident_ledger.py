@@ -1,0 +1,233 @@
+"""The node's book: what every incident, every healthy second and every observation did to each type's reward.
+
+Two things make it exact: a total that was counted is noted in the same transaction as the reward that it changed, and
+health is credited by age, which grows with time only.
+"""
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from msgspec import Struct
+
+from agent.pods import incident_causes, pod_health
+from agent.pods.counted_totals import CountedTotals
+from agent.pods.incidents import START_MARK, Incident, find_incidents
+from agent.pods.pod_health import PodHealth
+from agent.pods.pod_status import run_seconds
+from agent.pods.pod_types import pod_type_of
+from leadsman.kube.objects import Event, Pod
+from leadsman.rewards import reward_updates
+from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.state.records import Reward
+
+SUCCEEDED_MARK = "~done"
+"""Mark of a pod that finished well."""
+
+RUN_SECONDS_QUALITY = "run_seconds"
+"""The quality that needs no code: how long a finished pod ran."""
+
+MAX_TYPES = 64
+"""Kept a node. Beyond, the type that nothing has happened to for longest goes, unless it has pods here."""
+
+MAX_QUALITIES = 8
+"""Of a type, as leadsman.state.records.Reward bounds them."""
+
+_QUALITY_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,127}")
+
+
+class LedgerLimits(Struct, frozen=True):
+    """stuck_seconds: a pod that is bound and does not run for so long is asked about; the kubelet itself waits two
+    minutes for a volume. half_life_seconds: of all evidence."""
+
+    stuck_seconds: float = 150.0
+    half_life_seconds: float = reward_updates.HALF_LIFE_SECONDS
+    most_types: int = MAX_TYPES
+
+
+DEFAULT_LIMITS = LedgerLimits()
+
+
+class RestoredState(Struct, frozen=True):
+    """What an earlier agent of this node left. first: there was none; what the pods went through before is history."""
+
+    rewards: Mapping[str, Reward]
+    counted_totals: CountedTotals
+    first_start: bool
+
+
+class IncidentLedger:
+    """clock: monotonic seconds. unix: Unix seconds.
+
+    rewards: type → its reward. changed: types whose incidents moved since they were last cleared from it. told: what
+    was counted as the extender wrote it → whether that is kept by now. incidents, healthy_seconds: since the start,
+    for metrics.
+    """
+
+    def __init__(
+        self,
+        kept: RestoredState,
+        clock: Callable[[], float],
+        unix: Callable[[], float],
+        limits: LedgerLimits = DEFAULT_LIMITS,
+    ) -> None:
+        self.rewards, self.counted_totals, self.changed_types = dict(kept.rewards), kept.counted_totals, set[str]()
+        self.incident_counts: Counter[tuple[str, IncidentCause]] = Counter()
+        self.healthy_seconds: defaultdict[str, float] = defaultdict(float)
+        self.pods: dict[str, PodHealth] = {}
+        self.dropped_types: set[str] = set()
+        self.counted_bind_failures: dict[str, bool] = {}
+        self._clock, self._unix, self._limits = clock, unix, limits
+        self._first = kept.first_start
+        self._kept_until = {name: reward.at_seconds for name, reward in kept.rewards.items()}
+        self._opened_at = unix() if kept.first_start else max(self._kept_until.values(), default=unix())
+
+    def on_first_list(self, pods: Iterable[Pod]) -> None:
+        """The first listing. Marks of pods that are gone go; what happened before the very first start is history."""
+        pods = tuple(pods)
+        self.counted_totals.keep_only(pod.metadata.uid for pod in pods)
+        if self._first:
+            for pod in pods:
+                self._note_all(pod)
+        self._first = False
+
+    def on_pod_updated(self, pod: Pod) -> bool:
+        """The pod is there, as it is now. True: Events may say more about it, ask and call `judge`."""
+        now, uid = self._clock(), pod.metadata.uid
+        life = self.pods.get(uid)
+        if life is None:
+            name = pod_type_of(pod)
+            kept_until = self._kept_until.get(name, self._opened_at)
+            self.pods[uid] = pod_health.first_seen_health(pod, name, now, self._unix(), kept_until)
+        else:
+            life.update(pod, now)
+        return self.needs_events(uid) or self.count_incidents(uid)
+
+    def on_pod_deleted(self, pod: Pod) -> None:
+        """pod: as it was last seen."""
+        uid = pod.metadata.uid
+        self.on_pod_updated(pod)
+        self.count_incidents(uid)
+        self.counted_totals.forget(uid)
+        del self.pods[uid]
+
+    def needs_events(self, uid: str) -> bool:
+        """Whether something new happened to the pod that Events could explain."""
+        return any(each.needs_events for each, _ in self._news(self.pods[uid]))
+
+    def stuck_pods(self) -> list[str]:
+        """UIDs of pods that have been starting for too long, and were not counted for it."""
+        now = self._clock()
+        late = (uid for uid, life in self.pods.items() if life.is_stuck(now, self._limits.stuck_seconds))
+        return [uid for uid in late if self.counted_totals.uncounted(uid, START_MARK, 1)]
+
+    def count_incidents(self, uid: str, events: Sequence[Event] = ()) -> bool:
+        """Counts what is new of the pod, with what the Events say of it. Always False: nothing is left to ask."""
+        life = self.pods[uid]
+        for incident, times in self._news(life):
+            cause = _cause(incident, life.pod, events)
+            self.counted_totals.record(uid, incident.mark, incident.total)
+            for _ in range(times if cause else 0):
+                self._failed(life.type, cause)
+        self._finished(life)
+        return False
+
+    def count_bind_failure(self, key: str, name: str, cause: IncidentCause) -> None:
+        """A pod of this type never came here. key: names the failure, wherever it is met again."""
+        if key not in self.counted_bind_failures:
+            self.counted_bind_failures[key] = False
+            self._failed(name, cause)
+
+    def credit_health(self) -> None:
+        """Accounts for the health of every pod up to now."""
+        now, unix = self._clock(), self._unix()
+        for life in self.pods.values():
+            before, after = life.advance(now)
+            if after > before and self._admits(life.type):
+                self.healthy_seconds[life.type] += after - before
+                self.rewards[life.type] = reward_updates.credit_health(self._reward(life.type), before, after, unix)
+
+    def observe_quality(self, uid: str, name: str, cost: float) -> None:
+        """A quality of the pod, lower being better. One quality too many for the type, and one whose name no record
+        can hold, is left out."""
+        life = self.pods.get(uid)
+        if life is None or not _QUALITY_NAME.fullmatch(name) or not self._admits(life.type):
+            return
+        reward = self._reward(life.type)
+        if name in reward.qualities or len(reward.qualities) < MAX_QUALITIES:
+            self.rewards[life.type] = reward_updates.record_quality(reward, name, cost, self._unix())
+
+    def _news(self, life: PodHealth) -> list[tuple[Incident, int]]:
+        uid = life.pod.metadata.uid
+        stuck = life.is_stuck(self._clock(), self._limits.stuck_seconds)
+        found = (
+            (each, self.counted_totals.uncounted(uid, each.mark, each.total))
+            for each in find_incidents(life.pod, stuck)
+        )
+        return [(each, times) for each, times in found if times]
+
+    def _failed(self, name: str, cause: IncidentCause | None) -> None:
+        assert cause is not None
+        self.rewards[name] = reward_updates.record_incident(self._reward(name), cause, self._unix())
+        self.incident_counts[name, cause] += 1
+        self.changed_types.add(name)
+
+    def _finished(self, life: PodHealth) -> None:
+        """Counted once, like an incident."""
+        pod, uid = life.pod, life.pod.metadata.uid
+        if (
+            pod.status.phase != "Succeeded"
+            or pod.terminating
+            or not self.counted_totals.uncounted(uid, SUCCEEDED_MARK, 1)
+        ):
+            return
+        self.counted_totals.record(uid, SUCCEEDED_MARK, 1)
+        if not self._admits(life.type):
+            return
+        self.rewards[life.type] = reward_updates.credit_completion(
+            self._reward(life.type), life.age_seconds, self._unix()
+        )
+        self.changed_types.add(life.type)
+        if (seconds := run_seconds(pod)) is not None:
+            self.observe_quality(uid, RUN_SECONDS_QUALITY, seconds)
+
+    def _note_all(self, pod: Pod) -> None:
+        for each in find_incidents(pod):
+            self.counted_totals.record(pod.metadata.uid, each.mark, each.total)
+        if pod.status.phase == "Succeeded":
+            self.counted_totals.record(pod.metadata.uid, SUCCEEDED_MARK, 1)
+
+    def _reward(self, name: str) -> Reward:
+        found = self.rewards.get(name)
+        if found is None:
+            self._make_room()
+            found = self.rewards[name] = reward_updates.new_reward(self._unix(), self._limits.half_life_seconds)
+            self.dropped_types.discard(name)
+        return found
+
+    def _admits(self, name: str) -> bool:
+        """What went well does not drive out what was learned of another type that has pods here; an incident may."""
+        if name in self.rewards or len(self.rewards) < self._limits.most_types:
+            return True
+        return not self.rewards.keys() <= {life.type for life in self.pods.values()}
+
+    def _make_room(self) -> None:
+        """The type that was idle for longest goes; when all have pods here, of those too."""
+        if len(self.rewards) < self._limits.most_types:
+            return
+        here = {life.type for life in self.pods.values()}
+        oldest = min(self.rewards, key=lambda name: (name in here, self.rewards[name].at_seconds))
+        del self.rewards[oldest]
+        self.dropped_types.add(oldest)
+        self.changed_types.discard(oldest)
+        self.healthy_seconds.pop(oldest, None)
+        for key in [key for key in self.incident_counts if key[0] == oldest]:
+            del self.incident_counts[key]
+
+
+def _cause(incident: Incident, pod: Pod, events: Sequence[Event]) -> IncidentCause | None:
+    if incident.mark == START_MARK:
+        return incident_causes.start_failure_cause(pod, events)
+    if incident.last_exit is None or not incident.needs_events:
+        return incident.cause
+    return incident_causes.container_exit_cause(incident.mark, incident.last_exit, events) or incident.cause

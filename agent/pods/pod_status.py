@@ -1,0 +1,43 @@
+"""Whether a pod does its work at this moment, has finished, or never began. Pure."""
+
+from collections.abc import Iterator
+
+from agent.pods.container_exits import exit_count, exited_cleanly
+from leadsman.kube.objects import ContainerStatus, Pod
+
+
+def is_healthy(pod: Pod) -> bool:
+    """All its containers run and are ready, but for those that are done; at least one runs. One that crashes is enough
+    for the pod not to be healthy. A pod that is being deleted earns nothing more."""
+    states = pod.status.container_statuses
+    running = [each for each in states if each.state.running is not None]
+    fine = all(each.ready if each.state.running is not None else _is_completed(each) for each in states)
+    return pod.status.phase == "Running" and not pod.terminating and bool(running) and fine
+
+
+def is_starting(pod: Pod) -> bool:
+    """Bound to the node and not running yet, though no init container works and none has failed: those are other cases.
+    One that runs and is ready is a sidecar."""
+    if pod.status.phase != "Pending" or pod.terminating or not pod.spec.node_name:
+        return False
+    return not any((each.state.running and not each.ready) or exit_count(each) for each in all_containers(pod))
+
+
+def all_containers(pod: Pod) -> Iterator[ContainerStatus]:
+    """Init containers too: one that fails keeps the pod from running just the same."""
+    yield from pod.status.init_container_statuses
+    yield from pod.status.container_statuses
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """From the first container's start to the last one's end, on the kubelet's clock; None unless the pod succeeded."""
+    over = [each.state.terminated for each in pod.status.container_statuses if each.state.terminated]
+    began = [end.started_at for end in over if end.started_at]
+    finished = [end.finished_at for end in over if end.finished_at]
+    if pod.status.phase != "Succeeded" or not began or not finished:
+        return None
+    return max(0.0, (max(finished) - min(began)).total_seconds())
+
+
+def _is_completed(container: ContainerStatus) -> bool:
+    return container.state.terminated is not None and exited_cleanly(container.state.terminated)

@@ -1,0 +1,74 @@
+"""Rewards of one's own: `leadsman.rewards` entry points, each a function of a pod.
+
+    [options.entry_points]
+    leadsman.rewards =
+        frames = myrewards:frames
+
+    def frames(pod: leadsman.kube.objects.Pod) -> Mapping[str, float]: ...
+
+What it returns are costs by quality, lower being better; nothing for a pod that it has no say in. It is called in a
+thread, for every healthy pod each `observe_seconds`, one after another, and must answer within 2 s.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from importlib.metadata import EntryPoint, entry_points
+
+from msgspec import Struct
+
+from leadsman.kube.objects import Pod
+
+log = logging.getLogger(__name__)
+
+ENTRY_POINT_GROUP = "leadsman.rewards"
+DEADLINE_SECONDS = 2.0
+
+CostFunction = Callable[[Pod], Mapping[str, float]]
+
+
+class RewardPlugin(Struct):
+    """trouble: why it said nothing the last time; "" when it did. One that overran is not asked again: its thread may
+    never come back."""
+
+    name: str
+    cost_function: CostFunction
+    last_error: str = ""
+    timed_out: bool = False
+
+    async def observe(self, pod: Pod) -> Mapping[str, float]:
+        if self.timed_out:
+            return {}
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                found = {
+                    str(name): float(cost) for name, cost in (await asyncio.to_thread(self.cost_function, pod)).items()
+                }
+        except TimeoutError:
+            self.timed_out = True
+            self._note(f"no answer within {DEADLINE_SECONDS:g} s, it is not asked any more")
+        except Exception as error:  # A stranger's code: whatever it raises must not end the agent.
+            self._note(f"{type(error).__name__}: {error}")
+        else:
+            self._note("")
+            return found
+        return {}
+
+    def _note(self, trouble: str) -> None:
+        if trouble and trouble != self.last_error:
+            log.warning("reward plugin %s: %s", self.name, trouble)
+        self.last_error = trouble
+
+
+def load_plugins() -> list[RewardPlugin]:
+    """Those that can be loaded; of the others the log tells."""
+    found = (_load(point) for point in entry_points(group=ENTRY_POINT_GROUP))
+    return [plugin for plugin in found if plugin is not None]
+
+
+def _load(point: EntryPoint) -> RewardPlugin | None:
+    try:
+        return RewardPlugin(point.name, point.load())
+    except Exception as error:  # As above.
+        log.warning("reward plugin %s cannot be loaded: %s: %s", point.name, type(error).__name__, error)
+        return None

@@ -1,0 +1,100 @@
+"""Binds that kube-scheduler itself could not do, from its Events: counted by cause. None names a node or blames one.
+
+Asked about are only pods that it gave up with an error, each at most once a minute. A pod that no node suits is none
+of them, and what an extender's bind answered is told by that extender.
+"""
+
+import logging
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+
+from prometheus_client.core import CounterMetricFamily, Metric
+
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError
+from leadsman.kube.events import warnings_about
+from leadsman.kube.objects import Event, Pod
+from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.runtime.token_bucket import TokenBucket
+
+_log = logging.getLogger(__name__)
+
+REREAD_INTERVAL_SECONDS = 60.0
+"""kube-scheduler tries such a pod again after 10 s at most, and writes another Event."""
+
+_PLUGIN = re.compile(r'running (?:Pre)?Bind plugin "(?P<name>[^"]+)": ')
+"""kube-scheduler's framework/runtime/framework.go, RunPreBindPlugins and RunBindPlugins."""
+
+_TIMED_OUT = re.compile("deadline exceeded|timed out|timeout", re.IGNORECASE)
+
+
+def bind_failure_cause(message: str) -> IncidentCause | None:
+    """None: no bind failed, or an extender's, which is counted where it was done."""
+    plugin = _PLUGIN.match(message)
+    if plugin is None:
+        return None
+    if plugin["name"] == "VolumeBinding":
+        return IncidentCause.CLAIM_UNBOUND
+    return IncidentCause.BIND_TIMEOUT if _TIMED_OUT.search(message) else IncidentCause.BIND_REFUSED
+
+
+def scheduler_gave_up(pod: Pod) -> bool:
+    """With an error, other than that no node suits."""
+    return pod.unscheduled_reason == "SchedulerError" and not pod.terminating
+
+
+class BindFailureCounter:
+    """Call `round` in turn. rate: of reads. clock: monotonic seconds. For metrics: failures, by cause."""
+
+    def __init__(self, client: ApiClient, rate: TokenBucket, clock: Callable[[], float]):
+        self.failures: Counter[IncidentCause] = Counter()
+        self._client, self._rate, self._clock = client, rate, clock
+        self._read_at: dict[str, float] = {}
+        self._counted: dict[str, dict[str, int]] = {}
+        self._silent = False
+
+    async def sync(self, pods: Iterable[Pod]) -> None:
+        """pods: all that wait to be bound. What was counted of a pod is forgotten when it waits no more."""
+        waiting = {pod.metadata.uid: pod for pod in pods}
+        self._read_at = {uid: at for uid, at in self._read_at.items() if uid in waiting}
+        self._counted = {uid: seen for uid, seen in self._counted.items() if uid in waiting}
+        for uid, pod in waiting.items():
+            if scheduler_gave_up(pod) and self._is_due(uid) and self._rate.try_take():
+                self._read_at[uid] = self._clock()
+                await self._read_events(pod)
+
+    def families(self) -> Iterator[Metric]:
+        failed = CounterMetricFamily(
+            "leadsman_controller_bind_failures", "Of kube-scheduler's own binds, by cause.", labels=["cause"]
+        )
+        for cause in (IncidentCause.BIND_REFUSED, IncidentCause.BIND_TIMEOUT, IncidentCause.CLAIM_UNBOUND):
+            failed.add_metric([cause.value], self.failures[cause])
+        yield failed
+
+    def _is_due(self, uid: str) -> bool:
+        return self._clock() - self._read_at.get(uid, float("-inf")) >= REREAD_INTERVAL_SECONDS
+
+    async def _read_events(self, pod: Pod) -> None:
+        """Events that cannot be read now are read the next time."""
+        try:
+            events = await warnings_about(self._client, pod.metadata)
+        except ApiError as error:
+            _log.log(logging.DEBUG if self._silent else logging.WARNING, "no Events of failed binds: %s", error)
+            self._silent = True
+            return
+        self._silent = False
+        for event in events:
+            self._count(pod, event)
+
+    def _count(self, pod: Pod, event: Event) -> None:
+        """An Event stands for as many failures as its series counts."""
+        cause = bind_failure_cause(event.message) if event.reason == "FailedScheduling" else None
+        counted = self._counted.setdefault(pod.metadata.uid, {})
+        more = event.occurrences - counted.get(event.metadata.uid, 0)
+        if cause and more > 0:
+            if not counted:
+                meta = pod.metadata
+                _log.info("kube-scheduler cannot bind %s/%s (%s): %s", meta.namespace, meta.name, cause, event.message)
+            counted[event.metadata.uid] = event.occurrences
+            self.failures[cause] += more

@@ -1,0 +1,150 @@
+"""`leadsman agent`: measure on this node."""
+
+import argparse
+import gc
+import socket
+from pathlib import Path
+from uuid import uuid4
+
+from agent.node_ownership import NodeAlreadyOwned
+from agent.peering.probe_rate import PROBE_BUDGET
+from agent.pods.incident_ledger import DEFAULT_LIMITS, LedgerLimits
+from agent.pods.settings import PodSettings
+from agent.rtt.peer import Peer
+from agent.rtt.probe_method import ProbeMode
+from agent.rtt.settings import ProbeSettings
+from agent.rtt.sockets import IcmpRefused
+from agent.run import run
+from agent.settings import AgentSettings
+from agent.static_peers import InvalidPeerList, parse_peers
+from leadsman.cli.options import (
+    Options,
+    api_access,
+    etcd_access,
+    existing_file,
+    existing_folder,
+    listen_address,
+    one_of,
+    positive_int,
+    positive_number,
+)
+from leadsman.kube.access import NotInCluster
+from leadsman.runtime.process import run_until_stopped
+from leadsman.state.report_timing import ReportTiming
+
+POD_MODES = one_of("auto", "on", "off")
+
+
+def options(add: Options) -> None:
+    who = add.group("this node")
+    who.flag("node-name", "the node's name in Kubernetes", socket.gethostname().lower(), also=["NODE_NAME"])
+    who.flag("address", "address that peers probe", also=["POD_IP", "HOST_IP"])
+    who.flag("owner", "who writes this node's records; the pod's UID", also=["POD_UID"])
+    who.flag("zone", "topology.kubernetes.io/zone of the node", "", also=["NODE_ZONE"])
+    who.flag("rack", "rack or any group below a zone", "", also=["NODE_RACK"])
+    probing = add.group("probing")
+    probing.flag(
+        "peers", "static list of peers, `name address [zone [rack]]` a line", None, existing_file, metavar="FILE"
+    )
+    probing.flag("max-peers", "peers probed at most (default 16)", 16, positive_int, metavar="K")
+    probing.flag(
+        "probe-budget",
+        f"probes a second of all agents together; beyond, each probes less often (default {PROBE_BUDGET:g})",
+        PROBE_BUDGET,
+        positive_number,
+        metavar="N",
+    )
+    probing.flag("probe", "how (default auto: ICMP, TCP where it is blocked)", "auto", one_of("auto", "icmp", "tcp"))
+    probing.flag(
+        "probe-interval-seconds", "time between probes to one peer (default 1)", 1.0, positive_number, metavar="S"
+    )
+    probing.flag("window-seconds", "how long a probe counts (default 30)", 30.0, positive_number, metavar="S")
+    probing.flag(
+        "tcp-port", "peers' port for TCP probes (default: own listen port)", None, positive_int, metavar="PORT"
+    )
+    report = add.group("reporting")
+    report.flag("push-interval-seconds", "time between reports (default 5)", 5.0, positive_number, metavar="S")
+    report.flag("call-timeout-seconds", "time limit of one call to etcd (default 3)", 3.0, positive_number, metavar="S")
+    report.flag("listen", "/metrics, /healthz, /readyz, /config (default 0.0.0.0:9102)", "0.0.0.0:9102", listen_address)
+    roots = add.group("hardware")
+    roots.flag("proc-root", "the host's /proc", "/proc", existing_folder, metavar="DIR")
+    roots.flag("sys-root", "the host's /sys", "/sys", existing_folder, metavar="DIR")
+    pod_options(add.group("pods"))
+    add.api_server()
+    add.etcd()
+    add.log_level()
+
+
+def pod_options(add: Options) -> None:
+    add.flag("pods", "learn from this node's pods (default auto: where an API server is known)", "auto", POD_MODES)
+    limits = DEFAULT_LIMITS
+    add.flag(
+        "stuck-seconds",
+        "bound and not running for so long is stuck",
+        limits.stuck_seconds,
+        positive_number,
+        metavar="S",
+    )
+    half_life = "in which what was learned about a type of pod loses half its weight"
+    add.flag("half-life-seconds", half_life, limits.half_life_seconds, positive_number, metavar="S")
+    add.flag("account-seconds", "time between two accounts of health (default 15)", 15.0, positive_number, metavar="S")
+    add.flag("observe-seconds", "time between two observations of pods' metrics", 30.0, positive_number, metavar="S")
+
+
+def settings(args: argparse.Namespace) -> AgentSettings:
+    """ValueError, with what to do, when the flags do not fit together."""
+    if not args.address:
+        raise ValueError("--address is missing: the address at which other nodes reach this one [$POD_IP]")
+    return AgentSettings(
+        node=args.node_name,
+        address=args.address,
+        owner=args.owner or f"{args.node_name}-{uuid4()}",
+        etcd=etcd_access(args, args.call_timeout_seconds),
+        zone=args.zone,
+        rack=args.rack,
+        peers=static_peers(args.peers) if args.peers else None,
+        max_peers=args.max_peers,
+        probe_budget=args.probe_budget,
+        probing=probe_settings(args),
+        timing=ReportTiming(args.push_interval_seconds, args.call_timeout_seconds),
+        listen=args.listen,
+        proc_root=args.proc_root,
+        sys_root=args.sys_root,
+        pods=pod_settings(args),
+    )
+
+
+def pod_settings(args: argparse.Namespace) -> PodSettings | None:
+    """None: pods are not followed. ValueError when they must be, and no API server is known."""
+    if args.pods == "off":
+        return None
+    try:
+        api = api_access(args)
+    except NotInCluster as error:
+        if args.pods == "auto":
+            return None
+        raise ValueError(f"--pods on: {error} with --kubeconfig or --kube-api") from error
+    limits = LedgerLimits(args.stuck_seconds, args.half_life_seconds)
+    return PodSettings(api, limits, args.account_seconds, args.observe_seconds)
+
+
+def probe_settings(args: argparse.Namespace) -> ProbeSettings:
+    return ProbeSettings(
+        mode=ProbeMode(args.probe),
+        interval_seconds=args.probe_interval_seconds,
+        window_seconds=args.window_seconds,
+        tcp_port=args.tcp_port or int(args.listen.rpartition(":")[2]),
+    )
+
+
+def static_peers(path: Path) -> tuple[Peer, ...]:
+    try:
+        return tuple(parse_peers(path.read_text()))
+    except InvalidPeerList as error:
+        raise InvalidPeerList(f"--peers {path}: {error}") from error
+
+
+def main(args: argparse.Namespace) -> int:
+    wanted = settings(args)
+    gc.freeze()  # what was imported stays; looking through it again took 5 % of the agent's CPU
+    return run_until_stopped(lambda stop: run(wanted, stop), expected=(NodeAlreadyOwned, IcmpRefused))

@@ -1,0 +1,57 @@
+"""The files of `leadsman certs`: <name>.crt and <name>.key for each of ca, server and client.
+
+A key is readable by its owner alone from its first byte. A file is replaced as a whole or not at all.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from leadsman.cli.certs import authority
+from leadsman.cli.certs.authority import CertificatePair
+
+PAIR_NAMES = ("ca", "server", "client")
+
+
+class CertsError(Exception):
+    """What was asked for would destroy something, or cannot be done with these files. The text says what can."""
+
+
+def pair_path(folder: Path, name: str, ending: str) -> Path:
+    return folder / f"{name}.{ending}"
+
+
+def load_pair(folder: Path, name: str) -> CertificatePair:
+    """Refused when the files are missing or do not fit together."""
+    certificate, key = pair_path(folder, name, "crt"), pair_path(folder, name, "key")
+    try:
+        return authority.pair_from_pem(certificate.read_bytes(), key.read_bytes())
+    except FileNotFoundError as error:
+        raise CertsError(f"{error.filename}: no such file; make it with `leadsman certs create`") from error
+    except ValueError as error:
+        raise CertsError(f"{certificate}, {key}: {error}; want a pair that `leadsman certs create` made") from error
+
+
+def write_pairs(folder: Path, pairs: Mapping[str, CertificatePair], replace: bool) -> None:
+    """All pairs, keys first. Refused, with nothing written, when a file is there and `replace` is off."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    wanted = {pair_path(folder, name, "key"): (pair.key_pem, 0o600) for name, pair in pairs.items()}
+    wanted |= {pair_path(folder, name, "crt"): (pair.certificate_pem, 0o644) for name, pair in pairs.items()}
+    there = [str(each) for each in wanted if each.exists()]
+    if there and not replace:
+        raise CertsError(f"{', '.join(there)} would be overwritten; use renew, another --dir, or --force")
+    for each, (content, mode) in wanted.items():
+        _replace(each, content, mode)
+
+
+def _replace(target: Path, content: bytes, mode: int) -> None:
+    new = target.with_name(f".{target.name}.new")
+    new.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(target)
+    finally:
+        new.unlink(missing_ok=True)

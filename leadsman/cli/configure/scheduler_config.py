@@ -1,0 +1,118 @@
+"""What a KubeSchedulerConfiguration must hold so that our extender is asked. Pure: data in, edits out."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from leadsman.cli.configure import ConfigureError, value_at
+from leadsman.cli.configure.yaml_editing import YamlEdit
+
+API_GROUP = "kubescheduler.config.k8s.io"
+
+MANAGED_RESOURCE = {"name": "telemetry/scheduling", "ignoredByScheduler": True}
+
+DEPRECATED_FLAGS = {
+    "kubeconfig": ("clientConnection", "kubeconfig"),
+    "kube-api-content-type": ("clientConnection", "contentType"),
+    "kube-api-qps": ("clientConnection", "qps"),
+    "kube-api-burst": ("clientConnection", "burst"),
+    "profiling": ("enableProfiling",),
+    "contention-profiling": ("enableContentionProfiling",),
+}
+"""Flags that kube-scheduler no longer reads once it has a --config → the fields that take their place. Those of leader
+election still count (k8s.io/kubernetes cmd/kube-scheduler/app/options)."""
+
+
+class ExtenderParameters(Struct, frozen=True):
+    """url: https://…. server_name: what the extender's certificate says, where it is not the URL's host.
+
+    ca, certificate, key: paths as kube-scheduler sees them. managed: only pods that ask for telemetry/scheduling are
+    sent. timeout: a Go duration.
+    """
+
+    url: str
+    server_name: str
+    ca: str
+    certificate: str
+    key: str
+    weight: int = 5
+    timeout: str = "500ms"
+    managed: bool = False
+
+
+def is_scheduler_config(data: Any) -> bool:
+    return bool(value_at(data, "kind") == "KubeSchedulerConfiguration")
+
+
+def extender_entry(wanted: ExtenderParameters) -> dict[str, Any]:
+    """Why these values: daemonset/scheduler/kube-scheduler.yaml."""
+    tls = {"serverName": wanted.server_name} if wanted.server_name else {}
+    tls |= {"caFile": wanted.ca, "certFile": wanted.certificate, "keyFile": wanted.key}
+    managed = {"managedResources": [MANAGED_RESOURCE]} if wanted.managed else {}
+    return {
+        "urlPrefix": wanted.url,
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+        "preemptVerb": "preempt",
+        "weight": wanted.weight,
+        "nodeCacheCapable": True,
+        "ignorable": True,
+        "httpTimeout": wanted.timeout,
+        "enableHTTPS": True,
+        "tlsConfig": tls,
+    } | managed
+
+
+def edits(data: Any, wanted: ExtenderParameters) -> list[YamlEdit]:
+    """Nothing, when it holds all that already. Refused when it is of a version that we do not write."""
+    _check(data)
+    ours = extender_entry(wanted)
+    puts = [YamlEdit(("percentageOfNodesToScore",), 100)] if value_at(data, "percentageOfNodesToScore") != 100 else []
+    for number, profile in enumerate(value_at(data, "profiles") or []):
+        if value_at(profile, "percentageOfNodesToScore") not in (None, 100):
+            puts.append(YamlEdit(("profiles", number, "percentageOfNodesToScore"), 100))
+    present = value_at(data, "extenders") or []
+    place = next((number for number, each in enumerate(present) if _is_ours(each, wanted)), len(present))
+    if place == len(present) and "extenders" not in data:
+        return [*puts, YamlEdit(("extenders",), [ours])]
+    return puts if value_at(present, place) == ours else [*puts, YamlEdit(("extenders", place), ours)]
+
+
+def new_config(flags: Mapping[str, str], wanted: ExtenderParameters) -> dict[str, Any]:
+    """A configuration for a scheduler that had none. flags: its command line, without the dashes."""
+    made: dict[str, Any] = {"apiVersion": f"{API_GROUP}/v1", "kind": "KubeSchedulerConfiguration"}
+    for flag, (section, *field) in DEPRECATED_FLAGS.items():
+        if flag in flags:
+            value = _typed(flags[flag]) if flag != "kubeconfig" else flags[flag]
+            made |= {section: {**made.get(section, {}), field[0]: value}} if field else {section: value}
+    return made | {"percentageOfNodesToScore": 100, "extenders": [extender_entry(wanted)]}
+
+
+def _check(data: Any) -> None:
+    version = value_at(data, "apiVersion")
+    if version == f"{API_GROUP}/v1":
+        return
+    if str(version).startswith(f"{API_GROUP}/"):
+        raise ConfigureError(
+            f"apiVersion: {version}; want {API_GROUP}/v1, which every kube-scheduler since 1.25 reads. Raise it "
+            "first, with"
+            " your plugins' arguments as its release notes say, see that the scheduler starts, then come back"
+        )
+    raise ConfigureError(f"apiVersion: {version!r}; want {API_GROUP}/v1")
+
+
+def _is_ours(present: Any, wanted: ExtenderParameters) -> bool:
+    """Of an earlier run: the same place, whatever the scheme, or the same CA of ours."""
+    place = str(value_at(present, "urlPrefix")).partition("://")[2].rstrip("/")
+    return place == wanted.url.partition("://")[2].rstrip("/") or value_at(present, "tlsConfig", "caFile") == wanted.ca
+
+
+def _typed(value: str) -> Any:
+    """As YAML reads it: a number, a truth, or the word itself."""
+    if value in ("true", "false"):
+        return value == "true"
+    try:
+        return int(value) if value.lstrip("-").isdecimal() else float(value)
+    except ValueError:
+        return value

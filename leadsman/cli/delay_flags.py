@@ -1,0 +1,61 @@
+"""Flags of delays besides the agents' own: where they come from, and whether the rest is estimated."""
+
+import argparse
+
+from leadsman.cli.options import Options, existing_file, positive_number, url_list
+from leadsman.sources.delay.delay_sources import DelaySettings
+
+
+def options(add: Options) -> None:
+    add.flag("goldpinger", "Goldpinger, polled for /check_all", "", optional_url, metavar="URL")
+    add.flag(
+        "goldpinger-names",
+        'JSON {"host IP, pod IP or pod": "node"}, where agents do not tell',
+        None,
+        existing_file,
+        metavar="FILE",
+    )
+    add.flag("goldpinger-interval-seconds", "time between polls (default 30)", 30.0, positive_number, metavar="S")
+    add.flag("delay-matrix", "static round trips in ms, reloaded when it changes", None, existing_file, metavar="FILE")
+    add.flag("delay-metadata", 'JSON {"node": row} of --delay-matrix', None, existing_file, metavar="FILE")
+    add.switch("no-estimates", "fit no estimates for pairs that nobody measured")
+    add.flag(
+        "initial-layers",
+        "node groups within these round trips, unless the policy says",
+        "",
+        layers_ms,
+        also=["INITIAL_CLUSTER_LAYERS"],
+        metavar="MS[,MS]",
+    )
+
+
+def settings(args: argparse.Namespace) -> DelaySettings:
+    """ValueError, with what to do, when the flags do not fit together."""
+    if (args.delay_matrix is None) is not (args.delay_metadata is None):
+        raise ValueError("--delay-matrix and --delay-metadata belong together; give both or neither")
+    return DelaySettings(
+        goldpinger_url=args.goldpinger,
+        goldpinger_names_file=args.goldpinger_names,
+        goldpinger_interval_seconds=args.goldpinger_interval_seconds,
+        matrix=args.delay_matrix,
+        metadata=args.delay_metadata,
+        estimates=not args.no_estimates,
+        initial_layers_ms=args.initial_layers,
+    )
+
+
+def optional_url(text: str) -> str:
+    """One URL, or nothing."""
+    return url_list(text)[0] if text else ""
+
+
+def layers_ms(text: str) -> tuple[float, ...]:
+    """Also as the original writes it, in brackets."""
+    found = [part.strip() for part in text.strip().removeprefix("[").removesuffix("]").split(",") if part.strip()]
+    try:
+        limits = tuple(map(float, found))
+    except ValueError:
+        limits = (-1.0,)
+    if not all(0 <= limit <= 60_000 for limit in limits):
+        raise argparse.ArgumentTypeError(f"{text!r}: want milliseconds, 0 to 60000, comma-separated")
+    return limits

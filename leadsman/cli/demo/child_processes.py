@@ -1,0 +1,59 @@
+"""The demo's child processes: started, watched, and gone when the demo is gone."""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from types import TracebackType
+
+from leadsman.testbed.etcd import die_with_parent
+
+_PATIENCE_SECONDS = 5
+
+
+class ChildProcesses(AbstractContextManager["ChildProcesses"]):
+    """Runs `leadsman ARGUMENTS` children; logs go to files in `folder`. On exit all are ended, the last first, and
+    the folder is deleted."""
+
+    def __init__(self) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="leadsman-demo-"))
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+
+    def start(self, name: str, arguments: Sequence[str], prefix: Sequence[str] = ()) -> None:
+        """prefix: what puts the command somewhere else, such as `ip netns exec NAME`."""
+        command = [*prefix, sys.executable, "-m", "leadsman.cli.main", *arguments]
+        with (self.folder / f"{name}.log").open("wb") as log:
+            # A session of its own: Ctrl-C reaches the demo alone, which ends its children in order.
+            self._running[name] = subprocess.Popen(
+                command, stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent
+            )
+
+    def first_exit(self) -> str:
+        """What ended by itself, with the end of its log; "" when all run."""
+        name = next((name for name, child in self._running.items() if child.poll() is not None), None)
+        return "" if name is None else f"{name} ended: {self.log_tail(name)}"
+
+    def log_tail(self, name: str) -> str:
+        """Its end."""
+        return (self.folder / f"{name}.log").read_text(errors="replace")[-2000:].strip()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        children = list(reversed(self._running.values()))
+        for child in children:
+            child.terminate()
+        for child in children:
+            _wait(child)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _wait(child: subprocess.Popen[bytes]) -> None:
+    try:
+        child.wait(_PATIENCE_SECONDS)
+    except subprocess.TimeoutExpired:
+        child.kill()
+        child.wait()

@@ -1,0 +1,217 @@
+"""`leadsman demo rewards`: kubeRL's experiment on this machine.
+
+Pods crash every 10 s on one node, every 60 s on another, never on the rest; later pods of the type go elsewhere; then
+the worst node is repaired and gets its share back. Agents, etcd and extender are real processes; the API server is a
+scripted one, and the kubelets behind it are played. Time is compressed, and the screen says by how much.
+"""
+
+import json
+import logging
+import sys
+import time
+from collections import Counter, deque
+from contextlib import ExitStack
+from random import Random
+from typing import Any
+from urllib.error import URLError
+
+from leadsman.cli.demo import rewards_table, scheduler_request
+from leadsman.cli.demo.child_processes import ChildProcesses
+from leadsman.cli.demo.delay_demo import DemoFailed
+from leadsman.cli.demo.fake_kubelets import POD_TYPE, FakeKubelets
+from leadsman.cli.demo.rewards_table import RewardsRow
+from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import Etcd, free_ports
+
+NODES = tuple(f"node-{number}" for number in range(1, 7))
+WORST_NODE, BAD_NODE = NODES[:2]
+GOOD_NODES = NODES[2:]
+
+TIME_COMPRESSION = 20.0
+"""Crashes every 10 and 60 s come every 0.5 and 3 s."""
+CRASH_PERIODS_SECONDS = {WORST_NODE: 10.0 / TIME_COMPRESSION, BAD_NODE: 60.0 / TIME_COMPRESSION}
+HALF_LIFE_SECONDS = 3.6
+HOUR_SECONDS = 3600.0
+
+LEARN_SECONDS = 6.0
+LATER_PODS = 100
+PLACEMENT_INTERVAL_SECONDS = 0.1
+POD_LIFETIME_SECONDS = 1.5
+RECENT_PODS = 40
+ELSEWHERE_TARGET = 0.95
+FAIR_SHARE_TARGET = 0.9
+RECOVER_WITHIN_SECONDS = 180.0
+READY_WITHIN_SECONDS = 60.0
+AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 1, "window": 10, "account": 1}
+
+
+def run(seed: int) -> None:
+    """DemoFailed, or what testbed raises when this machine cannot do it."""
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    with ExitStack() as stack:
+        api = stack.enter_context(ApiServerThread())
+        processes = stack.enter_context(ChildProcesses())
+        etcd = stack.enter_context(Etcd(processes.folder / "etcd"))
+        experiment = RewardsExperiment(api, processes, _start_processes(processes, etcd, api), seed)
+        experiment.wait_until_fresh()
+        experiment.learn()
+        experiment.place_later_pods()
+        experiment.repair()
+
+
+def _start_processes(processes: ChildProcesses, etcd: Etcd, api: ApiServerThread) -> str:
+    """The extender's URL."""
+    rhythm = [word for name, seconds in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(seconds))]
+    follow = ["--kube-api", api.url, "--half-life-seconds", str(HALF_LIFE_SECONDS), *rhythm]
+    for number, (node, port) in enumerate(zip(NODES, free_ports(len(NODES)), strict=True), start=1):
+        address = f"127.0.8.{number}"
+        listen = ["--address", address, "--listen", f"{address}:{port}", "--etcd", etcd.client_url]
+        processes.start(f"agent-{node}", ["agent", "--node-name", node, *listen, *follow])
+    port, ops = free_ports(2)
+    serving = ["--plain-http", "--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}"]
+    processes.start("extender", ["extender", *serving, "--etcd", etcd.client_url])
+    _say(f"started    etcd, {len(NODES)} agents, one extender; a scripted API server")
+    return f"http://127.0.0.1:{port}"
+
+
+class RewardsExperiment:
+    def __init__(self, api: ApiServerThread, processes: ChildProcesses, extender: str, seed: int) -> None:
+        self._api, self._processes, self._extender = api, processes, extender
+        self._rng, self._began = Random(seed), time.monotonic()
+        self._kubelets = FakeKubelets(CRASH_PERIODS_SECONDS, time.time())
+        self._placed, self._number = Counter[str](), 0
+        self._lately: deque[str] = deque(maxlen=RECENT_PODS)
+        self._explained: dict[str, Any] = {}
+        self._drawn_at, self._lines = float("-inf"), 0
+
+    def wait_until_fresh(self) -> None:
+        """Until every agent reports."""
+        deadline = time.monotonic() + READY_WITHIN_SECONDS
+        while (fresh := self._fresh()) < len(NODES):
+            self._check()
+            if time.monotonic() > deadline:
+                raise DemoFailed(f"{fresh} of {len(NODES)} agents report; {self._processes.log_tail('extender')}")
+            time.sleep(0.1)
+
+    def learn(self) -> None:
+        """One pod of the type on every node, as in kubeRL's demo, and nothing placed yet."""
+        _title(
+            f"1. A service of type {POD_TYPE} runs on every node. It crashes every 10 s on {WORST_NODE}, "
+            f"every 60 s on {BAD_NODE}.\n"
+            f"   Compressed: crashes come {TIME_COMPRESSION:g} times as fast, and evidence loses half its weight in "
+            f"{HALF_LIFE_SECONDS:g} s instead of an hour, {HOUR_SECONDS / HALF_LIFE_SECONDS:,.0f} times as fast."
+        )
+        for node in NODES:
+            self._put(*self._kubelets.start_pod(f"standing-{node}", node, self._now()))
+        until = self._now() + LEARN_SECONDS
+        while self._now() < until:
+            self._tick(place=False)
+        self._draw(last=True)
+
+    def place_later_pods(self) -> None:
+        _title(f"2. {LATER_PODS} more pods of the type are scheduled, while the faults last.")
+        while self._placed.total() < LATER_PODS:
+            self._tick(place=True)
+        self._draw(last=True)
+        elsewhere = rewards_table.share_placed_on(self._placed, GOOD_NODES)
+        print(f"{elsewhere:.0%} of the later pods went to the other nodes (wanted: {ELSEWHERE_TARGET:.0%}).")
+        if elsewhere < ELSEWHERE_TARGET:
+            raise DemoFailed(f"only {elsewhere:.0%} of the later pods went to the other nodes")
+
+    def repair(self) -> None:
+        """Fair is what every node gets that is not at fault."""
+        fair = 1 / (len(NODES) - 1)
+        _title(f"3. {WORST_NODE} is repaired, {BAD_NODE} is not. Fair for {WORST_NODE} is {fair:.0%} of all pods.")
+        del self._kubelets.faults[WORST_NODE]
+        repaired, before = self._now(), self._placed.total()
+        while self._lately.count(WORST_NODE) < FAIR_SHARE_TARGET * fair * RECENT_PODS:
+            self._tick(place=True)
+            if self._now() - repaired > RECOVER_WITHIN_SECONDS:
+                raise DemoFailed(f"{WORST_NODE} did not get its share back within {RECOVER_WITHIN_SECONDS:g} s")
+        self._draw(last=True)
+        took, pods = self._now() - repaired, self._placed.total() - before
+        lately = self._lately.count(WORST_NODE) / RECENT_PODS
+        print(
+            f"{WORST_NODE} got {lately:.0%} of the last {RECENT_PODS} pods, "
+            f"{took:.0f} s and {pods} pods after its repair."
+        )
+        print(f"That is {took / HALF_LIFE_SECONDS:.0f} half-lives, of an hour each by default.")
+
+    def _tick(self, place: bool) -> None:
+        self._check()
+        for path, body in self._kubelets.step(self._now()):
+            self._put(path, body)
+        node = self._choose_node()
+        if place:
+            self._placed[node] += 1
+            self._lately.append(node)
+            self._put(*self._kubelets.start_pod(f"later-{self._number}", node, self._now(), POD_LIFETIME_SECONDS))
+        self._draw()
+        time.sleep(PLACEMENT_INTERVAL_SECONDS)
+
+    def _choose_node(self) -> str:
+        """Where kube-scheduler would bind the next pod: the best score, then fewest pods, then by chance."""
+        self._number += 1
+        body = scheduler_request.captured_args(NODES, {"podtype": POD_TYPE})
+        body["Pod"]["metadata"] |= {"name": f"later-{self._number}", "uid": f"uid-{self._number}-{self._rng.random()}"}
+        scheduler_request.filter_and_prioritize(self._extender, body)
+        page = scheduler_request.get_page(f"{self._extender}/explain?pod=default/later-{self._number}")
+        self._explained = {each["node"]: each for each in json.loads(page)["explanation"]["nodes"]}
+        rank = {node: (-self._score(node), self._kubelets.running(node), self._rng.random()) for node in NODES}
+        return min(NODES, key=rank.__getitem__)
+
+    def _score(self, node: str) -> int:
+        return int(self._explained.get(node, {}).get("score") or 0)
+
+    def _row(self, node: str) -> RewardsRow:
+        measured = self._explained.get(node, {}).get("measured", {})
+        return RewardsRow(
+            node,
+            rewards_table.fault_text(
+                self._kubelets.faults.get(node), CRASH_PERIODS_SECONDS.get(node), TIME_COMPRESSION
+            ),
+            self._kubelets.crashes.get(node, 0),
+            measured.get("reward_ratio"),
+            measured.get("reward_blame_ratio"),
+            self._score(node),
+            self._placed[node],
+            self._lately.count(node) / max(1, len(self._lately)),
+        )
+
+    def _draw(self, last: bool = False) -> None:
+        """A terminal shows it move, twice a second; a file gets each part's last state."""
+        live = sys.stdout.isatty()
+        if not last and (not live or self._now() - self._drawn_at < 0.5):
+            return
+        text = rewards_table.render([self._row(node) for node in NODES])
+        up = f"\x1b[{self._lines}A\x1b[J" if self._lines and live else ""
+        print(f"{up}{text}", flush=True)
+        self._drawn_at, self._lines = self._now(), 0 if last else text.count("\n") + 1
+
+    def _fresh(self) -> int:
+        try:
+            nodes = json.loads(scheduler_request.get_page(f"{self._extender}/state"))["nodes"].values()
+        except URLError:
+            return 0
+        return sum(node["freshness"] == "fresh" for node in nodes)
+
+    def _check(self) -> None:
+        if ended := self._processes.first_exit():
+            raise DemoFailed(ended)
+
+    def _put(self, path: str, body: dict[str, Any] | None) -> None:
+        if body is None:
+            self._api.delete(path)
+        else:
+            self._api.put(path, body)
+
+    def _now(self) -> float:
+        return time.monotonic() - self._began
+
+
+def _title(text: str) -> None:
+    print(f"\n{text}\n", flush=True)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

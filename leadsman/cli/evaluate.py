@@ -1,0 +1,60 @@
+"""`leadsman evaluate`: what telemetry policies do, without a cluster, by the code of extender and controller.
+
+Exit code: 0: every policy is good; 1: a policy is refused or has a problem, or with --fail-on-violation a rule is
+violated; 2: a file cannot be read.
+"""
+
+import argparse
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from leadsman.cli.evaluation import input_files, report
+from leadsman.cli.evaluation.report import EvaluationReport
+from leadsman.cli.options import Options, existing_file, existing_folder
+
+EXIT_POLICIES_BAD, EXIT_GOOD = 1, 0
+
+
+def options(add: Options) -> None:
+    add.parser.add_argument("--json", action="store_true", help="as JSON")
+    add.parser.add_argument("--fail-on-violation", action="store_true", help="exit with 1 when a rule is violated, too")
+    add.flag("policies", "folder or file of TASPolicies, as kubectl takes them", None, file_or_folder, metavar="DIR")
+    add.flag(
+        "metrics",
+        'YAML or JSON: {METRIC: {NODE: "1500m"}}; an absent node has no value',
+        None,
+        existing_file,
+        metavar="FILE",
+    )
+    add.flag(
+        "nodes",
+        "`kubectl get nodes -o json`, or a list of names (default: those with metrics)",
+        None,
+        existing_file,
+        metavar="FILE",
+    )
+    add.flag("request", "a body that kube-scheduler sends to filter or prioritize", None, existing_file, metavar="FILE")
+
+
+def file_or_folder(text: str) -> Path:
+    return existing_folder(text) if Path(text).is_dir() else existing_file(text)
+
+
+def main(args: argparse.Namespace) -> int:
+    """ValueError when a file cannot be read."""
+    if args.policies is None or args.metrics is None:
+        raise ValueError("--policies and --metrics are missing: the policies, and values to try them on")
+    given = input_files.read_inputs(args.policies, args.metrics, args.nodes, args.request)
+    found = report.evaluate(given)
+    sys.stdout.write(_json(found) if args.json else report.render(found))
+    failed = bool(found.problems) or (args.fail_on_violation and bool(found.violations))
+    return EXIT_POLICIES_BAD if failed else EXIT_GOOD
+
+
+def _json(found: EvaluationReport) -> str:
+    plain: Mapping[str, Any] = msgspec.to_builtins(found)
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"

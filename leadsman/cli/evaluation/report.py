@@ -1,0 +1,168 @@
+"""What the policies of an evaluation do, as data and as text."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from leadsman.cli.evaluation.input_files import EvaluationInputs
+from leadsman.decision.decide import filter_nodes, score_nodes
+from leadsman.decision.telemetry import pod_policy, quantity, readings, rules
+from leadsman.decision.telemetry.taspolicy import TasPolicy
+from leadsman.planning.labels.label_planner import plan_labels
+from leadsman.planning.labels.model import LabelLimits, PlanMemory
+from leadsman.runtime import text_table
+
+UNLIMITED = LabelLimits(max_marked_ratio=1.0, marks_per_second=float("inf"), hold_seconds=0.0, min_fresh_ratio=0.0)
+"""All that the policies want, at once; the controller goes there in steps. Its memory's budget is opened as well."""
+
+
+class ReportedProblem(Struct, frozen=True):
+    policy: str
+    file: str
+    field: str
+    message: str
+    refused: bool
+
+
+class RuleViolation(Struct, frozen=True):
+    """value: the metric's, as a decimal number. strategy_violated: under the strategy's logical operator."""
+
+    policy: str
+    strategy: str
+    rule: str
+    node: str
+    value: str
+    strategy_violated: bool
+
+
+class LabelChange(Struct, frozen=True):
+    """One label that would be set (value) or removed (None)."""
+
+    node: str
+    label: str
+    value: str | None
+    policy: str
+    reason: str
+
+
+class ExtenderAnswer(Struct, frozen=True):
+    """What the extender answers. policy: the pod's, "": it names none; missing: it names one that is not there."""
+
+    pod: str
+    policy: str
+    missing: bool
+    kept: Sequence[str]
+    refused: Mapping[str, str]
+    scores: Mapping[str, int]
+    neutral: str
+
+
+class EvaluationReport(Struct, frozen=True):
+    """unmeasured: metrics that a policy names and the file has not. withheld: labels that stay as they are, and why."""
+
+    problems: Sequence[ReportedProblem]
+    violations: Sequence[RuleViolation]
+    unmeasured: Sequence[str]
+    labels: Sequence[LabelChange]
+    withheld: Sequence[str]
+    answer: ExtenderAnswer | None
+
+
+def evaluate(given: EvaluationInputs) -> EvaluationReport:
+    used = given.policies.used
+    metrics = sorted(
+        metric for metric in given.policies.metrics if not readings.reporting_nodes(metric, given.decision_inputs)
+    )
+    made = plan_labels(
+        given.nodes,
+        given.decision_inputs,
+        PlanMemory(mark_budget=float(1 + len(given.nodes) * (1 + len(used)))),
+        UNLIMITED,
+    )
+    labels = [LabelChange(a.node, a.label, a.value, str(a.policy), a.reason) for a in made.actions]
+    held = [f"{each.action.node}: {each.action.label}: {each.why}" for each in made.withheld]
+    violations = [each for _, policy in sorted(used.items()) for each in _violations(policy, given)]
+    return EvaluationReport(list(_faults(given)), violations, metrics, labels, [*held, *made.stopped], _answer(given))
+
+
+def _faults(given: EvaluationInputs) -> Iterator[ReportedProblem]:
+    for key, refused in sorted(given.policies.refused.items()):
+        yield ReportedProblem(
+            str(key), given.policy_files[key], refused.problem.path, refused.problem.text, refused=True
+        )
+    for key, policy in sorted(given.policies.used.items()):
+        for problem in policy.problems:
+            yield ReportedProblem(str(key), given.policy_files[key], problem.path, problem.text, refused=False)
+
+
+def _violations(policy: TasPolicy, given: EvaluationInputs) -> Iterator[RuleViolation]:
+    for name, strategy in policy.strategies.items():
+        if name == "scheduleonmetric":
+            continue
+        columns = readings.for_rules(strategy.rules, policy, given.decision_inputs)
+        violated = rules.violations_by_node(strategy, columns)
+        for rule, column in zip(strategy.rules, columns, strict=True):
+            for node in sorted(rules.violating_nodes(rule, column)):
+                value = quantity.format_quantity(column.values[node])
+                yield RuleViolation(str(policy.key), name, str(rule), node, value, node in violated)
+
+
+def _answer(given: EvaluationInputs) -> ExtenderAnswer | None:
+    if given.extender_args is None:
+        return None
+    pod, names = given.extender_args.pod, given.extender_args.node_names
+    judged = filter_nodes(pod, names, given.decision_inputs)
+    ranked = score_nodes(pod, judged.kept, given.decision_inputs)
+    named = pod_policy.named_policy(pod)
+    return ExtenderAnswer(
+        f"{pod.namespace}/{pod.name}",
+        str(named) if named else "",
+        pod_policy.is_policy_missing(pod, given.decision_inputs),
+        judged.kept,
+        {node: refusal.reason for node, refusal in judged.refused.items()},
+        ranked.scores,
+        ranked.neutral,
+    )
+
+
+def render(report: EvaluationReport) -> str:
+    parts = (_problem_lines(report), _violation_lines(report), _label_changes(report), _answer_lines(report.answer))
+    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+
+
+def _problem_lines(report: EvaluationReport) -> list[str]:
+    lines = [
+        f"{'refused' if p.refused else 'problem'}: {p.file}: {p.policy}: {p.field}: {p.message}"
+        for p in report.problems
+    ]
+    return [*lines, *(f"not in the metrics: {metric}" for metric in report.unmeasured)]
+
+
+def _violation_lines(report: EvaluationReport) -> list[str]:
+    if not report.violations:
+        return ["no rule is violated"]
+    rows = [
+        [v.policy, v.strategy, v.rule, v.node, v.value, "yes" if v.strategy_violated else "no"]
+        for v in report.violations
+    ]
+    return text_table.align_columns([["POLICY", "STRATEGY", "RULE", "NODE", "VALUE", "VIOLATED"], *rows])
+
+
+def _label_changes(report: EvaluationReport) -> list[str]:
+    rows = [
+        [a.node, f"{a.label}={a.value}" if a.value is not None else f"{a.label}-", a.policy, a.reason]
+        for a in report.labels
+    ]
+    lines = text_table.align_columns([["NODE", "LABEL", "POLICY", "REASON"], *rows]) if rows else ["no label changes"]
+    return [*lines, *(f"not touched: {each}" for each in report.withheld)]
+
+
+def _answer_lines(answer: ExtenderAnswer | None) -> list[str]:
+    if answer is None:
+        return []
+    linked = f"policy {answer.policy}{', which is missing' * answer.missing}" if answer.policy else "no policy"
+    head = f"pod {answer.pod}, {linked}" + (f": all alike: {answer.neutral}" if answer.neutral else "")
+    best = sorted(answer.scores, key=lambda node: -answer.scores[node])
+    rows = [[node, "kept", str(answer.scores[node]), ""] for node in best]
+    rows += [[node, "refused", "-", reason] for node, reason in answer.refused.items()]
+    return [head, *text_table.align_columns([["NODE", "VERDICT", "SCORE", "REASON"], *rows])]

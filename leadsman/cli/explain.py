@@ -1,0 +1,17 @@
+"""`leadsman explain`: ask the extender why a pod went where it went."""
+
+import argparse
+from urllib.parse import quote
+
+from leadsman.cli import extender_client
+from leadsman.cli.options import Options
+
+
+def options(add: Options) -> None:
+    add.parser.add_argument("pod", help="NAMESPACE/NAME, or NAME in the namespace default")
+    extender_client.options(add, "every node and number, as JSON")
+
+
+def main(args: argparse.Namespace) -> int:
+    pod = args.pod if "/" in args.pod else f"default/{args.pod}"
+    return extender_client.print_page(args, f"/explain?pod={quote(pod)}")

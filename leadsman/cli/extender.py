@@ -1,0 +1,106 @@
+"""`leadsman extender`: answer kube-scheduler."""
+
+import argparse
+
+from extender.probe_requests import REQUESTS_PER_SECOND
+from extender.run import ExtenderSettings, run
+from leadsman.cli import delay_flags, telemetry_flags
+from leadsman.cli.options import (
+    Options,
+    api_access,
+    etcd_access,
+    existing_file,
+    listen_address,
+    positive_int,
+    split_host_port,
+)
+from leadsman.kube.access import ApiAccess, NotInCluster
+from leadsman.runtime.mutual_tls import TlsFiles
+from leadsman.runtime.process import run_until_stopped
+
+
+def options(add: Options) -> None:
+    serving = add.group("serving")
+    serving.flag("listen", "what kube-scheduler calls (default 0.0.0.0:9001)", "0.0.0.0:9001", listen_address)
+    serving.flag("ops-listen", "/metrics, /healthz, /readyz (default 0.0.0.0:9002)", "0.0.0.0:9002", listen_address)
+    serving.switch("names-only", "refuse bodies over 4 MiB, for a scheduler with nodeCacheCapable: true")
+    tls = add.group("mutual TLS of --listen; `leadsman certs` makes the files")
+    tls.flag("tls-cert", "our certificate", None, existing_file, metavar="FILE")
+    tls.flag("tls-key", "its private key", None, existing_file, metavar="FILE")
+    tls.flag("tls-client-ca", "what clients' certificates must chain to", None, existing_file, metavar="FILE")
+    tls.flag(
+        "tls-client-name",
+        "common or alternative names of the clients let in, exact (default kube-scheduler)",
+        "kube-scheduler",
+        client_names,
+        metavar="NAME[,NAME]",
+    )
+    tls.switch("plain-http", "no TLS: whoever reaches the port may ask")
+    deciding = add.group("deciding")
+    deciding.flag("policy", "weights and thresholds, reloaded when it changes", None, existing_file, metavar="FILE")
+    deciding.flag(
+        "probe-requests-per-second",
+        f"unmeasured pairs that agents are asked to measure, at most (default {REQUESTS_PER_SECOND})",
+        REQUESTS_PER_SECOND,
+        positive_int,
+        metavar="N",
+    )
+    delay_flags.options(add.group("delays besides our agents' own, which count first (docs/delays.md)"))
+    telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
+    binding = add.group("binding")
+    binding.switch("bind", "offer the bind verb")
+    add.api_server()
+    add.etcd()
+    add.log_level()
+
+
+def settings(args: argparse.Namespace) -> ExtenderSettings:
+    """ValueError, with what to do, when the flags do not fit together."""
+    api = _api(args)
+    return ExtenderSettings(
+        etcd=etcd_access(args),
+        listen=split_host_port(args.listen),
+        ops_listen=split_host_port(args.ops_listen),
+        policy=args.policy,
+        names_only=args.names_only,
+        api=api,
+        bind=args.bind,
+        tls=_tls(args),
+        probe_requests_per_second=args.probe_requests_per_second,
+        delays=delay_flags.settings(args),
+        telemetry=telemetry_flags.settings(args, api),
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    wanted = settings(args)
+    return run_until_stopped(lambda stop: run(wanted, stop))
+
+
+def client_names(text: str) -> frozenset[str]:
+    found = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
+    return found
+
+
+def _tls(args: argparse.Namespace) -> TlsFiles | None:
+    given = {"--tls-cert": args.tls_cert, "--tls-key": args.tls_key, "--tls-client-ca": args.tls_client_ca}
+    missing = [flag for flag, path in given.items() if path is None]
+    if args.plain_http and len(missing) < len(given):
+        raise ValueError("--plain-http and certificates exclude each other; leave one out")
+    if args.plain_http:
+        return None
+    if missing:
+        raise ValueError(f"{', '.join(missing)} missing; make them with `leadsman certs`, or say --plain-http")
+    return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, args.tls_client_name)
+
+
+def _api(args: argparse.Namespace) -> ApiAccess | None:
+    """None: no API server is known here, so no place of any workload is."""
+    try:
+        return api_access(args)
+    except NotInCluster as error:
+        if args.bind:
+            raise ValueError(f"--bind: {error} with --kube-api or --kubeconfig") from error
+        return None

@@ -1,0 +1,74 @@
+"""Flags of telemetry policies: where the metrics come from."""
+
+import argparse
+from pathlib import Path
+
+from leadsman.cli.options import Options, existing_file, positive_number
+from leadsman.kube.access import ApiAccess, ApiAccessError, access_from_url
+from leadsman.sources.telemetry import prometheus
+from leadsman.sources.telemetry.prometheus import PrometheusQueries, parse_queries
+from leadsman.sources.telemetry.telemetry_sources import SOURCE_NAMES, TelemetrySettings
+
+SOURCE_SYNTAX = "agents, custom-metrics, prometheus=URL"
+
+
+def options(add: Options) -> None:
+    add.flag(
+        "telemetry",
+        f"follow TASPolicies, on metrics of {SOURCE_SYNTAX}: the first that has one counts "
+        "(default: none; the controller:"
+        " agents)",
+        (),
+        source_list,
+        metavar="SOURCE[,SOURCE]",
+    )
+    add.flag("telemetry-queries", "PromQL by metric, and the node's label", None, existing_file, metavar="FILE")
+    add.flag("prometheus-ca", "PEM file for an https Prometheus", None, existing_file, metavar="FILE")
+    add.flag("prometheus-token-file", "bearer token for Prometheus", None, existing_file, metavar="FILE")
+    add.flag("sync-seconds", "between two polls of metrics (default 5)", 5.0, positive_number, metavar="S")
+    add.flag(
+        "metric-age-seconds",
+        "how long a polled value counts, unless the policy says (default 15)",
+        15.0,
+        positive_number,
+    )
+
+
+def source_list(text: str) -> tuple[str, ...]:
+    """As written, each once; prometheus with its URL."""
+    found = tuple(part.strip() for part in text.split(",") if part.strip())
+    names = [_name(part) for part in found]
+    if not found or not set(names) <= set(SOURCE_NAMES) or len(set(names)) < len(names):
+        raise argparse.ArgumentTypeError(f"{text!r}: want some of {SOURCE_SYNTAX}, comma-separated, each once")
+    if any((_name(part) == prometheus.NAME) is not bool(_url(part)) for part in found):
+        raise argparse.ArgumentTypeError(f"{text!r}: prometheus and only that has a URL: prometheus=http://HOST:PORT")
+    return found
+
+
+def settings(args: argparse.Namespace, api: ApiAccess | None) -> TelemetrySettings | None:
+    """None: no policies. ValueError, with what to do, when the flags do not fit together."""
+    if not args.telemetry:
+        return None
+    if api is None:
+        raise ApiAccessError("--telemetry: the policies are on an API server; name it with --kube-api or --kubeconfig")
+    url = next(filter(None, map(_url, args.telemetry)), "")
+    return TelemetrySettings(
+        tuple(map(_name, args.telemetry)),
+        api,
+        access_from_url(url, args.prometheus_ca, args.prometheus_token_file) if url else None,
+        _queries(args.telemetry_queries),
+        args.sync_seconds,
+        args.metric_age_seconds,
+    )
+
+
+def _name(part: str) -> str:
+    return part.partition("=")[0]
+
+
+def _url(part: str) -> str:
+    return part.partition("=")[2]
+
+
+def _queries(path: Path | None) -> PrometheusQueries:
+    return parse_queries(path.read_text(), f"--telemetry-queries {path}") if path else PrometheusQueries()

@@ -1,0 +1,154 @@
+"""A pod's labels `delay_<from>: "<ms>"` and its annotation `leadsman.dev/delay` → bounds.
+
+Names are exact and may have dots; a value is a plain decimal number. An exponent is refused: nobody writes one on
+purpose, and a slip would move the bound by powers of ten. What cannot be understood is never left out: it is BadBound.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from typing import TypeVar
+
+from msgspec import Struct
+
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import EstimateMode
+
+DELAY_LABEL_PREFIX = "delay_"
+
+DELAY_ANNOTATION = "leadsman.dev/delay"
+"""A bound a line: `<from>: <ms> [all|nearest] [accept|upper-bound|reject]`. Empty lines and `# ...` say nothing."""
+
+REPLICAS_ANNOTATION = "leadsman.dev/delay-replicas"
+ESTIMATE_ANNOTATION = "leadsman.dev/delay-estimate"
+"""The pod's own defaults, for its labels and lines."""
+
+MAX_BOUNDS = 32
+MAX_ANNOTATION_CHARACTERS = 4096
+
+_MAX_SHOWN = 63
+_MILLISECONDS = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?", re.ASCII)
+_NAME = r"[a-z0-9]([-a-z0-9.]*[a-z0-9])?"
+_FROM = re.compile(rf"(({_NAME}/)?[a-z][a-z0-9]*/)?{_NAME}")
+_LINE = re.compile(r"([^\s:]+)\s*:\s*(\S+)((?:\s+\S+)*)")
+
+OptionT = TypeVar("OptionT", bound=StrEnum)
+
+
+class BadBound(ValueError):
+    """A bound cannot be understood, so the pod fits nowhere. Names the place, what stands there and what is allowed."""
+
+
+class ReplicaMode(StrEnum):
+    """Which placed pods of a workload the bound is to."""
+
+    ALL = "all"
+    """Each: a Service may send a request to any of them."""
+    NEAREST = "nearest"
+    """At least one: for clients that choose the nearest themselves."""
+
+
+class DelayBound(Struct, frozen=True):
+    """At most `ms` milliseconds of round trip between `reference` and the pod's node.
+
+    reference: as written: `name`, `kind/name` or `namespace/kind/name`. estimate: None: the policy's.
+    """
+
+    reference: str
+    ms: float
+    replicas: ReplicaMode = ReplicaMode.ALL
+    estimate: EstimateMode | None = None
+
+
+def has_bounds(pod: PodInfo) -> bool:
+    """Whether the pod asks for a bound, well-formed or not."""
+    return DELAY_ANNOTATION in pod.annotations or any(label.startswith(DELAY_LABEL_PREFIX) for label in pod.labels)
+
+
+def parse_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
+    """The bounds of a pod, all of which must hold: labels by name, then lines in order. Raises BadBound."""
+    return _within_limits([*_label_bounds(pod), *_annotation_bounds(pod)]) if has_bounds(pod) else ()
+
+
+def valid_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
+    """The bounds of a pod that was judged before; none when one is bad, as then every node is refused."""
+    try:
+        return parse_bounds(pod)
+    except BadBound:
+        return ()
+
+
+def _within_limits(found: list[DelayBound]) -> tuple[DelayBound, ...]:
+    if len(found) > MAX_BOUNDS:
+        raise BadBound(f"got {len(found)} delay bounds, want at most {MAX_BOUNDS}")
+    return tuple(found)
+
+
+def _label_bounds(pod: PodInfo) -> Iterator[DelayBound]:
+    for label in sorted(label for label in pod.labels if label.startswith(DELAY_LABEL_PREFIX)):
+        reference, value = label.removeprefix(DELAY_LABEL_PREFIX), pod.labels[label]
+        if not reference:
+            raise BadBound(f'label {label}: nothing is named, want delay_<node or workload>: "<ms>"')
+        yield DelayBound(reference, _parse_ms(value, f"label {label}"), *_defaults(pod))
+
+
+def _annotation_bounds(pod: PodInfo) -> Iterator[DelayBound]:
+    text = pod.annotations.get(DELAY_ANNOTATION, "")
+    if len(text) > MAX_ANNOTATION_CHARACTERS:
+        raise BadBound(
+            f"annotation {DELAY_ANNOTATION}: got {len(text):,} characters, want at most {MAX_ANNOTATION_CHARACTERS:,}"
+        )
+    for number, line in enumerate(text.splitlines(), start=1):
+        said = line.partition("#")[0].strip()
+        if said:
+            yield _parse_line(said, f"annotation {DELAY_ANNOTATION}, line {number}", *_defaults(pod))
+
+
+def _parse_line(said: str, place: str, replicas: ReplicaMode, estimate: EstimateMode | None) -> DelayBound:
+    parts = _LINE.fullmatch(said)
+    if not parts:
+        raise BadBound(f'{place}: got {_shown(said)}, want "<from>: <ms>", such as "deployment/web: 2.5"')
+    reference, value, options = parts[1], parts[2], parts[3].split()
+    if not _FROM.fullmatch(reference):
+        raise BadBound(f"{place}: got {_shown(reference)}, want a name, kind/name or namespace/kind/name")
+    for option in options:
+        replicas, estimate = _apply_option(option, place, replicas, estimate)
+    return DelayBound(reference, _parse_ms(value, place), replicas, estimate)
+
+
+def _apply_option(
+    option: str, place: str, replicas: ReplicaMode, estimate: EstimateMode | None
+) -> tuple[ReplicaMode, EstimateMode | None]:
+    if option in list(ReplicaMode):
+        return ReplicaMode(option), estimate
+    if option in list(EstimateMode):
+        return replicas, EstimateMode(option)
+    raise BadBound(f"{place}: got {_shown(option)}, want {_allowed([*ReplicaMode, *EstimateMode])}")
+
+
+def _defaults(pod: PodInfo) -> tuple[ReplicaMode, EstimateMode | None]:
+    return (
+        _annotation_option(REPLICAS_ANNOTATION, ReplicaMode, pod.annotations) or ReplicaMode.ALL,
+        _annotation_option(ESTIMATE_ANNOTATION, EstimateMode, pod.annotations),
+    )
+
+
+def _annotation_option(annotation: str, kind: type[OptionT], annotations: Mapping[str, str]) -> OptionT | None:
+    value = annotations.get(annotation)
+    if value is None or value in list(kind):
+        return None if value is None else kind(value)
+    raise BadBound(f"annotation {annotation}: got {_shown(value)}, want {_allowed(list(kind))}")
+
+
+def _parse_ms(value: str, place: str) -> float:
+    if not _MILLISECONDS.fullmatch(value):
+        raise BadBound(f'{place}: got {_shown(value)}, want milliseconds such as "25" or "2.5"')
+    return float(value)
+
+
+def _allowed(choices: list[StrEnum] | list[OptionT]) -> str:
+    return ", ".join(choices)
+
+
+def _shown(value: str) -> str:
+    return f'"{value}"' if len(value) <= _MAX_SHOWN else f'"{value[:_MAX_SHOWN]}…"'

@@ -1,0 +1,69 @@
+"""An Explanation for a terminal."""
+
+from collections.abc import Sequence
+
+from leadsman.decision.delay import explain_delay
+from leadsman.decision.explain import REFUSED, Explanation, NodeExplanation
+from leadsman.runtime import text_table
+from leadsman.state.snapshot import Freshness
+
+
+def format_explanation(explanation: Explanation, rows: int = 20) -> str:
+    """The headline, a table of at most `rows` nodes, and what was left out of it."""
+    shown = explanation.nodes[:rows]
+    plugins = [part.plugin for part in explanation.parts if not part.neutral]
+    header = ["NODE", "VERDICT", "SCORE", *map(str.upper, plugins), *map(_title, explanation.decided_on)]
+    cells = [_cells(node, plugins, explanation.decided_on) for node in shown]
+    lines = [explanation.headline, "", *text_table.align_columns([[*header, "AGE", "REASON"], *cells])]
+    return "\n".join([*lines, *_remarks(explanation, shown)]) + "\n"
+
+
+def _cells(node: NodeExplanation, plugins: Sequence[str], quantities: Sequence[str]) -> list[str]:
+    return [
+        node.node,
+        node.verdict,
+        "-" if node.score is None else str(node.score),
+        *(_value(node, plugin) for plugin in plugins),
+        *(
+            text_table.format_number(node.measured[quantity]) if quantity in node.measured else "-"
+            for quantity in quantities
+        ),
+        _age(node),
+        _reason(node),
+    ]
+
+
+def _reason(node: NodeExplanation) -> str:
+    """With what is known of the pairs, which the reason of a refusal leaves out."""
+    known = [explain_delay.evidence_text(distance) for distance in node.distances if distance.rtt_ms is not None]
+    return f"{node.reason}: {'; '.join(known)}" if known and node.verdict == REFUSED else node.reason
+
+
+def _value(node: NodeExplanation, plugin: str) -> str:
+    if plugin not in node.values:
+        return "-"
+    return f"{'~' if plugin in node.unknown else ''}{node.values[plugin]:.2f}"
+
+
+def _age(node: NodeExplanation) -> str:
+    """Age alone is fresh; anything else says so."""
+    age = [] if node.age_seconds is None else [f"{node.age_seconds:.1f}s"]
+    return " ".join([*age, *([] if node.freshness == Freshness.FRESH else [node.freshness])])
+
+
+def _title(quantity: str) -> str:
+    """The unit in capitals like the other titles, a node's name as it is."""
+    unit, space, rest = quantity.partition(" ")
+    return unit.upper() + space + rest
+
+
+def _remarks(explanation: Explanation, shown: Sequence[NodeExplanation]) -> list[str]:
+    left_out = len(explanation.nodes) - len(shown)
+    remarks = [f"{left_out} more nodes"] if left_out else []
+    if left_out and explanation.refused_by_reason:
+        remarks.append("refused: " + text_table.format_counts(explanation.refused_by_reason))
+    remarks += [f"not counted: {part.neutral}" for part in explanation.parts if part.neutral]
+    remarks += [f"no values of {plugin}: {fault}" for plugin, fault in explanation.faults.items()]
+    if any(node.unknown for node in shown):
+        remarks.append("~ unknown, counted as the median")
+    return ["", *remarks] if remarks else []

@@ -1,0 +1,104 @@
+"""How little a node's hardware is under pressure: 1 none .. 0 full.
+
+1 - the weighted mean square of what the node reports: PSI shares (docs.kernel.org/accounting/psi.html), load per CPU
+up to 1, and the hottest sensor between the policy's low and high. A metric that a node lacks drops out of its
+mean; a node with none is unknown. Squares, so that the lightly loaded are alike and the scheduler spreads pods over
+them all (docs/decisions/0008), while one full resource counts in full.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+
+from msgspec import Struct
+
+from leadsman.decision.columns import missing_nodes, select_column
+from leadsman.decision.freshness import cached_while_fresh, fresh_only, freshness_of
+from leadsman.decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from leadsman.decision.policy import PressurePolicy
+from leadsman.state import metric_names
+from leadsman.state.snapshot import Freshness, NodeState
+
+NAME = "pressure"
+NO_METRICS_REASON = "no pressure metrics"
+SILENT_REASON = f"the node is {Freshness.SILENT}"
+
+
+class PressureTerm(Struct, frozen=True):
+    """A metric counts as (value - low) / span, held to 0..1."""
+
+    metric: str
+    weight: float
+    low: float = 0.0
+    span: float = 1.0
+
+
+class PressureScore:
+    name = NAME
+
+    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
+        settings = facts.policy.scores.pressure
+        if not settings.weight:
+            return None
+        eases = cached_while_fresh((NAME, settings), lambda: _headrooms(facts), facts)
+        values = select_column(nodes, eases.known)
+        unknown = {node: eases.unknown.get(node, SILENT_REASON) for node in missing_nodes(nodes, values, eases.known)}
+        return PluginScore(NAME, settings.weight, values, unknown)
+
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+        """The metrics that count, of every node that reports them, fresh or not."""
+        metrics = [term.metric for term in pressure_terms(facts.policy.scores.pressure)]
+        return Evidence({metric: _reported(metric, nodes, facts) for metric in metrics})
+
+
+def pressure_terms(settings: PressurePolicy) -> tuple[PressureTerm, ...]:
+    """What counts, and how, under these settings."""
+    weights, range_celsius = settings.weights, settings.temperature_celsius
+    every = (
+        PressureTerm(metric_names.CPU_PRESSURE, weights.cpu),
+        PressureTerm(metric_names.MEMORY_PRESSURE, weights.memory),
+        PressureTerm(metric_names.IO_PRESSURE, weights.io),
+        PressureTerm(metric_names.LOAD_PER_CPU, weights.load),
+        PressureTerm(
+            metric_names.TEMPERATURE, weights.temperature, range_celsius.low, range_celsius.high - range_celsius.low
+        ),
+    )
+    return tuple(term for term in every if term.weight)
+
+
+def headroom(counted: Sequence[PressureTerm], state: NodeState) -> float | None:
+    """0 full .. 1 none; None when the node reports none of the metrics."""
+    values = {} if state.hardware is None else state.hardware.values
+    present = [term for term in counted if term.metric in values]
+    if not present:
+        return None
+    pressures = [min(1.0, max(0.0, (values[term.metric] - term.low) / term.span)) for term in present]
+    weighted = sum(term.weight * pressure * pressure for term, pressure in zip(present, pressures, strict=True))
+    return 1.0 - weighted / sum(term.weight for term in present)
+
+
+class _Headrooms(Struct, frozen=True):
+    """Of all nodes in the state: the ease, or why there is none."""
+
+    known: Mapping[str, float]
+    unknown: Mapping[str, str]
+
+
+def _headrooms(facts: DecisionInputs) -> _Headrooms:
+    settings, nodes = facts.policy.scores.pressure, facts.snapshot.nodes
+    known = fresh_only(
+        facts.cache.per_node(NAME, settings, partial(headroom, pressure_terms(settings)), facts.snapshot), facts
+    )
+    return _Headrooms(known, {node: _unknown_reason(freshness_of(node, facts)) for node in nodes.keys() - known.keys()})
+
+
+def _unknown_reason(freshness: Freshness) -> str:
+    return NO_METRICS_REASON if freshness is Freshness.FRESH else f"the node is {freshness}"
+
+
+def _reported(metric: str, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, float]:
+    states = ((node, facts.snapshot.nodes.get(node)) for node in nodes)
+    return {
+        node: state.hardware.values[metric]
+        for node, state in states
+        if state is not None and state.hardware is not None and metric in state.hardware.values
+    }

@@ -1,0 +1,28 @@
+"""Which policy a pod names: label `telemetry-policy`, in the pod's own namespace."""
+
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.telemetry.taspolicy import FailMode, PolicyKey, TasPolicy
+
+POLICY_LABEL = "telemetry-policy"
+
+
+def named_policy(pod: PodInfo) -> PolicyKey | None:
+    name = pod.labels.get(POLICY_LABEL)
+    return PolicyKey(pod.namespace, name) if name else None
+
+
+def find_policy(pod: PodInfo, facts: DecisionInputs) -> TasPolicy | None:
+    """None when it names none, or one that is not there."""
+    key = named_policy(pod)
+    return None if key is None else facts.telemetry.policies.used.get(key)
+
+
+def is_policy_missing(pod: PodInfo, facts: DecisionInputs) -> bool:
+    """Whether it names a policy that is not there. Such a pod is scheduled as one without."""
+    return named_policy(pod) is not None and find_policy(pod, facts) is None
+
+
+def fails_closed(pod: PodInfo, facts: DecisionInputs) -> bool:
+    """Whether the pod is to be refused when nothing can be decided."""
+    policy = find_policy(pod, facts)
+    return policy is not None and policy.dontschedule is not None and policy.fail_mode is FailMode.CLOSED

@@ -1,0 +1,214 @@
+"""A TASPolicy of the API → a TasPolicy.
+
+Whatever the original's CRD accepts is accepted. What has a meaning and cannot be read: BadTasPolicy; what can be read
+and does nothing (a strategy that we do not know, a label that no node can carry) is a Problem of a policy in use.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta, Struct
+
+from leadsman.decision.telemetry.taspolicy import (
+    LABEL_PREFIX,
+    STRATEGY_NAMES,
+    VIOLATING,
+    FailMode,
+    LogicalOperator,
+    Operator,
+    PolicyProblem,
+    Rule,
+    RuleLabel,
+    Scoring,
+    Strategy,
+    TasPolicy,
+)
+
+MAX_AGE_SECONDS = 86_400
+
+
+class BadTasPolicy(ValueError):
+    """The object is no TASPolicy. path: of the field; the text says what stands there and what is allowed."""
+
+    def __init__(self, path: str, text: str) -> None:
+        super().__init__(f"{path}: {text}")
+        self.problem = PolicyProblem(path, text)
+
+
+class _Metadata(Struct):
+    name: str
+    namespace: str = "default"
+    generation: int = 0
+
+
+class _Metrics(Struct, rename="camel"):
+    max_age_seconds: Annotated[float, Meta(gt=0, le=MAX_AGE_SECONDS)] | None = None
+    fail_mode: FailMode = FailMode.OPEN
+
+
+class _Rule(Struct):
+    metricname: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]+\Z")]
+    operator: Operator
+    target: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
+    labels: list[str] | None = None
+
+
+class _Strategy(Struct, rename="camel"):
+    rules: list[_Rule]
+    logical_operator: LogicalOperator = LogicalOperator.ANY_OF
+    scoring: Scoring = Scoring.PROPORTIONAL
+
+
+_ALLOWED = {
+    "metricname": "letters, digits, _ and -",
+    "operator": "Equals, LessThan or GreaterThan",
+    "target": "a whole number of 64 bits",
+    "logicalOperator": "anyOf or allOf",
+    "scoring": "proportional or rank",
+    "failMode": "open or closed",
+    "maxAgeSeconds": f"a number of seconds, more than 0 and at most {MAX_AGE_SECONDS}",
+    "rules": "a list of rules",
+    "labels": "a list of texts such as key=value",
+}
+
+
+def parse_taspolicy(plain: Mapping[str, Any]) -> TasPolicy:
+    """plain: the API object. BadTasPolicy."""
+    metadata = _converted(plain.get("metadata"), _Metadata, "metadata")
+    spec = _mapping(plain.get("spec") or {}, "spec")
+    metrics = _converted(spec.get("metrics") or {}, _Metrics, "spec.metrics")
+    given = _mapping(spec.get("strategies") or {}, "spec.strategies")
+    read = {
+        name: _converted(given[name], _Strategy, f"spec.strategies.{name}") for name in STRATEGY_NAMES if name in given
+    }
+    problems = [
+        *_unknown_strategies(given),
+        *_unused_rules(read),
+        *_mixed_operators(read),
+        *_label_problems(metadata.name, read),
+    ]
+    return TasPolicy(
+        namespace=metadata.namespace,
+        name=metadata.name,
+        **{name: _strategy(strategy, metadata.name) for name, strategy in read.items()},
+        max_age_seconds=metrics.max_age_seconds,
+        fail_mode=metrics.fail_mode,
+        generation=metadata.generation,
+        problems=tuple(problems),
+    )
+
+
+def _mapping(plain: object, path: str) -> Mapping[str, Any]:
+    if not isinstance(plain, Mapping):
+        raise BadTasPolicy(path, f"got {_shown(plain)}, allowed is an object")
+    return plain
+
+
+def _converted(plain: Any, kind: type[Any], path: str) -> Any:
+    try:
+        return msgspec.convert(plain, kind)
+    except msgspec.ValidationError as error:
+        raise _bad(str(error), plain, path) from error
+
+
+_AT = re.compile(r" - at `\$(.*?)`$")
+_MISSING = re.compile(r"missing required field `(.*?)`")
+
+
+def _bad(message: str, plain: Any, path: str) -> BadTasPolicy:
+    """msgspec's message as the field's path, what stands there and what is allowed."""
+    at = _AT.search(message)
+    inner = at[1] if at else ""
+    if missing := _MISSING.search(message):
+        return BadTasPolicy(f"{path}{inner}.{missing[1]}", f"missing, allowed is {_allowed(missing[1])}")
+    steps = re.findall(r"\.(\w+)|\[(\d+)\]", inner)
+    for name, index in steps:
+        plain = plain[name] if name else plain[int(index)]
+    last = next((name for name, _ in reversed(steps) if name), "")
+    return BadTasPolicy(path + inner, f"got {_shown(plain)}, allowed is {_allowed(last)}")
+
+
+def _allowed(field: str) -> str:
+    return _ALLOWED.get(field, "an object" if not field else "a text")
+
+
+def _shown(value: object) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else text[:60] + "…"
+
+
+def _strategy(read: _Strategy, policy: str) -> Strategy:
+    rules = tuple(_rule(rule, policy) for rule in read.rules)
+    return Strategy(rules, read.logical_operator, read.scoring)
+
+
+def _rule(read: _Rule, policy: str) -> Rule:
+    labels = tuple(RuleLabel(*text.split("=", 1)) for text in read.labels or [] if not label_problem(policy, text))
+    return Rule(read.metricname, read.operator, read.target, labels)
+
+
+# apimachinery/pkg/util/validation/validation.go: IsQualifiedName's name part, and IsValidLabelValue.
+_NAME = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
+_LONGEST_PREFIX = 253
+
+
+def label_problem(policy: str, text: str) -> str:
+    """Why no node can carry this label of the policy; "" when one can."""
+    key, equals, value = text.partition("=")
+    if not equals:
+        return "has no value, allowed is key=value"
+    if not _NAME.fullmatch(key):
+        return "the key is no label name: at most 63 letters, digits, -, _ and ., a letter or digit at both ends"
+    if value and not _NAME.fullmatch(value):
+        return "the value is no label value: at most 63 letters, digits, -, _ and ., a letter or digit at both ends"
+    if len(LABEL_PREFIX + policy) > _LONGEST_PREFIX:
+        return f"the label's prefix has more than {_LONGEST_PREFIX} characters, the policy's name is too long"
+    return ""
+
+
+def is_valid_mark(policy: str) -> bool:
+    """Whether a node can carry the label `<policy>=violating`."""
+    return bool(_NAME.fullmatch(policy))
+
+
+def _unknown_strategies(given: Mapping[str, Any]) -> Iterator[PolicyProblem]:
+    for name in given:
+        if name not in STRATEGY_NAMES:
+            yield PolicyProblem(f"spec.strategies.{name}", f"is not used, known are {', '.join(STRATEGY_NAMES)}")
+
+
+def _unused_rules(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
+    for name, strategy in read.items():
+        if not strategy.rules:
+            yield PolicyProblem(f"spec.strategies.{name}.rules", "is empty, so the strategy does nothing")
+    if "scheduleonmetric" in read and len(read["scheduleonmetric"].rules) > 1:
+        yield PolicyProblem(
+            "spec.strategies.scheduleonmetric.rules[1]", "is not used, only the first rule orders the nodes"
+        )
+
+
+def _mixed_operators(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
+    """One label under rules with different operators: no largest and no smallest metric decides."""
+    operators: dict[str, Operator] = {}
+    for number, rule in enumerate(read["labeling"].rules if "labeling" in read else []):
+        for key in {text.partition("=")[0] for text in rule.labels or []}:
+            if operators.setdefault(key, rule.operator) is not rule.operator:
+                path = f"spec.strategies.labeling.rules[{number}].operator"
+                yield PolicyProblem(
+                    path, f"label {key} stands under {operators[key]} before: the first violated rule keeps it"
+                )
+
+
+def _label_problems(policy: str, read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
+    if "deschedule" in read and not is_valid_mark(policy):
+        yield PolicyProblem(
+            "metadata.name", f"no node can be marked {policy[:60]}={VIOLATING}, allowed are 63 characters"
+        )
+    for number, rule in enumerate(read["labeling"].rules if "labeling" in read else []):
+        for position, text in enumerate(rule.labels or []):
+            if why := label_problem(policy, text):
+                yield PolicyProblem(
+                    f"spec.strategies.labeling.rules[{number}].labels[{position}]", f"{_shown(text)} {why}"
+                )

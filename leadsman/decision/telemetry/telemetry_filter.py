@@ -1,0 +1,74 @@
+"""dontschedule: no node that violates the pod's policy."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from leadsman.decision.freshness import cached_while_fresh
+from leadsman.decision.model import DecisionInputs, Evidence, PodInfo, Refusal
+from leadsman.decision.telemetry import pod_policy, quantity, readings
+from leadsman.decision.telemetry.model import Readings
+from leadsman.decision.telemetry.rules import strategy_violated, violates, violations_by_node
+from leadsman.decision.telemetry.taspolicy import FailMode, PolicyKey, Rule, Strategy
+
+NAME = "dontschedule"
+
+
+class TelemetryFilter:
+    """A rule on a metric without a current value refuses nothing, unless the policy fails closed."""
+
+    name = NAME
+
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, Refusal]:
+        policy = pod_policy.find_policy(pod, facts)
+        strategy = policy and policy.dontschedule
+        if not (policy and strategy and strategy.rules):
+            return {}
+        asked = _PolicyReadings(policy.key, strategy, readings.for_rules(strategy.rules, policy, facts))
+        refused = cached_while_fresh(asked, lambda: _violation_refusals(asked), facts)
+        if policy.fail_mode is FailMode.CLOSED:
+            refused = {**{node: refusal for node in nodes if (refusal := _fail_closed_refusal(node, asked))}, **refused}
+        return {node: refused[node] for node in nodes if node in refused} if refused else {}
+
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+        policy = pod_policy.find_policy(pod, facts)
+        strategy = policy and policy.dontschedule
+        if not (policy and strategy):
+            return Evidence()
+        columns = readings.for_rules(strategy.rules, policy, facts)
+        measured = {rule.metric: _numbers(column, nodes) for rule, column in zip(strategy.rules, columns, strict=True)}
+        return Evidence(measured)
+
+
+class _PolicyReadings(Struct, frozen=True):
+    """What the refusals depend on."""
+
+    policy: PolicyKey
+    strategy: Strategy
+    columns: tuple[Readings, ...]
+
+
+def _violation_refusals(asked: _PolicyReadings) -> Mapping[str, Refusal]:
+    """Of all nodes that violate, one Refusal a cause."""
+    causes: dict[Rule | None, Refusal] = {
+        rule: Refusal(NAME, f"telemetry policy {asked.policy}: {rule or asked.strategy}")
+        for rule in (None, *asked.strategy.rules)
+    }
+    return {node: causes[rule] for node, rule in violations_by_node(asked.strategy, asked.columns).items()}
+
+
+def _fail_closed_refusal(node: str, asked: _PolicyReadings) -> Refusal | None:
+    """Why a policy that fails closed refuses the node: what it lacks may be what is violated."""
+    values = [column.values.get(node) for column in asked.columns]
+    states = [
+        None if value is None else violates(value, rule)
+        for value, rule in zip(values, asked.strategy.rules, strict=True)
+    ]
+    if None not in states or not strategy_violated(asked.strategy, states, unknown=True):
+        return None
+    missing = asked.strategy.rules[states.index(None)].metric
+    return Refusal(NAME, f"telemetry policy {asked.policy}: no current value of {missing}")
+
+
+def _numbers(column: Readings, nodes: Sequence[str]) -> Mapping[str, float]:
+    return {node: quantity.to_float(column.values[node]) for node in nodes if node in column.values}

@@ -1,0 +1,86 @@
+"""scheduleonmetric: the nodes in the order of the first rule's metric.
+
+A measured node has 0.1 at least and an unmeasured one 0, so that it never beats a measured one. `proportional`: between
+the worst value and the best, as far as it is from them; `rank`: in equal steps, nodes with equal values alike. Equals
+puts the nodes at the target before all others.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from leadsman.decision.columns import Column
+from leadsman.decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from leadsman.decision.telemetry import pod_policy, quantity, readings
+from leadsman.decision.telemetry.quantity import NANO
+from leadsman.decision.telemetry.taspolicy import Operator, Rule, Scoring, TasPolicy
+
+NAME = "scheduleonmetric"
+
+MIN_MEASURED_SCORE = 0.1
+"""Of a measured node: one point of ten."""
+
+MIN_CURRENT_RATIO = 0.5
+"""Of the candidates that report the metric. With fewer, the few would draw all pods."""
+
+
+class TelemetryScore:
+    name = NAME
+
+    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
+        policy, weight = pod_policy.find_policy(pod, facts), facts.policy.scores.scheduleonmetric.weight
+        rule = _rule(policy)
+        if not (weight and policy and rule):
+            return None
+        current = readings.current(rule.metric, policy, facts).values
+        values = list(map(current.get, nodes))
+        unknown = _unknown(nodes, values, rule) if None in values else {}
+        neutral = _neutral(len(nodes) - len(unknown), rule, policy, nodes, facts)
+        return PluginScore(NAME, weight, Column(nodes, _scores(values, rule, policy)), unknown, neutral)
+
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+        policy = pod_policy.find_policy(pod, facts)
+        rule = _rule(policy)
+        if not (policy and rule):
+            return Evidence()
+        current = readings.current(rule.metric, policy, facts).values
+        return Evidence({rule.metric: {node: quantity.to_float(current[node]) for node in nodes if node in current}})
+
+
+def _rule(policy: TasPolicy | None) -> Rule | None:
+    strategy = policy and policy.scheduleonmetric
+    return strategy.rules[0] if strategy and strategy.rules else None
+
+
+def _unknown(nodes: Sequence[str], values: Sequence[int | None], rule: Rule) -> Mapping[str, str]:
+    why = f"no current value of {rule.metric}"
+    return {node: why for node, value in zip(nodes, values, strict=True) if value is None}
+
+
+def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], facts: DecisionInputs) -> str:
+    if known and known == len(nodes):
+        return ""
+    expected = len(readings.reporting_nodes(rule.metric, facts).intersection(nodes))
+    if known and known >= MIN_CURRENT_RATIO * expected:
+        return ""
+    return f"telemetry policy {policy.key}: {known} of {expected} nodes have a current {rule.metric}"
+
+
+def _scores(values: Sequence[int | None], rule: Rule, policy: TasPolicy) -> Sequence[float]:
+    """0.1 .. 1 for each value, 0 where there is none."""
+    if rule.operator is Operator.EQUALS:
+        target = rule.target * NANO
+        return [0.0 if value is None else 1.0 if value == target else MIN_MEASURED_SCORE for value in values]
+    strategy = policy.scheduleonmetric
+    places = _ranks(values) if strategy and strategy.scoring is Scoring.RANK else values
+    known = [place for place in places if place is not None]
+    low, high = min(known, default=0), max(known, default=0)
+    worst, span = (low, high - low) if rule.operator is Operator.GREATER_THAN else (high, low - high)
+    step = (1 - MIN_MEASURED_SCORE) / span if span else 0.0
+    least = MIN_MEASURED_SCORE if span else 1.0
+    return [0.0 if place is None else least + step * (place - worst) for place in places]
+
+
+def _ranks(values: Sequence[int | None]) -> Sequence[int | None]:
+    """Of each value its place among the distinct ones, the least first."""
+    known = sorted({value for value in values if value is not None})
+    place = {value: place for place, value in enumerate(known)}
+    return [None if value is None else place[value] for value in values]

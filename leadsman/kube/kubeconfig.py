@@ -1,0 +1,132 @@
+"""Access from a kubeconfig file: kubectl's, for whoever runs outside of a cluster.
+
+A file that asks for what is not done here (a plugin that makes tokens, a proxy, another identity) is refused, and
+the error names the field: to go on without it would mean another server, or another user, than the file says.
+"""
+
+import base64
+import binascii
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct, field
+
+from leadsman.kube.access import ApiAccess, ApiAccessError, read_pem
+
+T = TypeVar("T", bound="_Named")
+
+_UNSUPPORTED_USER = ("exec", "auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
+
+
+class _Named(Struct, frozen=True):
+    name: str
+
+
+class _Cluster(Struct, frozen=True, rename="kebab"):
+    server: str = ""
+    certificate_authority: str = ""
+    certificate_authority_data: str = ""
+    insecure_skip_tls_verify: bool = False
+    tls_server_name: str = ""
+    proxy_url: str = ""
+
+
+class _Context(Struct, frozen=True):
+    cluster: str = ""
+    user: str = ""
+    namespace: str = ""
+
+
+class _NamedCluster(_Named, frozen=True):
+    cluster: _Cluster = field(default_factory=_Cluster)
+
+
+class _NamedContext(_Named, frozen=True):
+    context: _Context = field(default_factory=_Context)
+
+
+class _NamedUser(_Named, frozen=True):
+    user: dict[str, Any] = {}
+
+
+class _Config(Struct, frozen=True, rename="kebab"):
+    current_context: str = ""
+    clusters: tuple[_NamedCluster, ...] = ()
+    contexts: tuple[_NamedContext, ...] = ()
+    users: tuple[_NamedUser, ...] = ()
+
+
+def read(path: Path, context: str = "") -> ApiAccess:
+    """The access that `context` (default: current-context) stands for. ApiAccessError names file and field.
+
+    Relative paths in the file start at the file's folder, as kubectl has it.
+    """
+    config = _decoded(path)
+    chosen = _one(path, "context", config.contexts, context or config.current_context, "current-context").context
+    cluster = _one(path, "cluster", config.clusters, chosen.cluster, "the context's cluster").cluster
+    user = _one(path, "user", config.users, chosen.user, "the context's user").user if chosen.user else {}
+    return _access(path, cluster, _supported(path, chosen.user, user), chosen.namespace)
+
+
+def _decoded(path: Path) -> _Config:
+    try:
+        return msgspec.yaml.decode(path.read_bytes(), type=_Config)
+    except (OSError, msgspec.DecodeError) as error:
+        raise ApiAccessError(f"kubeconfig {path}: {error}") from error
+
+
+def _one(path: Path, what: str, among: Sequence[T], name: str, asked_by: str) -> T:
+    if not name:
+        raise ApiAccessError(f"kubeconfig {path}: {asked_by} names no {what}")
+    found = next((one for one in among if one.name == name), None)
+    if found is None:
+        names = ", ".join(one.name for one in among) or "there is none"
+        raise ApiAccessError(f"kubeconfig {path}: no {what} {name!r}, which {asked_by} names; allowed: {names}")
+    return found
+
+
+def _supported(path: Path, name: str, user: dict[str, Any]) -> dict[str, Any]:
+    for key in _UNSUPPORTED_USER:
+        if user.get(key):
+            raise ApiAccessError(
+                f"kubeconfig {path}: users[{name!r}].user.{key} is not supported; "
+                "want token, tokenFile or client-certificate"
+            )
+    return user
+
+
+def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str) -> ApiAccess:
+    if cluster.proxy_url:
+        raise ApiAccessError(
+            f"kubeconfig {path}: proxy-url {cluster.proxy_url!r} is not supported; want a direct server"
+        )
+    if not cluster.server:
+        raise ApiAccessError(f"kubeconfig {path}: the cluster has no server")
+    ca = _pem(path, "certificate-authority", cluster.certificate_authority, cluster.certificate_authority_data)
+    return ApiAccess(
+        cluster.server.rstrip("/"),
+        ca=ca,
+        token_file=path.parent / user["tokenFile"] if user.get("tokenFile") else None,
+        token=user.get("token") or "",
+        certificate=_pem(path, "client-certificate", *_file_and_data(user, "client-certificate")),
+        key=_pem(path, "client-key", *_file_and_data(user, "client-key")),
+        server_name=cluster.tls_server_name,
+        insecure=cluster.insecure_skip_tls_verify,
+        namespace=namespace or "default",
+    )
+
+
+def _file_and_data(user: dict[str, Any], name: str) -> tuple[str, str]:
+    return str(user.get(name) or ""), str(user.get(f"{name}-data") or "")
+
+
+def _pem(path: Path, name: str, file: str, data: str) -> str:
+    """Data wins over the file, as in kubectl."""
+    if not data:
+        return read_pem(path.parent / file, f"kubeconfig {path}: {name}") if file else ""
+    try:
+        return base64.b64decode(data, validate=True).decode()
+    except (binascii.Error, UnicodeDecodeError) as error:
+        raise ApiAccessError(f"kubeconfig {path}: {name}-data: want base64 of PEM: {error}") from error

@@ -1,0 +1,211 @@
+"""Keeps a view of the API server's objects current: lists, watches from there on, and comes back after every loss."""
+
+import asyncio
+import logging
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import aclosing
+from types import MappingProxyType
+from typing import Generic, TypeVar
+
+from leadsman.kube import listing, object_changes
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError, Gone, StreamSilent, Unavailable
+from leadsman.kube.listing import ListOptions, ObjectList
+from leadsman.kube.object_changes import HasMetadata, ObjectChange, ObjectKey
+from leadsman.kube.watch_batch import WatchBatch
+
+T = TypeVar("T", bound=HasMetadata)
+
+SILENCE_SECONDS = 75.0
+"""The API server sends a bookmark about once a minute."""
+
+LONGEST_PAUSE_SECONDS = 30.0
+"""Between attempts, when many followers lose the API server together. The few that must be quick pass less."""
+
+RESUME_WITHIN_SECONDS = 60.0
+"""A watch that was lost for longer begins with a listing. So does one that was silent twice running. An API server
+whose etcd was restored from a backup tells nothing until it is past the version that was seen before."""
+
+_WATCH_SECONDS = (240, 480)  # spread, so that watches do not end together; client-go's are 300 to 600
+_NOT_IN_CACHE = (410, 504)  # too old, and newer than it is ("Too large resource version")
+_FIRST_PAUSE_SECONDS = 0.25
+_SHORTEST_WATCH_SECONDS = 1.0
+
+log = logging.getLogger(__name__)
+
+
+class Reflector(Generic[T]):
+    """`run` it as one task; readers take `current`.
+
+    The view stays as it is while the API server is away: a list that fails never means that nothing is there.
+
+    on_changes: called with what a batch changed, after `current` has it, and before `loaded` is set the first time.
+    cached: lists come from the API server's cache (listing.read_cached). silence_seconds: a watch without a byte for so
+    long is opened anew. clock: monotonic seconds, as readers pass to `age_seconds`.
+    answered_at: when the API server last said anything, by the clock; -inf before the first.
+    For metrics: relists, reconnects, problems (objects that could not be decoded), errors by name, and last_error, ""
+    while the API server is followed.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        wanted: ListOptions,
+        kind: type[T],
+        *,
+        on_changes: Callable[[Sequence[ObjectChange[T]]], None] = lambda _: None,
+        cached: bool = False,
+        silence_seconds: float = SILENCE_SECONDS,
+        longest_pause_seconds: float = LONGEST_PAUSE_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ):
+        self._view: dict[ObjectKey, T] = {}
+        self._version, self._shown = 0, (0, MappingProxyType[ObjectKey, T]({}))
+        self.loaded = asyncio.Event()
+        self.relists, self.reconnects, self.decode_error_count, self.last_error = 0, 0, 0, ""
+        self.errors: Counter[str] = Counter()
+        self.list_options, self._client, self._kind = wanted, client, kind
+        self._on_changes, self._clock, self._rng = on_changes, clock, rng or random.Random()
+        self._silence_seconds, self._longest_pause_seconds = silence_seconds, longest_pause_seconds
+        self._resume_within_seconds = silence_seconds + RESUME_WITHIN_SECONDS
+        self._cached, self._cache_failed = cached, False
+        self._resume, self._seen = "", ""
+        self.last_response_at, self._opened_at = float("-inf"), float("inf")
+        self._failures, self._silences, self._retry_after_seconds = 0, 0, 0.0
+
+    @property
+    def current(self) -> Mapping[ObjectKey, T]:
+        """Replaced and never altered. Copied when it is first asked for after a change: listeners need no copies."""
+        version, shown = self._version, self._shown
+        if shown[0] != version:
+            self._shown = shown = (version, MappingProxyType(self._view.copy()))
+        return shown[1]
+
+    @property
+    def object_count(self) -> int:
+        """How many objects are in the view."""
+        return len(self._view)
+
+    def get(self, key: ObjectKey) -> T | None:
+        """One object of the view."""
+        return self._view.get(key)
+
+    def age_seconds(self, now: float) -> float:
+        """Since the API server last said anything: an event, a bookmark, a listing. Infinite before the first."""
+        return now - self.last_response_at
+
+    async def run(self) -> None:
+        """For ever. ApiErrors are survived, anything else is raised."""
+        while True:
+            try:
+                await self._follow()
+            except ApiError as error:
+                self._lost(error)
+            await asyncio.sleep(self._pause_seconds())
+            self.reconnects += 1
+
+    async def _follow(self) -> None:
+        """Until an error. A watch that ends in its time is continued at once."""
+        if not self._resume or self.age_seconds(self._clock()) > self._resume_within_seconds:
+            self._swap(await self._list())
+        while True:
+            await self._watch()
+            if self._watched_seconds() < _SHORTEST_WATCH_SECONDS:
+                raise Unavailable("the watch was closed as soon as it began")
+            self.reconnects += 1
+
+    async def _list(self) -> ObjectList[T]:
+        if not self._cached or self._cache_failed:
+            return await listing.list_objects(self._client, self.list_options, self._kind)
+        try:
+            return await listing.list_from_cache(self._client, self.list_options, self._kind, self._seen or "0")
+        except ApiError as error:
+            self._cache_failed = error.status in _NOT_IN_CACHE
+            raise
+
+    def _swap(self, found: ObjectList[T]) -> None:
+        """Replaces the view in one step."""
+        self._view, differences = object_changes.view_from_list(self._view, found.items)
+        self._cache_failed = False
+        self._seen = self._resume = found.resource_version
+        self._count(found.problems)
+        self._publish(differences)
+        self.relists += 1
+        self._answered()
+        self.loaded.set()
+
+    async def _watch(self) -> None:
+        query = {
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": self._resume,
+            "timeoutSeconds": str(self._rng.randint(*_WATCH_SECONDS)),
+        }
+        async with self._client.stream(
+            self.list_options.to_request(query, watch=True), self._silence_seconds
+        ) as batches:
+            self._answered()
+            self._opened_at = self._clock()
+            await self._take_all(batches)
+
+    async def _take_all(self, batches: AsyncGenerator[list[bytes]]) -> None:
+        async with aclosing(batches):
+            async for lines in batches:
+                self._answered()
+                self._silences = 0
+                self._take(lines)
+
+    def _take(self, lines: Sequence[bytes]) -> None:
+        """What stands before an error counts."""
+        batch: WatchBatch[T] = WatchBatch(self._view, [], self._kind)
+        try:
+            for line in lines:
+                self._resume = self._seen = batch.apply_line(line, self._resume)
+        finally:
+            self._count(batch.problems)
+            if batch.changes:
+                self._publish(batch.changes)
+
+    def _publish(self, differences: Sequence[ObjectChange[T]]) -> None:
+        self._version += 1
+        if differences:
+            self._on_changes(differences)
+
+    def _count(self, problems: Sequence[str]) -> None:
+        if problems and not self.decode_error_count:
+            log.warning("an object of %s is skipped: %s", self.list_options.resource.plural, problems[0])
+        self.decode_error_count += len(problems)
+
+    def _answered(self) -> None:
+        self.last_response_at = self._clock()
+        if self.last_error:
+            log.info("following %s again", self.list_options.resource.plural)
+            self.last_error = ""
+
+    def _lost(self, error: ApiError) -> None:
+        """A watch that fails soon after it began is no recovery: the pauses grow."""
+        lived = self._watched_seconds() > self._longest_pause_seconds
+        self._failures, self._opened_at = 1 if lived else self._failures + 1, float("inf")
+        self._retry_after_seconds = error.retry_after_seconds or 0.0
+        self._silences = self._silences + 1 if isinstance(error, StreamSilent) else 0
+        if isinstance(error, Gone) or self._silences > 1:
+            self._resume = ""
+        self.errors[type(error).__name__] += 1
+        if isinstance(error, StreamSilent):
+            return  # no fault: of a resource that never changes some API servers tell no bookmarks either
+        if not self.last_error:
+            log.warning("lost %s, the view stays as it is: %s", self.list_options.resource.plural, error)
+        self.last_error = f"{type(error).__name__}: {error}"
+
+    def _watched_seconds(self) -> float:
+        """Since the watch was opened; less than 0 while there is none."""
+        return self._clock() - self._opened_at
+
+    def _pause_seconds(self) -> float:
+        """Full jitter, so that followers who lost the API server together do not return together."""
+        ceiling = min(self._longest_pause_seconds, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
+        return self._retry_after_seconds + self._rng.uniform(0, ceiling)

@@ -1,0 +1,62 @@
+"""Lines of a watch, applied to a view. Pure."""
+
+from typing import Generic, TypeVar
+
+from msgspec import Raw, Struct
+
+from leadsman.kube import object_changes
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.errors import Gone, MalformedResponse, Status, error_from_response
+from leadsman.kube.object_changes import HasMetadata, ObjectChange, ObjectKey, object_key
+from leadsman.kube.objects import PartialObjectMetadata
+
+T = TypeVar("T", bound=HasMetadata)
+
+
+class WatchEvent(Struct, frozen=True):
+    """A line of a watch."""
+
+    type: str
+    object: Raw
+
+
+class WatchBatch(Struct, Generic[T]):
+    """Events applied to a view, and what that changed."""
+
+    view: dict[ObjectKey, T]
+    changes: list[ObjectChange[T]]
+    object_type: type[T]
+    problems: list[str] = []
+
+    def apply_line(self, line: bytes, resume: str) -> str:
+        """The resourceVersion to resume at after this line. Gone or another ApiError when the line says so."""
+        event = decode_json(line, WatchEvent)
+        if event.type == "ERROR":
+            status = decode_json(event.object, Status)
+            raise error_from_response(status.code, bytes(event.object))
+        meta = decode_json(event.object, PartialObjectMetadata).metadata
+        _check_version_order(resume, meta.resource_version)
+        if event.type != "BOOKMARK":
+            self._change(event, object_key(meta))
+        return meta.resource_version or resume
+
+    def _change(self, event: WatchEvent, key: ObjectKey) -> None:
+        """An object that cannot be decoded stays as it was known, unless it is gone."""
+        item = self._decoded(event.object)
+        if event.type == "DELETED":
+            self.changes += object_changes.apply_delete(self.view, key, item)
+        elif item is not None:
+            self.changes += object_changes.apply_put(self.view, item)
+
+    def _decoded(self, raw: Raw) -> T | None:
+        try:
+            return decode_json(raw, self.object_type)
+        except MalformedResponse as error:
+            self.problems.append(str(error))
+            return None
+
+
+def _check_version_order(before: str, now: str) -> None:
+    """An API server whose etcd was restored from a backup goes on, silently, at versions that were seen before."""
+    if before.isdecimal() and now.isdecimal() and int(now) < int(before):
+        raise Gone(f"resourceVersion went back from {before} to {now}: the store was restored")

@@ -1,0 +1,115 @@
+"""The answers: measured, else the median of the groups, else coordinates; always with an interval and its source."""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from leadsman.network.calibration import Calibration, ErrorPredictors
+from leadsman.network.group_medians import GroupMedians
+from leadsman.network.measured_pairs import MAX_RTT_MS, Floats, Indices, MeasuredPairs
+from leadsman.network.rtt_model import RttModel
+
+
+class EstimateSource(StrEnum):
+    MEASURED = "measured"
+    GROUP = "group"
+    COORDINATES = "coordinates"
+
+
+ESTIMATE_SOURCES = tuple(EstimateSource)
+
+_MAX_LOG_RTT_MS = np.log(MAX_RTT_MS)
+
+
+class RttEstimate(Struct, frozen=True):
+    """low_ms and high_ms hold a direction's truth in 9 of 10; the slower one is above in 1 of 20 pairs (of a group's
+    median: one direction is). Of a measured pair they are the faster and the slower
+    direction, as measured, and rtt_ms is the slower."""
+
+    rtt_ms: float
+    low_ms: float
+    high_ms: float
+    source: EstimateSource
+
+
+class EstimateTable(NamedTuple):
+    """Many estimates. NaN: nothing is known. source: index into SOURCES; -1: none."""
+
+    rtt_ms: Floats
+    low_ms: Floats
+    high_ms: Floats
+    source: Indices
+
+
+class NetworkEstimates(NamedTuple):
+    """What `fit` found. Immutable; memory is O(nodes) and O(measured pairs).
+
+    levels: from the finest; those that err more than coordinates do are left out. error: median absolute error of
+    coordinates on pairs left out, as a logarithm. drift: share of the pairs that changed since the calibration.
+    known: of each node, whether any of its pairs was measured.
+    """
+
+    pairs: MeasuredPairs
+    model: RttModel
+    calibration: Calibration
+    group_medians: tuple[GroupMedians, ...]
+    median_log_error: float
+    drift: float = 0.0
+    is_measured: NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    @property
+    def expected_error(self) -> float:
+        """Median relative error of the estimates for pairs that nobody measured; infinite when too few were."""
+        return float(np.expm1(self.median_log_error))
+
+    def estimate(self, one: int, other: int) -> RttEstimate | None:
+        """None: neither of the two groups nor one of the two nodes was ever measured. A node is 0 ms from itself."""
+        table = self.between(np.array([one]), np.array([other]))
+        rtt_ms, low_ms, high_ms, source = (column[0] for column in table)
+        return (
+            None if source < 0 else RttEstimate(float(rtt_ms), float(low_ms), float(high_ms), ESTIMATE_SOURCES[source])
+        )
+
+    def row(self, one: int) -> EstimateTable:
+        """From `one` to every node."""
+        other = np.arange(self.pairs.node_count)
+        return self._table(np.full_like(other, one), other, self.model.row(one))
+
+    def between(self, one: Indices, other: Indices) -> EstimateTable:
+        """Of the pairs (one[k], other[k])."""
+        return self._table(one, other, self.model.at(one, other))
+
+    def _table(self, one: Indices, other: Indices, signs: ErrorPredictors) -> EstimateTable:
+        table = self._by_coordinates(one, other, signs)
+        for level in reversed(self.group_medians):
+            middle = level.log_ms(one, other)
+            _fill(table, ~np.isnan(middle), (middle, middle + level.low, middle + level.high), EstimateSource.GROUP)
+        self._fill_measured(table, one, other)
+        for column in table[:3]:
+            column[one == other] = 0
+        return table
+
+    def _by_coordinates(self, one: Indices, other: Indices, signs: ErrorPredictors) -> EstimateTable:
+        low, middle, high = (signs.log_ms + offset for offset in self.calibration.offsets(signs))
+        known = self.is_measured[one] & self.is_measured[other]
+        nothing = [np.full(len(known), np.nan, np.float32) for _ in range(3)]
+        table = EstimateTable(nothing[0], nothing[1], nothing[2], np.full(len(known), -1))
+        _fill(table, known | (one == other), (middle, low, high), EstimateSource.COORDINATES)
+        return table
+
+    def _fill_measured(self, table: EstimateTable, one: Indices, other: Indices) -> None:
+        slot, found = self.pairs.find_pairs(one, other)
+        if found.any():
+            middle, skew = self.pairs.log_ms[slot], np.abs(np.nan_to_num(self.pairs.half_skew[slot]))
+            _fill(table, found, (middle + skew, middle - skew, middle + skew), EstimateSource.MEASURED)
+        table.source[one == other] = ESTIMATE_SOURCES.index(EstimateSource.MEASURED)
+
+
+def _fill(table: EstimateTable, where: NDArray[np.bool_], log_ms: Sequence[Floats], source: EstimateSource) -> None:
+    for column, values in zip(table[:3], log_ms, strict=True):
+        column[where] = np.exp(np.minimum(values[where], _MAX_LOG_RTT_MS))
+    table.source[where] = ESTIMATE_SOURCES.index(source)

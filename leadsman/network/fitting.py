@@ -1,0 +1,127 @@
+"""The central estimate: every pair's round trip, from all that was measured.
+
+`fit` spends about `_PAIR_STEPS` on descent up to some 13,000 nodes of 16 peers, and grows with the pairs from there on.
+5,000 nodes get fewer members and fewer steps than 500; one that starts from the fit before goes on where it stopped.
+"""
+
+from collections.abc import Sequence
+from math import ceil
+from typing import NamedTuple
+
+import numpy as np
+
+from leadsman.network.calibration import UNCALIBRATED, Calibration, ErrorPredictors, calibrate
+from leadsman.network.embedding import ENSEMBLE_SHAPES, DescentSchedule, EnsembleMember, descend, random_member
+from leadsman.network.estimates import NetworkEstimates
+from leadsman.network.group_medians import fit_group_medians
+from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
+from leadsman.network.rtt_model import fit_model
+from leadsman.network.warm_start import changed_share
+
+_PAIR_STEPS = 64_000_000
+_MAX_MEMBERS, _MIN_MEMBERS = 16, 5
+_MAX_STEPS, _MIN_STEPS = 500, 60
+_WARM_STEPS_DIVISOR = 4
+"""A warm start takes this part of the steps of a cold one."""
+_WARM_RATE, _WARM_LOSS_WIDTH = 0.1, 0.1
+_LANDMARK_PAIRS = 6_000_000
+"""Product of landmarks and measured pairs at most, but 64 landmarks at least."""
+_MIN_LANDMARKS = 64
+_REGRESSION_STEPS = 12
+"""Past these the estimates of measured networks change by less than 0.1 %."""
+_HOLDOUT_FOLDS = 8
+"""One pair in so many is left out at a time, for calibration."""
+_HELD_OUT_PAIRS_WANTED = 3_000
+_MAX_DRIFT = 0.1
+"""Share of pairs that came, went or moved since the calibration, above which a warm start calibrates anew."""
+
+
+class FitBudget(NamedTuple):
+    """What a fit may spend. steps: of a cold descent. rounds: of calibration."""
+
+    members: int
+    steps: int
+    landmarks: int
+    calibration_rounds: int
+
+    @property
+    def warm_descent(self) -> DescentSchedule:
+        return DescentSchedule(max(1, self.steps // _WARM_STEPS_DIVISOR), _WARM_RATE, _WARM_LOSS_WIDTH)
+
+
+def fit_budget(pairs: MeasuredPairs) -> FitBudget:
+    """By the number of nodes and pairs, so that time is bounded."""
+    measured = max(1, len(pairs.log_ms))
+    members = int(np.clip(_PAIR_STEPS // (measured * _MAX_STEPS), _MIN_MEMBERS, _MAX_MEMBERS))
+    steps = int(np.clip(_PAIR_STEPS // (measured * members), _MIN_STEPS, _MAX_STEPS))
+    landmarks = min(pairs.node_count, max(_MIN_LANDMARKS, _LANDMARK_PAIRS // measured))
+    rounds = min(_HOLDOUT_FOLDS, ceil(_HELD_OUT_PAIRS_WANTED * _HOLDOUT_FOLDS / measured))
+    return FitBudget(members, steps, landmarks, rounds)
+
+
+def fit_network(
+    pairs: MeasuredPairs,
+    rng: np.random.Generator,
+    groups: Sequence[Indices] = (),
+    before: NetworkEstimates | None = None,
+    spend: FitBudget | None = None,
+) -> NetworkEstimates:
+    """groups: group of each node (-1 unknown), from the finest: racks, then zones. before: to go on from, with as many
+    nodes as now (`warm.carried` brings it there), else ValueError. spend: None means `effort(pairs)`. The same
+    arguments give the same estimates.
+    """
+    if before is not None and before.pairs.node_count != pairs.node_count:
+        raise ValueError(f"before has {before.pairs.node_count} nodes: want {pairs.node_count}, as the pairs have")
+    spend = spend or fit_budget(pairs)
+    members = _members(pairs, rng, spend, before)
+    landmarks = np.sort(rng.permutation(pairs.node_count)[: spend.landmarks])
+    fitted = fit_model(members, pairs, landmarks, _REGRESSION_STEPS)
+    drift = 1.0 if before is None else before.drift + changed_share(before.pairs, pairs)
+    if before is not None and drift <= _MAX_DRIFT:
+        calibration, error = before.calibration, before.median_log_error
+    else:
+        (calibration, error), drift = _cross_calibrate(members, pairs, landmarks, rng, spend), 0.0
+    levels = (fit_group_medians(np.asarray(of), pairs) for of in groups)
+    better = tuple(one for one in levels if one.error < error)
+    return NetworkEstimates(pairs, fitted, calibration, better, error, drift, pairs.degree > 0)
+
+
+def _members(
+    pairs: MeasuredPairs, rng: np.random.Generator, spend: FitBudget, before: NetworkEstimates | None
+) -> tuple[EnsembleMember, ...]:
+    if before is not None:
+        return tuple(descend(member, pairs, spend.warm_descent) for member in before.model.members)
+    shapes = [ENSEMBLE_SHAPES[number % len(ENSEMBLE_SHAPES)] for number in range(spend.members)]
+    return tuple(descend(random_member(shape, pairs, rng), pairs, DescentSchedule(spend.steps)) for shape in shapes)
+
+
+def _cross_calibrate(
+    members: Sequence[EnsembleMember],
+    pairs: MeasuredPairs,
+    landmarks: Indices,
+    rng: np.random.Generator,
+    spend: FitBudget,
+) -> tuple[Calibration, float]:
+    """Members forget the pairs left out by going on without them."""
+    part = rng.integers(0, _HOLDOUT_FOLDS, len(pairs.log_ms))
+    signs: list[ErrorPredictors] = []
+    measured: list[Floats] = []
+    pair: list[Indices] = []
+    for number in range(spend.calibration_rounds if len(part) >= _HOLDOUT_FOLDS else 0):
+        kept, out = pairs.where(part != number), pairs.where(part == number)
+        again = [descend(member, kept, spend.warm_descent) for member in members]
+        of, log_ms = out.directions
+        signs.append(fit_model(again, kept, landmarks, _REGRESSION_STEPS).at(out.first[of], out.second[of]))
+        measured.append(log_ms)
+        pair.append(np.flatnonzero(part == number)[of])
+    return _calibrate_on_held_out(signs, measured, pair)
+
+
+def _calibrate_on_held_out(
+    signs: Sequence[ErrorPredictors], measured: Sequence[Floats], pair: Sequence[Indices]
+) -> tuple[Calibration, float]:
+    if not signs:
+        return UNCALIBRATED, float("inf")
+    joined = ErrorPredictors(*(np.concatenate(column) for column in zip(*signs, strict=True)))
+    error = np.concatenate(measured) - joined.log_ms
+    return calibrate(joined, error, np.concatenate(pair)), float(np.median(np.abs(error)))

@@ -1,0 +1,118 @@
+"""Groups of nodes that are near each other, at several delays.
+
+In a layer of L milliseconds every two nodes of a group are at most L apart, so a group answers for all its pairs.
+Groups are merged while any two fit together (complete linkage [1]); a node that fits nowhere is a group of one. No
+triangle inequality is assumed: round trips violate it. Delays are square matrices, symmetric, 0 on the diagonal; NaN
+is an unknown delay and never near.
+
+[1] Defays, "An efficient algorithm for a complete link method", The Computer Journal 20, 1977.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from leadsman.network.measured_pairs import Floats, Indices
+
+
+class Layer(NamedTuple):
+    """of: group of each node, 0, 1, … without a gap."""
+
+    limit_ms: float
+    group_of: Indices
+
+    @property
+    def groups(self) -> list[Indices]:
+        """The nodes of each group, ascending."""
+        order = np.argsort(self.group_of, kind="stable")
+        return np.split(order, np.cumsum(np.bincount(self.group_of))[:-1]) if len(order) else []
+
+
+def build_layers(delay_ms: Floats, limits_ms: Sequence[float]) -> tuple[Layer, ...]:
+    """One layer a limit, from nothing."""
+    joined = np.full(len(delay_ms), -1)
+    return tuple(build_layer(delay_ms, limit, joined) for limit in limits_ms)
+
+
+def build_layer(delay_ms: Floats, limit_ms: float, before: Indices) -> Layer:
+    """before: the group that each node was in, -1: it joined. Groups that still hold stay together.
+
+    ValueError when `before` is of another length.
+    """
+    if len(before) != len(delay_ms):
+        raise ValueError(f"before has {len(before)} nodes: want {len(delay_ms)}, as the delays have")
+    of = _with_singletons(_without_violators(delay_ms, limit_ms, before))
+    return Layer(limit_ms, _merged(group_distances_ms(delay_ms, of, np.maximum), of, limit_ms))
+
+
+def group_distances_ms(delay_ms: Floats, of: Indices, extreme: np.ufunc) -> Floats:
+    """The largest (np.maximum) or smallest (np.minimum) delay between each two groups. Unknown ones are infinite."""
+    order = np.argsort(of, kind="stable")
+    begin = np.searchsorted(of[order], np.arange(of.max(initial=-1) + 1))
+    found = np.empty((len(begin), len(begin)), delay_ms.dtype)
+    for group, members in enumerate(np.split(order, begin[1:]) if len(begin) else ()):
+        known = np.nan_to_num(delay_ms[members], nan=np.inf)
+        found[group] = extreme.reduceat(extreme.reduce(known, 0)[order], begin)
+    return found
+
+
+def _without_violators(delay_ms: Floats, limit_ms: float, of: Indices) -> Indices:
+    """Without the nodes that are too far from others of their group; those that are so most often go first."""
+    of = of.copy()
+    apart = ~(delay_ms <= limit_ms) & (of[:, None] == of) & (of >= 0)
+    np.fill_diagonal(apart, False)
+    often = apart.sum(1)
+    while often.any():
+        worst = int(often.argmax())
+        often -= apart[worst]
+        apart[worst] = apart[:, worst] = False
+        often[worst], of[worst] = 0, -1
+    return of
+
+
+def _with_singletons(of: Indices) -> Indices:
+    """Groups numbered without a gap, and one of its own for each node that has none."""
+    none = of < 0
+    of = of.copy()
+    of[none] = of.max(initial=-1) + 1 + np.arange(none.sum())
+    return np.asarray(np.unique(of, return_inverse=True)[1])
+
+
+def _merged(far: Floats, of: Indices, limit_ms: float) -> Indices:
+    """Each group in turn takes in the nearest that fits, until none does. Merging only makes groups farther apart, so
+    one turn each is enough."""
+    np.fill_diagonal(far, np.inf)
+    into = np.arange(len(far))
+    for group in range(len(far)):
+        while far[group].min(initial=np.inf) <= limit_ms:
+            taken = int(far[group].argmin())
+            far[group] = far[:, group] = np.maximum(far[group], far[taken])
+            far[taken] = far[:, taken] = np.inf
+            into[into == taken] = group
+    return np.asarray(np.unique(into[of], return_inverse=True)[1])
+
+
+class ProximityIndex(NamedTuple):
+    """Answers who is within any delay of a node, asking for delays of the groups that are in doubt only.
+
+    far, near: largest and smallest delay between two groups.
+    """
+
+    group_of: Indices
+    max_ms: Floats
+    min_ms: Floats
+
+    def within(self, node: int, limit_ms: float, delay_ms: Floats) -> Indices:
+        """All nodes at most `limit_ms` from `node`, itself among them. delay_ms: as the index was made of."""
+        own = self.group_of[node]
+        whole, doubtful = self.max_ms[own] <= limit_ms, self.min_ms[own] <= limit_ms
+        asked = np.flatnonzero((doubtful & ~whole)[self.group_of])
+        near = asked[delay_ms[node, asked] <= limit_ms]
+        return np.sort(np.concatenate([np.flatnonzero(whole[self.group_of]), near]))
+
+
+def build_index(delay_ms: Floats, of: Indices) -> ProximityIndex:
+    return ProximityIndex(
+        of, group_distances_ms(delay_ms, of, np.maximum), group_distances_ms(delay_ms, of, np.minimum)
+    )

@@ -1,0 +1,42 @@
+"""Members and residual together: one estimate, and what foretells its error."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from leadsman.network.calibration import ErrorPredictors
+from leadsman.network.embedding import EnsembleMember, mean_and_spread
+from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
+from leadsman.network.residual import Residual, fit_residual, nystrom_features
+
+_LARGEST_ERROR = 1.0
+
+
+class RttModel(NamedTuple):
+    """error: mean absolute error of each node's measured pairs, as a logarithm."""
+
+    members: tuple[EnsembleMember, ...]
+    residual: Residual
+    node_error: Floats
+
+    def at(self, one: Indices, other: Indices) -> ErrorPredictors:
+        """Of the pairs (one[k], other[k])."""
+        return self._signs(one, other, self.residual.at(one, other))
+
+    def row(self, one: int) -> ErrorPredictors:
+        """Of `one` with every node."""
+        return self._signs(np.array([one]), slice(None), self.residual.row(one))
+
+    def _signs(self, one: Indices, other: Indices | slice, residual: Floats) -> ErrorPredictors:
+        mean, spread = mean_and_spread(self.members, one, other)
+        first, second = self.node_error[one], self.node_error[other]
+        return ErrorPredictors(mean + residual, spread, np.minimum(first, second), np.maximum(first, second))
+
+
+def fit_model(members: Sequence[EnsembleMember], pairs: MeasuredPairs, landmarks: Indices, steps: int) -> RttModel:
+    error = pairs.log_ms - mean_and_spread(members, pairs.first, pairs.second)[0]
+    residual = fit_residual(nystrom_features(members, landmarks), pairs, error, steps)
+    size = np.minimum(np.abs(error), _LARGEST_ERROR)
+    total = np.bincount(pairs.first, size, pairs.node_count) + np.bincount(pairs.second, size, pairs.node_count)
+    return RttModel(tuple(members), residual, (total / np.maximum(pairs.degree, 1)).astype(np.float32))

@@ -1,0 +1,93 @@
+"""How labels stood over time: what hold times, flips and the stop for want of fresh data are counted on."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from msgspec import Struct, structs
+
+from leadsman.decision.model import DecisionInputs
+from leadsman.decision.telemetry import readings
+from leadsman.planning.labels.model import HOUR_SECONDS, LabelHistory, LabelLimits, PlanMemory
+from leadsman.planning.labels.ownership import NodeView, OwnedLabels
+
+
+class ObservedNode(Struct, frozen=True):
+    """A node. recorded: as its annotation says. owned: those of them that stand there."""
+
+    view: NodeView
+    recorded: OwnedLabels
+    owned: OwnedLabels
+
+
+def updated_memory(
+    before: PlanMemory, nodes: Iterable[ObservedNode], facts: DecisionInputs, limits: LabelLimits
+) -> PlanMemory:
+    """The memory at facts.now. What it has not seen before began now, as far as hold times go."""
+    nodes, known = list(nodes), _by_node(before)
+    labels = {key: found for each in nodes for key, found in _label_histories(before, each, known, facts.now)}
+    return PlanMemory(
+        labels=MappingProxyType(
+            {key: label for key, label in labels.items() if _is_relevant(label, facts.now, limits)}
+        ),
+        reported_at=_reported_at(before, frozenset(each.view.name for each in nodes), facts),
+        policies=facts.telemetry.policies.used,
+        mark_budget=_mark_budget(before, facts.now, limits),
+        planned_at=facts.now,
+    )
+
+
+_Keys = Mapping[str, Sequence[str]]
+"""Node → label keys."""
+
+
+def _by_node(memory: PlanMemory) -> _Keys:
+    found: dict[str, list[str]] = {}
+    for node, key in memory.labels:
+        found.setdefault(node, []).append(key)
+    return found
+
+
+def _label_histories(
+    before: PlanMemory, node: ObservedNode, known: _Keys, now: float
+) -> Iterator[tuple[tuple[str, str], LabelHistory]]:
+    name = node.view.name
+    gone = (key for key in known.get(name, ()) if key not in node.owned)
+    for key in (*node.owned, *gone):
+        value = node.view.labels[key] if key in node.owned else None
+        yield (
+            (name, key),
+            _updated_history(before.labels.get((name, key)), value, now, counts=before.planned_at > float("-inf")),
+        )
+
+
+def _updated_history(before: LabelHistory | None, value: str | None, now: float, counts: bool) -> LabelHistory:
+    """counts: whether there was a plan before this one, so that what is new has changed since."""
+    if before is None:
+        return LabelHistory(value, now, (now,) if counts else ())
+    flips = tuple(at for at in before.flips if now - at < HOUR_SECONDS)
+    if before.value == value:
+        return structs.replace(before, flips=flips)
+    return LabelHistory(value, now, (*flips, now))
+
+
+def _is_relevant(label: LabelHistory, now: float, limits: LabelLimits) -> bool:
+    return label.value is not None or bool(label.flips) or now - label.since < limits.hold_seconds
+
+
+def _reported_at(before: PlanMemory, nodes: frozenset[str], facts: DecisionInputs) -> Mapping[str, Mapping[str, float]]:
+    return MappingProxyType(
+        {metric: _reporters(before, metric, nodes, facts) for metric in facts.telemetry.policies.metrics}
+    )
+
+
+def _reporters(before: PlanMemory, metric: str, nodes: frozenset[str], facts: DecisionInputs) -> Mapping[str, float]:
+    """A node that fell silent is missed for an hour, or until it leaves the cluster."""
+    known = {node: at for node, at in before.reported_at.get(metric, {}).items() if facts.now - at < HOUR_SECONDS}
+    known.update(dict.fromkeys(readings.reporting_nodes(metric, facts), facts.now))
+    return {node: at for node, at in known.items() if node in nodes}
+
+
+def _mark_budget(before: PlanMemory, now: float, limits: LabelLimits) -> float:
+    if before.planned_at == float("-inf"):
+        return before.mark_budget
+    return min(1.0, before.mark_budget + limits.marks_per_second * (now - before.planned_at))

@@ -1,0 +1,94 @@
+"""Which changes may be made now: hold times, flips, and the budgets of marks."""
+
+from collections.abc import Mapping, Sequence
+
+from msgspec import Struct
+
+from leadsman.decision.telemetry.taspolicy import VIOLATING
+from leadsman.planning.labels.label_history import ObservedNode
+from leadsman.planning.labels.model import LabelAction, LabelLimits, PlanMemory, WithheldAction
+from leadsman.planning.labels.ownership import mark_key
+
+
+class LabelChange(Struct, frozen=True):
+    """at_once: the policy changed, not the metric, so it waits for nothing. foreign: the label there is not ours."""
+
+    action: LabelAction
+    immediate: bool
+    foreign: bool
+
+    @property
+    def is_removal(self) -> bool:
+        return self.action.value is None
+
+    @property
+    def is_mark(self) -> bool:
+        """Whether it marks a node, upon which a descheduler evicts pods."""
+        action = self.action
+        new = action.value == VIOLATING and action.before != VIOLATING
+        return new and action.label == mark_key(action.policy)
+
+
+class LimitedChanges(Struct, frozen=True):
+    """allowed: by node. marks: what is left of the budget."""
+
+    allowed: Mapping[str, Sequence[LabelAction]]
+    withheld: Sequence[WithheldAction]
+    mark_budget: float
+
+
+def apply_limits(
+    changes: Sequence[LabelChange], nodes: Sequence[ObservedNode], memory: PlanMemory, limits: LabelLimits
+) -> LimitedChanges:
+    """Removals first, as they make room in the budget."""
+    allowed: dict[str, list[LabelAction]] = {}
+    withheld = []
+    budget = _Budget(nodes, memory, limits)
+    for change in sorted(changes, key=lambda change: not change.is_removal):
+        why = _hold_reason(change, memory, limits) or (budget.refuses(change) if change.is_mark else "")
+        if why:
+            withheld.append(WithheldAction(change.action, why))
+        else:
+            budget.spend(change)
+            allowed.setdefault(change.action.node, []).append(change.action)
+    return LimitedChanges(allowed, withheld, budget.left)
+
+
+def _hold_reason(change: LabelChange, memory: PlanMemory, limits: LabelLimits) -> str:
+    if change.foreign:
+        return "the label stands there and is not ours"
+    before = memory.labels.get((change.action.node, change.action.label))
+    if change.immediate or before is None:
+        return ""
+    age = memory.planned_at - before.since
+    if age < limits.hold_seconds:
+        return f"changed {age:.0f} s ago, stays {limits.hold_seconds:g} s"
+    if len(before.flips) >= limits.max_flips_per_hour:
+        return f"frozen: changed {len(before.flips)} times within an hour, allowed {limits.max_flips_per_hour}"
+    return ""
+
+
+class _Budget:
+    """Marked nodes and new marks, counted while changes are let through."""
+
+    def __init__(self, nodes: Sequence[ObservedNode], memory: PlanMemory, limits: LabelLimits) -> None:
+        marks = {each.view.name: {key for key, owner in each.owned.items() if key == mark_key(owner)} for each in nodes}
+        self._marks = {node: keys for node, keys in marks.items() if keys}
+        self._most = max(1, int(limits.max_marked_ratio * len(nodes))) if limits.max_marked_ratio else 0
+        self._nodes = len(nodes)
+        self.left = memory.mark_budget
+
+    def refuses(self, change: LabelChange) -> str:
+        if change.action.node not in self._marks and len(self._marks) >= self._most:
+            return f"{len(self._marks)} of {self._nodes} nodes are marked, allowed {self._most}"
+        return "" if self.left >= 1 else "too many marks in a short time"
+
+    def spend(self, change: LabelChange) -> None:
+        node, label = change.action.node, change.action.label
+        if change.is_mark:
+            self._marks.setdefault(node, set()).add(label)
+            self.left -= 1
+        elif change.is_removal and node in self._marks:
+            self._marks[node].discard(label)
+            if not self._marks[node]:
+                del self._marks[node]

@@ -1,0 +1,62 @@
+"""Which labels of a node are ours: recorded in an annotation on the node, as label key → namespace/name of its policy.
+
+Only a label that stands there is ever changed or removed, and only if its key is one that the named policy could have
+written: so an annotation that somebody forged does not make us remove other labels.
+"""
+
+from collections.abc import Mapping
+
+import msgspec
+from msgspec import Struct
+
+from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, PolicyKey
+
+OWNERSHIP_ANNOTATION = "leadsman/telemetry-labels"
+
+
+class BadOwnership(ValueError):
+    """The annotation is not ours to understand. The node is left alone until it is mended or removed."""
+
+
+class NodeView(Struct, frozen=True):
+    """What is used of a Node object. resource_version: passed on to the patch, which the API server then guards."""
+
+    name: str
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    resource_version: str = ""
+
+
+OwnedLabels = Mapping[str, PolicyKey]
+"""Label key → its policy."""
+
+_decode = msgspec.json.Decoder(dict[str, str]).decode
+
+
+def parse_ownership(node: NodeView) -> OwnedLabels:
+    """Unreadable."""
+    text = node.annotations.get(OWNERSHIP_ANNOTATION, "{}")
+    try:
+        owners = {key: PolicyKey(*owner.split("/", 1)) for key, owner in _decode(text).items()}
+    except (msgspec.DecodeError, TypeError, RecursionError) as error:
+        raise BadOwnership(f"annotation {OWNERSHIP_ANNOTATION} of node {node.name} is not ours: {error}") from error
+    return {key: owner for key, owner in owners.items() if writable_by(owner, key)}
+
+
+def format_ownership(owned: OwnedLabels) -> str | None:
+    """The annotation's value; None: it goes."""
+    return msgspec.json.encode({key: str(owned[key]) for key in sorted(owned)}).decode() if owned else None
+
+
+def mark_key(policy: PolicyKey) -> str:
+    """Of the label that deschedule sets."""
+    return policy.name
+
+
+def label_key(policy: PolicyKey, key: str) -> str:
+    """Of a label that labeling sets."""
+    return f"{LABEL_PREFIX}{policy.name}/{key}"
+
+
+def writable_by(policy: PolicyKey, key: str) -> bool:
+    return key == mark_key(policy) or key.startswith(label_key(policy, ""))

@@ -1,0 +1,35 @@
+"""kubeRL's rule, as its document states it: r ← 0.9 r + 0.1 R.
+
+R is 1 for running, 0.5 for a restart after more than MTTF without one, 0 for a failure sooner and for the phases
+Failed and Unknown. "Running" is earned by time, once for each MTTF of health: an event that says nothing new moves
+nothing. Source: github.com/chenw-ibm/kubeRL, README and pkg/monitor at b7e6990.
+"""
+
+from leadsman.rewards.incident_causes import IncidentCause
+
+MTTF_SECONDS = 600.0
+RUNNING, RESTARTED, FAILED = 1.0, 0.5, 0.0
+
+_WEIGHT = 0.1
+
+
+def moving_average(reward: float, outcome: float) -> float:
+    """The reward, 0..1, after one outcome, 0..1."""
+    return (1 - _WEIGHT) * reward + _WEIGHT * outcome
+
+
+def failure_outcome(cause: IncidentCause, since_last_seconds: float | None) -> float:
+    """The outcome of an incident. since_last_seconds: since the one before; None: it is the first."""
+    if cause is IncidentCause.FAILED_PHASE:
+        return FAILED
+    return RESTARTED if since_last_seconds is None or since_last_seconds > MTTF_SECONDS else FAILED
+
+
+def healthy_stretches(from_seconds: float, to_seconds: float) -> int:
+    """How many times a pod whose health grew from one age to the other earned "running"."""
+    return int(to_seconds // MTTF_SECONDS) - int(from_seconds // MTTF_SECONDS)
+
+
+def score(reward: float) -> int:
+    """0..10, cut off as kubeRL's extender does."""
+    return int(reward * 10)

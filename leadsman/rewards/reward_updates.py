@@ -1,0 +1,141 @@
+"""What a node writes down about one type of pod: trials that went well or not, fading as time passes.
+
+A trial is one stretch of health of `STRETCH_SECONDS`. It is credited as time passes, never by event, so nothing that
+is merely said again changes anything. A longer life earns more, but less and less: failures thin out with age as a
+Weibull hazard of shape 0.7 [1], so what an old pod survives says little about how the next one starts.
+
+Every function returns a new Reward, as of `now`. Times are the writer's own Unix seconds.
+
+[1] Schroeder, Gibson: A large-scale study of failures in high-performance computing systems, DSN 2006: shape 0.7-0.8.
+"""
+
+from math import log
+
+from msgspec import structs
+
+from leadsman.rewards import kuberl
+from leadsman.rewards.incident_causes import IncidentCause, is_evidence
+from leadsman.state.records import Quality, Reward
+
+HALF_LIFE_SECONDS = 3_600.0
+"""After as long again, evidence weighs half: long enough to stay away from a bad node for hours, short enough to find
+out the same day that it was repaired."""
+
+STRETCH_SECONDS = kuberl.MTTF_SECONDS
+
+MAX_RECENT_TRIALS = 12.0
+"""Trials. Recent credit above this is not kept, so that few failures tell of a node that was good for months."""
+
+CARRIED_SHARE = 0.15
+"""Of the recent credit, what an incident leaves: whether the node changed at that moment is what one wants to know."""
+
+MAX_TRIALS = 1_000_000.0
+"""As the record bounds them."""
+
+_NOTICED_SECONDS = 2.0
+"""An incident may be noticed so long after the restart that followed it."""
+
+_SHAPE = 0.7
+_MAX_SAMPLES = 20.0
+_MAX_LOG = 1_000.0
+
+
+def new_reward(now: float, half_life_seconds: float = HALF_LIFE_SECONDS) -> Reward:
+    """Nothing known yet."""
+    return Reward(at_seconds=now, half_life_seconds=half_life_seconds)
+
+
+def decay(reward: Reward, now: float) -> Reward:
+    """The same evidence later. A clock that went back changes nothing but `at_seconds`."""
+    left = remaining_share(now - reward.at_seconds, reward.half_life_seconds)
+    if left == 1.0:
+        return structs.replace(reward, at_seconds=now)
+    qualities = {name: structs.replace(each, samples=each.samples * left) for name, each in reward.qualities.items()}
+    return structs.replace(
+        reward,
+        at_seconds=now,
+        healthy=reward.healthy * left,
+        recent=reward.recent * left,
+        failed=reward.failed * left,
+        qualities={name: each for name, each in qualities.items() if each.samples > 1e-3},
+    )
+
+
+def remaining_share(age_seconds: float, half_life_seconds: float) -> float:
+    """The share of evidence that is left, 0..1."""
+    return float(0.5 ** (max(0.0, age_seconds) / half_life_seconds))
+
+
+def earned_trials(from_seconds: float, to_seconds: float) -> float:
+    """Trials earned by one pod whose health grew from one age to the other: 1 for the first stretch."""
+    return _exposure(to_seconds) - _exposure(from_seconds)
+
+
+def credit_health(reward: Reward, from_seconds: float, to_seconds: float, now: float) -> Reward:
+    """One pod stayed healthy. from_seconds: what was credited of this health before, 0 after a start or restart."""
+    if to_seconds <= from_seconds:
+        return decay(reward, now)
+    earned, stretches = earned_trials(from_seconds, to_seconds), kuberl.healthy_stretches(from_seconds, to_seconds)
+    return _healthier(reward, earned, stretches, now, now - to_seconds)
+
+
+def credit_completion(reward: Reward, healthy_seconds: float, now: float) -> Reward:
+    """One pod ended as it should. However short, that is a whole trial. healthy_seconds: what was credited of it."""
+    if healthy_seconds >= STRETCH_SECONDS:
+        return decay(reward, now)
+    return _healthier(reward, 1.0 - earned_trials(0.0, healthy_seconds), 1, now, now - healthy_seconds)
+
+
+def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
+    """One incident. Nobody's fault is counted and changes nothing else."""
+    fresh = decay(reward, now)
+    incidents = reward.incidents | {cause.value: reward.incidents.get(cause.value, 0) + 1}
+    noted = structs.replace(fresh, incidents=incidents, last_cause=cause.value, last_incident_seconds=now)
+    if not is_evidence(cause):
+        return structs.replace(noted, last_incident_seconds=reward.last_incident_seconds)
+    last = reward.last_incident_seconds
+    outcome = kuberl.failure_outcome(cause, None if last is None else max(0.0, now - last))
+    return structs.replace(
+        noted,
+        failed=min(MAX_TRIALS, fresh.failed + 1.0),
+        recent=fresh.recent * CARRIED_SHARE,
+        kuberl=kuberl.moving_average(reward.kuberl, outcome),
+    )
+
+
+def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward:
+    """One observation of a quality, lower being better: a finished pod's run time, a pod's metric.
+
+    A cost that has no logarithm says nothing and changes nothing.
+    """
+    fresh = decay(reward, now)
+    if not 0.0 < cost < float("inf"):
+        return fresh
+    before = fresh.qualities.get(name)
+    samples = min(_MAX_SAMPLES, (before.samples if before else 0.0) + 1.0)
+    mean = before.log_cost if before else 0.0
+    after = Quality(mean + (_logarithm(cost) - mean) / samples, samples)
+    return structs.replace(fresh, qualities=fresh.qualities | {name: after})
+
+
+def _healthier(reward: Reward, earned: float, stretches: int, now: float, since: float) -> Reward:
+    """since: when this health began. If that was before the last incident, it does not tell how pods start now."""
+    fresh, rule = decay(reward, now), reward.kuberl
+    for _ in range(stretches):
+        rule = kuberl.moving_average(rule, kuberl.RUNNING)
+    last = reward.last_incident_seconds
+    old = last is not None and since < last - _NOTICED_SECONDS
+    return structs.replace(
+        fresh,
+        healthy=min(MAX_TRIALS, fresh.healthy + earned),
+        recent=min(MAX_RECENT_TRIALS, fresh.recent + (0.0 if old else earned)),
+        kuberl=rule,
+    )
+
+
+def _exposure(age_seconds: float) -> float:
+    return float((max(0.0, age_seconds) / STRETCH_SECONDS) ** _SHAPE)
+
+
+def _logarithm(cost: float) -> float:
+    return max(-_MAX_LOG, min(_MAX_LOG, log(cost)))

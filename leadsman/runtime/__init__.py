@@ -1,0 +1,4 @@
+"""What a long-running process needs whatever it does: retries, caches, HTTP ports, TLS, threads, shutdown.
+
+Knows no domain: nothing of Kubernetes, etcd, nodes, pods or policies may be imported or named here.
+"""

@@ -1,0 +1,154 @@
+"""Many agents on a virtual clock and one store in memory: what each costs, and how soon one that joins is at home.
+
+Everything but the packets is the real thing: the neighbourhood, the coordinates, the reports, the records' bytes.
+Probes are counted, not sent: a peer answers with the round trip of its place, a few times a reading.
+"""
+
+import heapq
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable
+from itertools import count
+from random import Random
+
+from agent.liveness import LoopLiveness
+from agent.peering.own_coordinate import MAX_USES_PER_READ
+from agent.peering.peer_refresh import REFRESH_INTERVALS, PeeringSettings, PeerRefresher
+from agent.reporting import NodeRecords, Reporter
+from agent.rtt.peer import Peer
+from leadsman.simulator.counting_store import CountingStore
+from leadsman.simulator.synthetic_network import SyntheticNetwork
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, RingEntry
+from leadsman.state.report_timing import ReportTiming
+
+FIRST_REPLIES_SECONDS = 1.1
+"""A new peer is probed within a second."""
+_NOISE_RATIO = 0.01
+PEERING_SETTINGS = PeeringSettings(ReportTiming(), 1.0, 30.0)
+
+
+class ProbingSimulation:
+    """agents: by name. now: virtual seconds."""
+
+    def __init__(self, places: SyntheticNetwork, k: int, seed: int, rhythm: PeeringSettings = PEERING_SETTINGS) -> None:
+        self.network, self.k, self.settings, self.rng = places, k, rhythm, Random(seed)
+        self.now = 0.0
+        self.store = MemoryStore(clock=lambda: self.now)
+        self.agents: dict[str, SimulatedAgent] = {}
+        self._queue: list[tuple[float, int, Callable[[], Awaitable[None]]]] = []
+        self._serial = count()
+
+    def join(self, name: str, within_seconds: float) -> "SimulatedAgent":
+        """An agent that starts at some moment of the next so many seconds."""
+        agent = self.agents[name] = SimulatedAgent(name, self)
+        self.schedule(self.now + self.rng.uniform(0, within_seconds), agent.start)
+        return agent
+
+    async def leave(self, name: str) -> None:
+        await self.agents.pop(name).reporter.close()
+
+    def schedule(self, when: float, do: Callable[[], Awaitable[None]]) -> None:
+        heapq.heappush(self._queue, (when, next(self._serial), do))
+
+    async def run(self, until: float) -> None:
+        while self._queue and self._queue[0][0] <= until:
+            self.now, _, do = heapq.heappop(self._queue)
+            await do()
+        self.now = until
+
+    def probed_by(self) -> Counter[str]:
+        """How many agents probe each node."""
+        found = Counter(peer for agent in self.agents.values() for peer in agent.peers)
+        return Counter({name: found[name] for name in self.agents})
+
+
+class SimulatedAgent:
+    """One agent without sockets. peers, interval_seconds: whom it probes, and how often each."""
+
+    def __init__(self, name: str, world: ProbingSimulation) -> None:
+        self.name, self.joined_at = name, world.now
+        self.meter = CountingStore(world.store)
+        self.peers: dict[str, Peer] = {}
+        self.interval_seconds = world.settings.probe_interval_seconds
+        self.sent = 0.0
+        self._world, self._counted_at = world, world.now
+        self._rng = Random(world.rng.random())
+        self.peer_refresher = PeerRefresher(
+            self.meter, name, world.k, world.settings, self, self._report_soon, lambda: world.now, self._rng
+        )
+        self._rounds = count()
+        progress = LoopLiveness({"all": lambda: next(self._rounds)}, 15.0, lambda: world.now)
+        identity = Identity(f"pod-{name}", 0, "10.0.0.1", world.network.zone(name))
+        self.reporter = Reporter(
+            self.meter, name, identity, self.peer_refresher.timing, self._records, progress, self._rng, _unexpected_exit
+        )
+
+    async def start(self) -> None:
+        self.joined_at = self._counted_at = self._world.now
+        push = self._world.settings.timing.push_interval_seconds
+        self._world.schedule(self._world.now + self._rng.uniform(0, push), self._report)
+        await self._refresh()
+
+    def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
+        self.count_probes()
+        self.peers, self.interval_seconds = {peer.name: peer for peer in peers}, interval_seconds
+
+    def measured_peers(self) -> Collection[str]:
+        return [name for name in self.peers if name in self._world.agents]
+
+    def silent_peers(self) -> Collection[str]:
+        return [name for name in self.peers if name not in self._world.agents]
+
+    def count_probes(self) -> None:
+        self.sent += (self._world.now - self._counted_at) * len(self.peers) / self.interval_seconds
+        self._counted_at = self._world.now
+
+    @property
+    def _is_running(self) -> bool:
+        return self._world.agents.get(self.name) is self
+
+    async def _refresh(self) -> None:
+        if not self._is_running:
+            return
+        await self.peer_refresher.refresh()
+        self._world.schedule(self._world.now + FIRST_REPLIES_SECONDS, self._receive_replies)
+        interval = REFRESH_INTERVALS * self._world.settings.timing.push_interval_seconds
+        self._world.schedule(self._world.now + interval * self._rng.uniform(0.9, 1.1), self._refresh)
+
+    async def _receive_replies(self) -> None:
+        for _ in range(MAX_USES_PER_READ):
+            for name in self.measured_peers():
+                self.peer_refresher.on_rtt(name, self._rtt_ms(name))
+        self.peer_refresher.report_new_peers()
+
+    async def _report(self) -> None:
+        if self._is_running:
+            await self.reporter.report()
+            push = self.peer_refresher.timing().push_interval_seconds
+            self._world.schedule(self._world.now + push * self._rng.uniform(0.9, 1.1), self._report)
+
+    async def _report_once(self) -> None:
+        if self._is_running:
+            await self.reporter.report()
+
+    def _report_soon(self) -> None:
+        self._world.schedule(self._world.now, self._report_once)
+
+    def _records(self) -> NodeRecords:
+        place = self._world.network.zone(self.name)
+        latency = Latency({name: self._window(name) for name in self.measured_peers()})
+        return {Latency: latency, Hardware: _HARDWARE, RingEntry: self.peer_refresher.ring_entry("10.0.0.1", place, "")}
+
+    def _window(self, name: str) -> PeerLatency:
+        ms = round(self._rtt_ms(name), 3)
+        return PeerLatency(30, 30, ms, ms, ms, 0.01, 0.5)
+
+    def _rtt_ms(self, name: str) -> float:
+        return self._world.network.rtt_ms(self.name, name) * (1 + abs(self._rng.gauss(0, _NOISE_RATIO)))
+
+
+_HARDWARE = Hardware({"load1_per_cpu": 0.5})
+
+
+async def _unexpected_exit(seconds: float) -> None:
+    raise AssertionError("two agents of one name")

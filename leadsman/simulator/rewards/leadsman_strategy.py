@@ -1,0 +1,74 @@
+"""Leadsman itself: each node's ledger, its record's bytes, a reader's snapshot, and `decide`."""
+
+from leadsman.decision.cache import DecisionCache
+from leadsman.decision.decide import decide
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.policy import Policy, PressurePolicy, ScoresPolicy
+from leadsman.rewards import reward_updates
+from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.simulator.rewards.cluster import SimulatedCluster
+from leadsman.state import codec, keys
+from leadsman.state.records import Heartbeat, Reward
+from leadsman.state.snapshot import Snapshot, apply_changes
+from leadsman.state.store import Updated
+
+POD_TYPE = "web"
+_UNIX_SECONDS = 1_700_000_000.0
+"""The agents' clock at the start. It is not the reader's, which begins at 0."""
+
+_POLICY = Policy(scores=ScoresPolicy(pressure=PressurePolicy(weight=0.0)))
+"""The default, without hardware, which these nodes do not have."""
+
+_BEAT_SECONDS = 100.0
+
+
+class LeadsmanStrategy:
+    """What changed since the last placement is written before the next: agents report within seconds."""
+
+    def __init__(self, world: SimulatedCluster, seed: int) -> None:
+        self._world, self._seed = world, seed
+        self._ledgers: dict[str, Reward] = {}
+        self._changed: set[str] = set()
+        self._snapshot, self._revision, self._beats, self._beat_at = Snapshot(), 0, 0, float("-inf")
+        self._memo, self._policy = DecisionCache(), _POLICY
+
+    def scores(self, serial: int, now: float) -> dict[str, float]:
+        self._write_changes(now)
+        pod = PodInfo("default", f"web-{serial}", uid=f"{self._seed}-{serial}", labels={"podtype": POD_TYPE})
+        decision = decide(pod, self._world.nodes, DecisionInputs(self._snapshot, self._policy, now, self._memo))
+        return {node: float(decision.scores[node]) for node in decision.kept}
+
+    def record_outcome(self, node: str, failed: bool, now: float) -> None:
+        if failed:
+            unix = _UNIX_SECONDS + now
+            self._keep(node, reward_updates.record_incident(self._ledger(node, unix), IncidentCause.CRASH, unix))
+
+    def record_health(self, node: str, from_seconds: float, to_seconds: float, now: float) -> None:
+        unix = _UNIX_SECONDS + now
+        self._keep(node, reward_updates.credit_health(self._ledger(node, unix), from_seconds, to_seconds, unix))
+
+    def node_joined(self, node: str) -> None:
+        self._beat_at = float("-inf")
+
+    def _ledger(self, node: str, unix: float) -> Reward:
+        return self._ledgers.get(node) or reward_updates.new_reward(unix, self._world.settings.half_life_seconds)
+
+    def _keep(self, node: str, reward: Reward) -> None:
+        self._ledgers[node] = reward
+        self._changed.add(node)
+
+    def _write_changes(self, now: float) -> None:
+        self._revision += 1
+        changes = [self._change(node) for node in sorted(self._changed)]
+        if now - self._beat_at >= _BEAT_SECONDS:
+            self._beats, self._beat_at = self._beats + 1, now
+            changes += [self._beat(node) for node in self._world.nodes]
+        self._snapshot = apply_changes(self._snapshot, changes, now)
+        self._changed.clear()
+
+    def _change(self, node: str) -> Updated:
+        return Updated(keys.reward_key(node, POD_TYPE), codec.encode(self._ledgers[node]), self._revision)
+
+    def _beat(self, node: str) -> Updated:
+        beat = Heartbeat(epoch=1, seq=self._beats, push_interval_seconds=120.0)
+        return Updated(keys.record_key(node, Heartbeat), codec.encode(beat), self._revision)

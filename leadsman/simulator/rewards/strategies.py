@@ -1,0 +1,92 @@
+"""Ways to choose a node. Each is told outcomes as they become known; ours is told of health as it lasts, too."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Protocol
+
+from leadsman.rewards import kuberl
+from leadsman.simulator.rewards.cluster import SimulatedCluster
+from leadsman.simulator.rewards.leadsman_strategy import LeadsmanStrategy
+
+
+class Strategy(Protocol):
+    def scores(self, serial: int, now: float) -> dict[str, float]:
+        """node → score for pod number `serial`; the highest is taken."""
+
+    def record_outcome(self, node: str, failed: bool, now: float) -> None:
+        """A pod's outcome is known."""
+
+    def record_health(self, node: str, from_seconds: float, to_seconds: float, now: float) -> None:
+        """A pod stayed healthy from one age to the other."""
+
+    def node_joined(self, node: str) -> None: ...
+
+
+class Spreading:
+    """kube-scheduler alone: all nodes alike, so the one with fewest pods."""
+
+    def __init__(self, world: SimulatedCluster, seed: int) -> None:
+        self._world = world
+
+    def scores(self, serial: int, now: float) -> dict[str, float]:
+        return dict.fromkeys(self._world.nodes, 0.0)
+
+    def record_outcome(self, node: str, failed: bool, now: float) -> None:
+        return
+
+    def record_health(self, node: str, from_seconds: float, to_seconds: float, now: float) -> None:
+        return
+
+    def node_joined(self, node: str) -> None:
+        return
+
+
+class Oracle(Spreading):
+    """Knows which nodes are bad now."""
+
+    def scores(self, serial: int, now: float) -> dict[str, float]:
+        return {node: float(node not in self._world.bad) for node in self._world.nodes}
+
+
+class KubeRl(Spreading):
+    """kubeRL's documented rule with honest outcomes: 1 for a pod that runs, 0 for one that fails. A node unknown under
+    a known type reads 0, as in its extender."""
+
+    def __init__(self, world: SimulatedCluster, seed: int) -> None:
+        super().__init__(world, seed)
+        self._rewards = dict.fromkeys(world.nodes, 1.0)
+
+    def scores(self, serial: int, now: float) -> dict[str, float]:
+        return {node: float(kuberl.score(self._rewards.get(node, 0.0))) for node in self._world.nodes}
+
+    def record_outcome(self, node: str, failed: bool, now: float) -> None:
+        outcome = kuberl.FAILED if failed else kuberl.RUNNING
+        self._rewards[node] = kuberl.moving_average(self._rewards.get(node, 0.0), outcome)
+
+
+class ThompsonSampling(Spreading):
+    """Plain Thompson sampling: Beta(1, 1) and every outcome ever. Thompson, Biometrika 25 (1933)."""
+
+    def __init__(self, world: SimulatedCluster, seed: int) -> None:
+        super().__init__(world, seed)
+        self._rng = Random(f"thompson {seed}")
+        self._beta = {node: [1, 1] for node in world.nodes}
+
+    def scores(self, serial: int, now: float) -> dict[str, float]:
+        return {node: self._rng.betavariate(*counts) for node, counts in self._beta.items()}
+
+    def record_outcome(self, node: str, failed: bool, now: float) -> None:
+        self._beta[node][failed] += 1
+
+    def node_joined(self, node: str) -> None:
+        self._beta[node] = [1, 1]
+
+
+STRATEGIES: dict[str, Callable[[SimulatedCluster, int], Strategy]] = {
+    "spreading": Spreading,
+    "kuberl": KubeRl,
+    "thompson": ThompsonSampling,
+    "leadsman": LeadsmanStrategy,
+    "oracle": Oracle,
+}
+"""Name in the report → contestant."""

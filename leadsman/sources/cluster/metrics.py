@@ -1,0 +1,32 @@
+"""What a scrape shows of what is followed on the API server. Reads memory only."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from leadsman.kube.reflector import Reflector
+
+
+def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Iterator[Metric]:
+    """What is followed on the API server. now: the monotonic seconds of their clock."""
+    resource = ["resource"]
+    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects in the view.", labels=resource)
+    age = GaugeMetricFamily(
+        "leadsman_apiserver_age_seconds", "Since the API server last said anything.", labels=resource
+    )
+    relists = CounterMetricFamily("leadsman_apiserver_relists", "Lists read whole.", labels=resource)
+    problems = CounterMetricFamily("leadsman_apiserver_problems", "Objects that cannot be decoded.", labels=resource)
+    errors = CounterMetricFamily(
+        "leadsman_apiserver_errors", "Lists and watches that failed.", labels=[*resource, "error"]
+    )
+    for one in reflectors:
+        name = [one.list_options.resource.plural]
+        held.add_metric(name, one.object_count)
+        relists.add_metric(name, one.relists)
+        problems.add_metric(name, one.decode_error_count)
+        if one.loaded.is_set():
+            age.add_metric(name, one.age_seconds(now))
+        for error, count in sorted(one.errors.items()):
+            errors.add_metric([*name, error], count)
+    yield from (held, age, relists, problems, errors)

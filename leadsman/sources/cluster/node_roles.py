@@ -1,0 +1,51 @@
+"""What nodes are for, from their label kubernetes.io/role: the API server's nodes that have one, listed and watched."""
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+
+from leadsman.kube.client import ApiClient
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.object_changes import ChangeType, ObjectChange
+from leadsman.kube.objects import PartialObjectMetadata
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import NODES
+
+ROLE_LABEL = "kubernetes.io/role"
+
+MAX_BACKOFF_SECONDS = 4.0
+"""Between attempts, as for places."""
+
+
+class NodeRoleFollower:
+    """node → role. `run` it as one task; readers take `current`, which stays while the API server is away.
+
+    clock: monotonic seconds, for the reflector's age.
+    """
+
+    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self.current: Mapping[str, str] = MappingProxyType({})
+        wanted = ListOptions(NODES, label_selector=ROLE_LABEL, metadata_only=True)
+        self.reflector = Reflector(
+            client,
+            wanted,
+            PartialObjectMetadata,
+            on_changes=self._changed,
+            longest_pause_seconds=MAX_BACKOFF_SECONDS,
+            clock=clock,
+        )
+
+    async def run(self) -> None:
+        """For ever."""
+        await self.reflector.run()
+
+    def _changed(self, changes: Sequence[ObjectChange[PartialObjectMetadata]]) -> None:
+        """A new mapping only when a role is another: kubelets touch their nodes all the time."""
+        if any(
+            change.kind is not ChangeType.MODIFIED or _role(change.object) != _role(change.old) for change in changes
+        ):
+            self.current = MappingProxyType({name: _role(node) for (_, name), node in self.reflector.current.items()})
+
+
+def _role(node: PartialObjectMetadata | None) -> str:
+    return node.metadata.labels.get(ROLE_LABEL, "") if node else ""

@@ -1,0 +1,183 @@
+"""Where the pods of workloads run, from the API server: pods, and the owners of their owners, listed and watched.
+
+    pod → ReplicaSet → Deployment, or whatever else controls the ReplicaSet
+    pod → Job → CronJob; the Job is a workload too
+    pod → StatefulSet, DaemonSet, …; a pod without a controller is its own workload
+
+Where ReplicaSets cannot be read, the hash in their names tells the Deployment (leadsman.decision.workloads.workload).
+"""
+
+import asyncio
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+
+from leadsman.decision.workloads import POD_TEMPLATE_HASH_LABEL, PlacedPod, WorkloadIndex, workload_name
+from leadsman.kube.client import ApiClient
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.object_changes import ChangeType, ObjectChange
+from leadsman.kube.objects import OwnerReference
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import JOBS, PODS, REPLICA_SETS
+from leadsman.sources.cluster.workload_table import WorkloadKey, WorkloadTable
+
+MAX_BACKOFF_SECONDS = 4.0
+"""Between attempts: with these the view is current within 10 s after the API server is back. Extenders are few."""
+
+UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
+"""A finished pod is nowhere. Where Jobs leave theirs behind, this is most pods."""
+
+_OWNERS = {"ReplicaSet": REPLICA_SETS, "Job": JOBS}
+_ALSO_WORKLOADS = ("Job",)  # people know a Job by its own name as well
+
+
+class _Labels(Struct, frozen=True, gc=False):
+    hash: str = field(default="", name=POD_TEMPLATE_HASH_LABEL)
+
+
+class _Metadata(Struct, frozen=True, gc=False, rename="camel"):
+    """Nothing that is not used: 10,000 of these are kept."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    labels: _Labels = _Labels()
+    owner_references: tuple[OwnerReference, ...] = ()
+    deletion_timestamp: str = ""
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        return next((owner for owner in self.owner_references if owner.controller), None)
+
+
+class _Spec(Struct, frozen=True, gc=False, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(Struct, frozen=True, gc=False):
+    metadata: _Metadata
+    spec: _Spec = _Spec()
+
+
+class _Controller(Struct, frozen=True, gc=False):
+    """A ReplicaSet or a Job, as far as it is asked for: its metadata."""
+
+    metadata: _Metadata
+
+
+class WorkloadFollower:
+    """Places from the API server. `run` it as one task; readers take `current`.
+
+    The view stays as it is while the API server is away. clock: monotonic seconds, the one of decisions.
+    """
+
+    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
+        pods = ListOptions(PODS, field_selector=UNFINISHED_PODS)
+        settings: dict[str, Any] = {"longest_pause_seconds": MAX_BACKOFF_SECONDS, "clock": clock}
+        self._table, self._index = WorkloadTable(), WorkloadIndex()
+        self._pods_by_owner: dict[tuple[str, str, str], set[str]] = defaultdict(set)
+        self.pods = Reflector(client, pods, _Pod, on_changes=self._pods_changed, **settings)
+        self.owners: Mapping[str, Reflector[_Controller]] = {
+            kind: Reflector(
+                client,
+                ListOptions(resource, metadata_only=True),
+                _Controller,
+                on_changes=lambda changes, kind=kind: self._owners_changed(kind, changes),  # type: ignore[misc]
+                **settings,
+            )
+            for kind, resource in _OWNERS.items()
+        }
+
+    @property
+    def current(self) -> WorkloadIndex:
+        """Known once the pods were listed, and their owners too, unless these cannot be."""
+        if not self._ready:
+            return self._index
+        table, read_at = self._table.table, self.pods.last_response_at
+        if self._index.by_name is not table or self._index.read_at != read_at:
+            self._index = WorkloadIndex(table, read_at)
+        return self._index
+
+    @property
+    def reflectors(self) -> Sequence[Reflector[Any]]:
+        return (self.pods, *self.owners.values())
+
+    async def run(self) -> None:
+        """For ever."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self.reflectors:
+                group.create_task(reflector.run(), name=f"follow {reflector.list_options.resource.plural}")
+
+    @property
+    def _ready(self) -> bool:
+        tried = all(owners.loaded.is_set() or owners.errors for owners in self.owners.values())
+        return self.pods.loaded.is_set() and tried
+
+    def _pods_changed(self, changes: Sequence[ObjectChange[_Pod]]) -> None:
+        for change in changes:
+            self._drop_pod((change.old or change.object).metadata)
+            if change.kind is not ChangeType.DELETED:
+                self._put_pod(change.object)
+        self._table.publish()
+
+    def _put_pod(self, pod: _Pod) -> None:
+        meta, owner = pod.metadata, pod.metadata.controller
+        stays = pod.spec.node_name and not meta.deletion_timestamp
+        placed = PlacedPod(meta.name, pod.spec.node_name) if stays else None
+        if owner and owner.kind in _OWNERS:
+            self._pods_by_owner[meta.namespace, owner.kind, owner.name].add(meta.name)
+        self._table.put(meta.namespace, ("pod", meta.name), self._workloads_of_pod(meta), placed)
+
+    def _drop_pod(self, meta: _Metadata) -> None:
+        owner = meta.controller
+        waiting = self._pods_by_owner.get((meta.namespace, owner.kind, owner.name)) if owner else None
+        if owner and waiting:
+            waiting.discard(meta.name)
+            if not waiting:
+                del self._pods_by_owner[meta.namespace, owner.kind, owner.name]
+        self._table.drop(meta.namespace, ("pod", meta.name))
+
+    def _owners_changed(self, kind: str, changes: Sequence[ObjectChange[_Controller]]) -> None:
+        """What is new of an owner is told of its pods as well: the two watches do not keep step."""
+        for change in changes:
+            meta = change.object.metadata
+            self._table.drop(meta.namespace, (kind, meta.name))
+            if change.kind is not ChangeType.DELETED:
+                self._table.put(meta.namespace, (kind, meta.name), self._workloads_of_owner(kind, meta), None)
+            waiting = tuple(self._pods_by_owner.get((meta.namespace, kind, meta.name), ()))
+            for pod in filter(None, (self.pods.get((meta.namespace, name)) for name in waiting)):
+                self._put_pod(pod)
+        self._table.publish()
+
+    def _workloads_of_pod(self, pod: _Metadata) -> Iterator[WorkloadKey]:
+        owner = pod.controller
+        known = self._owner(pod.namespace, owner) if owner else None
+        if owner and known:
+            yield from self._workloads_of_owner(owner.kind, known)
+        elif owner:
+            yield _workload_key(
+                pod.namespace, workload_name(owner.kind, owner.name, {POD_TEMPLATE_HASH_LABEL: pod.labels.hash})
+            )
+        else:
+            yield pod.namespace, "pod", pod.name
+
+    def _owner(self, namespace: str, owner: OwnerReference) -> _Metadata | None:
+        reflector = self.owners.get(owner.kind)
+        found = reflector.get((namespace, owner.name)) if reflector else None
+        return found.metadata if found and found.metadata.uid == owner.uid else None
+
+    def _workloads_of_owner(self, kind: str, meta: _Metadata) -> Iterator[WorkloadKey]:
+        above = meta.controller
+        if above:
+            yield meta.namespace, above.kind.lower(), above.name
+        if not above or kind in _ALSO_WORKLOADS:
+            yield meta.namespace, kind.lower(), meta.name
+
+
+def _workload_key(namespace: str, qualified: str) -> WorkloadKey:
+    kind, _, name = qualified.partition("/")
+    return namespace, kind, name

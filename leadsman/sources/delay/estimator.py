@@ -1,0 +1,183 @@
+"""Fits estimates to all that is measured, and groups nodes by delay, again and again beside the requests.
+
+The work runs on a thread: numpy lets go of the interpreter often enough that a request beside a fit of 5,000 nodes
+takes no longer (docs/delays.md), and memory is shared. It is done when enough has changed and at most a tenth of the
+time. A round that fails is counted, and what was there before stays, with its age.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from leadsman.decision.policy import Policy, Statistic
+from leadsman.network.fitting import FitBudget
+from leadsman.network.warm_start import changed_share
+from leadsman.runtime.daemon_thread import run_in_daemon_thread
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
+from leadsman.sources.delay.groups import DelayGroups, group_nodes
+from leadsman.sources.delay.matrix import DelayMatrix
+from leadsman.sources.delay.measurements import Measurements, MeasurementView, gather_measurements
+from leadsman.state.snapshot import Snapshot
+
+log = logging.getLogger(__name__)
+
+
+class FitSchedule(NamedTuple):
+    """rest_seconds: between two rounds at least, and `rest_ratio` times what the last one took, if that is longer.
+    changed_ratio: share of pairs that came, went or moved, from which on a fit is made anew; any node that joins or
+    leaves is enough, too. longest_seconds: even when nothing changed, as the age of estimates says what they rest on.
+    """
+
+    min_pause_seconds: float = 10.0
+    pause_ratio: float = 10.0
+    min_changed_share: float = 0.02
+    max_interval_seconds: float = 120.0
+
+
+class SnapshotSource(Protocol):
+    @property
+    def current(self) -> Snapshot: ...
+
+
+class CurrentPolicySource(Protocol):
+    @property
+    def current(self) -> Policy: ...
+
+
+class MeasurementSource(Protocol):
+    """Goldpinger. None: nothing was read yet."""
+
+    @property
+    def current(self) -> MeasurementView | None: ...
+
+
+class MatrixSource(Protocol):
+    @property
+    def current(self) -> DelayMatrix: ...
+
+
+class FitInputs(NamedTuple):
+    """What is known at one moment, and what is asked of it."""
+
+    snapshot: Snapshot
+    statistic: Statistic
+    layers_ms: tuple[float, ...]
+    views: tuple[MeasurementView, ...]
+    matrices: tuple[DelayMatrix, ...]
+    now: float
+
+    def has_same_settings(self, other: "FitInputs") -> bool:
+        return self.statistic == other.statistic and self.layers_ms == other.layers_ms
+
+
+class FitRound(NamedTuple):
+    """What a round found. estimates: None when they are switched off or nothing was ever measured. fitted: whether they
+    are new."""
+
+    inputs: FitInputs
+    measured: Measurements
+    estimates: FittedEstimates | None
+    groups: DelayGroups
+    is_new_fit: bool
+
+
+class Estimator:
+    """`run` it as one task. current: None before the first fit; groups: None before the first round.
+
+    spend: as of leadsman.network.fitting. For metrics: fit_seconds of the last fit, fits, failures; problem is ""
+    unless the last round failed.
+    """
+
+    def __init__(
+        self,
+        state: SnapshotSource,
+        policy: CurrentPolicySource,
+        measuring: Sequence[MeasurementSource] = (),
+        matrices: Sequence[MatrixSource] = (),
+        *,
+        estimates: bool = True,
+        initial_layers_ms: Sequence[float] = (),
+        pace: FitSchedule = FitSchedule(),  # noqa: B008 -- immutable
+        spend: FitBudget | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.current: FittedEstimates | None = None
+        self.groups: DelayGroups | None = None
+        self.fits, self.failures, self.fit_seconds, self.problem = 0, 0, 0.0, ""
+        self._state, self._policy, self._measuring, self._matrices = state, policy, measuring, matrices
+        self._estimates, self._layers_ms, self._pace, self._clock = estimates, initial_layers_ms, pace, clock
+        self._spend = spend
+        self._last_round: FitRound | None = None
+
+    async def run(self) -> None:
+        """Rounds until cancelled; one that is under way is left behind."""
+        while True:
+            began = self._clock()
+            await self.run_once()
+            took = self._clock() - began
+            await asyncio.sleep(max(self._pace.min_pause_seconds, self._pace.pause_ratio * took))
+
+    async def run_once(self) -> None:
+        """Looks once whether enough has changed, and if so works. Never raises: `problem` says what was wrong."""
+        inputs, began = self._inputs(), self._clock()
+        try:
+            found = await run_in_daemon_thread(lambda: self._compute_round(inputs), "leadsman-estimates")
+        except Exception as error:  # Whatever a fit stumbles over must not end the extender.
+            self._failed(error)
+            return
+        self.problem = ""
+        if found.is_new_fit:
+            self.fits, self.fit_seconds = self.fits + 1, self._clock() - began
+        self._last_round, self.current, self.groups = found, found.estimates, found.groups
+
+    def _inputs(self) -> FitInputs:
+        policy, now = self._policy.current, self._clock()
+        views = tuple(view for source in self._measuring if (view := source.current) is not None)
+        matrices = tuple(source.current for source in self._matrices)
+        layers_ms = policy.initial_layers or tuple(self._layers_ms)
+        return FitInputs(self._state.current, policy.delay.statistic, layers_ms, views, matrices, now)
+
+    def _failed(self, error: Exception) -> None:
+        self.failures += 1
+        problem = f"{type(error).__name__}: {error}"
+        if problem != self.problem:
+            log.error("no new estimates, those before stay: %s", problem, exc_info=error)
+        self.problem = problem
+
+    def _compute_round(self, inputs: FitInputs) -> FitRound:
+        """On the thread."""
+        measured = gather_measurements(inputs.snapshot, inputs.now, inputs.statistic, inputs.views)
+        before = self._last_round
+        if before and not self._is_due(before, measured, inputs):
+            return before._replace(is_new_fit=False)
+        estimates = self._fit_estimates(measured, inputs.now, before.estimates if before else None)
+        fresh = estimates is not None and estimates.measured is measured
+        groups = group_nodes(
+            measured,
+            estimates.estimates if fresh and estimates else None,
+            inputs.matrices,
+            inputs.layers_ms,
+            inputs.now,
+            before.groups if before else None,
+        )
+        return FitRound(inputs, measured, estimates, groups, fresh)
+
+    def _fit_estimates(
+        self, measured: Measurements, now: float, before: FittedEstimates | None
+    ) -> FittedEstimates | None:
+        """Those before, when nothing fresh is left to fit: they age, and the next fit goes on from them."""
+        if not self._estimates or not len(measured.pairs.log_ms):
+            return before
+        return fit_estimates(measured, now, before, self._spend)
+
+    def _is_due(self, before: FitRound, measured: Measurements, inputs: FitInputs) -> bool:
+        return (
+            before.measured.nodes != measured.nodes
+            or before.measured.sites != measured.sites
+            or before.inputs.matrices != inputs.matrices
+            or not before.inputs.has_same_settings(inputs)
+            or inputs.now - before.groups.made_at >= self._pace.max_interval_seconds
+            or changed_share(before.measured.pairs, measured.pairs) > self._pace.min_changed_share
+        )

@@ -1,0 +1,139 @@
+"""A delay matrix and its metadata as text → the delays in it, or an error that names the place.
+
+The matrix is what numpy.loadtxt reads: a line a row, values separated by whitespace, `#` begins a comment; square, in
+milliseconds, row → column as the row's node measured it. The metadata are `{"node": row}` in JSON, one node a row.
+Rows and columns count from 0, as in the metadata.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Set
+from math import inf
+from typing import Any
+
+import numpy as np
+from msgspec import Struct
+
+from leadsman.decision.delay.views import SourceRow
+from leadsman.network.measured_pairs import MAX_RTT_MS, Floats
+
+SOURCE = "static"
+
+_ALLOWED_VALUES = f"want milliseconds, 0 to {MAX_RTT_MS:g}"
+
+
+class BadMatrix(ValueError):
+    """The files cannot be used. Names file, row, column or field, the value and what is allowed."""
+
+
+class DelayMatrix(Struct, frozen=True, eq=False):
+    """A view as leadsman.decision.delay.views.Delays wants it; it does not age. rows: node → row of rtt_ms."""
+
+    rows: Mapping[str, int]
+    rtt_ms: Floats
+
+    source: str = SOURCE
+    read_at: float | None = None
+    fresh_until: float = inf
+
+    @property
+    def nodes(self) -> Set[str]:
+        return self.rows.keys()
+
+    def row(self, reference: str) -> SourceRow:
+        at = self.rows.get(reference)
+        if at is None:
+            return SourceRow()
+        return SourceRow(self._named(self.rtt_ms[at], reference), self._named(self.rtt_ms[:, at], reference))
+
+    def _named(self, values: Floats, reference: str) -> dict[str, float]:
+        found = dict(zip(self.rows, values[list(self.rows.values())].tolist(), strict=True))
+        found.pop(reference)
+        return found
+
+
+def parse_matrix(matrix: str, metadata: str) -> DelayMatrix:
+    """BadMatrix when the two are no matrix and a node for each row of it."""
+    rtt_ms = _square(list(_rows(matrix)))
+    np.fill_diagonal(rtt_ms, 0)
+    return DelayMatrix(_named_rows(metadata, len(rtt_ms)), rtt_ms)
+
+
+def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
+    """Each row's line in the file, from 1, and its values."""
+    for line, content in enumerate(text.splitlines(), 1):
+        values = content.partition("#")[0].split()
+        if values:
+            yield line, values
+
+
+def _square(rows: list[tuple[int, list[str]]]) -> Floats:
+    if not rows:
+        raise BadMatrix("matrix: no rows, want a line a node")
+    square = np.empty((len(rows), len(rows)))
+    for row, (line, values) in enumerate(rows):
+        if len(values) != len(rows):
+            raise BadMatrix(
+                f"matrix row {row} (line {line}): {len(values)} columns, want {len(rows)}, as there are rows"
+            )
+        square[row] = _milliseconds(row, line, values)
+    return square
+
+
+def _milliseconds(row: int, line: int, values: list[str]) -> Floats:
+    try:
+        found = np.array(values, float)
+    except ValueError:
+        found = np.array([_number(value) for value in values])
+    wrong = np.flatnonzero(~((found >= 0) & (found <= MAX_RTT_MS)))
+    if len(wrong):
+        at = int(wrong[0])
+        raise BadMatrix(f'matrix row {row} (line {line}), column {at}: got "{values[at][:40]}", {_ALLOWED_VALUES}')
+    return found
+
+
+def _number(value: str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        return float("nan")
+
+
+def _named_rows(text: str, rows: int) -> dict[str, int]:
+    row_of: dict[str, int] = {}
+    node_of: dict[int, str] = {}
+    for node, row in _fields(text):
+        checked = _checked(node, row, rows)
+        if node in row_of or checked in node_of:
+            other = f"row {row_of[node]}" if node in row_of else f'row of "{node_of[checked]}"'
+            raise BadMatrix(
+                f'metadata field "{node}": got row {checked}, already the {other}; want a node once, a row once'
+            )
+        row_of[node], node_of[checked] = checked, node
+    if len(node_of) < rows:
+        missing = next(row for row in range(rows) if row not in node_of)
+        raise BadMatrix(f"metadata: no node for row {missing}, want one for each of the {rows} rows of the matrix")
+    return dict(sorted(row_of.items()))
+
+
+class _Object(list[tuple[str, Any]]):
+    """A JSON object with its fields in order, a repeated one repeated."""
+
+
+def _fields(text: str) -> _Object:
+    try:
+        found = json.loads(text, object_pairs_hook=_Object)
+    except (ValueError, RecursionError) as error:
+        raise BadMatrix(f'metadata: {error}; want {{"node": row}} in JSON') from error
+    if not isinstance(found, _Object):
+        raise BadMatrix(f'metadata: got {json.dumps(found)[:40]}, want {{"node": row}}')
+    return found
+
+
+def _checked(node: str, row: object, rows: int) -> int:
+    if not node:
+        raise BadMatrix('metadata field "": want a node\'s name')
+    if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row < rows:
+        raise BadMatrix(
+            f'metadata field "{node}": got {json.dumps(row)[:40]}, want a row of the matrix, 0 to {rows - 1}'
+        )
+    return row

@@ -1,0 +1,80 @@
+"""Everything that was measured, as numbers for a fit."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from operator import attrgetter
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from leadsman.decision.policy import Statistic
+from leadsman.network.measured_pairs import MIN_RTT_MS, Floats, Indices, MeasuredPairs, build_pairs
+from leadsman.state.records import Identity, PeerLatency
+from leadsman.state.snapshot import Freshness, NodeState, Snapshot
+
+_Measurement = tuple[str, str, float]
+"""Source, target, round trip in ms."""
+
+
+class MeasurementView(Protocol):
+    """A view of leadsman.decision.delay.views.Delays that can be walked whole."""
+
+    @property
+    def fresh_until(self) -> float: ...
+
+    def measurements(self) -> Iterable[_Measurement]: ...
+
+
+class Measurements(NamedTuple):
+    """nodes: names in order; all else has them by number. source, target, rtt_ms: each measurement as it was read.
+    groups: racks, then zones; -1 unknown. places: (address, zone, rack) of each node, by which one that was set up
+    anew elsewhere is told; empty strings are unknown."""
+
+    nodes: tuple[str, ...]
+    source: Indices
+    target: Indices
+    rtt_ms: Floats
+    pairs: MeasuredPairs
+    groups: tuple[Indices, ...]
+    sites: tuple[tuple[str, str, str], ...]
+
+
+def gather_measurements(
+    snapshot: Snapshot, now: float, statistic: Statistic, views: Sequence[MeasurementView] = ()
+) -> Measurements:
+    """All fresh reports and views. Nodes are those that report or answered somebody."""
+    found = [each for view in views if view.fresh_until > now for each in view.measurements()]
+    fresh = {node: state for node, state in snapshot.nodes.items() if state.freshness(now) is Freshness.FRESH}
+    found += _agent_measurements(fresh, attrgetter(f"{statistic}_ms"))
+    nodes = tuple(sorted(fresh.keys() | {node for source, target, _ in found for node in (source, target)}))
+    number = {node: at for at, node in enumerate(nodes)}
+    source = np.array([number[one] for one, _, _ in found], np.intp)
+    target = np.array([number[other] for _, other, _ in found], np.intp)
+    rtt_ms = np.array([ms for _, _, ms in found], float)
+    joined = build_pairs(len(nodes), source, target, np.maximum(rtt_ms, MIN_RTT_MS))
+    places = tuple(_node_site(fresh.get(node)) for node in nodes)
+    return Measurements(nodes, source, target, rtt_ms, joined, _racks_and_zones(places), places)
+
+
+def _agent_measurements(
+    states: Mapping[str, NodeState], ms: Callable[[PeerLatency], float | None]
+) -> Iterator[_Measurement]:
+    for node, state in states.items():
+        for peer, window in state.latency.peers.items() if state.latency else ():
+            if (rtt_ms := ms(window)) is not None:
+                yield node, peer, rtt_ms
+
+
+def _node_site(state: NodeState | None) -> tuple[str, str, str]:
+    identity: Identity | None = state.identity if state else None
+    return (identity.address, identity.zone, identity.rack) if identity else ("", "", "")
+
+
+def _racks_and_zones(places: Sequence[tuple[str, str, str]]) -> tuple[Indices, ...]:
+    """A rack's name counts within its zone."""
+    racks = _numbered([(zone, rack) if rack else None for _, zone, rack in places])
+    return racks, _numbered([zone or None for _, zone, _ in places])
+
+
+def _numbered(groups: Sequence[object]) -> Indices:
+    number = {group: at for at, group in enumerate(dict.fromkeys(group for group in groups if group is not None))}
+    return np.array([number.get(group, -1) for group in groups], np.intp)

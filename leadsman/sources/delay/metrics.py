@@ -1,0 +1,52 @@
+"""What a scrape shows of the sources and of the estimates. Reads memory only."""
+
+from collections.abc import Iterator, Sequence
+from math import isfinite
+from typing import Protocol
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from leadsman.decision.delay.views import DelayView
+from leadsman.sources.delay.estimator import Estimator
+
+
+class DelaySource(Protocol):
+    """Goldpinger or static files. problem: why the newest is not current; "" when it is."""
+
+    @property
+    def source(self) -> str: ...
+    @property
+    def problem(self) -> str: ...
+    @property
+    def current(self) -> DelayView | None: ...
+
+
+def source_metrics(sources: Sequence[DelaySource], now: float) -> Iterator[Metric]:
+    """now: monotonic seconds."""
+    if not sources:
+        return
+    up = GaugeMetricFamily("leadsman_delay_source_up", "1 when it was last read without a problem.", labels=["source"])
+    nodes = GaugeMetricFamily("leadsman_delay_source_nodes", "Nodes that it knows.", labels=["source"])
+    age = GaugeMetricFamily("leadsman_delay_source_age_seconds", "Since it was measured.", labels=["source"])
+    for one in sources:
+        view = one.current
+        up.add_metric([one.source], 0.0 if one.problem or view is None else 1.0)
+        nodes.add_metric([one.source], len(view.nodes) if view else 0)
+        if view and view.read_at is not None:
+            age.add_metric([one.source], now - view.read_at)
+    yield from (up, nodes, age)
+
+
+def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
+    yield CounterMetricFamily("leadsman_estimates_fits", "Fits that were made.", estimator.fits)
+    yield CounterMetricFamily("leadsman_estimates_failures", "Rounds that failed.", estimator.failures)
+    fitted = estimator.current
+    if fitted is None:
+        return
+    estimates = fitted.estimates
+    yield GaugeMetricFamily("leadsman_estimates_fit_seconds", "The last fit took.", estimator.fit_seconds)
+    yield GaugeMetricFamily("leadsman_estimates_age_seconds", "Since its data were read.", now - fitted.made_at)
+    yield GaugeMetricFamily("leadsman_estimates_nodes", "Nodes in it.", estimates.pairs.node_count)
+    yield GaugeMetricFamily("leadsman_estimates_pairs", "Measured pairs in it.", len(estimates.pairs.log_ms))
+    if isfinite(error := estimates.expected_error):  # unknown while too few pairs are measured to leave any out
+        yield GaugeMetricFamily("leadsman_estimates_expected_error_ratio", "Median on pairs left out.", error)

@@ -1,0 +1,91 @@
+"""Every source that a process decides on, wired and followed: state, policy file, places, delays, telemetry."""
+
+import contextlib
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from msgspec import Struct
+from prometheus_client.core import Metric
+
+from leadsman.kube.access import ApiAccess
+from leadsman.sources.cluster.follower import ClusterFollower
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
+from leadsman.sources.input_sources import InputSources, NoNodeRoles, NoTelemetry, NoWorkloads
+from leadsman.sources.policy_file import PolicyFile
+from leadsman.sources.telemetry.metrics import telemetry_metrics
+from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
+from leadsman.state.follower import Follower
+from leadsman.state.store import Store
+
+
+class SourceSettings(Struct, frozen=True):
+    """policy: None: the defaults. api: None: no API server, so no place of any workload is known. delays: sources
+    besides the agents. telemetry: None: no telemetry policies are followed."""
+
+    policy: Path | None = None
+    api: ApiAccess | None = None
+    delays: DelaySettings = DelaySettings()
+    telemetry: TelemetrySettings | None = None
+
+
+class FollowedSources:
+    """`async with` it, run its tasks, and take `sources`. clock: monotonic seconds, for all of them.
+
+    A ValueError (PolicyError, BadMatrix, BadNodeNames) when files cannot be used at start.
+    """
+
+    def __init__(self, store: Store, asked: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock, self._stack = clock, contextlib.AsyncExitStack()
+        self.state, self.policy_file = Follower(store), PolicyFile(asked.policy)
+        self.cluster = ClusterFollower(asked.api, addresses=bool(asked.delays.goldpinger_url)) if asked.api else None
+        addresses = self.cluster.node_addresses if self.cluster else None
+        self.delays = DelaySources(
+            asked.delays, self.state, self.policy_file, lambda: addresses.current if addresses else {}
+        )
+        self.telemetry = TelemetrySources(asked.telemetry, clock) if asked.telemetry else None
+        self.input_sources = self._input_sources()
+
+    async def __aenter__(self) -> Self:
+        """ApiAccessError when the API server's access cannot be used."""
+        if self.telemetry:
+            await self._stack.enter_async_context(self.telemetry)
+        if self.cluster:
+            await self._stack.enter_async_context(self.cluster.client)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stack.aclose()
+
+    def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+        """Name and loop of each, to run for ever."""
+        yield "follow the state", self.state.run()
+        yield "follow the policy file", self.policy_file.follow()
+        yield from self.delays.tasks()
+        if self.cluster:
+            yield from self.cluster.tasks()
+        if self.telemetry:
+            yield from self.telemetry.tasks()
+
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        yield from self.policy_file.families()
+        yield from self.delays.families()
+        if self.cluster:
+            yield from self.cluster.families()
+        if self.telemetry:
+            yield from telemetry_metrics(self.telemetry, self._clock)
+
+    def _input_sources(self) -> InputSources:
+        return InputSources(
+            self.state,
+            self.policy_file,
+            self._clock,
+            workloads=self.cluster.workloads if self.cluster else NoWorkloads(),
+            node_roles=self.cluster.node_roles if self.cluster else NoNodeRoles(),
+            delay_sources=tuple(self.delays.sources),
+            estimate_source=self.delays.estimator,
+            delay_status=self.delays,
+            telemetry=self.telemetry or NoTelemetry(),
+        )

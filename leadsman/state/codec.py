@@ -1,0 +1,40 @@
+"""Record ↔ bytes. JSON, readable with etcdctl; at most 4 KiB a value."""
+
+from typing import TypeVar
+
+import msgspec
+
+from leadsman.state.records import AnyRecord, Record, Reward
+
+LARGEST_VALUE_BYTES = 4096
+
+R = TypeVar("R", bound=Record)
+
+_encoder = msgspec.json.Encoder()
+_decoders: dict[type[Record], msgspec.json.Decoder[Record]] = {
+    record: msgspec.json.Decoder(record) for record in (*AnyRecord.__args__, Reward)
+}
+
+
+class BadRecord(ValueError):
+    """These bytes are not a record that a reader can use. The text says why and where in the document."""
+
+
+def encode(record: AnyRecord | Reward) -> bytes:
+    """The record's bytes. BadRecord when no reader would take them: out of bounds, not finite, over 4 KiB."""
+    data = _encoder.encode(record)
+    if decode(type(record), data) != record:
+        raise BadRecord(f"{type(record).__name__} does not survive its own encoding")
+    return data
+
+
+def decode(record: type[R], data: bytes) -> R:
+    """The record in `data`. BadRecord for anything else, whatever the bytes are."""
+    if len(data) > LARGEST_VALUE_BYTES:
+        raise BadRecord(f"{len(data)} bytes; at most {LARGEST_VALUE_BYTES}")
+    try:
+        found = _decoders[record].decode(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRecord(str(error)) from error
+    assert isinstance(found, record)
+    return found

@@ -1,0 +1,271 @@
+"""Calls to etcd's gateway over HTTP: which endpoint, who we are, how long we wait."""
+
+import asyncio
+import socket
+import ssl
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from contextlib import asynccontextmanager, contextmanager, suppress
+from typing import Any, NamedTuple, TypeVar
+
+import aiohttp
+import msgspec
+from msgspec import Struct
+
+from leadsman.state import etcd_json
+from leadsman.state.etcd_json import JsonBody
+from leadsman.state.store import Compacted, Denied, Unavailable
+
+A = TypeVar("A")
+Attempt = Callable[[str, dict[str, str]], Awaitable[A]]
+"""Of one call, at an endpoint, with headers that say who we are."""
+
+# A peer that vanished without a word is noticed after 10 + 3 * 5 s, with or without data under way.
+_SOCKET_OPTIONS = (
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
+    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
+    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000),
+    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
+)
+_READ_BUFFER_BYTES = 1 << 20
+LONGEST_LINE_BYTES = 64 << 20
+"""Of a watch. A batch above this is not worth holding: a listing comes in pages."""
+_OK = 200
+# Ends a watch whose member lost its leader; it would stay silent otherwise. WithRequireLeader in etcd's Go client.
+_REQUIRE_LEADER = {"Grpc-Metadata-hasleader": "true"}
+
+
+class EtcdAccess(Struct, frozen=True):
+    """Where the store is and who we are.
+
+    endpoints: URLs of members, tried in turn. ca_file: PEM, for https; empty: the system's. user: empty: etcd
+    without authentication. call_timeout_seconds: T, for one call and for the start of a watch.
+    """
+
+    endpoints: tuple[str, ...]
+    ca_file: str = ""
+    user: str = ""
+    password: str = ""
+    call_timeout_seconds: float = 3.0
+
+    def __post_init__(self) -> None:
+        wrong = [url for url in self.endpoints if not url.startswith(("http://", "https://"))]
+        if wrong or not self.endpoints:
+            raise ValueError(f"endpoints {list(self.endpoints)}: want http:// or https:// URLs, at least one")
+        if not self.call_timeout_seconds > 0:
+            raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds}: want more than 0")
+
+
+class ConnectFailed(Unavailable):
+    """No connection: nothing was sent."""
+
+
+class OpenStream(NamedTuple):
+    """A streaming call that has begun: its first line, and the lines that follow."""
+
+    first: bytes
+    rest: "LineReader"
+
+
+class EtcdTransport:
+    """ValueError when the CA's file cannot be used. logins: how often a token was fetched."""
+
+    def __init__(self, access: EtcdAccess):
+        self.access = access
+        self.token, self.logins = "", 0
+        self._verify = _ssl_context(access.ca_file, access.endpoints)
+        self._turn = 0
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """The one that the next call goes to."""
+        return self.access.endpoints[self._turn % len(self.access.endpoints)].rstrip("/")
+
+    async def call(self, path: str, body: JsonBody, answer: type[A]) -> A:
+        """The answer to a unary call, within the call timeout. Raises StoreErrors."""
+
+        async def attempt(endpoint: str, headers: dict[str, str]) -> A:
+            return etcd_json.decode_response(await self._post(endpoint + path, body, headers), answer)
+
+        return await self._on_any_endpoint(path, attempt)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, body: JsonBody, check: Callable[[bytes], object], silence_seconds: float
+    ) -> AsyncGenerator[OpenStream]:
+        """A streaming call whose first line passed `check`, which raises InvalidAuthToken for a token to be renewed.
+        The lines that follow raise TimeoutError after `silence_seconds` without a byte."""
+
+        async def attempt(endpoint: str, headers: dict[str, str]) -> tuple[str, aiohttp.ClientResponse, OpenStream]:
+            response = await self._request(endpoint + path, body, headers | _REQUIRE_LEADER)
+            try:
+                lines = LineReader(response.content, silence_seconds)
+                first = await lines.next()
+                check(first)
+            except BaseException:
+                _drop(response)
+                raise
+            return endpoint, response, OpenStream(first, lines)
+
+        endpoint, response, opened = await self._on_any_endpoint(path, attempt)
+        try:
+            with _translated_errors(endpoint):
+                yield opened
+        finally:
+            _drop(response)
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            await asyncio.sleep(0)  # dropped connections close their sockets on the loop's next turn
+            self._session = None
+
+    async def _on_any_endpoint(self, path: str, attempt: Attempt[A]) -> A:
+        """The result from the first endpoint that takes a connection, within the call timeout. Nothing was sent to
+        the others, so nothing is done twice."""
+        deadline = asyncio.get_running_loop().time() + self.access.call_timeout_seconds
+        for _ in self.access.endpoints[1:]:
+            with suppress(ConnectFailed):
+                return await self._on_endpoint(self.endpoint, path, deadline, attempt)
+        try:
+            return await self._on_endpoint(self.endpoint, path, deadline, attempt)
+        except ConnectFailed as error:
+            raise Unavailable(str(error)) from error
+
+    async def _on_endpoint(self, endpoint: str, path: str, deadline: float, attempt: Attempt[A]) -> A:
+        """Unavailable also means: the next call goes to the next endpoint."""
+        try:
+            with _translated_errors(endpoint):
+                async with asyncio.timeout_at(deadline):
+                    return await self._authenticated(endpoint, attempt)
+        except TimeoutError as error:
+            self._next_endpoint(endpoint)
+            text = f"{endpoint}{path}: no answer within {self.access.call_timeout_seconds:g} s"
+            raise Unavailable(text) from error
+        except Unavailable:
+            self._next_endpoint(endpoint)
+            raise
+        except etcd_json.InvalidAuthToken as error:
+            raise Denied(str(error)) from error
+
+    def _next_endpoint(self, endpoint: str) -> None:
+        """Unless another call has left it already: two that fail together must not come round to it again."""
+        if self.endpoint == endpoint:
+            self._turn += 1
+
+    async def _authenticated(self, endpoint: str, attempt: Attempt[A]) -> A:
+        """The attempt's result, made once more with a new token when etcd does not know this one."""
+        used = await self._authorization(endpoint)
+        try:
+            return await attempt(endpoint, used)
+        except etcd_json.InvalidAuthToken:
+            if not used:
+                raise
+            self._forget(used)
+            return await attempt(endpoint, await self._authorization(endpoint))
+
+    async def _authorization(self, endpoint: str) -> dict[str, str]:
+        if self.access.user and not self.token:
+            login = {"name": self.access.user, "password": self.access.password}
+            answer = await self._post(f"{endpoint}/v3/auth/authenticate", login, {})
+            self.token = etcd_json.decode_response(answer, etcd_json.AuthenticateResponse).token
+            self.logins += 1
+        return {"Authorization": self.token} if self.token else {}
+
+    def _forget(self, used: dict[str, str]) -> None:
+        """Unless another call has logged in again already."""
+        if self.token == used["Authorization"]:
+            self.token = ""
+
+    async def _post(self, url: str, body: JsonBody, headers: dict[str, str]) -> bytes:
+        async with await self._request(url, body, headers) as response:
+            return await response.read()
+
+    async def _request(self, url: str, body: JsonBody, headers: dict[str, str]) -> aiohttp.ClientResponse:
+        response = await self._http().post(url, data=msgspec.json.encode(body), headers=headers)
+        if response.status != _OK:
+            async with response:
+                raise etcd_json.error_from_response(response.status, await response.read())
+        return response
+
+    def _http(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=self._verify, socket_factory=keepalive_socket),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                timeout=aiohttp.ClientTimeout(total=None),
+                read_bufsize=_READ_BUFFER_BYTES,
+            )
+        return self._session
+
+
+def _ssl_context(ca_file: str, urls: Iterable[str]) -> ssl.SSLContext | bool:
+    """Made here and not by aiohttp, which makes its own when it is imported: see leadsman.runtime.import_trim."""
+    try:
+        needed = ca_file or any(url.startswith("https:") for url in urls)
+        return ssl.create_default_context(cafile=ca_file or None) if needed else True
+    except OSError as error:  # ssl.SSLError is one
+        raise ValueError(f"ca_file {ca_file!r}: want certificates in PEM: {error}") from error
+
+
+def keepalive_socket(address: Any) -> socket.socket:
+    """A socket that notices a vanished peer. address: as `getaddrinfo` gives it."""
+    family, kind, protocol, *_ = address
+    one = socket.socket(family, kind, protocol)
+    for option in _SOCKET_OPTIONS:
+        one.setsockopt(*option)
+    return one
+
+
+def _drop(response: aiohttp.ClientResponse) -> None:
+    """Ends the line without TLS's farewell, which a silent peer would never answer."""
+    line = response.connection and response.connection.transport
+    if line is not None:
+        line.abort()
+    response.close()
+
+
+class LineReader:
+    """Lines of any length up to LONGEST_LINE_BYTES. aiohttp's own readline gives up at a few hundred KiB."""
+
+    def __init__(self, content: aiohttp.StreamReader, silence_seconds: float):
+        self._content = content
+        self._silence_seconds = silence_seconds
+        self._whole: deque[bytes] = deque()
+        self._begun = bytearray()
+
+    async def next(self) -> bytes:
+        """The next line; the last one need not end. TimeoutError when no byte comes for `silence_seconds`,
+        Unavailable after the last line, Compacted when the line is too long."""
+        while not self._whole:
+            async with asyncio.timeout(self._silence_seconds):
+                chunk = await self._content.readany()
+            self._take(chunk)
+        return self._whole.popleft()
+
+    def _take(self, chunk: bytes) -> None:
+        if not chunk and not self._begun:
+            raise Unavailable("the line was closed")
+        self._begun += chunk or b"\n"
+        if b"\n" in self._begun[-len(chunk) - 1 :]:
+            *whole, rest = bytes(self._begun).split(b"\n")
+            self._whole.extend(whole)
+            self._begun = bytearray(rest)
+        if len(self._begun) > LONGEST_LINE_BYTES:
+            raise Compacted(f"a batch of more than {LONGEST_LINE_BYTES} bytes")
+
+
+@contextmanager
+def _translated_errors(endpoint: str) -> Generator[None]:
+    """Connection errors inside become Unavailable, with the endpoint's name. TimeoutErrors pass."""
+    try:
+        yield
+    except aiohttp.ClientConnectorError as error:
+        raise ConnectFailed(f"{endpoint}: {error}") from error
+    except TimeoutError:
+        raise
+    except (aiohttp.ClientError, OSError) as error:
+        raise Unavailable(f"{endpoint}: {error or type(error).__name__}") from error

@@ -1,0 +1,106 @@
+"""Keeps a Snapshot current: lists, watches from there on, lists again when the watch cannot be continued."""
+
+import asyncio
+import logging
+import random
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+
+from leadsman.state import keys
+from leadsman.state.snapshot import Snapshot, apply_changes, snapshot_from_listing
+from leadsman.state.store import ChangeBatch, Compacted, Store, StoreError
+
+LONGEST_PAUSE_SECONDS = 4.0
+"""With 3 s for a call that hangs and a second to list 5,000 nodes, the view is back 10 s after the store is."""
+
+RESUME_WITHIN_SECONDS = 60.0
+"""A watch that was lost for longer begins with a listing: a wiped store may have overtaken our revision by then."""
+
+_FIRST_PAUSE_SECONDS = 0.1
+
+log = logging.getLogger(__name__)
+
+
+class Follower:
+    """`run` it as one task; readers take `current`, which is replaced and never altered.
+
+    clock: monotonic seconds, the one that readers ask freshness with. For metrics: relists, reconnects, and
+    last_error, "" while the store is followed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        prefix: str = keys.NODES_PREFIX,
+        clock: Callable[[], float] = time.monotonic,
+        rng: random.Random | None = None,
+    ):
+        self.current = Snapshot()
+        self.loaded = asyncio.Event()
+        self.relists, self.reconnects, self.last_error = 0, 0, ""
+        self._store, self._prefix, self._clock = store, prefix, clock
+        self._rng = rng or random.Random()
+        self._resume: int | None = None
+        self._answered_at = float("-inf")
+        self._began_at = float("inf")
+        self._failures = 0
+
+    def age_seconds(self, now: float) -> float:
+        """Since the store last answered: by changes, by progress or by a listing. Infinite before the first."""
+        return now - self._answered_at
+
+    async def run(self) -> None:
+        """For ever. StoreErrors are survived, anything else is raised."""
+        while True:
+            try:
+                await self._follow()
+            except StoreError as error:
+                self._lost(error)
+            await asyncio.sleep(self._pause_seconds())
+            self.reconnects += 1
+
+    async def _follow(self) -> None:
+        resume = self._resume
+        if resume is None or self.age_seconds(self._clock()) > RESUME_WITHIN_SECONDS:
+            resume = await self._list()
+        self._began_at = self._clock()
+        async with aclosing(self._store.watch(self._prefix, resume, self.current.cluster_id)) as batches:
+            async for batch in batches:
+                self._take(batch)
+
+    async def _list(self) -> int:
+        """Replaces the view in one step. Decoding happens in a thread: 5,000 nodes would hold up the loop."""
+        listing = await self._store.read_prefix(self._prefix)
+        self.current = await asyncio.to_thread(snapshot_from_listing, self.current, listing, self._clock())
+        self.relists += 1
+        self._answered(listing.revision + 1)
+        self.loaded.set()
+        return listing.revision + 1
+
+    def _take(self, batch: ChangeBatch) -> None:
+        if batch.changes:
+            now = self._clock()
+            self.current = apply_changes(self.current, batch.changes, None if batch.backlog else now, now)
+        self._answered(batch.resume_revision)
+
+    def _answered(self, resume: int) -> None:
+        self._resume, self._answered_at = resume, self._clock()
+        if self.last_error:
+            log.info("following the store again at revision %d", resume - 1)
+            self.last_error = ""
+
+    def _lost(self, error: StoreError) -> None:
+        """A watch that fails soon after it began is no recovery: the pauses grow."""
+        lived = self._clock() - self._began_at > LONGEST_PAUSE_SECONDS
+        self._failures, self._began_at = 1 if lived else self._failures + 1, float("inf")
+        if isinstance(error, Compacted):
+            self._resume = None
+        if not self.last_error:
+            log.warning("lost the store, the view stays as it is: %s: %s", type(error).__name__, error)
+        self.last_error = f"{type(error).__name__}: {error}"
+
+    def _pause_seconds(self) -> float:
+        """Full jitter, so that readers who lost the store together do not return together."""
+        ceiling = min(LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
+        return self._rng.uniform(0, ceiling)

@@ -1,0 +1,156 @@
+"""Where each record stands. The only place where a key is built or parsed.
+
+    /leadsman/v1/nodes/<node>/identity | heartbeat | latency | hardware
+    /leadsman/v1/nodes/<node>/rewards/<type of pod>
+    /leadsman/v1/nodes/<node>/counted/<part>                  the agent's own notes, read by nobody else
+    /leadsman/v1/ring/<place>/<node>        place: hash of the name, 16 hexadecimal digits
+    /leadsman/v1/probes/<node>/<target>     the pair to measure now
+    /leadsman/v1/binds/<node>/<pod's UID>   a bind that failed, until the node's agent has counted it
+
+One prefix a node in each, so that an etcd role can confine an agent: its place on the ring follows from its name.
+"""
+
+import re
+from hashlib import blake2b
+from typing import NamedTuple
+
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, RingEntry
+
+NODES_PREFIX = "/leadsman/v1/nodes/"
+RING_PREFIX = "/leadsman/v1/ring/"
+RING_END = "/leadsman/v1/ring0"
+"""The first key after all on the ring."""
+PROBES_PREFIX = "/leadsman/v1/probes/"
+BIND_FAILURES_PREFIX = "/leadsman/v1/binds/"
+RING_SIZE = 1 << 64
+"""On the ring. Two of 10,000 nodes share one once in 10^11 clusters, and then merely stand side by side."""
+
+RECORD_BY_KIND: dict[str, type[AnyRecord]] = {
+    "identity": Identity,
+    "heartbeat": Heartbeat,
+    "latency": Latency,
+    "hardware": Hardware,
+}
+REWARDS_KIND = "rewards"
+KIND_BY_RECORD = {record: kind for kind, record in RECORD_BY_KIND.items()}
+
+# RFC 1123 subdomain, as Kubernetes checks node names: apimachinery/pkg/util/validation/validation.go.
+_LABEL = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NODE_NAME = re.compile(rf"{_LABEL}(\.{_LABEL})*")
+_LONGEST_NAME = 253
+
+# A label's value or an object's name: apimachinery/pkg/util/validation/validation.go. No '/', so no escaping.
+_POD_TYPE = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
+
+_UID = re.compile(r"[A-Za-z0-9-]{1,63}")
+
+
+class NodeKey(NamedTuple):
+    """kind: one of KINDS, or REWARDS, which alone has a type."""
+
+    node: str
+    kind: str
+    pod_type: str = ""
+
+    def __str__(self) -> str:
+        return f"{node_prefix(self.node)}{self.kind}" + (f"/{self.pod_type}" if self.pod_type else "")
+
+
+def is_node_name(text: str) -> bool:
+    """Whether it is an RFC 1123 subdomain of at most 253 characters."""
+    return len(text) <= _LONGEST_NAME and _NODE_NAME.fullmatch(text) is not None
+
+
+def check_node_name(name: str) -> str:
+    """The name itself. ValueError when it is none."""
+    if not is_node_name(name):
+        raise ValueError(
+            f"node name {name!r}: want lower-case letters, digits, '-' and '.', "
+            f"beginning and ending with a letter or digit, at most {_LONGEST_NAME} characters"
+        )
+    return name
+
+
+def node_prefix(node: str) -> str:
+    """The prefix of all that is known of `node`. ValueError when the name cannot be part of a key."""
+    return f"{NODES_PREFIX}{check_node_name(node)}/"
+
+
+def record_key(node: str, record: type[AnyRecord]) -> str:
+    """The key of a node's record. ValueError as in `prefix`."""
+    if record is RingEntry:
+        return f"{ring_position_prefix(ring_position(node))}/{check_node_name(node)}"
+    return f"{node_prefix(node)}{KIND_BY_RECORD[record]}"
+
+
+def reward_key(node: str, pod_type: str) -> str:
+    """The key of a node's reward for a type. ValueError when either cannot be part of a key."""
+    if not is_pod_type(pod_type):
+        raise ValueError(
+            f"pod type {pod_type!r}: want letters, digits, '-', '_' and '.', "
+            f"beginning and ending with a letter or digit, at most {_LONGEST_NAME} characters"
+        )
+    return f"{rewards_prefix(node)}{pod_type}"
+
+
+def rewards_prefix(node: str) -> str:
+    """The prefix of all rewards of `node`. ValueError as in `prefix`."""
+    return f"{node_prefix(node)}{REWARDS_KIND}/"
+
+
+def counted_totals_prefix(node: str) -> str:
+    """The prefix of what the node's agent counted already. ValueError as in `prefix`."""
+    return f"{node_prefix(node)}counted/"
+
+
+def is_pod_type(text: str) -> bool:
+    """Whether it can name a type: any label value that is not empty, any object's name."""
+    return len(text) <= _LONGEST_NAME and _POD_TYPE.fullmatch(text) is not None
+
+
+def parse(raw: str) -> NodeKey | None:
+    """The inverse of `key` and `reward_key`. None for a key of another kind or version: not ours to read, no fault."""
+    node, _, rest = raw.removeprefix(NODES_PREFIX).partition("/")
+    if not raw.startswith(NODES_PREFIX) or not is_node_name(node):
+        return None
+    kind, slash, pod_type = rest.partition("/")
+    known = is_pod_type(pod_type) if kind == REWARDS_KIND else kind in RECORD_BY_KIND and not slash
+    return NodeKey(node, kind, pod_type) if known else None
+
+
+def ring_position(name: str) -> int:
+    """Where a node stands on the ring, 0..PLACES - 1."""
+    return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
+
+
+def ring_position_prefix(place: int) -> str:
+    """The prefix of all that stands at `place`; no key of an earlier place is after it."""
+    return f"{RING_PREFIX}{place:016x}"
+
+
+def parse_ring_key(raw: str) -> str | None:
+    """The node of a ring key. None when it is none, or stands where its name does not belong."""
+    node = raw.rpartition("/")[2]
+    return node if is_node_name(node) and raw == record_key(node, RingEntry) else None
+
+
+def probes_prefix(node: str) -> str:
+    """The prefix of what `node` is asked to measure. ValueError as in `prefix`."""
+    return f"{PROBES_PREFIX}{check_node_name(node)}/"
+
+
+def probe_request_key(node: str, target: str) -> str:
+    """One key a pair, so that asking twice is asking once. ValueError as in `prefix`."""
+    return f"{probes_prefix(node)}{check_node_name(target)}"
+
+
+def bind_failures_prefix(node: str) -> str:
+    """The prefix of binds to `node` that failed. ValueError as in `prefix`."""
+    return f"{BIND_FAILURES_PREFIX}{check_node_name(node)}/"
+
+
+def bind_failure_key(node: str, uid: str) -> str:
+    """One key a pod and node, so that several tries are one. ValueError as in `prefix`, and for what is no UID."""
+    if not _UID.fullmatch(uid):
+        raise ValueError(f"UID {uid!r}: want at most 63 letters, digits and '-'")
+    return f"{bind_failures_prefix(node)}{uid}"

@@ -1,0 +1,228 @@
+"""The store in memory: for the simulator and for tests. The contract tests hold it to what etcd does.
+
+Leases run out on the clock it is given, when the store is next used or `expire` is called.
+"""
+
+import asyncio
+import time
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from itertools import count, islice, takewhile
+
+from msgspec import Struct
+
+from leadsman.state.store import (
+    LARGEST_TRANSACTION_OPS,
+    ChangeBatch,
+    Compacted,
+    Delete,
+    Deleted,
+    KeyRange,
+    LeaseLost,
+    Listing,
+    Precondition,
+    PreconditionFailed,
+    Put,
+    StoredItem,
+    StoreError,
+    Updated,
+    Write,
+)
+
+PROGRESS_INTERVAL_SECONDS = 5.0
+"""An idle watch says so often that it lives."""
+
+MAX_RETAINED_CHANGES = 20_000
+"""Changes kept for watches to begin at; the older half is compacted then."""
+
+_clusters = count(1)
+
+
+class MemoryLease(Struct):
+    ttl_seconds: int
+    expires_at: float
+
+
+class MemoryStore:
+    """leadsman.state.store.Store. clock: monotonic seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock = clock
+        self._failure: StoreError | None = None
+        self._none_ends_before: float = 0.0
+        self._changed = asyncio.Event()
+        self._lease_ids = count(1)
+        self._begin()
+
+    async def read_prefix(self, prefix: str) -> Listing:
+        self._check_available()
+        return self._listing(takewhile(lambda key: key.startswith(prefix), self._from(prefix)))
+
+    async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
+        self._check_available()
+        if len(ranges) > LARGEST_TRANSACTION_OPS:
+            raise ValueError(f"{len(ranges)} ranges: at most {LARGEST_TRANSACTION_OPS}")
+        return tuple(self._listing(islice(self._from(r.start, r.end), r.limit)) for r in ranges)
+
+    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
+        self._check_available()
+        began, watched, seen = self.revision, cluster or self.cluster_id, start_revision - 1
+        yield self._progress(watched, seen)
+        while True:
+            changed, now_at = self._changed, self.revision
+            for batch in _by_age(self._since(seen, prefix), began):
+                yield batch
+            seen = now_at
+            if not await self._woken(changed):
+                yield self._progress(watched, seen)
+            self._check_available()
+            self._check_history(watched, seen)
+
+    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Precondition | None = None) -> int:
+        self._check_available()
+        if len({write.key for write in writes}) < len(writes):
+            raise ValueError(f"a key twice in one write: {sorted(write.key for write in writes)}")
+        for start in range(0, len(writes) or 1, LARGEST_TRANSACTION_OPS):
+            self._commit(writes[start : start + LARGEST_TRANSACTION_OPS], lease, guard)
+        return self.revision
+
+    async def grant(self, ttl_seconds: int) -> int:
+        self._check_available()
+        lease = next(self._lease_ids)
+        granted = self._leases[lease] = MemoryLease(ttl_seconds, self._clock() + ttl_seconds)
+        self._none_ends_before = min(self._none_ends_before, granted.expires_at)
+        return lease
+
+    async def keep_alive(self, lease: int) -> None:
+        self._check_available()
+        found = self._leases.get(lease)
+        if found is None:
+            raise LeaseLost(f"lease {lease}: ran out")
+        found.expires_at = self._clock() + found.ttl_seconds
+
+    async def revoke(self, lease: int) -> None:
+        self._check_available()
+        self._end(lease)
+
+    async def close(self) -> None:
+        """What is stored stays."""
+
+    def expire(self) -> None:
+        """Ends the leases that have run out by now, so that watchers hear of it."""
+        now = self._clock()
+        if now < self._none_ends_before:
+            return
+        for lease in [lease for lease, found in self._leases.items() if found.expires_at <= now]:
+            self._end(lease)
+        self._none_ends_before = min((found.expires_at for found in self._leases.values()), default=float("inf"))
+
+    def compact(self) -> None:
+        """Forgets all changes so far, as `etcdctl compact` to the newest revision does."""
+        self._compacted = self.revision
+        self._log.clear()
+
+    def fail(self, failure: StoreError) -> None:
+        """Every call and watch raises it, until `heal`."""
+        self._failure = failure
+        self._wake()
+
+    def heal(self) -> None:
+        self._failure = None
+
+    def wipe(self) -> None:
+        """Another, empty store takes its place; watches are cut."""
+        self._begin()
+        self._wake()
+
+    def _begin(self) -> None:
+        self.cluster_id, self.revision = str(next(_clusters)), 1
+        self._compacted = 0
+        self._items: dict[str, StoredItem] = {}
+        self._order: list[str] = []
+        self._lease_by_key: dict[str, int] = {}
+        self._leases: dict[int, MemoryLease] = {}
+        self._none_ends_before = 0.0
+        self._log: list[Updated | Deleted] = []
+
+    def _check_available(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+        self.expire()
+
+    def _progress(self, cluster: str, seen: int) -> ChangeBatch:
+        self._check_available()
+        self._check_history(cluster, seen)
+        return ChangeBatch((), seen + 1)
+
+    def _check_history(self, cluster: str, seen: int) -> None:
+        if self.cluster_id != cluster or self.revision < seen:
+            raise Compacted(f"cluster {self.cluster_id}, revision {self.revision}; {cluster}, {seen} was seen before")
+        if seen < self._compacted:
+            raise Compacted(f"compacted up to revision {self._compacted}")
+
+    def _from(self, start: str, end: str | None = None) -> Iterator[str]:
+        first = bisect_left(self._order, start)
+        last = len(self._order) if end is None else bisect_left(self._order, end, first)
+        return (self._order[index] for index in range(first, last))
+
+    def _listing(self, keys: Iterable[str]) -> Listing:
+        return Listing(tuple(self._items[key] for key in keys), self.revision, self.cluster_id)
+
+    def _since(self, seen: int, prefix: str) -> tuple[Updated | Deleted, ...]:
+        first = bisect_right(self._log, seen, key=lambda change: change.mod_revision)
+        return tuple(change for change in self._log[first:] if change.key.startswith(prefix))
+
+    def _commit(self, writes: Sequence[Write], lease: int, guard: Precondition | None) -> None:
+        found = self._items.get(guard.key) if guard else None
+        if guard and (found.value if found else None) != guard.value:
+            raise PreconditionFailed(f"{guard.key}: somebody else wrote it")
+        if lease and lease not in self._leases and any(isinstance(write, Put) for write in writes):
+            raise LeaseLost(f"lease {lease}: ran out")
+        kept = [write for write in writes if isinstance(write, Put) or write.key in self._items]
+        self.revision += bool(kept)
+        for write in kept:
+            self._apply_write(write, lease)
+        self._trim()
+        self._wake()
+
+    def _apply_write(self, write: Write, lease: int) -> None:
+        if isinstance(write, Delete):
+            del self._items[write.key], self._order[bisect_left(self._order, write.key)]
+            self._lease_by_key.pop(write.key, None)
+            self._log.append(Deleted(write.key, self.revision))
+            return
+        if write.key not in self._items:
+            insort(self._order, write.key)
+        self._items[write.key] = StoredItem(write.key, write.value, self.revision)
+        self._lease_by_key[write.key] = lease
+        self._log.append(Updated(write.key, write.value, self.revision))
+
+    def _end(self, lease: int) -> None:
+        if self._leases.pop(lease, None) is not None:
+            held = [Delete(key) for key, by in self._lease_by_key.items() if by == lease]
+            self._commit(held, 0, None)
+
+    def _wake(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _trim(self) -> None:
+        if len(self._log) > MAX_RETAINED_CHANGES:
+            half = MAX_RETAINED_CHANGES // 2
+            self._compacted = self._log[half - 1].mod_revision
+            del self._log[:half]
+
+    async def _woken(self, changed: asyncio.Event) -> bool:
+        """False when nothing changed for PROGRESS_INTERVAL_SECONDS or until a lease may have run out."""
+        left = (found.expires_at - self._clock() for found in self._leases.values())
+        try:
+            async with asyncio.timeout(max(0.01, min((PROGRESS_INTERVAL_SECONDS, *left)))):
+                return await changed.wait()
+        except TimeoutError:
+            return False
+
+
+def _by_age(changes: tuple[Updated | Deleted, ...], began: int) -> list[ChangeBatch]:
+    backlog = tuple(c for c in changes if c.mod_revision <= began)
+    parts = ((backlog, True), (changes[len(backlog) :], False))
+    return [ChangeBatch(part, part[-1].mod_revision + 1, old) for part, old in parts if part]

@@ -1,0 +1,273 @@
+"""A fake Kubernetes API server that follows a script: it lists, watches and writes, and fails on demand.
+
+    async with FakeApiServer() as api:
+        api.put("/api/v1/namespaces/default/pods/web-0", {"spec": {"nodeName": "n1"}})
+        api.fail("list", 429, retry_after_seconds=1)
+        api.url
+
+Any path of an API is served; objects are plain dicts. A strategic merge patch is done as a merge patch: lists are
+replaced.
+"""
+
+import asyncio
+import json
+import ssl
+from collections import defaultdict, deque
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+from aiohttp import web
+
+from leadsman.testbed.api_objects import ApiStatusError, Object, ObjectPath, ObjectStore, object_selector, parse_path
+from leadsman.testbed.watch_stream import WatchStream, event_line, failure_status, query_selector
+
+
+class RecordedRequest(NamedTuple):
+    """A request as it came. verb: list, watch, get, create, update, patch or delete."""
+
+    verb: str
+    path: str
+    query: Mapping[str, str]
+    token: str
+    content_type: str
+    accept: str
+    body: Any
+
+
+class _Failure(NamedTuple):
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    in_stream: bool
+
+
+class FakeApiServer:
+    """asked: every request, the oldest first. token: who shows another one gets 401; "": anybody is let in.
+
+    slow_seconds: before each answer. page_items: a list without a limit is whole; a limit above this is cut to it.
+    """
+
+    def __init__(self, *, token: str = "", tls: ssl.SSLContext | None = None, port: int = 0):
+        self.objects, self.token, self.slow_seconds, self.page_items = ObjectStore(), token, 0.0, 500
+        self.requests: list[RecordedRequest] = []
+        self._port, self._tls = port, tls
+        self._failures = defaultdict[str, deque[_Failure | None]](deque)
+        self._streams: list[WatchStream] = []
+        self._denied: set[str] = set()
+        self._pages: dict[str, list[Object]] = {}
+        self._responding = asyncio.Event()
+        self._responding.set()
+
+    async def __aenter__(self) -> Self:
+        self._runner = web.ServerRunner(web.Server(self._handle, handler_cancellation=True), shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._tls).start()
+        self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self._runner.addresses[0][1]}"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._responding.set()
+        self.end_watches()
+        await self._runner.cleanup()
+
+    @property
+    def watches(self) -> int:
+        """Open now."""
+        return len(self._streams)
+
+    def verbs(self) -> Sequence[str]:
+        return [asked.verb for asked in self.requests]
+
+    # What it holds.
+
+    def put(self, path: str, body: Object) -> Object:
+        """Created or replaced, at the path of one object."""
+        place = parse_path(path)
+        found = self.objects.put(place, body)
+        self._send_changes()
+        return found
+
+    def delete(self, path: str) -> None:
+        self.objects.delete(parse_path(path))
+        self._send_changes()
+
+    def drop_node(self, node: str) -> None:
+        """The pods of a node are gone, as when it was removed."""
+        pods = ObjectPath("/api/v1/pods")
+        for pod in self.objects.all(pods, object_selector("", f"spec.nodeName={node}")):
+            meta = pod["metadata"]
+            self.objects.delete(pods._replace(namespace=meta["namespace"], name=meta["name"]))
+        self._send_changes()
+
+    # What it does wrong.
+
+    def fail(
+        self,
+        verb: str,
+        status: int,
+        *,
+        times: int = 1,
+        retry_after_seconds: int | None = None,
+        body: bytes | None = None,
+        in_stream: bool = False,
+    ) -> None:
+        """The next requests of this verb. body: instead of a Status, with whatever status. in_stream: a watch begins
+        with 200 and its first line is an ERROR."""
+        headers = {} if retry_after_seconds is None else {"Retry-After": str(retry_after_seconds)}
+        said = json.dumps(failure_status(status, "Scripted", f"scripted {status}")).encode() if body is None else body
+        self._failures[verb].extend([_Failure(status, said, headers, in_stream)] * times)
+
+    def fail_after(self, verb: str, good: int, status: int) -> None:
+        """The next requests of this verb but the first `good`."""
+        self._failures[verb].extend([None] * good)
+        self.fail(verb, status)
+
+    def deny(self, plural: str) -> None:
+        """Whatever is asked of this resource is forbidden, as without a role."""
+        self._denied.add(plural)
+
+    def compact(self) -> None:
+        """Old versions cannot be watched from, and lists that were begun cannot be continued: 410."""
+        self.objects.compact()
+        self._pages.clear()
+
+    def fail_watches(self, status: int) -> None:
+        """Open watches end with an ERROR."""
+        self.send_line(event_line("ERROR", failure_status(status, "Expired", f"scripted {status}")))
+        self.end_watches()
+
+    def send_line(self, line: bytes) -> None:
+        """On every open watch, as it is."""
+        for stream in self._streams:
+            stream.send_line(line)
+
+    def send_bookmarks(self) -> None:
+        for stream in self._streams:
+            stream.send_bookmark(self.objects.revision)
+
+    def end_watches(self) -> None:
+        """Open watches end, as at their timeout."""
+        for stream in self._streams:
+            stream.end()
+
+    def reset_watches(self, begun: bytes = b"") -> None:
+        """Open watches are cut by TCP's RST, after the beginning of a line."""
+        for stream in self._streams:
+            stream.reset(begun)
+
+    def silence(self) -> None:
+        """Connections are taken and stay open, and nothing is said."""
+        self._responding.clear()
+
+    def heal(self) -> None:
+        self._responding.set()
+
+    # What it answers.
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        try:
+            place, watch = parse_path(request.path), request.query.get("watch") in ("1", "true")
+            verb = _verb(request.method, place, watch)
+            asked = await _recorded_request(verb, request)
+            self.requests.append(asked)
+            await asyncio.sleep(self.slow_seconds)
+            await self._responding.wait()
+            self._authorize(request, place)
+            return await self._answered(verb, place, request, asked.body)
+        except ApiStatusError as refused:
+            return _json(failure_status(refused.status, refused.reason, str(refused)), refused.status)
+
+    def _authorize(self, request: web.BaseRequest, place: ObjectPath) -> None:
+        if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
+            raise ApiStatusError(401, "Unauthorized", "Unauthorized")
+        plural = place.collection.rpartition("/")[2]
+        if plural in self._denied:
+            raise ApiStatusError(403, "Forbidden", f'{plural} is forbidden: cannot access resource "{plural}"')
+
+    async def _answered(self, verb: str, place: ObjectPath, request: web.BaseRequest, body: Any) -> web.StreamResponse:
+        failure = self._failures[verb].popleft() if self._failures[verb] else None
+        if failure and not failure.in_stream:
+            return web.Response(
+                status=failure.status, body=failure.body, headers=failure.headers, content_type="application/json"
+            )
+        if verb == "watch":
+            return await self._watch(place, request, failure)
+        if verb == "list":
+            return _json(self._list(place, request.query))
+        answer = self._write(verb, place, body)
+        self._send_changes()
+        return _json(answer, 201 if verb == "create" else 200)
+
+    def _write(self, verb: str, place: ObjectPath, body: Any) -> Object:
+        if place.subresource == "binding":
+            return self._bind(place, body)
+        if verb == "get":
+            return self.objects.get(place)
+        if verb == "delete":
+            return self.objects.delete(place, ((body or {}).get("preconditions") or {}).get("uid", ""))
+        write = {"create": self.objects.create, "update": self.objects.replace, "patch": self.objects.patch}[verb]
+        return write(place, body)
+
+    def _bind(self, place: ObjectPath, binding: Object) -> Object:
+        pod = self.objects.get(place)
+        if (pod.get("spec") or {}).get("nodeName"):
+            raise ApiStatusError(
+                409, "Conflict", f"pod {place.name} is already assigned to node {pod['spec']['nodeName']!r}"
+            )
+        self.objects.patch(place, {"spec": {"nodeName": binding["target"]["name"]}})
+        return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
+
+    def _list(self, place: ObjectPath, query: Mapping[str, str]) -> Object:
+        token = query.get("continue", "")
+        if token and token not in self._pages:
+            raise ApiStatusError(410, "Expired", "The provided continue parameter is too old")
+        items = self._pages[token] if token else self.objects.all(place, query_selector(query))
+        revision = token.partition("/")[0] or str(self.objects.revision)
+        limit = min(int(query["limit"]), self.page_items) if "limit" in query else len(items)
+        meta = {"resourceVersion": revision}
+        if len(items) > limit:
+            meta["continue"] = f"{revision}/{len(self._pages)}"
+            self._pages[meta["continue"]] = items[limit:]
+        return {"kind": "List", "apiVersion": "v1", "metadata": meta, "items": items[:limit]}
+
+    async def _watch(self, place: ObjectPath, request: web.BaseRequest, failure: _Failure | None) -> web.StreamResponse:
+        began = int(request.query.get("resourceVersion") or self.objects.revision)
+        stream = WatchStream(place, request, began)
+        if failure:
+            stream.send_line(event_line("ERROR", json.loads(failure.body)))
+            stream.end()
+        else:
+            stream.send_changes(self.objects.changes_since(began))
+        self._streams.append(stream)
+        try:
+            return await stream.serve(self._responding)
+        finally:
+            self._streams.remove(stream)
+
+    def _send_changes(self) -> None:
+        for stream in self._streams:
+            stream.send_changes(self.objects.log)
+
+
+async def _recorded_request(verb: str, request: web.BaseRequest) -> RecordedRequest:
+    headers, text = request.headers, await request.text()
+    token = headers.get("Authorization", "").removeprefix("Bearer ")
+    return RecordedRequest(
+        verb,
+        request.path,
+        dict(request.query),
+        token,
+        headers.get("Content-Type", ""),
+        headers.get("Accept", ""),
+        json.loads(text) if text else None,
+    )
+
+
+def _verb(method: str, place: ObjectPath, watch: bool) -> str:
+    if method == "GET":
+        return "watch" if watch else "get" if place.name else "list"
+    return {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}[method]
+
+
+def _json(body: Object, status: int = 200) -> web.Response:
+    return web.json_response(body, status=status)

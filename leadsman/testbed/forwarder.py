@@ -1,0 +1,162 @@
+"""`python -m leadsman.testbed.forwarder`: builds the namespaces, carries their packets, and takes them down when its
+input ends.
+
+A process of its own, for precise timing and because it outlives a crash of the one that started it.
+
+    stdin   {"hosts": [...], "seed": 1}               stdout   ok, or the reason why not
+            {"one": 0, "other": 1, "path": [40, 0.2]}          ok           … until end of file
+"""
+
+import contextlib
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from ipaddress import ip_address, ip_network
+from pathlib import Path as FilePath
+from random import Random
+
+from leadsman.testbed import namespaces
+from leadsman.testbed.links import LinkProperties, Links
+from leadsman.testbed.tun import open_tun
+
+DEVICE_NAME = "eth0"
+ANY_GROUP_RANGE = "0 2147483647"
+
+_LARGEST_PACKET = 65_535
+_SPIN_SECONDS = 0.0002
+"""The last stretch before a departure is polled, not slept: a woken process is late by 50 to 100 us."""
+
+_PR_SET_TIMERSLACK = 29  # linux/prctl.h
+_STDIN, _STDOUT = 0, 1
+
+
+def ipv4(host: int) -> str:
+    return f"10.213.{(host + 1) >> 8}.{(host + 1) & 255}"
+
+
+def ipv4_block(host: int) -> str:
+    return f"10.214.{host}.0/24"
+
+
+def ipv6(host: int) -> str:
+    return f"fd00:1ead::{host + 1:x}"
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
+    ctypes.CDLL(None).prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
+    with open(_STDIN, "rb", buffering=0, closefd=False) as unbuffered:
+        order = json.loads(unbuffered.readline() or b"null")
+    if order:
+        with contextlib.suppress(BrokenPipeError):
+            _serve(order["hosts"], order["seed"])
+
+
+def _serve(hosts: Sequence[str], seed: int) -> None:
+    names = [namespaces.run_prefix(os.getpid()) + host for host in hosts]
+    try:
+        namespaces.remove(namespaces.stale())
+        namespaces.add(names)
+        tuns = [_build(name, host) for host, name in enumerate(names)]
+        _say("ok")
+        _forward(tuns, Links(_addresses(len(hosts)), Random(seed)))
+    except (OSError, subprocess.CalledProcessError) as error:
+        _say(str(error))
+    finally:
+        namespaces.remove(names)
+
+
+def _build(name: str, host: int) -> int:
+    with namespaces.inside(name):
+        tun = open_tun(DEVICE_NAME)
+        # Before the device is up, so that IPv6 sends nothing of its own.
+        _sysctl(f"net/ipv6/conf/{DEVICE_NAME}/addr_gen_mode", "1")
+        _sysctl("net/ipv4/ping_group_range", ANY_GROUP_RANGE)
+        namespaces.configure(_commands(host))
+    return tun
+
+
+def _commands(host: int) -> list[str]:
+    commands = ["link set lo up", f"link set {DEVICE_NAME} up", f"addr add {ipv4(host)}/16 dev {DEVICE_NAME}"]
+    commands += [f"route add local {ipv4_block(host)} dev lo", f"route add 10.214.0.0/16 dev {DEVICE_NAME}"]
+    with_ipv6 = FilePath("/proc/sys/net/ipv6").is_dir()
+    return [*commands, f"addr add {ipv6(host)}/64 dev {DEVICE_NAME} nodad"] if with_ipv6 else commands
+
+
+def _sysctl(key: str, value: str) -> None:
+    with contextlib.suppress(FileNotFoundError):
+        FilePath("/proc/sys", key).write_text(value, "ascii")
+
+
+def _addresses(hosts: int) -> dict[bytes, int]:
+    single = {ip_address(address(host)).packed: host for host in range(hosts) for address in (ipv4, ipv6)}
+    return single | {ip_network(ipv4_block(host)).network_address.packed[:3]: host for host in range(hosts)}
+
+
+def _forward(tuns: Sequence[int], links: Links) -> None:
+    """Until standard input ends."""
+    hosts = {tun: host for host, tun in enumerate(tuns)}
+    orders = _Lines(lambda line: _set_path(links, line))
+    while True:
+        ready, _, _ = select.select([_STDIN, *tuns], [], [], _wait_seconds(links.next_due))
+        for descriptor in ready:
+            if descriptor != _STDIN:
+                _take(descriptor, hosts[descriptor], links)
+            elif not orders.read():
+                return
+        _deliver(tuns, links)
+
+
+def _wait_seconds(due: float | None) -> float | None:
+    return None if due is None else max(0.0, due - time.monotonic() - _SPIN_SECONDS)
+
+
+def _take(tun: int, host: int, links: Links) -> None:
+    """A packet's time is read after it, or one that came while others were taken would leave early."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            packet = os.read(tun, _LARGEST_PACKET)
+            links.enter(host, packet, time.monotonic())
+
+
+def _deliver(tuns: Sequence[int], links: Links) -> None:
+    for departure in links.leave(time.monotonic()):
+        # EIO: the device is down. EINVAL: the host has no such family. Either way the packet is lost.
+        with contextlib.suppress(OSError):
+            os.write(tuns[departure.host], departure.packet)
+
+
+def _set_path(links: Links, line: bytes) -> None:
+    order = json.loads(line)
+    links.set_path(order["one"], order["other"], LinkProperties(*order["path"]))
+    _say("ok")
+
+
+class _Lines:
+    """Whole lines from standard input."""
+
+    def __init__(self, handle: Callable[[bytes], None]) -> None:
+        self._handle, self._rest = handle, b""
+
+    def read(self) -> bool:
+        """Handles the lines that have come. False at the end of the input."""
+        data = os.read(_STDIN, _LARGEST_PACKET)
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        for line in lines:
+            self._handle(line)
+        return bool(data)
+
+
+def _say(text: str) -> None:
+    os.write(_STDOUT, text.replace("\n", " ").encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

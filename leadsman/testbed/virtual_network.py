@@ -1,0 +1,165 @@
+"""A network on one machine: hosts with addresses of their own, and a delay and a loss between any two, set live.
+
+    with Network(["edge-1", "edge-2"]) as net:
+        net.set_delay("edge-1", "edge-2", 40, loss_ratio=0.2)
+        subprocess.run(net.command("edge-1", ["ping", "-c", "3", net.address("edge-2")]))
+
+Each host is a network namespace; a child process carries the packets between TUN devices, because not every kernel has
+`tc netem`. What is built goes when the block ends, and also when this process dies in it, with all that runs inside.
+"""
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path as FilePath
+from types import TracebackType
+
+from leadsman.testbed import forwarder, namespaces
+from leadsman.testbed.links import LinkProperties
+from leadsman.testbed.tun import DEVICE
+
+MAX_HOSTS = 250
+_HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
+_LAST_WORD_SECONDS = 20.0
+_NEEDED_CAPABILITIES = 1 << 12 | 1 << 21
+"""CAP_NET_ADMIN, CAP_SYS_ADMIN: capabilities(7)."""
+
+
+class NetworkFailed(Exception):
+    """The network could not be built or its forwarder died. The text says which step was refused."""
+
+
+def why_unavailable() -> str | None:
+    """Why no Network can be built here, with the line that would bring what is missing; None when it can."""
+    if os.geteuid() != 0 or not _may_administer():
+        return "not root, or without CAP_SYS_ADMIN and CAP_NET_ADMIN: network namespaces need them; run with sudo"
+    if shutil.which("ip") is None:
+        return "no `ip`: apt-get install iproute2"
+    if not os.path.exists(DEVICE):
+        return f"no {DEVICE}: modprobe tun"
+    return None
+
+
+class VirtualNetwork:
+    """paths: (host, host) → round-trip milliseconds to begin with; 0 without. seed: of the packets lost.
+
+    Within a host, ICMP datagram sockets are allowed to every group.
+    """
+
+    def __init__(
+        self, hosts: Sequence[str], paths: Mapping[tuple[str, str], float] | None = None, seed: int = 0
+    ) -> None:
+        self._numbers = {_checked(host): number for number, host in enumerate(hosts)}
+        if len(self._numbers) != len(hosts) or len(hosts) > MAX_HOSTS:
+            raise ValueError(f"{len(hosts)} hosts, {len(self._numbers)} different: want each once, at most {MAX_HOSTS}")
+        self._paths, self._seed = dict(paths or {}), seed
+        self._process: subprocess.Popen[str] | None = None
+        self._prefix = ""
+
+    def __enter__(self) -> "VirtualNetwork":
+        # A session of its own: Ctrl-C reaches us alone, and the forwarder takes everything down when we let go of it.
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "leadsman.testbed.forwarder"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        )
+        self._prefix = namespaces.run_prefix(self._process.pid)
+        try:
+            self._order({"hosts": list(self._numbers), "seed": self._seed})
+            for (one, other), rtt_ms in self._paths.items():
+                self.set_delay(one, other, rtt_ms)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Kills what runs in the hosts and removes them. Safe to repeat."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin
+        assert process.stdout
+        with contextlib.suppress(BrokenPipeError):
+            process.stdin.close()
+        try:
+            process.wait(_LAST_WORD_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+        process.stdout.close()
+        namespaces.remove([name for name in namespaces.existing() if name.startswith(self._prefix)])
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(self._numbers)
+
+    def address(self, host: str) -> str:
+        """The host's IPv4 address."""
+        return forwarder.ipv4(self._numbers[host])
+
+    def address6(self, host: str) -> str:
+        return forwarder.ipv6(self._numbers[host])
+
+    def block(self, host: str) -> str:
+        """An IPv4 /24, all of whose addresses are the host's too: for many targets on few hosts."""
+        return forwarder.ipv4_block(self._numbers[host])
+
+    def namespace(self, host: str) -> str:
+        """As `ip netns` calls it."""
+        return f"{self._prefix}{host}" if host in self._numbers else self._unknown(host)
+
+    def command(self, host: str, argv: Sequence[str]) -> list[str]:
+        """`argv` as it is to be started to run on the host."""
+        return ["ip", "netns", "exec", self.namespace(host), *argv]
+
+    def set_delay(self, one: str, other: str, rtt_ms: float, loss_ratio: float = 0.0) -> None:
+        """Of round trips, both ways, from when this returns. ValueError out of bounds, KeyError: no such host."""
+        path = LinkProperties(rtt_ms, loss_ratio).validated()
+        self._order({"one": self._numbers[one], "other": self._numbers[other], "path": path})
+
+    def cut(self, one: str, other: str) -> None:
+        """Nothing passes between the two until `set_delay`."""
+        self.set_delay(one, other, 0.0, loss_ratio=1.0)
+
+    def _unknown(self, host: str) -> str:
+        raise KeyError(f"no host {host!r}: want one of {', '.join(self._numbers)}")
+
+    def _order(self, order: dict[str, object]) -> None:
+        """Waits until it is carried out."""
+        if self._process is None:
+            raise NetworkFailed("the network is not up: use it in a `with` block")
+        assert self._process.stdin
+        assert self._process.stdout
+        try:
+            self._process.stdin.write(json.dumps(order) + "\n")
+            self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise NetworkFailed("the forwarder has died") from error
+        answer = self._process.stdout.readline().strip()
+        if answer != "ok":
+            raise NetworkFailed(answer or why_unavailable() or "the forwarder has died")
+
+
+def _may_administer() -> bool:
+    status = dict(line.split(":", 1) for line in FilePath("/proc/self/status").read_text("ascii").splitlines())
+    return int(status["CapEff"], 16) & _NEEDED_CAPABILITIES == _NEEDED_CAPABILITIES
+
+
+def _checked(host: str) -> str:
+    if not _HOST.fullmatch(host):
+        raise ValueError(f"host {host!r}: want lower-case letters, digits, '-' and '.', at most 63 characters")
+    return host

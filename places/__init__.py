@@ -1,4 +1,0 @@
-"""Where workloads run, what nodes are for and which addresses are theirs, followed from the API server.
-
-What a place means for a pod is decided in `decision`.
-"""

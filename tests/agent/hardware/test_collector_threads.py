@@ -1,0 +1,180 @@
+"""Threads, deadlines and what happens to a collector that does not come back. An Event stands for the stuck driver."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from agent.hardware import loadavg
+from agent.hardware.collector_threads import CollectorThread, run_collectors
+from agent.hardware.reading import Failed, Measured
+from agent.hardware.samples import HostRoots
+
+SAMPLE = loadavg.LOAD1(0.5)
+DEADLINE = 0.05
+
+
+@pytest.fixture
+def gate():
+    """Set at the test's end, so that no thread outlives it."""
+    event = threading.Event()
+    yield event
+    event.set()
+    for thread in hardware_threads():
+        thread.join(5)
+    assert hardware_threads() == []
+
+
+def hardware_threads():
+    return [thread for thread in threading.enumerate() if thread.name == "hardware"]
+
+
+def fast(roots):
+    yield SAMPLE
+
+
+def stuck_at(event):
+    def collect(roots):
+        event.wait(30)
+        yield SAMPLE
+
+    return collect
+
+
+def swept(todo):
+    return run_collectors(todo, HostRoots(), time.monotonic, DEADLINE)
+
+
+async def test_all_run_and_no_thread_remains(gate):
+    result = await swept({"a": fast, "b": fast})
+    assert list(result.outcomes) == ["a", "b"]
+    assert result.stuck == {}
+
+
+async def test_one_thread_serves_a_round_without_trouble(gate):
+    seen = []
+
+    def where(roots):
+        seen.append(threading.get_ident())
+        yield SAMPLE
+
+    await swept({"a": where, "b": where, "c": where})
+    assert len(set(seen)) == 1
+
+
+async def test_a_stuck_collector_does_not_keep_the_others(gate):
+    result = await swept({"a": fast, "stuck": stuck_at(gate), "b": fast})
+    assert result.outcomes.keys() == {"a", "b"}
+    assert all(isinstance(outcome, Measured) for outcome in result.outcomes.values())
+    assert result.stuck.keys() == {"stuck"}
+
+
+async def test_each_stuck_collector_holds_one_thread(gate):
+    result = await swept({"one": stuck_at(gate), "two": stuck_at(gate), "a": fast})
+    assert result.stuck["one"].thread is not result.stuck["two"].thread
+    held = {stuck.thread for stuck in result.stuck.values()}
+    assert {thread for thread in hardware_threads() if thread in held} == held
+    assert result.outcomes.keys() == {"a"}
+
+
+async def test_the_round_takes_one_deadline_a_stuck_collector(gate):
+    began = time.monotonic()
+    await swept({"one": stuck_at(gate), "two": stuck_at(gate)})
+    assert 2 * DEADLINE <= time.monotonic() - began < 20 * DEADLINE
+
+
+async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate):
+    calls = []
+    result = await swept({"stuck": stuck_at(gate), "after": lambda roots: calls.append(1) or [SAMPLE]})
+    gate.set()
+    result.stuck["stuck"].thread.join(5)
+    assert calls == [1]
+
+
+async def test_a_collector_that_comes_back_while_it_is_given_up_loses_no_other(gate, monkeypatch):
+    """Found overdue, it returns before its thread is told to leave: the next must not begin in that thread."""
+    left, leave = threading.Event(), CollectorThread.stop
+
+    def late(worker):
+        gate.set()
+        worker._thread.join(4 * DEADLINE)
+        rest = leave(worker)
+        left.set()
+        return rest
+
+    def after(roots):
+        left.wait(5)
+        yield SAMPLE
+
+    monkeypatch.setattr(CollectorThread, "leave", late)
+    result = await swept({"stuck": stuck_at(gate), "after": after})
+    assert (list(result.outcomes), list(result.stuck)) == (["after"], ["stuck"])
+
+
+async def test_a_deadline_counts_for_each_collector_not_for_the_round(gate):
+    def slow(roots):
+        time.sleep(DEADLINE * 0.7)
+        yield SAMPLE
+
+    result = await run_collectors({str(number): slow for number in range(4)}, HostRoots(), time.monotonic, DEADLINE * 4)
+    assert len(result.outcomes) == 4
+
+
+async def test_a_collector_that_raises_leaves_the_others(gate):
+    def broken(roots):
+        raise ZeroDivisionError
+
+    result = await swept({"broken": broken, "a": fast})
+    assert isinstance(result.outcomes["broken"], Failed)
+    assert isinstance(result.outcomes["a"], Measured)
+
+
+async def test_cancelled_it_starts_no_further_collector(gate):
+    begun, calls = threading.Event(), []
+
+    def first(roots):
+        begun.set()
+        gate.wait(30)
+        yield SAMPLE
+
+    task = asyncio.create_task(run_collectors({"a": first, "b": calls.append}, HostRoots(), time.monotonic, 30.0))
+    await asyncio.to_thread(begun.wait, 5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+    [thread.join(5) for thread in hardware_threads()]
+    assert calls == []
+
+
+async def test_nothing_to_do_needs_no_thread(gate):
+    assert (await swept({})).outcomes == {}
+
+
+def test_a_thread_that_comes_back_after_the_loop_closed_ends_quietly(gate):
+    """Warnings and unhandled thread exceptions are errors here."""
+    result = asyncio.run(swept({"stuck": stuck_at(gate)}))
+    gate.set()
+    result.stuck["stuck"].thread.join(5)
+    assert not result.stuck["stuck"].thread.is_alive()
+
+
+async def test_a_cancellation_is_never_lost_to_a_round_that_ends_at_that_moment():
+    """Python 3.11's asyncio.wait_for swallows it; hence asyncio.timeout."""
+    loop, lost = asyncio.get_running_loop(), 0
+    for _ in range(200):
+        task = asyncio.create_task(
+            run_collectors({"a": cancelling(loop, lambda: task)}, HostRoots(), time.monotonic, 30.0)  # noqa: B023
+        )
+        await asyncio.wait([task])
+        lost += not task.cancelled()
+    assert lost == 0
+
+
+def cancelling(loop, task):
+    def collect(roots):
+        loop.call_soon_threadsafe(lambda: loop.call_soon(task().cancel))
+        yield SAMPLE
+
+    return collect

@@ -1,0 +1,129 @@
+"""A node's own coordinate, from replies and from what peers say of themselves, however old or wrong."""
+
+from math import inf, nan
+from random import Random
+
+import pytest
+
+from agent.peering.own_coordinate import MAX_USES_PER_READ, OwnCoordinate
+from leadsman.network import vivaldi
+from leadsman.network.vivaldi import Coordinate
+
+
+def line(ms: float, error: float = 0.1) -> Coordinate:
+    return Coordinate((ms, 0.0, 0.0, 0.0), 0.01, 0.0, error)
+
+
+def readings(one: OwnCoordinate, peers: dict[str, Coordinate], rtts: dict[str, float], count: int) -> None:
+    for _ in range(count):
+        one.on_peers_read(set(peers))
+        for _ in range(MAX_USES_PER_READ):
+            for name, there in peers.items():
+                one.update(name, rtts[name], there)
+
+
+LANDMARKS = {f"n{ms}": line(float(ms)) for ms in (0, 10, 20, 30, 40, 50)}
+
+
+def rtts(here: float) -> dict[str, float]:
+    return {name: abs(there.point[0] - here) + 1.0 for name, there in LANDMARKS.items()}
+
+
+def error(one: OwnCoordinate, here: float) -> float:
+    """The worst relative error over the honest."""
+    truth = rtts(here)
+    return max(abs(vivaldi.estimate_ms(one.current, LANDMARKS[n]) - ms) / ms for n, ms in truth.items() if ms > 5)
+
+
+def test_a_node_that_joins_a_settled_network_is_at_home_after_four_readings() -> None:
+    one = OwnCoordinate(Random(1))
+    readings(one, LANDMARKS, rtts(24.0), 4)
+    assert error(one, 24.0) < 0.15
+
+
+def test_a_node_that_moves_is_found_elsewhere() -> None:
+    one = OwnCoordinate(Random(1))
+    readings(one, LANDMARKS, rtts(5.0), 20)
+    readings(one, LANDMARKS, rtts(44.0), 60)
+    assert error(one, 44.0) < 0.25
+
+
+def test_one_reading_of_a_coordinate_is_used_a_few_times_only() -> None:
+    """Otherwise two nodes that read each other seldom would pass each other again and again."""
+    one = OwnCoordinate(Random(1))
+    for _ in range(100):
+        one.update("a", 10.0, line(0.0))
+    after_many = one.current
+    other = OwnCoordinate(Random(1))
+    for _ in range(MAX_USES_PER_READ):
+        other.update("a", 10.0, line(0.0))
+    assert after_many == other.current
+
+
+def test_two_nodes_that_read_each_other_seldom_agree_on_their_distance() -> None:
+    one, other = OwnCoordinate(Random(1)), OwnCoordinate(Random(2))
+    for _ in range(20):
+        there, here = one.current, other.current
+        readings(one, {"b": here}, {"b": 30.0}, 1)
+        readings(other, {"a": there}, {"a": 30.0}, 1)
+    assert vivaldi.estimate_ms(one.current, other.current) == pytest.approx(30.0, rel=0.1)
+
+
+def test_two_stragglers_in_a_row_count_as_the_replies_before_them() -> None:
+    def heard(rtt_ms: float) -> Coordinate:
+        one = OwnCoordinate(Random(1))
+        readings(one, LANDMARKS, rtts(24.0), 10)
+        one.on_peers_read(set(LANDMARKS))
+        for _ in range(2):
+            one.update("n0", rtt_ms, LANDMARKS["n0"])
+        return one.current
+
+    assert heard(900.0) == heard(rtts(24.0)["n0"])
+
+
+@pytest.mark.parametrize("wrong", [0.0, -1.0, nan, inf, 1e9])
+def test_a_round_trip_that_is_none_moves_nothing(wrong: float) -> None:
+    one = OwnCoordinate(Random(1))
+    readings(one, LANDMARKS, rtts(24.0), 3)
+    before = one.current
+    for _ in range(5):
+        one.on_peers_read({"x"})
+        one.update("x", wrong, line(0.0))
+    assert one.current == before
+    one.on_peers_read({"x"})
+    one.update("x", 24.0, line(0.0))
+    assert one.current != before
+
+
+@pytest.mark.parametrize(
+    "there", [None, line(nan), line(inf), Coordinate((1.0, 2.0), 0.1), Coordinate((0.0,) * 4, -1.0)]
+)
+def test_a_peer_that_is_nowhere_moves_nothing(there: Coordinate | None) -> None:
+    one = OwnCoordinate(Random(1))
+    one.update("x", 10.0, there)
+    assert one.current == vivaldi.initial_state().coordinate
+
+
+@pytest.mark.parametrize("lie", [line(60_000.0, 0.0), line(-60_000.0, 0.0), Coordinate((0.0,) * 4, 60_000.0, 0.0, 0.0)])
+def test_one_liar_among_its_peers_does_not_drag_a_node_away(lie: Coordinate) -> None:
+    one = OwnCoordinate(Random(1))
+    peers, truth = {**LANDMARKS, "liar": lie}, {**rtts(24.0), "liar": 1.0}
+    readings(one, LANDMARKS, rtts(24.0), 20)
+    readings(one, peers, truth, 100)
+    assert error(one, 24.0) < 0.3
+
+
+def test_nothing_is_kept_of_who_is_no_peer_any_more() -> None:
+    one = OwnCoordinate(Random(1))
+    for number in range(1000):
+        one.on_peers_read({f"n{number}"})
+        one.update(f"n{number}", 1.0, line(0.0))
+    assert len(one._replies) <= 2
+
+
+def test_a_coordinate_that_makes_no_sense_begins_anew_and_is_counted() -> None:
+    one = OwnCoordinate(Random(1))
+    one.position = vivaldi.VivaldiState(line(nan))
+    one.update("a", 10.0, line(0.0))
+    assert one.current == vivaldi.initial_state().coordinate
+    assert one.resets == 1

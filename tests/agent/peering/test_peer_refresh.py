@@ -1,0 +1,151 @@
+"""Reading the ring again and again: what a failure costs, what cuts a rest short, what is said of oneself."""
+
+import asyncio
+from collections.abc import Collection, Iterable
+from random import Random
+
+import pytest
+
+from agent.peering import peer_refresh as module
+from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
+from agent.rtt.peer import Peer
+from leadsman.state import codec
+from leadsman.state.records import RingEntry
+from leadsman.state.report_timing import ReportTiming
+from leadsman.state.store import Unavailable
+
+
+class Prober:
+    """What the neighbours see of one."""
+
+    def __init__(self) -> None:
+        self.peers: dict[str, Peer] = {}
+        self.interval_seconds = self.window_seconds = 0.0
+        self.lost: set[str] = set()
+        self.answered = True
+
+    def probe(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
+        self.peers = {peer.name: peer for peer in peers}
+        self.interval_seconds, self.window_seconds = interval_seconds, window_seconds
+
+    def known(self) -> Collection[str]:
+        return self.peers if self.answered else ()
+
+    def silent(self) -> Collection[str]:
+        return self.lost
+
+
+class World:
+    def __init__(self, ring, rhythm: PeeringSettings) -> None:
+        self.ring, self.prober, self.told = ring, Prober(), 0
+        self.neighbours = PeerRefresher(
+            ring.store, "own", 16, rhythm, self.prober, self.tell, lambda: ring.now, Random(1)
+        )
+
+    def tell(self) -> None:
+        self.told += 1
+
+
+@pytest.fixture
+def world(ring) -> World:
+    return World(ring, PeeringSettings(ReportTiming(), 1.0, 30.0))
+
+
+async def test_whoever_is_found_is_probed(world) -> None:
+    await world.ring.fill(5)
+    await world.neighbours.refresh()
+    assert len(world.prober.peers) == 5
+    assert (world.prober.interval_seconds, world.prober.window_seconds) == (1.0, 30.0)
+
+
+async def test_a_reading_that_fails_keeps_the_peers(world) -> None:
+    await world.ring.fill(5)
+    await world.neighbours.refresh()
+    world.ring.store.fail(Unavailable("down"))
+    with pytest.raises(Unavailable):
+        await world.neighbours.refresh()
+    assert len(world.prober.peers) == 5
+
+
+async def test_many_nodes_share_the_budget_and_report_less_often(ring) -> None:
+    world = World(ring, PeeringSettings(ReportTiming(), 1.0, 30.0, probe_budget=1600.0))
+    await ring.fill(2000)
+    for _ in range(10):
+        await world.neighbours.refresh()
+    assert 1700 < world.neighbours.assumed_nodes < 2900
+    assert world.prober.interval_seconds == pytest.approx(16 * world.neighbours.assumed_nodes / 1600)
+    assert world.prober.window_seconds >= 10 * world.prober.interval_seconds
+    assert world.neighbours.timing().push_interval_seconds >= 10.0
+
+
+async def test_a_node_says_where_it_is_in_bounds_from_the_start(world) -> None:
+    entry = world.neighbours.entry("10.0.0.1", "zone-a", "rack-1")
+    assert codec.decode(RingEntry, codec.encode(entry)) == entry
+    assert entry.coordinate is not None
+    assert entry.coordinate.error == 1.5
+    assert entry.reach_ms is None
+
+
+async def test_new_neighbours_are_reported_once_when_all_have_answered(world) -> None:
+    world.prober.answered = False
+    await world.ring.fill(3)
+    await world.neighbours.refresh()
+    world.neighbours.tell_news()
+    assert world.told == 0
+    world.prober.answered = True
+    world.neighbours.tell_news()
+    world.neighbours.tell_news()
+    assert world.told == 1
+    await world.ring.put("another")
+    await world.neighbours.refresh()
+    world.neighbours.tell_news()
+    assert world.told == 2
+
+
+async def test_a_peer_that_falls_silent_cuts_the_rest_short_once(world, monkeypatch) -> None:
+    slept = clockwork(world, monkeypatch)
+    world.prober.lost = {"a"}
+    await world.neighbours._rest(15.0)
+    assert world.ring.now <= 0.5 + 1.0
+    before = world.ring.now
+    await world.neighbours._rest(15.0)
+    assert world.ring.now - before == pytest.approx(15.0)
+    world.prober.lost = {"a", "b"}
+    before = world.ring.now
+    await world.neighbours._rest(15.0)
+    assert world.ring.now - before <= 1.5
+    assert max(slept) <= 1.0
+
+
+async def test_the_store_away_is_survived_and_logged_once(world, monkeypatch, caplog) -> None:
+    clockwork(world, monkeypatch, most=200)
+    world.ring.store.fail(Unavailable("down"))
+    with pytest.raises(asyncio.CancelledError):
+        await world.neighbours.run()
+    assert world.neighbours.failures["Unavailable"] > 10
+    assert sum("cannot read the ring" in record.message for record in caplog.records) == 1
+
+
+@pytest.mark.parametrize(("others", "seconds"), [(0, 5.0), (3, 15.0)])
+async def test_readings_are_a_stale_time_apart_and_closer_while_nobody_is_there(
+    world, monkeypatch, others, seconds
+) -> None:
+    await world.ring.fill(others)
+    clockwork(world, monkeypatch, most=2000)
+    with pytest.raises(asyncio.CancelledError):
+        await world.neighbours.run()
+    assert world.ring.now / world.neighbours.refreshes == pytest.approx(seconds, rel=0.1)
+
+
+def clockwork(world, monkeypatch, most: int = 1000) -> list[float]:
+    """Sleeping moves the world's clock and takes no time; after `most` sleeps it cancels."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        world.ring.now += seconds
+        if len(slept) > most:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(module.asyncio, "sleep", sleep)
+    return slept

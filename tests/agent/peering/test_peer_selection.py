@@ -1,0 +1,145 @@
+"""Whom an agent probes, and who probes it."""
+
+from collections import Counter
+from random import Random
+
+import pytest
+
+from agent.peering import ring_reads
+from agent.peering.peer_selection import MAX_REQUESTED, RANDOM_REPLACE_SECONDS, REQUESTED_SECONDS, PeerSelection
+from agent.peering.ring import RingMember
+from leadsman.network import vivaldi
+from leadsman.state.records import RingCoordinate, RingEntry
+
+HERE = vivaldi.Coordinate((0.0, 0.0, 0.0, 0.0), 0.01)
+
+
+def neighbourhood(own: str, k: int = 16, seed: int = 1) -> PeerSelection:
+    return PeerSelection(own, k, lambda: HERE, Random(seed))
+
+
+async def refresh(ring, one: PeerSelection) -> set[str]:
+    wanted = one.next_query(ring.now)
+    one.apply_result(await ring_reads.read_ring(ring.store, wanted), wanted, ring.now)
+    return {peer.name for peer in one.peers(ring.now)}
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 16, 17])
+async def test_up_to_k_and_one_nodes_every_pair_is_measured(ring, count: int) -> None:
+    names = await ring.fill(count)
+    for own in names:
+        assert await refresh(ring, neighbourhood(own)) == set(names) - {own}
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 4, 7, 16])
+async def test_beyond_there_are_k_peers_and_half_of_them_follow_on_the_ring(ring, k: int) -> None:
+    names = await ring.fill(100)
+    one = neighbourhood(names[0], k)
+    for _ in range(5):
+        peers = await refresh(ring, one)
+        assert len(peers) == k
+        assert names[0] not in peers
+        assert set(ring.after(names[0], names)[: k - 2 * (k // 4)]) <= peers
+        ring.now += 60
+
+
+async def test_every_node_is_probed_by_half_of_k_by_the_ring_and_by_about_k_in_all(ring) -> None:
+    names = await ring.fill(300)
+    every = {own: neighbourhood(own, seed=number) for number, own in enumerate(names)}
+    by_ring: Counter[str] = Counter()
+    by_all: Counter[str] = Counter()
+    for one in every.values():
+        by_all.update(await refresh(ring, one))
+        by_ring.update(one.ring_peers())
+    assert set(by_ring.values()) == {8}
+    assert max(by_all.values()) <= 2 * 16
+    assert min(by_all.values()) >= 8
+
+
+async def test_a_node_that_joins_changes_one_ring_peer_of_those_before_it(ring) -> None:
+    names = await ring.fill(200)
+    every = [neighbourhood(own) for own in names]
+    before = [set(one.ring_peers()) for one in every if await refresh(ring, one)]
+    await ring.put("new")
+    after = [set(one.ring_peers()) for one in every if await refresh(ring, one)]
+    changed = [len(one - other) for one, other in zip(before, after, strict=True) if one != other]
+    assert changed == [1] * 8
+
+
+async def test_one_random_peer_is_replaced_in_a_minute_and_no_sooner(ring) -> None:
+    names = await ring.fill(500)
+    one = neighbourhood(names[0])
+    await refresh(ring, one)
+    kept = set(one._random)
+    assert len(kept) == 4
+    ring.now += RANDOM_REPLACE_SECONDS - 1
+    await refresh(ring, one)
+    assert set(one._random) == kept
+    ring.now += 1
+    await refresh(ring, one)
+    assert len(set(one._random) & kept) == 3
+
+
+async def test_near_peers_take_a_quarter_as_soon_as_they_are_known(ring) -> None:
+    names = await ring.fill(100)
+    for number in range(6):
+        near = RingEntry("10.0.0.1", coordinate=RingCoordinate((0.1 * number, 0.0, 0.0, 0.0), 0.01), reach_ms=5.0)
+        await ring.put(f"near-{number}", near)
+    one = neighbourhood(names[0])
+    one.add_requested(
+        RingMember("near-0", RingEntry("", coordinate=RingCoordinate((0.0,) * 4, 0.01), near=("near-1", "near-2"))), 0
+    )
+    await refresh(ring, one)
+    peers = await refresh(ring, one)
+    assert {"near-0", "near-1", "near-2"} <= peers
+
+
+async def test_a_peer_that_left_is_probed_no_more(ring) -> None:
+    names = await ring.fill(100)
+    one = neighbourhood(names[0])
+    peers = await refresh(ring, one)
+    await ring.remove(*sorted(peers)[:10])
+    assert not await refresh(ring, one) & set(sorted(peers)[:10])
+
+
+async def test_a_peer_that_moved_is_probed_where_it_is(ring) -> None:
+    names = await ring.fill(50)
+    one = neighbourhood(names[0])
+    moved = sorted(await refresh(ring, one))
+    for name in moved:
+        await ring.put(name, RingEntry("10.9.9.9"))
+    await refresh(ring, one)
+    assert {peer.address for peer in one.peers(0.0) if peer.name in moved} == {"10.9.9.9"}
+
+
+async def test_a_pair_asked_for_is_measured_besides_the_others_for_a_while(ring) -> None:
+    names = await ring.fill(100)
+    one = neighbourhood(names[0])
+    peers = await refresh(ring, one)
+    wanted = next(name for name in names[1:] if name not in peers)
+    assert one.add_requested(RingMember(wanted, RingEntry("10.0.0.9")), ring.now)
+    assert {peer.name for peer in one.peers(ring.now)} == peers | {wanted}
+    ring.now += REQUESTED_SECONDS - 1
+    assert wanted in await refresh(ring, one)
+    ring.now += 2
+    assert one.requested == {wanted}
+    assert wanted not in {peer.name for peer in one.peers(ring.now)} - set(one._random)
+
+
+async def test_as_many_pairs_as_may_be_asked_for_and_asking_again_is_no_other(ring) -> None:
+    one = neighbourhood("own")
+    members = [RingMember(f"n{number}", RingEntry("10.0.0.1")) for number in range(MAX_REQUESTED + 1)]
+    assert [one.add_requested(member, 0.0) for member in members] == [True] * MAX_REQUESTED + [False]
+    assert one.add_requested(members[0], 1.0)
+    assert one.add_requested(members[-1], REQUESTED_SECONDS + 0.5)
+
+
+async def test_what_is_read_at_a_time_does_not_grow_with_the_ring(ring) -> None:
+    names = await ring.fill(1000)
+    one = neighbourhood(names[0])
+    for _ in range(10):
+        await refresh(ring, one)
+        wanted = one.next_query(ring.now)
+        assert wanted.size == 16
+        assert len(wanted.nodes) <= 4 + 4 + MAX_REQUESTED + 4 + 4
+        ring.now += 15

@@ -1,0 +1,83 @@
+"""How often: within the budgets, in steps, without flapping."""
+
+from collections import deque
+from collections.abc import Iterator
+from itertools import pairwise
+from random import Random
+from statistics import mean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.peering import probe_rate
+from agent.peering.ring import MAX_SAMPLES, DensitySample, estimate_nodes
+from leadsman.state import keys
+from leadsman.state.report_timing import ReportTiming, timing_for_nodes
+
+SIZES = st.floats(1, 1e6)
+A_DAY = 24 * 240
+"""Readings, one every 15 s."""
+SETTLED = 32
+"""Readings until the estimate has all its arcs."""
+
+
+def day(nodes: int, rng: Random) -> Iterator[int]:
+    """What one agent assumes, reading by reading."""
+    others: deque[DensitySample] = deque(maxlen=MAX_SAMPLES)
+    own, held = DensitySample(16, span(16, nodes, rng)), probe_rate.MIN_NODES
+    for _ in range(A_DAY):
+        others.append(DensitySample(8, span(8, nodes, rng)))
+        held = probe_rate.assumed_nodes(held, estimate_nodes([own, *others]))
+        yield held
+
+
+def span(steps: int, nodes: int, rng: Random) -> int:
+    """The length of so many steps between names that hash evenly."""
+    return round(rng.gammavariate(steps, keys.RING_SIZE / nodes))
+
+
+@given(SIZES, SIZES)
+def test_what_is_assumed_is_never_below_the_estimate_nor_far_above(before: float, estimate: float) -> None:
+    held = probe_rate.assumed_nodes(probe_rate.MIN_NODES, before)
+    after = probe_rate.assumed_nodes(held, estimate)
+    assert after >= estimate
+    assert after <= max(probe_rate.MIN_NODES, estimate / 0.65 + 1)
+
+
+@given(SIZES, SIZES)
+def test_more_nodes_are_never_assumed_fewer(one: float, other: float) -> None:
+    few, many = sorted((one, other))
+    assert probe_rate.assumed_nodes(probe_rate.MIN_NODES, few) <= probe_rate.assumed_nodes(probe_rate.MIN_NODES, many)
+
+
+@pytest.mark.parametrize("nodes", [100, 900, 1000, 5000, 20_000])
+def test_in_a_day_of_5760_readings_the_lease_is_granted_anew_ten_times_at_most(nodes: int) -> None:
+    """Each reading of a random arc moves the estimate."""
+    for agent in range(3):
+        leases = [timing_for_nodes(ReportTiming(), held).lease_seconds for held in day(nodes, Random(agent))]
+        assert sum(one != other for one, other in pairwise(leases[SETTLED:])) <= 10
+
+
+@pytest.mark.parametrize("nodes", [1000, 5000])
+def test_what_is_assumed_in_the_long_run_errs_to_the_side_of_the_budgets(nodes: int) -> None:
+    held = [list(day(nodes, Random(agent)))[-1] for agent in range(10)]
+    assert all(nodes * 0.95 <= each <= nodes * 1.45 for each in held)
+    assert mean(held) >= nodes * 1.05
+
+
+@given(st.integers(1, 24), st.integers(1, 200_000), st.floats(100, 1e6))
+def test_all_agents_together_stay_within_the_budget(peers: int, nodes: int, budget: float) -> None:
+    interval = probe_rate.probe_interval_seconds(1.0, peers, nodes, budget)
+    assert nodes * peers / interval <= budget * 1.000001 or interval == 1.0
+    assert interval >= 1.0
+
+
+def test_up_to_1250_nodes_nothing_stretches() -> None:
+    assert probe_rate.probe_interval_seconds(1.0, 16, 1250, probe_rate.PROBE_BUDGET) == 1.0
+    assert probe_rate.probe_interval_seconds(1.0, 16, 5000, probe_rate.PROBE_BUDGET) == 4.0
+
+
+def test_a_window_holds_ten_probes_however_seldom_they_are() -> None:
+    assert probe_rate.window_seconds(30.0, 1.0) == 30.0
+    assert probe_rate.window_seconds(30.0, 16.0) == 160.0

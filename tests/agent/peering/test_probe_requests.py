@@ -1,0 +1,136 @@
+"""Pairs that somebody asks to have measured now."""
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from random import Random
+
+import pytest
+
+from agent.peering import probe_requests as module
+from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
+from agent.peering.peer_selection import MAX_REQUESTED
+from agent.peering.probe_requests import BURST_PROBES, ProbeRequestHandler
+from agent.rtt.peer import Peer
+from leadsman.state import codec, keys
+from leadsman.state.records import ProbeRequest
+from leadsman.state.report_timing import ReportTiming
+from leadsman.state.store import Put, Unavailable
+
+
+class Prober:
+    def __init__(self) -> None:
+        self.peers: list[str] = []
+        self.probed: list[str] = []
+
+    def probe(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
+        self.peers = [peer.name for peer in peers]
+
+    def probe_now(self, name: str) -> None:
+        self.probed.append(name)
+
+    def known(self) -> Collection[str]:
+        return self.probed
+
+    def silent(self) -> Collection[str]:
+        return ()
+
+
+class World:
+    def __init__(self, ring) -> None:
+        self.ring, self.prober = ring, Prober()
+        self.reported = asyncio.Event()
+        rhythm = PeeringSettings(ReportTiming(), 1.0, 30.0)
+        clock = lambda: ring.now  # noqa: E731
+        self.neighbours = PeerRefresher(ring.store, "own", 4, rhythm, self.prober, lambda: None, clock, Random(1))
+        self.requests = ProbeRequestHandler(
+            ring.store, self.neighbours, self.prober, self.reported.set, clock, Random(1)
+        )
+
+    async def ask(self, node: str, target: str, value: bytes | None = None) -> None:
+        data = codec.encode(ProbeRequest(target)) if value is None else value
+        await self.ring.store.write([Put(keys.probe_request_key(node, "request"), data)])
+
+
+@pytest.fixture
+async def world(ring, monkeypatch) -> World:
+    monkeypatch.setattr(module, "APART_SECONDS", 0.001)
+    await ring.fill(50)
+    return World(ring)
+
+
+@pytest.fixture
+async def running(world) -> AsyncIterator[World]:
+    task = asyncio.create_task(world.requests.run())
+    yield world
+    task.cancel()
+
+
+async def reported(world) -> None:
+    async with asyncio.timeout(5):
+        await world.reported.wait()
+    world.reported.clear()
+
+
+async def test_a_request_is_probed_at_once_reported_and_kept(running) -> None:
+    await running.ask("own", "node-00007")
+    await reported(running)
+    assert running.prober.probed == ["node-00007"] * BURST_PROBES
+    assert "node-00007" in running.prober.peers
+    assert running.requests.served == {"accepted": 1}
+
+
+async def test_one_that_stood_there_before_the_agent_looked_is_served(world) -> None:
+    await world.ask("own", "node-00007")
+    task = asyncio.create_task(world.requests.run())
+    await reported(world)
+    task.cancel()
+    assert "node-00007" in world.prober.peers
+
+
+async def test_what_another_node_is_asked_is_not_ours(running) -> None:
+    await running.ask("other", "node-00007")
+    await running.ask("own", "node-00008")
+    await reported(running)
+    assert set(running.prober.probed) == {"node-00008"}
+
+
+@pytest.mark.parametrize(
+    ("target", "result"), [("own", "self"), ("nobody", "unknown"), ("node-00009", "accepted")], ids=str
+)
+async def test_who_cannot_be_probed_is_not_and_is_counted(world, target: str, result: str) -> None:
+    await world.requests.serve([target])
+    assert world.requests.served == {result: 1}
+    assert bool(world.prober.probed) is (result == "accepted")
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b'{"v":1,"target":"../b"}', b'{"v":2,"target":"node-00001"}'])
+async def test_a_request_that_cannot_be_read_is_none(running, value: bytes) -> None:
+    await running.ask("own", "", value)
+    await running.ask("own", "node-00008")
+    await reported(running)
+    assert set(running.prober.probed) == {"node-00008"}
+
+
+async def test_a_flood_of_requests_is_measured_up_to_a_bound(world) -> None:
+    await world.requests.serve([f"node-{number:05}" for number in range(50)])
+    assert world.requests.served == {"accepted": MAX_REQUESTED, "full": 50 - MAX_REQUESTED}
+    assert len(world.prober.probed) == MAX_REQUESTED * BURST_PROBES
+
+
+async def test_it_is_reported_although_the_target_does_not_answer(world, monkeypatch) -> None:
+    monkeypatch.setattr(module, "ANSWERED_WITHIN_SECONDS", 0.01)
+    world.prober.known = lambda: ()
+    await world.requests.serve(["node-00007"])
+    assert world.reported.is_set()
+
+
+async def test_a_store_that_comes_back_is_watched_again(world, caplog) -> None:
+    world.ring.store.fail(Unavailable("down"))
+    task = asyncio.create_task(world.requests.run())
+    for _ in range(10):
+        await asyncio.sleep(0)
+    world.ring.store.heal()
+    await world.ask("own", "node-00007")
+    await reported(world)
+    task.cancel()
+    assert "cannot watch for probe requests" in caplog.text

@@ -1,0 +1,101 @@
+"""Binds to this node that failed, as the extender told them: each counted once, whoever is killed when."""
+
+from random import Random
+
+import pytest
+
+from agent.node_ownership import claim_node
+from agent.pods.bind_failures import MAX_UNSAVED, BindFailureCounter
+from agent.pods.incident_ledger import IncidentLedger
+from agent.reward_persistence import RewardPersistence
+from leadsman.state import codec, keys
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import BindFailure, Identity
+from leadsman.state.store import Put
+
+NODE = "edge-1"
+
+
+class World:
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+
+    async def agent(self) -> tuple[RewardPersistence, IncidentLedger, BindFailureCounter]:
+        held = await claim_node(self.store, NODE, Identity("a", 0, "10.0.0.1"), 600)
+        cache = RewardPersistence(self.store, NODE, lambda: held, Random(1))
+        return (
+            cache,
+            IncidentLedger(await cache.restore(), lambda: 0.0, lambda: 1_772_366_400.0),
+            BindFailureCounter(self.store, NODE),
+        )
+
+    async def tell(self, uid: str, value: bytes = b"", node: str = NODE) -> None:
+        failure = codec.encode(BindFailure("web", "bind_refused"))
+        await self.store.write([Put(keys.bind_failure_key(node, uid), value or failure)])
+
+    async def waiting(self) -> int:
+        return len((await self.store.read_prefix(keys.bind_failures_prefix(NODE))).items)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+async def test_each_is_counted_once_and_goes_with_the_reward_it_changed(world):
+    cache, book, binds = await world.agent()
+    await world.tell("uid-1")
+    await world.tell("uid-2")
+    await world.tell("uid-3", node="edge-2")
+    for _ in range(3):
+        await binds.look(book)
+    assert book.rewards["web"].incidents == {"bind_refused": 2}
+    assert await world.waiting() == 2
+    await cache.keep(book)
+    assert await world.waiting() == 0
+    await binds.look(book)
+    assert book.told == {}
+    assert book.rewards["web"].incidents == {"bind_refused": 2}
+
+
+async def test_an_agent_killed_before_it_wrote_leaves_them_to_the_next(world):
+    _, book, binds = await world.agent()
+    await world.tell("uid-1")
+    await binds.look(book)
+    cache, after, binds = await world.agent()
+    assert after.rewards == {}
+    await binds.look(after)
+    await cache.keep(after)
+    _, last, binds = await world.agent()
+    await binds.look(last)
+    assert last.rewards["web"].incidents == {"bind_refused": 1}
+
+
+async def test_a_listing_from_before_the_write_counts_nothing_again(world):
+    cache, book, binds = await world.agent()
+    await world.tell("uid-1")
+    await binds.look(book)
+    await cache.keep(book)
+    await world.tell("uid-1")  # what an old listing would still show
+    await binds.look(book)
+    assert book.rewards["web"].incidents == {"bind_refused": 1}
+
+
+async def test_garbage_is_left_out_and_the_rest_counted(world):
+    _, book, binds = await world.agent()
+    await world.tell("uid-1", b"garbage")
+    await world.tell("uid-2", codec.encode(BindFailure("web", "moonlight")))
+    await world.tell("uid-3")
+    await binds.look(book)
+    assert book.rewards["web"].incidents == {"bind_refused": 1}
+
+
+async def test_a_flood_is_counted_in_bounded_steps(world):
+    cache, book, binds = await world.agent()
+    for number in range(MAX_UNSAVED + 5):
+        await world.tell(f"uid-{number:03}")
+    await binds.look(book)
+    assert book.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED}
+    await cache.keep(book)
+    await binds.look(book)
+    assert book.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED + 5}

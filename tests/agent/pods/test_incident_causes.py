@@ -1,0 +1,109 @@
+"""What the kubelet's words mean. Messages as Kubernetes 1.30 to 1.36 and containerd write them."""
+
+import pytest
+
+from agent.pods import incident_causes
+from leadsman.rewards.incident_causes import IncidentCause
+
+NO_IMAGE = (
+    'Failed to pull image "registry.example/shop:nope": rpc error: code = NotFound desc = failed to pull image '
+    '"registry.example/shop:nope": failed to resolve reference: registry.example/shop:nope: not found'
+)
+NO_REGISTRY = (
+    'Failed to pull image "registry.example/shop:1.7": rpc error: code = Unavailable desc = failed to do request: Head '
+    '"https://registry.example/v2/shop/manifests/1.7": dial tcp 10.9.9.9:443: i/o timeout'
+)
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "cause"),
+    [
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "data" : mount failed: exit status 32',
+            IncidentCause.VOLUME,
+        ),
+        ("FailedMount", "Unable to attach or mount volumes: timed out waiting for the condition", IncidentCause.VOLUME),
+        (
+            "FailedAttachVolume",
+            "AttachVolume.Attach failed for volume: rpc error: DeadlineExceeded",
+            IncidentCause.VOLUME,
+        ),
+        (
+            "FailedAttachVolume",
+            "Multi-Attach error for volume: already exclusively attached",
+            IncidentCause.CLAIM_UNBOUND,
+        ),
+        ("FailedMount", 'persistentvolumeclaim "data" not found', IncidentCause.CLAIM_UNBOUND),
+        ("FailedMount", 'MountVolume.SetUp failed for volume "c" : configmap "shop" not found', None),
+        ("FailedMount", 'MountVolume.SetUp failed for volume "c" : secret "shop" not found', None),
+        (
+            "FailedCreatePodSandBox",
+            "Failed to create pod sandbox: plugin type=calico failed (add)",
+            IncidentCause.SANDBOX,
+        ),
+        ("NetworkNotReady", "network is not ready: cni plugin not initialized", IncidentCause.SANDBOX),
+        ("Failed", NO_IMAGE, IncidentCause.IMAGE_UNKNOWN),
+        ("Failed", "Failed to pull image: pull access denied, repository does not exist", IncidentCause.IMAGE_UNKNOWN),
+        ("Failed", NO_REGISTRY, IncidentCause.IMAGE_PULL),
+        ("SomethingNew", "what nobody knows", IncidentCause.START_STUCK),
+    ],
+)
+def test_why_a_pod_does_not_start(given, reason, message, cause):
+    assert (
+        incident_causes.start_failure_cause(given.pod("Pending", given.waiting()), [given.warning(reason, message)])
+        is cause
+    )
+
+
+def test_without_events_the_container_that_waits_says_why(given):
+    wrong = given.waiting("ImagePullBackOff", 'Back-off pulling image "shop:nope": ErrImagePull: shop:nope: not found')
+    assert incident_causes.start_failure_cause(given.pod("Pending", wrong), []) is IncidentCause.IMAGE_UNKNOWN
+    unset = given.waiting("CreateContainerConfigError", 'configmap "shop" not found')
+    assert incident_causes.start_failure_cause(given.pod("Pending", unset), []) is None
+
+
+def test_the_newest_event_that_says_anything_decides(given):
+    told = [
+        given.warning("FailedMount", "timed out", at="2026-03-01T12:00:00Z"),
+        given.warning("BackOff", "Back-off pulling image", at="2026-03-01T12:09:00Z"),
+        given.warning("Failed", NO_IMAGE, at="2026-03-01T12:05:00Z"),
+    ]
+    assert (
+        incident_causes.start_failure_cause(given.pod("Pending", given.waiting()), told) is IncidentCause.IMAGE_UNKNOWN
+    )
+
+
+def test_a_normal_event_says_nothing(given):
+    normal = given.warning("FailedMount", "timed out", type="Normal")
+    assert (
+        incident_causes.start_failure_cause(given.pod("Pending", given.waiting()), [normal])
+        is IncidentCause.START_STUCK
+    )
+
+
+def end_of(given):
+    return given.pod("Running", given.restarted(1, 137)).status.container_statuses[0].last_state.terminated
+
+
+@pytest.mark.parametrize("probe", ["Liveness", "Startup"])
+def test_a_container_killed_by_its_probe_did_not_crash(given, probe):
+    told = given.warning("Unhealthy", f"{probe} probe failed: HTTP probe failed with statuscode: 500", container="app")
+    assert incident_causes.container_exit_cause("app", end_of(given), [told]) is IncidentCause.PROBE_FAILURE
+
+
+def test_a_readiness_probe_kills_nobody(given):
+    told = given.warning("Unhealthy", "Readiness probe failed: connection refused", container="app")
+    assert incident_causes.container_exit_cause("app", end_of(given), [told]) is None
+
+
+def test_another_container_s_probe_and_an_earlier_run_s_say_nothing(given):
+    message = "Liveness probe failed: timeout"
+    assert (
+        incident_causes.container_exit_cause(
+            "app", end_of(given), [given.warning("Unhealthy", message, container="sidecar")]
+        )
+        is None
+    )
+    before = given.warning("Unhealthy", message, at="2026-03-01T11:00:00Z", container="app")
+    assert incident_causes.container_exit_cause("app", end_of(given), [before]) is None

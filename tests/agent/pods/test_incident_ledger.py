@@ -1,0 +1,269 @@
+"""The node's book: each incident once, each healthy second once, whatever is told how often."""
+
+import pytest
+
+from agent.pods.counted_totals import CountedTotals, TotalsShard, decode_shard
+from agent.pods.incident_ledger import DEFAULT_LIMITS, RUN_SECONDS_QUALITY, IncidentLedger, LedgerLimits, RestoredState
+from leadsman.rewards import reward_updates
+from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.state.records import Reward
+
+START_UNIX = 1_772_366_400.0  # 2026-03-01T12:00:00Z, as the pods in conftest
+
+
+class World:
+    """A book, and the two clocks it reads; both move together."""
+
+    def __init__(self, first: bool = False, limits: LedgerLimits = DEFAULT_LIMITS) -> None:
+        self.now, self.limits = 0.0, limits
+        self.book = self.opened(RestoredState({}, CountedTotals(), first))
+
+    def opened(self, kept: RestoredState) -> IncidentLedger:
+        return IncidentLedger(kept, lambda: 1000.0 + self.now, lambda: START_UNIX + self.now, self.limits)
+
+    def restart(self, down_seconds: float = 0.0) -> None:
+        """A new agent that finds what the old one wrote."""
+        parts = [decode_shard(self.book.counted_totals.encode_shard(part)) for part in "0123456789abcdef"]
+        self.now += down_seconds
+        self.book = self.opened(RestoredState(self.book.rewards, CountedTotals(p for p in parts if p), False))
+
+    def passes(self, seconds: float, step: float = 5.0) -> None:
+        for _ in range(round(seconds / step)):
+            self.now += step
+            self.book.credit_health()
+
+    def reward(self, name: str = "shop") -> Reward:
+        return self.book.rewards.get(name) or reward_updates.new_reward(START_UNIX + self.now)
+
+    def incidents(self, name: str = "shop") -> dict[str, int]:
+        return self.reward(name).incidents
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_restart_is_counted_once_however_often_it_is_seen(world, given):
+    for _ in range(3):
+        world.book.seen(given.pod("Running", given.restarted(1)))
+    assert world.incidents() == {"crash": 1}
+    assert 0.99 < world.reward().failed <= 1.0
+
+
+def test_restarts_that_nobody_watched_are_all_counted(world, given):
+    world.book.seen(given.pod("Running", given.restarted(1)))
+    world.book.seen(given.pod("Running", given.restarted(4)))
+    assert world.incidents() == {"crash": 4}
+
+
+def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    world.passes(60)
+    before = world.reward()
+    for number in range(1000):
+        world.book.seen(given.pod("Running", given.running(), annotations={"touched": str(number)}))
+    assert world.reward() == before
+
+
+def test_an_hour_of_health_does(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    world.passes(3600)
+    assert world.reward().healthy > 1.0
+    assert world.book.healthy_seconds["shop"] == pytest.approx(3600)
+
+
+def test_a_restart_of_the_agent_replays_nothing(world, given):
+    crashed = given.pod("Running", given.restarted(2))
+    world.book.seen(crashed)
+    world.restart()
+    world.book.listed([crashed])
+    world.book.seen(crashed)
+    assert world.incidents() == {"crash": 2}
+
+
+def test_what_happened_while_no_agent_ran_is_counted_by_the_next(world, given):
+    world.book.seen(given.pod("Running", given.restarted(2)))
+    world.restart(down_seconds=60)
+    later = [given.pod("Running", given.restarted(5)), given.pod("Running", given.restarted(1), uid="another")]
+    world.book.listed(later)
+    for pod in later:
+        world.book.seen(pod)
+    assert world.incidents() == {"crash": 6}
+
+
+def test_what_happened_before_the_very_first_agent_is_history(given):
+    world, old = World(first=True), given.pod("Running", given.restarted(57))
+    world.book.on_first_list([old])
+    world.book.on_pod_updated(old)
+    assert world.incidents() == {}
+    world.book.on_pod_updated(given.pod("Running", given.restarted(58)))
+    assert world.incidents() == {"crash": 1}
+
+
+def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world, given):
+    pod = given.pod("Running", given.running())
+    whole, again = World(), world
+    for one in (whole, again):
+        one.book.on_pod_updated(pod)
+        one.passes(300)
+    again.restart(down_seconds=60)
+    again.book.listed([pod])
+    again.book.seen(pod)
+    again.passes(240)
+    whole.passes(300)
+    assert again.reward().healthy == pytest.approx(whole.reward().healthy, rel=0.02)
+
+
+def test_health_before_the_first_agent_is_not_credited(given):
+    world = World(first=True)
+    world.now = 86_400.0
+    world.book = world.opened(RestoredState({}, CountedTotals(), True))
+    pod = given.pod("Running", given.running())
+    world.book.on_first_list([pod])
+    world.book.on_pod_updated(pod)
+    world.passes(60)
+    assert world.book.healthy_seconds["shop"] == pytest.approx(60)
+    assert world.reward().healthy < 0.1
+
+
+def test_one_container_that_crashes_keeps_the_whole_pod_from_being_healthy(world, given):
+    down = given.waiting("CrashLoopBackOff", **given.ended(1)) | {"restartCount": 1}
+    world.book.seen(given.pod("Running", given.running(), down, given.running()))
+    world.passes(600)
+    assert world.reward().healthy == 0.0
+
+
+def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world, given):
+    for ready in (True, False, True):
+        world.book.seen(given.pod("Running", given.running(ready=ready)))
+        world.passes(300)
+    assert world.book.healthy_seconds["shop"] == pytest.approx(600)
+    twice = reward_updates.earned_trials(0, 600)
+    assert twice * 0.8 < world.reward().healthy < twice
+
+
+def test_a_container_that_recovered_earns_again(world, given):
+    world.book.seen(given.pod("Running", given.restarted(1)))
+    world.passes(600)
+    assert world.reward().healthy > 0.8
+
+
+def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world, given):
+    done = given.pod("Succeeded", {"state": given.ended(0, "Completed")})
+    for _ in range(3):
+        world.book.seen(done)
+    world.restart()
+    world.book.listed([done])
+    world.book.seen(done)
+    assert world.incidents() == {}
+    assert world.reward().healthy == pytest.approx(1.0)
+    assert world.reward().qualities[RUN_SECONDS_QUALITY].samples == pytest.approx(1.0)
+
+
+def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world, given):
+    killed = given.pod("Running", given.restarted(1, 137))
+    assert world.book.seen(killed) is True
+    assert world.incidents() == {}
+    world.book.judge(given.UID, [given.warning("Unhealthy", "Liveness probe failed: timeout", container="app")])
+    assert world.incidents() == {"probe_failure": 1}
+    assert world.book.seen(killed) is False
+
+
+def test_a_restart_that_went_well_is_no_incident_unless_a_probe_failed(world, given):
+    world.book.seen(given.pod("Running", given.restarted(1, 0, "Completed")))
+    world.book.judge(given.UID)
+    assert world.incidents() == {}
+    world.book.seen(given.pod("Running", given.restarted(2, 1)))
+    assert world.incidents() == {"crash": 1}
+
+
+def test_a_pod_is_stuck_after_the_limit_and_counted_once(world, given):
+    world.book.seen(given.pod("Pending", given.waiting()))
+    world.passes(DEFAULT_LIMITS.stuck_seconds)
+    assert world.book.stuck() == []
+    world.passes(5)
+    assert world.book.stuck() == [given.UID]
+    world.book.judge(given.UID, [given.warning("FailedMount", "mount failed: exit status 32")])
+    assert world.incidents() == {"volume": 1}
+    assert world.book.stuck() == []
+
+
+def test_an_image_that_does_not_exist_is_recorded_and_lowers_no_reward(world, given):
+    world.book.seen(given.pod("Pending", given.waiting("ImagePullBackOff", "shop:nope: not found")))
+    world.passes(DEFAULT_LIMITS.stuck_seconds + 5)
+    world.book.judge(given.UID)
+    assert world.incidents() == {IncidentCause.IMAGE_UNKNOWN.value: 1}
+    assert world.reward().failed == 0.0
+
+
+def test_a_pod_that_failed_and_was_deleted_at_once_is_counted(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    world.book.gone(given.pod("Failed", reason="Evicted"))
+    assert world.incidents() == {"evicted": 1}
+    assert world.book.lives == {}
+
+
+def test_marks_of_pods_that_are_gone_are_forgotten(world, given):
+    world.book.seen(given.pod("Running", given.restarted(1)))
+    assert world.book.counted.totals(given.UID)
+    world.book.gone(given.pod("Running", given.restarted(1), deleted=True))
+    assert not world.book.counted.totals(given.UID)
+
+
+def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given):
+    world = World(limits=LedgerLimits(most_types=2))
+    for number, name in enumerate(("a", "b", "c")):
+        world.now += 1
+        pod = given.pod("Running", given.restarted(1), labels={"podtype": name}, uid=f"uid-{number}")
+        world.book.on_pod_updated(pod)
+        if name != "a":
+            continue
+        world.book.on_pod_deleted(pod)
+    assert set(world.book.rewards) == {"b", "c"}
+    assert world.book.dropped_types == {"a"}
+
+
+def test_health_of_a_type_too_many_drives_out_no_incident(given):
+    world = World(limits=LedgerLimits(most_types=1))
+    world.book.on_pod_updated(given.pod("Running", given.restarted(1), labels={"podtype": "a"}, uid="uid-a"))
+    world.book.on_pod_updated(given.pod("Running", given.running(), labels={"podtype": "b"}, uid="uid-b"))
+    world.passes(60)
+    assert set(world.book.rewards) == {"a"}
+    assert set(world.book.healthy_seconds) == {"a"}
+
+
+def test_a_type_has_a_bounded_number_of_qualities(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    for number in range(20):
+        world.book.observe(given.UID, f"quality_{number}", 1.0)
+    assert len(world.reward().qualities) == 8
+
+
+def test_a_part_that_cannot_be_read_counts_as_empty():
+    assert decode_shard(b"\xff") is None
+    assert decode_shard(b'{"v":2,"pods":{}}') is None
+    assert decode_shard(b'{"v":1,"pods":{"u":{"app":3}}}') == TotalsShard({"u": {"app": 3}})
+
+
+def test_a_total_never_goes_back():
+    """The kubelet may forget restarts; what was counted stays counted."""
+    counted = CountedTotals()
+    counted.record("u", "app", 5)
+    counted.record("u", "app", 2)
+    assert counted.uncounted("u", "app", 5) == 0
+
+
+def test_health_begins_anew_with_a_restart(world, given):
+    world.book.seen(given.pod("Running", given.running()))
+    world.passes(300)
+    world.book.seen(given.pod("Running", given.restarted(1)))
+    world.passes(300)
+    assert world.book.lives[given.UID].age_seconds == pytest.approx(300)
+
+
+def test_a_part_never_outgrows_its_value():
+    counted = CountedTotals()
+    for number in range(5000):
+        counted.record(f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}", "app", number + 1)
+    assert all(3000 < len(counted.encode_shard(part)) <= 4096 for part in counted.changed_shards)

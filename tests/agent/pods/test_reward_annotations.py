@@ -1,0 +1,56 @@
+"""What a pod may say of its own reward."""
+
+import pytest
+
+from agent.pods.reward_annotations import (
+    DIRECTION_ANNOTATION,
+    PATH_ANNOTATION,
+    PORT_ANNOTATION,
+    SERIES_ANNOTATION,
+    InvalidAnnotation,
+    parse_reward_metric,
+)
+
+
+def asking(given, **said):
+    names = {
+        "port": PORT_ANNOTATION,
+        "path": PATH_ANNOTATION,
+        "series": SERIES_ANNOTATION,
+        "direction": DIRECTION_ANNOTATION,
+    }
+    return given.pod("Running", given.running(), annotations={names[name]: value for name, value in said.items()})
+
+
+def test_a_metric_is_read_from_the_pod_s_own_address(given):
+    found = parse_reward_metric(asking(given, port="9100", series="queue_seconds"))
+    assert found.url == "http://10.244.1.7:9100/metrics"
+    assert found.quality == "queue_seconds"
+    assert found.cost(2.0) == 2.0
+
+
+def test_higher_is_better_turns_the_cost_around(given):
+    found = parse_reward_metric(asking(given, port="9100", path="/m", series="frames_per_second", direction="higher"))
+    assert found.cost(4.0) == 0.25
+    assert found.cost(0.0) == 0.0
+
+
+def test_a_pod_without_annotations_or_with_the_host_s_address_has_none(given):
+    assert parse_reward_metric(given.pod("Running", given.running())) is None
+    on_host = {SERIES_ANNOTATION: "a", PORT_ANNOTATION: "10250"}
+    assert parse_reward_metric(given.pod("Running", given.running(), annotations=on_host, ip="10.0.0.1")) is None
+
+
+@pytest.mark.parametrize(
+    ("said", "wrong"),
+    [
+        ({"series": "a"}, "reward-port"),
+        ({"series": "a", "port": "70000"}, "70000"),
+        ({"series": "a", "port": "80", "path": "http://elsewhere/"}, "begins with /"),
+        ({"series": "a b", "port": "80"}, "reward-series"),
+        ({"series": "a", "port": "80", "direction": "up"}, "lower or higher"),
+    ],
+)
+def test_a_wrong_annotation_is_named_with_what_is_allowed(given, said, wrong):
+    with pytest.raises(InvalidAnnotation, match=wrong):
+        parse_reward_metric(asking(given, **said))

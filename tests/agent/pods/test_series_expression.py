@@ -1,0 +1,49 @@
+"""One value out of a page of metrics."""
+
+import pytest
+
+from agent.pods import series_expression
+from agent.pods.series_expression import InvalidSeries
+
+PAGE = """# HELP queue_seconds Time in the queue.
+# TYPE queue_seconds gauge
+queue_seconds{queue="in",zone="a"} 2
+queue_seconds{queue="out",zone="a"} 4 1395066363000
+queue_seconds_max 99
+broken_seconds NaN
+request_seconds_sum{path="/"} 30
+request_seconds_count{path="/"} 10
+"""
+
+
+def read(text, page=PAGE):
+    return series_expression.evaluate_page(series_expression.parse_expression(text), page)
+
+
+def test_a_gauge_is_the_mean_of_its_samples():
+    assert read("queue_seconds") == (3.0, None)
+
+
+def test_labels_choose_among_them():
+    assert read('queue_seconds{queue="out"}') == (4.0, None)
+
+
+@pytest.mark.parametrize("text", ["absent", 'queue_seconds{queue="other"}', "broken_seconds", "queue_seconds / absent"])
+def test_what_is_not_there_is_unknown(text):
+    assert read(text) is None
+
+
+def test_counters_tell_the_mean_of_what_came_since():
+    text = "request_seconds_sum / request_seconds_count"
+    later = PAGE.replace('sum{path="/"} 30', 'sum{path="/"} 36').replace('count{path="/"} 10', 'count{path="/"} 13')
+    before, after = read(text), read(text, later)
+    assert series_expression.value_between(None, before) is None
+    assert series_expression.value_between(before, after) == pytest.approx(2.0)
+    assert series_expression.value_between(after, after) is None, "nothing happened"
+    assert series_expression.value_between(after, before) is None, "the counters began anew"
+
+
+@pytest.mark.parametrize("text", ["", "1x", "a b", "a{b=1}", "a / ", "rate(a[5m])"])
+def test_what_is_no_series_is_refused_with_what_is_wanted(text):
+    with pytest.raises(InvalidSeries, match="want name"):
+        series_expression.parse_expression(text)

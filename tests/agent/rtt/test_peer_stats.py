@@ -1,0 +1,196 @@
+from msgspec import structs
+
+from agent.rtt.echo import Answered, Lost, Unusable
+from agent.rtt.endpoints import parse_literal
+from agent.rtt.peer import Locality, PathClass, Peer
+from agent.rtt.peer_stats import PeerStats, Probe
+from agent.rtt.settings import ProbeSettings
+from leadsman.state.records import ProbeMethod
+
+ONE = Peer("one", "10.0.0.1", "z1", "r1")
+TWO = Peer("two", "10.0.0.2", "z2", "r1")
+
+
+def of(*peers):
+    ledger = PeerStats(ProbeSettings(), Locality("z1", "r1"))
+    ledger.set_peers(peers)
+    ledger.start_round(0.0)
+    return ledger
+
+
+def probe(ledger, name, method=ProbeMethod.ICMP):
+    target = ledger.targets[name]
+    return Probe(target, target.endpoint, method)
+
+
+def end(ledger, name, sent, result, method=ProbeMethod.ICMP):
+    asked = probe(ledger, name, method)
+    ledger.sent(asked)
+    ledger.ended(asked, sent, result)
+
+
+def test_an_answer_enters_window_and_histogram_and_a_loss_only_the_counts():
+    ledger = of(ONE)
+    end(ledger, "one", 1.0, Answered(0.004))
+    end(ledger, "one", 2.0, Lost())
+    latency = ledger.latencies(2.0)["one"]
+    assert (latency.sent, latency.received, latency.p50_ms) == (2, 1, 4.0)
+    assert ledger.histograms[PathClass.SAME_RACK].cumulative()[-1] == ("+Inf", 1.0)
+    assert (ledger.targets["one"].counts.sent, ledger.targets["one"].counts.lost) == (2, 1)
+
+
+def test_an_answer_without_a_usable_time_is_neither_latency_nor_loss():
+    ledger = of(ONE)
+    end(ledger, "one", 1.0, Unusable())
+    assert ledger.latencies(1.0) == {}
+    assert ledger.targets["one"].counts.unusable == 1
+
+
+def test_a_peer_without_an_outcome_is_absent():
+    assert of(ONE, TWO).latencies(0.5) == {}
+
+
+def test_nothing_is_kept_of_a_departed_peer():
+    ledger = of(ONE, TWO)
+    end(ledger, "one", 1.0, Answered(0.004))
+    late = probe(ledger, "one")
+    assert ledger.set_peers([TWO]) == (["one"], [])
+    ledger.ended(late, 1.5, Answered(0.004))
+    ledger.set_peers([ONE, TWO])
+    assert ledger.latencies(2.0) == {}
+    assert ledger.histograms[PathClass.SAME_RACK].cumulative()[-1][1] == 1
+
+
+def test_a_changed_address_starts_anew_and_an_answer_from_the_old_one_is_none():
+    ledger = of(ONE)
+    end(ledger, "one", 1.0, Answered(0.004))
+    old = probe(ledger, "one")
+    assert ledger.set_peers([structs.replace(ONE, address="10.9.9.9")]) == (["one"], ["one"])
+    ledger.ended(old, 1.5, Answered(0.004))
+    assert ledger.latencies(2.0) == {}
+
+
+def test_a_name_that_points_elsewhere_starts_anew():
+    ledger = of(Peer("named", "peer.example"))
+    target = ledger.targets["named"]
+    target.move(parse_literal("10.0.0.7"))
+    end(ledger, "named", 1.0, Answered(0.004))
+    old = probe(ledger, "named")
+    target.move(parse_literal("10.0.0.7"))
+    assert "named" in ledger.latencies(1.0)
+    target.move(parse_literal("10.0.0.8"))
+    ledger.ended(old, 1.5, Answered(0.004))
+    assert ledger.latencies(2.0) == {}
+
+
+def test_a_changed_zone_keeps_the_window():
+    ledger = of(ONE)
+    end(ledger, "one", 1.0, Answered(0.004))
+    ledger.set_peers([structs.replace(ONE, zone="z9")])
+    end(ledger, "one", 2.0, Answered(0.004))
+    assert ledger.latencies(2.0)["one"].received == 2
+    assert ledger.histograms[PathClass.CROSS_ZONE].cumulative()[-1][1] == 1
+
+
+def test_a_dead_peer_among_living_ones_is_lost():
+    ledger = of(ONE, TWO)
+    for second in range(20):
+        end(ledger, "one", second + 0.0, Lost())
+        end(ledger, "two", second + 0.5, Answered(0.004))
+    assert ledger.fault(20.0) is None
+    assert ledger.latencies(20.0)["one"].loss_ratio == 1.0
+
+
+def silent_for(ledger, seconds):
+    for second in range(seconds):
+        for name in ledger.targets:
+            end(ledger, name, 10.0 + second, Lost())
+
+
+def test_a_silence_of_all_peers_makes_all_unknown_and_no_loss_of_it_remains():
+    ledger = of(ONE, TWO)
+    for name in ledger.targets:
+        end(ledger, name, 9.5, Answered(0.004))
+    silent_for(ledger, 10)
+    assert ledger.fault(20.0)
+    assert ledger.latencies(20.0) == {}
+    end(ledger, "one", 20.0, Answered(0.004))
+    assert ledger.fault(20.5) is None
+    assert {latency.loss_ratio for latency in ledger.latencies(20.5).values()} == {0.0}
+
+
+def test_a_silence_is_no_loss_even_before_it_is_a_fault():
+    ledger = of(ONE, TWO)
+    for name in ledger.targets:
+        end(ledger, name, 9.5, Answered(0.004))
+    silent_for(ledger, 3)
+    assert ledger.fault(13.0) is None
+    assert ledger.latencies(13.0)["one"].loss_ratio == 0.0
+
+
+def test_a_window_never_mixes_methods():
+    ledger = of(ONE)
+    for second in range(5):
+        end(ledger, "one", second, Lost())
+    end(ledger, "one", 5.0, Answered(0.004), ProbeMethod.TCP)
+    latency = ledger.latencies(6.0)["one"]
+    assert (latency.method, latency.sent, latency.received) == (ProbeMethod.TCP, 1, 1)
+
+
+def test_a_try_of_the_other_method_that_fails_counts_nowhere():
+    ledger = of(ONE)
+    end(ledger, "one", 1.0, Answered(0.004))
+    end(ledger, "one", 2.0, Lost(), ProbeMethod.TCP)
+    assert ledger.latencies(2.0)["one"].sent == 1
+    assert ledger.targets["one"].counts.sent == 1
+
+
+def test_a_probe_kept_back_is_no_loss_but_speaks_against_the_method():
+    ledger = of(ONE)
+    for _ in range(5):
+        ledger.kept_back(probe(ledger, "one"))
+    assert ledger.latencies(5.0) == {}
+    assert ledger.targets["one"].counts.unsent == 5
+    end(ledger, "one", 5.0, Answered(0.004), ProbeMethod.TCP)
+    assert ledger.targets["one"].choice.icmp_blocked
+
+
+def test_three_losses_in_a_row_make_a_peer_silent_and_an_answer_ends_it():
+    ledger = of(ONE, TWO)
+    for second in range(1, 4):
+        assert ledger.silent(second) == set()
+        end(ledger, "two", second, Answered(0.004))
+        end(ledger, "one", second, Lost())
+    assert ledger.silent(3.0) == {"one"}
+    end(ledger, "one", 4.0, Answered(0.004))
+    assert ledger.silent(4.0) == set()
+
+
+def test_when_nobody_answers_nobody_is_silent():
+    ledger = of(ONE, TWO)
+    for second in range(1, 30):
+        end(ledger, "one", second, Lost())
+        end(ledger, "two", second, Lost())
+        ledger.look(second)
+    assert ledger.fault(30.0)
+    assert ledger.silent(30.0) == set()
+
+
+def test_whoever_wants_to_know_is_told_of_each_round_trip_that_counts():
+    told = []
+    ledger = PeerStats(ProbeSettings(), Locality(), lambda *what: told.append(what))
+    ledger.set_peers([ONE])
+    for second, result in enumerate([Answered(0.004), Lost(), Unusable(), Answered(0.005)]):
+        end(ledger, "one", float(second), result)
+    end(ledger, "one", 5.0, Answered(0.009), ProbeMethod.TCP)
+    assert told == [("one", 4.0), ("one", 5.0)]
+
+
+def test_another_pace_is_another_window_for_those_here_and_those_to_come():
+    ledger = of(ONE)
+    ledger.keep_pace(4.0, 40.0)
+    ledger.set_peers([ONE, TWO])
+    for name in ("one", "two"):
+        end(ledger, name, 0.0, Answered(0.004))
+        assert ledger.latencies(39.0)[name].sent == 1
+    assert ledger.latencies(41.0) == {}

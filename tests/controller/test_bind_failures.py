@@ -1,0 +1,118 @@
+"""Failed binds from kube-scheduler's own Events: each counted once, and nobody is asked about other pods."""
+
+import copy
+import json
+from pathlib import Path
+
+import pytest
+
+from controller.bind_failures import REREAD_INTERVAL_SECONDS, BindFailureCounter, bind_failure_cause
+from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
+from leadsman.kube.resources import CORE_EVENTS
+from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.runtime.token_bucket import TokenBucket
+
+CAPTURED = json.loads((Path(__file__).parents[1] / "data" / "events" / "failed-binds.json").read_text())
+BY_POD = {event["involvedObject"]["name"]: event for event in CAPTURED}
+GAVE_UP, NO_NODE = (Condition("PodScheduled", "False", reason) for reason in ("SchedulerError", "Unschedulable"))
+
+
+def waiting(name="refused", condition=GAVE_UP):
+    uid = BY_POD[name]["involvedObject"]["uid"]
+    return Pod(ObjectMeta(name, "default", uid), status=PodStatus("Pending", conditions=(condition,)))
+
+
+class Looking:
+    """An Unbound, its API server, and the time."""
+
+    def __init__(self, api, client):
+        self.api, self.now = api, 0.0
+        self.unbound = BindFailureCounter(client, TokenBucket(1e9, 100), lambda: self.now)
+
+    def written(self, name, times=1):
+        event = copy.deepcopy(BY_POD[name])
+        event["series"] = {"count": times} if times > 1 else None
+        self.api.put(CORE_EVENTS.path("default", event["metadata"]["name"]), event)
+
+    async def at(self, seconds, *pods):
+        self.now = seconds
+        await self.unbound.sync(pods)
+        return dict(self.unbound.failures)
+
+    def asked(self):
+        return [verb for verb in self.api.verbs() if verb == "list"]
+
+
+@pytest.fixture
+def look(api, client):
+    return Looking(api, client)
+
+
+@pytest.mark.parametrize(
+    ("pod", "cause"),
+    [
+        ("refused", IncidentCause.BIND_REFUSED),
+        ("timesout", IncidentCause.BIND_TIMEOUT),
+        ("volume", IncidentCause.CLAIM_UNBOUND),
+        ("extbind", None),
+    ],
+)
+def test_what_a_real_scheduler_writes_has_its_cause(pod, cause):
+    assert bind_failure_cause(BY_POD[pod]["message"]) is cause
+
+
+@pytest.mark.parametrize("message", ["", "0/3 nodes are available: 3 Insufficient cpu.", "running Bind plugins failed"])
+def test_other_messages_are_no_failed_bind(message):
+    assert bind_failure_cause(message) is None
+
+
+async def test_a_failure_is_counted_once_however_often_it_is_read(look):
+    look.written("refused")
+    for minute in range(5):
+        found = await look.at(minute * REREAD_INTERVAL_SECONDS, waiting())
+    assert found == {IncidentCause.BIND_REFUSED: 1}
+
+
+async def test_a_series_counts_what_was_added_to_it(look):
+    look.written("refused", times=2)
+    assert await look.at(0, waiting()) == {IncidentCause.BIND_REFUSED: 2}
+    look.written("refused", times=5)
+    assert await look.at(REREAD_INTERVAL_SECONDS, waiting()) == {IncidentCause.BIND_REFUSED: 5}
+
+
+async def test_only_pods_that_were_given_up_with_an_error_are_asked_about_and_once_a_minute(look):
+    assert await look.at(0, waiting(condition=NO_NODE)) == {}
+    assert look.asked() == []
+    for second in range(int(REREAD_INTERVAL_SECONDS)):
+        await look.at(second, waiting())
+    assert look.asked() == ["list"]
+
+
+async def test_events_of_another_pod_and_of_an_extender_count_nowhere(look):
+    look.written("timesout")
+    look.written("extbind")
+    assert await look.at(0, waiting("refused"), waiting("extbind")) == {}
+
+
+async def test_an_api_server_that_refuses_is_asked_again_later(look, caplog):
+    look.written("refused")
+    look.api.fail("list", 403)
+    assert await look.at(0, waiting()) == {}
+    assert await look.at(REREAD_INTERVAL_SECONDS, waiting()) == {IncidentCause.BIND_REFUSED: 1}
+    assert caplog.text.count("no Events of failed binds") == 1
+
+
+async def test_a_pod_that_waits_no_more_is_forgotten(look):
+    look.written("refused")
+    await look.at(0, waiting())
+    await look.at(1)
+    assert (look.unbound._asked_at, look.unbound._counted) == ({}, {})
+
+
+async def test_the_metric_has_all_causes_from_the_start(look):
+    (family,) = look.unbound.families()
+    assert {sample.labels["cause"]: sample.value for sample in family.samples} == {
+        "bind_refused": 0,
+        "bind_timeout": 0,
+        "claim_unbound": 0,
+    }

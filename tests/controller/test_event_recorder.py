@@ -1,0 +1,18 @@
+"""Events that are written once, whoever writes them."""
+
+import asyncio
+
+from controller.event_recorder import EventRecorder
+from leadsman.kube.objects import ObjectReference
+from leadsman.runtime.token_bucket import TokenBucket
+
+
+async def test_of_one_name_one_is_written_and_none_is_missed(api, client, until):
+    recorder = EventRecorder(client, TokenBucket(1e6, 10), "one")
+    task = asyncio.create_task(recorder.run())
+    for name in ("p.1", "p.1", ""):
+        recorder.record(ObjectReference("Pod", "ns", "p", "u"), "Why", "note", "Do", name=name)
+    await until(lambda: api.verbs().count("create") == 3 and recorder.written == 2)
+    assert recorder.dropped == 0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,121 @@
+"""Pods that name a telemetry policy which does not exist get one Event."""
+
+import re
+from datetime import UTC, datetime
+from types import SimpleNamespace
+
+import pytest
+
+from controller.missing_policies import GRACE_SECONDS, MissingPolicyReporter
+from leadsman.decision.telemetry.model import RefusedPolicy, TasPolicies
+from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem
+from leadsman.kube.objects import ObjectMeta
+from leadsman.runtime.token_bucket import TokenBucket
+
+NOTE = "label telemetry-policy: there is no TASPolicy ns/gone; such a pod is treated as one without a policy"
+NONE = TasPolicies(loaded=True)
+
+
+class Told:
+    """A recorder that keeps what it is told."""
+
+    def __init__(self):
+        self.events = []
+
+    def record(self, about, reason, note, action, warning=False, api_version="v1", name=""):
+        self.events.append(SimpleNamespace(about=about, reason=reason, note=note, warning=warning, name=name))
+
+
+def pod(name="p", policy="gone", uid="u1", **more):
+    return ObjectMeta(name, "ns", uid, labels={"telemetry-policy": policy}, **more)
+
+
+@pytest.fixture
+def told():
+    return Told()
+
+
+@pytest.fixture
+def now():
+    return [100.0]
+
+
+@pytest.fixture
+def looked(told, now):
+    """looked(pods, policies): again and again, for longer than a policy may be late."""
+    missing = MissingPolicyReporter(told, TokenBucket(1e-9, 3), lambda: now[0])
+
+    def rounds(pods, policies=NONE, seconds=2 * GRACE_SECONDS):
+        for _ in range(int(seconds)):
+            missing.sync(pods, policies)
+            now[0] += 1
+        return told.events
+
+    rounds.missing = missing
+    return rounds
+
+
+def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked):
+    (event,) = looked([pod()])
+    assert (event.about.kind, event.about.namespace, event.about.name, event.about.uid) == ("Pod", "ns", "p", "u1")
+    assert (event.reason, event.note, event.warning) == ("TelemetryPolicyMissing", NOTE, True)
+
+
+def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked):
+    assert looked([pod()], seconds=GRACE_SECONDS - 1) == []
+    assert looked([pod()], TasPolicies({PolicyKey("ns", "gone"): None}, loaded=True)) == []
+
+
+@pytest.mark.parametrize(
+    "policies",
+    [
+        TasPolicies(),
+        TasPolicies({PolicyKey("ns", "gone"): None}, loaded=True),
+        TasPolicies(refused={PolicyKey("ns", "gone"): RefusedPolicy(PolicyProblem("spec", "bad"))}, loaded=True),
+    ],
+    ids=["not listed yet", "used", "refused"],
+)
+def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked, policies):
+    assert looked([pod()], policies) == []
+
+
+def test_a_policy_of_another_namespace_is_not_the_pod_s(looked):
+    assert len(looked([pod()], TasPolicies({PolicyKey("other", "gone"): None}, loaded=True))) == 1
+
+
+def test_a_pod_that_is_being_deleted_is_left_alone(looked):
+    assert looked([pod(deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))]) == []
+
+
+def test_an_empty_label_names_nothing(looked):
+    assert looked([pod(policy="")]) == []
+
+
+def test_another_policy_or_another_pod_of_the_name_is_told_anew_and_under_another_name(looked):
+    looked([pod()])
+    looked([pod(policy="gone-2")])
+    events = looked([pod(uid="u2")])
+    assert len({event.name for event in events}) == len(events) == 3
+
+
+def test_more_than_the_rate_waits(looked):
+    assert len(looked([pod(uid=f"u{n}") for n in range(10)])) == 3
+
+
+def test_who_leads_next_writes_under_the_same_name(looked):
+    (first,) = looked([pod()])
+    looked.missing.forget()
+    looked([pod()])
+    assert first.name == looked([])[-1].name
+    assert first.name.startswith("p.")
+
+
+def test_pods_without_their_policy_are_counted(looked):
+    looked([pod(), pod(uid="u2")])
+    (family,) = looked.missing.families()
+    assert (family.name, family.samples[0].value) == ("leadsman_controller_missing_policies", 2)
+
+
+def test_a_long_name_is_cut_to_one_that_an_object_may_have(looked):
+    (event,) = looked([pod(name="a" * 199 + "-" + "b" * 53)])
+    assert re.fullmatch(r"a{199}\.[0-9a-f]{16}", event.name)

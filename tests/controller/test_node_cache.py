@@ -1,0 +1,35 @@
+"""What we wrote is known before the watch shows it, and only until then."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from controller.node_cache import NodeCache
+from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
+
+
+def node(version, **labels):
+    return PartialObjectMetadata(ObjectMeta("n1", resource_version=version, labels=labels))
+
+
+@pytest.fixture
+def watched():
+    return SimpleNamespace(current={("", "n1"): node("1")})
+
+
+def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watched):
+    nodes = NodeCache(watched)
+    nodes.record_patch("n1", node("2", hot="violating"))
+    (view,) = nodes.views()
+    assert (view.labels, view.resource_version) == ({"hot": "violating"}, "2")
+    watched.current = {("", "n1"): node("3", other="x")}
+    assert nodes.views()[0].labels == {"other": "x"}
+    watched.current = {("", "n1"): node("1")}
+    assert nodes.views()[0].labels == {}, "it is forgotten for good"
+
+
+def test_a_node_that_is_gone_stays_gone(watched):
+    nodes = NodeCache(watched)
+    nodes.record_patch("n1", node("2"))
+    watched.current = {}
+    assert nodes.views() == []

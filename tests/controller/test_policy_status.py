@@ -1,0 +1,52 @@
+"""A policy's status is written when it differs, and not fought for."""
+
+import pytest
+
+from controller.event_recorder import EventRecorder
+from controller.policy_status import REWRITE_INTERVAL_SECONDS, PolicyStatusWriter
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, TasPolicyMetadata, TasPolicyObject
+from leadsman.testbed.api_objects import parse_path
+
+PATH = TASPOLICY_RESOURCE.path("ns", "p")
+
+
+@pytest.fixture
+def facts(make):
+    return make.known([make.policy(deschedule=[make.rule("m", "Equals", 1)])], {"m": {"n1": 1}})
+
+
+@pytest.fixture
+def now():
+    return [100.0]
+
+
+@pytest.fixture
+def statuses(client, api, now):
+    api.put(PATH, {"spec": {}})
+    return PolicyStatusWriter(client, EventRecorder(client, TokenBucket(1, 1), "one"), lambda: now[0])
+
+
+def policy(status=None):
+    return {("ns", "p"): TasPolicyObject(TasPolicyMetadata("p", "ns"), {}, status)}
+
+
+async def test_what_stands_there_is_not_written_again_however_late(statuses, api, facts, now):
+    await statuses.round(policy(), facts)
+    standing = api.objects.get(parse_path(PATH))["status"]
+    assert [each["type"] for each in standing["conditions"]] == ["Accepted", "Active"]
+    now[0] += 10 * REWRITE_INTERVAL_SECONDS
+    await statuses.round(policy(standing), facts)
+    assert api.verbs() == ["patch"]
+
+
+async def test_a_status_that_does_not_stay_is_written_once_a_minute(statuses, api, facts, now):
+    for _ in range(int(REWRITE_INTERVAL_SECONDS) + 1):
+        await statuses.round(policy(), facts)
+        now[0] += 1
+    assert api.verbs() == ["patch"] * 2
+
+
+async def test_a_policy_that_nobody_has_read_yet_has_no_status(statuses, api, make):
+    await statuses.round(policy(), make.known([], {}))
+    assert api.verbs() == []

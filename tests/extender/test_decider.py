@@ -1,0 +1,233 @@
+"""A decision within its deadline, or the neutral one, and what is refused rather than promised in vain."""
+
+import json
+import time
+from types import SimpleNamespace
+
+import pytest
+from msgspec import structs
+
+from extender.decider import DecisionCore
+from extender.worker_pool import WorkerPool
+from leadsman.decision.decide import FilterResult, filter_nodes, score_nodes
+from leadsman.decision.model import Refusal
+from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
+
+BOUND = {"delay_node-00000": "25"}
+NAMES = ["node-00001", "node-00002", "node-00000"]
+
+
+def broken(*_):
+    raise RuntimeError("a plugin's fault")
+
+
+def slow(*_):
+    time.sleep(0.6)
+
+
+@pytest.mark.parametrize(
+    "core", [DecisionCore(filter_nodes=slow, score_nodes=slow), DecisionCore(filter_nodes=broken, score_nodes=broken)]
+)
+async def test_without_a_decision_all_nodes_pass_with_equal_scores(starts, captured, core):
+    body = captured("names-100-filter")
+    async with starts(core=core) as extender:
+        answer = await extender.asked("/filter", body)
+        scores = await extender.asked("/prioritize", body)
+        faults = [extender.count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason=reason)
+                  for reason in ("overran", "fault")]  # fmt: skip
+    assert answer["NodeNames"] == json.loads(body)["NodeNames"]
+    assert {score["Score"] for score in scores} == {5}
+    assert sum(faults) == 1
+
+
+async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts, captured):
+    async with starts(core=DecisionCore(filter_nodes=slow)) as extender:
+        began = time.monotonic()
+        await extender.asked("/filter", captured("names-3-filter"))
+        assert 0.2 <= time.monotonic() - began < 0.5
+
+
+@pytest.mark.parametrize(
+    ("core", "reason"),
+    [
+        (DecisionCore(filter_nodes=slow), "decision overran 200 ms"),
+        (DecisionCore(filter_nodes=broken), "decision failed"),
+    ],
+)
+async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(starts, captured, labelled, core, reason):
+    body = labelled(captured("names-3-filter"), BOUND)
+    async with starts(core=core) as extender:
+        answer = await extender.asked("/filter", body)
+    assert answer["NodeNames"] == []
+    assert answer["FailedAndUnresolvableNodes"] == dict.fromkeys(NAMES, reason)
+
+
+async def test_nobody_is_evicted_for_a_bounded_pod_without_a_decision(starts, captured, labelled):
+    async with starts(core=DecisionCore(filter_nodes=broken)) as extender:
+        answer = await extender.asked("/preempt", labelled(captured("preempt-names"), BOUND))
+    assert answer == {"NodeNameToMetaVictims": {}}
+
+
+async def test_a_preemption_without_a_filter_call_here_can_be_explained(starts, captured, labelled):
+    """The filter call may have gone to another replica."""
+    body = labelled(captured("preempt-names"), BOUND)
+    pod = json.loads(body)["Pod"]["metadata"]
+    async with starts() as extender:
+        await extender.asked("/preempt", body)
+        status, told = await extender.get(f"/explain?pod={pod['namespace']}/{pod['name']}")
+    assert (status, "delay to node-00000 not measured" in told) == (200, True)
+
+
+async def test_a_preemption_does_not_replace_its_own_filter_call(starts, args):
+    async with starts() as extender:
+        await extender.asked("/filter", args(["a", "b"]))
+        victims = {"Pod": json.loads(args([]))["Pod"], "NodeNameToMetaVictims": {"a": {"Pods": []}}}
+        await extender.asked("/preempt", json.dumps(victims).encode())
+        _, told = await extender.get("/explain?pod=ns/p")
+    assert "2 of 2 nodes" in told
+
+
+async def test_a_preemption_of_a_new_pod_of_that_name_is_recorded(starts, args):
+    async with starts() as extender:
+        await extender.asked("/filter", args(["a", "b"]))
+        pod = json.loads(args([]))["Pod"]
+        pod["metadata"]["uid"] = "another"
+        victims = {"Pod": pod, "NodeNameToMetaVictims": {"a": {"Pods": []}}}
+        await extender.asked("/preempt", json.dumps(victims).encode())
+        _, told = await extender.get("/explain?pod=ns/p")
+    assert "ns/p: a is the only one of 1 nodes" in told
+
+
+@pytest.mark.parametrize(("own", "kept"), [("accept", NAMES), ("upper-bound", []), ("reject", []), ("nonsense", [])])
+async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(starts, captured, labelled, own, kept):
+    body = labelled(captured("names-3-filter"), BOUND)
+    annotated = json.loads(body)
+    annotated["Pod"]["metadata"].setdefault("annotations", {})["leadsman.dev/delay-estimate"] = own
+    async with starts(core=DecisionCore(filter_nodes=broken)) as extender:
+        answer = await extender.asked("/filter", json.dumps(annotated).encode())
+    assert answer["NodeNames"] == kept
+
+
+async def test_a_bound_that_may_be_unmeasured_gives_way_too(starts, captured, labelled):
+    lenient = _Policy(Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT)))
+    async with starts(core=DecisionCore(filter_nodes=broken), policy=lenient) as extender:
+        answer = await extender.asked("/filter", labelled(captured("names-3-filter"), BOUND))
+    assert answer["NodeNames"] == NAMES
+
+
+class _Policy:
+    problem = ""
+
+    def __init__(self, current):
+        self.current = current
+
+
+async def test_stuck_plugins_do_not_use_up_the_workers(starts, captured):
+    """Four calls overrun; the fifth is decided by a thread of its own: its plugin is not slow but broken."""
+    calls = []
+
+    def stuck_at_first(pod, nodes, facts):
+        calls.append(pod)
+        return slow() if len(calls) <= 4 else broken()
+
+    async with starts(
+        core=DecisionCore(filter_nodes=stuck_at_first), workers=WorkerPool(deadline_seconds=0.02, most=8)
+    ) as extender:
+        for _ in range(5):
+            await extender.asked("/filter", captured("names-3-filter"))
+        count = extender.count
+        assert count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason="overran") == 4
+        assert count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason="fault") == 1
+
+
+async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(starts, captured, caplog):
+    faulty = [True]
+
+    def sometimes(pod, nodes, facts):
+        return broken() if faulty[0] else _judged(nodes)
+
+    caplog.set_level("INFO", "extender.decider")
+    async with starts(core=DecisionCore(filter_nodes=sometimes)) as extender:
+        for fault in (True, True, False, False):
+            faulty[0] = fault
+            await extender.asked("/filter", captured("names-3-filter"))
+    said = [record.getMessage() for record in caplog.records]
+    assert said == [
+        "filter: RuntimeError: a plugin's fault; answers are neutral until this ends",
+        "filter: decisions are made again",
+    ]
+
+
+def _judged(nodes):
+    return FilterResult(tuple(nodes), {})
+
+
+async def test_refusals_are_counted_by_plugin(starts, captured):
+    def refuse(pod, nodes, facts):
+        return _judged(())._replace(refused=dict.fromkeys(nodes, Refusal("delay", "too far")))
+
+    async with starts(core=DecisionCore(filter_nodes=refuse)) as extender:
+        await extender.asked("/filter", captured("names-3-filter"))
+        assert extender.count("leadsman_extender_decisions_total", verb="filter", result="refused", reason="delay") == 1
+
+
+@pytest.fixture
+def facts_seen():
+    """The facts of each call, and a core that notes them."""
+    seen = []
+
+    def noted(ask):
+        return lambda pod, nodes, facts: seen.append(facts) or ask(pod, nodes, facts)
+
+    return seen, DecisionCore(noted(filter_nodes), noted(score_nodes))
+
+
+async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(starts, captured, measured, facts_seen):
+    """Even when the state has moved on in between; freshness is judged by the clock of each call."""
+    seen, core = facts_seen
+    async with starts(_Moving(measured), core=core) as extender:
+        await extender.asked("/filter", captured("names-3-filter"))
+        await extender.asked("/prioritize", captured("names-3-prioritize"))
+    assert seen[0].snapshot is seen[1].snapshot
+    assert seen[0].now < seen[1].now
+
+
+async def test_the_body_that_was_just_filtered_is_not_read_again(starts, args, asked_of):
+    """And never taken for a body that differs in a byte."""
+    async with starts(core=asked_of.core) as extender:
+        for body in (args(["a", "b"]), args(["a", "c"])):
+            await extender.asked("/filter", args(["a", "b"]))
+            await extender.asked("/prioritize", body)
+    first, same, again, other = asked_of.nodes
+    assert same is first
+    assert (again, other) == (("a", "b"), ("a", "c"))
+
+
+@pytest.fixture
+def asked_of():
+    """The nodes of each call, and a core that notes them."""
+    nodes = []
+
+    def noted(ask):
+        return lambda pod, names, facts: nodes.append(names) or ask(pod, names, facts)
+
+    return SimpleNamespace(nodes=nodes, core=DecisionCore(noted(filter_nodes), noted(score_nodes)))
+
+
+async def test_another_pod_of_that_name_is_scored_on_the_newest_snapshot(starts, args, measured, facts_seen):
+    seen, core = facts_seen
+    async with starts(_Moving(measured), core=core) as extender:
+        await extender.asked("/filter", args(["a"]))
+        await extender.asked("/prioritize", args(["a"]).replace(b'"uid": "u"', b'"uid": "v"'))
+    assert seen[0].snapshot is not seen[1].snapshot
+
+
+class _Moving:
+    """Another snapshot each time it is read."""
+
+    def __init__(self, first):
+        self._first = first
+
+    @property
+    def current(self):
+        return structs.replace(self._first)

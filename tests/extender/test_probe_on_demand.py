@@ -1,0 +1,110 @@
+"""What a decision turned on is asked for, after the answer and never at its cost."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from extender.probe_on_demand import MIN_INTERVAL_SECONDS, ProbeOnDemand
+from extender.worker_pool import WorkerPool
+from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.state.records import Heartbeat, Latency
+from leadsman.state.snapshot import NodeState, Snapshot
+
+BOUND = PodInfo("ns", "p", labels={"delay_ref": "5"})
+
+
+@pytest.fixture
+def workers():
+    made = WorkerPool()
+    yield made
+    made.close()
+
+
+def facts(now=100.0):
+    """Three fresh nodes that measured nothing."""
+    state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency({}), changed_at=99.0)
+    return DecisionInputs(Snapshot(dict.fromkeys(("ref", "a", "b"), state)), Policy(), now)
+
+
+async def asked(asking, pod, found):
+    asking.after(pod, filter_nodes(pod, ["a", "b"], found), found)
+    if asking._task:
+        await asking._task
+
+
+async def test_a_pod_that_found_no_node_asks_for_the_pairs_that_may_let_it_pass(workers):
+    told = []
+    await asked(ProbeOnDemand(told.append, workers), BOUND, facts())
+    assert told == [(("a", "ref"), ("b", "ref"))]
+
+
+async def test_a_pod_without_a_bound_asks_nothing(workers):
+    told = []
+    await asked(ProbeOnDemand(told.append, workers), PodInfo("ns", "p"), facts())
+    assert told == []
+
+
+async def test_nobody_is_asked_where_there_is_no_one(workers):
+    asking = ProbeOnDemand(None, workers)
+    await asked(asking, BOUND, facts())
+    assert asking._task is None
+
+
+async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers):
+    told = []
+    asking, kept = ProbeOnDemand(told.append, workers), FilterResult(("a",), {})
+    for now in (100.0, 100.0 + MIN_INTERVAL_SECONDS / 2, 100.0 + MIN_INTERVAL_SECONDS):
+        asking.request_after_filter(BOUND, kept, facts(now))
+        await asking._task
+    assert told == [(("a", "ref"),)] * 2
+    await asked(asking, BOUND, facts(100.1))
+    assert len(told) == 3
+
+
+async def test_one_at_a_time(workers):
+    told, go = [], threading.Event()
+    asking = ProbeOnDemand(told.append, workers)
+    occupied = [asyncio.create_task(workers.run(go.wait, 5.0)) for _ in range(16)]
+    await asyncio.sleep(0)
+    asking.request_after_filter(BOUND, FilterResult((), {}), facts())
+    first = asking._task
+    asking.request_after_filter(BOUND, FilterResult((), {}), facts())
+    assert asking._task is first
+    go.set()
+    await asyncio.gather(first, *occupied)
+
+
+async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog):
+    found = facts()
+    asking = ProbeOnDemand(lambda pairs: None, workers)
+    asking.request_after_filter(BOUND, filter_nodes(BOUND, ["a"], found), _Broken(found))
+    await asking._task
+    assert "not asked for measurements: AttributeError" in caplog.text
+
+
+class _Broken:
+    """Facts that lack what is needed."""
+
+    def __init__(self, found):
+        self.now = found.now
+
+
+async def test_the_answer_does_not_wait_for_it(starts, args):
+    """And the pairs come from the state that was decided on."""
+    told = asyncio.Queue()
+    state = Snapshot(
+        {
+            name: NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency({}), changed_at=time.monotonic())
+            for name in ("a", "b")
+        },
+        revision=1,
+    )
+    async with starts(state, ask=told.put_nowait) as extender:
+        answer = await extender.asked("/filter", args(["a", "b"], delay_a="5"))
+        assert answer["NodeNames"] == ["a"]
+        await extender.asked("/filter", args(["b"], name="other", delay_a="5"))
+        assert await asyncio.wait_for(told.get(), 5) == (("b", "a"),)

@@ -1,0 +1,86 @@
+"""A reader with a memory answers as one without."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender import wire
+from extender.request_cache import CACHED_LISTS, MAX_LIST_BYTES, CachedArgsReader
+from extender.wire import BadRequest
+
+POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
+
+
+def body(names: Any, **fields: Any) -> bytes:
+    return json.dumps({"Pod": POD, "Nodes": None, "NodeNames": names} | fields).encode()
+
+
+def test_the_same_list_is_the_same_object_for_another_pod() -> None:
+    reader = CachedArgsReader()
+    first = reader.read_args(body(["a", "b", "a"]))
+    other = reader.read_args(body(["a", "b", "a"], Pod={"metadata": {"name": "q", "labels": {"x": "y"}}}))
+    assert other.node_names is first.node_names == ("a", "b")
+    assert (first.pod.name, other.pod.name, other.pod.labels) == ("p", "q", {"x": "y"})
+
+
+def test_a_list_that_differs_in_a_byte_is_read() -> None:
+    reader = CachedArgsReader()
+    assert [reader.read_args(body(names)).node_names for names in (["a", "b"], ["a", "c"])] == [("a", "b"), ("a", "c")]
+
+
+def test_lists_that_were_not_met_lately_are_forgotten() -> None:
+    reader = CachedArgsReader()
+    first = reader.read_args(body(["a"])).node_names
+    for number in range(2 * CACHED_LISTS):
+        reader.read_args(body([f"n-{number}"]))
+    assert reader.read_args(body(["a"])).node_names is not first
+
+
+def test_a_large_list_is_not_kept() -> None:
+    reader, large = CachedArgsReader(), body(["x" * MAX_LIST_BYTES])
+    assert reader.read_args(large).node_names is not reader.read_args(large).node_names
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [b"", b"[]", body([1]), body(["a"], Pod=None), body(None), body("a"), body(["a"])[:-1], body({"a": 1}), b"\xff"],
+)
+def test_a_bad_body_is_refused_in_the_same_words(broken: bytes) -> None:
+    reader = CachedArgsReader()
+    reader.read_args(body(["a"]))
+    with pytest.raises(BadRequest) as told:
+        wire.read_args(broken)
+    for _ in range(2):
+        with pytest.raises(BadRequest) as caught:
+            reader.read_args(broken)
+        assert str(caught.value) == str(told.value)
+
+
+SPELLINGS = st.sampled_from(["NodeNames", "nodeNames", "nodenames", "Nodes", "Pod", "pod"])
+VALUES = st.one_of(st.none(), st.lists(st.sampled_from("abc"), max_size=3), st.just(POD), st.just({"items": []}))
+
+
+@given(st.lists(st.dictionaries(SPELLINGS, VALUES), max_size=6))
+def test_any_bodies_are_read_as_without_a_memory(bodies: list[dict[str, Any]]) -> None:
+    reader = CachedArgsReader()
+    for fields in bodies + bodies:
+        data = json.dumps(fields).encode()
+        assert outcome(reader.read_args, data) == outcome(wire.read_args, data)
+
+
+def outcome(read: Any, data: bytes) -> Any:
+    try:
+        return read(data)
+    except BadRequest as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("bad", [{"Nodes": -1}, {"Pod": None, "pod": POD}], ids=["nodes beside", "a pod misspelt"])
+def test_a_known_list_does_not_hide_what_is_wrong_beside_it(bad: dict[str, Any]) -> None:
+    reader = CachedArgsReader()
+    reader.read_args(body(["a"]))
+    with pytest.raises(BadRequest):
+        reader.read_args(body(["a"], **bad))

@@ -1,0 +1,174 @@
+"""`leadsman certs` as an operator calls it, its files read back with cryptography."""
+
+import base64
+from datetime import UTC, datetime, timedelta
+
+import pytest
+import yaml
+from cryptography import x509
+from cryptography.x509.oid import ExtendedKeyUsageOID
+from cryptography.x509.verification import PolicyBuilder, Store
+
+from leadsman.cli import main
+from leadsman.cli.certs import authority
+
+FILES = {f"{name}.{ending}" for name in ("ca", "server", "client") for ending in ("crt", "key")}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return tmp_path / "certs"
+
+
+@pytest.fixture
+def certs(folder, capsys):
+    """certs("create", …) → exit code, stdout, stderr."""
+
+    def called(action, *arguments):
+        code = main.main(["certs", action, "--dir", str(folder), *arguments])
+        return (code, *capsys.readouterr())
+
+    return called
+
+
+def certificate(folder, name):
+    return x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes())
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_it_makes_six_files_and_shows_when_they_expire(certs, folder):
+    code, out, _ = certs("create", "--days", "90")
+    assert code == 0
+    assert set(contents(folder)) == FILES
+    assert [line.rpartition(" ")[0].rpartition(" ")[2] for line in out.splitlines()] == ["3649", "89", "89"]
+
+
+def test_keys_are_their_owner_s_alone(certs, folder):
+    certs("create")
+    assert {path.stat().st_mode & 0o777 for path in folder.glob("*.key")} == {0o600}
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_each_certificate_serves_its_one_purpose(certs, folder):
+    certs("create")
+    uses = {
+        name: list(certificate(folder, name).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+        for name in ("server", "client")
+    }
+    assert uses == {"server": [ExtendedKeyUsageOID.SERVER_AUTH], "client": [ExtendedKeyUsageOID.CLIENT_AUTH]}
+
+
+@pytest.mark.parametrize("name", ["leadsman-extender.leadsman.svc", "edge.example", "localhost"])
+def test_the_server_is_verified_under_each_of_its_names(certs, folder, name):
+    certs("create", "--names", "leadsman-extender.leadsman.svc,edge.example,localhost,10.0.0.9,fd00::9")
+    store = Store([certificate(folder, "ca")])
+    verifier = PolicyBuilder().store(store).build_server_verifier(x509.DNSName(name))
+    assert verifier.verify(certificate(folder, "server"), [])
+
+
+def test_addresses_stand_as_addresses(certs, folder):
+    certs("create", "--names", "10.0.0.9,fd00::9,a.example")
+    names = certificate(folder, "server").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    assert [type(name).__name__ for name in names] == ["IPAddress", "IPAddress", "DNSName"]
+
+
+def test_a_name_that_no_certificate_can_hold_is_refused(certs, folder):
+    code, _, err = certs("create", "--names", "bücher.example")
+    assert code == 1
+    assert "bücher.example" in err
+    assert not folder.exists()
+
+
+def test_nothing_is_overwritten_without_force(certs, folder):
+    certs("create")
+    before = contents(folder)
+    code, _, err = certs("create")
+    assert code == 1
+    assert "--force" in err
+    assert contents(folder) == before
+
+
+def test_one_file_that_is_there_keeps_all_from_being_written(certs, folder):
+    folder.mkdir()
+    (folder / "client.key").write_text("mine")
+    assert certs("create")[0] == 1
+    assert contents(folder) == {"client.key": b"mine"}
+
+
+def test_force_makes_everything_anew(certs, folder):
+    certs("create")
+    before = contents(folder)
+    assert certs("create", "--force")[0] == 0
+    assert not [name for name, content in contents(folder).items() if content == before[name]]
+
+
+def test_renewing_keeps_the_ca_and_the_names_and_changes_the_rest(certs, folder):
+    certs("create", "--names", "a.example,10.0.0.9", "--client-name", "second-scheduler")
+    before = contents(folder)
+    assert certs("renew")[0] == 0
+    kept = {name for name, content in contents(folder).items() if content == before[name]}
+    assert kept == {"ca.crt", "ca.key"}
+    assert authority.alternative_names(certificate(folder, "server")) == ("a.example", "10.0.0.9")
+    assert authority.common_name(certificate(folder, "client")) == "second-scheduler"
+
+
+def test_renewing_without_a_ca_says_what_to_do(certs):
+    code, _, err = certs("renew")
+    assert code == 1
+    assert "leadsman certs create" in err
+
+
+def test_a_key_of_another_certificate_is_refused(certs, folder):
+    certs("create")
+    (folder / "ca.key").write_bytes((folder / "client.key").read_bytes())
+    code, _, err = certs("renew")
+    assert code == 1
+    assert "the key is not this certificate's" in err
+
+
+def test_showing_fails_when_something_expires_within_thirty_days(certs):
+    certs("create", "--days", "31")
+    assert certs("show")[0] == 0
+    certs("create", "--days", "30", "--force")
+    assert certs("show")[0] == 1
+
+
+def test_nothing_outlives_its_ca():
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    ca = authority.create_ca(now, days=10)
+    assert authority.issue_client(ca, "x", now, days=90).certificate.not_valid_after_utc == now + timedelta(days=10)
+
+
+def test_an_expired_ca_signs_nothing(certs, folder):
+    certs("create")
+    old = authority.create_ca(datetime(2020, 1, 1, tzinfo=UTC), days=10)
+    (folder / "ca.crt").write_bytes(old.certificate_pem)
+    (folder / "ca.key").write_bytes(old.key_pem)
+    code, _, err = certs("renew")
+    assert code == 1
+    assert "expired on 2020-01-11" in err
+
+
+def test_secrets_hold_the_pairs_and_never_the_ca_s_key(certs, folder):
+    certs("create")
+    code, out, _ = certs("secrets", "--namespace", "here")
+    assert code == 0
+    extender, scheduler = yaml.safe_load_all(out)
+    assert (extender["metadata"]["namespace"], scheduler["metadata"]["namespace"]) == ("here", "kube-system")
+    for secret, name in ((extender, "server"), (scheduler, "client")):
+        assert {key: base64.b64decode(value) for key, value in secret["data"].items()} == {
+            "tls.crt": (folder / f"{name}.crt").read_bytes(),
+            "tls.key": (folder / f"{name}.key").read_bytes(),
+            "ca.crt": (folder / "ca.crt").read_bytes(),
+        }
+
+
+def test_a_folder_that_cannot_be_made_is_one_clear_line(certs, folder):
+    folder.write_text("a file")
+    code, _, err = certs("create")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert str(folder) in err

@@ -1,0 +1,197 @@
+"""`leadsman configure-scheduler` as an operator calls it, on files."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from leadsman.cli import main
+
+SETUPS = Path(__file__).parents[3] / "data" / "schedulers"
+CERTIFICATES = ("ca.crt", "client.crt", "client.key")
+URL = "https://10.96.0.17:9001"
+
+
+@pytest.fixture
+def machine(tmp_path):
+    """A control-plane node: the manifest, and the certificates."""
+    (tmp_path / "manifests").mkdir()
+    (tmp_path / "leadsman").mkdir()
+    for name in CERTIFICATES:
+        (tmp_path / "leadsman" / name).touch()
+    manifest = tmp_path / "manifests/kube-scheduler.yaml"
+    manifest.write_bytes((SETUPS / "kubeadm-1.33/kube-scheduler.yaml").read_bytes())
+    manifest.chmod(0o600)
+    return tmp_path
+
+
+@pytest.fixture
+def configure(machine, capsys):
+    """configure(*flags) → exit code, stdout, stderr."""
+
+    def called(*flags, file="manifests/kube-scheduler.yaml", url=URL):
+        folders = ["--certs", str(machine / "leadsman"), "--backups", str(machine / "backup")]
+        code = main.main(["configure-scheduler", str(machine / file), "--extender", url, *folders, *flags])
+        return (code, *capsys.readouterr())
+
+    return called
+
+
+def contents(folder):
+    """Path → text of every file, backups apart."""
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file()]
+    found = {str(path.relative_to(folder)): path.read_text() for path in paths}
+    return {name: text for name, text in found.items() if not name.startswith("backup/")}
+
+
+def test_it_writes_what_the_diff_shows(configure, machine):
+    before = contents(machine)
+    code, shown, _ = configure("--dry-run")
+    assert code == 0
+    assert contents(machine) == before
+    assert f"+    - --config={machine}/leadsman/scheduler.yaml\n" in shown
+    code, done, _ = configure()
+    assert code == 0
+    assert done.startswith(shown)
+    assert f"urlPrefix: {URL}" in (machine / "leadsman/scheduler.yaml").read_text()
+
+
+def test_a_second_run_does_nothing(configure, machine):
+    configure()
+    before = contents(machine)
+    assert configure()[:2] == (0, "nothing to do: the scheduler is set up already\n")
+    assert contents(machine) == before
+
+
+def test_undo_puts_back_every_byte_and_takes_away_what_was_made(configure, machine):
+    before = contents(machine)
+    configure()
+    assert configure("--undo")[0] == 0
+    assert contents(machine) == before
+    assert configure("--undo")[:2] == (0, "nothing to undo\n")
+
+
+def test_undo_goes_back_past_a_change_of_address(configure, machine):
+    before = contents(machine)
+    configure()
+    assert configure(url="https://10.96.0.99:9001")[0] == 0
+    assert configure("--undo")[0] == 0
+    assert contents(machine) == before
+
+
+def test_undo_leaves_alone_what_somebody_else_has_changed(configure, machine):
+    configure()
+    manifest = machine / "manifests/kube-scheduler.yaml"
+    manifest.write_text(manifest.read_text().replace("v1.33.0", "v1.33.5"))
+    before = contents(machine)
+    code, _, err = configure("--undo")
+    assert code == 1
+    assert f"{manifest}: changed since we wrote it" in err
+    assert contents(machine) == before
+
+
+def test_a_manifest_that_an_upgrade_wrote_anew_is_configured_anew(configure, machine):
+    configure()
+    manifest = machine / "manifests/kube-scheduler.yaml"
+    manifest.write_bytes((SETUPS / "kubeadm-1.34/kube-scheduler.yaml").read_bytes())
+    upgraded = manifest.read_text()
+    assert configure()[0] == 0
+    assert "--config=" in manifest.read_text()
+    assert configure("--undo")[0] == 0
+    assert manifest.read_text() == upgraded
+
+
+def test_nothing_is_left_where_kubelet_looks_for_pods(configure, machine):
+    configure()
+    assert os.listdir(machine / "manifests") == ["kube-scheduler.yaml"]
+
+
+def test_owner_and_mode_stay(configure, machine):
+    manifest = machine / "manifests/kube-scheduler.yaml"
+    os.chown(manifest, os.geteuid(), os.getegid())
+    configure()
+    assert manifest.stat().st_mode & 0o777 == 0o600
+
+
+def test_the_copy_is_the_file_from_before(configure, machine):
+    before = (machine / "manifests/kube-scheduler.yaml").read_text()
+    configure()
+    (copy,) = (machine / "backup").rglob("kube-scheduler.yaml.*")
+    assert copy.read_text() == before
+
+
+def test_a_backup_that_cannot_be_made_stops_it(configure, machine):
+    (machine / "backup").write_text("a file where a folder should be")
+    before = contents(machine)
+    code, _, err = configure()
+    assert code == 1
+    assert str(machine / "backup") in err
+    assert contents(machine) == before
+
+
+def test_without_its_certificates_kube_scheduler_would_not_start(configure, machine):
+    (machine / "leadsman/client.key").unlink()
+    before = contents(machine)
+    code, _, err = configure()
+    assert code == 1
+    assert f"{machine}/leadsman/client.key missing" in err
+    assert contents(machine) == before
+    assert configure("--elsewhere")[0] == 0
+
+
+@pytest.mark.parametrize("url", ["http://10.96.0.17:9001", "10.96.0.17:9001", "https://"])
+def test_only_https_is_configured(configure, machine, url):
+    before = contents(machine)
+    with pytest.raises(SystemExit) as ended:
+        configure(url=url)
+    assert ended.value.code == 2
+    assert contents(machine) == before
+
+
+def test_a_file_that_is_not_there_is_one_clear_line(configure, machine):
+    code, _, err = configure(file="manifests/other.yaml")
+    assert code == 1
+    assert err.count("\n") == 1
+    assert f"{machine}/manifests/other.yaml" in err
+
+
+def test_an_older_version_is_refused_and_left_alone(configure, machine):
+    file = machine / "config.yaml"
+    file.write_text("apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n")
+    code, _, err = configure(file="config.yaml")
+    assert code == 1
+    assert "v1beta3" in err
+    assert "since 1.25" in err
+
+
+def test_a_write_that_fails_is_said_and_leaves_the_old_file(configure, machine, monkeypatch):
+    """The rename of the manifest, the last step."""
+    real = Path.replace
+
+    def failing(path, target):
+        if "manifests" in str(target):
+            raise OSError(28, "No space left on device", str(target))
+        return real(path, target)
+
+    before = (machine / "manifests/kube-scheduler.yaml").read_text()
+    monkeypatch.setattr(Path, "replace", failing)
+    code, _, err = configure()
+    assert code == 1
+    assert "No space left on device" in err
+    assert (machine / "manifests/kube-scheduler.yaml").read_text() == before
+    assert os.listdir(machine / "manifests") == ["kube-scheduler.yaml"]
+    monkeypatch.undo()
+    assert configure("--undo")[0] == 0
+    assert not (machine / "leadsman/scheduler.yaml").exists()
+
+
+def test_without_an_extender_it_says_what_is_missing(machine, capsys):
+    with pytest.raises(SystemExit):
+        main.main(["configure-scheduler", str(machine / "manifests/kube-scheduler.yaml")])
+    assert "--extender https://IP-OR-NAME:9001 is missing" in capsys.readouterr().err
+
+
+def test_a_config_outside_the_one_mount_is_refused(configure, capsys):
+    with pytest.raises(SystemExit):
+        configure("--config", "/etc/elsewhere.yaml")
+    assert "inside --certs" in capsys.readouterr().err

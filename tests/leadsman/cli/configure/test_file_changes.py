@@ -1,0 +1,177 @@
+"""Real-world set-ups, each with what we make of it. tests/data/schedulers/README.md says where they come from."""
+
+import difflib
+import re
+from pathlib import Path, PurePosixPath
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from leadsman.cli.configure import ConfigureError
+from leadsman.cli.configure.file_changes import ConfigureSettings, plan_changes
+
+SETUPS = Path(__file__).parents[3] / "data" / "schedulers"
+NAMES = sorted(folder.name for folder in SETUPS.iterdir() if folder.is_dir())
+KUBEADM = [name for name in NAMES if name.startswith("kubeadm-1.")]
+
+SETTINGS = ConfigureSettings("https://10.96.0.17:9001", "leadsman-extender.leadsman.svc")
+
+
+class Setup:
+    """The files of a set-up by name, and what becomes of them. kube-scheduler's configuration is `config.yaml`."""
+
+    def __init__(self, name):
+        self.before = {path.name: path.read_text() for path in (SETUPS / name).glob("*.yaml")}
+        self.expected = {path.name: path.read_text() for path in (SETUPS / name / "expected").glob("*.yaml")}
+        (self.main,) = set(self.before) - {"config.yaml"}
+
+    def changed(self, files=None, settings=SETTINGS):
+        files = self.before if files is None else files
+        found = plan_changes(self.main, files[self.main], lambda path: files.get(PurePosixPath(path).name), settings)
+        return {PurePosixPath(change.path).name: change.after for change in found}
+
+
+@pytest.fixture(params=NAMES)
+def setup(request):
+    return Setup(request.param)
+
+
+def test_there_is_a_set_up_for_each_kubeadm_from_1_25_to_1_34():
+    assert [f"kubeadm-1.{minor}" for minor in range(25, 35)] == KUBEADM
+
+
+def test_it_becomes_what_is_expected(setup):
+    assert setup.changed() == setup.expected
+
+
+def test_a_second_run_changes_nothing(setup):
+    assert setup.changed(setup.before | setup.expected) == {}
+
+
+def test_no_line_of_the_operator_s_goes_but_a_percentage(setup):
+    for name in setup.expected.keys() & setup.before.keys():
+        diff = difflib.ndiff(setup.before[name].splitlines(), setup.expected[name].splitlines())
+        gone = [line for line in diff if line.startswith("- ")]
+        assert all("percentageOfNodesToScore" in line for line in gone)
+
+
+def test_what_becomes_of_pods_is_valid(setup):
+    found = [
+        d for text in setup.expected.values() for d in yaml.safe_load_all(text) if "kubescheduler" not in str(d)[:90]
+    ]
+    for document in found:
+        document["metadata"].pop("creationTimestamp", None)
+        kubernetes_validate.validate(document, "1.34", strict=True)
+
+
+def test_the_ca_is_always_named_and_nothing_is_insecure(setup):
+    for text in setup.expected.values():
+        assert "insecure" not in text
+        for line in (line for line in text.splitlines() if SETTINGS.url in line):
+            assert "caFile: /etc/" in text[text.index(line) :]
+
+
+def test_a_new_address_replaces_our_entry(setup):
+    done = setup.before | setup.expected
+    moved = setup.changed(done, ConfigureSettings("https://10.96.0.99:9001", SETTINGS.server_name))
+    assert moved
+    for text in moved.values():
+        assert "10.96.0.17" not in text
+        assert text.count("10.96.0.99") == 1
+
+
+def test_managed_resources_are_a_choice(setup):
+    assert not any("telemetry/scheduling" in text for text in setup.expected.values())
+    managed = setup.changed(settings=ConfigureSettings(SETTINGS.url, SETTINGS.server_name, managed=True))
+    assert [text.count("- name: telemetry/scheduling\n") for text in managed.values() if "telemetry" in text] == [1]
+
+
+@pytest.mark.parametrize(
+    ("url", "policy"), [("https://leadsman-extender.leadsman.svc:9001", 1), ("https://[fd00::9]:9001", 0)]
+)
+def test_a_name_wants_cluster_dns_on_the_host_network(url, policy):
+    setup = Setup("kubeadm-1.33")
+    made = setup.changed(settings=ConfigureSettings(url, ""))
+    assert made["kube-scheduler.yaml"].count("\n  dnsPolicy: ClusterFirstWithHostNet\n") == policy
+
+
+def test_off_the_host_network_names_resolve_anyway():
+    made = Setup("second-scheduler").changed(
+        settings=ConfigureSettings("https://leadsman-extender.leadsman.svc:9001", "")
+    )
+    assert "dnsPolicy" not in made["my-scheduler.yaml"]
+
+
+def test_flags_that_a_configuration_silences_are_carried_over():
+    made = yaml.safe_load(Setup("kubeadm-hardened").expected["scheduler.yaml"])
+    assert made["enableProfiling"] is False
+    assert made["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf", "qps": 200, "burst": 400}
+
+
+def test_a_profile_s_own_percentage_counts_too():
+    made = yaml.safe_load(Setup("kubeadm-with-config").expected["config.yaml"])
+    assert [profile.get("percentageOfNodesToScore") for profile in made["profiles"]] == [100, None]
+
+
+def test_other_extenders_stay():
+    made = yaml.safe_load(Setup("kubeadm-with-config").expected["config.yaml"])
+    assert [extender["urlPrefix"] for extender in made["extenders"]] == [
+        "http://127.0.0.1:32766/gpushare-scheduler",
+        SETTINGS.url,
+    ]
+
+
+CONFIG = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+POD = "kind: Pod\nspec:\n  containers:\n  - name: s\n    command: [kube-scheduler{}]\n"
+
+
+def config_map(version):
+    data = CONFIG.replace("/v1\n", f"/{version}\n").replace("\n", "\n    ")
+    return f"kind: ConfigMap\nmetadata: {{name: m}}\ndata:\n  c.yaml: |\n    {data}"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod\nspec: {containers: [{name: x, image: nginx}]}\n", "neither a kube-scheduler's pod nor"),
+        ("", "neither a kube-scheduler's pod nor"),
+        ("a: b: c", "no YAML that we can read"),
+        (CONFIG.replace("/v1\n", "/v1beta3\n"), "v1beta3; want kubescheduler.config.k8s.io/v1, which every"),
+        (CONFIG.replace("apiVersion: kubescheduler.config.k8s.io/v1\n", ""), "apiVersion: None; want"),
+        (config_map("v1beta2"), "c.yaml: apiVersion: kubescheduler.config.k8s.io/v1beta2"),
+        (POD.format(", --config=/nowhere.yaml"), "comes from no hostPath and no ConfigMap"),
+        (POD.replace("[kube-scheduler{}]", '[sh, -c, "kube-scheduler --v=2"]'), "a shell starts kube-scheduler"),
+        (
+            POD.format(", --config=/etc/s/c.yaml")
+            + "    volumeMounts: [{name: c, mountPath: /etc/s}]\n  volumes: [{name: c, configMap: {name: other}}]\n",
+            "ConfigMap other; put that into the same file",
+        ),
+        (
+            POD.format(", --config=/etc/s/c.yaml")
+            + "    volumeMounts: [{name: c, mountPath: /etc/s}]\n  volumes: [{name: c, hostPath: {path: /gone}}]\n",
+            "/gone/c.yaml: kube-scheduler's configuration is not on this machine",
+        ),
+        (
+            "kind: Deployment\nspec: {template: {spec: {containers: [{name: s, image: kube-scheduler}]}}}\n",
+            "has no --config; give it one from a ConfigMap first",
+        ),
+    ],
+)
+def test_what_we_cannot_change_rightly_is_refused_with_what_would_help(text, said):
+    with pytest.raises(ConfigureError, match=re.escape(said)):
+        plan_changes("f.yaml", text, lambda _: None, SETTINGS)
+
+
+def test_a_configuration_that_stands_in_the_way_is_not_overwritten():
+    setup = Setup("kubeadm-1.33")
+    with pytest.raises(ConfigureError, match="is there already; name another file"):
+        setup.changed(setup.before | {"scheduler.yaml": "mine"})
+
+
+def test_one_flag_and_its_value_may_be_two_words():
+    pod = POD.format(", --config, /etc/s/c.yaml").replace("name: s", "name: s")
+    pod += "    volumeMounts: [{name: c, mountPath: /etc/s}]\n  volumes: [{name: c, hostPath: {path: /host}}]\n"
+    found = plan_changes("f.yaml", pod, {"/host/c.yaml": CONFIG}.get, SETTINGS)
+    assert [change.path for change in found] == ["/host/c.yaml", "f.yaml"]
+    assert "mountPath: /etc/s}, {" in found[1].after

@@ -1,0 +1,69 @@
+"""Which API server the flags stand for."""
+
+import json
+
+import pytest
+
+from leadsman.cli import extender, main
+
+
+@pytest.fixture(autouse=True)
+def outside(monkeypatch):
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+
+
+def settings(*arguments, **environ):
+    return extender.settings(
+        main.build_parser(environ, "extender").parse_args(["extender", "--plain-http", *arguments])
+    )
+
+
+@pytest.fixture
+def pem(tmp_path):
+    (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
+    return str(tmp_path / "ca.crt")
+
+
+@pytest.fixture
+def config(tmp_path):
+    clusters = [{"name": "c", "cluster": {"server": "https://there:6443"}}]
+    contexts = [{"name": "x", "context": {"cluster": "c"}}]
+    (tmp_path / "config").write_text(json.dumps({"current-context": "x", "clusters": clusters, "contexts": contexts}))
+    return str(tmp_path / "config")
+
+
+def test_outside_of_a_cluster_there_is_none_unless_it_is_named():
+    assert settings().api is None
+
+
+def test_bind_wants_one():
+    with pytest.raises(ValueError, match=r"--bind: .* with --kube-api or --kubeconfig"):
+        settings("--bind")
+
+
+def test_a_url_with_ca_and_token(pem, tmp_path):
+    api = settings("--bind", "--kube-api", "https://there:6443/", "--kube-ca", pem, "--kube-token-file", pem).api
+    assert (api.url, api.ca, api.token_file) == (
+        "https://there:6443",
+        "-----BEGIN CERTIFICATE-----\n",
+        tmp_path / "ca.crt",
+    )
+
+
+def test_a_kubeconfig(config):
+    assert settings("--kubeconfig", config).api.url == "https://there:6443"
+
+
+def test_the_environment_names_one_too(config):
+    assert settings(LEADSMAN_KUBECONFIG=config).api.url == "https://there:6443"
+
+
+def test_two_at_once_exclude_each_other(config):
+    with pytest.raises(ValueError, match="exclude each other"):
+        settings("--kubeconfig", config, "--kube-api", "https://there")
+
+
+@pytest.mark.parametrize("flag", ["--kube-ca", "--kube-token-file"])
+def test_a_ca_or_token_without_the_url_is_not_ignored(flag, pem):
+    with pytest.raises(ValueError, match="want --kube-api as well"):
+        settings(flag, pem)

@@ -1,0 +1,54 @@
+"""`leadsman controller`'s flags."""
+
+import pytest
+
+from controller.run import ControllerSettings
+from leadsman.cli import controller, main
+from leadsman.planning.labels.model import LabelLimits
+from leadsman.sources.delay.delay_sources import DelaySettings
+
+API = ("--kube-api", "http://127.0.0.1:1")
+
+
+def parsed(*arguments, **environ):
+    return controller.settings(main.build_parser(environ, "controller").parse_args(["controller", *API, *arguments]))
+
+
+def test_its_defaults_are_those_of_the_parts():
+    found = parsed()
+    assert found.limits == LabelLimits()
+    assert found.patches_per_second == ControllerSettings(found.etcd, found.telemetry, "x").patches_per_second
+    assert found.telemetry.sources == ("agents",)
+    assert not found.dry_run
+
+
+def test_the_lease_stands_in_the_pod_s_namespace():
+    assert parsed(POD_NAMESPACE="here").lease == ("here", "leadsman-controller")
+
+
+def test_each_process_has_a_name_of_its_own():
+    assert parsed().identity != parsed().identity
+
+
+def test_restraints_are_flags():
+    found = parsed("--most-marked-ratio", "0.5", "--most-flips-per-hour", "3", "--adopt").limits
+    assert found == LabelLimits(max_marked_ratio=0.5, max_flips_per_hour=3, adopt=True)
+
+
+def test_metrics_may_come_from_elsewhere():
+    assert parsed("--telemetry", "custom-metrics,agents").telemetry.sources == ("custom-metrics", "agents")
+
+
+def test_without_an_api_server_it_says_how_to_name_one():
+    with pytest.raises(ValueError, match="name the API server with --kube-api"):
+        controller.settings(main.build_parser({}, "controller").parse_args(["controller"]))
+
+
+def test_delays_and_policy_are_given_as_to_the_extender(tmp_path):
+    for name in ("matrix", "metadata", "policy"):
+        (tmp_path / name).touch()
+    files = [f"--delay-matrix={tmp_path}/matrix", f"--delay-metadata={tmp_path}/metadata"]
+    found = parsed(*files, f"--policy={tmp_path}/policy", "--no-estimates")
+    assert found.delays == DelaySettings(matrix=tmp_path / "matrix", metadata=tmp_path / "metadata", estimates=False)
+    assert found.policy == tmp_path / "policy"
+    assert parsed().delays == DelaySettings()

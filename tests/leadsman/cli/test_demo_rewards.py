@@ -1,0 +1,92 @@
+"""kubeRL's experiment as a newcomer runs it, and the played kubelets behind it."""
+
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from leadsman.cli.demo.fake_kubelets import FakeKubelets
+from leadsman.cli.demo.rewards_demo import BAD_NODE, CRASH_PERIODS_SECONDS, ELSEWHERE_TARGET, GOOD_NODES, WORST_NODE
+from leadsman.cli.demo.rewards_table import fault_text, share_placed_on
+
+DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo", "rewards"]
+
+
+@pytest.mark.slow
+def test_later_pods_go_elsewhere_and_a_repaired_node_gets_its_share_back():
+    done = subprocess.run(DEMO, capture_output=True, text=True, timeout=240)
+    assert done.returncode == 0, done.stdout + done.stderr
+    tables = [rows(part) for part in done.stdout.split("NODE ")[1:]]
+    learned, later, repaired = tables
+    reward = {node: float(cells[3]) for node, cells in learned.items() if cells[3] != "-"}
+    assert reward[WORST_NODE] < reward[BAD_NODE] < 0.9
+    assert all(int(learned[node][5]) > int(learned[BAD_NODE][5]) for node in GOOD_NODES)
+    placed = {node: int(cells[6]) for node, cells in later.items()}
+    assert share_placed_on(placed, GOOD_NODES) >= ELSEWHERE_TARGET
+    assert repaired[WORST_NODE][1] == "repaired"
+    assert int(repaired[WORST_NODE][6]) > placed[WORST_NODE]
+    assert "1,000 times as fast" in done.stdout
+
+
+def test_ctrl_c_leaves_nothing_behind():
+    demo = subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert "started" in demo.stderr.readline()
+    begun = family(demo.pid)
+    assert len(begun) >= 8, "etcd, six agents, an extender"
+    demo.send_signal(signal.SIGINT)
+    _, said = demo.communicate(timeout=60)
+    assert demo.returncode == 130, said
+    assert "nothing is left behind" in said
+    assert [pid for pid in begun if alive(pid)] == []
+
+
+def test_a_service_crashes_with_its_node_s_period_and_is_restarted():
+    kubelets = FakeKubelets({"a": 1.0}, 0.0)
+    kubelets.start_pod("one", "a", 0.0)
+    written = [body for tenth in range(1, 31) for _, body in kubelets.step(tenth / 10)]
+    assert [body["status"]["containerStatuses"][0]["restartCount"] for body in written] == [1, 2, 3]
+    assert kubelets.crashes == {"a": 3}
+
+
+def test_a_pod_that_runs_once_fails_on_a_bad_node_and_finishes_on_a_good_one():
+    kubelets = FakeKubelets({"a": 1.0}, 0.0)
+    kubelets.start_pod("here", "a", 0.5, 1.5)
+    kubelets.start_pod("there", "b", 0.5, 1.5)
+    written = {path: body for tenth in range(6, 25) for path, body in kubelets.step(tenth / 10) if body}
+    phases = {path.rpartition("/")[2]: body["status"]["phase"] for path, body in written.items()}
+    assert phases == {"here": "Failed", "there": "Succeeded"}
+
+
+def test_finished_pods_go_after_a_while():
+    kubelets = FakeKubelets({}, 0.0)
+    kubelets.start_pod("one", "b", 0.0, 1.0)
+    assert [body for at in (1.0, 3.0) for _, body in kubelets.step(at)][-1] is None
+    assert kubelets.pods == {}
+
+
+def test_the_screen_shows_the_experiment_s_own_seconds():
+    assert fault_text(0.5, 0.5, 20.0) == "crash every 10 s"
+    assert fault_text(None, 0.5, 20.0) == "repaired"
+    assert fault_text(None, None, 20.0) == "none"
+    assert {node: period * 20 for node, period in CRASH_PERIODS_SECONDS.items()} == {WORST_NODE: 10.0, BAD_NODE: 60.0}
+
+
+def rows(text):
+    cells = (re.split(r"\s{2,}", line.strip()) for line in text.splitlines() if line.startswith("node-"))
+    return {found[0]: found for found in cells}
+
+
+def family(pid):
+    """Its children, by /proc."""
+    with open(f"/proc/{pid}/task/{pid}/children") as listed:
+        return [int(child) for child in listed.read().split()]
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/stat") as found:
+            return found.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False

@@ -1,0 +1,95 @@
+"""Flags and their environment."""
+
+import argparse
+from pathlib import Path
+
+import pytest
+
+from leadsman.cli import agent, main
+from leadsman.cli.options import etcd_access, listen_address, one_of, positive_int, positive_number, url_list
+
+NODE = {"NODE_NAME": "edge-1", "POD_IP": "10.0.0.7", "POD_UID": "uid-1"}
+
+
+def parsed(*arguments: str, **environ: str) -> argparse.Namespace:
+    return main.build_parser(environ, "agent").parse_args(["agent", *arguments])
+
+
+def test_a_pod_of_the_daemonset_needs_no_flags() -> None:
+    settings = agent.settings(parsed(**NODE, NODE_ZONE="zone-a", LEADSMAN_ETCD="https://a:2379,https://b:2379/"))
+    assert (settings.node, settings.address, settings.owner, settings.zone) == ("edge-1", "10.0.0.7", "uid-1", "zone-a")
+    assert settings.etcd.endpoints == ("https://a:2379", "https://b:2379")
+
+
+def test_a_flag_wins_over_its_variable_and_that_over_the_usual_name() -> None:
+    environ = {**NODE, "LEADSMAN_NODE_NAME": "edge-2"}
+    assert parsed(**environ).node_name == "edge-2"
+    assert parsed("--node-name", "edge-3", **environ).node_name == "edge-3"
+
+
+def test_the_tcp_port_of_peers_is_our_own_listen_port_unless_named() -> None:
+    assert agent.probe_settings(parsed("--listen", "[::]:9200", **NODE)).tcp_port == 9200
+    assert agent.probe_settings(parsed("--tcp-port", "80", **NODE)).tcp_port == 80
+
+
+def test_without_an_owner_each_process_is_its_own() -> None:
+    nameless = {**NODE, "POD_UID": ""}
+    assert agent.settings(parsed(**nameless)).owner != agent.settings(parsed(**nameless)).owner
+
+
+def test_a_missing_address_is_refused_saying_what_to_do() -> None:
+    with pytest.raises(ValueError, match=r"--address is missing.*\$POD_IP"):
+        agent.settings(parsed(NODE_NAME="edge-1"))
+
+
+def test_a_timing_that_would_make_healthy_nodes_stale_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"P \+ 2T <= S < L"):
+        agent.settings(parsed("--push-interval-seconds", "1", **NODE))
+
+
+def test_a_node_name_that_cannot_be_a_key_is_refused() -> None:
+    with pytest.raises(ValueError, match="node name 'Edge_1'"):
+        agent.settings(parsed("--node-name", "Edge_1", **NODE))
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "message"),
+    [
+        ("LEADSMAN_PROBE", "pigeon", "--probe: 'pigeon': want one of auto, icmp, tcp"),
+        ("LEADSMAN_MAX_PEERS", "0", "--max-peers: '0': want a whole number above 0"),
+        ("LEADSMAN_WINDOW_SECONDS", "-3", "--window-seconds: '-3': want a number above 0"),
+        ("LEADSMAN_ETCD", "localhost", "--etcd: 'localhost': want http://HOST:PORT"),
+        ("LEADSMAN_PEERS", "/nowhere", "--peers: '/nowhere': no such file"),
+        ("LEADSMAN_PROC_ROOT", "/nowhere", "--proc-root: '/nowhere': no such folder"),
+    ],
+)
+def test_a_bad_variable_is_refused_naming_the_flag_and_the_value(
+    variable: str, value: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        parsed(**NODE, **{variable: value})
+    assert message in " ".join(capsys.readouterr().err.split())
+
+
+def test_a_bad_static_list_is_refused_naming_file_and_line(tmp_path: Path) -> None:
+    (tmp_path / "peers").write_text("edge-2\n")
+    with pytest.raises(ValueError, match=r"--peers .*/peers: line 1: 1 fields"):
+        agent.settings(parsed("--peers", str(tmp_path / "peers"), **NODE))
+
+
+def test_the_password_is_read_from_its_file(tmp_path: Path) -> None:
+    (tmp_path / "password").write_text("s3cret\n")
+    args = parsed("--etcd-user", "edge-1", "--etcd-password-file", str(tmp_path / "password"), **NODE)
+    assert etcd_access(args).password == "s3cret"
+
+
+@pytest.mark.parametrize("text", ["", ":80", "host", "host:", "host:x", "host:65536"])
+def test_a_bad_listen_address_is_refused(text: str) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="want HOST:PORT"):
+        listen_address(text)
+
+
+@pytest.mark.parametrize("parse", [url_list, positive_number, positive_int, one_of("a")])
+def test_every_parser_refuses_nonsense_with_its_own_error(parse: type) -> None:
+    with pytest.raises(argparse.ArgumentTypeError, match="want"):
+        parse("\N{SNOWMAN}")

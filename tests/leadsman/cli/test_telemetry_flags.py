@@ -1,0 +1,73 @@
+"""Flags of telemetry policies."""
+
+from pathlib import Path
+
+import pytest
+
+from extender.run import ExtenderSettings
+from leadsman.cli import extender, main
+from leadsman.sources.telemetry.prometheus import BadQueries
+
+API = ["--kube-api", "http://127.0.0.1:1"]
+
+
+def settings(*arguments: str, **environ: str) -> ExtenderSettings:
+    return extender.settings(
+        main.build_parser(environ, "extender").parse_args(["extender", "--plain-http", *arguments])
+    )
+
+
+def test_without_the_flag_no_policies_are_followed() -> None:
+    assert settings().telemetry is None
+
+
+def test_sources_stand_in_the_order_given_and_prometheus_with_its_url() -> None:
+    found = settings(*API, "--telemetry", "custom-metrics,prometheus=https://prom:9090/x,agents").telemetry
+    assert found is not None
+    assert found.sources == ("custom-metrics", "prometheus", "agents")
+    assert found.prometheus is not None
+    assert (found.prometheus.url, found.api.url) == ("https://prom:9090/x", "http://127.0.0.1:1")
+    assert (found.poll_interval_seconds, found.age_seconds) == (5.0, 15.0)
+
+
+def test_the_environment_sets_it_too() -> None:
+    found = settings(*API, LEADSMAN_TELEMETRY="agents", LEADSMAN_SYNC_SECONDS="2").telemetry
+    assert found is not None
+    assert (found.sources, found.poll_interval_seconds) == (("agents",), 2.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("guess", "want some of agents, custom-metrics, prometheus=URL"),
+        ("agents,agents", "each once"),
+        (",", "want some of"),
+        ("prometheus", "prometheus and only that has a URL"),
+        ("agents=http://x", "prometheus and only that has a URL"),
+    ],
+)
+def test_other_sources_are_refused(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        settings(*API, "--telemetry", text)
+    assert said in capsys.readouterr().err
+
+
+def test_policies_without_an_api_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
+    with pytest.raises(ValueError, match="--telemetry: the policies are on an API server; name it"):
+        settings("--telemetry", "agents")
+
+
+def test_a_bad_file_of_queries_is_refused_by_name(tmp_path: Path) -> None:
+    file = tmp_path / "queries.yaml"
+    file.write_text("queries: []")
+    with pytest.raises(BadQueries, match=f"--telemetry-queries {file}"):
+        settings(*API, "--telemetry", "prometheus=http://p", "--telemetry-queries", str(file))
+
+
+def test_an_age_of_less_than_two_polls_is_refused() -> None:
+    with pytest.raises(ValueError, match="count for 15 s and are polled every 10 s; want an age of two polls"):
+        settings(*API, "--telemetry", "custom-metrics", "--sync-seconds", "10")
+    assert settings(
+        *API, "--telemetry", "custom-metrics", "--sync-seconds", "10", "--metric-age-seconds", "20"
+    ).telemetry

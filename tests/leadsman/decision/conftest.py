@@ -1,0 +1,93 @@
+"""A small cluster to decide on, in the words of the tests."""
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec import Struct
+
+from leadsman.decision.delay.views import EstimatedRow
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.decision.workloads import PlacedPod, WorkloadIndex
+from leadsman.state.metric_names import CPU_PRESSURE
+from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
+
+NOW = 100.0
+AGE_SECONDS = {"fresh": 1.0, "stale": 15.0}
+
+
+def window(ms: float | None, **stated: Any) -> PeerLatency:
+    """A window with this median; None: every probe was lost."""
+    if ms is None:
+        return PeerLatency(sent=10, received=0)
+    return PeerLatency(**{"sent": 10, "received": 10, "p50_ms": ms, "p95_ms": ms * 2, "min_ms": ms / 2} | stated)
+
+
+def state(
+    peers: Mapping[str, float | None] | None = None,
+    metrics: Mapping[str, float] | None = None,
+    freshness: str = "fresh",
+) -> NodeState:
+    """A node's records. peers: name → median RTT in ms; freshness: fresh, stale, provisional or silent."""
+    return NodeState(
+        heartbeat=None if freshness == "silent" else Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0),
+        latency=None if peers is None else Latency({peer: window(ms) for peer, ms in peers.items()}),
+        hardware=None if metrics is None else Hardware(dict(metrics)),
+        changed_at=NOW - AGE_SECONDS[freshness] if freshness in AGE_SECONDS else None,
+    )
+
+
+def facts(
+    nodes: Mapping[str, NodeState], policy: Policy | None = None, now: float = NOW, **others: Any
+) -> DecisionInputs:
+    return DecisionInputs(Snapshot(nodes=dict(nodes)), policy or Policy(), now, **others)
+
+
+class Guesses(Struct, frozen=True):
+    """Estimates: (reference, node) → (low, middle, high) in ms."""
+
+    table: Mapping[tuple[str, str], tuple[float, float, float]]
+    made_at: float = NOW - 30.0
+
+    def row(self, reference: str) -> EstimatedRow:
+        found = {node: guess for (of, node), guess in self.table.items() if of == reference}
+        low, middle, high = zip(*found.values(), strict=True) if found else ((), (), ())
+        return EstimatedRow(list(found), middle, low, high, ["coordinates"] * len(found))
+
+
+def guesses(reference: str, **nodes: tuple[float, float, float]) -> Guesses:
+    """node → (low, middle, high) in ms from `reference`."""
+    return Guesses({(reference, node): guess for node, guess in nodes.items()})
+
+
+def places(read_at: float | None = NOW - 2.0, **workloads: Sequence[str]) -> WorkloadIndex:
+    """kind_name=["pod@node", ...] in the namespace `default`."""
+    found: dict[tuple[str, str], dict[str, tuple[PlacedPod, ...]]] = {}
+    for key, pods in workloads.items():
+        kind, _, name = key.partition("_")
+        found.setdefault(("default", name), {})[kind] = tuple(PlacedPod(*pod.split("@")) for pod in pods)
+    return WorkloadIndex(found, read_at)
+
+
+def pod(**labels: str) -> PodInfo:
+    """A pod with these labels."""
+    return PodInfo("default", "pod-1", labels=labels)
+
+
+@pytest.fixture(scope="session")
+def make() -> SimpleNamespace:
+    """The words above, for tests."""
+    return SimpleNamespace(
+        window=window, state=state, facts=facts, pod=pod, now=NOW, guesses=guesses, places=places, guessed=Guesses
+    )
+
+
+@pytest.fixture
+def edge() -> DecisionInputs:
+    """edge-1 measured 12.125 ms to edge-2 and 40 ms to edge-3; nobody measured edge-4."""
+    pressures = {"edge-1": 0.1, "edge-2": 0.5, "edge-3": 0.0, "edge-4": 0.2}
+    peers: dict[str, dict[str, float | None]] = {"edge-1": {"edge-2": 12.125, "edge-3": 40.0}}
+    return facts({n: state(peers.get(n, {}), {CPU_PRESSURE: ratio}) for n, ratio in pressures.items()})

@@ -1,0 +1,156 @@
+"""Estimates may settle what nobody measured, each replica or the nearest counts, and reachability is never inferred."""
+
+import random
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leadsman.decision.decide import filter_nodes
+from leadsman.decision.delay.bound_check import check_bound
+from leadsman.decision.delay.bounds import ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION, DelayBound, ReplicaMode
+from leadsman.decision.delay.rtt_table import DelayCause
+from leadsman.decision.delay.targets import Target
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
+
+GUESSES: Mapping[str, tuple[float, float, float]] = {
+    "sure": (1.0, 3.0, 5.0),
+    "likely": (1.0, 4.0, 9.0),
+    "unlikely": (4.0, 8.0, 16.0),
+    "far": (6.0, 8.0, 16.0),
+}
+NODES = [*GUESSES, "unheard"]
+
+
+def guessed(make: SimpleNamespace, use: EstimateMode = EstimateMode.UPPER_BOUND, **states: Any) -> DecisionInputs:
+    """All nodes are fresh, none measured ref; all but one have an estimate."""
+    fresh = {node: make.state({}) for node in ("ref", *NODES)}
+    return make.facts(fresh | states, Policy(delay=DelayPolicy(estimate=use)), estimates=make.guesses("ref", **GUESSES))
+
+
+def reasons(facts: DecisionInputs, **annotations: str) -> dict[str, str]:
+    """Of the refused, under a bound of 5 ms."""
+    pod = PodInfo("default", "p", labels={"delay_ref": "5"}, annotations=annotations)
+    return {node: refusal.reason for node, refusal in filter_nodes(pod, NODES, facts).refused.items()}
+
+
+FAR = "estimated delay to ref over 5 ms"
+UNSURE = "estimated delay to ref may be over 5 ms"
+UNMEASURED = "delay to ref not measured"
+
+
+@pytest.mark.parametrize(
+    ("use", "refused"),
+    [
+        (EstimateMode.REJECT, dict.fromkeys(NODES, UNMEASURED)),
+        (EstimateMode.UPPER_BOUND, {"likely": UNSURE, "unlikely": UNSURE, "far": FAR, "unheard": UNMEASURED}),
+        (EstimateMode.ACCEPT, {"unlikely": UNSURE, "far": FAR}),
+    ],
+)
+def test_the_policy_says_what_an_estimate_may_do(
+    make: SimpleNamespace, use: EstimateMode, refused: dict[str, str]
+) -> None:
+    assert reasons(guessed(make, use)) == refused
+
+
+@pytest.mark.parametrize("use", EstimateMode)
+def test_the_pod_may_choose_otherwise(make: SimpleNamespace, use: EstimateMode) -> None:
+    for policy in EstimateMode:
+        assert reasons(guessed(make, policy), **{ESTIMATE_ANNOTATION: use.value}) == reasons(guessed(make, use))
+
+
+@pytest.mark.parametrize("use", EstimateMode)
+def test_a_pair_that_was_probed_in_vain_is_refused_whatever_the_estimate(
+    make: SimpleNamespace, use: EstimateMode
+) -> None:
+    assert reasons(guessed(make, use, ref=make.state({"sure": None})))["sure"] == "no reply between the node and ref"
+    assert reasons(guessed(make, use, sure=make.state({"ref": None})))["sure"] == "no reply between the node and ref"
+
+
+@pytest.mark.parametrize("freshness", ["stale", "silent", "provisional"])
+@pytest.mark.parametrize("silent", ["ref", "sure"])
+def test_no_estimate_counts_for_a_node_from_which_nothing_fresh_comes(
+    make: SimpleNamespace, freshness: str, silent: str
+) -> None:
+    """Its old place may say how far it was, but not that it can be reached."""
+    assert "sure" in reasons(guessed(make, **{silent: make.state({}, freshness=freshness)}))
+
+
+def test_an_old_report_is_told_before_its_estimate(make: SimpleNamespace) -> None:
+    facts = guessed(make, far=make.state({"ref": 1.0}, freshness="stale"))
+    assert reasons(facts)["far"] == "delay to ref is stale"
+
+
+def test_a_measured_delay_comes_before_an_estimate(make: SimpleNamespace) -> None:
+    refused = reasons(guessed(make, ref=make.state({"sure": 6.0, "far": 4.0})))
+    assert refused["sure"] == "delay to ref over 5 ms"
+    assert "far" not in refused
+
+
+@pytest.mark.parametrize("use", EstimateMode)
+def test_a_missing_reference_is_never_accepted(make: SimpleNamespace, use: EstimateMode) -> None:
+    pod = PodInfo("default", "p", labels={"delay_gone": "5"})
+    assert filter_nodes(pod, NODES, guessed(make, use)).kept == ()
+
+
+@pytest.fixture
+def replicas(make: SimpleNamespace) -> DecisionInputs:
+    """web runs on r-1 and r-2. near-1 is near r-1 only, both is near to both, one is measured by r-1 only."""
+    states = {
+        "r-1": make.state({"near-1": 1.0, "both": 1.0, "neither": 9.0, "one": 1.0}),
+        "r-2": make.state({"near-1": 9.0, "both": 2.0, "neither": 9.0}),
+    }
+    return make.facts(states, places=make.places(deployment_web=["web-1@r-1", "web-2@r-2", "web-3@r-2"]))
+
+
+@pytest.mark.parametrize(
+    ("which", "kept"), [("", ("both",)), ("all", ("both",)), ("nearest", ("near-1", "both", "one"))]
+)
+def test_a_bound_to_a_workload_is_to_all_its_replicas_or_to_the_nearest(
+    replicas: DecisionInputs, which: str, kept: tuple[str, ...]
+) -> None:
+    pod = PodInfo("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS_ANNOTATION: which} if which else {})
+    judged = filter_nodes(pod, ["near-1", "both", "neither", "one"], replicas)
+    assert judged.kept == kept
+    assert judged.refused["neither"].reason == "delay to deployment/web over 5 ms"
+
+
+def test_the_cause_that_says_most_is_told_of_all_and_the_most_hopeful_of_the_nearest(replicas: DecisionInputs) -> None:
+    to_all = check_bound(DelayBound("web", 0.5), Target("web", ("r-1", "r-2")), replicas)
+    nearest = check_bound(DelayBound("web", 0.5), Target("web", ("r-1", "r-2"), ReplicaMode.NEAREST), replicas)
+    assert (to_all.cause("one"), nearest.cause("one")) == (DelayCause.MEASURED_OVER, DelayCause.UNMEASURED)
+    assert (to_all.cause("r-1"), nearest.cause("r-1")) == (DelayCause.UNMEASURED, None)
+
+
+def test_many_replicas_agree_with_each_by_itself(make: SimpleNamespace) -> None:
+    """Random measurements, estimates and freshness; each pair judged alone and joined by hand."""
+    rng = random.Random(3)
+    for _ in range(40):
+        names = [f"n-{number}" for number in range(12)]
+        kinds = ["fresh", "fresh", "fresh", "stale"]
+        states = {
+            name: make.state(
+                {p: rng.choice([1.0, 9.0, None]) for p in rng.sample(names, 4)}, freshness=rng.choice(kinds)
+            )
+            for name in names
+        }
+        pairs = [(one, other) for one in names for other in names if rng.random() < 0.6]
+        spans = {pair: tuple(sorted(rng.uniform(0, 12) for _ in range(3))) for pair in pairs}
+        facts = make.facts(states, estimates=make.guessed(spans))
+        nodes = tuple(rng.sample(names, 3))
+        for use in EstimateMode:
+            bound = DelayBound("x", 5.0, estimate=use)
+            alone = [kept(bound, (node,), ReplicaMode.ALL, names, facts) for node in nodes]
+            assert kept(bound, nodes, ReplicaMode.ALL, names, facts) == set.intersection(*alone)
+            assert kept(bound, nodes, ReplicaMode.NEAREST, names, facts) == set.union(*alone)
+
+
+def kept(
+    bound: DelayBound, to: tuple[str, ...], replicas: ReplicaMode, names: list[str], facts: DecisionInputs
+) -> set[str]:
+    found = check_bound(bound, Target("x", to, replicas), facts)
+    if bound.estimate is EstimateMode.ACCEPT:
+        return {name for name in names if name not in found.refused}
+    return {name for name in names if name in found.passing}

@@ -1,0 +1,139 @@
+"""Labels and lines → bounds: exact names, plain decimal milliseconds, nothing guessed, nothing left out."""
+
+from contextlib import suppress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.decision.delay import bounds
+from leadsman.decision.delay.bounds import (
+    DELAY_ANNOTATION,
+    ESTIMATE_ANNOTATION,
+    MAX_ANNOTATION_CHARACTERS,
+    MAX_BOUNDS,
+    REPLICAS_ANNOTATION,
+    BadBound,
+    DelayBound,
+    ReplicaMode,
+)
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import EstimateMode
+
+
+def of(labels: dict[str, str], **annotations: str) -> tuple[DelayBound, ...]:
+    return bounds.parse_bounds(PodInfo("ns", "p", labels=labels, annotations=annotations))
+
+
+def lines(text: str, **others: str) -> tuple[DelayBound, ...]:
+    return of({}, **{DELAY_ANNOTATION: text}, **others)
+
+
+@pytest.mark.parametrize(("value", "ms"), [("25", 25.0), ("2.5", 2.5), ("0", 0.0), ("0.05", 0.05), ("007", 7.0)])
+def test_a_plain_decimal_number_is_a_bound(value: str, ms: float) -> None:
+    assert of({"delay_edge-1": value}) == lines(f"edge-1: {value}") == (DelayBound("edge-1", ms),)
+
+
+@pytest.mark.parametrize(
+    "value", ["-1", "abc", "", "nan", "inf", "1e3", "+5", " 5", "5 ", "5\n", ".5", "5.", "1_000", "25ms", "٣", "0x5"]
+)
+def test_any_other_value_is_refused_with_label_and_value(value: str) -> None:
+    with pytest.raises(BadBound) as caught:
+        of({"app": "x", "delay_edge-1": value})
+    assert str(caught.value) == f'label delay_edge-1: got "{value}", want milliseconds such as "25" or "2.5"'
+
+
+def test_a_label_that_names_nothing_is_refused() -> None:
+    with pytest.raises(BadBound, match="label delay_: nothing is named"):
+        of({"delay_": "5"})
+
+
+def test_all_labels_count_and_dots_belong_to_the_name() -> None:
+    labels = {"delay_b.example.com": "2", "app": "x", "delay_a": "1"}
+    assert of(labels) == (DelayBound("a", 1.0), DelayBound("b.example.com", 2.0))
+
+
+@pytest.mark.parametrize("name", ["delay", "Delay_edge", "x_delay_edge", "example.com/delay_edge", "my-delay_edge"])
+def test_other_labels_are_not_ours(name: str) -> None:
+    assert of({name: "abc"}) == ()
+
+
+def test_each_line_is_a_bound_with_its_own_options() -> None:
+    text = """
+        # close to the shop, and to any cache
+        node/edge-1: 25
+        deployment/web:2.5 all reject
+        shop/statefulset/db : 10  accept   nearest   # the nearest replica
+    """
+    assert lines(text) == (
+        DelayBound("node/edge-1", 25.0),
+        DelayBound("deployment/web", 2.5, ReplicaMode.ALL, EstimateMode.REJECT),
+        DelayBound("shop/statefulset/db", 10.0, ReplicaMode.NEAREST, EstimateMode.ACCEPT),
+    )
+
+
+def test_a_name_may_be_longer_than_a_label_holds() -> None:
+    name = "edge-" + "x" * 200 + ".example.com"
+    assert lines(f"{name}: 5") == (DelayBound(name, 5.0),)
+
+
+def test_labels_and_lines_hold_together() -> None:
+    assert of({"delay_a": "1"}, **{DELAY_ANNOTATION: "b: 2"}) == (DelayBound("a", 1.0), DelayBound("b", 2.0))
+
+
+def test_the_pods_defaults_are_for_labels_and_lines_that_say_nothing_else() -> None:
+    defaults = {REPLICAS_ANNOTATION: "nearest", ESTIMATE_ANNOTATION: "reject", DELAY_ANNOTATION: "b: 2 all accept"}
+    assert of({"delay_a": "1"}, **defaults) == (
+        DelayBound("a", 1.0, ReplicaMode.NEAREST, EstimateMode.REJECT),
+        DelayBound("b", 2.0, ReplicaMode.ALL, EstimateMode.ACCEPT),
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a: 1\nweb 25", 'line 2: got "web 25", want "<from>: <ms>", such as "deployment/web: 2.5"'),
+        ("a:", 'line 1: got "a:", want "<from>: <ms>"'),
+        ("a: -1", 'line 1: got "-1", want milliseconds such as "25" or "2.5"'),
+        ("a: 25ms", 'line 1: got "25ms", want milliseconds'),
+        ("a: 5 closest", 'line 1: got "closest", want all, nearest, accept, upper-bound, reject'),
+        ("A_b: 5", 'line 1: got "A_b", want a name, kind/name or namespace/kind/name'),
+        ("a/b/c/d: 5", 'line 1: got "a/b/c/d", want a name'),
+        ("/b: 5", 'line 1: got "/b", want a name'),
+        ("a, b: 5", 'line 1: got "a, b: 5", want "<from>: <ms>"'),
+        ("a: x" + "y" * 99, f'got "x{"y" * 62}…"'),
+        ("x" * (MAX_ANNOTATION_CHARACTERS + 1), "got 4,097 characters, want at most 4,096"),
+        ("a: 1\n" * (MAX_BOUNDS + 1), "got 33 delay bounds, want at most 32"),
+    ],
+)
+def test_a_bad_line_is_named_with_what_stands_there_and_what_is_allowed(text: str, said: str) -> None:
+    with pytest.raises(BadBound) as caught:
+        lines(text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("annotation", "allowed"),
+    [(REPLICAS_ANNOTATION, "all, nearest"), (ESTIMATE_ANNOTATION, "accept, upper-bound, reject")],
+)
+def test_a_bad_default_is_refused_only_where_there_is_a_bound(annotation: str, allowed: str) -> None:
+    with pytest.raises(BadBound, match=f'annotation {annotation}: got "some", want {allowed}'):
+        of({"delay_a": "1"}, **{annotation: "some"})
+    assert of({}, **{annotation: "some"}) == ()
+
+
+def test_readable_takes_a_bad_bound_for_no_bounds() -> None:
+    assert bounds.valid_bounds(PodInfo("ns", "p", labels={"delay_a": "1", "delay_b": "x"})) == ()
+
+
+@given(st.dictionaries(st.text(max_size=20).map(lambda name: f"delay_{name}"), st.text(max_size=70)), st.text())
+def test_any_text_is_bounds_or_a_bad_bound(labels: dict[str, str], text: str) -> None:
+    with suppress(BadBound):
+        assert all(0 <= bound.ms < float("inf") for bound in of(labels, **{DELAY_ANNOTATION: text}))
+
+
+@given(st.from_regex(r"[a-z0-9./: #]{0,30}", fullmatch=True))
+def test_a_line_is_never_dropped(text: str) -> None:
+    """Whatever stands before a comment is a bound or refused."""
+    with suppress(BadBound):
+        assert len(lines(text)) == bool(text.partition("#")[0].strip())

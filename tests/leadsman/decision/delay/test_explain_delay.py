@@ -1,0 +1,135 @@
+"""An explanation names the pair that decides, with its value, interval, source, direction and age."""
+
+import random
+from types import SimpleNamespace
+
+import pytest
+
+from leadsman.decision.decide import filter_nodes
+from leadsman.decision.delay import explain_delay, rtt_table
+from leadsman.decision.delay.bounds import REPLICAS_ANNOTATION
+from leadsman.decision.delay.views import SourceRow
+from leadsman.decision.explain import explain
+from leadsman.decision.model import Decision, DecisionInputs, DelayEvidence, PodInfo
+from leadsman.decision.policy import DelayPolicy, Direction, Policy
+
+REF = PodInfo("default", "p", labels={"delay_ref": "5"})
+
+
+def distance(facts: DecisionInputs, node: str = "n", pod: PodInfo = REF) -> DelayEvidence:
+    [only] = explain_delay.delay_evidence(pod, [node], facts).distances[node]
+    return only
+
+
+def both_ways(make: SimpleNamespace, direction: Direction = Direction.WORST) -> DecisionInputs:
+    states = {"ref": make.state({"n": 3.0}), "n": make.state({"ref": 4.0})}
+    return make.facts(states, Policy(delay=DelayPolicy(direction=direction)))
+
+
+@pytest.mark.parametrize(
+    ("direction", "rtt_ms", "used"),
+    [
+        (Direction.WORST, 4.0, "backward"),
+        (Direction.BACKWARD, 4.0, "backward"),
+        (Direction.FORWARD, 3.0, "forward"),
+    ],
+)
+def test_the_direction_that_counts_is_told(
+    make: SimpleNamespace, direction: Direction, rtt_ms: float, used: str
+) -> None:
+    assert distance(both_ways(make, direction)) == DelayEvidence(
+        to="ref",
+        reference="ref",
+        bound_ms=5.0,
+        rtt_ms=rtt_ms,
+        low_ms=rtt_ms / 2,
+        high_ms=rtt_ms * 2,
+        source="agents",
+        direction=used,
+        age_seconds=1.0,
+    )
+
+
+def test_an_estimate_is_told_with_its_interval_and_age(make: SimpleNamespace) -> None:
+    facts = make.facts({"ref": make.state({}), "n": make.state({})}, estimates=make.guesses("ref", n=(1.0, 2.0, 4.0)))
+    found = distance(facts)
+    assert (found.rtt_ms, found.low_ms, found.high_ms, found.source) == (2.0, 1.0, 4.0, "coordinates")
+    assert (found.estimated, found.age_seconds, found.why) == (True, 30.0, "delay to ref not measured")
+    assert explain_delay.evidence_text(found) == "about 2 ms from ref (coordinates, 1 to 4 ms, 30.0 s old), bound 5 ms"
+
+
+def test_an_estimate_without_an_upper_end_says_so(make: SimpleNamespace) -> None:
+    guesses = make.guesses("ref", n=(1.0, 2.0, 60_000.0))
+    found = distance(make.facts({"ref": make.state({}), "n": make.state({})}, estimates=guesses))
+    assert (
+        explain_delay.evidence_text(found) == "about 2 ms from ref (coordinates, 1 ms or more, 30.0 s old), bound 5 ms"
+    )
+
+
+class Static:
+    """Does not age."""
+
+    source, read_at, fresh_until, nodes = "static", None, float("inf"), frozenset({"ref", "n"})
+
+    def row(self, reference: str) -> SourceRow:
+        return SourceRow({"n": 3.0}, {"n": 2.0}) if reference == "ref" else SourceRow()
+
+
+def test_another_source_is_told_by_its_name(make: SimpleNamespace) -> None:
+    facts = make.facts({}, delays=(Static(),))
+    assert explain_delay.evidence_text(distance(facts)) == "3 ms from ref (static, forward), bound 5 ms"
+
+
+def test_the_reference_itself_needs_no_source(make: SimpleNamespace) -> None:
+    assert (
+        explain_delay.evidence_text(distance(make.facts({"ref": make.state()}), "ref")) == "0 ms from ref, bound 5 ms"
+    )
+
+
+def test_what_is_not_known_says_why_and_only_a_node_that_passes_says_accepted(make: SimpleNamespace) -> None:
+    states = {"ref": make.state({"n": None}), "m": make.state({})}
+    evidence = explain_delay.delay_evidence(REF, ["n", "m"], make.facts(states))
+    assert evidence.distances["n"][0].why == "no reply between the node and ref"
+    assert evidence.notes["m"] == "delay to ref not measured, accepted"
+
+
+def test_an_estimate_is_not_told_of_a_pair_that_was_probed_in_vain(make: SimpleNamespace) -> None:
+    facts = make.facts({"ref": make.state({"n": None})}, estimates=make.guesses("ref", n=(1.0, 2.0, 4.0)))
+    assert distance(facts).rtt_ms is None
+
+
+@pytest.mark.parametrize(("which", "replica"), [("all", "web-2"), ("nearest", "web-1")])
+def test_the_replica_that_decides_is_told(make: SimpleNamespace, which: str, replica: str) -> None:
+    states = {"r-1": make.state({"n": 1.0}), "r-2": make.state({"n": 2.0})}
+    facts = make.facts(states, places=make.places(deployment_web=["web-1@r-1", "web-2@r-2"]))
+    pod = PodInfo("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS_ANNOTATION: which})
+    assert distance(facts, pod=pod).pod == replica
+    assert f"ms from deployment/web ({replica} on r-" in explain_delay.delay_evidence(pod, ["n"], facts).notes["n"]
+
+
+def test_explain_carries_the_distances_of_kept_and_refused(make: SimpleNamespace) -> None:
+    facts = make.facts({"ref": make.state({"n": 3.0, "m": 9.0})})
+    nodes = explain(Decision(REF, *filter_nodes(REF, ["n", "m", "x"], facts), (), {}), facts).nodes
+    assert {each.node: [one.rtt_ms for one in each.distances] for each in nodes} == {
+        "n": [3.0],
+        "m": [9.0],
+        "x": [None],
+    }
+
+
+def test_what_is_told_is_what_was_decided_on(make: SimpleNamespace) -> None:
+    """Random reports: the value told is the one that the filter compared, for every pair."""
+    rng = random.Random(2)
+    for direction in Direction:
+        names = [f"n-{number}" for number in range(15)]
+        peers = {
+            name: {peer: rng.choice([None, rng.uniform(0, 9)]) for peer in names if rng.random() < 0.5}
+            for name in names
+        }
+        states = {name: make.state(peers[name], freshness=rng.choice(["fresh", "stale"])) for name in names}
+        facts = make.facts(states, Policy(delay=DelayPolicy(direction=direction)))
+        for reference in names:
+            pod = PodInfo("default", "p", labels={f"delay_{reference}": "5"})
+            found = explain_delay.delay_evidence(pod, names, facts).distances
+            known = {name: found[name][0].rtt_ms for name in names if found[name][0].rtt_ms is not None}
+            assert known == rtt_table.measured_row(reference, facts).rtt_ms

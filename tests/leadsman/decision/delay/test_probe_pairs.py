@@ -1,0 +1,76 @@
+"""The pairs that a decision turns on: those that, once measured, let a node pass or fail for sure."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leadsman.decision.delay.bounds import ESTIMATE_ANNOTATION
+from leadsman.decision.delay.probe_pairs import MAX_PROBE_PAIRS, select_probe_pairs
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.policy import DelayPolicy, Direction, Policy
+
+NODES = ["far", "unheard", "likely", "sure", "measured", "over", "silent", "vain"]
+
+
+def known(make: SimpleNamespace, **others: Any) -> DecisionInputs:
+    states = {node: make.state({}) for node in NODES}
+    states |= {
+        "ref": make.state({"measured": 1.0, "over": 9.0, "vain": None}),
+        "silent": make.state({}, freshness="stale"),
+    }
+    spans = {"sure": (1.0, 3.0, 5.0), "likely": (1.0, 4.0, 9.0), "far": (6.0, 8.0, 16.0), "silent": (1.0, 2.0, 3.0)}
+    return make.facts(states, estimates=make.guesses("ref", **spans), **others)
+
+
+def pairs(
+    facts: DecisionInputs, nodes: list[str] = NODES, most: int = MAX_PROBE_PAIRS, **labels: str
+) -> tuple[tuple[str, str], ...]:
+    return select_probe_pairs(PodInfo("default", "p", labels=labels or {"delay_ref": "5"}), nodes, facts, most)
+
+
+def test_unmeasured_pairs_that_may_pass_are_wanted_nearest_first(make: SimpleNamespace) -> None:
+    assert pairs(known(make)) == (("sure", "ref"), ("likely", "ref"), ("unheard", "ref"))
+
+
+def test_an_estimate_that_may_not_count_is_wanted_too(make: SimpleNamespace) -> None:
+    pod = PodInfo("default", "p", labels={"delay_ref": "5"}, annotations={ESTIMATE_ANNOTATION: "reject"})
+    assert select_probe_pairs(pod, NODES, known(make)) == (("sure", "ref"), ("likely", "ref"), ("unheard", "ref"))
+
+
+def test_who_should_measure_is_who_counts(make: SimpleNamespace) -> None:
+    policy = Policy(delay=DelayPolicy(direction=Direction.FORWARD))
+    facts = make.facts({"ref": make.state({}), "n": make.state({})}, policy)
+    assert pairs(facts, ["n"]) == (("ref", "n"),)
+
+
+def test_they_are_few(make: SimpleNamespace) -> None:
+    assert pairs(known(make), most=1) == (("sure", "ref"),)
+
+
+def test_each_pair_is_named_once_for_several_bounds(make: SimpleNamespace) -> None:
+    pod = PodInfo("default", "p", labels={"delay_ref": "5"}, annotations={"leadsman.dev/delay": "node/ref: 6"})
+    assert select_probe_pairs(pod, ["sure", "likely"], known(make)) == (("sure", "ref"), ("likely", "ref"))
+
+
+def test_a_node_that_another_bound_rules_out_is_not_worth_a_probe(make: SimpleNamespace) -> None:
+    facts = known(make)
+    states = {**facts.snapshot.nodes, "other": make.state({"sure": 9.0, "likely": 1.0})}
+    again = make.facts(states, estimates=facts.estimates)
+    assert pairs(again, ["sure", "likely"], delay_ref="5", delay_other="5") == (("likely", "ref"),)
+
+
+def test_each_replica_is_named(make: SimpleNamespace) -> None:
+    states = {node: make.state({}) for node in ("r-1", "r-2", "n")}
+    facts = make.facts(states, places=make.places(deployment_web=["web-1@r-1", "web-2@r-2"]))
+    assert pairs(facts, ["n"], delay_web="5") == (("n", "r-1"), ("n", "r-2"))
+
+
+@pytest.mark.parametrize("labels", [{"delay_ref": "x"}, {"delay_gone": "5"}, {"delay_ref": "5", "delay_gone": "5"}])
+def test_nothing_is_wanted_where_measuring_cannot_help(make: SimpleNamespace, labels: dict[str, str]) -> None:
+    assert pairs(known(make), **labels) == ()
+
+
+def test_a_silent_reference_cannot_be_asked(make: SimpleNamespace) -> None:
+    facts = make.facts({"ref": make.state({}, freshness="stale"), "n": make.state({})})
+    assert pairs(facts, ["n"]) == ()

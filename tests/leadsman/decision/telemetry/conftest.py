@@ -1,0 +1,69 @@
+"""Policies and metrics in the words of the tests."""
+
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.decision.telemetry import quantity, taspolicy_document
+from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
+from leadsman.decision.telemetry.taspolicy import TasPolicy
+from leadsman.state.snapshot import Snapshot
+
+NOW = 1000.0
+
+
+def rule(metric: str, operator: str, target: int = 0, *labels: str) -> dict[str, Any]:
+    return {
+        "metricname": metric,
+        "operator": operator,
+        "target": target,
+        **({"labels": list(labels)} if labels else {}),
+    }
+
+
+def obj(name: str = "p", namespace: str = "ns", metrics: Any = None, **strategies: Any) -> dict[str, Any]:
+    """A TASPolicy. A strategy is a list of rules or an object."""
+    spec = {key: {"rules": of} if isinstance(of, list) else of for key, of in strategies.items()}
+    return {
+        "apiVersion": "telemetry.intel.com/v1alpha1",
+        "kind": "TASPolicy",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"strategies": spec, **({"metrics": metrics} if metrics else {})},
+    }
+
+
+def policy(name: str = "p", namespace: str = "ns", metrics: Any = None, **strategies: Any) -> TasPolicy:
+    return taspolicy_document.parse_taspolicy(obj(name, namespace, metrics, **strategies))
+
+
+def column(values: Mapping[str, Any], read_at: float = NOW) -> Readings:
+    """node → a quantity as text, or a number."""
+    nanos = {node: quantity.parse(str(value)) for node, value in values.items()}
+    return Readings(nanos, dict.fromkeys(nanos, read_at), read_at)
+
+
+def facts(
+    policies: Iterable[TasPolicy],
+    metrics: Mapping[str, Mapping[str, Any]] | None = None,
+    now: float = NOW,
+    read_at: float | None = None,
+    **more: Any,
+) -> DecisionInputs:
+    at = now if read_at is None else read_at
+    table = PolledMetrics({metric: column(values, at) for metric, values in (metrics or {}).items()})
+    used = {each.key: each for each in policies}
+    telemetry = TelemetryInputs(TasPolicies(used, more.pop("refused", {}), loaded=more.pop("loaded", True)), (table,))
+    return DecisionInputs(Snapshot(), Policy(), now, telemetry=telemetry)
+
+
+def pod(policy_name: str = "p", namespace: str = "ns") -> PodInfo:
+    return PodInfo(namespace, "pod-1", labels={"telemetry-policy": policy_name})
+
+
+@pytest.fixture(scope="session")
+def tas() -> SimpleNamespace:
+    return SimpleNamespace(rule=rule, obj=obj, policy=policy, column=column, facts=facts, pod=pod, now=NOW)

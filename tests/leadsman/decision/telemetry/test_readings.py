@@ -1,0 +1,65 @@
+"""A metric's current values: from one table, young enough, never of a node that is not fresh."""
+
+from types import SimpleNamespace
+
+from msgspec import structs
+
+from leadsman.decision.model import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.telemetry import quantity, readings
+from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics, TelemetryInputs
+from leadsman.decision.telemetry.quantity import NANO
+from leadsman.state.records import Hardware, Heartbeat
+from leadsman.state.snapshot import NodeState, Snapshot
+
+
+def node(changed_at: float | None = 99.0, **values: float) -> NodeState:
+    return NodeState(None, Heartbeat(1, 1, 5.0), None, Hardware(values), changed_at=changed_at)
+
+
+def known(
+    tables: tuple[PolledMetrics | SnapshotMetrics, ...], now: float = 100.0, **nodes: NodeState
+) -> DecisionInputs:
+    return DecisionInputs(Snapshot(nodes), Policy(), now, telemetry=TelemetryInputs(tables=tables))
+
+
+def test_agents_metrics_count_while_the_node_is_fresh(tas: SimpleNamespace) -> None:
+    facts = known(
+        (SnapshotMetrics(),), a=node(load=0.5), b=node(80.0, load=1.0), c=node(None, load=1.0), d=node(other=1.0)
+    )
+    assert readings.current("load", tas.policy(), facts).values == {"a": quantity.parse("500m")}
+
+
+def test_a_policy_may_ask_for_younger_values(tas: SimpleNamespace) -> None:
+    facts = known((SnapshotMetrics(),), a=node(99.0, load=1.0), b=node(90.0, load=1.0))
+    young = tas.policy(metrics={"maxAgeSeconds": 5})
+    assert set(readings.current("load", young, facts).values) == {"a"}
+    assert set(readings.current("load", tas.policy(), facts).values) == {"a", "b"}
+
+
+def test_polled_values_age_out_one_by_one(tas: SimpleNamespace) -> None:
+    column = tas.column({"a": 1, "b": 2}, read_at=80.0)
+    column = structs.replace(column, read_at={"a": 80.0, "b": 90.0})
+    facts = known((PolledMetrics({"m": column}),))
+    assert readings.current("m", tas.policy(), facts).values == {"b": 2 * NANO}
+    assert readings.reporting_nodes("m", facts) == {"a", "b"}
+    assert set(readings.current("m", tas.policy(metrics={"maxAgeSeconds": 30}), facts).values) == {"a", "b"}
+
+
+def test_while_all_are_young_the_table_s_own_column_is_used(tas: SimpleNamespace) -> None:
+    column = tas.column({"a": 1}, read_at=90.0)
+    facts = known((PolledMetrics({"m": column}),))
+    assert readings.current("m", tas.policy(), facts) is column
+
+
+def test_the_first_table_with_a_current_value_counts_alone(tas: SimpleNamespace) -> None:
+    polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=100.0)})
+    nodes = {"a": node(load=1.0)}
+    assert set(readings.current("load", tas.policy(), known((polled, SnapshotMetrics()), **nodes)).values) == {"b"}
+    assert set(readings.current("load", tas.policy(), known((SnapshotMetrics(), polled), **nodes)).values) == {"a"}
+
+
+def test_when_the_first_has_aged_out_the_next_is_asked(tas: SimpleNamespace) -> None:
+    polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=50.0)})
+    facts = known((polled, SnapshotMetrics()), a=node(load=1.0))
+    assert set(readings.current("load", tas.policy(), facts).values) == {"a"}

@@ -1,0 +1,58 @@
+"""Rules are strict, on exact quantities; a missing value violates nothing."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from leadsman.decision.telemetry import quantity
+from leadsman.decision.telemetry.rules import strategy_violated, violates, violating_nodes, violations_by_node
+from leadsman.decision.telemetry.taspolicy import Operator, Rule
+
+
+@pytest.mark.parametrize(
+    ("value", "operator", "target", "violated"),
+    [
+        ("11", "GreaterThan", 10, True),
+        ("10", "GreaterThan", 10, False),
+        ("9", "GreaterThan", 10, False),
+        ("1500m", "GreaterThan", 1, True),
+        ("10000000001n", "GreaterThan", 10, True),
+        ("1Ki", "GreaterThan", 1023, True),
+        ("1Ki", "GreaterThan", 1024, False),
+        ("9", "LessThan", 10, True),
+        ("10", "LessThan", 10, False),
+        ("9999m", "LessThan", 10, True),
+        ("-1", "LessThan", 0, True),
+        ("10", "Equals", 10, True),
+        ("10000m", "Equals", 10, True),
+        ("10001m", "Equals", 10, False),
+        ("-1", "Equals", -1, True),
+        ("9007199254740993", "Equals", 2**53, False),
+        ("9223372036854775807", "Equals", 2**63 - 1, True),
+    ],
+)
+def test_each_operator(tas: SimpleNamespace, value: str, operator: str, target: int, violated: bool) -> None:
+    rule = Rule("m", Operator(operator), target)
+    assert violates(quantity.parse(value), rule) is violated
+    assert violating_nodes(rule, tas.column({"a": value})) == ({"a"} if violated else set())
+
+
+@pytest.mark.parametrize(("logic", "violators"), [("anyOf", {"both", "one", "half"}), ("allOf", {"both"})])
+def test_logical_operators_and_nodes_without_a_value(tas: SimpleNamespace, logic: str, violators: set[str]) -> None:
+    rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]
+    strategy = tas.policy(dontschedule={"rules": rules, "logicalOperator": logic}).dontschedule
+    columns = [tas.column({"both": 2, "one": 2, "none": 1, "half": 2}), tas.column({"both": 2, "one": 1, "none": 1})]
+    assert set(violations_by_node(strategy, columns)) == violators
+
+
+def test_a_node_that_violates_several_is_told_the_first(tas: SimpleNamespace) -> None:
+    strategy = tas.policy(dontschedule=[tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]).dontschedule
+    found = violations_by_node(strategy, [tas.column({"a": 2, "b": 0}), tas.column({"a": 2, "b": 2})])
+    assert {node: rule and rule.metric for node, rule in found.items()} == {"a": "m", "b": "n"}
+
+
+def test_no_rules_are_never_violated(tas: SimpleNamespace) -> None:
+    for logic in ("anyOf", "allOf"):
+        strategy = tas.policy(dontschedule={"rules": [], "logicalOperator": logic}).dontschedule
+        assert violations_by_node(strategy, []) == {}
+        assert not strategy_violated(strategy, [], unknown=True)

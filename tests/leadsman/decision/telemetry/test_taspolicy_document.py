@@ -1,0 +1,157 @@
+"""TASPolicy: what the original accepts is accepted; what has a meaning and cannot be read is refused by its path."""
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import yaml
+
+from leadsman.decision.telemetry.taspolicy import FailMode, LogicalOperator, Operator, RuleLabel, Scoring
+from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
+
+DOCUMENTED = Path(__file__).parents[3] / "data" / "taspolicies"
+
+
+@pytest.mark.parametrize("file", sorted(DOCUMENTED.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_original_s_documented_policies_are_read_without_a_problem(file: Path) -> None:
+    for plain in yaml.safe_load_all(file.read_text()):
+        found = parse_taspolicy(plain)
+        assert found.problems == ()
+        assert set(found.strategies) == set(plain["spec"]["strategies"])
+
+
+def test_every_field_is_read(tas: SimpleNamespace) -> None:
+    rules = [{"metricname": "m-1", "operator": "LessThan", "target": -7, "labels": ["a=b", "c="]}]
+    plain = tas.obj(
+        "p", "ns", {"maxAgeSeconds": 2.5, "failMode": "closed"}, labeling={"rules": rules, "logicalOperator": "allOf"}
+    )
+    plain["metadata"]["generation"] = 3
+    plain["spec"]["strategies"]["scheduleonmetric"] = {"policyName": "x", "rules": rules, "scoring": "rank"}
+    found = parse_taspolicy(plain)
+    assert (found.key, found.generation, found.max_age_seconds, found.fail_mode) == (
+        ("ns", "p"),
+        3,
+        2.5,
+        FailMode.CLOSED,
+    )
+    assert found.labeling is not None
+    assert found.labeling.logic is LogicalOperator.ALL_OF
+    (rule,) = found.labeling.rules
+    assert (rule.metric, rule.operator, rule.target) == ("m-1", Operator.LESS_THAN, -7)
+    assert rule.labels == (RuleLabel("a", "b"), RuleLabel("c", ""))
+    assert found.scheduleonmetric is not None
+    assert found.scheduleonmetric.scoring is Scoring.RANK
+    assert found.metrics == {"m-1"}
+
+
+def test_defaults_are_the_original_s(tas: SimpleNamespace) -> None:
+    found = parse_taspolicy(tas.obj(dontschedule=[{"metricname": "m", "operator": "Equals"}]))
+    assert found.dontschedule is not None
+    assert (found.dontschedule.rules[0].target, found.dontschedule.logic) == (0, LogicalOperator.ANY_OF)
+    assert (found.fail_mode, found.max_age_seconds) == (FailMode.OPEN, None)
+
+
+@pytest.mark.parametrize("spec", [None, {}, {"strategies": {}}, {"strategies": {"dontschedule": {"rules": []}}}])
+def test_a_policy_without_rules_is_one(spec: Any) -> None:
+    assert parse_taspolicy({"metadata": {"name": "p", "namespace": "ns"}, "spec": spec}).metrics == frozenset()
+
+
+RULE = {"metricname": "m", "operator": "Equals"}
+
+
+NAMES, OPERATORS = "letters, digits, _ and -", "Equals, LessThan or GreaterThan"
+WHOLE, TEXTS, RULES = "a whole number of 64 bits", "a list of texts such as key=value", "a list of rules"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "path", "got", "allowed"),
+    [
+        ({"rules": [{**RULE, "metricname": "a b"}]}, ".rules[0].metricname", "got 'a b'", NAMES),
+        ({"rules": [{**RULE, "metricname": "a\n"}]}, ".rules[0].metricname", "got 'a\\n'", NAMES),
+        ({"rules": [RULE, {**RULE, "operator": "Above"}]}, ".rules[1].operator", "got 'Above'", OPERATORS),
+        ({"rules": [{"metricname": "m"}]}, ".rules[0].operator", "missing", OPERATORS),
+        ({"rules": [{**RULE, "target": 1.5}]}, ".rules[0].target", "got 1.5", WHOLE),
+        ({"rules": [{**RULE, "target": 2**63}]}, ".rules[0].target", f"got {2**63}", WHOLE),
+        ({"rules": [{**RULE, "target": -(2**63) - 1}]}, ".rules[0].target", f"got {-(2**63) - 1}", WHOLE),
+        ({"rules": [{**RULE, "labels": "a=b"}]}, ".rules[0].labels", "got 'a=b'", TEXTS),
+        ({"rules": [RULE], "logicalOperator": "noneOf"}, ".logicalOperator", "got 'noneOf'", "anyOf or allOf"),
+        ({"rules": [RULE], "scoring": "best"}, ".scoring", "got 'best'", "proportional or rank"),
+        ({}, ".rules", "missing", RULES),
+        ({"rules": None}, ".rules", "got nothing", RULES),
+        (7, "", "got 7", "an object"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_by_its_path(strategy: Any, path: str, got: str, allowed: str) -> None:
+    plain = {"metadata": {"name": "p"}, "spec": {"strategies": {"scheduleonmetric": strategy}}}
+    with pytest.raises(BadTasPolicy) as refused:
+        parse_taspolicy(plain)
+    assert str(refused.value) == f"spec.strategies.scheduleonmetric{path}: {got}, allowed is {allowed}"
+
+
+SECONDS = "a number of seconds, more than 0 and at most 86400"
+
+
+@pytest.mark.parametrize(
+    ("metrics", "message"),
+    [
+        ({"failMode": "ajar"}, "failMode: got 'ajar', allowed is open or closed"),
+        ({"maxAgeSeconds": 0}, f"maxAgeSeconds: got 0, allowed is {SECONDS}"),
+        ({"maxAgeSeconds": 86401}, f"maxAgeSeconds: got 86401, allowed is {SECONDS}"),
+    ],
+)
+def test_our_own_fields_are_checked_too(tas: SimpleNamespace, metrics: Any, message: str) -> None:
+    with pytest.raises(BadTasPolicy) as refused:
+        parse_taspolicy(tas.obj(metrics=metrics))
+    assert str(refused.value) == f"spec.metrics.{message}"
+
+
+@pytest.mark.parametrize("plain", [{}, {"metadata": None}, {"metadata": {"name": "p"}, "spec": "x"}])
+def test_an_object_of_another_shape_is_refused(plain: Any) -> None:
+    with pytest.raises(BadTasPolicy):
+        parse_taspolicy(plain)
+
+
+@pytest.mark.parametrize(
+    ("label", "why"),
+    [
+        ("foo", "has no value, allowed is key=value"),
+        ("=x", "the key is no label name"),
+        ("a/b=x", "the key is no label name"),
+        ("ключ=x", "the key is no label name"),
+        ("k" * 64 + "=x", "the key is no label name"),
+        ("a=b=c", "the value is no label value"),
+        ("a=" + "v" * 64, "the value is no label value"),
+        ("a=b\n", "the value is no label value"),
+    ],
+)
+def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(
+    tas: SimpleNamespace, label: str, why: str
+) -> None:
+    """The original stopped labelling all nodes."""
+    found = parse_taspolicy(tas.obj(labeling=[tas.rule("m", "Equals", 0, "good=1", label)]))
+    assert found.labeling is not None
+    assert found.labeling.rules[0].labels == (RuleLabel("good", "1"),)
+    (problem,) = found.problems
+    assert problem.path == "spec.strategies.labeling.rules[0].labels[1]"
+    assert why in problem.text
+
+
+def test_what_does_nothing_is_said(tas: SimpleNamespace) -> None:
+    found = parse_taspolicy(
+        tas.obj(
+            "p" * 64,
+            dontscedule=[],
+            deschedule=[tas.rule("m", "Equals")],
+            dontschedule=[],
+            scheduleonmetric=[tas.rule("m", "Equals"), tas.rule("n", "Equals")],
+            labeling=[tas.rule("m", "LessThan", 0, "x=1"), tas.rule("n", "GreaterThan", 0, "x=2")],
+        )
+    )
+    assert [problem.path for problem in found.problems] == [
+        "spec.strategies.dontscedule",
+        "spec.strategies.dontschedule.rules",
+        "spec.strategies.scheduleonmetric.rules[1]",
+        "spec.strategies.labeling.rules[1].operator",
+        "metadata.name",
+    ]

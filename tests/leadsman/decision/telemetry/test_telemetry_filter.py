@@ -1,0 +1,114 @@
+"""dontschedule as a filter: strict, in the pod's namespace, in words that kube-scheduler can count."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from leadsman.decision.cache import DecisionCache
+from leadsman.decision.decide import decide
+from leadsman.decision.telemetry import pod_policy
+from leadsman.decision.telemetry.telemetry_filter import TelemetryFilter
+
+NODES = ("a", "b", "c")
+
+
+def refused(facts: Any, pod: Any, nodes: Any = NODES) -> Mapping[str, str]:
+    found = TelemetryFilter().refusals(pod, nodes, facts)
+    assert {refusal.plugin for refusal in found.values()} <= {"dontschedule"}
+    return {node: refusal.reason for node, refusal in found.items()}
+
+
+def test_a_node_that_violates_is_refused_and_policy_and_rule_are_named(tas: SimpleNamespace) -> None:
+    facts = tas.facts([tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], {"heat": {"a": 81, "b": 80}})
+    assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p: heat GreaterThan 80"}
+
+
+def test_the_reason_of_all_of_has_every_rule(tas: SimpleNamespace) -> None:
+    rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "LessThan", 1)]
+    facts = tas.facts(
+        [tas.policy(dontschedule={"rules": rules, "logicalOperator": "allOf"})], {"m": {"a": 2}, "n": {"a": 0}}
+    )
+    assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p: m GreaterThan 1 and n LessThan 1"}
+
+
+def test_equal_causes_share_one_reason_and_the_values_are_evidence(tas: SimpleNamespace) -> None:
+    facts = tas.facts(
+        [tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], {"heat": {"a": 81, "b": "82500m"}}
+    )
+    assert len(set(refused(facts, tas.pod()).values())) == 1
+    assert TelemetryFilter().evidence(tas.pod(), NODES, facts).measured == {"heat": {"a": 81.0, "b": 82.5}}
+
+
+@pytest.mark.parametrize("metrics", [{}, {"heat": {}}, {"heat": {"elsewhere": 99}}])
+def test_an_absent_metric_refuses_nothing(tas: SimpleNamespace, metrics: Any) -> None:
+    facts = tas.facts([tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], metrics)
+    assert refused(facts, tas.pod()) == {}
+
+
+def test_the_policy_is_that_of_the_pod_s_namespace(tas: SimpleNamespace) -> None:
+    hot, cold = (
+        tas.policy("p", n, dontschedule=[tas.rule("heat", o, 80)]) for n, o in (("x", "GreaterThan"), ("y", "LessThan"))
+    )
+    facts = tas.facts([hot, cold], {"heat": {"a": 81, "b": 79}})
+    assert set(refused(facts, tas.pod(namespace="x"))) == {"a"}
+    assert set(refused(facts, tas.pod(namespace="y"))) == {"b"}
+    assert refused(facts, tas.pod(namespace="z")) == {}
+
+
+def test_a_missing_policy_is_neutral_and_can_be_counted(tas: SimpleNamespace) -> None:
+    """The original answered 404."""
+    facts = tas.facts([], {})
+    decision = decide(tas.pod(), NODES, facts)
+    assert (decision.kept, set(decision.scores.values())) == (NODES, {5})
+    assert pod_policy.is_policy_missing(tas.pod(), facts)
+    assert not pod_policy.is_policy_missing(tas.pod(""), facts)
+    assert not pod_policy.is_policy_missing(tas.pod(), tas.facts([tas.policy()]))
+
+
+def test_stale_metrics_expire(tas: SimpleNamespace) -> None:
+    """The original kept the last value for ever."""
+    policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])
+    fresh = tas.facts([policy], {"heat": {"a": 81}}, now=1000.0)
+    old = structs.replace(fresh, now=1015.1)
+    assert set(refused(fresh, tas.pod())) == {"a"}
+    assert refused(old, tas.pod()) == {}
+
+
+def test_one_memo_serves_changing_metrics_and_policies(tas: SimpleNamespace) -> None:
+    memo = DecisionCache()
+    for target, value, expected in ((80, 81, {"a"}), (80, 80, set()), (79, 80, {"a"})):
+        policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", target)])
+        facts = structs.replace(tas.facts([policy], {"heat": {"a": value}}), memo=memo)
+        assert set(refused(facts, tas.pod())) == expected
+
+
+@pytest.mark.parametrize(
+    ("logic", "metrics", "expected"),
+    [
+        ("anyOf", {"m": {"a": 0, "b": 0}, "n": {"a": 0}}, {"b": "n", "c": "m"}),
+        ("anyOf", {"m": {"a": 2}, "n": {"a": 0, "b": 0, "c": 0}}, {"a": "GreaterThan", "b": "m", "c": "m"}),
+        ("allOf", {"m": {"a": 0, "b": 2}, "n": {"c": 0}}, {"b": "n"}),
+    ],
+)
+def test_fail_closed_refuses_where_what_is_missing_may_be_the_violation(
+    tas: SimpleNamespace, logic: str, metrics: Any, expected: dict[str, str]
+) -> None:
+    rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]
+    policy = tas.policy(metrics={"failMode": "closed"}, dontschedule={"rules": rules, "logicalOperator": logic})
+    found = refused(tas.facts([policy], metrics), tas.pod())
+    assert set(found) == set(expected)
+    for node, word in expected.items():
+        assert found[node].endswith(f"no current value of {word}") or word in found[node]
+
+
+def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided(tas: SimpleNamespace) -> None:
+    rules = [tas.rule("m", "GreaterThan", 1)]
+    closed = tas.policy(metrics={"failMode": "closed"}, dontschedule=rules)
+    assert pod_policy.fails_closed(tas.pod(), tas.facts([closed]))
+    assert not pod_policy.fails_closed(tas.pod(), tas.facts([tas.policy(dontschedule=rules)]))
+    assert not pod_policy.fails_closed(
+        tas.pod(), tas.facts([tas.policy(metrics={"failMode": "closed"}, scheduleonmetric=rules)])
+    )

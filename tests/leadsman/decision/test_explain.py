@@ -1,0 +1,152 @@
+"""An explanation tells what the decision did, from the same facts."""
+
+from types import SimpleNamespace
+
+import msgspec
+import pytest
+
+from leadsman.decision.decide import decide, filter_nodes, score_nodes
+from leadsman.decision.explain import Explanation, NodeExplanation, explain
+from leadsman.decision.explain_text import format_explanation
+from leadsman.decision.hardware.pressure_score import PressureScore
+from leadsman.decision.model import Decision, DecisionInputs
+from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, digest
+from leadsman.state.metric_names import CPU_PRESSURE
+
+NO_EDGE_9 = "no such node edge-9, and no workload is known yet"
+EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old)"
+ASKED = ["edge-3", "edge-2", "edge-4"]
+
+
+@pytest.fixture
+def explained(edge: DecisionInputs, make: SimpleNamespace) -> Explanation:
+    return explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)
+
+
+def node(explanation: Explanation, name: str) -> NodeExplanation:
+    return next(each for each in explanation.nodes if each.node == name)
+
+
+def test_the_headline_is_the_first_node_its_score_and_its_reason(explained: Explanation) -> None:
+    assert explained.headline == f"default/pod-1: edge-2 first (score 8 of 10): {EDGE_2}, bound 50 ms"
+
+
+def test_kept_nodes_come_best_first_with_first_and_runner_up(edge: DecisionInputs, make: SimpleNamespace) -> None:
+    told = explain(decide(make.pod(), ASKED, edge), edge)
+    assert [each.node for each in told.nodes] == ["edge-3", "edge-4", "edge-2"]
+    assert (told.first, told.runner_up) == ("edge-3", "edge-4")
+
+
+def test_the_scores_are_the_decisions(edge: DecisionInputs, make: SimpleNamespace) -> None:
+    decision = decide(make.pod(), ASKED, edge)
+    told = explain(decision, edge)
+    assert {each.node: each.score for each in told.nodes} == decision.scores
+    assert all(int(10 * each.total + 0.5) == each.score for each in told.nodes)
+
+
+def test_the_parts_make_the_total(explained: Explanation) -> None:
+    weights = {part.plugin: part.weight for part in explained.parts}
+    best = node(explained, "edge-2")
+    total = sum(weights[plugin] * value for plugin, value in best.values.items()) / sum(weights.values())
+    assert best.total == pytest.approx(total)
+
+
+def test_every_node_has_what_it_was_decided_on(explained: Explanation) -> None:
+    assert node(explained, "edge-3").measured == {"rtt_ms edge-1": 40.0, CPU_PRESSURE: 0.0}
+    assert node(explained, "edge-4").measured == {CPU_PRESSURE: 0.2}
+    assert (node(explained, "edge-4").verdict, node(explained, "edge-4").plugin) == ("refused", "delay")
+    assert explained.decided_on == ("rtt_ms edge-1",)
+
+
+def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: DecisionInputs, make: SimpleNamespace) -> None:
+    told = explain(decide(make.pod(**{"delay_edge-9": "5"}), ASKED, edge), edge)
+    assert told.refused_by_reason == {NO_EDGE_9: 3}
+    assert told.headline == f"default/pod-1: none of 3 nodes: 3 {NO_EDGE_9}"
+    assert told.first is None
+
+
+def test_an_unknown_part_is_marked_and_counts_as_the_median(make: SimpleNamespace) -> None:
+    states = {name: make.state({}, {CPU_PRESSURE: ratio}) for name, ratio in (("a", 0.0), ("b", 1.0))}
+    facts = make.facts(states | {"c": make.state({}, {CPU_PRESSURE: 0.0}, "stale")})
+    told = explain(decide(make.pod(), "abc", facts), facts)
+    assert node(told, "c").values == {"pressure": 0.5}
+    assert node(told, "c").unknown == {"pressure": "the node is stale"}
+    assert "c     kept     5      ~0.50     15.0s stale\n" in format_explanation(told)
+    assert format_explanation(told).endswith("\n~ unknown, counted as the median\n")
+
+
+def test_freshness_and_age_of_each_node(make: SimpleNamespace) -> None:
+    facts = make.facts({kind: make.state({}, {}, kind) for kind in ("fresh", "stale", "provisional", "silent")})
+    told = explain(decide(make.pod(), [*facts.snapshot.nodes, "absent"], facts), facts)
+    assert {each.node: (each.freshness, each.age_seconds) for each in told.nodes} == {
+        "fresh": ("fresh", 1.0),
+        "stale": ("stale", 15.0),
+        "provisional": ("provisional", None),
+        "silent": ("silent", None),
+        "absent": ("silent", None),
+    }
+
+
+def test_neutral_says_why_and_names_no_first(make: SimpleNamespace) -> None:
+    told = explain(decide(make.pod(), ["a", "b"], make.facts({})), make.facts({}))
+    assert told.headline == (
+        "default/pod-1: 2 of 2 nodes pass, all alike: pressure: fresh data of 0 of 2 nodes, fewer than half"
+    )
+    assert (told.first, told.runner_up) == (None, None)
+    assert "not counted: pressure: fresh data of 0 of 2 nodes" in format_explanation(told)
+
+
+def test_a_tie_is_told(make: SimpleNamespace) -> None:
+    facts = make.facts({name: make.state({}, {CPU_PRESSURE: 0.0}) for name in "abc"})
+    assert "a first (score 10 of 10, as 2 others)" in explain(decide(make.pod(), "cba", facts), facts).headline
+
+
+def test_a_waived_bound_is_told(edge: DecisionInputs, make: SimpleNamespace) -> None:
+    policy = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
+    facts = DecisionInputs(edge.snapshot, policy, edge.now)
+    told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, facts), facts)
+    assert node(told, "edge-4").reason == "delay to edge-1 not measured, accepted"
+    assert told.policy == digest(policy)
+
+
+def test_a_decision_without_scores_is_explained(edge: DecisionInputs, make: SimpleNamespace) -> None:
+    """kube-scheduler asks for no scores when one node is left."""
+    pod = make.pod(**{"delay_edge-1": "25"})
+    told = explain(Decision(pod, *filter_nodes(pod, ASKED, edge), (), {}), edge)
+    assert told.headline == f"default/pod-1: edge-2 is the only one of 3 nodes: {EDGE_2}, bound 25 ms"
+    assert told.first == "edge-2"
+    assert node(told, "edge-2").score is None
+
+
+def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(
+    edge: DecisionInputs, make: SimpleNamespace
+) -> None:
+    pod = make.pod(**{"delay_edge-1": "50"})
+    told = explain(Decision(pod, *filter_nodes(pod, ASKED, edge), *score_nodes(pod, ["edge-2"], edge)), edge)
+    taken = node(told, "edge-3")
+    assert (taken.verdict, taken.score, taken.total, taken.values) == ("kept", None, None, {})
+    assert (told.first, told.runner_up) == ("edge-2", None)
+
+
+def test_the_filters_are_explained_with_their_own_facts(edge: DecisionInputs, make: SimpleNamespace) -> None:
+    pod, later = make.pod(**{"delay_edge-1": "50"}), make.facts({})
+    decision = Decision(pod, *filter_nodes(pod, ASKED, edge), (), {})
+    assert node(explain(decision, later, edge), "edge-3").measured == {"rtt_ms edge-1": 40.0}
+
+
+def test_the_explanation_is_json_and_comes_back(explained: Explanation) -> None:
+    assert msgspec.json.decode(msgspec.json.encode(explained), type=Explanation) == explained
+
+
+def test_a_plugin_that_fails_costs_only_its_own_values(
+    edge: DecisionInputs, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PressureScore, "evidence", broken)
+    told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)
+    assert told.faults == {"pressure": "RuntimeError: out of order"}
+    assert node(told, "edge-3").measured == {"rtt_ms edge-1": 40.0}
+    assert "\nno values of pressure: RuntimeError: out of order\n" in format_explanation(told)
+
+
+def broken(*_: object) -> None:
+    raise RuntimeError("out of order")

@@ -1,0 +1,41 @@
+"""An explanation as a terminal shows it."""
+
+from types import SimpleNamespace
+
+from leadsman.decision.decide import decide
+from leadsman.decision.explain import explain
+from leadsman.decision.explain_text import format_explanation
+from leadsman.decision.model import DecisionInputs
+
+EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old), bound 25 ms"
+EDGE_3 = "40 ms from edge-1 (agents, forward, 20 to 80 ms, 1.0 s old), bound 25 ms"
+
+
+def test_the_text_is_a_headline_a_table_and_nothing_else(edge: DecisionInputs, make: SimpleNamespace) -> None:
+    told = format_explanation(
+        explain(decide(make.pod(**{"delay_edge-1": "25"}), ["edge-3", "edge-2", "edge-4"], edge), edge)
+    )
+    assert told == (
+        f"default/pod-1: edge-2 is the only one of 3 nodes: {EDGE_2}\n"
+        "\n"
+        "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
+        f"edge-2  kept     6      0.50     0.75      12.12          1.0s  {EDGE_2}\n"
+        "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 not measured\n"
+        f"edge-3  refused  -      -        -         40             1.0s  delay to edge-1 over 25 ms: {EDGE_3}\n"
+    )
+
+
+def test_no_node_is_explained(make: SimpleNamespace) -> None:
+    facts = make.facts({})
+    assert format_explanation(explain(decide(make.pod(), [], facts), facts)).startswith(
+        "default/pod-1: no node was asked about\n"
+    )
+
+
+def test_5000_nodes_fit_a_terminal(make: SimpleNamespace) -> None:
+    near = {f"node-{number}": float(number) for number in range(5_000)}
+    facts = make.facts({"ref": make.state(near)})
+    lines = format_explanation(explain(decide(make.pod(delay_ref="99"), list(near), facts), facts)).splitlines()
+    assert len(lines) < 30
+    assert "4980 more nodes" in lines
+    assert "refused: 4900 delay to ref over 99 ms" in lines

@@ -1,0 +1,18 @@
+"""The registry: unique names, and every plugin's own name on what it says."""
+
+from types import SimpleNamespace
+
+from leadsman.decision.model import DecisionInputs
+from leadsman.decision.plugins import FILTERS, SCORES
+
+
+def test_names_are_unique() -> None:
+    names = [each.name for each in (*FILTERS, *SCORES)]
+    assert len(set(names)) == len(names)
+
+
+def test_plugins_sign_what_they_say(edge: DecisionInputs, make: SimpleNamespace) -> None:
+    pod, nodes = make.pod(**{"delay_edge-1": "0"}), ["edge-1", "edge-2"]
+    assert {refusal.plugin for each in FILTERS for refusal in each.refusals(pod, nodes, edge).values()} == {"delay"}
+    signed = {each.name: part.plugin for each in SCORES if (part := each.score(pod, nodes, edge))}
+    assert signed == {"nearest": "nearest", "pressure": "pressure"}

@@ -1,0 +1,107 @@
+"""A policy is read whole, or refused with the place, what stands there and what is allowed."""
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.decision.policy import Direction, EstimateMode, Policy, PolicyError, Statistic, digest, parse
+from leadsman.decision.yaml_document import MAX_CHARACTERS
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "policy.yaml"
+
+
+def test_the_example_is_the_defaults() -> None:
+    assert parse(EXAMPLE.read_text()) == Policy()
+
+
+@pytest.mark.parametrize("section", ["delay:", "scores:", "nearest:", "pressure:", "weights:", "temperature_celsius:"])
+def test_the_example_states_every_section(section: str) -> None:
+    assert section in EXAMPLE.read_text()
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "delay: {}", "scores: {pressure: {weights: {}}}"])
+def test_what_is_not_mentioned_keeps_its_default(text: str) -> None:
+    assert parse(text) == Policy()
+
+
+def test_every_choice_is_read() -> None:
+    delay = parse("delay: {statistic: p95, direction: backward, estimate: accept}").delay
+    assert (delay.statistic, delay.direction, delay.estimate) == (
+        Statistic.P95,
+        Direction.BACKWARD,
+        EstimateMode.ACCEPT,
+    )
+
+
+def test_a_whole_number_is_a_weight() -> None:
+    assert parse("scores: {nearest: {weight: 3}}").scores.nearest.weight == 3.0
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "scores: {pressure: {weights: {cpu: -1}}}",
+            "$.scores.pressure.weights.cpu: got -1, allowed a number from 0 to 100",
+        ),
+        ("scores: {nearest: {weight: .nan}}", "$.scores.nearest.weight: got nan, allowed a number from 0 to 100"),
+        ("scores: {nearest: {weight: .inf}}", "$.scores.nearest.weight: got inf, allowed a number from 0 to 100"),
+        ("scores: {nearest: {weight: yes}}", "$.scores.nearest.weight: got True, allowed a number from 0 to 100"),
+        ("scores: {nearest: {weight: {a: 1}}}", "$.scores.nearest.weight: got {'a': 1}, allowed a number from 0 to"),
+        ("scores: {gpu: 1}", "$.scores.gpu: unknown field, allowed the fields nearest, cloud, pressure"),
+        ("delay: {statistic: p99}", "$.delay.statistic: got 'p99', allowed p50, p95, min"),
+        ("delay:", "$.delay: got nothing, allowed the fields statistic, direction, estimate"),
+        ("- a", "$: got ['a'], allowed the fields delay, scores"),
+        (
+            "scores: {pressure: {temperature_celsius: {low: 90, high: 10}}}",
+            "$.scores.pressure.temperature_celsius: low 90 is not below high 10",
+        ),
+        ("delay: [", "$: line 1, column 9: "),
+        ("delay: {}\ndelay: {}", "$: line 2, column 1: got 'delay' twice, allowed once"),
+        ("a: &x {}\nb: *x", "$: line 2, column 4: got the alias *x"),
+        ("---\n---\n", "$: line 2, column 1: but found another document"),
+        ("? [a]\n: b", "$: line 1, column 3: found unhashable key"),
+        ("x: !!python/object/apply:os.system [ls]", "$: line 1, column 4: could not determine a constructor"),
+        ("\x00", "$: unacceptable character"),
+        ("1: 2", "$: Expected `str`"),
+    ],
+)
+def test_an_error_names_the_place_the_value_and_what_is_allowed(text: str, said: str) -> None:
+    with pytest.raises(PolicyError) as caught:
+        parse(text)
+    assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("[" * 10_000, "nesting deeper than 20"),
+        ("a:\n" + "".join(" " * depth + "a:\n" for depth in range(1, 300)), "nesting deeper than 20"),
+        ("#" * (MAX_CHARACTERS + 1), "got 65,537 characters, allowed 65,536"),
+        ("a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b]\nd: [*c,*c,*c,*c]", "alias *a"),
+        ("scores: " + "9" * 5_000, "digits"),
+    ],
+)
+def test_what_would_exhaust_memory_or_stack_is_refused(text: str, said: str) -> None:
+    with pytest.raises(PolicyError, match=said.replace("*", r"\*")):
+        parse(text)
+
+
+def test_a_long_value_is_cut_in_the_error() -> None:
+    with pytest.raises(PolicyError) as caught:
+        parse("delay: {statistic: " + "x" * 10_000 + "}")
+    assert len(str(caught.value)) < 200
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_a_policy_or_a_policy_error(text: str) -> None:
+    with suppress(PolicyError):
+        assert isinstance(parse(text), Policy)
+
+
+def test_the_digest_tells_policies_apart() -> None:
+    assert digest(Policy()) == digest(parse("")) != digest(parse("scores: {nearest: {weight: 1}}"))
+    assert len(digest(Policy())) == 12

@@ -1,0 +1,81 @@
+"""A fake API server, and a reflector of its pods that runs while a test does."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.objects import Pod
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import PODS
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+WITHIN_SECONDS = 10.0
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer() as one:
+        yield one
+
+
+@pytest.fixture
+async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=WITHIN_SECONDS) as one:
+        yield one
+
+
+@pytest.fixture
+def until() -> Callable[[Callable[[], Any]], Any]:
+    async def reached(true: Callable[[], Any]) -> None:
+        async with asyncio.timeout(WITHIN_SECONDS):
+            while not true():  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+    return reached
+
+
+class Following(Reflector[Pod]):
+    """Pods, with everything that it was told of changes in `told`."""
+
+    def __init__(self, client: ApiClient, **settings: Any):
+        self.told: list[Any] = []
+        wanted = settings.pop("wanted", ListOptions(PODS))
+        super().__init__(
+            client,
+            wanted,
+            Pod,
+            on_changes=self.told.extend,
+            longest_pause_seconds=settings.pop("longest_pause_seconds", 0.05),
+            rng=settings.pop("rng", random.Random(1)),
+            **settings,
+        )
+
+    @property
+    def names(self) -> set[str]:
+        return {name for _, name in self.current}
+
+
+@pytest.fixture
+def following(client: ApiClient) -> Callable[..., Any]:
+    """Runs a Following until the block ends; it has listed, unless told not to wait."""
+
+    @asynccontextmanager
+    async def run(*, loaded: bool = True, client: ApiClient = client, **settings: Any) -> AsyncIterator[Following]:
+        one = Following(client, **settings)
+        task = asyncio.create_task(one.run())
+        try:
+            if loaded:
+                await asyncio.wait_for(one.loaded.wait(), WITHIN_SECONDS)
+            yield one
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return run

@@ -1,0 +1,128 @@
+"""Who is trusted, who we are, and what is said when that cannot be."""
+
+import pytest
+
+from leadsman.kube import access
+from leadsman.kube.access import ApiAccess, ApiAccessError, NotInCluster
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import NotFound, Unavailable
+from leadsman.kube.objects import Pod
+from leadsman.kube.resources import PODS
+from leadsman.testbed.certificates import CertificateAuthority
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+
+@pytest.fixture
+def authority():
+    return CertificateAuthority()
+
+
+@pytest.fixture
+def account(tmp_path, authority):
+    """As kubelet mounts it."""
+    (tmp_path / "token").write_text("t0ken\n")
+    (tmp_path / "ca.crt").write_text(authority.pem)
+    (tmp_path / "namespace").write_text("leadsman")
+    return tmp_path
+
+
+async def asked(reach):
+    async with ApiClient(reach) as client:
+        with pytest.raises(NotFound):
+            await client.get(PODS.path("default", "web-0"), Pod)
+
+
+async def test_in_a_cluster_the_server_is_verified_by_the_accounts_ca_and_told_its_token(account, authority):
+    async with FakeApiServer(token="t0ken", tls=authority.server("127.0.0.1")) as api:
+        port = api.url.rpartition(":")[2]
+        found = access.in_cluster_access(
+            {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT_HTTPS": port}, account
+        )
+        await asked(found)
+    assert found.namespace == "leadsman"
+
+
+def test_an_ipv6_host_is_put_in_brackets(account):
+    found = access.in_cluster_access({"KUBERNETES_SERVICE_HOST": "fd00::1"}, account)
+    assert found.url == "https://[fd00::1]:443"
+
+
+@pytest.mark.parametrize("environ", [{}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}])
+def test_outside_of_a_cluster_the_url_must_be_given(tmp_path, environ):
+    with pytest.raises(NotInCluster, match="name the API server with --kube-api"):
+        access.in_cluster_access(environ, tmp_path)
+
+
+async def test_a_named_server_is_verified_by_the_named_ca(account, authority):
+    async with FakeApiServer(token="t0ken", tls=authority.server("127.0.0.1")) as api:
+        await asked(access.access_from_url(f"{api.url}/", account / "ca.crt", account / "token"))
+
+
+async def test_a_server_of_another_ca_is_not_talked_to(account, authority):
+    async with (
+        FakeApiServer(tls=CertificateAuthority().server_context("127.0.0.1")) as api,
+        ApiClient(access.access_from_url(api.url, account / "ca.crt")) as client,
+    ):
+        with pytest.raises(Unavailable, match="certificate verify failed"):
+            await client.get(PODS.path(), Pod)
+    assert api.requests == []
+
+
+async def test_without_a_ca_the_systems_are_used(authority):
+    async with (
+        FakeApiServer(tls=authority.server("127.0.0.1")) as api,
+        ApiClient(access.access_from_url(api.url)) as client,
+    ):
+        with pytest.raises(Unavailable, match="certificate verify failed"):
+            await client.get(PODS.path(), Pod)
+
+
+async def test_a_client_shows_its_certificate(authority):
+    certificate, key = authority.signed("agent")
+    async with FakeApiServer(tls=authority.server("127.0.0.1", ask_client=True)) as api:
+        await asked(ApiAccess(api.url, ca=authority.pem, certificate=certificate, key=key))
+        async with ApiClient(ApiAccess(api.url, ca=authority.pem)) as stranger:
+            with pytest.raises(Unavailable):
+                await stranger.get(PODS.path(), Pod)
+
+
+async def test_another_name_may_be_expected_of_the_server(authority):
+    async with FakeApiServer(tls=authority.server("kubernetes.default")) as api:
+        await asked(ApiAccess(api.url, ca=authority.pem, server_name="kubernetes.default"))
+        async with ApiClient(ApiAccess(api.url, ca=authority.pem)) as client:
+            with pytest.raises(Unavailable, match="certificate is not valid for '127"):
+                await client.get(PODS.path(), Pod)
+
+
+async def test_a_server_that_is_not_verified_is_warned_of(authority, caplog):
+    async with FakeApiServer(tls=authority.server("127.0.0.1")) as api:
+        await asked(ApiAccess(api.url, insecure=True))
+    assert f"the certificate of {api.url} is not verified" in caplog.text
+
+
+def test_a_ca_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ApiAccessError, match=r"CA file .*/none\.crt: .*No such file"):
+        access.access_from_url("https://x", tmp_path / "none.crt")
+
+
+def test_a_ca_that_is_none_is_named(tmp_path):
+    (tmp_path / "ca.crt").write_text("hello")
+    with pytest.raises(ApiAccessError, match=r"CA file .*/ca\.crt: want PEM"):
+        access.access_from_url("https://x", tmp_path / "ca.crt")
+
+
+async def test_a_ca_that_cannot_be_used_is_said_at_the_start():
+    text = "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n"
+    with pytest.raises(ApiAccessError, match="cannot be used"):
+        await ApiClient(ApiAccess("https://x", ca=text)).__aenter__()
+
+
+def test_a_url_that_is_none_is_refused():
+    with pytest.raises(ApiAccessError, match=r"'10\.0\.0\.1': want http"):
+        ApiAccess("10.0.0.1")
+
+
+def test_secrets_are_not_shown():
+    shown = repr(ApiAccess("https://x", token="s3cret", key="k3y"))
+    assert "s3cret" not in shown
+    assert "k3y" not in shown

@@ -1,0 +1,111 @@
+"""kubectl's file, read as kubectl reads it or refused by field."""
+
+import base64
+
+import pytest
+import yaml
+
+from leadsman.kube import kubeconfig
+from leadsman.kube.access import ApiAccessError
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import NotFound
+from leadsman.kube.objects import Pod
+from leadsman.kube.resources import PODS
+from leadsman.testbed.certificates import CertificateAuthority
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+
+def encoded(text):
+    return base64.b64encode(text.encode()).decode()
+
+
+def config(cluster=None, user=None, **more):
+    return {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "web"}}],
+        "clusters": [{"name": "c", "cluster": {"server": "https://10.0.0.1:6443/"} | (cluster or {})}],
+        "users": [{"name": "u", "user": user or {}}],
+    } | more
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(content):
+        path = tmp_path / "config"
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
+        return path
+
+    return write
+
+
+@pytest.mark.parametrize("inline", [True, False])
+async def test_a_server_is_reached_with_ca_and_certificate_in_the_file_or_beside_it(written, tmp_path, inline):
+    authority = CertificateAuthority()
+    pair = authority.issue("admin")
+    pair.write(tmp_path, "admin")
+    (tmp_path / "ca.crt").write_text(authority.pem)
+    async with FakeApiServer(tls=authority.server_context("127.0.0.1", ask_client=True)) as api:
+        named = {"server": api.url} | ({"certificate-authority": "ca.crt"} if not inline else {})
+        user = {"client-certificate": "admin.crt", "client-key": str(tmp_path / "admin.key")} if not inline else {}
+        if inline:
+            named["certificate-authority-data"] = encoded(authority.pem)
+            user = {"client-certificate-data": encoded(pair.certificate), "client-key-data": encoded(pair.key)}
+        async with ApiClient(kubeconfig.read(written(config(named, user)))) as client:
+            with pytest.raises(NotFound):
+                await client.get(PODS.path("a", "b"), Pod)
+
+
+def test_server_namespace_and_token_are_the_contexts(written):
+    found = kubeconfig.read(written(config({"tls-server-name": "kubernetes"}, {"token": "t0ken"})))
+    assert (found.url, found.namespace, found.read_token()) == ("https://10.0.0.1:6443", "web", "t0ken")
+    assert found.server_name == "kubernetes"
+    assert found.insecure is False
+
+
+def test_a_token_file_stands_beside_the_config_and_is_read_each_time(written, tmp_path):
+    found = kubeconfig.read(written(config(user={"tokenFile": "token"})))
+    for word in ("old", "new"):
+        (tmp_path / "token").write_text(word)
+        assert found.read_token() == word
+
+
+def test_insecure_only_when_the_file_says_so(written):
+    assert kubeconfig.read(written(config({"insecure-skip-tls-verify": True}))).insecure is True
+
+
+def test_another_context_may_be_named(written):
+    contexts = [{"name": "here", "context": {"cluster": "none"}}, {"name": "there", "context": {"cluster": "c"}}]
+    assert kubeconfig.read(written(config(contexts=contexts)), "there").namespace == "default"
+
+
+REFUSED = [
+    ("{", r"config: "),
+    ("[]", r"Expected `object`"),
+    (config({"server": 7}), r"Expected `str`, got `int` - at `\$\.clusters\[0\]\.cluster\.server`"),
+    (config({"server": ""}), r"the cluster has no server"),
+    (config({"server": "10.0.0.1"}), r"API server '10\.0\.0\.1': want http"),
+    (config({"proxy-url": "http://p"}), r"proxy-url 'http://p' is not supported"),
+    (config(user={"exec": {"command": "aws"}}), r"users\['u'\]\.user\.exec is not supported; want token"),
+    (config(user={"auth-provider": {"name": "gcp"}}), r"auth-provider is not supported"),
+    (config(user={"username": "a"}), r"username is not supported"),
+    (config(user={"as": "root"}), r"user\.as is not supported"),
+    (config(user={"client-key-data": "%%%"}), r"client-key-data: want base64 of PEM"),
+    (config({"certificate-authority": "none.crt"}), r"certificate-authority .*none\.crt: .*No such file"),
+    (config(**{"current-context": ""}), r"current-context names no context"),
+    (config(**{"current-context": "gone"}), r"no context 'gone', which current-context names; allowed: here"),
+    (config(clusters=[]), r"no cluster 'c', which the context's cluster names; allowed: there is none"),
+    (config(users=[]), r"no user 'u'"),
+]
+
+
+@pytest.mark.parametrize(("content", "said"), REFUSED, ids=[said for _, said in REFUSED])
+def test_what_cannot_be_done_is_refused_by_file_and_field(written, content, said):
+    with pytest.raises(ApiAccessError, match=said):
+        kubeconfig.read(written(content))
+
+
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ApiAccessError, match="No such file"):
+        kubeconfig.read(tmp_path / "none")

@@ -1,0 +1,177 @@
+"""The Lease, on clocks in the test's hand: who holds it, who takes it, and until when anybody acts."""
+
+import pytest
+
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.kube.leader_election import ElectionTiming, LeaderElector
+from leadsman.kube.resources import LEASES
+from leadsman.testbed.api_objects import parse_path
+
+PATH = LEASES.path("leadsman", "c")
+
+
+class Clock:
+    def __init__(self):
+        self.now = 50.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def elects(client, clock):
+    """elects("a"): one that would lead. Each may have a clock of its own."""
+
+    def made(name, clock=clock):
+        return LeaderElector(client, "leadsman", "c", name, clock=clock)
+
+    return made
+
+
+def spec(api):
+    return api.objects.get(parse_path(PATH))["spec"]
+
+
+async def test_the_first_one_leads_and_the_second_waits(elects, api):
+    one, two = elects("a"), elects("b")
+    for each in (one, two, one, two):
+        await each.attempt()
+    assert (one.leads, two.leads) == (True, False)
+    assert spec(api)["holderIdentity"] == "a"
+
+
+async def test_one_that_was_killed_is_replaced_after_the_lease_s_duration_and_not_before(elects, clock):
+    one, two = elects("a"), elects("b")
+    await one.attempt()
+    await two.attempt()
+    clock.now += 14.9
+    await two.attempt()
+    assert not two.leads
+    clock.now += 0.1
+    await two.attempt()
+    assert two.leads
+    assert not one.leads
+
+
+async def test_a_holder_that_cannot_renew_stops_before_anybody_may_take_over(elects, api, clock):
+    one = elects("a")
+    await one.attempt()
+    api.fail("get", 503, times=9)
+    for _ in range(5):
+        clock.now += 1.99
+        await one.attempt()
+        assert one.leads
+    clock.now += 0.1
+    assert not one.leads
+    assert clock.now - 50 < one.timing.duration_seconds
+
+
+async def test_time_spent_on_a_slow_renewal_does_not_prolong_the_lead(elects, clock):
+    """The lead counts from the call's beginning."""
+    one = elects("a")
+    real, began = one._read, clock.now
+
+    async def slow():
+        clock.now += 4
+        return await real()
+
+    one._read = slow
+    await one.attempt()
+    clock.now = began + 9.9
+    assert one.leads
+    clock.now = began + 10
+    assert not one.leads
+
+
+async def test_clocks_of_others_count_for_nothing(elects, api, clock):
+    """A holder whose wall clock is a year behind keeps its Lease as long as it renews it."""
+    two = elects("b")
+    for number in range(10):
+        old = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": f"2001-01-01T00:00:{number:02}.000000Z"}
+        api.put(PATH, {"spec": old})
+        await two.attempt()
+        clock.now += 10
+        assert not two.leads
+
+
+async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(elects, api, clock, monkeypatch):
+    api.put(PATH, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
+    one, two = elects("a"), elects("b")
+    real = one._read
+
+    async def read_and_be_overtaken():
+        lease = await real()
+        await two.attempt()
+        return lease
+
+    one._read = read_and_be_overtaken
+    await one.attempt()
+    assert (one.leads, two.leads) == (False, True)
+    assert one.last_error.startswith("Conflict")
+
+
+async def test_two_who_create_it_at_once_are_told_apart(elects, api):
+    one, two = elects("a"), elects("b")
+
+    async def nothing_there():
+        return None
+
+    one._read = two._read = nothing_there
+    await one.attempt()
+    await two.attempt()
+    assert (one.leads, two.leads) == (True, False)
+
+
+async def test_one_that_leaves_makes_room_at_once(elects, clock):
+    one, two = elects("a"), elects("b")
+    await one.attempt()
+    await two.attempt()
+    await one.release()
+    assert not one.leads
+    await two.attempt()
+    assert two.leads
+
+
+async def test_one_that_leaves_touches_nobody_else_s_lease(elects, api, clock):
+    one, two = elects("a"), elects("b")
+    await one.attempt()
+    await two.attempt()
+    clock.now += 15
+    await two.attempt()
+    await one.release()
+    assert spec(api)["holderIdentity"] == "b"
+
+
+async def test_times_and_changes_of_hands_are_written_for_people(elects, api, clock):
+    one, two = elects("a"), elects("b")
+    await one.attempt()
+    first = spec(api)
+    await one.attempt()
+    assert spec(api)["acquireTime"] == first["acquireTime"]
+    assert spec(api)["leaseTransitions"] == 0
+    await two.attempt()
+    clock.now += 15
+    await two.attempt()
+    assert spec(api)["leaseTransitions"] == 1
+
+
+async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api, clock):
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=0.1) as client:
+        one = LeaderElector(client, "leadsman", "c", "a", clock=clock)
+        api.silence()
+        await one.try_acquire_or_renew()
+        assert not one.is_leader
+        assert "no answer within 0.1 s" in one.last_error
+        api.heal()
+
+
+@pytest.mark.parametrize("wrong", [{"renew_seconds": 15}, {"call_seconds": 5}, {"duration_seconds": 10}])
+def test_times_that_would_let_two_lead_are_refused(wrong):
+    with pytest.raises(ValueError, match="retry"):
+        ElectionTiming(**wrong)

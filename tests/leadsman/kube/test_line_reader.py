@@ -1,0 +1,34 @@
+"""A stream in any pieces is the same lines."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.kube import line_reader
+
+
+class Pieces:
+    def __init__(self, pieces):
+        self._left = [piece for piece in pieces if piece]
+
+    async def readany(self):
+        return self._left.pop(0) if self._left else b""
+
+
+async def read(pieces):
+    return [line async for batch in line_reader.read_line_batches(Pieces(pieces), 5.0) for line in batch]
+
+
+@given(st.lists(st.binary(min_size=1, max_size=9).filter(lambda b: b"\n" not in b and b.strip())), st.data())
+async def test_lines_are_the_same_however_they_are_cut(wanted, data):
+    stream = b"".join(line + b"\n" for line in wanted)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=9)))
+    pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
+    assert await read(pieces) == wanted
+
+
+async def test_empty_lines_are_none():
+    assert await read([b"a\n\n", b"\n", b"b\r\n"]) == [b"a", b"b\r"]
+
+
+async def test_what_was_not_ended_is_dropped():
+    assert await read([b"a\nhal"]) == [b"a"]

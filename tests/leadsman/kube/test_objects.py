@@ -1,0 +1,137 @@
+"""The wire's JSON → Structs, on bodies as API servers write them."""
+
+import datetime
+import json
+from pathlib import Path
+
+import pytest
+
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.errors import MalformedResponse
+from leadsman.kube.objects import Event, Node, PartialObjectMetadata, Pod
+
+CAPTURES = Path(__file__).parents[2] / "data" / "captures"
+
+
+def of(kind, body):
+    return decode_json(json.dumps(body).encode(), kind)
+
+
+CRASHED = {
+    "metadata": {
+        "name": "web-0",
+        "namespace": "default",
+        "uid": "u",
+        "labels": {"app": "web"},
+        "ownerReferences": [
+            {"apiVersion": "v1", "kind": "Tag", "name": "t", "uid": "1"},
+            {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "2", "controller": True},
+        ],
+        "creationTimestamp": "2026-11-21T01:00:55Z",
+        "managedFields": [{"manager": "kubectl"}],
+    },
+    "spec": {"nodeName": "n1", "containers": [{"name": "main", "image": "x"}], "tolerations": []},
+    "status": {
+        "phase": "Running",
+        "podIP": "10.1.0.4",
+        "hostIP": "10.0.0.2",
+        "startTime": "2026-11-21T01:00:56Z",
+        "conditions": [{"type": "Ready", "status": "False", "lastProbeTime": None}],
+        "containerStatuses": [
+            {
+                "name": "main",
+                "restartCount": 3,
+                "ready": False,
+                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
+                "lastState": {
+                    "terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-11-21T01:02:00Z"}
+                },
+            }
+        ],
+    },
+}
+
+
+def test_a_pod_that_crashes():
+    pod = of(Pod, CRASHED)
+    main = pod.status.container_statuses[0]
+    assert (main.restart_count, main.state.waiting.reason) == (3, "CrashLoopBackOff")
+    assert (main.last_state.terminated.exit_code, main.last_state.terminated.reason) == (137, "OOMKilled")
+    assert (pod.status.pod_ip, pod.status.host_ip, pod.spec.node_name) == ("10.1.0.4", "10.0.0.2", "n1")
+    assert pod.status.start_time == datetime.datetime(2026, 11, 21, 1, 0, 56, tzinfo=datetime.UTC)
+    assert pod.metadata.controller.name == "web-5d"
+    assert (pod.finished, pod.terminating) == (False, False)
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in CAPTURES.glob("preempt-*.json")))
+def test_pods_as_a_real_api_server_made_them(name):
+    body = json.loads((CAPTURES / name).read_text())["Pod"]
+    pod = of(Pod, body)
+    assert (pod.metadata.uid, len(pod.spec.containers)) == (body["metadata"]["uid"], len(body["spec"]["containers"]))
+
+
+@pytest.mark.parametrize("nothing", [{}, {"labels": None, "ownerReferences": None, "annotations": None}])
+def test_null_counts_as_absent(nothing):
+    pod = of(Pod, {"metadata": {"name": "x"} | nothing, "spec": {"containers": None}, "status": None})
+    assert (pod.metadata.labels, pod.metadata.owner_references, pod.spec.containers) == ({}, (), ())
+    assert pod.metadata.controller is None
+    assert pod.status.phase == ""
+
+
+@pytest.mark.parametrize(("phase", "finished"), [("Running", False), ("Succeeded", True), ("Failed", True)])
+def test_a_pod_is_finished_when_its_phase_says_so(phase, finished):
+    assert of(Pod, {"metadata": {}, "status": {"phase": phase}}).finished is finished
+
+
+def test_a_pod_with_a_deletion_timestamp_terminates():
+    assert of(Pod, {"metadata": {"deletionTimestamp": "2026-11-21T01:02:00Z"}}).terminating is True
+
+
+def test_a_node():
+    body = {
+        "metadata": {"name": "n1", "resourceVersion": "7", "annotations": {"a": "b"}},
+        "spec": {"unschedulable": True},
+        "status": {"addresses": [{"type": "InternalIP", "address": "10.0.0.1"}]},
+    }
+    node = of(Node, body)
+    assert (node.spec.unschedulable, node.status.addresses[0].address) == (True, "10.0.0.1")
+    assert (node.metadata.resource_version, node.metadata.annotations) == ("7", {"a": "b"})
+
+
+OLD_STYLE = {
+    "metadata": {"name": "e"},
+    "involvedObject": {"kind": "Pod", "name": "web-0", "uid": "u", "fieldPath": "spec.containers{main}"},
+    "reason": "BackOff",
+    "count": 4,
+    "firstTimestamp": "2026-11-21T01:00:00Z",
+    "lastTimestamp": "2026-11-21T01:04:00Z",
+    "eventTime": None,
+    "source": {"component": "kubelet", "host": "n1"},
+}
+NEW_STYLE = {
+    "metadata": {"name": "e"},
+    "involvedObject": {"kind": "Pod", "name": "web-0", "uid": "u"},
+    "reason": "FailedScheduling",
+    "eventTime": "2026-11-21T01:00:00.123456Z",
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "series": {"count": 6, "lastObservedTime": "2026-11-21T01:05:00.000000Z"},
+    "source": {},
+}
+
+
+@pytest.mark.parametrize(("body", "times", "minute"), [(OLD_STYLE, 4, 4), (NEW_STYLE, 6, 5)])
+def test_an_event_counts_and_dates_itself_in_two_ways(body, times, minute):
+    event = of(Event, body)
+    assert (event.times, event.last_seen.minute) == (times, minute)
+    assert event.involved_object.uid == "u"
+
+
+def test_an_event_that_was_seen_once():
+    assert of(Event, {"metadata": {}, "eventTime": "2026-11-21T01:00:00Z"}).times == 1
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"metadata": []}'])
+def test_what_is_no_object_is_garbled(body):
+    with pytest.raises(MalformedResponse):
+        decode_json(body, PartialObjectMetadata)

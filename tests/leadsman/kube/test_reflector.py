@@ -1,0 +1,140 @@
+"""What a reader of a reflector sees."""
+
+import asyncio
+
+import pytest
+
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.object_changes import ChangeType
+from leadsman.kube.objects import PartialObjectMetadata
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import PODS
+
+PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
+WEB = f"{PODS_OF_DEFAULT}/web-0"
+NEW = f"{PODS_OF_DEFAULT}/web-1"
+
+
+def pod(node="n1", **more):
+    return {"spec": {"nodeName": node}} | more
+
+
+@pytest.fixture(autouse=True)
+def web(api):
+    return api.put(WEB, pod())
+
+
+async def test_what_is_there_is_listed_and_what_comes_is_watched(api, following, until):
+    async with following() as pods:
+        assert pods.names == {"web-0"}
+        await until(lambda: api.watches)
+        api.put(NEW, pod())
+        await until(lambda: pods.names == {"web-0", "web-1"})
+        api.delete(WEB)
+        await until(lambda: pods.names == {"web-1"})
+
+
+async def test_a_change_has_the_object_and_the_one_before(api, following, until):
+    async with following() as pods:
+        await until(lambda: api.watches)
+        api.put(WEB, pod(status={"phase": "Running"}))
+        api.delete(WEB)
+        await until(lambda: len(pods.told) == 3)
+    added, modified, deleted = pods.told
+    assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.MODIFIED, ChangeType.DELETED]
+    assert added.old is None
+    assert (modified.old, modified.object.status.phase) == (added.object, "Running")
+    assert (deleted.old, deleted.object.status.phase) == (modified.object, "Running")
+
+
+async def test_a_view_that_was_taken_does_not_change(api, following, until):
+    async with following() as pods:
+        await until(lambda: api.watches)
+        taken = pods.current
+        api.put(NEW, pod())
+        await until(lambda: pods.names == {"web-0", "web-1"})
+    assert {name for _, name in taken} == {"web-0"}
+    with pytest.raises(TypeError):
+        taken["default", "x"] = None
+
+
+async def test_a_pod_that_was_replaced_by_its_namesake_was_deleted_and_added(api, following, until):
+    """A StatefulSet does so while a follower is away."""
+    async with following() as pods:
+        await until(lambda: api.watches)
+        api.put(WEB, pod(metadata={"uid": "another"}))
+        await until(lambda: len(pods.told) == 3)
+    first, deleted, added = pods.told
+    assert (deleted.kind, deleted.object) == (ChangeType.DELETED, first.object)
+    assert (added.kind, added.object.metadata.uid) == (ChangeType.ADDED, "another")
+
+
+async def test_selectors_go_to_the_api_server(api, following, until):
+    api.put(NEW, pod("n2"))
+    async with following(wanted=ListOptions(PODS, field_selector="spec.nodeName=n1", label_selector="app!=x")) as pods:
+        await until(lambda: api.watches)
+    assert pods.names == {"web-0"}
+    for asked in api.asked:
+        assert (asked.query["fieldSelector"], asked.query["labelSelector"]) == ("spec.nodeName=n1", "app!=x")
+
+
+async def test_one_namespace_is_its_own_path(api, following):
+    api.put("/api/v1/namespaces/other/pods/web-9", pod())
+    async with following(wanted=ListOptions(PODS, namespace="other")) as pods:
+        assert pods.names == {"web-9"}
+
+
+async def test_a_pod_that_leaves_the_selection_is_gone(api, following, until):
+    async with following(wanted=ListOptions(PODS, field_selector="spec.nodeName=n1")) as pods:
+        await until(lambda: api.watches)
+        api.put(WEB, pod("n2"))
+        await until(lambda: not pods.current)
+
+
+async def test_metadata_only_is_asked_for_in_the_apis_words(api, client, until):
+    pods = Reflector(client, ListOptions(PODS, metadata_only=True), PartialObjectMetadata)
+    task = asyncio.create_task(pods.run())
+    await until(lambda: api.watches)
+    task.cancel()
+    accepted = [asked.accept.partition(";g=")[0] for asked in api.asked]
+    assert accepted == ["application/json;as=PartialObjectMetadataList", "application/json;as=PartialObjectMetadata"]
+
+
+async def test_age_counts_from_the_last_word_of_the_api_server(api, following, until):
+    now = 10.0
+    async with following(clock=lambda: now, loaded=False) as pods:
+        assert pods.age_seconds(now) == float("inf")
+        await until(lambda: api.watches)
+        now = 15.0
+        assert pods.age_seconds(now) == 5.0
+        api.bookmark()
+        await until(lambda: pods.age_seconds(now) == 0.0)
+
+
+async def test_the_last_error_is_told_until_it_is_over(api, following, until):
+    async with following() as pods:
+        await until(lambda: api.watches)
+        api.fail("watch", 403, times=2)
+        api.reset()
+        await until(lambda: pods.last_error.startswith("Forbidden: API server: 403"))
+        await until(lambda: api.watches and not pods.last_error)
+
+
+async def test_changes_are_told_before_loaded(api, client):
+    """Who waits for loaded finds everything worked in."""
+    told = []
+    pods = Reflector(
+        client, ListOptions(PODS), PartialObjectMetadata, on_changes=lambda _: told.append(pods.loaded.is_set())
+    )
+    task = asyncio.create_task(pods.run())
+    await asyncio.wait_for(pods.loaded.wait(), 5)
+    task.cancel()
+    assert told == [False]
+
+
+async def test_a_fault_of_the_listener_ends_the_run(api, client):
+    def broken(_):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await Reflector(client, ListOptions(PODS), PartialObjectMetadata, on_changes=broken).run()

@@ -1,0 +1,129 @@
+"""A reflector's lists: whole or not at all, and gentle to the API server."""
+
+import pytest
+
+from leadsman.kube.object_changes import ChangeType
+
+PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
+WEB = f"{PODS_OF_DEFAULT}/web-0"
+NEW = f"{PODS_OF_DEFAULT}/web-1"
+
+
+def pod(node="n1", **more):
+    return {"spec": {"nodeName": node}} | more
+
+
+def versions(api, verb="watch"):
+    """The resourceVersions that were asked for."""
+    return [asked.query.get("resourceVersion") for asked in api.asked if asked.verb == verb]
+
+
+@pytest.fixture(autouse=True)
+def web(api):
+    return api.put(WEB, pod())
+
+
+async def test_a_list_is_read_in_pages(api, following):
+    for number in range(7):
+        api.put(f"{PODS_OF_DEFAULT}/more-{number}", pod())
+    api.page_items = 3
+    async with following() as pods:
+        assert len(pods.current) == 8
+    assert api.verbs().count("list") == 3
+
+
+async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(api, following):
+    api.put(NEW, pod())
+    api.page_items = 1
+    api.fail_after("list", 1, 410)
+    async with following() as pods:
+        assert pods.names == {"web-0", "web-1"}
+        assert pods.last_error == ""
+    assert [asked.query.get("limit") for asked in api.asked[:3]] == ["500", "500", None]
+
+
+async def test_a_list_that_fails_leaves_the_view_as_it_is(api, following, until):
+    async with following() as pods:
+        await until(lambda: api.watches)
+        api.fail("list", 500, times=3)
+        api.error(410)
+        await until(lambda: api.verbs().count("list") == 4)
+        assert pods.names == {"web-0"}
+        await until(lambda: api.verbs().count("list") == 5)
+        assert [change.kind for change in pods.told] == [ChangeType.ADDED]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"<html>",
+        b"",
+        b"{}",
+        b'{"kind":"Status"}',
+        b'{"items":[]}',
+        b'{"metadata":{},"items":[]}',
+        b'{"metadata":{"resourceVersion":"9"}}',
+        b"\xff",
+        b"[" * 9999,
+    ],
+)
+async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(api, following, until, body):
+    async with following() as pods:
+        await until(lambda: api.watches)
+        api.fail("list", 200, body=body)
+        api.error(410)
+        await until(lambda: pods.relists == 2)
+        assert pods.errors["Garbled"] == 1
+        assert [change.kind for change in pods.told] == [ChangeType.ADDED]
+
+
+async def test_items_null_is_an_empty_list(api, following):
+    """As Go writes a slice that was never filled."""
+    api.fail("list", 200, body=b'{"metadata":{"resourceVersion":"2"},"items":null}')
+    async with following() as pods:
+        assert pods.relists == 1
+        assert pods.current == {}
+
+
+async def test_an_object_that_is_none_costs_only_itself(api, following, until):
+    api.put(NEW, {"status": {"containerStatuses": "many"}})
+    async with following() as pods:
+        assert (pods.names, pods.problems) == ({"web-0"}, 1)
+        await until(lambda: api.watches)
+        api.put(NEW, pod())
+        await until(lambda: pods.names == {"web-0", "web-1"})
+        api.put(NEW, {"status": {"containerStatuses": "many"}})
+        await until(lambda: pods.problems == 2)
+        assert pods.names == {"web-0", "web-1"}
+        api.delete(NEW)
+        await until(lambda: pods.names == {"web-0"})
+
+
+async def test_a_cached_list_is_taken_at_any_age_first_and_then_not_older_than_seen(api, following, until):
+    async with following(cached=True) as pods:
+        await until(lambda: api.watches)
+        seen = str(api.objects.revision)
+        api.error(410)
+        await until(lambda: pods.relists == 2)
+    first, second = [asked.query for asked in api.asked if asked.verb == "list"]
+    assert first == {"resourceVersion": "0"}
+    assert second == {"resourceVersion": seen, "resourceVersionMatch": "NotOlderThan"}
+
+
+async def test_a_cache_that_is_behind_is_passed_over_once(api, following):
+    """504: Too large resource version."""
+    api.fail("list", 504)
+    async with following(cached=True):
+        pass
+    assert [asked.query for asked in api.asked if asked.verb == "list"][:2] == [
+        {"resourceVersion": "0"},
+        {"limit": "500"},
+    ]
+
+
+async def test_a_cached_list_that_fails_otherwise_is_not_asked_of_etcd(api, following):
+    """5,000 agents that lost the API server would bring it down again."""
+    api.fail("list", 503)
+    async with following(cached=True):
+        pass
+    assert versions(api, "list") == ["0", "0"]

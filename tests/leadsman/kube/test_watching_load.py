@@ -1,0 +1,130 @@
+"""A reflector under load, without rights, without a server."""
+
+import asyncio
+import random
+
+import pytest
+
+from leadsman.kube import line_reader
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
+WEB = f"{PODS_OF_DEFAULT}/web-0"
+NEW = f"{PODS_OF_DEFAULT}/web-1"
+
+
+def pod(node="n1", **more):
+    return {"spec": {"nodeName": node}} | more
+
+
+@pytest.fixture(autouse=True)
+def web(api):
+    return api.put(WEB, pod())
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_retry_after_is_obeyed(api, following, until, status):
+    api.fail("list", status, retry_after_seconds=1)
+    began = asyncio.get_running_loop().time()
+    async with following():
+        assert asyncio.get_running_loop().time() - began >= 1
+
+
+async def test_retry_after_is_obeyed_by_a_watch(api, following, until):
+    api.fail("watch", 429, retry_after_seconds=1)
+    async with following():
+        began = asyncio.get_running_loop().time()
+        await until(lambda: api.watches)
+        assert asyncio.get_running_loop().time() - began >= 0.99
+
+
+class Ceilings(random.Random):
+    """What pauses were drawn from 0 to, which is full jitter; they take no time."""
+
+    def __init__(self):
+        super().__init__(1)
+        self.drawn = []
+
+    def uniform(self, low, high):
+        assert low == 0
+        self.drawn.append(high)
+        return 0.0
+
+
+async def test_failures_in_a_row_make_the_pauses_longer_up_to_the_longest(api, following):
+    rng = Ceilings()
+    api.fail("list", 500, times=6)
+    async with following(longest_pause_seconds=4.0, rng=rng):
+        assert rng.drawn == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
+
+
+async def test_a_watch_that_lived_makes_the_next_pause_short_again(api, following, until):
+    rng, now = Ceilings(), 0.0
+    api.fail("list", 500, times=6)
+    async with following(longest_pause_seconds=4.0, rng=rng, clock=lambda: now):
+        await until(lambda: api.watches)
+        now = 5.0
+        api.fail("watch", 500, times=2)
+        api.error(500)
+        await until(lambda: len(rng.drawn) == 9)
+    assert rng.drawn[6:] == [0.5, 1.0, 2.0]
+
+
+async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(api, following, until):
+    """Otherwise a proxy that does so would be asked without a pause."""
+    async with following() as pods:
+        await until(lambda: api.watches)
+        api.close()
+        await until(lambda: pods.errors["Unavailable"] == 1)
+        assert "as soon as it began" in pods.last_error
+
+
+async def test_a_token_that_was_rotated_is_read_again_after_a_401(api, following, until, tmp_path):
+    token = tmp_path / "token"
+    token.write_text("old")
+    api.token = "old"
+    async with ApiClient(ApiAccess(api.url, token_file=token)) as client, following(client=client) as pods:
+        await until(lambda: api.watches)
+        api.token = "new"
+        api.close()
+        await until(lambda: pods.errors["Unauthorized"])
+        assert pods.names == {"web-0"}
+        token.write_text("new\n")
+        await until(lambda: api.watches)
+        assert pods.relists == 1
+
+
+async def test_a_role_that_is_missing_is_waited_for(api, following, until):
+    api.fail("list", 403)
+    async with following() as pods:
+        assert (pods.names, pods.errors["Forbidden"]) == ({"web-0"}, 1)
+
+
+async def test_a_server_that_comes_later_is_found(until, following):
+    async with FakeApiServer() as gone:
+        url = gone.url
+    async with ApiClient(ApiAccess(url)) as client, following(client=client, loaded=False) as pods:
+        await until(lambda: pods.errors["Unavailable"] >= 2)
+        assert not pods.loaded.is_set()
+        async with FakeApiServer(port=int(url.rpartition(":")[2])) as back:
+            back.put(WEB, pod())
+            await until(lambda: pods.names == {"web-0"})
+
+
+async def test_objects_of_a_megabyte_pass(api, following, until):
+    """aiohttp's own readline gives up at a few hundred KiB."""
+    async with following() as pods:
+        await until(lambda: api.watches)
+        api.put(NEW, pod(metadata={"annotations": {"big": "x" * 3_000_000}}))
+        await until(lambda: pods.names == {"web-0", "web-1"})
+        assert len(pods.current["default", "web-1"].metadata.annotations["big"]) == 3_000_000
+
+
+async def test_a_line_without_an_end_is_not_held_for_ever(api, following, until, monkeypatch):
+    monkeypatch.setattr(line_reader, "LONGEST_LINE_BYTES", 1000)
+    async with following() as pods:
+        await until(lambda: api.watches)
+        api.say(b"x" * 2000)
+        await until(lambda: pods.errors["Garbled"])

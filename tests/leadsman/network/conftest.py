@@ -1,0 +1,52 @@
+"""Measured and generated networks, and fits of them that several tests look at."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from leadsman.network.estimates import NetworkEstimates
+from leadsman.network.fitting import FitBudget, fit_network
+from leadsman.network.holdout_evaluation import sample_pairs
+from leadsman.network.measured_pairs import Floats
+from leadsman.network.synthetic_network import SyntheticNetwork, rack_network
+
+
+def matrix(name: str) -> Floats:
+    return np.loadtxt(Path(__file__).parents[2] / "data" / "rtt" / f"{name}.txt.gz")
+
+
+@pytest.fixture(scope="session")
+def planetlab() -> Floats:
+    """490 hosts, milliseconds."""
+    return matrix("planetlab_1")
+
+
+@pytest.fixture(scope="session")
+def seattle() -> Floats:
+    """99 devices, milliseconds; not symmetric, 0: not measured."""
+    return matrix("seattle_1") * 1000
+
+
+@pytest.fixture(scope="session")
+def region() -> SyntheticNetwork:
+    """3 zones of 5 racks of 8 nodes."""
+    return rack_network(3, 5, 8, np.random.default_rng(1))
+
+
+@pytest.fixture(scope="session")
+def part(planetlab: Floats) -> Floats:
+    """120 of the PlanetLab hosts: enough for what does not depend on the size."""
+    some = np.sort(np.random.default_rng(0).permutation(len(planetlab))[:120])
+    return planetlab[np.ix_(some, some)]
+
+
+@pytest.fixture(scope="session")
+def quick() -> FitBudget:
+    """A fit for tests of anything but accuracy."""
+    return FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
+
+
+@pytest.fixture(scope="session")
+def part_fit(part: Floats, quick: FitBudget) -> NetworkEstimates:
+    return fit_network(sample_pairs(part, 16, np.random.default_rng(0)), np.random.default_rng(0), spend=quick)

@@ -1,0 +1,95 @@
+import numpy as np
+import pytest
+
+from leadsman.network.calibration import UNCALIBRATED, Calibration, ErrorPredictors, calibrate, slower_ratio
+
+
+def drawn(count: int, seed: int) -> tuple[ErrorPredictors, np.ndarray]:
+    """Errors with heavy tails, twice the spread that is foretold, and 5 % too high a middle."""
+    rng = np.random.default_rng(seed)
+    spread = np.exp(rng.normal(-3, 1, count))
+    signs = ErrorPredictors(rng.normal(4, 1, count), spread, np.full(count, 0.1), np.full(count, 0.2))
+    return signs, 0.05 + 2 * spread * rng.standard_t(3, count)
+
+
+def learn(signs: ErrorPredictors, error: np.ndarray) -> Calibration:
+    """Both directions of every pair are as far off."""
+    pair = np.arange(len(error))
+    return calibrate(ErrorPredictors(*(np.tile(one, 2) for one in signs)), np.tile(error, 2), np.tile(pair, 2))
+
+
+def covered(found: Calibration, signs: ErrorPredictors, error: np.ndarray) -> np.ndarray:
+    low, _, high = found.offsets(signs)
+    return (low <= error) & (error <= high)
+
+
+@pytest.fixture(scope="module")
+def learned() -> Calibration:
+    return learn(*drawn(4_000, 0))
+
+
+def test_nine_of_ten_errors_to_come_are_within(learned: Calibration) -> None:
+    assert 0.88 < covered(learned, *drawn(20_000, 1)).mean() < 0.92
+
+
+@pytest.mark.parametrize(("low", "high"), [(0, 0.25), (0.25, 0.5), (0.5, 0.75), (0.75, 1)])
+def test_the_promise_holds_for_sure_and_for_unsure_pairs(learned: Calibration, low: float, high: float) -> None:
+    signs, error = drawn(20_000, 1)
+    some = (signs.spread >= np.quantile(signs.spread, low)) & (signs.spread <= np.quantile(signs.spread, high))
+    assert 0.85 < covered(learned, signs, error)[some].mean() < 0.95
+
+
+def test_unsure_pairs_get_wider_intervals(learned: Calibration) -> None:
+    two = np.ones(2)
+    low, _, high = learned.offsets(ErrorPredictors(two * 4, np.array([0.01, 0.5]), two * 0.1, two * 0.2))
+    assert (high - low)[1] > 5 * (high - low)[0]
+
+
+def test_the_bias_is_found(learned: Calibration) -> None:
+    signs, _ = drawn(1_000, 2)
+    assert np.median(learned.offsets(signs)[1]) == pytest.approx(0.05, abs=0.02)
+
+
+def test_the_middle_is_within_the_interval(learned: Calibration) -> None:
+    low, middle, high = learned.offsets(drawn(1_000, 2)[0])
+    assert ((low <= middle) & (middle <= high)).all()
+
+
+def test_too_few_errors_promise_nothing() -> None:
+    signs, error = drawn(12, 0)
+    low, _, high = calibrate(signs, error, np.arange(12)).offsets(drawn(3, 1)[0])
+    assert np.isinf(low).all()
+    assert np.isinf(high).all()
+
+
+def test_no_errors_promise_nothing() -> None:
+    signs, error = drawn(0, 0)
+    assert calibrate(signs, error, np.arange(0)) is UNCALIBRATED
+    assert np.isinf(UNCALIBRATED.offsets(drawn(3, 1)[0])[2]).all()
+
+
+def apart(count: int, seed: int) -> tuple[ErrorPredictors, np.ndarray]:
+    """Two directions of each pair, one after the other, that have nothing to do with each other."""
+    signs, _ = drawn(count, seed)
+    return ErrorPredictors(*(np.tile(one, 2) for one in signs)), np.random.default_rng(seed).standard_t(3, 2 * count)
+
+
+def test_the_slower_direction_is_beyond_the_upper_end_in_one_of_twenty() -> None:
+    signs, error = apart(4_000, 0)
+    found = calibrate(signs, error, np.tile(np.arange(4_000), 2))
+    signs, error = apart(20_000, 1)
+    beyond = (error > found.offsets(signs)[2]).reshape(2, -1)
+    assert (beyond[0] | beyond[1]).mean() == pytest.approx(0.05, abs=0.012)
+    assert 0.88 < covered(found, signs, error).mean() < 0.92
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "ratio"),
+    [([], [], 2), ([0] * 9, [0] * 9, 2), ([1] * 9, [1] * 9, 20 / 19), ([1] * 9, [0] * 9, 2)],
+)
+def test_how_much_oftener_the_slower_direction_is_beyond(first: list[int], second: list[int], ratio: float) -> None:
+    """Pairs with one direction measured say nothing of it."""
+    number = list(range(len(first)))
+    single = list(range(len(first), len(first) + 50))
+    pair, beyond = np.array(number * 2 + single, np.intp), np.array([*first, *second, *[1] * 50])
+    assert slower_ratio(pair, beyond) == pytest.approx(ratio)

@@ -1,0 +1,71 @@
+import numpy as np
+import pytest
+
+from leadsman.network.embedding import (
+    ENSEMBLE_SHAPES,
+    LOSS_WIDTH,
+    DescentSchedule,
+    EmbeddingShape,
+    _gradient,
+    descend,
+    mean_and_spread,
+    member_log_ms,
+    random_member,
+)
+from leadsman.network.measured_pairs import MeasuredPairs, build_pairs
+
+
+@pytest.fixture
+def plane() -> MeasuredPairs:
+    """40 nodes in a plane of 100 ms, all pairs measured."""
+    points = np.random.default_rng(0).uniform(0, 100, (2, 40))
+    one, other = np.triu_indices(40, 1)
+    return build_pairs(40, one, other, np.hypot(*(points[:, one] - points[:, other])) + 2)
+
+
+@pytest.mark.parametrize("shape", ENSEMBLE_SHAPES)
+def test_the_slope_is_the_derivative_of_the_loss(plane: MeasuredPairs, shape: EmbeddingShape) -> None:
+    member = random_member(shape, plane, np.random.default_rng(1))
+    values = np.vstack([member.points, member.heights]).astype(np.float64)
+    target = plane.log_ms - member.log_unit_ms
+
+    def loss(at: np.ndarray) -> float:
+        moved = member._replace(points=at[:-1], heights=at[-1])
+        error = (member_log_ms(moved, plane.first, plane.second) - plane.log_ms) / LOSS_WIDTH
+        return float((np.sqrt(1 + error**2) - 1).sum() * LOSS_WIDTH**2)
+
+    slope = _gradient(shape, values, plane, target, LOSS_WIDTH)
+    for row, node in ((0, 3), (1, 17), (len(values) - 1, 5)):
+        step = np.zeros_like(values)
+        step[row, node] = 1e-5
+        assert slope[row, node] == pytest.approx((loss(values + step) - loss(values - step)) / 2e-5, rel=1e-3, abs=1e-5)
+
+
+def test_a_plane_is_found_again(plane: MeasuredPairs) -> None:
+    member = descend(random_member(EmbeddingShape(1, 2), plane, np.random.default_rng(1)), plane, DescentSchedule(300))
+    error = np.abs(member_log_ms(member, plane.first, plane.second) - plane.log_ms)
+    assert np.median(error) < 0.02
+
+
+def test_one_pair_that_lies_does_not_pull_the_others(plane: MeasuredPairs) -> None:
+    wrong = plane._replace(log_ms=plane.log_ms + np.eye(1, len(plane.log_ms)).ravel() * 5)
+    member = descend(random_member(EmbeddingShape(1, 2), plane, np.random.default_rng(1)), wrong, DescentSchedule(300))
+    error = np.abs(member_log_ms(member, plane.first, plane.second) - plane.log_ms)
+    assert np.median(error) < 0.02
+
+
+def test_a_descent_of_no_steps_changes_nothing(plane: MeasuredPairs) -> None:
+    member = random_member(EmbeddingShape(1, 2), plane, np.random.default_rng(1))
+    assert np.array_equal(descend(member, plane, DescentSchedule(0)).points, member.points)
+
+
+def test_spread_is_zero_where_members_agree(plane: MeasuredPairs) -> None:
+    member = random_member(EmbeddingShape(1, 2), plane, np.random.default_rng(1))
+    assert mean_and_spread([member, member], plane.first, plane.second)[1].max() < 1e-5
+
+
+def test_an_estimate_is_the_same_in_both_directions(plane: MeasuredPairs) -> None:
+    member = random_member(EmbeddingShape(3, 2), plane, np.random.default_rng(1))
+    assert np.allclose(
+        member_log_ms(member, plane.first, plane.second), member_log_ms(member, plane.second, plane.first)
+    )

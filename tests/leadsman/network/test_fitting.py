@@ -1,0 +1,244 @@
+import time
+
+import numpy as np
+import pytest
+
+from leadsman.network.estimates import ESTIMATE_SOURCES, EstimateSource, NetworkEstimates, RttEstimate
+from leadsman.network.fitting import FitBudget, fit_budget, fit_network
+from leadsman.network.holdout_evaluation import held_out_pairs, measure_accuracy, sample_pairs
+from leadsman.network.measured_pairs import Floats, MeasuredPairs, build_pairs
+from leadsman.network.synthetic_network import SyntheticNetwork, random_peers
+from leadsman.network.warm_start import carry_over, changed_share, moved_nodes
+
+
+def seen(rtt_ms: Floats, seed: int = 0) -> MeasuredPairs:
+    return sample_pairs(rtt_ms, 16, np.random.default_rng(seed))
+
+
+def fitted(
+    found: MeasuredPairs, spend: FitBudget, before: NetworkEstimates | None = None, seed: int = 0
+) -> NetworkEstimates:
+    return fit_network(found, np.random.default_rng(seed), before=before, spend=spend)
+
+
+def median_error(estimates: NetworkEstimates, rtt_ms: Floats) -> float:
+    one, other = held_out_pairs(rtt_ms, estimates.pairs)
+    return measure_accuracy(*estimates.between(one, other)[:3], rtt_ms[one, other]).median_relative_error
+
+
+def made(nodes: int, *found: tuple[int, int, float]) -> MeasuredPairs:
+    columns = np.array(found).reshape(-1, 3)
+    return build_pairs(nodes, columns[:, 0].astype(np.intp), columns[:, 1].astype(np.intp), columns[:, 2])
+
+
+def test_the_same_seed_gives_the_same_estimates(part: Floats, part_fit: NetworkEstimates, quick: FitBudget) -> None:
+    again = fitted(seen(part), quick)
+    assert np.array_equal(again.row(5).rtt_ms, part_fit.row(5).rtt_ms)
+    assert np.array_equal(again.row(5).high_ms, part_fit.row(5).high_ms)
+
+
+def test_a_measured_pair_is_what_was_measured(part: Floats, part_fit: NetworkEstimates) -> None:
+    one, other = int(part_fit.pairs.first[0]), int(part_fit.pairs.second[0])
+    found = part_fit.estimate(one, other)
+    assert found is not None
+    assert (found.source, found.rtt_ms) == (EstimateSource.MEASURED, pytest.approx(part[one, other]))
+    assert found.low_ms == found.rtt_ms == found.high_ms
+
+
+def test_of_two_measured_directions_the_slower_counts(quick: FitBudget) -> None:
+    found = fitted(made(2, (0, 1, 4), (1, 0, 9)), quick).estimate(0, 1)
+    assert found is not None
+    assert (found.rtt_ms, found.low_ms, found.high_ms) == pytest.approx((9, 4, 9))
+
+
+def test_an_unmeasured_pair_has_an_interval_around_its_estimate(part: Floats, part_fit: NetworkEstimates) -> None:
+    one, other = held_out_pairs(part, part_fit.pairs)
+    table = part_fit.between(one, other)
+    assert (table.low_ms > 0).all()
+    assert (table.low_ms <= table.rtt_ms).all()
+    assert (table.rtt_ms <= table.high_ms).all()
+
+
+def test_a_row_is_the_same_as_its_pairs_one_by_one(part_fit: NetworkEstimates) -> None:
+    row = part_fit.row(3)
+    for other in (0, 3, 50, 119):
+        one = part_fit.estimate(3, other)
+        assert one is not None
+        assert (one.rtt_ms, one.high_ms) == pytest.approx((row.rtt_ms[other], row.high_ms[other]), rel=1e-4)
+
+
+def test_an_estimate_is_the_same_in_both_directions(part_fit: NetworkEstimates) -> None:
+    assert part_fit.row(3).rtt_ms[7] == pytest.approx(part_fit.row(7).rtt_ms[3], rel=1e-4)
+
+
+def test_a_node_is_nothing_away_from_itself(part_fit: NetworkEstimates) -> None:
+    assert part_fit.estimate(4, 4) == RttEstimate(0, 0, 0, EstimateSource.MEASURED)
+
+
+def test_a_node_that_nobody_measured_is_unknown(quick: FitBudget) -> None:
+    estimates = fitted(made(4, (0, 1, 5), (1, 2, 5)), quick)
+    assert estimates.estimate(0, 3) is None
+    assert estimates.estimate(0, 2) is not None
+
+
+@pytest.mark.parametrize("nodes", [0, 1, 2, 30])
+def test_without_any_measurement_nothing_is_known(nodes: int, quick: FitBudget) -> None:
+    estimates = fitted(made(nodes), quick)
+    assert all(estimates.estimate(0, other) is None for other in range(1, nodes))
+
+
+def test_few_measurements_promise_nothing(quick: FitBudget) -> None:
+    """With under 20 pairs left out no 90 % interval can be told."""
+    found = fitted(made(4, (0, 1, 5), (1, 2, 5), (2, 3, 5)), quick).estimate(0, 2)
+    assert found is not None
+    assert (found.low_ms, found.high_ms) == (0, 60_000)
+
+
+def test_holes_and_nonsense_cost_nothing_but_their_pairs(part: Floats, quick: FitBudget) -> None:
+    rng = np.random.default_rng(3)
+    broken = part.copy()
+    broken[rng.random(part.shape) < 0.05] = np.nan
+    broken[rng.random(part.shape) < 0.05] = -1
+    estimates = fitted(seen(broken), quick)
+    assert median_error(estimates, part) < median_error(fitted(seen(part), quick), part) * 1.3
+
+
+def test_one_liar_hardly_changes_the_estimates_of_the_others(part: Floats, quick: FitBudget) -> None:
+    """Everything that is measured from or to node 7 is up to 100 times too much or too little."""
+    wrong = part.copy()
+    wrong[7] = wrong[:, 7] = part[7] * np.exp(np.random.default_rng(0).uniform(-4.6, 4.6, len(part)))
+    honest, lied_to = fitted(seen(part), quick), fitted(seen(wrong), quick)
+    one, other = held_out_pairs(part, honest.pairs)
+    others = (one != 7) & (other != 7)
+    truth = part[one, other][others]
+    before, after = (
+        measure_accuracy(*(column[others] for column in each.between(one, other)[:3]), truth)
+        for each in (honest, lied_to)
+    )
+    assert after.median_relative_error < before.median_relative_error * 1.1
+    assert after.p90_relative_error < before.p90_relative_error * 1.1
+
+
+def test_a_warm_start_is_as_good_as_a_cold_one_and_takes_less(
+    part: Floats, part_fit: NetworkEstimates, quick: FitBudget
+) -> None:
+    found = seen(part)
+    started = time.process_time()
+    warm = fitted(found, quick, part_fit)
+    between = time.process_time()
+    fitted(found, quick)
+    assert between - started < (time.process_time() - between) / 2
+    assert median_error(warm, part) < median_error(part_fit, part) * 1.1
+
+
+def test_a_warm_start_follows_a_node_that_moved(part: Floats, part_fit: NetworkEstimates, quick: FitBudget) -> None:
+    """Node 0 is now beside node 50."""
+    moved = part.copy()
+    moved[0], moved[:, 0] = part[50], part[50]
+    moved[0, 0], moved[0, 50], moved[50, 0] = 0, 0.5, 0.5
+    warm = fitted(seen(moved), quick, part_fit)
+    one, other = held_out_pairs(moved, warm.pairs)
+    of_it = one == 0
+    error = np.abs(warm.between(one[of_it], other[of_it]).rtt_ms / moved[0, other[of_it]] - 1)
+    assert np.median(error) < 0.15
+
+
+def test_a_warm_start_with_other_nodes_needs_to_be_carried(
+    part: Floats, part_fit: NetworkEstimates, quick: FitBudget
+) -> None:
+    with pytest.raises(ValueError, match="before has 120 nodes: want 119"):
+        fitted(seen(part[1:, 1:]), quick, part_fit)
+
+
+def test_nodes_join_and_leave_between_two_fits(planetlab: Floats, quick: FitBudget) -> None:
+    """Of 100 nodes the first ten leave and ten others join."""
+    before = fitted(seen(planetlab[:100, :100]), quick)
+    now = planetlab[10:110, 10:110]
+    was = np.concatenate([np.arange(10, 100), np.full(10, -1)])
+    found = seen(now)
+    warm = fitted(found, quick, carry_over(before, was, found))
+    assert median_error(warm, now) < median_error(fitted(found, quick), now) * 1.15
+
+
+def test_carried_pairs_are_those_of_nodes_that_stayed() -> None:
+    before = fit_network(
+        made(4, (0, 1, 5), (1, 2, 6), (2, 3, 7)), np.random.default_rng(0), spend=FitBudget(1, 1, 4, 0)
+    )
+    after = carry_over(before, np.array([3, -1, 2]), made(3, (0, 1, 5)))
+    assert after.pairs.keys.tolist() == [2]
+    assert np.exp(after.pairs.log_ms) == pytest.approx(7)
+
+
+def test_a_node_that_joins_begins_beside_its_nearest_peer() -> None:
+    before = fit_network(made(3, (0, 1, 5), (1, 2, 6)), np.random.default_rng(0), spend=FitBudget(1, 1, 3, 0))
+    member = carry_over(before, np.array([0, 1, 2, -1]), made(4, (3, 1, 2), (3, 0, 1), (3, 2, 9))).model.members[0]
+    assert np.array_equal(member.points[:, 3], member.points[:, 0])
+
+
+def test_carrying_needs_one_number_a_node(part_fit: NetworkEstimates) -> None:
+    with pytest.raises(ValueError, match="was has 2 nodes: want 120"):
+        carry_over(part_fit, np.array([0, 1]), part_fit.pairs)
+
+
+def test_changed_is_the_share_of_pairs_in_only_one() -> None:
+    one, other = made(4, (0, 1, 5), (1, 2, 5), (2, 3, 5)), made(4, (0, 1, 5), (1, 2, 6), (0, 3, 5))
+    assert changed_share(one, other) == pytest.approx(0.5)
+    assert changed_share(one, one) == changed_share(made(3), made(3)) == 0
+
+
+def test_a_pair_that_moved_has_changed() -> None:
+    assert changed_share(made(3, (0, 1, 5), (1, 2, 5)), made(3, (0, 1, 9), (1, 2, 5))) == pytest.approx(0.5)
+
+
+def test_a_node_has_moved_when_most_of_its_pairs_did() -> None:
+    before = made(5, (0, 1, 5), (0, 2, 5), (0, 3, 5), (1, 2, 5), (2, 3, 5), (1, 3, 5))
+    now = made(5, (0, 1, 9), (0, 2, 9), (0, 3, 5), (1, 2, 5), (2, 3, 5), (1, 3, 5))
+    assert moved_nodes(before, now).tolist() == [True, False, False, False, False]
+
+
+def test_changes_add_up_until_the_calibration_is_made_anew(
+    part: Floats, part_fit: NetworkEstimates, quick: FitBudget
+) -> None:
+    found, estimates = seen(part), part_fit
+    for share in (0.06, 0.12):
+        kept = np.arange(len(found.log_ms)) >= share * len(found.log_ms)
+        before, estimates = estimates, fitted(found.where(kept), quick, estimates)
+        assert (estimates.calibration is before.calibration) is (share == 0.06)
+    assert estimates.drift == 0
+
+
+def test_small_changes_keep_the_calibration_and_large_ones_do_not(
+    part: Floats, part_fit: NetworkEstimates, quick: FitBudget
+) -> None:
+    assert fitted(seen(part), quick, part_fit).calibration is part_fit.calibration
+    assert fitted(seen(part, seed=1), quick, part_fit).calibration is not part_fit.calibration
+
+
+def test_groups_come_before_coordinates_where_they_err_less(region: SyntheticNetwork, quick: FitBudget) -> None:
+    found = seen(region.rtt_ms)
+    grouped = fit_network(found, np.random.default_rng(0), (region.rack, region.zone), spend=quick)
+    table = grouped.between(*held_out_pairs(region.rtt_ms, found))
+    assert {ESTIMATE_SOURCES[source] for source in table.source} == {EstimateSource.GROUP}
+
+
+def test_groups_that_say_nothing_are_left_out(part: Floats, quick: FitBudget) -> None:
+    """Random racks: their medians err more than coordinates do."""
+    rack = np.random.default_rng(0).integers(0, 4, len(part))
+    assert fit_network(seen(part), np.random.default_rng(0), (rack,), spend=quick).group_medians == ()
+
+
+@pytest.mark.parametrize("nodes", [10, 500, 5_000, 20_000])
+def test_a_fit_spends_no_more_than_its_budget_at_any_size(nodes: int) -> None:
+    rng = np.random.default_rng(0)
+    source, target = random_peers(nodes, min(16, nodes - 1), rng)
+    found = build_pairs(nodes, source, target, np.ones(len(source)))
+    spend = fit_budget(found)
+    assert spend.members * spend.steps * len(found.log_ms) <= max(64_000_000, 500 * len(found.log_ms))
+    assert spend.landmarks <= nodes
+
+
+def test_an_upper_end_beyond_all_numbers_is_a_minute(part_fit: NetworkEstimates) -> None:
+    wide = part_fit._replace(
+        calibration=part_fit.calibration._replace(high=np.full_like(part_fit.calibration.high, 1e9))
+    )
+    assert wide.row(0).high_ms.max() == pytest.approx(60_000)

@@ -1,0 +1,157 @@
+"""Sound: no pair of a group is farther apart than its layer. Complete: whoever asks gets every node in reach."""
+
+import time
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadsman.network.layers import Layer, build_index, build_layer, build_layers
+from leadsman.network.measured_pairs import Floats, Indices
+from leadsman.network.synthetic_network import rack_network
+
+LIMITS_MS = (0.0, 0.3, 5.0, 25.0, 100.0)
+
+
+def symmetric(square: Floats) -> Floats:
+    return np.maximum(square, square.T)
+
+
+def violations(found: Layer, delay_ms: Floats) -> int:
+    same = found.group_of[:, None] == found.group_of
+    np.fill_diagonal(same, False)
+    return int((same & ~(delay_ms <= found.limit_ms)).sum())
+
+
+@st.composite
+def networks(draw: st.DrawFn) -> Floats:
+    """Up to 12 nodes, delays that are often equal, zero or unknown."""
+    nodes = draw(st.integers(0, 12))
+    values = st.sampled_from([0.0, 0.1, 1.0, 5.0, 25.0, 26.0, float("nan")])
+    square = np.array(draw(st.lists(values, min_size=nodes**2, max_size=nodes**2)), float).reshape(nodes, nodes)
+    square = symmetric(square)
+    np.fill_diagonal(square, 0)
+    return square
+
+
+@settings(max_examples=200)
+@given(networks(), st.sampled_from(LIMITS_MS))
+def test_no_pair_of_a_group_is_farther_apart_than_its_layer(delay_ms: Floats, limit_ms: float) -> None:
+    (found,) = build_layers(delay_ms, [limit_ms])
+    assert violations(found, delay_ms) == 0
+
+
+@settings(max_examples=200)
+@given(networks(), st.sampled_from(LIMITS_MS))
+def test_no_two_groups_could_be_one(delay_ms: Floats, limit_ms: float) -> None:
+    (found,) = build_layers(delay_ms, [limit_ms])
+    far = build_index(delay_ms, found.group_of).max_ms
+    np.fill_diagonal(far, np.inf)
+    assert not (far <= limit_ms).any()
+
+
+@settings(max_examples=200)
+@given(networks(), st.data())
+def test_the_index_finds_exactly_the_nodes_in_reach(delay_ms: Floats, data: st.DataObject) -> None:
+    if not len(delay_ms):
+        return
+    (found,) = build_layers(delay_ms, [data.draw(st.sampled_from(LIMITS_MS))])
+    node, limit_ms = data.draw(st.integers(0, len(delay_ms) - 1)), data.draw(st.sampled_from(LIMITS_MS))
+    within = build_index(delay_ms, found.group_of).within(node, limit_ms, delay_ms)
+    assert within.tolist() == np.flatnonzero(delay_ms[node] <= limit_ms).tolist()
+
+
+def test_the_index_asks_only_about_groups_in_doubt() -> None:
+    network = rack_network(3, 4, 8, np.random.default_rng(0))
+    found = build_index(network.rtt_ms, build_layers(network.rtt_ms, [0.5])[0].group_of)
+    masked = np.where(network.zone[:, None] == network.zone, np.nan, network.rtt_ms)
+    assert len(found.within(0, float(found.max_ms[0, 0]), masked)) == (network.zone == 0).sum()
+
+
+def test_layers_of_a_region_are_its_racks_and_its_zones() -> None:
+    network = rack_network(3, 4, 8, np.random.default_rng(0))
+    by_rack, by_zone = build_layers(network.rtt_ms, [0.15, 0.55])
+    assert same_partition(by_rack.group_of, network.rack)
+    assert same_partition(by_zone.group_of, network.zone)
+
+
+def same_partition(one: Indices, other: Indices) -> bool:
+    return bool(np.array_equal(one[:, None] == one, other[:, None] == other))
+
+
+def test_nodes_at_0_ms_form_a_group() -> None:
+    """The original took 0 for "no link" and never clustered them."""
+    (found,) = build_layers(np.zeros((4, 4)), [1.0])
+    assert [group.tolist() for group in found.groups] == [[0, 1, 2, 3]]
+
+
+def test_a_layer_of_0_ms_holds_those_at_0_ms() -> None:
+    delay_ms = np.array([[0, 0, 1.0], [0, 0, 1.0], [1.0, 1.0, 0]])
+    assert [group.tolist() for group in build_layers(delay_ms, [0.0])[0].groups] == [[0, 1], [2]]
+
+
+def test_an_unknown_delay_keeps_nodes_apart() -> None:
+    delay_ms = np.array([[0, np.nan], [np.nan, 0]])
+    assert len(build_layers(delay_ms, [1000.0])[0].groups) == 2
+
+
+def test_a_node_that_joins_is_taken_in_and_the_groups_before_stay() -> None:
+    """A joining node crashed the original."""
+    delay_ms = np.array([[0, 2, 9, 1.0], [2, 0, 9, 1.0], [9, 9, 0, 9.0], [1, 1, 9, 0]])
+    assert build_layer(delay_ms, 5.0, np.array([0, 0, 1, -1])).group_of.tolist() == [0, 0, 1, 0]
+
+
+def test_groups_that_hold_stay_even_where_others_would_be_nearer() -> None:
+    delay_ms = np.array([[0, 4, 1.0, 9], [4, 0, 9, 1.0], [1, 9, 0, 4.0], [9, 1, 4.0, 0]])
+    assert same_partition(build_layer(delay_ms, 5.0, np.array([0, 0, 1, 1])).group_of, np.array([0, 0, 1, 1]))
+    assert same_partition(build_layers(delay_ms, [5.0])[0].group_of, np.array([0, 1, 0, 1]))
+
+
+def test_only_the_node_that_moved_away_leaves_its_group() -> None:
+    delay_ms = np.array([[0, 2, 50], [2, 0, 50.0], [50, 50, 0]])
+    assert build_layer(delay_ms, 5.0, np.array([0, 0, 0])).group_of.tolist() == [0, 0, 1]
+
+
+def test_those_it_leaves_stay_together_even_where_others_would_be_nearer() -> None:
+    """4 leaves 0 and 1, 5 leaves 2 and 3; 0 and 2 are nearer to each other, and so are 1 and 3."""
+    delay_ms = np.full((6, 6), 50.0)
+    delay_ms[:4, :4] = [[0, 4, 1.0, 9], [4, 0, 9, 1.0], [1, 9, 0, 4.0], [9, 1, 4.0, 0]]
+    np.fill_diagonal(delay_ms, 0)
+    assert same_partition(
+        build_layer(delay_ms, 5.0, np.array([0, 0, 1, 1, 0, 1])).group_of, np.array([0, 0, 1, 1, 2, 3])
+    )
+
+
+def test_groups_that_a_departure_lets_meet_become_one() -> None:
+    delay_ms = np.array([[0, 2.0], [2, 0]])
+    assert build_layer(delay_ms, 5.0, np.array([0, 7])).group_of.tolist() == [0, 0]
+
+
+@settings(max_examples=200)
+@given(networks(), st.data())
+def test_what_was_before_never_makes_a_group_unsound(delay_ms: Floats, data: st.DataObject) -> None:
+    before = data.draw(st.lists(st.integers(-1, 3), min_size=len(delay_ms), max_size=len(delay_ms)))
+    assert violations(build_layer(delay_ms, 5.0, np.array(before, int)), delay_ms) == 0
+
+
+def test_groups_before_of_another_number_of_nodes_are_refused() -> None:
+    with pytest.raises(ValueError, match="before has 1 nodes: want 2"):
+        build_layer(np.zeros((2, 2)), 1.0, np.array([0]))
+
+
+def test_no_nodes_have_no_groups() -> None:
+    assert build_layers(np.zeros((0, 0)), [1.0])[0].groups == []
+
+
+def test_a_measured_network_is_sound_in_every_layer(planetlab: Floats) -> None:
+    delay_ms = symmetric(planetlab)
+    assert [violations(found, delay_ms) for found in build_layers(delay_ms, LIMITS_MS)] == [0] * len(LIMITS_MS)
+
+
+def test_a_thousand_nodes_are_grouped_in_seconds() -> None:
+    point = np.random.default_rng(0).uniform(0, 100, (2, 1000))
+    delay_ms = np.hypot(*(point[:, :, None] - point[:, None]))
+    began = time.process_time()
+    build_layers(delay_ms, [1.0, 5.0, 25.0])
+    assert time.process_time() - began < 5

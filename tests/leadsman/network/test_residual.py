@@ -1,0 +1,86 @@
+import numpy as np
+import pytest
+
+from leadsman.network import residual
+from leadsman.network.embedding import mean_and_spread
+from leadsman.network.estimates import NetworkEstimates
+from leadsman.network.fitting import FitBudget
+from leadsman.network.measured_pairs import Floats
+from leadsman.network.residual import (
+    KERNEL_WEIGHTS_AND_LENGTHS,
+    MAX_SHARED_ERROR,
+    SELF_KERNEL,
+    fit_residual,
+    nystrom_features,
+)
+
+
+@pytest.fixture(scope="module")
+def kernel(part_fit: NetworkEstimates) -> Floats:
+    return nystrom_features(part_fit.model.members, np.arange(part_fit.pairs.node_count))
+
+
+@pytest.fixture(scope="module")
+def error(part_fit: NetworkEstimates) -> Floats:
+    pairs = part_fit.pairs
+    return pairs.log_ms - mean_and_spread(part_fit.model.members, pairs.first, pairs.second)[0]
+
+
+def test_it_is_the_gaussian_process_that_its_kernel_defines(
+    part_fit: NetworkEstimates, kernel: Floats, error: Floats
+) -> None:
+    """Against a direct solution with the kernel of all measured pairs."""
+    pairs, shared = part_fit.pairs, kernel.T @ kernel
+    alike = shared + SELF_KERNEL * np.eye(pairs.node_count)
+    first, second = pairs.first, pairs.second
+    straight = alike[np.ix_(first, first)] * alike[np.ix_(second, second)]
+    crossed = alike[np.ix_(first, second)] * alike[np.ix_(second, first)]
+    own = (residual._NOISE - SELF_KERNEL**2) * np.eye(len(first))
+    share = np.linalg.solve(straight + crossed + own, np.clip(error, -MAX_SHARED_ERROR, MAX_SHARED_ERROR))
+    matrix = np.zeros_like(shared)
+    matrix[first, second] = matrix[second, first] = share
+    wanted = alike @ matrix @ alike - SELF_KERNEL**2 * matrix
+    found = fit_residual(kernel, pairs, error, 200).at(first, second)
+    assert found == pytest.approx(wanted[first, second], abs=2e-3)
+
+
+def test_many_nodes_take_another_way_to_the_same_result(
+    part_fit: NetworkEstimates, kernel: Floats, error: Floats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pairs = part_fit.pairs
+    dense = fit_residual(kernel, pairs, error, 12).at(pairs.first, pairs.second)
+    monkeypatch.setattr(residual, "DENSE", 0)
+    assert fit_residual(kernel, pairs, error, 12).at(pairs.first, pairs.second) == pytest.approx(dense, abs=1e-3)
+
+
+def test_a_row_is_the_same_as_its_pairs(part_fit: NetworkEstimates, kernel: Floats, error: Floats) -> None:
+    found = fit_residual(kernel, part_fit.pairs, error, 12)
+    nodes = np.arange(part_fit.pairs.node_count)
+    assert found.row(3) == pytest.approx(found.at(np.full_like(nodes, 3), nodes), abs=1e-5)
+
+
+def test_without_errors_there_is_nothing_to_borrow(part_fit: NetworkEstimates, kernel: Floats) -> None:
+    found = fit_residual(kernel, part_fit.pairs, np.zeros(len(part_fit.pairs.log_ms)), 12)
+    assert not found.weights.any()
+
+
+def test_an_error_counts_as_at_most_the_largest(part_fit: NetworkEstimates, kernel: Floats, error: Floats) -> None:
+    some = np.where(np.arange(len(error)) == 7, MAX_SHARED_ERROR, 0)
+    one, huge = (fit_residual(kernel, part_fit.pairs, some * factor, 12).weights for factor in (1, 40))
+    assert np.array_equal(one, huge)
+
+
+def test_fewer_landmarks_than_nodes_are_features_of_all_nodes(part_fit: NetworkEstimates, quick: FitBudget) -> None:
+    found = nystrom_features(part_fit.model.members, np.arange(quick.landmarks))
+    assert found.shape[1] == part_fit.pairs.node_count
+    assert found.shape[0] <= quick.landmarks
+
+
+def test_two_nodes_at_one_site_are_alike_although_each_is_nearest_to_the_other() -> None:
+    """Rows: what each of five nodes sees of all; 0 and 1 see the same, but for each other."""
+    far = np.full((5, 5), 3.0)
+    far[0, 1] = far[1, 0] = far[0, 0] = far[1, 1] = -2.0
+    far[0, 0], far[1, 1] = -5.0, -4.0
+    assert residual._kernel(far, np.arange(5))[0, 1] == pytest.approx(
+        sum(weight for weight, _ in KERNEL_WEIGHTS_AND_LENGTHS)
+    )

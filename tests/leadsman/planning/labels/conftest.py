@@ -1,0 +1,86 @@
+"""A cluster that takes plans, and policies and metrics in the words of the tests."""
+
+import json
+from collections.abc import Iterable, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leadsman.decision.model import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.telemetry import quantity, taspolicy_document
+from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
+from leadsman.decision.telemetry.taspolicy import TasPolicy
+from leadsman.planning.labels.label_planner import plan_labels
+from leadsman.planning.labels.model import LabelLimits, LabelPlan, PlanMemory
+from leadsman.planning.labels.ownership import NodeView
+from leadsman.state.snapshot import Snapshot
+
+FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
+"""Nothing but hysteresis and the stop for want of data."""
+
+Metrics = Mapping[str, Mapping[str, Any]]
+
+
+def rule(metric: str, operator: str, target: int = 0, *labels: str) -> dict[str, Any]:
+    return {"metricname": metric, "operator": operator, "target": target, "labels": list(labels)}
+
+
+def policy(name: str = "p", namespace: str = "ns", fail: str = "open", **strategies: Any) -> TasPolicy:
+    spec = {key: {"rules": of} if isinstance(of, list) else of for key, of in strategies.items()}
+    metadata = {"name": name, "namespace": namespace}
+    return taspolicy_document.parse_taspolicy(
+        {"metadata": metadata, "spec": {"strategies": spec, "metrics": {"failMode": fail}}}
+    )
+
+
+def known(policies: Iterable[TasPolicy], metrics: Metrics, now: float, read_at: float | None = None) -> DecisionInputs:
+    at = now if read_at is None else read_at
+    columns = {
+        metric: Readings({node: quantity.parse(str(v)) for node, v in of.items()}, dict.fromkeys(of, at), at)
+        for metric, of in metrics.items()
+    }
+    used = {each.key: each for each in policies}
+    return DecisionInputs(
+        Snapshot(), Policy(), now, telemetry=TelemetryInputs(TasPolicies(used, loaded=True), (PolledMetrics(columns),))
+    )
+
+
+class Cluster:
+    """Nodes that take patches as the API server does, and one controller's memory of them."""
+
+    def __init__(self, *names: str, limits: LabelLimits = FREE) -> None:
+        self.nodes = {name: NodeView(name, {"kubernetes.io/hostname": name}) for name in names}
+        self.limits, self.memory, self.now = limits, PlanMemory(), 1000.0
+
+    def step(self, policies: Iterable[TasPolicy], metrics: Metrics, after: float = 1.0, **more: Any) -> LabelPlan:
+        """One round of the controller, `after` seconds after the last one."""
+        self.now += after
+        return self.round(known(policies, metrics, self.now, **more))
+
+    def round(self, facts: DecisionInputs) -> LabelPlan:
+        made = plan_labels(list(self.nodes.values()), facts, self.memory, self.limits)
+        for patch in made.patches:
+            self.apply(patch.body(), patch.node)
+        self.memory = made.memory
+        return made
+
+    def apply(self, body: bytes, name: str) -> None:
+        """RFC 7386 on the two maps."""
+        node, metadata = self.nodes[name], json.loads(body)["metadata"]
+        merged = [
+            {k: v for k, v in {**before, **metadata[field]}.items() if v is not None}
+            for field, before in (("labels", node.labels), ("annotations", node.annotations))
+        ]
+        self.nodes[name] = NodeView(name, *merged)
+
+    def ours(self, name: str) -> dict[str, str]:
+        return {key: value for key, value in self.nodes[name].labels.items() if key != "kubernetes.io/hostname"}
+
+
+@pytest.fixture(scope="session")
+def make() -> SimpleNamespace:
+    """make.cluster("a"), make.policy(…), make.rule(…), make.known(…); make.hot: marks nodes with heat over 100."""
+    hot = policy(deschedule=[rule("heat", "GreaterThan", 100)])
+    return SimpleNamespace(cluster=Cluster, policy=policy, rule=rule, known=known, free=FREE, hot=hot)

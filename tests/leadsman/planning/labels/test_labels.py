@@ -1,0 +1,158 @@
+"""Exactly the labels that the policies want, and only on what is ours."""
+
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.labels.ownership import OWNERSHIP_ANNOTATION, NodeView
+
+
+def test_a_violating_node_is_marked_and_a_healed_one_is_not(make: SimpleNamespace) -> None:
+    cluster = make.cluster("a", "b")
+    cluster.step([make.hot], {"heat": {"a": 101, "b": 100}})
+    assert (cluster.ours("a"), cluster.ours("b")) == ({"p": "violating"}, {})
+    cluster.step([make.hot], {"heat": {"a": 80, "b": 100}})
+    assert cluster.ours("a") == {}
+    assert cluster.nodes["a"].annotations == {}
+
+
+def test_the_reason_names_rule_and_value(make: SimpleNamespace) -> None:
+    (action,) = make.cluster("a").step([make.hot], {"heat": {"a": "100500m"}}).actions
+    assert (action.node, action.label, action.value) == ("a", "p", "violating")
+    assert str(action.policy) == "ns/p"
+    assert action.reason == "heat GreaterThan 100: it is 100.5"
+
+
+def test_labels_have_the_originals_keys(make: SimpleNamespace) -> None:
+    cluster = make.cluster("a")
+    cluster.step(
+        [make.policy("scheduling-policy", labeling=[make.rule("m", "GreaterThan", 100, "label1=foo", "label2=bar")])],
+        {"m": {"a": 101}},
+    )
+    prefix = "telemetry.aware.scheduling.scheduling-policy"
+    assert cluster.ours("a") == {f"{prefix}/label1": "foo", f"{prefix}/label2": "bar"}
+
+
+@pytest.mark.parametrize(
+    ("operator", "one", "two", "kept"),
+    [
+        ("GreaterThan", "1100m", "1200m", "2"),
+        ("GreaterThan", 300, 200, "1"),
+        ("GreaterThan", 200, 200, "1"),
+        ("LessThan", -3, -2, "1"),
+        ("LessThan", -2, "-2500m", "2"),
+        ("LessThan", -2, -2, "1"),
+        ("Equals", 1, 1, "1"),
+    ],
+)
+def test_of_rules_with_one_label_the_extreme_keeps_it_and_in_a_tie_the_first(
+    make: SimpleNamespace, operator: str, one: Any, two: Any, kept: str
+) -> None:
+    target = {"GreaterThan": 1, "LessThan": -1, "Equals": 1}[operator]
+    sharing = make.policy(
+        labeling=[make.rule("one", operator, target, "foo=1"), make.rule("two", operator, target, "foo=2")]
+    )
+    cluster = make.cluster("a")
+    cluster.step([sharing], {"one": {"a": one}, "two": {"a": two}})
+    assert cluster.ours("a") == {"telemetry.aware.scheduling.p/foo": kept}
+
+
+def test_a_rule_that_loses_one_label_keeps_its_others(make: SimpleNamespace) -> None:
+    """The original wrote all labels of a rule that kept any of them, so two values of one key at once."""
+    rules = [
+        make.rule("one", "GreaterThan", 0, "foo=1", "one=yes"),
+        make.rule("two", "GreaterThan", 0, "foo=2", "two=yes"),
+    ]
+    cluster = make.cluster("a")
+    cluster.step([make.policy(labeling=rules)], {"one": {"a": 1}, "two": {"a": 2}})
+    prefix = "telemetry.aware.scheduling.p"
+    assert cluster.ours("a") == {f"{prefix}/foo": "2", f"{prefix}/one": "yes", f"{prefix}/two": "yes"}
+
+
+def test_operators_that_do_not_compare_leave_the_label_to_the_first(make: SimpleNamespace) -> None:
+    """The original panicked, and wrote none of the node's labels."""
+    rules = [make.rule("one", "LessThan", 9, "foo=1"), make.rule("two", "GreaterThan", 0, "foo=2")]
+    cluster = make.cluster("a")
+    cluster.step([make.policy(labeling=rules)], {"one": {"a": 1}, "two": {"a": 2}})
+    assert cluster.ours("a") == {"telemetry.aware.scheduling.p/foo": "1"}
+
+
+@pytest.mark.parametrize(("logic", "marked"), [("anyOf", True), ("allOf", False)])
+@pytest.mark.parametrize("strategy", ["deschedule", "labeling"])
+def test_a_logical_operator_counts_in_both_strategies(
+    make: SimpleNamespace, strategy: str, logic: str, marked: bool
+) -> None:
+    rules = [make.rule("heat", "GreaterThan", 80, "x=1"), make.rule("free", "LessThan", 200, "y=1")]
+    cluster = make.cluster("a")
+    cluster.step(
+        [make.policy(**{strategy: {"rules": rules, "logicalOperator": logic}})], {"heat": {"a": 81}, "free": {"a": 300}}
+    )
+    assert bool(cluster.ours("a")) is marked
+
+
+def test_a_changed_value_is_one_patch_that_never_takes_the_label_away(make: SimpleNamespace) -> None:
+    rules = [make.rule("one", "GreaterThan", 0, "foo=1"), make.rule("two", "GreaterThan", 0, "foo=2")]
+    cluster, sharing = make.cluster("a"), make.policy(labeling=rules)
+    cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 1}})
+    (patch,) = cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 3}}).patches
+    assert patch.labels == {"telemetry.aware.scheduling.p/foo": "2"}
+
+
+def test_all_changes_of_a_node_are_one_patch(make: SimpleNamespace) -> None:
+    both = make.policy(
+        deschedule=[make.rule("heat", "GreaterThan", 1)], labeling=[make.rule("heat", "GreaterThan", 1, "x=1")]
+    )
+    (patch,) = make.cluster("a").step([both], {"heat": {"a": 2}}).patches
+    assert set(patch.labels) == {"p", "telemetry.aware.scheduling.p/x"}
+
+
+def test_a_label_that_is_not_ours_is_never_touched(make: SimpleNamespace) -> None:
+    cluster = make.cluster("a", "b")
+    cluster.nodes["a"] = NodeView("a", {"p": "violating"})
+    cluster.nodes["b"] = NodeView("b", {"p": "of somebody"})
+    made = cluster.step([make.hot], {"heat": {"a": 1, "b": 101}})
+    assert made.patches == ()
+    assert [each.why for each in made.withheld] == ["the label stands there and is not ours"]
+
+
+def test_a_forged_record_does_not_make_us_remove_other_labels(make: SimpleNamespace) -> None:
+    cluster = make.cluster("a")
+    forged = json.dumps({"kubernetes.io/hostname": "ns/gone", "other": "ns/gone", "gone": "ns/gone"})
+    cluster.nodes["a"] = NodeView(
+        "a", {"kubernetes.io/hostname": "a", "other": "x", "gone": "y"}, {OWNERSHIP_ANNOTATION: forged}
+    )
+    cluster.step([], {})
+    assert cluster.nodes["a"].labels == {"kubernetes.io/hostname": "a", "other": "x"}
+
+
+@pytest.mark.parametrize("record", ["[]", "{", '{"p": 1}', '{"p": "without a slash"}'])
+def test_a_node_whose_record_cannot_be_read_is_left_alone(make: SimpleNamespace, record: str) -> None:
+    cluster = make.cluster("a")
+    cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {OWNERSHIP_ANNOTATION: record})
+    made = cluster.step([make.hot], {"heat": {"a": 101}})
+    assert made.patches == ()
+    assert "annotation leadsman/telemetry-labels of node a is not ours" in made.stopped[0]
+
+
+def test_a_label_that_somebody_removed_comes_back_and_one_that_nobody_wants_leaves_the_record(
+    make: SimpleNamespace,
+) -> None:
+    cluster = make.cluster("a")
+    cluster.step([make.hot], {"heat": {"a": 101}})
+    cluster.nodes["a"] = NodeView("a", {}, cluster.nodes["a"].annotations)
+    cluster.step([make.hot], {"heat": {"a": 101}})
+    assert cluster.ours("a") == {"p": "violating"}
+    cluster.nodes["a"] = NodeView("a", {}, cluster.nodes["a"].annotations)
+    cluster.step([make.hot], {"heat": {"a": 1}})
+    assert cluster.nodes["a"].annotations == {}
+
+
+def test_what_the_original_left_is_taken_over_when_asked(make: SimpleNamespace) -> None:
+    left = {"p": "violating", "telemetry.aware.scheduling.gone/x": "1", "other": "violating"}
+    cluster = make.cluster("a", limits=LabelLimits(hold_seconds=0, adopt=True))
+    cluster.nodes["a"] = NodeView("a", left)
+    cluster.step([make.hot], {"heat": {"a": 1}})
+    assert cluster.nodes["a"].labels == {"other": "violating"}

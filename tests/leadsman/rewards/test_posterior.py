@@ -1,0 +1,90 @@
+"""The node or the app: blame by comparison, the prior from the others, bounded influence."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.rewards.posterior import NodePosteriors, Trials, node_posterior, typical_success_ratio
+
+GOOD = Trials(healthy=30.0, recent=5.0)
+BAD = Trials(healthy=1.0, recent=0.2, failed=5.0)
+TRIALS = st.builds(Trials, st.floats(0, 100), st.floats(0, 5), st.floats(0, 50))
+
+
+def cluster(**others: Trials) -> dict[str, Trials]:
+    return {f"good-{n}": GOOD for n in range(5)} | others
+
+
+class TestBlame:
+    def test_bad_here_is_the_node(self) -> None:
+        found = NodePosteriors(cluster(bad=BAD))
+        assert (found["bad"].blame_ratio > 0.99, found["bad"].value < 0.4) == (True, True)
+        assert all(found[f"good-{n}"].value == 1.0 for n in range(5))
+
+    def test_bad_everywhere_is_the_app_and_ranks_no_node_lower(self) -> None:
+        found = NodePosteriors({f"node-{n}": BAD for n in range(6)})
+        assert all(each.blame_ratio < 0.2 and each.value > 0.98 for each in found.values())
+
+    def test_one_failure_among_the_sound_is_a_doubt(self) -> None:
+        assert NodePosteriors(cluster(once=Trials(failed=1.0)))["once"].value < 0.9
+
+    def test_better_than_usual_is_no_fault(self) -> None:
+        assert node_posterior(5.0, 0.0, 0.2).blame_ratio <= 0.1
+
+    def test_more_failures_are_never_better(self) -> None:
+        values = [node_posterior(1.0, failed / 4, 0.98).value for failed in range(40)]
+        assert values == sorted(values, reverse=True)
+
+    def test_frequent_crashes_rank_below_rare_ones_and_those_below_none(self) -> None:
+        """Every 10 s, every 60 s, never."""
+        found = NodePosteriors(cluster(often=Trials(0.6, 0.1, 10.0), rarely=Trials(2.0, 0.3, 4.0)))
+        assert found["often"].lower_ratio < found["rarely"].lower_ratio < found["good-0"].lower_ratio
+
+
+class TestPrior:
+    def test_a_node_without_evidence_is_as_good_as_any(self) -> None:
+        """kubeRL gave 0 to a new node under a known type."""
+        assert NodePosteriors(cluster(new=Trials()))["new"].value == 1.0
+
+    def test_it_follows_the_others(self) -> None:
+        weak = {f"node-{n}": Trials(healthy=7.0, recent=2.0, failed=6.0) for n in range(5)}
+        assert NodePosteriors(weak | {"new": Trials()})["new"].expected_ratio < 0.7
+        assert NodePosteriors(cluster(new=Trials()))["new"].expected_ratio > 0.9
+
+    def test_few_bad_nodes_do_not_move_what_is_typical(self) -> None:
+        ranked = sorted([0.95, *([0.98] * 16), *([0.2] * 4)])
+        assert typical_success_ratio(ranked, 0.98) == typical_success_ratio(ranked, 0.2) == 0.98
+
+    def test_a_nodes_own_vote_does_not_count_for_itself(self) -> None:
+        ranked = sorted([0.95, 0.2, 0.2, 0.9])
+        assert (
+            typical_success_ratio(ranked, 0.9),
+            typical_success_ratio(ranked, 0.2),
+            typical_success_ratio(ranked),
+        ) == (0.2, 0.9, 0.9)
+
+    def test_faded_evidence_leaves_the_prior(self) -> None:
+        assert NodePosteriors(cluster(repaired=Trials(failed=0.05)))["repaired"].value > 0.98
+
+    def test_more_samples_narrow_the_interval(self) -> None:
+        few, many = node_posterior(1.0, 1.0, 0.5), node_posterior(50.0, 50.0, 0.5)
+        assert many.samples > few.samples
+        assert many.upper_ratio - many.lower_ratio < few.upper_ratio - few.lower_ratio
+
+
+class TestInfluence:
+    @given(TRIALS)
+    def test_no_report_lifts_a_node_above_one_that_says_nothing(self, claim: Trials) -> None:
+        """And so above no honest node that is beyond doubt."""
+        assert NodePosteriors(cluster(liar=claim))["liar"].value <= NodePosteriors(cluster(liar=Trials()))["liar"].value
+
+    @given(TRIALS)
+    def test_no_report_of_one_node_harms_the_sound(self, claim: Trials) -> None:
+        found = NodePosteriors(cluster(liar=claim))
+        assert all(found[f"good-{n}"].value == 1.0 for n in range(5))
+
+    @given(st.dictionaries(st.sampled_from("abcdef"), TRIALS))
+    def test_all_ratios_are_ratios(self, trials: dict[str, Trials]) -> None:
+        for each in NodePosteriors(trials).values():
+            assert 0.0 <= each.lower_ratio <= each.expected_ratio <= each.upper_ratio <= 1.0
+            assert 0.0 <= each.blame_ratio <= 1.0
+            assert 0.0 <= each.value <= 1.0

@@ -1,0 +1,142 @@
+"""The node's own book: credit by time, failures once each, both fading. Faults of kubeRL are named where they are."""
+
+from math import log
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.rewards import reward_updates
+from leadsman.rewards.incident_causes import PRIOR_BLAME, Blame, IncidentCause
+from leadsman.rewards.reward_updates import (
+    credit_completion,
+    credit_health,
+    decay,
+    new_reward,
+    record_incident,
+    record_quality,
+)
+from leadsman.state.records import Reward
+
+T0 = 1_700_000_000.0
+HALF = reward_updates.HALF_LIFE_SECONDS
+
+
+def hour_healthy(reward: Reward, start: float, every: float = 60.0) -> Reward:
+    for age in range(0, 3600, int(every)):
+        reward = credit_health(reward, age, age + every, start + age + every)
+    return reward
+
+
+class TestCredit:
+    def test_an_hour_healthy_is_evidence(self) -> None:
+        assert hour_healthy(new_reward(T0), T0).healthy > 2.0
+
+    def test_the_first_stretch_is_one_trial(self) -> None:
+        assert credit_health(new_reward(T0), 0.0, reward_updates.STRETCH_SECONDS, T0).healthy == pytest.approx(1.0)
+
+    def test_a_thousand_events_without_time_change_nothing(self) -> None:
+        """kubeRL counted events: 1,000 annotation patches were 1,000 rewards."""
+        reward = before = credit_health(new_reward(T0), 0.0, 600.0, T0)
+        for _ in range(1_000):
+            reward = credit_health(reward, 600.0, 600.0, T0)
+        assert reward == before
+
+    @given(st.lists(st.floats(0, 1_000), min_size=1, max_size=10))
+    def test_it_does_not_matter_in_how_many_pieces_time_is_credited(self, pieces: list[float]) -> None:
+        reward, age = new_reward(T0), 0.0
+        for piece in pieces:
+            reward, age = credit_health(reward, age, age + piece, T0), age + piece
+        assert reward.healthy == pytest.approx(reward_updates.earned_trials(0.0, age), abs=1e-9)
+
+    def test_an_hour_of_an_old_pod_earns_less_than_one_of_a_new_one(self) -> None:
+        assert 0 < reward_updates.earned_trials(36_000, 39_600) < reward_updates.earned_trials(0, 3_600) / 2
+
+    def test_a_job_that_ends_well_is_a_whole_trial_however_short(self) -> None:
+        """Exit 0 of a finished job is a success."""
+        done = credit_completion(credit_health(new_reward(T0), 0.0, 5.0, T0), 5.0, T0)
+        assert (done.healthy, done.failed, done.incidents) == (pytest.approx(1.0), 0.0, {})
+
+    def test_a_long_job_that_ends_well_has_been_credited_already(self) -> None:
+        before = credit_health(new_reward(T0), 0.0, 6_000.0, T0)
+        assert credit_completion(before, 6_000.0, T0) == before
+
+    def test_recent_credit_is_bounded(self) -> None:
+        assert credit_health(new_reward(T0), 0.0, 1e9, T0).recent == reward_updates.MAX_RECENT_TRIALS
+
+
+class TestFailure:
+    def test_each_cause_is_counted_under_its_name(self) -> None:
+        reward = new_reward(T0)
+        for cause in IncidentCause:
+            reward = record_incident(reward, cause, T0)
+        assert reward.incidents == {cause.value: 1 for cause in IncidentCause}
+        assert reward.failed == sum(blame is not Blame.NOBODY for blame in PRIOR_BLAME.values())
+
+    @pytest.mark.parametrize("cause", [IncidentCause.CLAIM_UNBOUND, IncidentCause.IMAGE_UNKNOWN])
+    def test_nobodys_fault_changes_no_evidence(self, cause: IncidentCause) -> None:
+        after = record_incident(credit_health(new_reward(T0), 0.0, 600.0, T0), cause, T0)
+        assert (after.healthy, after.recent, after.failed, after.kuberl) == (
+            pytest.approx(1.0), pytest.approx(1.0), 0.0, 1.0)  # fmt: skip
+        assert after.last_incident_seconds is None
+
+    def test_a_second_incident_does_not_overwrite_the_first(self) -> None:
+        """kubeRL kept the last container's state only."""
+        assert record_incident(
+            record_incident(new_reward(T0), IncidentCause.CRASH, T0), IncidentCause.OOM, T0
+        ).incidents == {"crash": 1, "oom": 1}
+
+    def test_it_leaves_little_of_the_recent_credit_and_all_of_the_total(self) -> None:
+        before = credit_health(new_reward(T0), 0.0, 600.0, T0)
+        after = record_incident(before, IncidentCause.CRASH, T0)
+        assert (after.healthy, after.recent) == (before.healthy, before.recent * reward_updates.CARRIED_SHARE)
+
+    def test_health_that_began_before_it_is_not_recent(self) -> None:
+        """Old pods run on while new ones fail."""
+        after = credit_health(record_incident(new_reward(T0), IncidentCause.CRASH, T0), 600.0, 660.0, T0 + 60)
+        assert (after.recent, after.healthy > 0) == (0.0, True)
+
+    def test_health_that_began_with_the_restart_is_recent_though_the_incident_was_noticed_a_moment_later(self) -> None:
+        assert credit_health(record_incident(new_reward(T0), IncidentCause.CRASH, T0), 0.0, 61.0, T0 + 60).recent > 0.1
+
+    def test_a_container_that_recovered_earns_again(self) -> None:
+        """kubeRL gave nothing for ever after any restart."""
+        after = hour_healthy(record_incident(new_reward(T0), IncidentCause.CRASH, T0), T0)
+        assert (after.recent > 2.0, after.kuberl > 0.95) == (True, True)
+
+
+class TestFading:
+    def test_evidence_halves_over_the_half_life(self) -> None:
+        """kubeRL never forgot."""
+        before = record_incident(credit_health(new_reward(T0), 0.0, 600.0, T0), IncidentCause.CRASH, T0)
+        after = decay(before, T0 + HALF)
+        assert (after.healthy, after.failed) == (before.healthy / 2, before.failed / 2)
+
+    @given(st.floats(0, 1e6), st.floats(0, 1e6))
+    def test_fading_in_steps_is_fading_at_once(self, one: float, two: float) -> None:
+        before = record_incident(new_reward(T0), IncidentCause.CRASH, T0)
+        steps = decay(decay(before, T0 + one), T0 + one + two)
+        assert steps.failed == pytest.approx(decay(before, T0 + one + two).failed, abs=1e-9)
+
+    def test_a_clock_that_went_back_adds_nothing(self) -> None:
+        before = record_incident(new_reward(T0), IncidentCause.CRASH, T0)
+        assert decay(before, T0 - 1e6).failed == before.failed
+
+    def test_the_count_of_incidents_stays(self) -> None:
+        assert decay(record_incident(new_reward(T0), IncidentCause.OOM, T0), T0 + 100 * HALF).incidents == {"oom": 1}
+
+
+class TestQuality:
+    def test_the_mean_is_of_logarithms(self) -> None:
+        reward = record_quality(record_quality(new_reward(T0), "run_time", 1.0, T0), "run_time", 4.0, T0)
+        assert reward.qualities["run_time"].log_cost == pytest.approx(log(2.0))
+
+    @pytest.mark.parametrize("cost", [0.0, -1.0, float("nan"), float("inf")])
+    def test_a_cost_without_a_logarithm_changes_nothing(self, cost: float) -> None:
+        assert record_quality(new_reward(T0), "metric", cost, T0) == new_reward(T0)
+
+    def test_an_old_observation_gives_way_to_new_ones(self) -> None:
+        reward = record_quality(new_reward(T0), "run_time", 100.0, T0)
+        for _ in range(3):
+            reward = record_quality(reward, "run_time", 1.0, T0 + 10 * HALF)
+        assert reward.qualities["run_time"].log_cost < log(2.0)

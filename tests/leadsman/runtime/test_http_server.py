@@ -1,0 +1,222 @@
+"""Raw sockets: what a client of bad will, or with a bad line, can do to the listener."""
+
+import asyncio
+import contextlib
+import re
+from pathlib import Path
+
+import pytest
+
+from extender.body_limits import BodyLimits, BodyReader
+from leadsman.runtime.http_server import ServerLimits
+
+QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3, max_connections=3)
+
+CAPTURES = Path(__file__).parents[2] / "data" / "captures"
+
+DRIPPING = ServerLimits(header_timeout_seconds=0.1)
+
+HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
+
+
+@contextlib.asynccontextmanager
+async def connected(port):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
+
+
+def request(body):
+    return HEAD + b"Content-Length: %d\r\n\r\n%b" % (len(body), body)
+
+
+async def answer(reader):
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    length = int(re.search(rb"Content-Length: (\d+)", head)[1])
+    return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(length), 5)
+
+
+async def until(condition):
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110  it happens inside the server, which tells nobody
+            await asyncio.sleep(0.001)
+
+
+async def ended(reader):
+    """What still comes before the connection ends."""
+    with contextlib.suppress(ConnectionResetError):
+        return await asyncio.wait_for(reader.read(), 5)
+    return b""
+
+
+async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_connection(starts, captured):
+    head = (CAPTURES / "filter.head").read_bytes()
+    async with starts() as extender, connected(extender.port) as (reader, writer):
+        for _ in range(3):
+            writer.write(head + captured("names-3-filter"))
+            assert (await answer(reader))[0] == 200
+
+
+async def test_headers_that_drip_are_cut(starts):
+    async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
+        writer.write(HEAD)
+        assert await ended(reader) == b""
+
+
+async def test_dripping_does_not_prolong_the_header_deadline(starts):
+    async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
+
+        async def drip():
+            while True:
+                writer.write(b"X: y\r\n")
+                await asyncio.sleep(0.02)
+
+        writer.write(HEAD)
+        dripping = asyncio.create_task(drip())
+        assert await ended(reader) == b""
+        dripping.cancel()
+
+
+async def test_a_second_request_has_a_header_deadline_too(starts, args):
+    async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
+        writer.write(request(args(["a"])))
+        await answer(reader)
+        writer.write(HEAD)
+        assert await ended(reader) == b""
+
+
+async def test_a_body_that_drips_gets_408(starts):
+    bodies = BodyReader(BodyLimits(read_timeout_seconds=0.1))
+    async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
+        writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
+        assert await answer(reader) == (408, b"body not complete within 0.1 s\n")
+
+
+async def test_no_byte_stays_counted_as_held(starts, captured):
+    bodies = BodyReader(BodyLimits(read_timeout_seconds=0.1))
+    async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
+        writer.write(request(captured("names-3-filter")) + HEAD + b"Content-Length: 100\r\n\r\n{")
+        assert [(await answer(reader))[0] for _ in range(2)] == [200, 408]
+    assert bodies.held_bytes == 0
+
+
+async def test_an_idle_connection_is_closed(starts):
+    async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, _):
+        assert await ended(reader) == b""
+
+
+async def test_kube_scheduler_closes_an_idle_connection_first():
+    """Its own limit is 90 s; a server that closes first loses a request now and then."""
+    assert ServerLimits().idle_timeout_seconds > 90
+
+
+async def test_a_chunked_body_is_read(starts, args):
+    body = args(["a"])
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:9], body[9:])) + b"0\r\n\r\n"
+    async with starts() as extender, connected(extender.port) as (reader, writer):
+        writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + chunks)
+        assert (await answer(reader))[0] == 200
+
+
+async def test_a_chunked_body_is_capped_while_it_comes(starts):
+    async with (
+        starts(bodies=BodyReader(BodyLimits(max_body_bytes=100))) as extender,
+        connected(extender.port) as (reader, writer),
+    ):
+        writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"40\r\n" + b" " * 64 + b"\r\n40\r\n" + b" " * 64)
+        assert await answer(reader) == (413, b"body over the cap of 100 bytes\n")
+
+
+async def test_a_length_over_the_cap_is_refused_before_the_body_comes(starts):
+    async with starts() as extender, connected(extender.port) as (reader, writer):
+        writer.write(HEAD + b"Content-Length: 999999999999\r\n\r\n")
+        assert (await answer(reader))[0] == 413
+
+
+async def test_all_bodies_together_are_capped(starts, args):
+    bodies = BodyReader(BodyLimits(max_held_bytes=1000))
+    async with starts(bodies=bodies) as extender, connected(extender.port) as (_, slow):
+        slow.write(HEAD + b"Content-Length: 2000\r\n\r\n" + b" " * 950)
+        await until(lambda: bodies.held_bytes == 950)
+        assert (await extender.post("/filter", args(["a"])))[0] == 429
+
+
+async def test_a_client_that_closed_its_sending_half_gets_its_answer(starts, captured):
+    async with starts() as extender, connected(extender.port) as (reader, writer):
+        writer.write(request(captured("names-3-filter")))
+        writer.write_eof()
+        assert (await answer(reader))[0] == 200
+        assert await ended(reader) == b""
+
+
+async def test_a_connection_closed_within_a_body_ends_at_once(starts):
+    bodies = BodyReader()
+    async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
+        writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
+        await until(lambda: bodies.held_bytes == 1)
+        writer.write_eof()
+        assert await ended(reader) == b""
+        await until(lambda: bodies.held_bytes == 0)
+
+
+async def test_a_client_that_does_not_read_is_cut(starts, captured):
+    """The answer of 9 MB fits no socket buffer. A write to a connection that was cut fails."""
+    async with starts(limits=QUICK) as extender, connected(extender.port) as (_, writer):
+        writer.transport.pause_reading()
+        writer.write(request(captured("nodes-1000-filter")))
+        await until(lambda: writer.write(b"x") or writer.transport.is_closing())
+
+
+async def test_a_client_that_reads_too_slowly_is_cut(starts, captured, monkeypatch):
+    """Before the write deadline, which begins anew whenever something is read."""
+    monkeypatch.setattr("extender.handlers.SEND_SECONDS", 0.1)
+    async with starts() as extender, connected(extender.port) as (_, writer):
+        writer.transport.pause_reading()
+        writer.write(request(captured("nodes-1000-filter")))
+        await until(lambda: writer.write(b"x") or writer.transport.is_closing())
+
+
+async def test_past_the_cap_the_longest_idle_connection_makes_room(starts, args):
+    async def asks(reader, writer):
+        writer.write(request(args(["a"])))
+        return (await answer(reader))[0]
+
+    async with (
+        starts(limits=ServerLimits(max_connections=2)) as extender,
+        connected(extender.port) as oldest,
+        connected(extender.port) as second,
+    ):
+        assert await asks(*second) == 200
+        async with connected(extender.port) as third:
+            assert await asks(*third) == 200
+            assert await ended(oldest[0]) == b""
+            assert await asks(*second) == 200
+
+
+async def test_past_the_cap_nobody_in_a_request_is_cut(starts):
+    bodies, limits = BodyReader(), ServerLimits(max_connections=1)
+    async with starts(bodies=bodies, limits=limits) as extender, connected(extender.port) as (reader, writer):
+        writer.write(HEAD + b"Content-Length: 2\r\n\r\n{")
+        await until(lambda: bodies.held_bytes == 1)
+        async with connected(extender.port) as (refused, _):
+            assert await ended(refused) == b""
+        writer.write(b"}")
+        assert (await answer(reader))[0] == 400
+
+
+@pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b"\x00" * 9000])
+async def test_garbage_is_answered_with_400_or_closed(starts, garbage):
+    async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, writer):
+        writer.write(garbage)
+        said = await ended(reader)
+        assert said == b"" or b" 400 " in said.splitlines()[0]
+
+
+async def test_pipelined_requests_are_answered_in_order(starts, args):
+    async with starts() as extender, connected(extender.port) as (reader, writer):
+        writer.write(request(args(["a"])) + request(b"") + request(args(["b"])))
+        assert [(await answer(reader))[0] for _ in range(3)] == [200, 400, 200]

@@ -1,0 +1,252 @@
+"""The extender behind mutual TLS, on real sockets: whom it lets in, and certificates swapped under its feet."""
+
+import asyncio
+import contextlib
+import logging
+import re
+import ssl
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from leadsman.cli.certs import authority
+from leadsman.runtime.http_server import ServerLimits
+from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, TlsUnusable, certificate_names
+
+NOW = datetime.now(UTC)
+CA = authority.create_ca(NOW, days=10)
+STRANGERS_CA = authority.create_ca(NOW, days=10)
+
+STATE = b"GET /state HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+def mounted(folder, ca=CA, client_ca=None, version="1"):
+    """The files as kubelet mounts a Secret: links to ..data/<file>, ..data a link that is swapped as a whole."""
+    pair = authority.issue_server(ca, ("localhost", "127.0.0.1"), NOW, 5)
+    content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem}
+    swap(folder, content | {"ca.crt": (client_ca or ca).certificate_pem}, version)
+    for name in (*content, "ca.crt"):
+        if not (folder / name).is_symlink():
+            (folder / name).symlink_to(f"..data/{name}")
+    return TlsFiles(folder / "tls.crt", folder / "tls.key", folder / "ca.crt", frozenset({"kube-scheduler"}))
+
+
+def swap(folder, content, version):
+    (folder / f"..{version}").mkdir(parents=True)
+    for name, pem in content.items():
+        (folder / f"..{version}" / name).write_bytes(pem)
+    (folder / "..new").symlink_to(f"..{version}")
+    (folder / "..new").replace(folder / "..data")
+
+
+@pytest.fixture
+def tls(tmp_path):
+    return MutualTls(mounted(tmp_path / "tls"))
+
+
+@pytest.fixture
+def client(tmp_path):
+    """client(pair): the context of a caller who shows this pair (None: no certificate) and trusts our CA."""
+
+    def made(pair, trusts=CA):
+        context = ssl.create_default_context(cadata=trusts.certificate_pem.decode())
+        if pair:
+            (tmp_path / "client.pem").write_bytes(pair.certificate_pem + pair.key_pem)
+            context.load_cert_chain(tmp_path / "client.pem")
+        return context
+
+    return made
+
+
+@pytest.fixture
+def scheduler(client):
+    return client(authority.issue_client(CA, "kube-scheduler", NOW, 5))
+
+
+@contextlib.asynccontextmanager
+async def connected(port, context):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname="localhost")
+    try:
+        yield reader, writer
+    finally:
+        writer.transport.abort()
+
+
+async def asked(reader, writer):
+    """The status line. What kept it from coming is raised, or "" when the connection just ended."""
+    writer.write(STATE)
+    async with asyncio.timeout(5):
+        head = await reader.readuntil(b"\r\n\r\n")
+        await reader.readexactly(int(re.search(rb"Content-Length: (\d+)", head)[1]))
+    return head.split(b"\r\n")[0].decode()
+
+
+async def answer(port, context):
+    """What a new connection gets: the status line, or why there is none."""
+    try:
+        async with connected(port, context) as streams:
+            return await asked(*streams)
+    except ssl.SSLError as error:
+        return error.reason
+    except (asyncio.IncompleteReadError, ConnectionResetError):
+        return "closed"
+
+
+async def test_the_scheduler_is_answered(starts, tls, scheduler):
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
+
+
+async def test_without_a_certificate_nobody_is(starts, tls, client, caplog):
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, client(None)) == "closed"
+    assert "peer did not return a certificate" in caplog.text
+
+
+@pytest.mark.parametrize("name", ["kube-controller-manager", "kube-scheduler2", "kube", "Kube-Scheduler"])
+async def test_another_name_is_not_let_in_and_named(starts, tls, client, caplog, name):
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, client(authority.issue_client(CA, name, NOW, 5))) == "closed"
+    assert f"client certificate of {name} refused; want kube-scheduler" in caplog.text
+
+
+async def test_an_expired_certificate_is_not_let_in(starts, tls, client, caplog):
+    expired = authority.issue_client(CA, "kube-scheduler", NOW - timedelta(days=2), days=1)
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, client(expired)) == "closed"
+    assert "certificate has expired" in caplog.text
+
+
+async def test_the_right_name_by_another_ca_is_not_let_in(starts, tls, client, caplog):
+    stranger = authority.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5)
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, client(stranger)) == "closed"
+    assert "unable to get local issuer certificate" in caplog.text
+
+
+async def test_a_server_s_certificate_is_none_for_a_client(starts, tls, client, caplog):
+    server = authority.issue_server(CA, ("kube-scheduler",), NOW, 5)
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, client(server)) == "closed"
+    assert re.search("unsuitable certificate purpose|unsupported certificate purpose", caplog.text)
+
+
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+async def test_tls_1_1_is_refused_though_the_client_speaks_it(starts, tls, scheduler, caplog):
+    scheduler.set_ciphers("ALL:@SECLEVEL=0")
+    scheduler.minimum_version = scheduler.maximum_version = ssl.TLSVersion.TLSv1_1
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, scheduler) in ("closed", "UNEXPECTED_EOF_WHILE_READING")
+    assert "unsupported protocol" in caplog.text
+
+
+async def test_why_handshakes_fail_is_said_once_a_minute(tmp_path, starts, client, caplog):
+    times = iter([0.0, 1.0, 59.0, 60.0])
+    tls = MutualTls(mounted(tmp_path / "tls"), clock=lambda: next(times))
+    async with starts(tls=tls) as extender:
+        for _ in range(4):
+            await answer(extender.port, client(None))
+    assert caplog.text.count("TLS handshake failed") == 2
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_newer_versions_are_answered(starts, tls, scheduler, version):
+    scheduler.minimum_version = scheduler.maximum_version = version
+    async with starts(tls=tls) as extender:
+        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
+
+
+async def test_plain_http_gets_nothing(starts, tls):
+    async with starts(tls=tls) as extender:
+        reader, writer = await asyncio.open_connection("127.0.0.1", extender.port)
+        writer.write(STATE)
+        with contextlib.suppress(ConnectionResetError):
+            assert b"HTTP" not in await asyncio.wait_for(reader.read(), 5)
+        writer.close()
+
+
+async def test_a_handshake_that_does_not_come_is_cut(starts, tls):
+    async with starts(tls=tls, limits=ServerLimits(header_timeout_seconds=0.1)) as extender:
+        reader, writer = await asyncio.open_connection("127.0.0.1", extender.port)
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+        writer.close()
+
+
+async def test_headers_that_drip_are_cut_within_tls_too(starts, tls, scheduler):
+    limits = ServerLimits(header_timeout_seconds=0.2)
+    async with starts(tls=tls, limits=limits) as extender, connected(extender.port, scheduler) as (reader, writer):
+        writer.write(STATE[:10])
+        assert await asyncio.wait_for(reader.read(), 5) == b""
+
+
+async def test_swapped_files_serve_new_connections_and_open_ones_go_on(starts, tls, tmp_path, client, scheduler):
+    async with starts(tls=tls) as extender, connected(extender.port, scheduler) as before:
+        assert await asked(*before) == "HTTP/1.1 200 OK"
+        mounted(tmp_path / "tls", STRANGERS_CA, version="2")
+        await tls.poll()
+        assert await asked(*before) == "HTTP/1.1 200 OK"
+        new = client(authority.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5), trusts=STRANGERS_CA)
+        assert await answer(extender.port, new) == "HTTP/1.1 200 OK"
+        assert await answer(extender.port, scheduler) == "CERTIFICATE_VERIFY_FAILED"
+
+
+async def test_a_client_ca_that_was_replaced_lets_nobody_in_any_more(starts, tls, tmp_path, scheduler):
+    async with starts(tls=tls) as extender:
+        mounted(tmp_path / "tls", CA, client_ca=STRANGERS_CA, version="2")
+        await tls.poll()
+        assert await answer(extender.port, scheduler) == "closed"
+
+
+async def test_files_are_followed(starts, tls, tmp_path, monkeypatch):
+    monkeypatch.setattr("leadsman.runtime.mutual_tls.POLL_SECONDS", 0.01)
+    swapped = asyncio.Event()
+
+    async def use(_):
+        swapped.set()
+
+    tls.tell(use)
+    following = asyncio.create_task(tls.follow())
+    mounted(tmp_path / "tls", version="2")
+    await asyncio.wait_for(swapped.wait(), 5)
+    following.cancel()
+
+
+async def test_nobody_who_connects_during_a_swap_is_refused(starts, tls, tmp_path, scheduler):
+    async with starts(tls=tls) as extender:
+        for version in range(2, 12):
+            mounted(tmp_path / "tls", version=str(version))
+            first = asyncio.gather(*(answer(extender.port, scheduler) for _ in range(4)))
+            await tls.poll()
+            answers = await first + [await answer(extender.port, scheduler)]
+            assert set(answers) == {"HTTP/1.1 200 OK"}
+
+
+async def test_files_that_do_not_fit_together_leave_the_ones_before_in_use(starts, tls, tmp_path, scheduler, caplog):
+    caplog.set_level(logging.INFO)
+    async with starts(tls=tls) as extender:
+        swap(tmp_path / "tls", {"tls.crt": CA.certificate_pem, "tls.key": b"", "ca.crt": b""}, "2")
+        for _ in range(3):
+            await tls.poll()
+        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
+        assert str(tmp_path / "tls/tls.key") in tls.problem
+        assert caplog.text.count("certificate refused, the one before it stays") == 1
+        mounted(tmp_path / "tls", version="3")
+        await tls.poll()
+        assert tls.problem == ""
+        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize("missing", ["tls.crt", "tls.key", "ca.crt"])
+def test_a_missing_file_at_start_is_named(tmp_path, missing):
+    files = mounted(tmp_path / "tls")
+    (tmp_path / "tls" / missing).unlink()
+    with pytest.raises(TlsUnusable, match=re.escape(str(tmp_path / "tls" / missing))):
+        MutualTls(files)
+
+
+def test_names_are_the_common_name_and_the_alternative_names():
+    shown = {
+        "subject": ((("organizationName", "o"),), (("commonName", "a"),)),
+        "subjectAltName": (("DNS", "b"), ("URI", "spiffe://c"), ("IP Address", "10.0.0.1"), ("email", "d@e")),
+    }
+    assert certificate_names(shown) == {"a", "b", "spiffe://c", "10.0.0.1"}

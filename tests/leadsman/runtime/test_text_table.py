@@ -1,0 +1,20 @@
+"""Plain text in columns."""
+
+import pytest
+
+from leadsman.runtime import text_table
+
+
+def test_columns_are_as_wide_as_their_widest_cell() -> None:
+    assert text_table.align_columns([["NODE", "A"], ["edge-1", ""]]) == ["NODE    A", "edge-1"]
+
+
+def test_counts_read_as_in_an_event() -> None:
+    assert text_table.format_counts({"too far": 3, "no such node x": 1}) == "3 too far, 1 no such node x"
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [(0.0, "0"), (12.125, "12.12"), (0.0543, "0.0543"), (999.96, "1000"), (59_999.6, "60000")]
+)
+def test_a_number_has_four_digits_and_no_exponent(value: float, said: str) -> None:
+    assert text_table.format_number(value) == said

@@ -1,0 +1,47 @@
+"""Contestants on a short run. The numbers that count come from `leadsman simulate rewards`, with many seeds."""
+
+import pytest
+
+from leadsman.simulator.rewards import comparison
+from leadsman.simulator.rewards.cluster import SimulationSettings
+from leadsman.simulator.rewards.strategies import STRATEGIES
+from leadsman.simulator.rewards.strategy_run import run_strategy
+
+SHORT = SimulationSettings(placements=200, settle=20, window=80, join_settle=20)
+
+
+@pytest.mark.parametrize("name", STRATEGIES)
+def test_a_seed_is_one_result(name: str) -> None:
+    assert run_strategy(name, SHORT, 5) == run_strategy(name, SHORT, 5)
+
+
+def test_spreading_pays_for_every_bad_node() -> None:
+    """4 of 20 nodes fail 80 %, the others 2 %: 176 of 1,000."""
+    assert (
+        140
+        < run_strategy("spreading", SimulationSettings(placements=1_000, settle=1, window=10), 1).failures_per_1000
+        < 210
+    )
+
+
+def test_ours_pays_for_finding_out_and_little_more() -> None:
+    found = {
+        name: [run_strategy(name, SHORT, seed) for seed in range(2)] for name in ("leadsman", "spreading", "oracle")
+    }
+    before = {name: sum(each.failures_per_1000 for each in results) for name, results in found.items()}
+    after = {name: sum(each.failures_per_1000_after_move for each in results) for name, results in found.items()}
+    assert before["oracle"] <= before["leadsman"] < before["spreading"] / 3
+    assert after["oracle"] <= after["leadsman"] < after["spreading"] / 3
+
+
+def test_a_node_that_joins_gets_pods_at_once_from_ours_and_none_from_kuberls_rule() -> None:
+    assert run_strategy("kuberl", SHORT, 1).joined_share_of_fair == 0.0
+    assert run_strategy("leadsman", SHORT, 1).joined_share_of_fair > 0.5
+
+
+def test_a_comparison_has_every_contestant_and_the_ratios() -> None:
+    found = comparison.compare(SimulationSettings(placements=100, settle=1, window=10, join_settle=1), 0, 2)
+    assert list(found.policies) == list(STRATEGIES)
+    ours, theirs = found.policies["leadsman"], found.policies["kuberl"]
+    assert found.against_kuberl["before_move"] == ours.failures_per_1000 / theirs.failures_per_1000
+    assert comparison.render(found).splitlines()[1].startswith("POLICY")

@@ -1,0 +1,302 @@
+"""Where workloads' pods run, from a fake API server on a real socket."""
+
+import asyncio
+import json
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+
+from extender.run import ExtenderSettings, run
+from leadsman.decision.workloads import PlacedPod
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.sources.cluster.node_roles import NodeRoleFollower
+from leadsman.sources.cluster.workload_follower import WorkloadFollower
+from leadsman.state.etcd_http import EtcdAccess as Etcd
+from leadsman.testbed.etcd import free_ports
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+WITHIN_SECONDS = 10.0
+SETS, JOBS = "/apis/apps/v1/namespaces/default/replicasets", "/apis/batch/v1/namespaces/default/jobs"
+
+
+async def until(true):
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while not true():  # noqa: ASYNC110  what is waited for has no event
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def api():
+    async with FakeApiServer() as one:
+        yield one
+
+
+@asynccontextmanager
+async def following(api, kind=WorkloadFollower, *more):
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
+        one = kind(client, *more)
+        task = asyncio.create_task(one.run())
+        try:
+            yield one
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def places(api):
+    async with following(api) as one:
+        await until(lambda: one.current.known and api.watches == 3)
+        yield one
+
+
+def owned(kind, name, uid="", controller=True):
+    return [{"apiVersion": "v1", "kind": kind, "name": name, "uid": uid, "controller": controller}]
+
+
+def pod(api, name, node="", kind="", owner="", *, uid="", labels=None, **more):
+    meta = {"labels": labels or {}} | ({"ownerReferences": owned(kind, owner, uid)} if kind else {})
+    meta |= more.pop("metadata", {})
+    api.put(f"/api/v1/namespaces/default/pods/{name}", {"metadata": meta, "spec": {"nodeName": node}} | more)
+
+
+def replica_set(api, name="web-5d", kind="Deployment", owner="web", uid="rs"):
+    api.put(f"{SETS}/{name}", {"metadata": {"uid": uid, "ownerReferences": owned(kind, owner)}})
+
+
+def found(one, name):
+    return {kind: set(pods) for kind, pods in one.current.find("default", name).items()}
+
+
+WEB = {"deployment": {PlacedPod("web-5d-x", "n1")}}
+
+
+async def test_before_the_first_list_nothing_is_known(api):
+    api.silence()
+    async with following(api) as one:
+        await until(lambda: len(api.asked) == 3)
+        assert one.current.known is False
+        assert one.current.age_seconds(0.0) is None
+
+
+async def test_a_pod_of_a_replica_set_is_the_deployments(api):
+    replica_set(api)
+    pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
+    async with places(api) as one:
+        assert found(one, "web") == found(one, "deployment/web") == WEB
+        assert found(one, "web-5d") == found(one, "web-5d-x") == {}
+
+
+async def test_a_replica_set_belongs_to_whatever_controls_it(api):
+    """Such as Argo's Rollout, whose pods have another hash label."""
+    replica_set(api, kind="Rollout")
+    pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
+    async with places(api) as one:
+        assert set(found(one, "web")) == {"rollout"}
+
+
+async def test_a_replica_set_that_comes_after_its_pod_is_worked_in(api):
+    pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
+    async with places(api) as one:
+        assert set(found(one, "web-5d")) == {"replicaset"}
+        replica_set(api)
+        await until(lambda: found(one, "web") == WEB)
+        assert found(one, "web-5d") == {}
+
+
+async def test_where_replica_sets_cannot_be_read_the_hash_tells_the_deployment(api):
+    pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", labels={"pod-template-hash": "5d"})
+    api.deny("replicasets")
+    async with following(api) as one:
+        await until(lambda: one.current.known)
+        assert found(one, "web") == WEB
+        assert one.owners["ReplicaSet"].errors["Forbidden"]
+
+
+async def test_a_replica_set_of_another_uid_is_not_the_pods(api):
+    """A deployment that was deleted and made again under the same name."""
+    replica_set(api, owner="other", uid="new")
+    pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="old", labels={"pod-template-hash": "5d"})
+    async with places(api) as one:
+        assert found(one, "web") == WEB
+
+
+@pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet", "Job"])
+async def test_other_controllers_are_the_workload_itself(api, kind):
+    pod(api, "db-0", "n1", kind, "db")
+    async with places(api) as one:
+        assert found(one, "db") == {kind.lower(): {PlacedPod("db-0", "n1")}}
+
+
+async def test_a_job_of_a_cron_job_is_known_by_both(api):
+    api.put(f"{JOBS}/night-1", {"metadata": {"uid": "j", "ownerReferences": owned("CronJob", "night")}})
+    pod(api, "night-1-x", "n1", "Job", "night-1", uid="j")
+    async with places(api) as one:
+        assert found(one, "night") == {"cronjob": {PlacedPod("night-1-x", "n1")}}
+        assert found(one, "night-1") == {"job": {PlacedPod("night-1-x", "n1")}}
+
+
+async def test_a_pod_without_a_controller_is_its_own_workload(api):
+    pod(api, "alone", "n1", metadata={"ownerReferences": owned("Tag", "t", controller=False)})
+    async with places(api) as one:
+        assert found(one, "pod/alone") == found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
+
+
+async def test_a_namespace_has_its_own_workloads(api):
+    pod(api, "alone", "n1")
+    async with places(api) as one:
+        assert one.current.find("other", "alone") == {}
+
+
+async def test_only_placed_pods_count_and_the_workload_exists_without_them(api):
+    pod(api, "db-0", "", "StatefulSet", "db")
+    pod(api, "db-1", "n1", "StatefulSet", "db", metadata={"deletionTimestamp": "2026-11-21T01:00:00Z"})
+    pod(api, "gone-0", "n1", "StatefulSet", "gone", status={"phase": "Failed"})
+    async with places(api) as one:
+        assert found(one, "db") == {"statefulset": set()}
+        assert found(one, "gone") == {}
+
+
+async def test_a_deployment_without_pods_exists(api):
+    replica_set(api)
+    async with places(api) as one:
+        assert found(one, "web") == {"deployment": set()}
+
+
+async def test_places_follow_a_pod_through_its_life(api):
+    async with places(api) as one:
+        pod(api, "db-0", "", "StatefulSet", "db")
+        await until(lambda: found(one, "db") == {"statefulset": set()})
+        pod(api, "db-0", "n1", "StatefulSet", "db")
+        await until(lambda: found(one, "db") == {"statefulset": {PlacedPod("db-0", "n1")}})
+        pod(api, "db-0", "n1", "StatefulSet", "db", status={"phase": "Succeeded"})
+        await until(lambda: found(one, "db") == {})
+
+
+async def test_the_pods_of_a_node_that_was_removed_are_nowhere(api):
+    pod(api, "db-0", "n1", "StatefulSet", "db")
+    pod(api, "db-1", "n2", "StatefulSet", "db")
+    async with places(api) as one:
+        api.drop_node("n1")
+        await until(lambda: found(one, "db") == {"statefulset": {PlacedPod("db-1", "n2")}})
+
+
+async def test_a_pod_that_is_adopted_changes_its_workload(api):
+    pod(api, "web-5d-x", "n1")
+    replica_set(api)
+    async with places(api) as one:
+        pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
+        await until(lambda: found(one, "web") == WEB)
+        assert found(one, "web-5d-x") == {}
+
+
+async def test_the_last_view_stays_while_the_api_server_is_away(api):
+    pod(api, "alone", "n1")
+    async with places(api) as one:
+        api.fail("list", 503, times=100)
+        api.fail("watch", 503, times=100)
+        api.error(410)
+        await until(lambda: one.pods.errors["Unavailable"] >= 2)
+        assert found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
+        assert one.current.known is True
+
+
+async def test_the_view_says_when_it_was_last_confirmed(api):
+    now = 10.0
+    async with following(api, WorkloadFollower, lambda: now) as one:
+        await until(lambda: one.current.known and api.watches == 3)
+        now = 17.0
+        assert one.current.age_seconds(now) == 7.0
+        api.bookmark()
+        await until(lambda: one.current.age_seconds(now) == 0.0)
+
+
+async def test_the_same_view_is_the_same_object(api):
+    """Caches are kept by it."""
+    async with places(api) as one:
+        first = one.current
+        assert one.current is first
+        pod(api, "alone", "n1")
+        await until(lambda: one.current is not first)
+
+
+async def test_roles_are_the_label_s_and_change_only_with_it(api):
+    def node(name, role, **more):
+        api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/role": role} if role else {}}} | more)
+
+    node("a", "cloud")
+    node("b", "")
+    async with following(api, NodeRoleFollower) as roles:
+        await until(lambda: roles.current == {"a": "cloud"})
+        first = roles.current
+        await until(lambda: api.watches)
+        node("a", "cloud", status={"phase": "touched"})
+        node("b", "edge")
+        await until(lambda: roles.current == {"a": "cloud", "b": "edge"})
+        second = roles.current
+        node("a", "cloud", status={"phase": "again"})
+        await until(lambda: roles.nodes.get(("", "a")).metadata.resource_version == str(api.objects.revision))
+        assert roles.current is second
+        node("c", "edge")
+        await until(lambda: "c" in roles.current)
+        assert first == {"a": "cloud"}
+        assert second == {"a": "cloud", "b": "edge"}
+        node("a", "")
+        await until(lambda: roles.current == {"b": "edge", "c": "edge"})
+
+
+@asynccontextmanager
+async def extender(**settings):
+    """A whole one, without an etcd; the URLs of its two ports."""
+    ports, stop = free_ports(3), asyncio.Event()
+    wanted = ExtenderSettings(
+        Etcd((f"http://127.0.0.1:{ports[0]}",)), ("127.0.0.1", ports[1]), ("127.0.0.1", ports[2]), **settings
+    )
+    task = asyncio.create_task(run(wanted, stop))
+    try:
+        yield f"http://127.0.0.1:{ports[1]}", f"http://127.0.0.1:{ports[2]}"
+    finally:
+        stop.set()
+        await asyncio.wait_for(task, WITHIN_SECONDS)
+
+
+async def reasons(session, url, label):
+    meta = {"name": "p", "namespace": "default", "uid": "u", "labels": {label: "5"}}
+    body = json.dumps({"Pod": {"metadata": meta}, "Nodes": None, "NodeNames": ["n1"]})
+    async with session.post(f"{url}/filter", data=body) as answer:
+        return (await answer.json())["FailedAndUnresolvableNodes"]["n1"]
+
+
+async def scraped(session, ops):
+    async with session.get(f"{ops}/metrics") as answer:
+        return await answer.text()
+
+
+async def reachable(session, url):
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while True:
+            try:
+                async with session.get(f"{url}/healthz"):
+                    return
+            except aiohttp.ClientConnectionError:
+                await asyncio.sleep(0.01)
+
+
+async def test_an_extender_decides_by_them_and_shows_them_in_its_metrics(api):
+    pod(api, "db-0", "", "StatefulSet", "db")
+    async with extender(api=ApiAccess(api.url)) as (url, ops), aiohttp.ClientSession() as session:
+        await reachable(session, ops)
+        await until(lambda: api.watches == 4)
+        assert await reasons(session, url, "delay_db") == "workload statefulset/db has no placed pod"
+        metrics = await scraped(session, ops)
+    assert 'leadsman_apiserver_objects{resource="pods"} 1.0' in metrics
+    assert 'leadsman_apiserver_relists_total{resource="replicasets"} 1.0' in metrics
+
+
+async def test_an_extender_without_an_api_server_says_that_no_workload_is_known():
+    async with extender() as (url, ops), aiohttp.ClientSession() as session:
+        await reachable(session, ops)
+        assert "no workload is known yet" in await reasons(session, url, "delay_db")
+        assert "leadsman_apiserver" not in await scraped(session, ops)

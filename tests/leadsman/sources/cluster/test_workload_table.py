@@ -1,0 +1,98 @@
+"""The table of workloads, change by change."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.decision.workloads import PlacedPod, WorkloadIndex
+from leadsman.sources.cluster.workload_table import WorkloadTable
+
+WEB = ("ns", "deployment", "web")
+
+
+def test_a_pod_counts_for_its_workload_where_it_is_placed():
+    workloads = WorkloadTable()
+    workloads.put("ns", ("pod", "web-0"), [WEB], PlacedPod("web-0", "n1"))
+    workloads.put("ns", ("pod", "web-1"), [WEB], None)
+    workloads.publish()
+    assert workloads.table == {("ns", "web"): {"deployment": (PlacedPod("web-0", "n1"),)}}
+
+
+def test_a_workload_without_places_exists_until_its_last_member_goes():
+    workloads = WorkloadTable()
+    workloads.put("ns", ("ReplicaSet", "web-5d"), [WEB], None)
+    workloads.publish()
+    assert workloads.table == {("ns", "web"): {"deployment": ()}}
+    workloads.drop("ns", ("ReplicaSet", "web-5d"))
+    workloads.publish()
+    assert workloads.table == {}
+
+
+def test_two_kinds_of_one_name_stand_side_by_side():
+    workloads = WorkloadTable()
+    workloads.put("ns", ("pod", "a"), [WEB], PlacedPod("a", "n1"))
+    workloads.put("ns", ("pod", "b"), [("ns", "statefulset", "web")], PlacedPod("b", "n2"))
+    workloads.publish()
+    places = WorkloadIndex(workloads.table, 0.0)
+    assert set(places.find("ns", "web")) == {"deployment", "statefulset"}
+    assert places.find("ns", "statefulset/web") == {"statefulset": (PlacedPod("b", "n2"),)}
+
+
+def test_a_table_that_was_taken_does_not_change():
+    workloads = WorkloadTable()
+    workloads.put("ns", ("pod", "a"), [WEB], PlacedPod("a", "n1"))
+    workloads.publish()
+    taken = workloads.table
+    workloads.drop("ns", ("pod", "a"))
+    workloads.publish()
+    assert taken == {("ns", "web"): {"deployment": (PlacedPod("a", "n1"),)}}
+
+
+def test_nothing_new_is_the_same_table():
+    workloads = WorkloadTable()
+    workloads.put("ns", ("pod", "a"), [WEB], None)
+    workloads.publish()
+    taken = workloads.table
+    workloads.publish()
+    assert workloads.table is taken
+
+
+def test_only_what_was_touched_is_made_anew():
+    workloads = WorkloadTable()
+    for name in ("a", "b"):
+        workloads.put("ns", ("pod", name), [("ns", "pod", name)], PlacedPod(name, "n1"))
+    workloads.publish()
+    before = workloads.table
+    workloads.put("ns", ("pod", "a"), [("ns", "pod", "a")], PlacedPod("a", "n2"))
+    workloads.publish()
+    assert workloads.table["ns", "b"] is before["ns", "b"]
+
+
+pods, nodes = st.sampled_from("abcd"), st.sampled_from([None, "n1", "n2"])
+owners = st.lists(st.tuples(st.just("ns"), st.sampled_from(["job", "cronjob"]), st.sampled_from("xy")), max_size=2)
+puts = st.tuples(pods, owners.map(lambda some: tuple(dict.fromkeys(some))), nodes)
+
+
+@given(st.lists(st.one_of(puts, pods), max_size=20), st.integers(1, 5))
+def test_changes_one_by_one_equal_the_table_of_what_is_left(steps, every):
+    workloads, left = WorkloadTable(), {}
+    for number, step in enumerate(steps):
+        if isinstance(step, str):
+            workloads.drop("ns", ("pod", step))
+            left.pop(step, None)
+        else:
+            pod, of, node = step
+            workloads.put("ns", ("pod", pod), of, node and PlacedPod(pod, node))
+            left[pod] = (of, node)
+        if number % every == 0:
+            workloads.publish()
+    workloads.publish()
+    assert workloads.table == expected(left)
+
+
+def expected(left):
+    table = {}
+    for pod, (of, node) in sorted(left.items()):
+        for namespace, kind, name in of:
+            kinds = table.setdefault((namespace, name), {})
+            kinds[kind] = kinds.get(kind, ()) + ((PlacedPod(pod, node),) if node else ())
+    return table

@@ -1,0 +1,58 @@
+"""What the operator chose runs, in the order in which it counts."""
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leadsman.decision.policy import Policy
+from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
+from leadsman.sources.delay.matrix import BadMatrix
+from leadsman.state.snapshot import Snapshot
+
+STATE, POLICY = SimpleNamespace(current=Snapshot()), SimpleNamespace(current=Policy())
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    (tmp_path / "matrix").write_text("0 1\n1 0")
+    (tmp_path / "nodes").write_text('{"a": 0, "b": 1}')
+    return {"matrix": tmp_path / "matrix", "metadata": tmp_path / "nodes"}
+
+
+def test_by_default_there_are_only_the_agents_and_estimates() -> None:
+    chosen = DelaySources(DelaySettings(), STATE, POLICY)
+    assert (chosen.sources, chosen.problems) == ((), {})
+    tasks = dict(chosen.tasks())
+    assert tasks.keys() == {"estimates"}
+    tasks["estimates"].close()
+
+
+def test_goldpinger_counts_before_static_files(files: dict[str, Path]) -> None:
+    chosen = DelaySources(DelaySettings(goldpinger_url="http://127.0.0.1:9", **files), STATE, POLICY)
+    assert [source.source for source in chosen.sources] == ["goldpinger", "static"]
+
+
+def test_a_slip_in_a_file_is_raised_at_start(files: dict[str, Path]) -> None:
+    files["matrix"].write_text("0 x\n1 0")
+    with pytest.raises(BadMatrix):
+        DelaySources(DelaySettings(**files), STATE, POLICY)
+
+
+async def test_all_of_it_runs_and_ends(files: dict[str, Path], until: Callable[..., Any]) -> None:
+    """Groups are those of the static matrix; Goldpinger, where nobody listens, has its problem told."""
+    choice = DelaySettings(goldpinger_url="http://127.0.0.1:9", initial_layers_ms=(5.0,), **files)
+    chosen = DelaySources(choice, STATE, POLICY)
+    tasks = [asyncio.create_task(loop) for _, loop in chosen.tasks()]
+    await until(lambda: chosen.groups and chosen.problems)
+    assert chosen.groups
+    assert chosen.groups.named() == {"5 ms": [["a", "b"]]}
+    assert "Cannot connect" in chosen.problems["goldpinger"]
+    names = {sample.name for metric in chosen.families() for sample in metric.samples}
+    assert {"leadsman_delay_source_up", "leadsman_estimates_fits_total"} <= names
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

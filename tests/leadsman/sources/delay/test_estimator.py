@@ -1,0 +1,241 @@
+"""The background loop: when it works, what it leaves alone, and what a failure costs."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from msgspec import Struct, structs
+from prometheus_client.core import Metric
+
+from leadsman.decision.policy import DelayPolicy, Policy, Statistic
+from leadsman.network.fitting import FitBudget
+from leadsman.sources.delay import estimator as module
+from leadsman.sources.delay import metrics
+from leadsman.sources.delay.estimator import Estimator, FitSchedule
+from leadsman.sources.delay.matrix import parse_matrix
+from leadsman.state.records import Identity
+from leadsman.state.snapshot import Snapshot
+
+
+class Standing(Struct):
+    current: Any
+    problem: str = ""
+    source: str = "static"
+
+
+class World:
+    """What the estimator sees, on a clock of the tests' own."""
+
+    def __init__(self, snapshot: Snapshot, quick: FitBudget) -> None:
+        self.state, self.policy, self.now, self.quick = Standing(snapshot), Standing(Policy()), 1.0, quick
+
+    def estimator(self, **more: Any) -> Estimator:
+        return Estimator(self.state, self.policy, clock=lambda: self.now, spend=self.quick, **more)
+
+
+@pytest.fixture
+def world(make: SimpleNamespace, quick: FitBudget) -> World:
+    return World(make.plane(nodes=20, peers=6), quick)
+
+
+async def fits(estimator: Estimator) -> int:
+    await estimator.run_once()
+    return estimator.fits
+
+
+async def test_before_the_first_round_nothing_is_known(world: World) -> None:
+    estimator = world.estimator()
+    assert (estimator.current, estimator.groups) == (None, None)
+
+
+async def test_a_round_makes_estimates_dated_when_their_data_were_read(world: World) -> None:
+    estimator = world.estimator()
+    assert await fits(estimator) == 1
+    assert estimator.current
+    assert estimator.current.made_at == 1.0
+    assert len(estimator.current.row("n-00").nodes) == 20
+
+
+async def test_the_same_data_are_not_fitted_again(world: World) -> None:
+    estimator = world.estimator()
+    await estimator.run_once()
+    before = estimator.current
+    assert await fits(estimator) == 1
+    assert estimator.current is before
+
+
+async def test_a_new_object_of_the_same_data_is_the_same(world: World, make: SimpleNamespace) -> None:
+    estimator = world.estimator()
+    await estimator.run_once()
+    world.state.current = make.plane(nodes=20, peers=6)
+    assert await fits(estimator) == 1
+
+
+@pytest.mark.parametrize("change", ["joined", "left", "moved", "pairs", "statistic", "layers", "matrix", "age"])
+async def test_what_changes_enough_is_fitted_again(world: World, make: SimpleNamespace, change: str) -> None:
+    matrix = Standing(parse_matrix("0", '{"x": 0}'))
+    estimator = world.estimator(matrices=[matrix])
+    await estimator.run_once()
+    if change == "joined":
+        world.state.current = Snapshot({**world.state.current.nodes, "new": make.state({"n-00": 5.0})})
+    elif change == "left":
+        world.state.current = make.plane(nodes=19, peers=6)
+    elif change == "moved":
+        states = world.state.current.nodes
+        identity = Identity("pod", 1, "10.0.0.1", "zone-a")
+        world.state.current = Snapshot({**states, "n-00": structs.replace(states["n-00"], identity=identity)})
+    elif change == "pairs":
+        world.state.current = make.plane(nodes=20, peers=6, seed=1)
+    elif change == "statistic":
+        world.policy.current = Policy(delay=DelayPolicy(statistic=Statistic.P95))
+    elif change == "layers":
+        world.policy.current = Policy(initial_layers=(5.0,))
+    elif change == "matrix":
+        matrix.current = parse_matrix("0", '{"y": 0}')
+    else:
+        world.state.current = make.plane(nodes=20, peers=6, at=200.0)
+        world.now = 201.0
+    assert await fits(estimator) == 2
+
+
+async def test_a_fit_that_fails_is_counted_and_the_old_one_stays(
+    world: World, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    estimator = world.estimator()
+    await estimator.run_once()
+    before = estimator.current
+    world.state.current = make.plane(nodes=19, peers=6)
+    monkeypatch.setattr(module, "fitted", broken)
+    with caplog.at_level(logging.ERROR):
+        await estimator.run_once()
+        await estimator.run_once()
+    assert estimator.current is before
+    assert (estimator.failures, estimator.problem) == (2, "FloatingPointError: no slope")
+    assert len(caplog.records) == 1
+    monkeypatch.undo()
+    assert await fits(estimator) == 2
+    assert estimator.problem == ""
+
+
+def broken(*_: object) -> None:
+    raise FloatingPointError("no slope")
+
+
+async def test_when_nothing_fresh_is_left_the_old_estimates_stay_with_their_age(world: World) -> None:
+    estimator = world.estimator()
+    await estimator.run_once()
+    before, world.now = estimator.current, 100.0
+    assert await fits(estimator) == 1
+    assert estimator.current is before
+
+
+async def test_without_any_measurement_there_are_no_estimates(world: World) -> None:
+    world.state.current = Snapshot()
+    estimator = world.estimator()
+    await estimator.run_once()
+    assert (estimator.current, estimator.problem) == (None, "")
+
+
+async def test_switched_off_it_makes_groups_only(world: World) -> None:
+    estimator = world.estimator(estimates=False, initial_layers_ms=[50.0])
+    await estimator.run_once()
+    assert estimator.current is None
+    assert estimator.groups
+    assert estimator.groups.named()["50 ms"]
+
+
+async def test_the_policys_layers_count_before_the_command_lines(world: World) -> None:
+    estimator = world.estimator(initial_layers_ms=[50.0])
+    world.policy.current = Policy(initial_layers=(5.0, 70.0))
+    await estimator.run_once()
+    assert estimator.groups
+    assert estimator.groups.named().keys() == {"5 ms", "70 ms"}
+
+
+async def test_the_loop_goes_on_while_a_fit_works(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    began, release = threading.Event(), threading.Event()
+
+    def slow(*_: object) -> None:
+        began.set()
+        release.wait(5)
+
+    monkeypatch.setattr(module, "fitted", slow)
+    work = asyncio.create_task(world.estimator().run_once())
+    await asyncio.to_thread(began.wait, 5)
+    assert not work.done()
+    release.set()
+    await work
+
+
+async def test_it_rests_ten_times_as_long_as_it_works(
+    world: World, monkeypatch: pytest.MonkeyPatch, until: Callable[..., Any]
+) -> None:
+    naps: list[float] = []
+    sleep = asyncio.sleep
+
+    async def nap(seconds: float) -> None:
+        naps.append(seconds)
+        await sleep(3600)
+
+    class Ticking(World):
+        """Every look at the clock takes 2 s."""
+
+        def estimator(self, **more: Any) -> Estimator:
+            return Estimator(self.state, self.policy, clock=self.tick, **more)
+
+        def tick(self) -> float:
+            self.now += 2.0
+            return self.now
+
+    estimator = Ticking(Snapshot(), world.quick).estimator(pace=FitSchedule(min_pause_seconds=1.0))
+    monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=nap))
+    task = asyncio.create_task(estimator.run())
+    while not naps:
+        await sleep(0.001)
+    assert naps[0] >= 20.0
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def shown(found: list[Metric]) -> dict[str, float]:
+    return {sample.name: sample.value for metric in found for sample in metric.samples}
+
+
+async def test_metrics_tell_size_age_and_expected_error(world: World) -> None:
+    estimator = world.estimator()
+    await estimator.run_once()
+    found = shown(list(metrics.estimate_metrics(estimator, 31.0)))
+    assert found["leadsman_estimates_nodes"] == 20
+    assert found["leadsman_estimates_age_seconds"] == 30.0
+    assert found["leadsman_estimates_fits_total"] == 1
+    assert found["leadsman_estimates_failures_total"] == 0
+    assert 0 < found["leadsman_estimates_expected_error_ratio"] < 1
+    assert found["leadsman_estimates_pairs"] > 60
+
+
+async def test_an_error_that_is_not_known_is_not_told(make: SimpleNamespace, quick: FitBudget) -> None:
+    """Two nodes: no pair can be left out."""
+    estimator = World(make.plane(nodes=2, peers=1), quick).estimator()
+    await estimator.run_once()
+    found = shown(list(metrics.estimate_metrics(estimator, 31.0)))
+    assert found["leadsman_estimates_pairs"] == 1
+    assert "leadsman_estimates_expected_error_ratio" not in found
+
+
+async def test_without_a_fit_metrics_tell_counts_only(world: World) -> None:
+    assert shown(list(metrics.estimate_metrics(world.estimator(), 0.0))).keys() == {
+        "leadsman_estimates_fits_total",
+        "leadsman_estimates_failures_total",
+    }
+
+
+def test_sources_are_up_while_they_have_no_problem() -> None:
+    good, bad = Standing(parse_matrix("0", '{"x": 0}')), Standing(None, "refused", "goldpinger")
+    up, nodes, age = metrics.source_metrics([good, bad], 0.0)
+    assert [sample.value for sample in up.samples] == [1.0, 0.0]
+    assert [sample.value for sample in nodes.samples] == [1, 0]
+    assert age.samples == []

@@ -1,0 +1,193 @@
+"""A Goldpinger on a real socket that answers as told, on a clock of the tests' own."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from leadsman.decision.delay.views import SourceRow
+from leadsman.sources.delay.goldpinger import GoldpingerPoller, GoldpingerSettings
+
+NAMES = {f"10.0.0.{node}": f"edge-{node}" for node in range(10)}
+
+
+def body(ms: int | None = 12, stamp: str = "", ok: bool = True) -> str:
+    """edge-1 measured edge-2; edge-2 measured edge-1 at 7 ms and nobody else."""
+    timed: dict[str, Any] = {"OK": ok} | ({} if ms is None else {"response-time-ms": ms})
+    timed |= {"PingTime": stamp} if stamp else {}
+    return json.dumps(
+        {
+            "responses": {
+                "gp-1": checked(1, {"gp-2": {"HostIP": "10.0.0.2"} | timed}),
+                "gp-2": checked(2, {"gp-1": {"HostIP": "10.0.0.1", "OK": True, "response-time-ms": 7}}),
+            }
+        }
+    )
+
+
+def checked(node: int, peers: object) -> dict[str, Any]:
+    return {"OK": True, "HostIP": f"10.0.0.{node}", "response": {"podResults": peers}}
+
+
+class Pinger:
+    """text: what /check_all answers; status: with which status."""
+
+    def __init__(self) -> None:
+        self.text, self.status, self.asked, self.now = body(), 200, 0, 100.0
+        self.delay: Callable[[], Awaitable[None]] | None = None
+
+    async def check_all(self, _: web.Request) -> web.Response:
+        self.asked += 1
+        if self.delay:
+            await self.delay()
+        return web.Response(text=self.text, status=self.status)
+
+
+@pytest.fixture
+def pinger() -> Pinger:
+    return Pinger()
+
+
+@pytest.fixture
+async def url(pinger: Pinger) -> AsyncIterator[str]:
+    app = web.Application()
+    app.router.add_get("/check_all", pinger.check_all)
+    async with TestServer(app) as server:
+        yield str(server.make_url("/"))
+
+
+async def polled(source: GoldpingerPoller, times: int = 1, seconds: float = 0.5) -> GoldpingerPoller:
+    async with aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=seconds)) as session:
+        for _ in range(times):
+            await source.poll(session)
+    return source
+
+
+@pytest.fixture
+def source(url: str, pinger: Pinger) -> GoldpingerPoller:
+    return GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(interval_seconds=10), clock=lambda: pinger.now)
+
+
+async def test_before_the_first_answer_nothing_is_known(source: GoldpingerPoller) -> None:
+    assert source.current is None
+
+
+async def test_each_direction_is_what_its_end_measured(source: GoldpingerPoller) -> None:
+    view = (await polled(source)).current
+    assert view
+    assert view.row("edge-1") == SourceRow({"edge-2": 13.0}, {"edge-2": 8.0}, frozenset())
+    assert view.row("edge-2") == SourceRow({"edge-1": 8.0}, {"edge-1": 13.0}, frozenset())
+    assert view.row("edge-3") == SourceRow()
+    assert (view.source, view.nodes) == ("goldpinger", {"edge-1", "edge-2"})
+
+
+async def test_a_peer_that_is_not_ok_did_not_reply_to_either_end(source: GoldpingerPoller, pinger: Pinger) -> None:
+    pinger.text = body(ok=False)
+    view = (await polled(source)).current
+    assert view
+    assert view.row("edge-1") == SourceRow({}, {"edge-2": 8.0}, {"edge-2"})
+    assert view.row("edge-2").no_reply == {"edge-1"}
+
+
+async def test_a_node_that_only_others_know_is_known_by_them(source: GoldpingerPoller, pinger: Pinger) -> None:
+    pinger.text = json.dumps({"responses": {"gp-1": checked(1, {"gp-3": {"OK": True, "HostIP": "10.0.0.3"}})}})
+    view = (await polled(source)).current
+    assert view
+    assert "edge-3" in view.nodes
+    assert view.row("edge-3") == SourceRow(backward={"edge-1": 1.0})
+
+
+async def test_a_view_is_dated_by_our_clock_and_ages_out(source: GoldpingerPoller) -> None:
+    view = (await polled(source)).current
+    assert view
+    assert (view.read_at, view.fresh_until) == (100.0, 130.0)
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "said"),
+    [
+        (500, "", "status 500, want 200"),
+        (200, "<html>", "no answer to /check_all: JSON is malformed"),
+        (200, "{}", "`responses` is missing"),
+    ],
+)
+async def test_a_failed_poll_is_told_and_leaves_the_view_to_age(
+    source: GoldpingerPoller, pinger: Pinger, status: int, text: str, said: str
+) -> None:
+    before = (await polled(source)).current
+    pinger.status, pinger.text, pinger.now = status, text, 110.0
+    await polled(source)
+    assert said in source.problem
+    assert source.current is before
+
+
+async def test_a_good_poll_ends_the_problem(source: GoldpingerPoller, pinger: Pinger) -> None:
+    pinger.status = 500
+    await polled(source)
+    pinger.status = 200
+    await polled(source)
+    assert source.problem == ""
+    assert source.current
+
+
+async def test_an_answer_that_takes_too_long_is_given_up(source: GoldpingerPoller, pinger: Pinger) -> None:
+
+    pinger.delay = asyncio.Event().wait  # type: ignore[assignment]
+    await polled(source, seconds=0.05)
+    assert "TimeoutError" in source.problem
+
+
+async def test_an_answer_too_large_is_given_up(url: str) -> None:
+    source = GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(max_response_bytes=100))
+    await polled(source)
+    assert "more than 100 bytes" in source.problem
+
+
+async def test_nobody_at_the_address_is_told() -> None:
+    source = GoldpingerPoller("http://127.0.0.1:9", lambda: NAMES)
+    await polled(source)
+    assert "http://127.0.0.1:9/check_all: Cannot connect" in source.problem
+
+
+async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(
+    source: GoldpingerPoller, pinger: Pinger
+) -> None:
+    found = json.loads(pinger.text)
+    found["responses"]["gp-3"] = 3
+    pinger.text = json.dumps(found)
+    await polled(source)
+    assert "gp-3: Expected `object`" in source.problem
+    assert source.current
+
+
+async def test_a_reporter_whose_pings_stand_still_counts_no_more(source: GoldpingerPoller, pinger: Pinger) -> None:
+    """It repeats what it measured long ago; the other is asked anew each time."""
+    pinger.text = body(stamp="2026-01-01T00:00:00.000Z")
+    await polled(source)
+    pinger.now = 130.0
+    await polled(source)
+    assert source.current
+    assert source.current.reports.keys() == {"edge-2"}
+    pinger.text = body(stamp="2026-01-01T00:00:31.000Z")
+    await polled(source)
+    assert source.current.reports.keys() == {"edge-1", "edge-2"}
+
+
+@pytest.mark.parametrize("ending", ["", "/", "/check_all"])
+async def test_the_address_may_name_the_page_or_not(url: str, ending: str) -> None:
+    source = await polled(GoldpingerPoller(url.rstrip("/") + ending, lambda: NAMES))
+    assert source.problem == ""
+
+
+async def test_it_polls_again_and_again(url: str, pinger: Pinger, until: Any) -> None:
+
+    source = GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(interval_seconds=0.01))
+    task = asyncio.create_task(source.run())
+    await until(lambda: pinger.asked > 3)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -1,0 +1,140 @@
+"""Goldpinger's oddities. The bodies are written after its swagger.yml, v3 unless said otherwise."""
+
+import json
+from typing import Any
+
+import pytest
+
+from leadsman.sources.delay.goldpinger_response import BadCheckAll, CheckAllResponse, GoldpingerReport, parse_check_all
+
+NAMES = {"10.0.0.1": "edge-1", "10.0.0.2": "edge-2", "10.0.0.3": "edge-3"}
+
+
+def peer(host: int, ms: object = None, ok: bool = True, **more: object) -> dict[str, Any]:
+    """As Go writes it: 0 ms is left out."""
+    timed = {} if ms is None else {"response-time-ms": ms}
+    return {"OK": ok, "HostIP": f"10.0.0.{host}", "PodIP": f"10.1.0.{host}", "status-code": 200} | timed | more
+
+
+def reporter(host: int, peers: object, ok: bool = True) -> dict[str, Any]:
+    return {"OK": ok, "HostIP": f"10.0.0.{host}", "PodIP": f"10.1.0.{host}", "response": {"podResults": peers}}
+
+
+def parsed(responses: object, names: dict[str, str] = NAMES, **more: object) -> CheckAllResponse:
+    return parse_check_all(json.dumps({"OK": True, "responses": responses} | more).encode(), names)
+
+
+def one(peers: object) -> GoldpingerReport:
+    """What edge-1 reports of these peers."""
+    return parsed({"gp-1": reporter(1, peers)}).reports["edge-1"]
+
+
+def test_a_reading_is_rounded_down_and_counts_with_its_upper_end() -> None:
+    assert one({"gp-2": peer(2, 12)}).rtt_ms == {"edge-2": 13.0}
+
+
+def test_a_missing_response_time_is_less_than_1_ms() -> None:
+    assert one({"gp-2": peer(2)}).rtt_ms == {"edge-2": 1.0}
+
+
+@pytest.mark.parametrize("ms", [0, None])
+def test_a_response_time_of_0_or_null_is_less_than_1_ms(ms: object) -> None:
+    assert one({"gp-2": peer(2) | {"response-time-ms": ms}}).rtt_ms == {"edge-2": 1.0}
+
+
+def test_a_peer_that_is_not_ok_is_no_delay_however_long_it_took() -> None:
+    report = one({"gp-2": peer(2, 300, ok=False, error="deadline exceeded"), "gp-3": peer(3, 5)})
+    assert (report.rtt_ms, report.no_reply) == ({"edge-3": 6.0}, {"edge-2"})
+
+
+def test_a_peer_that_does_not_say_ok_is_no_delay() -> None:
+    assert one({"gp-2": {"HostIP": "10.0.0.2"}}).rtt_ms == {}
+
+
+def test_a_pod_whose_check_failed_reports_nothing() -> None:
+    found = parsed({"gp-1": {"OK": False, "HostIP": "10.0.0.1", "error": "timed out"}, "gp-2": reporter(2, {})})
+    assert found.reports.keys() == {"edge-2"}
+
+
+def test_a_pod_missing_from_the_responses_is_still_measured_by_others() -> None:
+    found = parsed({"gp-1": reporter(1, {"gp-2": peer(2, 4), "gp-3": peer(3, 5)}), "gp-2": reporter(2, {})})
+    assert found.reports["edge-1"].rtt_ms == {"edge-2": 5.0, "edge-3": 6.0}
+
+
+@pytest.mark.parametrize("response", [None, {}, {"podResults": None}])
+def test_a_pod_without_results_is_survived(response: object) -> None:
+    found = parsed({"gp-1": {"OK": True, "HostIP": "10.0.0.1", "response": response}, "gp-2": reporter(2, {})})
+    assert found.reports.keys() == {"edge-2"}
+
+
+def test_a_peer_without_a_result_is_survived() -> None:
+    assert one({"gp-2": None, "gp-3": peer(3, 5)}).rtt_ms == {"edge-3": 6.0}
+
+
+def test_a_part_that_cannot_be_read_is_named_and_the_others_count() -> None:
+    found = parsed({"gp-1": reporter(1, {"gp-2": peer(2, "soon")}), "gp-2": reporter(2, {"gp-1": peer(1, 3)})})
+    assert found.reports["edge-2"].rtt_ms == {"edge-1": 4.0}
+    assert found.unreadable.keys() == {"gp-1"}
+    assert "response-time-ms" in found.unreadable["gp-1"]
+
+
+@pytest.mark.parametrize("ms", [-0.5, 60_000, 1e300])
+def test_an_impossible_time_is_no_delay(ms: float) -> None:
+    assert one({"gp-2": peer(2, ms)}).rtt_ms == {}
+
+
+def test_a_pod_is_no_delay_to_itself() -> None:
+    assert one({"gp-1": peer(1)}).rtt_ms == {}
+
+
+def test_old_versions_name_pods_by_their_address() -> None:
+    found = parsed({"10.1.0.1": {"OK": True, "response": {"podResults": {"10.1.0.2": {"OK": True}}}}}, POD_NAMES)
+    assert found.reports == {"edge-1": GoldpingerReport({"edge-2": 1.0}, set(), "")}
+
+
+POD_NAMES = {"10.1.0.1": "edge-1", "10.1.0.2": "edge-2"}
+
+
+def test_pods_may_be_named_by_pod() -> None:
+    found = parsed({"gp-1": reporter(1, {"gp-2": peer(2, 4)})}, {"gp-1": "edge-1", "gp-2": "edge-2"})
+    assert found.reports["edge-1"].rtt_ms == {"edge-2": 5.0}
+
+
+def test_a_peer_without_addresses_goes_by_the_list_of_hosts() -> None:
+    hosts = [{"podName": "gp-2", "podIP": "10.1.0.2", "hostIP": "10.0.0.2"}, None]
+    found = parsed({"gp-1": reporter(1, {"gp-2": {"OK": True}})}, hosts=hosts)
+    assert found.reports["edge-1"].rtt_ms == {"edge-2": 1.0}
+
+
+def test_without_a_name_a_node_goes_by_its_hosts_address() -> None:
+    found = parsed({"gp-1": reporter(1, {"gp-2": peer(2, 4), "gp-9": {"OK": True}})}, {})
+    assert found.reports["10.0.0.1"].rtt_ms == {"10.0.0.2": 5.0, "gp-9": 1.0}
+
+
+def test_of_two_pods_on_a_node_the_worst_delay_counts() -> None:
+    """As during a roll-out."""
+    old, new = reporter(1, {"gp-2": peer(2, 4)}), reporter(1, {"gp-2": peer(2, 7), "gp-2b": peer(2, ok=False)})
+    assert parsed({"gp-1": old, "gp-1b": new}).reports["edge-1"] == GoldpingerReport({"edge-2": 8.0}, set(), "")
+
+
+def test_a_node_that_answered_one_of_two_pods_has_answered() -> None:
+    silent, heard = reporter(1, {"gp-2": peer(2, ok=False)}), reporter(1, {"gp-2": peer(2, 7)})
+    assert parsed({"gp-1": silent, "gp-1b": heard}).reports["edge-1"].no_reply == set()
+
+
+def test_the_stamp_is_the_newest_ping_and_an_unset_time_is_none() -> None:
+    earlier, later = "2026-01-01T00:00:00.000Z", "2026-01-01T00:00:03.000Z"
+    assert one({"gp-2": peer(2, PingTime=later), "gp-3": peer(3, PingTime=earlier)}).last_pinged == later
+    assert one({"gp-2": peer(2, PingTime="0001-01-01T00:00:00.000Z")}).last_pinged == ""
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"nonsense", b"[]", b'{"OK": true}', b'{"responses": 3}', b'{"responses": null}']
+)
+def test_anything_else_is_no_answer(body: bytes) -> None:
+    with pytest.raises(BadCheckAll, match="no answer to /check_all"):
+        parse_check_all(body, NAMES)
+
+
+def test_a_cluster_without_pods_is_an_answer() -> None:
+    assert parsed({}) == CheckAllResponse({}, {})

@@ -1,0 +1,100 @@
+"""Groups by name, from whatever is known of a pair."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadsman.decision.policy import Statistic
+from leadsman.network.fitting import FitBudget
+from leadsman.sources.delay import groups as module
+from leadsman.sources.delay.fitted_estimates import fit_estimates
+from leadsman.sources.delay.groups import DelayGroups, group_nodes
+from leadsman.sources.delay.matrix import DelayMatrix, parse_matrix
+from leadsman.sources.delay.measurements import gather_measurements
+from leadsman.state.snapshot import Snapshot
+
+
+def found(
+    snapshot: Snapshot, limits: list[float], *matrices: DelayMatrix, before: DelayGroups | None = None
+) -> DelayGroups:
+    return group_nodes(gather_measurements(snapshot, 1.0, Statistic.P50), None, matrices, limits, 7.0, before)
+
+
+def test_groups_of_measured_nodes(make: SimpleNamespace) -> None:
+    snapshot = make.snapshot(a=make.state({"b": 1.0, "c": 4.0}), b=make.state({"c": 4.0, "d": 30.0}))
+    assert found(snapshot, [5, 2]).named() == {"2 ms": [["a", "b"]], "5 ms": [["a", "b", "c"]]}
+
+
+def test_the_slower_direction_counts(make: SimpleNamespace) -> None:
+    snapshot = make.snapshot(a=make.state({"b": 1.0}), b=make.state({"a": 6.0}))
+    assert found(snapshot, [5]).named() == {"5 ms": []}
+
+
+def test_a_pair_that_nobody_knows_is_in_no_group(make: SimpleNamespace) -> None:
+    snapshot = make.snapshot(a=make.state({"b": 1.0}), b=make.state({"c": 1.0}))
+    assert found(snapshot, [5]).named() == {"5 ms": [["a", "b"]]}
+
+
+def test_a_static_matrix_is_grouped_by_the_worse_direction(make: SimpleNamespace) -> None:
+    matrix = parse_matrix("0 1 9\n2 0 1\n1 1 0", '{"c": 0, "b": 1, "a": 2}')
+    assert found(make.snapshot(), [5], matrix).named() == {"5 ms": [["a", "b"]]}
+
+
+def test_what_agents_measured_counts_before_the_matrix(make: SimpleNamespace) -> None:
+    matrix = parse_matrix("0 1\n1 0", '{"a": 0, "b": 1}')
+    assert found(make.snapshot(a=make.state({"b": 9.0})), [5], matrix).named() == {"5 ms": []}
+
+
+def test_the_first_of_two_matrices_counts(make: SimpleNamespace) -> None:
+    near, far = (parse_matrix(f"0 {ms}\n{ms} 0", '{"a": 0, "b": 1}') for ms in (1, 9))
+    assert found(make.snapshot(), [5], near, far).named() == {"5 ms": [["a", "b"]]}
+    assert found(make.snapshot(), [5], far, near).named() == {"5 ms": []}
+
+
+def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: SimpleNamespace, quick: FitBudget) -> None:
+    measured = gather_measurements(make.plane(), 1.0, Statistic.P50)
+    estimates = fit_estimates(measured, 0.0, spend=quick)
+    groups = group_nodes(measured, estimates.estimates, (), [40.0], 0.0)
+    row = estimates.row("n-00")
+    high = dict(zip(row.nodes, row.high_ms, strict=True))
+    (mates,) = [group for group in groups.among(row.nodes)["40 ms"] if "n-00" in group]
+    assert len(mates) > 1
+    assert all(high[node] <= 40 * (1 + 1e-6) for node in mates)
+    assert "coordinates" in {source for node, source in zip(row.nodes, row.source, strict=True) if node in mates}
+
+
+@settings(max_examples=100)
+@given(st.floats(0.001, 100), st.floats(0.001, 100))
+def test_no_rounding_lets_a_pair_over_the_limit_in(ms: float, limit_ms: float) -> None:
+    near = np.nextafter(limit_ms, np.inf)
+    for rtt_ms in (ms, near):
+        matrix = DelayMatrix({"a": 0, "b": 1}, np.array([[0, rtt_ms], [rtt_ms, 0]]))
+        (layer,) = group_nodes(
+            gather_measurements(Snapshot(), 0.0, Statistic.P50), None, [matrix], [limit_ms], 0.0
+        ).layers
+        assert rtt_ms <= limit_ms or layer.group_of[0] != layer.group_of[1]
+
+
+def test_groups_stay_while_they_hold_when_a_node_joins(make: SimpleNamespace) -> None:
+    """a and b were together; c is nearer to a, but may only come in if it is near b, too."""
+    before = found(make.snapshot(a=make.state({"b": 4.0})), [5])
+    now = make.snapshot(a=make.state({"b": 4.0, "c": 1.0}), c=make.state({"b": 9.0}))
+    assert found(now, [5], before=before).named() == {"5 ms": [["a", "b"]]}
+    assert found(now, [5]).named() == {"5 ms": [["a", "c"]]}
+
+
+def test_among_some_nodes_each_is_in_one_group_of_a_layer(make: SimpleNamespace) -> None:
+    groups = found(make.snapshot(a=make.state({"b": 1.0, "c": 9.0}), c=make.state({"d": 1.0})), [5])
+    assert groups.among(["d", "a", "c", "unknown"]) == {"5 ms": [["a"], ["c", "d"]]}
+
+
+def test_without_layers_there_are_no_groups(make: SimpleNamespace) -> None:
+    assert found(make.snapshot(a=make.state({"b": 1.0})), []).named() == {}
+
+
+def test_above_a_number_of_nodes_there_are_none(make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_NODES", 1)
+    assert found(make.snapshot(a=make.state({"b": 1.0})), [5]).named() == {}

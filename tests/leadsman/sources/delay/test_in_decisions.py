@@ -1,0 +1,78 @@
+"""What the sources say is what decisions take: fits, Goldpinger and matrices through the real delay filter."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from leadsman.decision.decide import filter_nodes
+from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, Statistic
+from leadsman.network.fitting import FitBudget
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
+from leadsman.sources.delay.goldpinger import GoldpingerView
+from leadsman.sources.delay.goldpinger_response import GoldpingerReport
+from leadsman.sources.delay.matrix import parse_matrix
+from leadsman.sources.delay.measurements import gather_measurements
+from leadsman.state.snapshot import Snapshot
+
+
+def kept(facts: DecisionInputs, bound_ms: float, *nodes: str) -> tuple[str, ...]:
+    """For a pod at most so far from n-00."""
+    return filter_nodes(PodInfo("default", "pod", labels={"delay_n-00": f"{bound_ms:.6f}"}), nodes, facts).kept
+
+
+@pytest.fixture(scope="module")
+def snapshot(make: SimpleNamespace) -> Any:
+    return make.plane(at=0.0)
+
+
+@pytest.fixture(scope="module")
+def fit(snapshot: Snapshot, quick: FitBudget) -> FittedEstimates:
+    return fit_estimates(gather_measurements(snapshot, 1.0, Statistic.P50), 1.0, spend=quick)
+
+
+@pytest.fixture(scope="module")
+def estimated(fit: FittedEstimates) -> tuple[str, float, float]:
+    """A node that nobody measured from n-00, with its estimate and the upper end."""
+    row = fit.row("n-00")
+    at = row.source.index("coordinates")
+    return row.nodes[at], row.rtt_ms[at], row.high_ms[at]
+
+
+def facts(snapshot: Snapshot, estimate: EstimateMode = EstimateMode.UPPER_BOUND, **more: Any) -> DecisionInputs:
+    return DecisionInputs(snapshot, Policy(delay=DelayPolicy(estimate=estimate)), 1.0, **more)
+
+
+def test_a_pair_that_nobody_measured_passes_when_the_upper_end_keeps_the_bound(
+    snapshot: Snapshot, fit: FittedEstimates, estimated: tuple[str, float, float]
+) -> None:
+    node, rtt_ms, high_ms = estimated
+    assert kept(facts(snapshot, estimates=fit), high_ms + 0.01, node) == (node,)
+    assert kept(facts(snapshot, estimates=fit), (rtt_ms + high_ms) / 2, node) == ()
+    assert kept(facts(snapshot, EstimateMode.ACCEPT, estimates=fit), (rtt_ms + high_ms) / 2, node) == (node,)
+    assert kept(facts(snapshot, EstimateMode.REJECT, estimates=fit), 60_000, node) == ()
+
+
+def test_a_pair_that_was_probed_in_vain_is_not_estimated(
+    snapshot: Snapshot, fit: FittedEstimates, estimated: tuple[str, float, float]
+) -> None:
+    node, _, high_ms = estimated
+    view = GoldpingerView({"n-00": GoldpingerReport({}, {node}, "")}, {"n-00", node}, 0.0, 50.0)
+    assert kept(facts(snapshot, estimates=fit, delays=(view,)), high_ms + 0.01, node) == ()
+
+
+def test_goldpinger_counts_while_it_is_fresh() -> None:
+    view = GoldpingerView(
+        {"n-00": GoldpingerReport({"b": 13.0}, set(), "")}, {"n-00", "b"}, read_at=0.0, fresh_until=0.5
+    )
+    fresh = GoldpingerView(view.reports, view.nodes, read_at=0.0, fresh_until=1.5)
+    assert kept(facts(Snapshot(), delays=(fresh,)), 13, "b") == ("b",)
+    assert kept(facts(Snapshot(), delays=(fresh,)), 12, "b") == ()
+    assert kept(facts(Snapshot(), delays=(view,)), 13, "b") == ()
+
+
+def test_a_matrix_alone_decides() -> None:
+    matrix = parse_matrix("0 5 50\n6 0 9\n50 9 0", '{"n-00": 0, "b": 1, "c": 2}')
+    assert kept(facts(Snapshot(), delays=(matrix,)), 6, "b", "c", "d") == ("b",)
+    assert kept(facts(Snapshot(), delays=(matrix,)), 5, "b") == (), "the worse of the two directions counts"

@@ -1,0 +1,95 @@
+"""Static files: what numpy.loadtxt reads, and errors that name the place."""
+
+import io
+import json
+
+import numpy as np
+import pytest
+
+from leadsman.decision.delay.views import SourceRow
+from leadsman.sources.delay.matrix import BadMatrix, DelayMatrix, parse_matrix
+
+TEXT = "0 12.5 40\n11 0 1e1\n# three nodes\n\n41\t9.5   0  # edge-3\n"
+NODES = '{"edge-1": 0, "edge-3": 2, "edge-2": 1}'
+
+
+def test_values_are_those_that_loadtxt_reads() -> None:
+    assert np.array_equal(parse_matrix(TEXT, NODES).rtt_ms, np.loadtxt(io.StringIO(TEXT)))
+
+
+def test_a_row_is_what_its_node_measured_and_a_column_what_others_did() -> None:
+    assert parse_matrix(TEXT, NODES).row("edge-1") == SourceRow(
+        {"edge-2": 12.5, "edge-3": 40.0}, {"edge-2": 11.0, "edge-3": 41.0}
+    )
+
+
+def test_a_delay_of_0_ms_is_a_delay() -> None:
+    assert parse_matrix("0 0\n0 0", '{"a": 0, "b": 1}').row("a") == SourceRow({"b": 0.0}, {"b": 0.0})
+
+
+def test_nothing_is_known_from_a_node_without_a_row() -> None:
+    assert parse_matrix(TEXT, NODES).row("edge") == SourceRow()
+
+
+def test_it_names_itself_and_does_not_age() -> None:
+    matrix = parse_matrix(TEXT, NODES)
+    assert (matrix.source, matrix.read_at, matrix.fresh_until) == ("static", None, float("inf"))
+    assert "edge-2" in matrix.nodes
+    assert "edge-4" not in matrix.nodes
+
+
+def test_one_node_is_a_matrix() -> None:
+    assert parse_matrix("0", '{"a": 0}').row("a") == SourceRow()
+
+
+def test_the_diagonal_counts_as_0() -> None:
+    assert parse_matrix("7 1\n1 7", '{"a": 0, "b": 1}').rtt_ms.diagonal().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("matrix", "said"),
+    [
+        ("", "matrix: no rows"),
+        ("0 1\n1 0\n2 2\n", "matrix row 0 (line 1): 2 columns, want 3, as there are rows"),
+        ("0 1 2\n1 0 2\n# x\n2 2\n", "matrix row 2 (line 4): 2 columns, want 3"),
+        ("0 1\nnan 0", 'matrix row 1 (line 2), column 0: got "nan", want milliseconds, 0 to 60000'),
+        ("0 -1\n1 0", 'matrix row 0 (line 1), column 1: got "-1"'),
+        ("0 inf\n1 0", 'column 1: got "inf"'),
+        ("0 60001\n1 0", 'column 1: got "60001"'),
+        ("0 1,5\n1 0", 'matrix row 0 (line 1), column 1: got "1,5"'),
+        ("0 12ms\n1 0", 'column 1: got "12ms"'),
+    ],
+)
+def test_a_bad_matrix_is_refused_by_row_column_and_value(matrix: str, said: str) -> None:
+    with pytest.raises(BadMatrix) as error:
+        parse_matrix(matrix, '{"a": 0, "b": 1}')
+    assert said in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("metadata", "said"),
+    [
+        ("", "metadata: Expecting value"),
+        ("[0, 1]", "metadata: got [0, 1], want"),
+        ("[" * 100_000, "metadata: "),
+        ('{"a": 0}', "metadata: no node for row 1, want one for each of the 2 rows"),
+        ('{"a": 0, "b": 2}', 'metadata field "b": got 2, want a row of the matrix, 0 to 1'),
+        ('{"a": 0, "b": -1}', 'metadata field "b": got -1'),
+        ('{"a": 0, "b": true}', 'metadata field "b": got true'),
+        ('{"a": 0, "b": "1"}', 'metadata field "b": got "1"'),
+        ('{"a": 0, "b": 1.0}', 'metadata field "b": got 1.0'),
+        ('{"a": 0, "b": {"x": 1}}', 'metadata field "b": got [["x", 1]]'),
+        ('{"a": 0, "b": 0}', 'metadata field "b": got row 0, already the row of "a"'),
+        ('{"a": 0, "a": 1}', 'metadata field "a": got row 1, already the row 0'),
+        ('{"a": 0, "": 1}', 'metadata field "": want a node'),
+    ],
+)
+def test_bad_metadata_are_refused_by_field_and_value(metadata: str, said: str) -> None:
+    with pytest.raises(BadMatrix) as error:
+        parse_matrix("0 1\n1 0", metadata)
+    assert said in str(error.value)
+
+
+def test_three_hundred_nodes_are_read() -> None:
+    nodes = json.dumps({f"node-{row}": row for row in range(300)})
+    assert isinstance(parse_matrix("\n".join(["1 " * 300] * 300), nodes), DelayMatrix)

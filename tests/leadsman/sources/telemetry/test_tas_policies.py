@@ -1,0 +1,107 @@
+"""Policies by list and watch: changed at once, a bad one refused by its path, its last good version kept."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics
+from leadsman.decision.telemetry.taspolicy import PolicyKey
+from leadsman.kube.access import ApiAccess
+from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+BASE = "/apis/telemetry.intel.com/v1alpha1/namespaces"
+P = PolicyKey("ns", "p")
+
+
+def spec(operator: str = "GreaterThan", metric: str = "m") -> Any:
+    return {
+        "spec": {"strategies": {"dontschedule": {"rules": [{"metricname": metric, "operator": operator, "target": 1}]}}}
+    }
+
+
+async def until(true: Callable[[], Any], within_seconds: float = 5.0) -> None:
+    async with asyncio.timeout(within_seconds):
+        while not true():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer() as one:
+        yield one
+
+
+@pytest.fixture
+async def sources(api: FakeApiServer) -> AsyncIterator[TelemetrySources]:
+    settings = TelemetrySettings(("custom-metrics", "agents"), ApiAccess(api.url), poll_interval_seconds=0.2)
+    async with TelemetrySources(settings, time.monotonic) as one, asyncio.TaskGroup() as group:
+        tasks = one.start(group)
+        yield one
+        for task in tasks:
+            task.cancel()
+
+
+async def test_before_the_first_listing_none_is_not_known_to_be_none(api: FakeApiServer) -> None:
+    async with TelemetrySources(TelemetrySettings(("agents",), ApiAccess(api.url)), time.monotonic) as unstarted:
+        assert not unstarted.current.policies.loaded
+
+
+async def test_without_a_policy_they_are_loaded_and_none(sources: TelemetrySources) -> None:
+    await until(lambda: sources.current.policies.loaded)
+    assert sources.current.policies.used == {}
+
+
+async def test_a_policy_comes_changes_and_goes_within_a_second(api: FakeApiServer, sources: TelemetrySources) -> None:
+    await until(lambda: sources.current.policies.loaded)
+    api.put(f"{BASE}/ns/taspolicies/p", spec())
+    await until(lambda: P in sources.current.policies.used, 1.0)
+    api.put(f"{BASE}/ns/taspolicies/p", spec("LessThan"))
+    await until(lambda: str(sources.current.policies.used[P].dontschedule) == "m LessThan 1", 1.0)
+    api.delete(f"{BASE}/ns/taspolicies/p")
+    await until(lambda: P not in sources.current.policies.used, 1.0)
+
+
+async def test_a_bad_version_is_refused_by_its_path_and_the_last_good_one_stays(
+    api: FakeApiServer, sources: TelemetrySources
+) -> None:
+    api.put(f"{BASE}/ns/taspolicies/p", spec())
+    await until(lambda: P in sources.current.policies.used)
+    api.put(f"{BASE}/ns/taspolicies/p", spec("Above"))
+    await until(lambda: P in sources.current.policies.refused)
+    found = sources.current.policies
+    assert found.refused[P].problem.path == "spec.strategies.dontschedule.rules[0].operator"
+    assert str(found.used[P].dontschedule) == "m GreaterThan 1"
+    api.put(f"{BASE}/ns/taspolicies/p", spec("Equals"))
+    await until(lambda: P not in sources.current.policies.refused)
+    assert str(sources.current.policies.used[P].dontschedule) == "m Equals 1"
+
+
+async def test_a_bad_policy_costs_only_itself(api: FakeApiServer, sources: TelemetrySources) -> None:
+    api.put(f"{BASE}/ns/taspolicies/bad", {"spec": 7})
+    api.put(f"{BASE}/ns/taspolicies/p", spec())
+    await until(lambda: len(sources.current.policies.used) == len(sources.current.policies.refused) == 1)
+    api.delete(f"{BASE}/ns/taspolicies/bad")
+    await until(lambda: not sources.current.policies.refused)
+
+
+async def test_a_deleted_policy_that_was_bad_leaves_nothing(api: FakeApiServer, sources: TelemetrySources) -> None:
+    api.put(f"{BASE}/ns/taspolicies/p", spec())
+    await until(lambda: P in sources.current.policies.used)
+    api.put(f"{BASE}/ns/taspolicies/p", spec("Above"))
+    await until(lambda: P in sources.current.policies.refused)
+    api.delete(f"{BASE}/ns/taspolicies/p")
+    await until(lambda: not sources.current.policies.used and not sources.current.policies.refused)
+
+
+async def test_a_new_policy_s_metric_is_asked_for_at_once(api: FakeApiServer, sources: TelemetrySources) -> None:
+    await until(lambda: sources.current.policies.loaded)
+    api.put(f"{BASE}/ns/taspolicies/p", spec(metric="brand-new"))
+    await until(lambda: "brand-new" in sources.pollers["custom-metrics"].errors, 1.0)
+
+
+async def test_tables_stand_in_the_order_of_the_settings(sources: TelemetrySources) -> None:
+    assert [type(table) for table in sources.current.tables] == [PolledMetrics, SnapshotMetrics]

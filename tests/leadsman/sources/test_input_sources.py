@@ -1,0 +1,37 @@
+"""Facts are what each source knows at the moment of the request."""
+
+from msgspec import Struct
+
+from leadsman.decision.policy import Policy
+from leadsman.decision.workloads import WorkloadIndex
+from leadsman.sources.input_sources import InputSources
+from leadsman.state.snapshot import Snapshot
+
+
+class Standing(Struct):
+    current: object
+    problem: str = ""
+
+
+def sources(**others):
+    return InputSources(Standing(Snapshot()), Standing(Policy()), lambda: 7.0, **others)
+
+
+def test_without_optional_sources_nothing_is_known_of_workloads_and_pairs():
+    facts = sources().facts()
+    assert (facts.places.known, facts.delays, facts.estimates) == (False, (), None)
+
+
+def test_each_source_is_read_anew_for_each_request():
+    places, estimates = Standing(WorkloadIndex()), Standing(None)
+    made = sources(places=places, estimates=estimates)
+    places.current, estimates.current = WorkloadIndex({}, 3.0), "estimates"
+    facts = made.facts()
+    assert (facts.places.read_at, facts.estimates, facts.now) == (3.0, "estimates", 7.0)
+
+
+def test_a_delay_source_that_has_nothing_yet_is_left_out_and_the_order_stands():
+    assert sources(delays=(Standing("static"), Standing(None), Standing("goldpinger"))).facts().delays == (
+        "static",
+        "goldpinger",
+    )

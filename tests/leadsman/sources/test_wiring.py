@@ -1,0 +1,58 @@
+"""What a process decides on, wired as it was asked for."""
+
+import pytest
+
+from leadsman.kube.access import ApiAccess
+from leadsman.sources.delay.delay_sources import DelaySettings
+from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from leadsman.sources.wiring import FollowedSources, SourceSettings
+from leadsman.state.memory_store import MemoryStore
+
+API = ApiAccess("http://127.0.0.1:1")
+
+
+def tasks(gathering):
+    """Their names; none is begun."""
+    loops = dict(gathering.tasks())
+    for loop in loops.values():
+        loop.close()
+    return loops.keys()
+
+
+@pytest.mark.parametrize(
+    ("asked", "more"),
+    [
+        (SourceSettings(), set()),
+        (SourceSettings(api=API), {"follow the places of workloads", "follow the roles of nodes"}),
+        (SourceSettings(delays=DelaySettings(goldpinger_url="http://gp")), {"delays from goldpinger"}),
+        (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"follow the telemetry policies"}),
+    ],
+    ids=["nothing", "api", "goldpinger", "telemetry"],
+)
+async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, more):
+    always = {"follow the state", "follow the policy file", "estimates"}
+    assert tasks(FollowedSources(MemoryStore(), asked)) == always | more
+
+
+async def test_addresses_are_followed_for_goldpinger_only():
+    both = SourceSettings(api=API, delays=DelaySettings(goldpinger_url="http://gp"))
+    assert "follow the addresses of nodes" in tasks(FollowedSources(MemoryStore(), both))
+    assert "follow the addresses of nodes" not in tasks(FollowedSources(MemoryStore(), SourceSettings(api=API)))
+
+
+async def test_the_policy_file_in_use_is_the_one_of_the_facts(tmp_path):
+    (tmp_path / "policy.yaml").write_text("scores: {nearest: {weight: 9}}\n")
+    async with FollowedSources(MemoryStore(), SourceSettings(tmp_path / "policy.yaml")) as gathering:
+        assert gathering.input_sources.current_inputs().policy.scores.nearest.weight == 9
+        (tmp_path / "policy.yaml").write_text("scores: {nearest: {weight: 8.5}}\n")
+        gathering.policy_file.poll()
+        assert gathering.input_sources.current_inputs().policy.scores.nearest.weight == 8.5
+
+
+async def test_metrics_tell_of_every_source(tmp_path):
+    telemetry = TelemetrySettings(("agents",), API)
+    async with FollowedSources(MemoryStore(), SourceSettings(None, API, DelaySettings(), telemetry)) as gathering:
+        names = {family.name for family in gathering.families()}
+    wanted = {"leadsman_policy_load_success", "leadsman_apiserver_objects", "leadsman_telemetry_policies"}
+    assert names >= wanted
+    assert any(name.startswith("leadsman_estimates") for name in names)

@@ -1,0 +1,182 @@
+import json
+
+import msgspec
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from leadsman.state import codec
+from leadsman.state.records import (
+    AnyRecord,
+    Hardware,
+    Heartbeat,
+    Identity,
+    Latency,
+    PeerLatency,
+    ProbeRequest,
+    RingCoordinate,
+    RingEntry,
+)
+
+COUNTS = st.integers(0, 2**63 - 1)
+RTTS = st.floats(0, 60_000)
+NAMES = st.text(max_size=30)
+METRICS = st.from_regex(r"\A[a-zA-Z_][a-zA-Z0-9_]{0,20}\Z")
+
+
+@st.composite
+def windows(draw: st.DrawFn) -> PeerLatency:
+    received = draw(st.integers(0, 30))
+    low, middle, high = sorted(draw(st.tuples(RTTS, RTTS, RTTS))) if received else (None, None, None)
+    sent = received + draw(st.integers(0, 30))
+    return PeerLatency(sent=sent, received=received, min_ms=low, p50_ms=middle, p95_ms=high, jitter_ms=low)
+
+
+IDENTITIES = st.builds(
+    Identity, owner=NAMES.filter(bool), epoch=COUNTS, address=NAMES.filter(bool), zone=NAMES, rack=NAMES
+)
+HEARTBEATS = st.builds(
+    Heartbeat,
+    epoch=COUNTS,
+    seq=COUNTS,
+    push_interval_seconds=st.floats(0, 120, exclude_min=True, allow_subnormal=False),
+)
+LATENCIES = st.builds(Latency, peers=st.dictionaries(NAMES, windows(), max_size=8))
+HARDWARE = st.builds(
+    Hardware, values=st.dictionaries(METRICS, st.floats(allow_nan=False, allow_infinity=False), max_size=8)
+)
+OFFSETS = st.floats(-60_000, 60_000)
+COORDINATES = st.builds(
+    RingCoordinate,
+    point=st.lists(OFFSETS, min_size=2, max_size=8).map(tuple),
+    height=RTTS,
+    adjustment=OFFSETS,
+    error=st.floats(0, 1.5),
+)
+RING_ENTRIES = st.builds(
+    RingEntry,
+    address=NAMES.filter(bool),
+    zone=NAMES,
+    coordinate=st.none() | COORDINATES,
+    reach_ms=st.none() | RTTS,
+    near=st.lists(NAMES, max_size=8).map(tuple),
+)
+REQUESTS = st.builds(ProbeRequest, target=NAMES.filter(bool))
+RECORDS = st.one_of(IDENTITIES, HEARTBEATS, LATENCIES, HARDWARE, RING_ENTRIES, REQUESTS)
+KINDS = st.sampled_from(AnyRecord.__args__)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["v", "peers", "seq"]), inner),
+    max_leaves=8,
+)
+
+
+def readable(kind: type[AnyRecord], data: bytes) -> bool:
+    try:
+        codec.decode(kind, data)
+    except codec.BadRecord:
+        return False
+    return True
+
+
+@given(RECORDS)
+def test_a_record_survives_its_bytes(record: AnyRecord) -> None:
+    assert codec.decode(type(record), codec.encode(record)) == record
+
+
+@given(KINDS, st.binary(max_size=200) | JSON.map(lambda found: json.dumps(found).encode()))
+@example(Latency, b"[" * 4096)
+@example(Heartbeat, b'{"v":1,"x":' + b"[" * 4000)
+@example(Hardware, b'{"v":1,"values":' + b'{"a":' * 800)
+@example(Identity, b'{"v":1,"owner":"\xff"}')
+@example(Heartbeat, b'{"v":1,"epoch":' + b"9" * 4000 + b"}")
+def test_hostile_bytes_are_bad_records_and_nothing_else(kind: type[AnyRecord], data: bytes) -> None:
+    assert readable(kind, data) in (True, False)
+
+
+@given(RECORDS, st.data())
+def test_a_record_with_a_byte_turned_is_read_or_refused(record: AnyRecord, data: st.DataObject) -> None:
+    raw = bytearray(codec.encode(record))
+    raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    assert readable(type(record), bytes(raw)) in (True, False)
+
+
+BEAT = {"v": 1, "epoch": 1, "seq": 1, "push_interval_seconds": 5.0}
+PEER = {"sent": 2, "received": 2, "p50_ms": 1.0, "p95_ms": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "where"),
+    [
+        (Heartbeat, BEAT | {"v": 2}, "v"),
+        (Heartbeat, BEAT | {"seq": -1}, r"\$\.seq"),
+        (Heartbeat, BEAT | {"seq": 2**63}, r"\$\.seq"),
+        (Heartbeat, BEAT | {"push_interval_seconds": 0}, r"\$\.push_interval_seconds"),
+        (Heartbeat, BEAT | {"push_interval_seconds": 121}, r"\$\.push_interval_seconds"),
+        (Latency, {"v": 1, "peers": {"b": PEER | {"p50_ms": -0.1}}}, r"p50_ms"),
+        (Latency, {"v": 1, "peers": {"b": PEER | {"p95_ms": 60_001}}}, r"p95_ms"),
+        (Latency, {"v": 1, "peers": {"b": PEER | {"sent": 1}}}, r"\$\.peers"),
+        (Latency, {"v": 1, "peers": {"b": PEER | {"method": "guess"}}}, r"method"),
+        (Hardware, {"v": 1, "values": {"not a name": 1.0}}, r"values"),
+        (Hardware, {"v": 1, "values": {"line_feed\n": 1.0}}, r"values"),
+        (Hardware, {"v": 1, "values": {"text": "1"}}, r"values"),
+        (Hardware, {"v": 1, "values": {"absent": None}}, r"values"),
+        (Identity, {"v": 1, "owner": "", "epoch": 1, "address": "10.0.0.1"}, r"\$\.owner"),
+        (Identity, {"v": 1, "owner": "u" * 254, "epoch": 1, "address": "10.0.0.1"}, r"\$\.owner"),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_by_its_place(kind: type[AnyRecord], document: object, where: str) -> None:
+    with pytest.raises(codec.BadRecord, match=where):
+        codec.decode(kind, msgspec.json.encode(document))
+
+
+@pytest.mark.parametrize("text", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])
+def test_what_is_not_finite_cannot_be_read(text: bytes) -> None:
+    with pytest.raises(codec.BadRecord):
+        codec.decode(Hardware, b'{"v":1,"values":{"a":' + text + b"}}")
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_what_is_not_finite_cannot_be_written(value: float) -> None:
+    with pytest.raises(codec.BadRecord):
+        codec.encode(Hardware({"a": value}))
+
+
+def test_what_no_reader_would_take_cannot_be_written() -> None:
+    with pytest.raises(codec.BadRecord, match="seq"):
+        codec.encode(Heartbeat(epoch=1, seq=-1, push_interval_seconds=5))
+
+
+def test_more_than_4_kib_can_neither_be_written_nor_read() -> None:
+    large = Hardware({f"metric_{i:0100}": 1.0 for i in range(40)})
+    with pytest.raises(codec.BadRecord, match="at most 4096"):
+        codec.encode(large)
+    with pytest.raises(codec.BadRecord, match="at most 4096"):
+        codec.decode(Hardware, msgspec.json.encode(large))
+
+
+def test_a_field_that_a_later_writer_added_is_skipped() -> None:
+    assert codec.decode(Heartbeat, msgspec.json.encode(BEAT | {"later": [1]})).seq == 1
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"point": (float("nan"), 0.0)},
+        {"point": (float("inf"), 0.0)},
+        {"point": (60_001.0, 0.0)},
+        {"point": (0.0,)},
+        {"point": (0.0,) * 9},
+        {"height": float("nan")},
+        {"height": -0.1},
+        {"adjustment": float("-inf")},
+        {"error": 1.6},
+        {"error": float("nan")},
+    ],
+)
+def test_a_coordinate_that_is_not_a_place_can_be_neither_written_nor_read(wrong: dict[str, object]) -> None:
+    fields = {"point": (0.0, 0.0), "height": 0.1, "adjustment": 0.0, "error": 0.5} | wrong
+    with pytest.raises(codec.BadRecord):
+        codec.encode(RingEntry("10.0.0.1", coordinate=RingCoordinate(**fields)))  # type: ignore[arg-type]
+    with pytest.raises(codec.BadRecord):
+        codec.decode(RingEntry, json.dumps({"v": 1, "address": "10.0.0.1", "coordinate": fields}).encode())

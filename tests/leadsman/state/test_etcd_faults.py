@@ -1,0 +1,361 @@
+"""EtcdStore and Follower on a real etcd that is killed, frozen, filled, wiped and cut off."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadsman.state import codec, keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.follower import Follower
+from leadsman.state.records import Heartbeat
+from leadsman.state.store import ChangeBatch, Compacted, OutOfSpace, Put, StoreError, Unavailable, Updated
+from leadsman.testbed.etcd import Etcd, create_members, free_ports
+from leadsman.testbed.tcp_proxy import TcpProxy
+
+CALL_SECONDS = 1.0
+SILENCE_SECONDS = 2.0
+VIEW_BACK_SECONDS = 10.0
+"""Promise G6: the reader's view after a fault has healed."""
+
+
+def opened(*urls: str) -> EtcdStore:
+    return EtcdStore(EtcdAccess(urls, call_timeout_seconds=CALL_SECONDS), silence_seconds=SILENCE_SECONDS)
+
+
+@pytest.fixture
+def own_etcd(tmp_path: Path) -> Iterator[Etcd]:
+    """One that the test may kill."""
+    with Etcd(tmp_path / "data") as one:
+        yield one
+
+
+@pytest.fixture
+async def store(own_etcd: Etcd) -> AsyncIterator[EtcdStore]:
+    one = opened(own_etcd.client_url)
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+async def proxy(own_etcd: Etcd) -> AsyncIterator[TcpProxy]:
+    async with TcpProxy(own_etcd.port) as one:
+        yield one
+
+
+@pytest.fixture
+async def proxied(proxy: TcpProxy) -> AsyncIterator[EtcdStore]:
+    one = opened(f"http://127.0.0.1:{proxy.port}")
+    yield one
+    await one.close()
+
+
+@asynccontextmanager
+async def following(store: EtcdStore) -> AsyncIterator[Follower]:
+    follower = Follower(store, rng=random.Random(1))
+    task = asyncio.create_task(follower.run())
+    try:
+        yield follower
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(true: Callable[[], Any], within_seconds: float = VIEW_BACK_SECONDS) -> None:
+    async with asyncio.timeout(within_seconds):
+        while not true():  # noqa: ASYNC110 -- what is waited for has no event
+            await asyncio.sleep(0.01)
+
+
+async def beat(store: EtcdStore, seq: int, node: str = "a") -> None:
+    record = Heartbeat(epoch=1, seq=seq, push_interval_seconds=5)
+    await persist(store, Put(keys.record_key(node, Heartbeat), codec.encode(record)))
+
+
+async def persist(store: EtcdStore, put: Put, lease: int = 0) -> None:
+    """Writes until it is acknowledged."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                await store.write([put], lease)
+            except Unavailable:
+                await asyncio.sleep(0.05)
+            else:
+                return
+
+
+def seq(follower: Follower, node: str = "a") -> int | None:
+    state = follower.current.nodes.get(node)
+    return None if state is None or state.heartbeat is None else state.heartbeat.seq
+
+
+async def failure(batches: Any) -> StoreError:
+    try:
+        while True:
+            await anext(batches)
+    except StoreError as error:
+        return error
+
+
+class TestKilled:
+    async def test_every_acknowledged_write_is_there_after_a_kill(self, own_etcd: Etcd, store: EtcdStore) -> None:
+        acknowledged: list[str] = []
+
+        async def write() -> None:
+            for i in range(300):
+                await persist(store, Put(f"/w/{i:03}", b""))
+                acknowledged.append(f"/w/{i:03}")
+
+        writer = asyncio.create_task(write())
+        await until(lambda: len(acknowledged) > 100)
+        own_etcd.kill()
+        own_etcd.start()
+        await writer
+        listing = await store.read_prefix("/w/")
+        assert [item.key for item in listing.items] == acknowledged
+
+    async def test_the_view_is_back_and_was_not_listed_anew(self, own_etcd: Etcd, store: EtcdStore) -> None:
+        async with following(store) as follower:
+            await beat(store, 1)
+            await until(lambda: seq(follower) == 1)
+            own_etcd.kill()
+            await until(lambda: follower.last_error)
+            own_etcd.start()
+            await beat(store, 2)
+            await until(lambda: seq(follower) == 2)
+            assert (follower.relists, follower.last_error) == (1, "")
+
+    async def test_a_lease_outlives_the_kill(self, own_etcd: Etcd, store: EtcdStore) -> None:
+        lease = await store.grant(60)
+        await store.write([Put("/l", b"")], lease)
+        own_etcd.kill()
+        own_etcd.start()
+        await persist(store, Put("/l", b"again"), lease)
+        await store.revoke(lease)
+        assert (await store.read_prefix("/l")).items == ()
+
+    async def test_a_follower_that_starts_before_etcd_loads_when_it_comes(self, tmp_path: Path) -> None:
+        etcd = Etcd(tmp_path / "late")
+        store = opened(etcd.client_url)
+        async with following(store) as follower:
+            await until(lambda: follower.reconnects > 1)
+            assert "Unavailable" in follower.last_error
+            with etcd:
+                await asyncio.wait_for(follower.loaded.wait(), VIEW_BACK_SECONDS)
+        await store.close()
+
+
+class TestSilent:
+    @pytest.mark.parametrize("how", ["proxy", "freeze"])
+    async def test_a_call_and_a_watch_end_in_time(
+        self, own_etcd: Etcd, proxy: TcpProxy, proxied: EtcdStore, how: str
+    ) -> None:
+        """A half-open connection, and a server that is stopped: the kernel acknowledges, nobody answers."""
+        start = (await proxied.read_prefix("/")).revision + 1
+        async with aclosing(proxied.watch("/", start)) as batches:
+            await anext(batches)
+            began = time.monotonic()
+            proxy.silence() if how == "proxy" else own_etcd.freeze()
+            watching = asyncio.create_task(failure(batches))
+            with pytest.raises(Unavailable, match="no answer within 1 s"):
+                await proxied.read_prefix("/")
+            assert time.monotonic() - began < CALL_SECONDS + 0.5
+            assert isinstance(await watching, Unavailable)
+            assert time.monotonic() - began < SILENCE_SECONDS + 0.5
+
+    async def test_a_line_that_falls_silent_alone_is_replaced_and_nothing_is_missed(
+        self, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore
+    ) -> None:
+        start = (await store.read_prefix("/")).revision + 1
+        async with asyncio.timeout(5), aclosing(proxied.watch("/", start)) as batches:
+            await anext(batches)
+            proxy.silence_open_connections()
+            await store.write([Put("/a", b"unseen")])
+            seen = [batch async for batch in _until_change(batches)]
+        assert [change.key for change in seen[-1].changes] == ["/a"]
+
+    @pytest.mark.parametrize("how", ["proxy", "freeze"])
+    async def test_the_view_is_back_in_time(
+        self, own_etcd: Etcd, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore, how: str
+    ) -> None:
+        async with following(proxied) as follower:
+            await beat(store, 1)
+            await until(lambda: seq(follower) == 1)
+            proxy.silence() if how == "proxy" else own_etcd.freeze()
+            await until(lambda: follower.last_error)
+            proxy.heal() if how == "proxy" else own_etcd.thaw()
+            await beat(store, 2)
+            await until(lambda: seq(follower) == 2)
+
+    async def test_compacted_while_the_line_was_silent_the_old_view_stays_until_the_new_listing(
+        self, own_etcd: Etcd, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore
+    ) -> None:
+        async with following(proxied) as follower:
+            await beat(store, 1)
+            await until(lambda: seq(follower) == 1)
+            proxy.silence()
+            for i in range(2, 6):
+                await beat(store, i)
+            revision = (await store.read_prefix("/")).revision
+            own_etcd.post("/v3/kv/compaction", {"revision": str(revision)})
+            await until(lambda: follower.last_error)
+            assert seq(follower) == 1
+            proxy.heal()
+            await until(lambda: seq(follower) == 5)
+            assert follower.relists == 2
+
+
+class TestAnotherStore:
+    @pytest.mark.parametrize("flags", [(), ("--initial-cluster-token=other",)])
+    async def test_a_wiped_store_is_listed_and_nothing_of_the_old_one_remains(
+        self, own_etcd: Etcd, store: EtcdStore, flags: tuple[str, ...]
+    ) -> None:
+        """With the same flags it has the same cluster id, and only the lower revision gives it away."""
+        async with following(store) as follower:
+            for node in ("old", "older"):
+                await beat(store, 1, node)
+            await until(lambda: len(follower.current.nodes) == 2)
+            own_etcd.wipe()
+            own_etcd.flags = flags
+            own_etcd.start()
+            await beat(store, 1, "new")
+            await until(lambda: set(follower.current.nodes) == {"new"})
+            assert follower.relists == 2
+
+    async def test_pages_of_two_different_stores_are_never_one_listing(
+        self, own_etcd: Etcd, store: EtcdStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("leadsman.state.etcd_store.PAGE_KEYS", 1)
+        await store.write([Put("/a", b""), Put("/b", b"")])
+        call = store.transport.call
+
+        async def wipe_after(path: str, body: dict[str, Any], answer: type[Any]) -> Any:
+            page = await call(path, body, answer)
+            monkeypatch.undo()
+            own_etcd.wipe()
+            own_etcd.start()
+            return page
+
+        monkeypatch.setattr(store.transport, "call", wipe_after)
+        with pytest.raises((Compacted, Unavailable)):
+            await store.read_prefix("/")
+
+
+async def fill(store: EtcdStore) -> None:
+    for i in range(100):
+        await store.write([Put(f"/{i}", b"x" * 500_000)])
+
+
+class TestFull:
+    async def test_no_space_is_told_apart_and_reading_goes_on(self, tmp_path: Path) -> None:
+        with Etcd(tmp_path / "data", flags=["--quota-backend-bytes=16777216"]) as etcd:
+            store = opened(etcd.client_url)
+            with pytest.raises(OutOfSpace, match="space exceeded"):
+                await fill(store)
+            assert (await store.read_prefix("/0")).items
+            await store.close()
+
+
+class TestLarge:
+    async def test_5_000_records_of_2_kib_are_written_in_batches_listed_in_pages_and_watched_in_one_go(
+        self, own_etcd: Etcd
+    ) -> None:
+        store = EtcdStore(EtcdAccess((own_etcd.client_url,)))
+        puts = [Put(f"/n/{i:04}", bytes([i % 256]) * 2048) for i in range(5_000)]
+        start = (await store.read_prefix("/n/")).revision + 1
+        revision = await store.write(puts)
+        listing = await store.read_prefix("/n/")
+        expected = {put.key: put.value for put in puts}
+        assert [(item.key, item.value) for item in listing.items] == list(expected.items())
+        assert (listing.revision, revision - start + 1) == (revision, 40)
+        seen: list[Any] = []
+        async with asyncio.timeout(20), aclosing(store.watch("/n/", start)) as batches:
+            while len(seen) < len(puts):
+                seen += (await anext(batches)).changes
+        assert {change.key: change.value for change in seen if isinstance(change, Updated)} == expected
+        await store.close()
+
+    async def test_a_listing_is_of_one_revision_even_if_writing_goes_on_between_its_pages(
+        self, store: EtcdStore, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("leadsman.state.etcd_store.PAGE_KEYS", 2)
+        await store.write([Put(f"/{i}", b"before") for i in range(6)])
+        call = store.transport.call
+
+        async def meddle(path: str, body: dict[str, Any], answer: type[Any]) -> Any:
+            page = await call(path, body, answer)
+            if path == "/v3/kv/range":
+                await store.write([Put(f"/{i}", b"after") for i in range(6)])
+            return page
+
+        monkeypatch.setattr(store.transport, "call", meddle)
+        assert {item.value for item in (await store.read_prefix("/")).items} == {b"before"}
+
+
+class TestMembers:
+    @pytest.fixture
+    def cluster(self, tmp_path: Path) -> Iterator[list[Etcd]]:
+        cluster = create_members(tmp_path, 3)
+        try:
+            for member in cluster:
+                member.start(wait=False)
+            for member in cluster:
+                member.wait_until_healthy()
+            yield cluster
+        finally:
+            for member in cluster:
+                member.clean()
+
+    async def test_one_lost_member_is_passed_over_and_a_lost_majority_is_told(self, cluster: list[Etcd]) -> None:
+        first, *others = cluster
+        store, left = opened(*(member.client_url for member in cluster)), opened(others[1].client_url)
+        async with following(store) as follower, aclosing(left.watch("/", 1)) as batches:
+            await beat(store, 1)
+            await until(lambda: seq(follower) == 1)
+            first.kill()
+            await beat(store, 2)
+            await until(lambda: seq(follower) == 2)
+            await anext(batches)
+            others[0].kill()
+            error = await asyncio.wait_for(failure(batches), 15)
+            assert (type(error), "no leader" in str(error)) == (Unavailable, True)
+            first.start(wait=False)
+            await beat(store, 3)
+            await until(lambda: seq(follower) == 3)
+            assert follower.relists == 1
+        await store.close()
+        await left.close()
+
+    async def test_a_dead_first_endpoint_costs_no_call(self, own_etcd: Etcd) -> None:
+        store = opened(f"http://127.0.0.1:{free_ports(1)[0]}", own_etcd.client_url)
+        assert (await store.read_prefix("/")).revision == 1
+        await store.close()
+
+    async def test_a_frozen_endpoint_costs_the_calls_under_way_and_no_more(
+        self, own_etcd: Etcd, tmp_path: Path
+    ) -> None:
+        with Etcd(tmp_path / "frozen") as frozen:
+            store = opened(frozen.client_url, own_etcd.client_url)
+            frozen.freeze()
+            failed = await asyncio.gather(*(store.read_prefix("/") for _ in range(2)), return_exceptions=True)
+            assert [type(error) for error in failed] == [Unavailable] * 2
+            assert (await store.read_prefix("/")).revision == 1
+            await store.close()
+
+
+async def _until_change(batches: Any) -> AsyncIterator[ChangeBatch]:
+    async for batch in batches:
+        yield batch
+        if batch.changes:
+            return
+
+
+def test_the_silence_must_leave_room_for_the_call_that_ends_it() -> None:
+    with pytest.raises(ValueError, match="silence_seconds"):
+        EtcdStore(EtcdAccess(("http://a",), call_timeout_seconds=3), silence_seconds=5)

@@ -1,0 +1,232 @@
+"""The follower on the store in memory; on a real etcd with real faults: test_etcd_faults."""
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Any
+
+import pytest
+
+from leadsman.state import codec, keys
+from leadsman.state.follower import LONGEST_PAUSE_SECONDS, RESUME_WITHIN_SECONDS, Follower
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.records import Heartbeat
+from leadsman.state.snapshot import Freshness
+from leadsman.state.store import ChangeBatch, Compacted, Listing, Put, Unavailable
+
+
+class Clock:
+    now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Hasty(random.Random):
+    """Chance that always falls on the shortest pause."""
+
+    def uniform(self, a: float, b: float) -> float:
+        return 0.001
+
+
+@pytest.fixture
+def store() -> MemoryStore:
+    return MemoryStore()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+async def follower(store: MemoryStore, clock: Clock) -> AsyncIterator[Follower]:
+    one = Follower(store, clock=clock, rng=Hasty())
+    task = asyncio.create_task(one.run())
+    yield one
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(true: Callable[[], Any]) -> None:
+    async with asyncio.timeout(5):
+        while not true():  # noqa: ASYNC110 -- what is waited for has no event
+            await asyncio.sleep(0.001)
+
+
+async def beat(store: MemoryStore, seq: int, node: str = "a") -> int:
+    record = Heartbeat(epoch=1, seq=seq, push_interval_seconds=5)
+    return await store.write([Put(keys.record_key(node, Heartbeat), codec.encode(record))])
+
+
+def seq(follower: Follower, node: str = "a") -> int | None:
+    state = follower.current.nodes.get(node)
+    return None if state is None or state.heartbeat is None else state.heartbeat.seq
+
+
+async def test_it_says_when_the_first_view_is_there(store: MemoryStore, follower: Follower) -> None:
+    await beat(store, 1)
+    assert (follower.loaded.is_set(), follower.current.nodes, follower.age_seconds(1e9)) == (False, {}, float("inf"))
+    await asyncio.wait_for(follower.loaded.wait(), 5)
+    assert (seq(follower), follower.age_seconds(100.0)) == (1, 0.0)
+
+
+async def test_a_change_that_it_saw_happen_is_fresh(store: MemoryStore, follower: Follower) -> None:
+    await beat(store, 1)
+    await until(lambda: seq(follower) == 1)
+    assert follower.current.nodes["a"].freshness(100.0) is Freshness.PROVISIONAL
+    await beat(store, 2)
+    await until(lambda: seq(follower) == 2)
+    assert follower.current.nodes["a"].freshness(100.0) is Freshness.FRESH
+
+
+async def test_a_lost_line_is_taken_up_again_without_a_listing(store: MemoryStore, follower: Follower) -> None:
+    await beat(store, 1)
+    await until(lambda: seq(follower) == 1)
+    store.fail(Unavailable("away"))
+    await until(lambda: follower.last_error)
+    store.heal()
+    await beat(store, 2)
+    await until(lambda: seq(follower) == 2)
+    assert (follower.relists, follower.reconnects > 0, follower.last_error) == (1, True, "")
+
+
+async def test_what_changed_while_the_line_was_lost_is_not_fresh_until_it_changes_again(
+    store: MemoryStore, follower: Follower, clock: Clock
+) -> None:
+    await beat(store, 1)
+    await until(lambda: seq(follower) == 1)
+    store.fail(Unavailable("away"))
+    await until(lambda: follower.last_error)
+    store.heal()
+    await beat(store, 2)
+    await until(lambda: seq(follower) == 2)
+    assert follower.current.nodes["a"].freshness(clock.now) is Freshness.PROVISIONAL
+    await beat(store, 3)
+    await until(lambda: seq(follower) == 3)
+    assert follower.current.nodes["a"].freshness(clock.now) is Freshness.FRESH
+
+
+async def test_a_line_lost_for_long_begins_with_a_listing(store: MemoryStore, follower: Follower, clock: Clock) -> None:
+    await until(follower.loaded.is_set)
+    store.fail(Unavailable("away"))
+    await until(lambda: follower.last_error)
+    clock.now += RESUME_WITHIN_SECONDS + 1
+    store.heal()
+    await until(lambda: follower.relists == 2)
+
+
+@pytest.mark.parametrize("fault", [MemoryStore.compact, MemoryStore.wipe])
+async def test_a_history_that_is_gone_means_a_new_listing(
+    store: MemoryStore, follower: Follower, fault: Callable[[MemoryStore], None]
+) -> None:
+    await beat(store, 1, "old")
+    await until(lambda: seq(follower, "old") == 1)
+    store.fail(Unavailable("away"))
+    await until(lambda: follower.last_error)
+    store.heal()
+    await beat(store, 2, "new")
+    fault(store)
+    await beat(store, 3, "new")
+    await until(lambda: follower.relists == 2 and seq(follower, "new") == 3)
+    assert ("old" in follower.current.nodes) is (fault is MemoryStore.compact)
+
+
+async def test_the_old_view_stays_until_the_new_one_is_whole(store: MemoryStore, follower: Follower) -> None:
+    await beat(store, 1)
+    await until(lambda: seq(follower) == 1)
+    store.wipe()
+    store.fail(Unavailable("away"))
+    await until(lambda: follower.last_error)
+    assert seq(follower) == 1
+    store.heal()
+    await until(lambda: seq(follower) is None)
+
+
+async def test_it_ages_while_the_store_is_away_and_not_while_the_store_is_idle(
+    store: MemoryStore, follower: Follower, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_SECONDS", 0.01)
+    await until(follower.loaded.is_set)
+    clock.now += 10
+    await until(lambda: follower.age_seconds(clock.now) == 0)
+    store.fail(Unavailable("away"))
+    await until(lambda: follower.last_error)
+    clock.now += 10
+    assert follower.age_seconds(clock.now) == 10
+
+
+async def test_it_logs_when_the_state_changes_and_not_each_attempt(
+    store: MemoryStore, follower: Follower, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "clusterstate")
+    await until(follower.loaded.is_set)
+    store.fail(Unavailable("away"))
+    await until(lambda: follower.reconnects > 5)
+    store.heal()
+    await until(lambda: not follower.last_error)
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
+    assert "Unavailable: away" in caplog.text
+
+
+class Faulty:
+    """A store that lists and whose watch fails at once."""
+
+    def __init__(self, error: Exception):
+        self.error = error
+
+    async def read_prefix(self, prefix: str) -> Listing:
+        return Listing((), 1, "one")
+
+    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
+        yield ChangeBatch((), start_revision)
+        raise self.error
+
+
+class Away(Faulty):
+    """A store that does not even list."""
+
+    async def read_prefix(self, prefix: str) -> Listing:
+        raise self.error
+
+
+async def pauses_of(store: Faulty, monkeypatch: pytest.MonkeyPatch, count: int) -> list[float]:
+    pauses: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        pauses.append(seconds)
+        if len(pauses) == count:
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr("leadsman.state.follower.asyncio.sleep", sleep)
+    follower = Follower(store, rng=random.Random(1))  # type: ignore[arg-type]
+    with pytest.raises(asyncio.CancelledError):
+        await follower.run()
+    return pauses
+
+
+@pytest.mark.parametrize("store", [Faulty(Unavailable("cut")), Faulty(Compacted("again")), Away(Unavailable("away"))])
+async def test_pauses_grow_with_full_jitter_up_to_a_bound_even_if_each_watch_begins_well(
+    store: Faulty, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses = await pauses_of(store, monkeypatch, 400)
+    assert pauses[0] <= 0.2
+    assert max(pauses) <= LONGEST_PAUSE_SECONDS
+    late = pauses[20:]
+    assert (min(late) < 0.1 * LONGEST_PAUSE_SECONDS, max(late) > 0.9 * LONGEST_PAUSE_SECONDS) == (True, True)
+
+
+async def test_a_fault_of_our_own_is_not_survived(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ZeroDivisionError):
+        await Follower(Faulty(ZeroDivisionError())).run()  # type: ignore[arg-type]
+
+
+async def test_cancelled_it_leaves_no_task_behind(store: MemoryStore) -> None:
+    follower = Follower(store, clock=time.monotonic)
+    task = asyncio.create_task(follower.run())
+    await until(follower.loaded.is_set)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert asyncio.all_tasks() == {asyncio.current_task()}

@@ -1,0 +1,151 @@
+"""Rewards: where they stand, what survives their bytes, and how a reader keeps them."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.state import codec, keys
+from leadsman.state.records import Heartbeat, Quality, Reward
+from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import Snapshot, apply_changes, snapshot_from_listing
+from leadsman.state.store import Deleted, Listing, StoredItem, Updated
+
+TYPES = st.from_regex(r"\A[A-Za-z0-9]([-A-Za-z0-9_.]{0,20}[A-Za-z0-9])?\Z")
+TRIALS = st.floats(0, 1_000_000)
+QUALITIES = st.builds(Quality, log_cost=st.floats(-1_000, 1_000), samples=st.floats(0.001, 1_000_000))
+REWARDS = st.builds(
+    Reward,
+    at_seconds=st.floats(0, 1e11),
+    healthy=TRIALS,
+    failed=TRIALS,
+    kuberl=st.floats(0, 1),
+    incidents=st.dictionaries(st.sampled_from(["crash", "oom"]), st.integers(0, 2**40)),
+    last_cause=st.sampled_from(["", "crash"]),
+    last_incident_seconds=st.none() | st.floats(0, 1e11),
+    qualities=st.dictionaries(st.sampled_from(["run_time", "metric"]), QUALITIES),
+)
+
+
+def reward(failed: float = 0.0) -> Reward:
+    return Reward(at_seconds=1_000.0, failed=failed)
+
+
+def changed(revision: int, record: Reward, node: str = "a", pod_type: str = "web") -> Updated:
+    return Updated(keys.reward_key(node, pod_type), codec.encode(record), revision)
+
+
+def listing(revision: int, *changes: Updated, cluster: str = "one") -> Listing:
+    return Listing(tuple(StoredItem(c.key, c.value, c.mod_revision) for c in changes), revision, cluster)
+
+
+@given(REWARDS)
+def test_a_reward_survives_its_bytes(record: Reward) -> None:
+    assert codec.decode(Reward, codec.encode(record)) == record
+
+
+@pytest.mark.parametrize(
+    ("fields", "where"),
+    [
+        ({"failed": -1}, "failed"),
+        ({"healthy": 1e7}, "healthy"),
+        ({"kuberl": 1.1}, "kuberl"),
+        ({"half_life_seconds": 0}, "half_life_seconds"),
+        ({"incidents": {"crash": -1}}, "incidents"),
+        ({"qualities": {"run_time": {"log_cost": 2e3, "samples": 1}}}, "log_cost"),
+        ({"qualities": {f"q{n}": {"log_cost": 0, "samples": 1} for n in range(9)}}, "qualities"),
+    ],
+)
+def test_a_value_out_of_bounds_is_refused_by_its_place(fields: dict[str, Any], where: str) -> None:
+    document = codec._encoder.encode({"v": 1, "at_seconds": 1.0} | fields)
+    with pytest.raises(codec.BadRecord, match=where):
+        codec.decode(Reward, document)
+
+
+@given(TYPES)
+def test_parsing_a_key_is_the_inverse_of_building_it(pod_type: str) -> None:
+    raw = keys.reward_key("edge-1", pod_type)
+    assert keys.parse(raw) == ("edge-1", "rewards", pod_type)
+    assert str(keys.parse(raw)) == raw
+    assert raw.startswith(keys.node_prefix("edge-1"))
+
+
+@pytest.mark.parametrize("pod_type", ["", "a/b", "..", "a b", "-a", "a.", "a\n", "ä", "a" * 254])
+def test_what_cannot_name_a_type_has_no_key_and_is_not_read(pod_type: str) -> None:
+    with pytest.raises(ValueError, match="pod type"):
+        keys.reward_key("edge-1", pod_type)
+    assert keys.parse(f"/leadsman/v1/nodes/edge-1/rewards/{pod_type}") is None
+
+
+def test_a_node_with_nothing_but_rewards_is_not_in_the_cluster() -> None:
+    snapshot = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
+    assert snapshot.nodes == {}
+    assert snapshot.rewards == {"web": {"a": AgedReward(reward(), 5.0)}}
+
+
+def test_rewards_outlive_the_records_under_the_lease() -> None:
+    alive = Updated(keys.record_key("a", Heartbeat), codec.encode(Heartbeat(1, 1, 5.0)), 1)
+    snapshot = apply_changes(Snapshot(), [alive, changed(2, reward()), Deleted(alive.key, 3)], 5.0)
+    assert (snapshot.nodes, list(snapshot.rewards["web"])) == ({}, ["a"])
+
+
+def test_a_heartbeat_leaves_the_rewards_the_same_object() -> None:
+    """So that what was computed from them holds."""
+    before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
+    beat = Updated(keys.record_key("a", Heartbeat), codec.encode(Heartbeat(1, 1, 5.0)), 2)
+    assert apply_changes(before, [beat], 6.0).rewards is before.rewards
+
+
+def test_other_types_stay_the_same_object() -> None:
+    before = apply_changes(Snapshot(), [changed(1, reward()), changed(1, reward(), pod_type="db")], 5.0)
+    assert apply_changes(before, [changed(2, reward(1.0))], 6.0).rewards["db"] is before.rewards["db"]
+
+
+def test_a_reward_ages_from_its_last_change() -> None:
+    before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
+    same, other = (
+        apply_changes(before, [changed(2, reward(failed))], 9.0).rewards["web"]["a"] for failed in (0.0, 1.0)
+    )
+    assert (same.age_seconds(20.0), other.age_seconds(20.0)) == (15.0, 11.0)
+
+
+def test_a_backlog_ages_from_its_arrival() -> None:
+    assert apply_changes(Snapshot(), [changed(1, reward())], None, 7.0).rewards["web"]["a"].seen_at == 7.0
+
+
+def test_a_new_listing_keeps_the_age_of_what_is_known() -> None:
+    before = apply_changes(Snapshot(), [changed(1, reward()), changed(1, reward(), "b")], 5.0)
+    after = snapshot_from_listing(before, listing(9, changed(8, reward()), changed(8, reward(1.0), "b")), 50.0)
+    assert {node: kept.seen_at for node, kept in after.rewards["web"].items()} == {"a": 5.0, "b": 50.0}
+
+
+def test_what_is_not_listed_any_longer_is_gone() -> None:
+    before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
+    assert snapshot_from_listing(before, listing(9), 6.0).rewards == {}
+    assert apply_changes(before, [Deleted(keys.reward_key("a", "web"), 2)], 6.0).rewards == {}
+
+
+def test_a_reward_that_cannot_be_read_is_named_and_unknown_from_then_on() -> None:
+    before = apply_changes(Snapshot(), [changed(1, reward())], 5.0)
+    bad = Updated(keys.reward_key("a", "web"), b"?", 2)
+    after = apply_changes(before, [bad, changed(2, reward(), "b")], 6.0)
+    assert (list(after.rewards["web"]), list(after.problems)) == (["b"], [bad.key])
+
+
+WRITES = st.tuples(st.sampled_from("ab"), st.sampled_from(["web", "db"]), st.sampled_from([0.0, 1.0, None]))
+
+
+@given(st.lists(WRITES, max_size=20))
+def test_changes_one_by_one_equal_a_fresh_listing(writes: list[tuple[str, str, float | None]]) -> None:
+    snapshot, table = Snapshot(cluster_id="one"), dict[str, Updated]()
+    for revision, (node, pod_type, failed) in enumerate(writes, 1):
+        key = keys.reward_key(node, pod_type)
+        table.pop(key, None)
+        if failed is None:
+            snapshot = apply_changes(snapshot, [Deleted(key, revision)], None)
+        else:
+            table[key] = changed(revision, reward(failed), node, pod_type)
+            snapshot = apply_changes(snapshot, [table[key]], None)
+    fresh = snapshot_from_listing(Snapshot(), listing(len(writes), *table.values()))
+    assert snapshot == fresh

@@ -1,0 +1,32 @@
+"""The real kube-apiserver of the testbed, where there is one."""
+
+import os
+import urllib.error
+
+import pytest
+
+from leadsman.testbed import kube_apiserver
+from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+
+
+@pytest.mark.parametrize("environ", [{}, {"KUBEBUILDER_ASSETS": ""}])
+def test_without_the_variable_the_text_names_it(environ):
+    with pytest.raises(KubeApiServerMissing, match="KUBEBUILDER_ASSETS is not set"):
+        kube_apiserver.find_assets(environ)
+
+
+def test_a_folder_without_the_binaries_is_named(tmp_path):
+    with pytest.raises(KubeApiServerMissing, match=r"KUBEBUILDER_ASSETS=.*: there is no kube-apiserver in it"):
+        kube_apiserver.find_assets({"KUBEBUILDER_ASSETS": str(tmp_path)})
+
+
+@pytest.mark.slow
+def test_it_starts_with_rbac_and_users_and_leaves_nothing_behind(kubernetes_binaries, tmp_path):
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={"nobody": ()}) as api:
+        assert api.call("GET", "/api/v1/namespaces/default")["metadata"]["name"] == "default"
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            api.call("GET", "/api/v1/pods", user="nobody")
+        pid = api.pid
+    assert not (tmp_path / "kubernetes").exists()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
