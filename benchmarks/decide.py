@@ -15,7 +15,8 @@ from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import decide, filter_nodes, score_nodes
 from leadsman.decision.explain import explain
 from leadsman.decision.explain_text import format_explanation
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency

@@ -24,7 +24,8 @@ from msgspec import Struct, structs
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.delay.bounds import DELAY_ANNOTATION, ESTIMATE_ANNOTATION
 from leadsman.decision.delay.views import EstimateView
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode, Policy, Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats

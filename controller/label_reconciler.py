@@ -11,7 +11,7 @@ from collections.abc import Callable
 from controller.event_recorder import EventRecorder
 from controller.node_cache import NodeCache
 from controller.node_patcher import NodePatcher
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.labels.label_planner import plan_labels
 from leadsman.planning.labels.model import LabelAction, LabelLimits, LabelPlan, PlanMemory
 

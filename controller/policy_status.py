@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from controller.event_recorder import EventRecorder
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.telemetry.policy_status import build_status
 from leadsman.decision.telemetry.readings import reporting_nodes
 from leadsman.decision.telemetry.taspolicy import (

@@ -15,7 +15,8 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.model import CandidateNodes, DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.telemetry.pod_policy import POLICY_LABEL as POLICY_LABEL
 from leadsman.decision.workloads import workload_name
 from leadsman.kube import objects

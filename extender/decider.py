@@ -18,7 +18,8 @@ from extender.probe_on_demand import ProbeOnDemand, RequestProbes
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.decision.decide import NEUTRAL_SCORE, FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.delay import bounds
-from leadsman.decision.model import DecisionInputs, PodInfo, Refusal
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import EstimateMode, Policy
 from leadsman.decision.telemetry import pod_policy
 from leadsman.sources.input_sources import InputSources

@@ -7,7 +7,8 @@ from operator import is_
 from msgspec import Struct, structs
 
 from leadsman.decision.decide import FilterResult, ScoreResult
-from leadsman.decision.model import Decision, DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Decision, PodInfo
 from leadsman.state.snapshot import NodeState
 
 MAX_PODS = 256

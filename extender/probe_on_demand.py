@@ -8,7 +8,8 @@ from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.delay import bounds, delay_filter
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 
 _log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from heapq import nlargest
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.rewards import rewards_score
 from leadsman.state.reward_view import AgedReward
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.rewards import rewards_score
 from leadsman.rewards.posterior import NodePosterior
 from leadsman.runtime.text_table import align_columns, format_counts

@@ -12,17 +12,9 @@ import numpy as np
 from msgspec import structs
 
 from leadsman.decision.columns import Column, FloatArray
-from leadsman.decision.model import (
-    CandidateNodes,
-    Decision,
-    DecisionInputs,
-    FilterPlugin,
-    PluginScore,
-    PodInfo,
-    Refusal,
-    ScorePlugin,
-)
-from leadsman.decision.plugins import FILTERS, SCORES
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes, Decision, PluginScore, PodInfo, Refusal
+from leadsman.decision.plugins import FILTERS, SCORES, FilterPlugin, ScorePlugin
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""

@@ -11,16 +11,9 @@ from msgspec import Struct
 
 from leadsman.decision.decide import MAX_SCORE, counted_scores, plugin_values, weighted_totals
 from leadsman.decision.freshness import freshness_of
-from leadsman.decision.model import (
-    Decision,
-    DecisionInputs,
-    DelayEvidence,
-    Evidence,
-    FilterPlugin,
-    PodInfo,
-    ScorePlugin,
-)
-from leadsman.decision.plugins import FILTERS, SCORES
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Decision, DelayEvidence, Evidence, PodInfo
+from leadsman.decision.plugins import FILTERS, SCORES, FilterPlugin, ScorePlugin
 from leadsman.decision.policy import digest
 from leadsman.runtime import text_table
 

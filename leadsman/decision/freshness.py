@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Hashable, Mapping, Set
 from typing import TypeVar
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.state.snapshot import Freshness
 
 V = TypeVar("V")

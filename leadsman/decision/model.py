@@ -1,20 +1,12 @@
-"""The words of a decision: what goes in, what a plugin says, what comes out.
+"""The terms of a decision: the pod, the candidates, what a plugin says of them, and what comes out.
 
-A plugin looks at all the nodes at once, because a Python call for each of 5,000 nodes costs more than the
-thinking. It says nothing about a node that it has no objection to, and None about a pod that it has no say in.
+What a decision is made on besides the pod stands in `inputs`, as it comes from every subject.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol, Self
+from collections.abc import Iterable, Mapping
+from typing import Self
 
-from msgspec import Struct, field
-
-from leadsman.decision.cache import DecisionCache
-from leadsman.decision.delay.views import DelayView, EstimateView
-from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry.model import TelemetryInputs
-from leadsman.decision.workloads import WorkloadIndex
-from leadsman.state.snapshot import Snapshot
+from msgspec import Struct
 
 
 class PodInfo(Struct, frozen=True):
@@ -37,26 +29,6 @@ class CandidateNodes(tuple[str, ...]):
     def of(cls, names: Iterable[str]) -> Self:
         """What already is one is returned itself."""
         return names if isinstance(names, cls) else cls(dict.fromkeys(names))
-
-
-class DecisionInputs(Struct, frozen=True):
-    """Everything that a plugin may look at besides the pod.
-
-    now: the monotonic seconds that the snapshot's ages use. memo: pass the same one each time to save time. places:
-    where workloads run. delays: measured by others than our agents, the first that knows a pair counts; estimates: for
-    pairs that nobody measured; None: there are none. telemetry: policies and the metrics that they name.
-    roles: node → its label kubernetes.io/role, replaced and never altered.
-    """
-
-    snapshot: Snapshot
-    policy: Policy
-    now: float
-    cache: DecisionCache = field(default_factory=DecisionCache)
-    workloads: WorkloadIndex = WorkloadIndex()
-    delay_views: tuple[DelayView, ...] = ()
-    estimates: EstimateView | None = None
-    telemetry: TelemetryInputs = TelemetryInputs()
-    node_roles: Mapping[str, str] = {}
 
 
 class Refusal(Struct, frozen=True, gc=False):
@@ -132,23 +104,3 @@ class Evidence(Struct, frozen=True):
     measured: Mapping[str, Mapping[str, float]] = {}
     notes: Mapping[str, str] = {}
     distances: Mapping[str, tuple[DelayEvidence, ...]] = {}
-
-
-class FilterPlugin(Protocol):
-    """Says which nodes may not take the pod, and why. Nothing in the answer: no objection."""
-
-    name: str
-
-    def refusals(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, Refusal]: ...
-
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence: ...
-
-
-class ScorePlugin(Protocol):
-    """Says how good each node would be for the pod. None: no say in this pod."""
-
-    name: str
-
-    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None: ...
-
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence: ...

@@ -7,7 +7,7 @@ from msgspec import Struct, field
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay.views import DelayView, EstimateView
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import TelemetryInputs
 from leadsman.decision.workloads import WorkloadIndex

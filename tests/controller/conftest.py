@@ -13,7 +13,7 @@ from controller.label_reconciler import LabelReconciler
 from controller.node_cache import NodeCache
 from controller.node_patcher import NodePatcher
 from controller.run import ControllerSettings, run
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import quantity, taspolicy_document
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs

@@ -10,7 +10,7 @@ from controller.requeuer import (
     is_unschedulable,
     pod_signature,
 )
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.kube.objects import Condition, ObjectMeta, OwnerReference, Pod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket

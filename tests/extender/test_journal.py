@@ -5,7 +5,8 @@ from msgspec import structs
 
 from extender.journal import CANDIDATE_BYTES, NODE_STATE_BYTES, TABLE_SLOT_BYTES, Journal
 from leadsman.decision.decide import FilterResult, ScoreResult
-from leadsman.decision.model import DecisionInputs, PodInfo, Refusal
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import Policy
 from leadsman.state.snapshot import NodeState, Snapshot
 

@@ -9,7 +9,8 @@ import pytest
 from extender.probe_on_demand import MIN_INTERVAL_SECONDS, ProbeOnDemand
 from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import FilterResult, filter_nodes
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.state.records import Heartbeat, Latency
 from leadsman.state.snapshot import NodeState, Snapshot

@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from extender.rewards_metrics import MAX_LABELLED_TYPES, reward_metrics
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.state.records import Reward
 from leadsman.state.reward_view import AgedReward

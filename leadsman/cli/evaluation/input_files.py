@@ -9,7 +9,7 @@ import yaml
 from msgspec import Struct
 
 from extender import wire
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import quantity, taspolicy_document
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, RefusedPolicy, TasPolicies, TelemetryInputs

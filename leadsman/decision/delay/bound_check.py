@@ -16,7 +16,7 @@ from leadsman.decision.delay.rtt_table import DelayCause
 from leadsman.decision.delay.targets import Target
 from leadsman.decision.delay.views import EstimatedRow
 from leadsman.decision.freshness import cached_while_fresh
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import EstimateMode
 
 

@@ -11,7 +11,8 @@ from itertools import compress
 
 from leadsman.decision.columns import Column
 from leadsman.decision.delay import bounds
-from leadsman.decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.policy import CloudPolicy
 from leadsman.state.snapshot import NodeState
 

@@ -11,7 +11,8 @@ from leadsman.decision.delay.explain_delay import REASON_TEMPLATES
 from leadsman.decision.delay.rtt_table import DelayCause
 from leadsman.decision.delay.targets import NoTarget, Target, resolve_target
 from leadsman.decision.freshness import cached_while_fresh
-from leadsman.decision.model import CandidateNodes, DecisionInputs, Evidence, PodInfo, Refusal
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes, Evidence, PodInfo, Refusal
 from leadsman.decision.policy import EstimateMode
 
 NAME = "delay"

@@ -10,7 +10,8 @@ from leadsman.decision.delay.rtt_table import DelayCause
 from leadsman.decision.delay.targets import Target, resolve_target
 from leadsman.decision.delay.views import EstimatedRow
 from leadsman.decision.freshness import freshness_of
-from leadsman.decision.model import DecisionInputs, DelayEvidence, Evidence, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import DelayEvidence, Evidence, PodInfo
 from leadsman.decision.policy import Direction
 from leadsman.runtime import text_table
 from leadsman.state.snapshot import Freshness

@@ -19,7 +19,8 @@ from leadsman.decision.delay.explain_delay import REASON_TEMPLATES
 from leadsman.decision.delay.rtt_table import DelayCause
 from leadsman.decision.delay.targets import Target, resolve_target
 from leadsman.decision.freshness import cached_while_fresh
-from leadsman.decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Evidence, PluginScore, PodInfo
 
 NAME = "nearest"
 

@@ -12,7 +12,8 @@ from leadsman.decision.delay import bound_check, bounds, rtt_table
 from leadsman.decision.delay.bounds import DelayBound
 from leadsman.decision.delay.rtt_table import DelayCause
 from leadsman.decision.delay.targets import Target, resolve_target
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Direction
 
 MAX_PROBE_PAIRS = 16

@@ -21,7 +21,7 @@ from leadsman.decision.freshness import (
     fresh_until,
     not_fresh_nodes,
 )
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Direction, Statistic
 from leadsman.state.records import PeerLatency
 from leadsman.state.snapshot import Freshness, NodeState

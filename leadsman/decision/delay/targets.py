@@ -13,7 +13,8 @@ from typing import NamedTuple, Self
 from msgspec import Struct
 
 from leadsman.decision.delay.bounds import DELAY_ANNOTATION, DelayBound, ReplicaMode
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.workloads import PlacedPods
 
 MAX_TARGET_NODES = 16

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from leadsman.decision.columns import missing_nodes, select_column
 from leadsman.decision.freshness import cached_while_fresh, fresh_only, freshness_of
-from leadsman.decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.policy import PressurePolicy
 from leadsman.state import metric_names
 from leadsman.state.snapshot import Freshness, NodeState

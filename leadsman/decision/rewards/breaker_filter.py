@@ -5,7 +5,8 @@ Off by default. It never leaves a pod without a node: if it would refuse all tha
 
 from collections.abc import Mapping, Sequence
 
-from leadsman.decision.model import DecisionInputs, Evidence, PodInfo, Refusal
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Evidence, PodInfo, Refusal
 from leadsman.decision.policy import BreakerPolicy
 from leadsman.decision.rewards import rewards_score
 from leadsman.rewards import reward_updates

@@ -13,7 +13,8 @@ from msgspec import Struct
 
 from leadsman.decision.columns import Column
 from leadsman.decision.freshness import cached_while_fresh, fresh_nodes
-from leadsman.decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.policy import RewardRule
 from leadsman.rewards import kuberl, pod_types, reward_updates
 from leadsman.rewards.posterior import NodePosterior, NodePosteriors, Trials

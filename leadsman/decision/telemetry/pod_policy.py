@@ -1,6 +1,7 @@
 """Which policy a pod names: label `telemetry-policy`, in the pod's own namespace."""
 
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.telemetry.taspolicy import FailMode, PolicyKey, TasPolicy
 
 POLICY_LABEL = "telemetry-policy"

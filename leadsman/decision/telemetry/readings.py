@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from leadsman.decision.freshness import cached_while_fresh, fresh_only
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.telemetry import quantity
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, SnapshotMetrics
 from leadsman.decision.telemetry.taspolicy import Rule, TasPolicy

@@ -8,7 +8,8 @@ puts the nodes at the target before all others.
 from collections.abc import Mapping, Sequence
 
 from leadsman.decision.columns import Column
-from leadsman.decision.model import DecisionInputs, Evidence, PluginScore, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.telemetry import pod_policy, quantity, readings
 from leadsman.decision.telemetry.quantity import NANO
 from leadsman.decision.telemetry.taspolicy import Operator, Rule, Scoring, TasPolicy

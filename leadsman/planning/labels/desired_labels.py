@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.telemetry import readings, rules
 from leadsman.decision.telemetry.model import Readings
 from leadsman.decision.telemetry.quantity import format_quantity

@@ -5,7 +5,7 @@ from types import MappingProxyType
 
 from msgspec import Struct, structs
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.telemetry import readings
 from leadsman.planning.labels.model import HOUR_SECONDS, LabelHistory, LabelLimits, PlanMemory
 from leadsman.planning.labels.ownership import NodeView, OwnedLabels

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 
 from msgspec import structs
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.telemetry.model import TasPolicies
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING, PolicyKey, TasPolicy
 from leadsman.planning.labels import ownership

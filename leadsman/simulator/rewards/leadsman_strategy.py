@@ -2,7 +2,8 @@
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import decide
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy, PressurePolicy, ScoresPolicy
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause

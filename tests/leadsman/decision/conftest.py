@@ -8,7 +8,8 @@ import pytest
 from msgspec import Struct
 
 from leadsman.decision.delay.views import EstimatedRow
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import PlacedPod, WorkloadIndex
 from leadsman.state.metric_names import CPU_PRESSURE

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import NEUTRAL_SCORE, decide, filter_nodes, plugin_values, score_nodes
-from leadsman.decision.model import CandidateNodes, Decision, DecisionInputs, Evidence, PluginScore, PodInfo, Refusal
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes, Decision, Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, PressurePolicy, ScoresPolicy
 from leadsman.state.metric_names import CPU_PRESSURE
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from leadsman.decision.decide import decide
 from leadsman.decision.explain import explain
 from leadsman.decision.explain_text import format_explanation
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 
 EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old), bound 25 ms"
 EDGE_3 = "40 ms from edge-1 (agents, forward, 20 to 80 ms, 1.0 s old), bound 25 ms"

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from leadsman.decision.freshness import NEVER_FRESH, fresh_until, freshness_of
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.plugins import FILTERS, SCORES
 
 

@@ -12,7 +12,8 @@ from leadsman.decision.delay.bound_check import check_bound
 from leadsman.decision.delay.bounds import ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION, DelayBound, ReplicaMode
 from leadsman.decision.delay.rtt_table import DelayCause
 from leadsman.decision.delay.targets import Target
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
 
 GUESSES: Mapping[str, tuple[float, float, float]] = {

@@ -2,7 +2,8 @@
 
 from leadsman.decision.decide import decide
 from leadsman.decision.delay.cloud_score import CloudScore
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import CloudPolicy, Policy, ScoresPolicy
 from leadsman.state.records import Identity
 from leadsman.state.snapshot import NodeState, Snapshot

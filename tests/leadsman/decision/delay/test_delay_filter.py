@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
 
 ACCEPT = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))

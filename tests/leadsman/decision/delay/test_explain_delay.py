@@ -10,7 +10,8 @@ from leadsman.decision.delay import explain_delay, rtt_table
 from leadsman.decision.delay.bounds import REPLICAS_ANNOTATION
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.explain import explain
-from leadsman.decision.model import Decision, DecisionInputs, DelayEvidence, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Decision, DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, Direction, Policy
 
 REF = PodInfo("default", "p", labels={"delay_ref": "5"})

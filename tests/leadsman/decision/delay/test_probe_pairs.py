@@ -7,7 +7,8 @@ import pytest
 
 from leadsman.decision.delay.bounds import ESTIMATE_ANNOTATION
 from leadsman.decision.delay.probe_pairs import MAX_PROBE_PAIRS, select_probe_pairs
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, Direction, Policy
 
 NODES = ["far", "unheard", "likely", "sure", "measured", "over", "silent", "vain"]

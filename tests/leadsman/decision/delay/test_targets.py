@@ -7,7 +7,8 @@ import pytest
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.delay.bounds import DelayBound, ReplicaMode
 from leadsman.decision.delay.targets import MAX_TARGET_NODES, NoTarget, Target, TargetName, resolve_target
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 
 POD = PodInfo("default", "pod-1", workload="deployment/mine")
 

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from leadsman.decision.decide import decide, filter_nodes, score_nodes
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import BreakerPolicy, Policy, RewardRule, RewardsPolicy, ScoresPolicy
 from leadsman.decision.rewards import rewards_score
 from leadsman.decision.rewards.breaker_filter import BreakerFilter

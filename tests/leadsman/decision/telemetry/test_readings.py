@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 from msgspec import structs
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import quantity, readings
 from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics, TelemetryInputs

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from leadsman.decision.decide import score_nodes
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import quantity, taspolicy_document
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import quantity, taspolicy_document
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs

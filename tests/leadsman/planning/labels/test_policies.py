@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace
 
-from leadsman.decision.model import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import RefusedPolicy, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem

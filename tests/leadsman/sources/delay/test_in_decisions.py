@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.model import DecisionInputs, PodInfo
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates

@@ -1,0 +1,35 @@
+"""What a decision is made on besides the pod: one immutable object of everything known at one moment."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct, field
+
+from leadsman.decision.cache import DecisionCache
+from leadsman.decision.delay.views import DelayView, EstimateView
+from leadsman.decision.policy import Policy
+from leadsman.decision.telemetry.model import TelemetryInputs
+from leadsman.decision.workloads import WorkloadIndex
+from leadsman.state.snapshot import Snapshot
+
+
+class DecisionInputs(Struct, frozen=True):
+    """Everything that a plugin may look at besides the pod.
+
+    now: monotonic seconds, of the clock that the snapshot's ages use.
+    cache: of what was computed from earlier inputs; pass the same one each time.
+    workloads: where the pods of each workload run.
+    delay_views: RTTs measured by others than our agents; of several the first that knows a pair counts.
+    estimates: RTTs of pairs that nobody measured; None: there are none.
+    telemetry: policies and the metrics that they name.
+    node_roles: node → its label kubernetes.io/role; replaced, never altered.
+    """
+
+    snapshot: Snapshot
+    policy: Policy
+    now: float
+    cache: DecisionCache = field(default_factory=DecisionCache)
+    workloads: WorkloadIndex = WorkloadIndex()
+    delay_views: tuple[DelayView, ...] = ()
+    estimates: EstimateView | None = None
+    telemetry: TelemetryInputs = TelemetryInputs()
+    node_roles: Mapping[str, str] = {}
