@@ -24,14 +24,14 @@ class LabelReconciler:
     def __init__(
         self,
         nodes: NodeCache,
-        facts: Callable[[], DecisionInputs],
+        inputs: Callable[[], DecisionInputs],
         writer: NodePatcher | None,
         recorder: EventRecorder | None,
         limits: LabelLimits | None = None,
     ):
         self.plan: LabelPlan | None = None
         self.plan_seconds = 0.0
-        self._nodes, self._facts, self._writer, self._recorder = nodes, facts, writer, recorder
+        self._nodes, self._inputs, self._writer, self._recorder = nodes, inputs, writer, recorder
         self._limits, self._memory = limits or LabelLimits(), PlanMemory()
         self._shown: tuple[str, ...] = ()
 
@@ -41,7 +41,7 @@ class LabelReconciler:
 
     async def reconcile(self) -> LabelPlan:
         began, before = time.perf_counter(), self._nodes.current
-        self.plan = plan_labels(self._nodes.views(), self._facts(), self._memory, self._limits)
+        self.plan = plan_labels(self._nodes.views(), self._inputs(), self._memory, self._limits)
         self.plan_seconds = time.perf_counter() - began
         self._memory = self.plan.memory
         self._log_plan(self.plan)

@@ -46,23 +46,23 @@ class PolicyStatusWriter:
         self._client, self._recorder, self._clock, self._wall_clock = client, recorder, clock, wall_clock
         self._written_at: dict[PolicyKey, tuple[str, float]] = {}
 
-    async def sync(self, objects: PolicyObjects, facts: DecisionInputs) -> None:
+    async def sync(self, objects: PolicyObjects, inputs: DecisionInputs) -> None:
         """One after the other: there are few policies."""
         self._written_at = {each.key: at for each in objects.values() if (at := self._written_at.get(each.key))}
         for found in objects.values():
-            wanted = self._changed_status(found, facts)
+            wanted = self._changed_status(found, inputs)
             if wanted is not None:
                 await self._update(found, wanted)
 
-    def _changed_status(self, found: TasPolicyObject, facts: DecisionInputs) -> dict[str, Any] | None:
+    def _changed_status(self, found: TasPolicyObject, inputs: DecisionInputs) -> dict[str, Any] | None:
         """None when it stands there so, or nothing is known of the policy yet."""
-        policies = facts.telemetry.policies
+        policies = inputs.telemetry.policies
         used, refused = policies.used.get(found.key), policies.refused.get(found.key)
         if used is None and refused is None:
             return None
         before = found.status if isinstance(found.status, Mapping) else {}
         made = build_status(
-            used, refused, before, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}", _unreported_metrics(used, facts)
+            used, refused, before, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}", _unreported_metrics(used, inputs)
         )
         # What is empty need not stand there.
         same = all(before.get(key, None if value else value) == value for key, value in made.items())
@@ -93,5 +93,5 @@ class PolicyStatusWriter:
         return True
 
 
-def _unreported_metrics(used: TasPolicy | None, facts: DecisionInputs) -> list[str]:
-    return sorted(metric for metric in used.metrics if not reporting_nodes(metric, facts)) if used else []
+def _unreported_metrics(used: TasPolicy | None, inputs: DecisionInputs) -> list[str]:
+    return sorted(metric for metric in used.metrics if not reporting_nodes(metric, inputs)) if used else []

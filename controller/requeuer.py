@@ -1,7 +1,7 @@
 """Pods that we refused are tried again at once when the cause goes, not after kube-scheduler's five minutes.
 
 kube-scheduler looks at a refused pod again when a node's label or annotation changes (seen on 1.36.2). So for each
-Pending pod that we can have refused we ask what the extender would answer now, with the same code on the same facts.
+Pending pod that we can have refused we ask what the extender would answer now, with the same code on the same inputs.
 Where a node passes that did not before, that node's annotation is touched. One touch wakes every refused pod.
 
 The extender's own view may lag ours by a moment, and then refuses once more: so a gain is followed by two more touches.
@@ -73,7 +73,7 @@ class RequeueBook:
         self._states: dict[PodSignature, SignatureState] = {}
         self._failed = False
 
-    def observe(self, pods: Iterable[objects.Pod], nodes: Sequence[str], facts: DecisionInputs) -> None:
+    def observe(self, pods: Iterable[objects.Pod], nodes: Sequence[str], inputs: DecisionInputs) -> None:
         """Kinds that are gone are forgotten. A new kind that asks for us counts as refused everywhere until now."""
         kinds = dict.fromkeys(pod_signature(pod.metadata) for pod in pods if is_unschedulable(pod))
         candidates = CandidateNodes.of(nodes)
@@ -83,19 +83,19 @@ class RequeueBook:
         ]
         self._states = {kind: before.get(kind, SignatureState()) for kind in kinds}
         for kind in looked:
-            known, kept = self._states[kind], self._passing_nodes(kind, candidates, facts)
+            known, kept = self._states[kind], self._passing_nodes(kind, candidates, inputs)
             before_that = known.passing_nodes if kind in before or kind.uses_extender else kept
             if gained := sorted(kept - before_that):
                 known.touch_node = gained[0]
-                known.touch_times = tuple(facts.now + seconds for seconds in TOUCH_DELAYS_SECONDS)
+                known.touch_times = tuple(inputs.now + seconds for seconds in TOUCH_DELAYS_SECONDS)
             elif known.touch_node not in kept:
                 known.touch_times = ()
             known.passing_nodes = kept
 
-    def _passing_nodes(self, kind: PodSignature, nodes: Sequence[str], facts: DecisionInputs) -> frozenset[str]:
+    def _passing_nodes(self, kind: PodSignature, nodes: Sequence[str], inputs: DecisionInputs) -> frozenset[str]:
         """A plugin that fails costs these pods their wake-up, and not the nodes their labels."""
         try:
-            return frozenset(filter_nodes(kind.pod, nodes, facts).kept)
+            return frozenset(filter_nodes(kind.pod, nodes, inputs).kept)
         except Exception:
             if not self._failed:
                 _log.exception("pods like %s/%s cannot be judged", kind.namespace, kind.name)
@@ -118,19 +118,19 @@ class Requeuer:
         client: ApiClient | None,
         pods: Callable[[], Mapping[ObjectKey, objects.Pod]],
         nodes: Callable[[], Sequence[str]],
-        facts: Callable[[], DecisionInputs],
+        inputs: Callable[[], DecisionInputs],
         rate: TokenBucket,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ):
         self.touched, self.sync_seconds = 0, 0.0
-        self._client, self._pods, self._nodes, self._facts = client, pods, nodes, facts
+        self._client, self._pods, self._nodes, self._inputs = client, pods, nodes, inputs
         self._rate, self._wall_clock, self._book = rate, wall_clock, RequeueBook()
         self._pending_node = ""
 
     async def sync(self) -> None:
-        began, facts = time.perf_counter(), self._facts()
-        self._book.observe(self._pods().values(), self._nodes(), facts)
-        self._pending_node = self._book.next_touch(facts.now) or self._pending_node
+        began, inputs = time.perf_counter(), self._inputs()
+        self._book.observe(self._pods().values(), self._nodes(), inputs)
+        self._pending_node = self._book.next_touch(inputs.now) or self._pending_node
         self.sync_seconds = time.perf_counter() - began
         if self._pending_node and self._rate.try_take():
             node, self._pending_node = self._pending_node, ""

@@ -1,4 +1,4 @@
-"""The extender's two applications: what kube-scheduler calls, and what operators watch on a port of its own."""
+"""The extender's two web applications: one for kube-scheduler, one on a port of its own for metrics and health."""
 
 import logging
 import time
@@ -39,22 +39,28 @@ def create_app(
     bodies: BodyReader | None = None,
     api: ApiClient | None = None,
     core: DecisionCore = DEFAULT_CORE,
-    ask: RequestProbes | None = None,
-    binds: BindFailureReporter | None = None,
+    request_probes: RequestProbes | None = None,
+    bind_failures: BindFailureReporter | None = None,
 ) -> web.Application:
-    """filter, prioritize, preempt, /explain, /state and /rewards; bind when `api` is given.
+    """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /state and /rewards.
 
-    ask: told which pairs to measure. binds: told of binds that failed.
+    api: the API server's client for the bind verb; None: bind is not offered.
+    request_probes: receives the node pairs that agents should measure.
+    bind_failures: receives the binds that failed.
 
-    The verbs also stand under /scheduler/. Serve it with `connections.serve`, which has the deadlines.
+    The verbs are also served under /scheduler/. Serve it with `http_server.serve`, which has the deadlines.
     """
     journal, bodies = journal or Journal(), bodies or BodyReader()
-    decider = Decider(sources, journal=journal, metrics=metrics, workers=workers, core=core, ask=ask)
+    decider = Decider(
+        sources, journal=journal, metrics=metrics, workers=workers, core=core, request_probes=request_probes
+    )
     verbs, pages = VerbHandlers(decider, bodies), PageHandlers(decider, sources)
     app = web.Application(middlewares=[_observe_requests(metrics)])
     table: dict[str, _Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
     if api:
-        binder = BindHandler(api, bodies, _bind_failure_callback(binds, journal) if binds else lambda *_: None)
+        binder = BindHandler(
+            api, bodies, _bind_failure_callback(bind_failures, journal) if bind_failures else lambda *_: None
+        )
         app.cleanup_ctx.append(binder.client_session)
         table["bind"] = binder.bind
     for verb, handler in table.items():
@@ -65,36 +71,40 @@ def create_app(
     return app
 
 
-def _bind_failure_callback(binds: BindFailureReporter, journal: Journal) -> Callable[[BindingArgs, ApiError], None]:
-    """The type is known of a pod that was just scheduled here; of another, nothing can be learned."""
+def _bind_failure_callback(
+    bind_failures: BindFailureReporter, journal: Journal
+) -> Callable[[BindingArgs, ApiError], None]:
+    """Reports failed binds of pods that this replica decided on: only of those is the pod type known."""
 
-    def noted(binding: BindingArgs, error: ApiError) -> None:
+    def report(binding: BindingArgs, error: ApiError) -> None:
         entry = journal.get(binding.namespace, binding.name)
         if entry is not None:
-            binds.report(binding.node, binding.uid, pod_type_of(entry.pod), error)
+            bind_failures.report(binding.node, binding.uid, pod_type_of(entry.pod), error)
 
-    return noted
+    return report
 
 
 def create_ops_app(
     state: StateSource, metrics: ExtenderMetrics, workers: WorkerPool, draining: Callable[[], bool] = lambda: False
 ) -> web.Application:
-    """/metrics, /healthz, /readyz.
+    """Builds the operators' application: /metrics, /healthz and /readyz.
 
-    Healthy: some worker thread is still free; nothing else, least of all etcd, makes a restart useful. Ready: not
-    draining. An empty state makes answers neutral, not wrong, and an extender that is not ready would only be
-    missing, so readiness does not wait for it; the page says which of the two holds.
+    /healthz: 200 while some worker thread is free. A restart mends nothing else, least of all an absent etcd.
+    /readyz: 200 until the extender drains. It does not wait for the state: without it answers are neutral, not wrong,
+    and an extender that is not ready answers nobody. The page says whether a state is loaded.
     """
 
     async def healthz(_: web.Request) -> web.Response:
         stuck = workers.exhausted
-        return web.Response(status=503 if stuck else 200, text=f"{'all workers are stuck' if stuck else 'ok'}\n")
+        return web.Response(
+            status=503 if stuck else 200, text=f"{'all worker threads are past their deadline' if stuck else 'ok'}\n"
+        )
 
     async def readyz(_: web.Request) -> web.Response:
         if draining():
             return web.Response(status=503, text="draining\n")
         loaded = state.current.revision > 0
-        return web.Response(text="ok\n" if loaded else "ok; no state is loaded, answers are neutral\n")
+        return web.Response(text="ok\n" if loaded else "ok; no state is loaded yet, answers are neutral\n")
 
     app = web.Application(middlewares=[_track_request])
     scrape = make_aiohttp_handler(metrics.registry, disable_compression=True)
@@ -110,35 +120,35 @@ def _register_metrics(metrics: ExtenderMetrics, sources: InputSources, journal: 
 
 @web.middleware
 async def _track_request(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Tells the connection's guard when a request begins and ends."""
+    """Reports the begin and the end of a request to the guard of its connection."""
     guard = connection_guard(request)
     if guard is None:
         return await handler(request)
     guard.request_started(request.content)
     try:
-        answer = await handler(request)
+        response = await handler(request)
     finally:
         guard.request_finished()
     if guard.half_closed:
-        answer.force_close()
-    return answer
+        response.force_close()
+    return response
 
 
 def _observe_requests(metrics: ExtenderMetrics) -> Middleware:
-    """Counts and times every answer, and turns the client's faults into clean ones."""
+    """Counts and times every response, and turns errors of the client into responses."""
 
     @web.middleware
-    async def answering(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def observe(request: web.Request, handler: _Handler) -> web.StreamResponse:
         began = time.perf_counter()
-        answer = await _track_request(request, lambda asked: _map_client_errors(asked, handler))
-        metrics.observe_request(_verb(request), answer.status, time.perf_counter() - began)
-        return answer
+        response = await _track_request(request, lambda request: _map_client_errors(request, handler))
+        metrics.observe_request(_verb(request), response.status, time.perf_counter() - began)
+        return response
 
-    return answering
+    return observe
 
 
 def _verb(request: web.Request) -> str:
-    """The route's last part; "other" for a path that is none of ours."""
+    """The route's last path segment; "other" for a path that is not served."""
     resource = request.match_info.route.resource
     return resource.canonical.rpartition("/")[2] if resource else "other"
 

@@ -1,7 +1,7 @@
-"""Binds that failed, told to the agent of the node: here alone the node is known exactly.
+"""Writes binds that failed to etcd, for the agent of the node. Only the extender that binds knows the node exactly.
 
-Whether a bind blames the node is said by the API server's answer. One that it never gave blames the node only when the
-call took too long; a pod that is gone or bound already, a missing role or an API server that is away blame nobody.
+The API server's answer says whether the node is to blame. Without an answer, the node is blamed only when the call
+timed out. A pod that is deleted or already bound, a missing role and an unreachable API server blame no node.
 """
 
 import asyncio
@@ -17,14 +17,14 @@ from leadsman.state.store import Put, Store, StoreError
 log = logging.getLogger(__name__)
 
 MAX_PENDING = 200
-"""More are dropped: where so many fail, a few more change no reward."""
+"""Further failures are dropped: where so many fail, a few more change no reward."""
 RECORD_TTL_SECONDS = 300
-"""In which the agent, which looks every 30 s, has counted it."""
+"""The agent, which reads every 30 s, has counted the record by then."""
 _PAUSE_SECONDS = 1.0
 
 
 def blamed_cause(error: ApiError) -> IncidentCause | None:
-    """None: the node is not to blame."""
+    """The incident that a failed bind is for its node; None: the node is not to blame."""
     if isinstance(error, Unavailable):
         return IncidentCause.BIND_TIMEOUT if isinstance(error.__cause__, TimeoutError) or error.status == 504 else None
     refused = isinstance(error, InvalidRequest) or (
@@ -34,16 +34,20 @@ def blamed_cause(error: ApiError) -> IncidentCause | None:
 
 
 class BindFailureReporter:
-    """`run` it as one task; call `note` on the same loop. dropped, failures: for the log and tests."""
+    """Queues failed binds and writes them to etcd. `run` it as one task; call `report` on the same loop.
+
+    dropped: failures that were not queued.
+    failures: writes that etcd did not take.
+    """
 
     def __init__(self, store: Store, rng: Random | None = None) -> None:
         self.dropped = self.failures = 0
         self._store, self._rng = store, rng or Random()
-        self._waiting: dict[str, BindFailure] = {}
-        self._some = asyncio.Event()
+        self._pending: dict[str, BindFailure] = {}
+        self._not_empty = asyncio.Event()
 
     def report(self, node: str, uid: str, pod_type: str, error: ApiError) -> None:
-        """Never blocks, never raises: what cannot be told is dropped."""
+        """Queues a failed bind. Never blocks, never raises: what cannot be written is dropped."""
         cause = blamed_cause(error)
         if cause is None:
             return
@@ -52,30 +56,34 @@ class BindFailureReporter:
         except ValueError:
             self.dropped += 1
             return
-        if len(self._waiting) >= MAX_PENDING or not keys.is_pod_type(pod_type):
+        if len(self._pending) >= MAX_PENDING or not keys.is_pod_type(pod_type):
             self.dropped += 1
             return
-        self._waiting[key] = BindFailure(pod_type, cause.value)
-        self._some.set()
+        self._pending[key] = BindFailure(pod_type, cause.value)
+        self._not_empty.set()
 
     async def run(self) -> None:
-        """For ever. StoreErrors are survived, anything else is raised."""
+        """Writes until cancelled. A StoreError is logged and retried, anything else is raised."""
         while True:
-            await self._some.wait()
+            await self._not_empty.wait()
             try:
                 await self.write()
             except StoreError as error:
                 self.failures += 1
-                log.log(logging.WARNING if self.failures == 1 else logging.DEBUG, "cannot tell of binds: %s", error)
+                log.log(
+                    logging.WARNING if self.failures == 1 else logging.DEBUG,
+                    "cannot write bind failures to etcd: %s; retrying",
+                    error,
+                )
             await asyncio.sleep(self._rng.uniform(_PAUSE_SECONDS, 2 * _PAUSE_SECONDS))
 
     async def write(self) -> None:
-        """All that wait. Of those that came meanwhile, none is lost."""
-        batch = dict(self._waiting)
+        """Writes all queued failures once. Those queued during the write stay queued. StoreError."""
+        batch = dict(self._pending)
         if batch:
             lease = await self._store.grant(RECORD_TTL_SECONDS)
             await self._store.write([Put(key, codec.encode(each)) for key, each in batch.items()], lease)
             for key in batch:
-                del self._waiting[key]
-        if not self._waiting:
-            self._some.clear()
+                del self._pending[key]
+        if not self._pending:
+            self._not_empty.clear()

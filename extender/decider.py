@@ -1,9 +1,9 @@
-"""A decision within its deadline, or the neutral one.
+"""Makes a decision within its deadline, or gives the neutral one.
 
-Neutral: all nodes pass, all scores are equal. So a plugin that is slow or broken costs quality, not scheduling. The
-one exception is a pod with delay bounds, unless it or the policy accepts what is not known (`estimate: accept`):
-dropping its bound would break a promise, so all nodes are refused, as unresolvable, and nobody is evicted in vain.
-So it is with a pod whose telemetry policy fails closed.
+The neutral decision lets all nodes pass with equal scores, so a slow or broken plugin costs quality, not scheduling.
+Exceptions are a pod whose telemetry policy fails closed, and a pod with delay bounds, unless it or the policy accepts
+unknown delays (`estimate: accept`): all nodes are refused for them, as unresolvable, so that no pod is evicted for a
+node that cannot be checked.
 """
 
 import logging
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class DecisionCore(Struct, frozen=True):
-    """The decision core's two questions; tests put slow and broken ones here."""
+    """The two functions that decide. Tests replace them with slow and broken ones."""
 
     filter_nodes: Callable[[PodInfo, Sequence[str], DecisionInputs], FilterResult] = filter_nodes
     score_nodes: Callable[[PodInfo, Sequence[str], DecisionInputs], ScoreResult] = score_nodes
@@ -42,11 +42,11 @@ SNAPSHOT_REUSE_SECONDS = 1.0
 """kube-scheduler asks for scores a few milliseconds after it filtered."""
 
 SCHEDULING_ATTEMPT_SECONDS = 5.0
-"""kube-scheduler tries preemption right after it filtered: an older entry is of another attempt."""
+"""kube-scheduler tries preemption right after it filtered: an older entry belongs to another attempt."""
 
 
 class Decider:
-    """The core's answers, each recorded in the journal."""
+    """Answers kube-scheduler's verbs with the core's decisions and records each in the journal."""
 
     def __init__(
         self,
@@ -56,79 +56,86 @@ class Decider:
         metrics: ExtenderMetrics,
         workers: WorkerPool,
         core: DecisionCore = DEFAULT_CORE,
-        ask: RequestProbes | None = None,
+        request_probes: RequestProbes | None = None,
     ) -> None:
-        """ask: told which pairs to measure, after the answer."""
+        """request_probes: called after each answer with the node pairs to measure."""
         self.journal, self.workers = journal, workers
         self._sources, self._metrics, self._core = sources, metrics, core
-        self._probe_on_demand = ProbeOnDemand(ask, workers)
+        self._probe_on_demand = ProbeOnDemand(request_probes, workers)
         self._faults: dict[str, str] = {}
 
     async def filter(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
-        facts = self._sources.current_inputs()
-        if pod_policy.is_policy_missing(pod, facts):
+        inputs = self._sources.current_inputs()
+        if pod_policy.is_policy_missing(pod, inputs):
             self._metrics.missing_policies.inc()
-        judged = await self._filter_result("filter", pod, nodes, facts)
-        self.journal.record_filter(pod, nodes, judged, facts)
-        self._probe_on_demand.request_after_filter(pod, judged, facts)
-        return judged
+        filter_result = await self._filter_result("filter", pod, nodes, inputs)
+        self.journal.record_filter(pod, nodes, filter_result, inputs)
+        self._probe_on_demand.request_after_filter(pod, filter_result, inputs)
+        return filter_result
 
     async def prioritize(self, pod: PodInfo, nodes: tuple[str, ...]) -> Mapping[str, int]:
-        facts = self._filter_inputs(pod)
-        ranked = await self._run("prioritize", lambda: self._core.score_nodes(pod, nodes, facts))
-        if isinstance(ranked, DecisionFault):
-            self._metrics.count_decision("prioritize", "neutral", ranked.reason)
-            ranked = ScoreResult((), dict.fromkeys(nodes, NEUTRAL_SCORE), ranked.message)
+        inputs = self._filter_inputs(pod)
+        score_result = await self._run("prioritize", lambda: self._core.score_nodes(pod, nodes, inputs))
+        if isinstance(score_result, DecisionFault):
+            self._metrics.count_decision("prioritize", "neutral", score_result.reason)
+            score_result = ScoreResult((), dict.fromkeys(nodes, NEUTRAL_SCORE), score_result.message)
         else:
-            self._metrics.count_decision("prioritize", "equal" if ranked.neutral else "ranked")
-        self.journal.record_prioritize(pod, nodes, ranked, facts)
-        return ranked.scores
+            self._metrics.count_decision("prioritize", "equal" if score_result.neutral else "ranked")
+        self.journal.record_prioritize(pod, nodes, score_result, inputs)
+        return score_result.scores
 
     async def preempt(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
-        """As filter. Recorded unless this attempt's filter call was: it may have gone to another replica."""
-        facts = self._sources.current_inputs()
-        judged = await self._filter_result("preempt", pod, nodes, facts)
-        if not self._just_filtered(pod, facts.now):
-            self.journal.record_filter(pod, nodes, judged, facts)
-        return judged
+        """Filters like `filter`. Recorded unless this attempt's filter call was: another replica may have had it."""
+        inputs = self._sources.current_inputs()
+        filter_result = await self._filter_result("preempt", pod, nodes, inputs)
+        if not self._just_filtered(pod, inputs.now):
+            self.journal.record_filter(pod, nodes, filter_result, inputs)
+        return filter_result
 
     def _just_filtered(self, pod: PodInfo, now: float) -> bool:
-        before = self.journal.get(pod.namespace, pod.name)
-        same = before is not None and before.filter_result is not None and before.pod.uid == pod.uid
-        return before is not None and same and now - before.decided_at < SCHEDULING_ATTEMPT_SECONDS
+        entry = self.journal.get(pod.namespace, pod.name)
+        return (
+            entry is not None
+            and entry.filter_result is not None
+            and entry.pod.uid == pod.uid
+            and now - entry.decided_at < SCHEDULING_ATTEMPT_SECONDS
+        )
 
     def _filter_inputs(self, pod: PodInfo) -> DecisionInputs:
-        """The snapshot that the pod was just filtered on, so that one decision has one ground. Freshness is new."""
-        facts, before = self._sources.current_inputs(), self.journal.get(pod.namespace, pod.name)
+        """The current inputs, with the snapshot that the pod was just filtered on: one decision, one snapshot."""
+        inputs, entry = self._sources.current_inputs(), self.journal.get(pod.namespace, pod.name)
         if (
-            before
-            and before.filter_inputs
-            and before.pod.uid == pod.uid
-            and facts.now - before.decided_at < SNAPSHOT_REUSE_SECONDS
+            entry
+            and entry.filter_inputs
+            and entry.pod.uid == pod.uid
+            and inputs.now - entry.decided_at < SNAPSHOT_REUSE_SECONDS
         ):
-            return structs.replace(facts, snapshot=before.filter_inputs.snapshot)
-        return facts
+            return structs.replace(inputs, snapshot=entry.filter_inputs.snapshot)
+        return inputs
 
     async def _filter_result(
-        self, verb: str, pod: PodInfo, nodes: tuple[str, ...], facts: DecisionInputs
+        self, verb: str, pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs
     ) -> FilterResult:
-        judged = await self._run(verb, lambda: self._core.filter_nodes(pod, nodes, facts))
-        if isinstance(judged, DecisionFault):
-            self._metrics.count_decision(verb, "neutral", judged.reason)
-            return _without_plugins(pod, nodes, facts, judged.message)
-        result = "kept" if not judged.refused else "restricted" if judged.kept else "refused"
-        self._metrics.count_decision(verb, result, next((refusal.plugin for refusal in judged.refused.values()), ""))
-        return judged
+        filter_result = await self._run(verb, lambda: self._core.filter_nodes(pod, nodes, inputs))
+        if isinstance(filter_result, DecisionFault):
+            self._metrics.count_decision(verb, "neutral", filter_result.reason)
+            return _without_plugins(pod, nodes, inputs, filter_result.message)
+        result = "kept" if not filter_result.refused else "restricted" if filter_result.kept else "refused"
+        self._metrics.count_decision(
+            verb, result, next((refusal.plugin for refusal in filter_result.refused.values()), "")
+        )
+        return filter_result
 
     async def _run(self, verb: str, work: Callable[[], T]) -> "T | DecisionFault":
-        """What `work` returns, or what went wrong, logged when that changes."""
+        """What `work` returns, or why it failed. Logged when that changes."""
         try:
             result: T | DecisionFault = await self.workers.run(work)
         except DeadlineExceeded as error:
-            result = DecisionFault("overran", f"decision overran {self.workers.deadline_seconds * 1000:g} ms")
+            limit = f"{self.workers.deadline_seconds * 1000:g} ms"
+            result = DecisionFault("overran", f"decision exceeded its deadline of {limit}; see the extender's log")
             self._log_on_change(verb, "overran", error)
         except Exception as error:  # A plugin's fault, whatever it is, must not become the scheduler's.
-            result = DecisionFault("fault", "decision failed")
+            result = DecisionFault("fault", "decision failed with an error; see the extender's log")
             self._log_on_change(verb, f"{type(error).__name__}: {error}", error)
         else:
             self._log_on_change(verb, "", None)
@@ -145,22 +152,26 @@ class Decider:
 
 
 class DecisionFault(Struct, frozen=True):
-    """reason: the metric's word. text: the same for a reader."""
+    """Why there is no decision.
+
+    reason: the metric's label value.
+    message: the same for a reader, as the refusal reason.
+    """
 
     reason: str
     message: str
 
 
-def _without_plugins(pod: PodInfo, nodes: tuple[str, ...], facts: DecisionInputs, why: str) -> FilterResult:
-    if _has_strict_bound(pod, facts.policy) or pod_policy.fails_closed(pod, facts):
-        return FilterResult((), dict.fromkeys(nodes, Refusal("deadline", why)))
+def _without_plugins(pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs, reason: str) -> FilterResult:
+    if _has_strict_bound(pod, inputs.policy) or pod_policy.fails_closed(pod, inputs):
+        return FilterResult((), dict.fromkeys(nodes, Refusal("deadline", reason)))
     return FilterResult(nodes, {})
 
 
 def _has_strict_bound(pod: PodInfo, policy: Policy) -> bool:
-    """Whether the pod has a delay bound that is not to be waived; one that cannot be understood is not."""
+    """Whether the pod has a delay bound that must hold even without data; an invalid bound counts as one."""
     try:
-        wanted = bounds.parse_bounds(pod)
+        delay_bounds = bounds.parse_bounds(pod)
     except bounds.BadBound:
         return True
-    return any((bound.estimate or policy.delay.estimate) is not EstimateMode.ACCEPT for bound in wanted)
+    return any((bound.estimate or policy.delay.estimate) is not EstimateMode.ACCEPT for bound in delay_bounds)

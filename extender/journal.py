@@ -1,4 +1,4 @@
-"""The last decisions, for those who ask why. In memory only, bounded in number and in bytes."""
+"""Keeps the last decisions for /explain. In memory only, bounded in number and in bytes."""
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -15,7 +15,7 @@ MAX_PODS = 256
 MAX_BYTES = 64 << 20
 
 CANDIDATE_BYTES = 150
-"""Of each node asked about: its name, refusal, values and score. Measured at 5,000 nodes with a delay bound."""
+"""Of each candidate node: its name, refusal, values and score. Measured at 5,000 nodes with a delay bound."""
 
 NODE_STATE_BYTES = 4_500
 """Of a node's records with 16 peers and 7 metrics, measured. Counted once for all snapshots that share them."""
@@ -27,9 +27,12 @@ NodeStates = Mapping[str, NodeState]
 
 
 class JournalEntry(Struct, frozen=True):
-    """What filter (judged) and prioritize (ranked) decided on a pod, each with its facts. None: it was not asked.
+    """What filter and prioritize decided on a pod, each with the inputs it was decided on.
 
-    decided_at: the extender's monotonic seconds of the later of the two.
+    nodes: the candidates.
+    decided_at: monotonic seconds of the later of the two.
+    filter_result, filter_inputs: None when filter was not called here.
+    score_result, score_inputs: None when prioritize was not called here.
     """
 
     pod: PodInfo
@@ -42,20 +45,22 @@ class JournalEntry(Struct, frozen=True):
 
     @property
     def inputs(self) -> tuple[DecisionInputs, ...]:
-        return tuple(facts for facts in (self.filter_inputs, self.score_inputs) if facts)
+        return tuple(inputs for inputs in (self.filter_inputs, self.score_inputs) if inputs)
 
     @property
     def decision(self) -> Decision:
         kept, refused = self.filter_result or (self.nodes, {})
-        ranked = self.score_result or ScoreResult((), {}, "")
-        return Decision(self.pod, kept, refused, *ranked)
+        return Decision(self.pod, kept, refused, *(self.score_result or ScoreResult((), {}, "")))
 
 
 class Journal:
-    """nodes: those asked about, plus states held, of which those that snapshots share count once."""
+    """The last decisions by pod; the oldest go first when there are too many or too large ones.
 
-    def __init__(self, most_pods: int = MAX_PODS, most_bytes: int = MAX_BYTES) -> None:
-        self.max_pods, self.max_bytes = most_pods, most_bytes
+    held_nodes: candidates of all entries, plus node states; a state that snapshots share counts once.
+    """
+
+    def __init__(self, max_pods: int = MAX_PODS, max_bytes: int = MAX_BYTES) -> None:
+        self.max_pods, self.max_bytes = max_pods, max_bytes
         self._entries: OrderedDict[tuple[str, str], JournalEntry] = OrderedDict()
         self._snapshots = _HeldSnapshots()
         self._candidates = 0
@@ -69,37 +74,40 @@ class Journal:
 
     @property
     def held_bytes(self) -> int:
-        """About what a kept decision costs, all together."""
+        """Estimated memory of all entries together."""
         return (
             CANDIDATE_BYTES * self._candidates
             + NODE_STATE_BYTES * self._snapshots.states
             + TABLE_SLOT_BYTES * self._snapshots.slots
         )
 
-    def record_filter(self, pod: PodInfo, nodes: tuple[str, ...], judged: FilterResult, facts: DecisionInputs) -> None:
-        """A filter call begins a new decision."""
-        self._put(JournalEntry(pod, nodes, facts.now, judged, facts))
+    def record_filter(
+        self, pod: PodInfo, nodes: tuple[str, ...], filter_result: FilterResult, inputs: DecisionInputs
+    ) -> None:
+        """Begins a new entry: a filter call begins a new decision."""
+        self._put(JournalEntry(pod, nodes, inputs.now, filter_result, inputs))
 
     def record_prioritize(
-        self, pod: PodInfo, nodes: tuple[str, ...], ranked: ScoreResult, facts: DecisionInputs
+        self, pod: PodInfo, nodes: tuple[str, ...], score_result: ScoreResult, inputs: DecisionInputs
     ) -> None:
-        """Completes the pod's filter call. A pod that was not filtered here has scores only."""
-        before = self.get(pod.namespace, pod.name)
-        if before is None or before.pod.uid != pod.uid or before.score_result:
-            before = JournalEntry(pod, nodes, facts.now)
-        self._put(structs.replace(before, score_result=ranked, score_inputs=facts, decided_at=facts.now))
+        """Completes the entry of the pod's filter call. A pod that was not filtered here has scores only."""
+        entry = self.get(pod.namespace, pod.name)
+        if entry is None or entry.pod.uid != pod.uid or entry.score_result:
+            entry = JournalEntry(pod, nodes, inputs.now)
+        self._put(structs.replace(entry, score_result=score_result, score_inputs=inputs, decided_at=inputs.now))
 
     def get(self, namespace: str, name: str) -> JournalEntry | None:
         return self._entries.get((namespace, name))
 
-    def newest(self, most: int) -> Sequence[JournalEntry]:
-        return list(self._entries.values())[: -most - 1 : -1]
+    def newest(self, limit: int) -> Sequence[JournalEntry]:
+        """At most `limit` entries, the newest first."""
+        return list(self._entries.values())[: -limit - 1 : -1]
 
     def _put(self, entry: JournalEntry) -> None:
         key = (entry.pod.namespace, entry.pod.name)
         self._count_held(entry, 1)
-        if before := self._entries.pop(key, None):
-            self._count_held(before, -1)
+        if replaced := self._entries.pop(key, None):
+            self._count_held(replaced, -1)
         self._entries[key] = entry
         while len(self._entries) > self.max_pods or self._too_large():
             self._count_held(self._entries.popitem(last=False)[1], -1)
@@ -110,12 +118,16 @@ class Journal:
 
     def _count_held(self, entry: JournalEntry, step: int) -> None:
         self._candidates += step * len(entry.nodes)
-        for facts in entry.inputs:
-            self._snapshots.hold(facts.snapshot.nodes, step)
+        for inputs in entry.inputs:
+            self._snapshots.hold(inputs.snapshot.nodes, step)
 
 
 class _HeldSnapshot(Struct, eq=False):
-    """added: states that the snapshot held before this one has not."""
+    """A snapshot's node states, held by one or more entries.
+
+    added: states that are not in the snapshot held before this one.
+    holders: results that were decided on it.
+    """
 
     states: NodeStates
     added: int
@@ -123,7 +135,11 @@ class _HeldSnapshot(Struct, eq=False):
 
 
 class _HeldSnapshots:
-    """Those that entries hold, in the order they came. states: in all of them, at most. slots: of their tables."""
+    """The snapshots that entries hold, oldest first.
+
+    states: distinct node states in all of them, at most.
+    slots: entries of their node tables.
+    """
 
     def __init__(self) -> None:
         self._held: dict[int, _HeldSnapshot] = {}
@@ -143,7 +159,7 @@ class _HeldSnapshots:
         return held
 
     def _drop(self, held: _HeldSnapshot) -> None:
-        """What it added now counts as its successor's, who may share it."""
+        """The states it added now count as added by its successor, which may share them."""
         order = list(self._held.values())
         del self._held[id(held.states)]
         self.states -= held.added
@@ -155,5 +171,5 @@ class _HeldSnapshots:
 
 
 def _count_new_states(before: NodeStates, after: NodeStates) -> int:
-    """At most: compared by position, as a snapshot's table is its predecessor's, copied and changed."""
+    """An upper limit: compared by position, because a snapshot's table is a changed copy of its predecessor's."""
     return len(after) - sum(map(is_, after.values(), before.values()))

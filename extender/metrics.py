@@ -1,4 +1,4 @@
-"""The extender's own metrics. A scrape reads memory only."""
+"""The extender's metrics about itself. A scrape reads memory only."""
 
 from collections import Counter as Tally
 from collections.abc import Callable, Iterator
@@ -10,30 +10,34 @@ from prometheus_client.registry import Collector
 from leadsman.state.snapshot import Freshness, Snapshot
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 10.0)
-"""From a pod that nobody has a say in, past the 200 ms deadline, to kube-scheduler's longest timeouts."""
+"""From a pod that no plugin applies to, past the 200 ms deadline, to kube-scheduler's longest timeouts."""
 
 
 class ExtenderMetrics:
-    """Series are bounded: verbs, statuses, results and plugins are few, and nothing is labelled by node or pod."""
+    """Metrics of requests and decisions. Their series are bounded: no label holds a node or a pod.
+
+    Decisions have a result: kept (filter let all nodes pass), restricted (some), refused (none), ranked, equal (all
+    scores alike), neutral (no decision). Their reason is the refusing plugin, or of neutral ones: overran, fault.
+    """
 
     def __init__(self, version: str = "") -> None:
         self.registry = registry = CollectorRegistry()
         self._requests = Histogram(
             "leadsman_extender_request_duration_seconds",
-            "From a request's headers to its answer.",
+            "Seconds from a request's headers to its response.",
             ["verb", "code"],
             buckets=_BUCKETS,
             registry=registry,
         )
         self._decisions = Counter(
             "leadsman_extender_decisions_total",
-            "Decisions by what came out and why: the refusing plugin, or overran or fault when neutral.",
+            "Decisions by verb, result and reason (the refusing plugin; overran or fault when neutral).",
             ["verb", "result", "reason"],
             registry=registry,
         )
         self.missing_policies = Counter(
             "leadsman_telemetry_missing_policy_total",
-            "Filtered pods whose label telemetry-policy names no policy that is in use in their namespace.",
+            "Filter calls for pods whose label telemetry-policy names no valid policy in their namespace.",
             registry=registry,
         )
         info = Gauge("leadsman_build_info", "Always 1.", ["version"], registry=registry)
@@ -62,8 +66,8 @@ class _CallbackCollector(Collector):
 
 
 def state_metrics(snapshot: Snapshot, now: float) -> Iterator[Metric]:
-    """now: the monotonic seconds of the snapshot's ages."""
-    yield GaugeMetricFamily("leadsman_state_problems", "Records that cannot be read.", len(snapshot.problems))
+    """Metrics of the state. now: monotonic seconds on the clock of the snapshot's ages."""
+    yield GaugeMetricFamily("leadsman_state_problems", "Records in etcd that cannot be read.", len(snapshot.problems))
     nodes = GaugeMetricFamily("leadsman_state_nodes", "Nodes in the state.", labels=["freshness"])
     tally = Tally(state.freshness(now) for state in snapshot.nodes.values())
     for freshness in Freshness:
@@ -71,16 +75,19 @@ def state_metrics(snapshot: Snapshot, now: float) -> Iterator[Metric]:
     yield nodes
     age = state_age_seconds(snapshot, now)
     if age is not None:
-        yield GaugeMetricFamily("leadsman_state_age_seconds", "Since any node last reported something new.", age)
+        yield GaugeMetricFamily("leadsman_state_age_seconds", "Seconds since the newest report of any node.", age)
 
 
 def state_age_seconds(snapshot: Snapshot, now: float) -> float | None:
-    """None when no node was ever seen to report."""
+    """Seconds since the newest report of any node; None when no node has reported yet."""
     ages = (state.age_seconds(now) for state in snapshot.nodes.values())
     return min((age for age in ages if age is not None), default=None)
 
 
 def journal_metrics(pods: int, nodes: int, overdue: int) -> Iterator[Metric]:
+    """Metrics of the journal and of worker threads past their deadline."""
     yield GaugeMetricFamily("leadsman_journal_pods", "Decisions kept for explanation.", pods)
-    yield GaugeMetricFamily("leadsman_journal_nodes", "Nodes that the kept decisions hold in memory.", nodes)
-    yield GaugeMetricFamily("leadsman_extender_overdue_workers", "Threads busy past their deadline.", overdue)
+    yield GaugeMetricFamily(
+        "leadsman_journal_nodes", "Candidates and node states that the kept decisions hold in memory.", nodes
+    )
+    yield GaugeMetricFamily("leadsman_extender_overdue_workers", "Worker threads busy past their deadline.", overdue)

@@ -1,4 +1,4 @@
-"""What people read: /explain and /state, as JSON or text."""
+"""Renders the pages /explain and /state, as JSON or text."""
 
 from collections.abc import Mapping
 
@@ -12,66 +12,68 @@ from leadsman.decision import explain, explain_text
 from leadsman.sources.input_sources import DelayStatus, NodeGroups, NoDelayStatus, NodeNameGroups
 from leadsman.state.snapshot import NodeState, Snapshot
 
-_MOST_LISTED = 20
-_NOTHING = NoDelayStatus()
+_MAX_LISTED = 20
+_NO_DELAYS = NoDelayStatus()
 
 
 def find_entry(journal: Journal, pod: str | None) -> JournalEntry:
-    """The kept decision on `pod`, namespace/name or a name in default. Refused when there is none."""
+    """The journal's entry for `pod`, namespace/name or a name in default. RequestRefused when there is none."""
     namespace, slash, name = (pod or "").partition("/")
     if not pod:
-        raise RequestRefused(400, f"?pod=namespace/name is missing\n{_kept_decisions(journal)}")
-    found = journal.get(namespace, name) if slash else journal.get("default", pod)
-    if found is None:
-        raise RequestRefused(404, f"no decision on pod {pod!r} is kept\n{_kept_decisions(journal)}")
-    return found
+        raise RequestRefused(400, f"name the pod with ?pod=namespace/name\n{_kept_decisions(journal)}")
+    entry = journal.get(namespace, name) if slash else journal.get("default", pod)
+    if entry is None:
+        raise RequestRefused(404, f"this replica keeps no decision on pod {pod!r}\n{_kept_decisions(journal)}")
+    return entry
 
 
 def _kept_decisions(journal: Journal) -> str:
     if not len(journal):
-        return "no decision is kept yet: kube-scheduler has not asked this replica"
-    pods = [f"  {kept.pod.namespace}/{kept.pod.name}" for kept in journal.newest(_MOST_LISTED)]
-    return "\n".join([f"kept are the last decisions of this replica, {len(journal)} now; the newest are", *pods])
+        return "this replica keeps no decision yet: kube-scheduler has not called it"
+    pods = [f"  {entry.pod.namespace}/{entry.pod.name}" for entry in journal.newest(_MAX_LISTED)]
+    return "\n".join([f"the newest of the {len(journal)} decisions that it keeps:", *pods])
 
 
-def render_explain(kept: JournalEntry, now: float, as_json: bool, groups: NodeGroups | None = None) -> bytes:
-    """Some 10 ms at 5,000 nodes. groups: as they are now, not when it was decided."""
-    facts = kept.score_inputs or kept.filter_inputs
-    assert facts
-    explanation = explain.explain(kept.decision, facts, kept.filter_inputs)
-    ago = now - kept.decided_at
-    among = groups.among(kept.decision.kept) if groups else {}
+def render_explain(entry: JournalEntry, now: float, as_json: bool, groups: NodeGroups | None = None) -> bytes:
+    """The page /explain of one decision; some 10 ms at 5,000 nodes.
+
+    now: monotonic seconds. groups: of nodes near each other, as they are now, not when it was decided.
+    """
+    inputs = entry.score_inputs or entry.filter_inputs
+    assert inputs
+    explanation = explain.explain(entry.decision, inputs, entry.filter_inputs)
+    ago = now - entry.decided_at
+    passed = groups.among(entry.decision.kept) if groups else {}
     if as_json:
-        return msgspec.json.encode(_ExplainPage(ago, explanation, among))
+        return msgspec.json.encode(_ExplainPage(ago, explanation, passed))
     head = f"decided {ago:.1f} s ago, policy {explanation.policy}\n{explain_text.format_explanation(explanation)}"
-    return "\n".join([head, *_group_lines("nodes that passed", among)]).encode()
+    return "\n".join([head, *_group_lines("nodes that passed", passed)]).encode()
 
 
 class _ExplainPage(Struct):
-    """node_groups: layer, as "5 ms" → groups that the nodes that passed are in."""
+    """node_groups: layer, as "5 ms" → groups of the nodes that passed."""
 
     decided_seconds_ago: float
     explanation: explain.Explanation
     node_groups: Mapping[str, NodeNameGroups] = {}
 
 
-def _group_lines(whose: str, groups: Mapping[str, NodeNameGroups]) -> list[str]:
+def _group_lines(subject: str, groups_by_layer: Mapping[str, NodeNameGroups]) -> list[str]:
     """A line a layer. The first groups only, as there may be thousands."""
     lines = []
-    for layer, found in groups.items():
-        named = [
-            ", ".join(group[:_MOST_LISTED]) + ", …" * (len(group) > _MOST_LISTED) for group in found[:_MOST_LISTED]
-        ]
-        more = [f"{len(found) - _MOST_LISTED} more"] if len(found) > _MOST_LISTED else []
-        lines.append(f"{whose} within {layer}: {' | '.join([*named, *more]) or 'no two'}")
+    for layer, groups in groups_by_layer.items():
+        listed = [", ".join(group[:_MAX_LISTED]) + ", …" * (len(group) > _MAX_LISTED) for group in groups[:_MAX_LISTED]]
+        more = [f"{len(groups) - _MAX_LISTED} more"] if len(groups) > _MAX_LISTED else []
+        lines.append(f"{subject} within {layer}: {' | '.join([*listed, *more]) or 'no two'}")
     return [*lines, ""] if lines else []
 
 
 def render_state(
-    snapshot: Snapshot, now: float, policy_problem: str, as_json: bool, beside: DelayStatus = _NOTHING
+    snapshot: Snapshot, now: float, policy_problem: str, as_json: bool, delays: DelayStatus = _NO_DELAYS
 ) -> bytes:
-    shown = _state_page(snapshot, now, policy_problem, beside)
-    return msgspec.json.encode(shown) if as_json else _text(shown)
+    """The page /state. now: monotonic seconds. policy_problem: why the policy file is not in use; "" when it is."""
+    page = _state_page(snapshot, now, policy_problem, delays)
+    return msgspec.json.encode(page) if as_json else _text(page)
 
 
 class _Node(Struct):
@@ -94,13 +96,13 @@ class _StatePage(Struct):
     node_groups: Mapping[str, NodeNameGroups]
 
 
-def _state_page(snapshot: Snapshot, now: float, policy_problem: str, beside: DelayStatus) -> _StatePage:
+def _state_page(snapshot: Snapshot, now: float, policy_problem: str, delays: DelayStatus) -> _StatePage:
     nodes = {name: _node(node, now) for name, node in sorted(snapshot.nodes.items())}
     age = state_age_seconds(snapshot, now)
-    groups = beside.groups.named() if beside.groups else {}
+    groups = delays.groups.named() if delays.groups else {}
     problems = dict(snapshot.problems)
     return _StatePage(
-        snapshot.cluster_id, snapshot.revision, age, policy_problem, problems, nodes, dict(beside.problems), groups
+        snapshot.cluster_id, snapshot.revision, age, policy_problem, problems, nodes, dict(delays.problems), groups
     )
 
 
@@ -130,5 +132,5 @@ def _age(seconds: float | None) -> str:
 
 
 def _peers(node: _Node) -> str:
-    known = (f"{peer} {p50:.3g} ms" for peer, p50 in node.peers_p50_ms.items() if p50 is not None)
-    return ", ".join(known) or "no peer answers"
+    measured = (f"{peer} {p50:.3g} ms" for peer, p50 in node.peers_p50_ms.items() if p50 is not None)
+    return ", ".join(measured) or "no round trips"

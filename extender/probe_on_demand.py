@@ -1,4 +1,4 @@
-"""Asks for measurements that a decision turned on, after its answer."""
+"""Requests the measurements that a decision lacked, after it was answered."""
 
 import asyncio
 import logging
@@ -14,36 +14,45 @@ from leadsman.decision.model import PodInfo
 _log = logging.getLogger(__name__)
 
 RequestProbes = Callable[[Sequence[tuple[str, str]]], None]
-"""Takes pairs that should be measured soon, the most useful first: who should, and whom. Must not block."""
+"""Takes node pairs that should be measured soon, the most useful first: (who measures, whom). Must not block."""
 
 MIN_INTERVAL_SECONDS = 0.5
-"""Between two askings for pods that got nodes, so that a busy scheduler is not slowed; one that waits asks at once."""
+"""Between two requests for pods that got nodes, so that a busy scheduler is not slowed. A pod that got none does not
+wait."""
 
 
 class ProbeOnDemand:
-    """One at a time. What is left out is asked for at the next attempt."""
+    """Selects the pairs of one decision at a time; a pod that finds it busy has its turn at its next attempt."""
 
-    def __init__(self, ask: RequestProbes | None, workers: WorkerPool) -> None:
-        self._ask, self._workers = ask, workers
+    def __init__(self, request_probes: RequestProbes | None, workers: WorkerPool) -> None:
+        self._request_probes, self._workers = request_probes, workers
         self._task: asyncio.Task[None] | None = None
-        self._asked_at = float("-inf")
+        self._requested_at = float("-inf")
 
-    def request_after_filter(self, pod: PodInfo, judged: FilterResult, facts: DecisionInputs) -> None:
-        """The pairs of the nodes that passed; when none did, of those that the delay filter refused."""
+    def request_after_filter(self, pod: PodInfo, filter_result: FilterResult, inputs: DecisionInputs) -> None:
+        """Requests pairs of the nodes that passed; when none did, of those that the delay filter refused."""
         busy = self._task is not None and not self._task.done()
-        if self._ask is None or busy or not bounds.has_bounds(pod):
+        if self._request_probes is None or busy or not bounds.has_bounds(pod):
             return
-        if judged.kept and facts.now - self._asked_at < MIN_INTERVAL_SECONDS:
+        if filter_result.kept and inputs.now - self._requested_at < MIN_INTERVAL_SECONDS:
             return
-        nodes = judged.kept or tuple(node for node, why in judged.refused.items() if why.plugin == delay_filter.NAME)
-        self._asked_at = facts.now
-        self._task = asyncio.create_task(self._request(self._ask, pod, nodes, facts), name="ask for measurements")
+        nodes = filter_result.kept or tuple(
+            node for node, refusal in filter_result.refused.items() if refusal.plugin == delay_filter.NAME
+        )
+        self._requested_at = inputs.now
+        self._task = asyncio.create_task(
+            self._request(self._request_probes, pod, nodes, inputs), name="select probe pairs"
+        )
 
-    async def _request(self, ask: RequestProbes, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> None:
+    async def _request(
+        self, request_probes: RequestProbes, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs
+    ) -> None:
         try:
-            pairs = await self._workers.run(lambda: select_probe_pairs(pod, nodes, facts))
+            pairs = await self._workers.run(lambda: select_probe_pairs(pod, nodes, inputs))
         except Exception as error:  # It costs a measurement, and must not end the process.
-            _log.warning("not asked for measurements: %s: %s", type(error).__name__, error)
+            _log.warning(
+                "cannot choose pairs to probe: %s: %s; the next scheduling attempt retries", type(error).__name__, error
+            )
             return
         if pairs:
-            ask(pairs)
+            request_probes(pairs)

@@ -1,7 +1,7 @@
-"""Asks agents to measure pairs that a decision turned on and nobody has measured.
+"""Writes probe requests to etcd: agents then measure node pairs that a decision lacked.
 
-A decision only drops pairs here and goes on; the pod is refused or estimated now, and the next attempt finds the pair
-measured. What is written is capped a second, and a pair is asked for once in a while however often it is wanted.
+A decision only leaves pairs here and goes on: the pod is refused or the delay estimated now, and the next attempt finds
+the pair measured. Writes are limited per second, and a pair is requested once in 30 s however often it is needed.
 """
 
 import asyncio
@@ -22,19 +22,22 @@ log = logging.getLogger(__name__)
 REQUESTS_PER_SECOND = 20
 """At 5 probes a request, 100 probes a second: a 200th of the agents' probe budget."""
 MAX_PENDING = 200
-"""10 s of work. A pair that comes when these wait is dropped: the pod will be back."""
+"""10 s of writing. Further pairs are dropped: kube-scheduler tries the pod again."""
 REQUEST_TTL_SECONDS = 30
-"""A pair is asked for once in so long, and a request lives so long. The agent goes on measuring for 300 s."""
+"""A request lives this long, and its pair is not requested again before. The agent goes on measuring for 300 s."""
 MAX_BACKOFF_SECONDS = 10.0
 
 ProbePair = tuple[str, str]
-"""Who is to measure, and whom."""
+"""(the node that measures, the node it measures)."""
 
 
 class ProbeRequestQueue:
-    """`run` it as one task; call `ask` on the same loop. clock: monotonic seconds.
+    """Queues node pairs and writes them as probe requests. `run` it as one task; call `enqueue` on the same loop.
 
-    written, dropped, failures: for /metrics.
+    clock: monotonic seconds.
+    written: pairs in etcd.
+    dropped: pairs that were invalid or found the queue full.
+    failures: writes that etcd did not take.
     """
 
     def __init__(
@@ -47,59 +50,67 @@ class ProbeRequestQueue:
         self.written = self.dropped = self.failures = 0
         self._store, self._per_second, self._clock = store, per_second, clock
         self._rng = rng or Random()
-        self._waiting: dict[ProbePair, None] = {}
+        self._pending: dict[ProbePair, None] = {}
         self._requested_at: dict[ProbePair, float] = {}
-        self._some = asyncio.Event()
+        self._not_empty = asyncio.Event()
 
     def enqueue(self, pairs: Sequence[ProbePair]) -> None:
-        """Never blocks, never raises: a pair that cannot be asked for is dropped."""
+        """Queues pairs that are not requested already. Never blocks, never raises: the rest is dropped."""
         now = self._clock()
         for pair in pairs:
-            if pair in self._waiting or now - self._requested_at.get(pair, float("-inf")) < REQUEST_TTL_SECONDS:
+            if pair in self._pending or now - self._requested_at.get(pair, float("-inf")) < REQUEST_TTL_SECONDS:
                 continue
-            if len(self._waiting) >= MAX_PENDING or not _is_valid(pair):
+            if len(self._pending) >= MAX_PENDING or not _is_valid(pair):
                 self.dropped += 1
                 continue
-            self._waiting[pair] = None
-            self._some.set()
+            self._pending[pair] = None
+            self._not_empty.set()
 
     async def run(self) -> None:
-        """For ever. StoreErrors are survived, anything else is raised."""
+        """Writes until cancelled. A StoreError is logged and retried, anything else is raised."""
         failures = 0
         while True:
-            await self._some.wait()
+            await self._not_empty.wait()
             try:
                 await self.write()
             except StoreError as error:
                 self.failures, failures = self.failures + 1, failures + 1
-                log.log(logging.WARNING if failures == 1 else logging.DEBUG, "cannot ask for probes: %s", error)
+                log.log(
+                    logging.WARNING if failures == 1 else logging.DEBUG,
+                    "cannot write probe requests to etcd: %s; retrying",
+                    error,
+                )
                 await asyncio.sleep(self._rng.uniform(0, min(MAX_BACKOFF_SECONDS, 2.0**failures)))
             else:
                 failures = 0
                 await asyncio.sleep(1.0)
 
     async def write(self) -> None:
-        """What may be written in a second. A pair whose write failed waits on."""
-        batch = list(self._waiting)[: self._per_second]
+        """Writes at most one second's share of the queue. Pairs whose write failed stay queued. StoreError."""
+        batch = list(self._pending)[: self._per_second]
         if batch:
             lease = await self._store.grant(REQUEST_TTL_SECONDS)
             await self._store.write([_put(*pair) for pair in batch], lease)
-            self._done(batch)
-        if not self._waiting:
-            self._some.clear()
+            self._mark_written(batch)
+        if not self._pending:
+            self._not_empty.clear()
 
     def families(self) -> Iterator[Metric]:
-        yield CounterMetricFamily("leadsman_probe_requests", "Pairs that agents were asked to measure.", self.written)
         yield CounterMetricFamily(
-            "leadsman_probe_requests_dropped", "Pairs not asked for, because too many waited.", self.dropped
+            "leadsman_probe_requests", "Pairs whose probe request was written to etcd.", self.written
+        )
+        yield CounterMetricFamily(
+            "leadsman_probe_requests_dropped",
+            "Pairs that were not requested, because the queue was full or a name was invalid.",
+            self.dropped,
         )
 
-    def _done(self, batch: Sequence[ProbePair]) -> None:
+    def _mark_written(self, batch: Sequence[ProbePair]) -> None:
         now = self._clock()
         self.written += len(batch)
         self._requested_at = {pair: at for pair, at in self._requested_at.items() if now - at < REQUEST_TTL_SECONDS}
         for pair in batch:
-            del self._waiting[pair]
+            del self._pending[pair]
             self._requested_at[pair] = now
 
 

@@ -1,8 +1,8 @@
-"""Our answers, as kube-scheduler's Go types read them. Source: k8s.io/kube-scheduler/extender/v1/types.go.
+"""Encodes responses as kube-scheduler's Go types read them. Source: k8s.io/kube-scheduler/extender/v1/types.go.
 
-What the wire punishes and these encoders cannot express: `{}` or null rejects every node, even of an ignorable
-extender; a score that is no JSON integer voids all scores; a node in FailedNodes is a candidate for preemption,
-so every refusal stands in FailedAndUnresolvableNodes.
+These encoders cannot express what kube-scheduler takes badly: `{}` or null rejects every node, even of an ignorable
+extender; one score that is not a JSON integer voids all scores; a node in FailedNodes becomes a candidate for
+preemption, so every refusal goes into FailedAndUnresolvableNodes.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -38,20 +38,27 @@ class _Bound(Struct, rename="pascal"):
 
 
 class ChunkedBody(Struct, frozen=True):
-    """An answer too large for one piece: its length, and its bytes in order, made as they are sent."""
+    """A response body too large for one piece.
+
+    length: bytes of all chunks.
+    chunks: the bytes in order, made as they are sent.
+    """
 
     length: int
     chunks: Iterator[bytes]
 
 
 def filter_result(kept: Sequence[str], reasons: Mapping[str, str]) -> bytes:
-    """The names form. reasons: refused node → why."""
+    """Encodes filter's result in the names form. reasons: refused node → why."""
     return _encode(_Filtered(_NULL, kept, reasons))
 
 
 def node_filter_result(items: Sequence[Raw], reasons: Mapping[str, str]) -> ChunkedBody:
-    """The node form, the kept nodes byte for byte. In one piece, 45 MB cost 90 ms of copies and page faults."""
-    head, tail = _encode(_Filtered(_MARK, None, reasons)).split(_MARK_BYTES, 1)
+    """Encodes filter's result in the node form, with the kept nodes byte for byte as they came.
+
+    In chunks, because 45 MB in one piece cost 90 ms of copies and page faults.
+    """
+    head, tail = _encode(_Filtered(_PLACEHOLDER, None, reasons)).split(_PLACEHOLDER_BYTES, 1)
     before, after = head + b'{"metadata":{},"items":[', b"]}" + tail
     commas = max(0, len(items) - 1)
     length = len(before) + sum(memoryview(item).nbytes for item in items) + commas + len(after)
@@ -68,18 +75,20 @@ _ITEMS_PER_CHUNK = 24
 """Of 9 KB each: about what a socket takes at once."""
 
 _NULL = Raw(b"null")
-_MARK_BYTES = b'"here the nodes"'
-_MARK = Raw(_MARK_BYTES)
+_PLACEHOLDER_BYTES = b'"here the nodes"'
+_PLACEHOLDER = Raw(_PLACEHOLDER_BYTES)
 
 
 def host_priorities(scores: Mapping[str, int]) -> bytes:
+    """Encodes prioritize's result. scores: node → 0..10."""
     return _encode([_HostPriority(host, score) for host, score in scores.items()])
 
 
 def preemption_result(victims: Mapping[str, MetaVictims]) -> bytes:
+    """Encodes preempt's result. victims: node → the pods to evict there."""
     return _encode(_Preempted(victims))
 
 
 def binding_result(error: str = "") -> bytes:
-    """error: why the pod is not bound; "" only once the API server has said that it is."""
+    """Encodes bind's result. error: why the pod is not bound; "" only once the API server has bound it."""
     return _encode(_Bound(error))

@@ -1,4 +1,4 @@
-"""Rewards as gauges, of a bounded number of types: those with most failures. The others are counted."""
+"""Exports rewards as gauges for the pod types with most failures; the other types are only counted."""
 
 from collections.abc import Iterator, Mapping
 from heapq import nlargest
@@ -10,39 +10,44 @@ from leadsman.decision.rewards import rewards_score
 from leadsman.state.reward_view import AgedReward
 
 MAX_LABELLED_TYPES = 10
-"""With series, 4 each."""
+"""Each has 4 series."""
 
 
-def reward_metrics(facts: DecisionInputs) -> Iterator[Metric]:
-    names = facts.snapshot.rewards
-    shown = nlargest(MAX_LABELLED_TYPES, names, key=lambda name: (_failed(names[name], facts), name))
-    hidden = len(names) - len(shown)
-    yield GaugeMetricFamily("leadsman_reward_types", "Types of pods that rewards are known of.", len(names))
-    yield GaugeMetricFamily("leadsman_reward_types_hidden", "Types that have no gauges of their own.", hidden)
-    yield from _gauges(shown, facts)
+def reward_metrics(inputs: DecisionInputs) -> Iterator[Metric]:
+    """Gauges of at most MAX_LABELLED_TYPES pod types, and how many types have none."""
+    rewards = inputs.snapshot.rewards
+    shown = nlargest(MAX_LABELLED_TYPES, rewards, key=lambda name: (_failed(rewards[name], inputs), name))
+    hidden = len(rewards) - len(shown)
+    yield GaugeMetricFamily("leadsman_reward_types", "Pod types that nodes report rewards of.", len(rewards))
+    yield GaugeMetricFamily("leadsman_reward_types_hidden", "Pod types without gauges of their own.", hidden)
+    yield from _gauges(shown, inputs)
 
 
-def _failed(by_node: Mapping[str, AgedReward], facts: DecisionInputs) -> float:
-    """As written, not faded: it only chooses."""
-    return facts.cache.per_object(by_node, "failed", lambda: sum(each.reward.failed for each in by_node.values()))
+def _failed(by_node: Mapping[str, AgedReward], inputs: DecisionInputs) -> float:
+    """Failures on all nodes as last reported, not faded to now: good enough to choose which types are shown."""
+    return inputs.cache.per_object(by_node, "failed", lambda: sum(each.reward.failed for each in by_node.values()))
 
 
-def _gauges(names: list[str], facts: DecisionInputs) -> Iterator[Metric]:
-    nodes = GaugeMetricFamily("leadsman_reward_nodes", "Nodes with evidence on the type.", labels=["type"])
+def _gauges(names: list[str], inputs: DecisionInputs) -> Iterator[Metric]:
+    nodes = GaugeMetricFamily("leadsman_reward_nodes", "Nodes that report rewards of the pod type.", labels=["type"])
     doubted = GaugeMetricFamily(
-        "leadsman_reward_nodes_doubted", "Of these, nodes scored below others.", labels=["type"]
+        "leadsman_reward_nodes_doubted", "Nodes that score below the others for the pod type.", labels=["type"]
     )
     lowest = GaugeMetricFamily(
-        "leadsman_reward_lowest_value", "The worst node's, 1 is as good as any.", labels=["type"]
+        "leadsman_reward_lowest_value",
+        "Value of the worst node for the pod type; 1 is as good as any.",
+        labels=["type"],
     )
     failed = GaugeMetricFamily(
-        "leadsman_reward_failures", "Incidents on all nodes, faded to the last report.", labels=["type"]
+        "leadsman_reward_failures",
+        "Incidents of the pod type on all nodes, faded to each node's last report.",
+        labels=["type"],
     )
     for name in names:
-        known = rewards_score.assess_type(name, facts)
-        assert known
-        nodes.add_metric([name], len(known.posteriors))
-        doubted.add_metric([name], len(known.values))
-        lowest.add_metric([name], min(known.values.values(), default=1.0))
-        failed.add_metric([name], _failed(facts.snapshot.rewards[name], facts))
+        assessment = rewards_score.assess_type(name, inputs)
+        assert assessment
+        nodes.add_metric([name], len(assessment.posteriors))
+        doubted.add_metric([name], len(assessment.values))
+        lowest.add_metric([name], min(assessment.values.values(), default=1.0))
+        failed.add_metric([name], _failed(inputs.snapshot.rewards[name], inputs))
     yield from (nodes, doubted, lowest, failed)

@@ -1,4 +1,4 @@
-"""/rewards: how each node has treated each type of pod, as JSON or text. ?type= and ?node= narrow it."""
+"""Renders the page /rewards: how pods of each type fared on each node, as JSON or text."""
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,10 +14,17 @@ from leadsman.state.records import Reward
 
 
 class NodeRewardRow(Struct, frozen=True):
-    """One node's way with one type. value: 0..1, for the score. age_seconds: since its last change.
+    """How pods of one type fared on one node.
 
-    reward_ratio: expected success, with lower and upper bounds; blame_ratio: that the node is at fault; typical_ratio:
-    success on the other nodes; healthy, failed: trials, faded. kuberl: kubeRL's reward. incidents: cause → how many.
+    value: 0..1, what the score uses.
+    reward_ratio: expected success, between lower_ratio and upper_ratio.
+    blame_ratio: probability that the node is at fault.
+    typical_ratio: success on the other nodes.
+    samples: weight of the evidence.
+    healthy, failed: trials, faded to now.
+    kuberl: kubeRL's reward.
+    incidents: cause → how many.
+    age_seconds: since its last change.
     """
 
     node: str
@@ -38,81 +45,87 @@ class NodeRewardRow(Struct, frozen=True):
 
 
 class RewardsPage(Struct, frozen=True):
-    """rule: the policy's. by_type: type → worst node first; by_node: node → worst type first."""
+    """All rows, twice.
+
+    rule: the policy's reward rule.
+    by_type: pod type → rows, the worst node first.
+    by_node: node → rows, the worst pod type first.
+    """
 
     rule: str
     by_type: Mapping[str, Sequence[NodeRewardRow]]
     by_node: Mapping[str, Sequence[NodeRewardRow]]
 
 
-def render(facts: DecisionInputs, pod_type: str, node: str, as_json: bool) -> bytes:
-    """pod_type, node: ""; every one."""
-    found = sorted(_reward_rows(facts, pod_type, node), key=lambda each: (each.value, each.reward_ratio))
-    return msgspec.json.encode(_rewards_page(facts, found)) if as_json else _text(found, pod_type, node).encode()
+def render(inputs: DecisionInputs, pod_type: str, node: str, as_json: bool) -> bytes:
+    """The page /rewards. pod_type, node: only rows of these; "" for all."""
+    rows = sorted(_reward_rows(inputs, pod_type, node), key=lambda row: (row.value, row.reward_ratio))
+    return msgspec.json.encode(_rewards_page(inputs, rows)) if as_json else _text(rows, pod_type, node).encode()
 
 
-def _reward_rows(facts: DecisionInputs, pod_type: str, node: str) -> Iterator[NodeRewardRow]:
-    for name in [pod_type] if pod_type else sorted(facts.snapshot.rewards):
-        known = rewards_score.assess_type(name, facts)
-        standings = {} if known is None else known.posteriors
-        for each in [node] if node in standings else [] if node else standings:
-            assert known
-            yield _reward_row(facts, name, each, standings[each], known.values.get(each, 1.0))
+def _reward_rows(inputs: DecisionInputs, pod_type: str, node: str) -> Iterator[NodeRewardRow]:
+    for name in [pod_type] if pod_type else sorted(inputs.snapshot.rewards):
+        assessment = rewards_score.assess_type(name, inputs)
+        if assessment is None:
+            continue
+        posteriors = assessment.posteriors
+        for each in [node] if node in posteriors else [] if node else posteriors:
+            yield _reward_row(inputs, name, each, posteriors[each], assessment.values.get(each, 1.0))
 
 
 def _reward_row(
-    facts: DecisionInputs, pod_type: str, node: str, standing: NodePosterior, value: float
+    inputs: DecisionInputs, pod_type: str, node: str, posterior: NodePosterior, value: float
 ) -> NodeRewardRow:
-    remembered = facts.snapshot.rewards[pod_type][node]
-    reward: Reward = remembered.reward
-    trials = rewards_score.faded_trials(remembered, facts.now)
+    aged = inputs.snapshot.rewards[pod_type][node]
+    reward: Reward = aged.reward
+    trials = rewards_score.faded_trials(aged, inputs.now)
     return NodeRewardRow(
         node,
         pod_type,
         value,
-        standing.expected_ratio,
-        standing.lower_ratio,
-        standing.upper_ratio,
-        standing.blame_ratio,
-        standing.typical_ratio,
-        standing.samples,
+        posterior.expected_ratio,
+        posterior.lower_ratio,
+        posterior.upper_ratio,
+        posterior.blame_ratio,
+        posterior.typical_ratio,
+        posterior.samples,
         trials.healthy,
         trials.failed,
         reward.kuberl,
         reward.incidents,
         reward.last_cause,
-        remembered.age_seconds(facts.now),
+        aged.age_seconds(inputs.now),
     )
 
 
-def _rewards_page(facts: DecisionInputs, found: list[NodeRewardRow]) -> RewardsPage:
+def _rewards_page(inputs: DecisionInputs, rows: list[NodeRewardRow]) -> RewardsPage:
     by_type, by_node = defaultdict[str, list[NodeRewardRow]](list), defaultdict[str, list[NodeRewardRow]](list)
-    for each in found:
-        by_type[each.type].append(each)
-        by_node[each.node].append(each)
-    return RewardsPage(facts.policy.scores.rewards.rule.value, by_type, by_node)
+    for row in rows:
+        by_type[row.type].append(row)
+        by_node[row.node].append(row)
+    return RewardsPage(inputs.policy.scores.rewards.rule.value, by_type, by_node)
 
 
 _HEADER = ["TYPE", "NODE", "VALUE", "REWARD", "INTERVAL", "BLAME", "ELSEWHERE", "SAMPLES", "INCIDENTS"]
 
 
-def _text(found: list[NodeRewardRow], pod_type: str, node: str) -> str:
-    if not found:
-        asked = "".join([f" of type {pod_type}"] * bool(pod_type) + [f" on node {node}"] * bool(node))
-        return f"no rewards are known{asked}\n"
-    rows = sorted(found, key=lambda each: each.type)
-    return "\n".join(align_columns([_HEADER, *map(_cells, rows)])) + "\n"
+def _text(rows: list[NodeRewardRow], pod_type: str, node: str) -> str:
+    if not rows:
+        selection = "".join([f" of type {pod_type}"] * bool(pod_type) + [f" on node {node}"] * bool(node))
+        return f"no node reports rewards{selection}\n"
+    by_type = sorted(rows, key=lambda row: row.type)
+    return "\n".join(align_columns([_HEADER, *map(_cells, by_type)])) + "\n"
 
 
-def _cells(each: NodeRewardRow) -> list[str]:
+def _cells(row: NodeRewardRow) -> list[str]:
     return [
-        each.type,
-        each.node,
-        f"{each.value:.2f}",
-        f"{each.reward_ratio:.2f}",
-        f"{each.lower_ratio:.2f}..{each.upper_ratio:.2f}",
-        f"{each.blame_ratio:.2f}",
-        f"{each.typical_ratio:.2f}",
-        f"{each.samples:.1f}",
-        format_counts(each.incidents) or "-",
+        row.type,
+        row.node,
+        f"{row.value:.2f}",
+        f"{row.reward_ratio:.2f}",
+        f"{row.lower_ratio:.2f}..{row.upper_ratio:.2f}",
+        f"{row.blame_ratio:.2f}",
+        f"{row.typical_ratio:.2f}",
+        f"{row.samples:.1f}",
+        format_counts(row.incidents) or "-",
     ]

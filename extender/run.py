@@ -1,4 +1,4 @@
-"""The extender's process: follows the state, answers the scheduler, and drains before it leaves."""
+"""The extender's process: it follows the state, answers kube-scheduler, and drains before it stops."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.metrics import ExtenderMetrics
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
 from extender.worker_pool import WorkerPool
-from leadsman.kube.access import ApiAccess as ApiAccess
+from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
@@ -33,12 +33,18 @@ _Loop = Coroutine[Any, Any, None]
 
 
 class ExtenderSettings(Struct, frozen=True):
-    """listen: what kube-scheduler calls. ops_listen: metrics and health. Both are host and port.
+    """What an extender is started with.
 
-    policy: None: the defaults. api: None: no API server, so no place of any workload is known. bind: offer the bind
-    verb, with `api`. names_only: bodies above 4 MiB are refused, for a scheduler with nodeCacheCapable. tls: of
-    `listen`; None: plain HTTP. `ops_listen` always is. probe_requests_per_second: pairs that agents are asked to
-    measure, at most. delays: sources besides the agents. telemetry: None: no policies are followed.
+    listen: host and port that kube-scheduler calls.
+    ops_listen: host and port of metrics and health, always plain HTTP.
+    policy: the policy file; None: the default policy.
+    names_only: refuse bodies above 4 MiB, for a scheduler with nodeCacheCapable.
+    api: the API server; None: workloads and node roles stay unknown.
+    bind: offer the bind verb; needs `api`.
+    tls: certificate files of `listen`; None: plain HTTP.
+    probe_requests_per_second: most pairs a second that agents are asked to measure.
+    delays: delay sources besides the agents.
+    telemetry: where metrics of telemetry policies come from; None: no telemetry policies are followed.
     """
 
     etcd: EtcdAccess
@@ -55,38 +61,49 @@ class ExtenderSettings(Struct, frozen=True):
 
 
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
-    """Until `stop`. A ValueError (PolicyError, BadMatrix, BadNodeNames, TlsUnusable) when files cannot be used;
-    OSError when a port is taken."""
+    """Runs an extender until `stop` is set.
+
+    Raises a ValueError (PolicyError, BadMatrix, BadNodeNames, TlsUnusable) when a file cannot be used, and OSError
+    when a port is taken.
+    """
     metrics, workers = ExtenderMetrics(version("leadsman")), WorkerPool()
     store = EtcdStore(settings.etcd)
-    asked = SourceSettings(settings.policy, settings.api, settings.delays, settings.telemetry)
-    gathering = FollowedSources(store, asked)
-    metrics.add_collector(gathering.families)
+    followed = FollowedSources(
+        store, SourceSettings(settings.policy, settings.api, settings.delays, settings.telemetry)
+    )
+    metrics.add_collector(followed.families)
     tls = MutualTls(settings.tls) if settings.tls else None
     probe_requests = ProbeRequestQueue(store, settings.probe_requests_per_second)
     metrics.add_collector(probe_requests.families)
     bodies = BodyReader(NAMES_FORM_LIMITS if settings.names_only else NODE_FORM_LIMITS)
-    binding = ApiClient(settings.api, deadline_seconds=BIND_TIMEOUT_SECONDS) if settings.api and settings.bind else None
-    binds = BindFailureReporter(store)
-    ask, sources = probe_requests.enqueue, gathering.input_sources
-    app = create_app(sources, metrics=metrics, workers=workers, bodies=bodies, api=binding, ask=ask, binds=binds)
-    ops = create_ops_app(gathering.state, metrics, workers, stop.is_set)
+    api = ApiClient(settings.api, deadline_seconds=BIND_TIMEOUT_SECONDS) if settings.api and settings.bind else None
+    bind_failures = BindFailureReporter(store)
+    app = create_app(
+        followed.input_sources,
+        metrics=metrics,
+        workers=workers,
+        bodies=bodies,
+        api=api,
+        request_probes=probe_requests.enqueue,
+        bind_failures=bind_failures,
+    )
+    ops = create_ops_app(followed.state, metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
-        await stack.enter_async_context(gathering)
+        await stack.enter_async_context(followed)
         await stack.enter_async_context(serve(ops, *settings.ops_listen))
         port = await stack.enter_async_context(serve(app, *settings.listen, tls=tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
         loops: list[tuple[str, _Loop]] = [
-            *gathering.tasks(),
-            ("ask for probes", probe_requests.run()),
-            ("tell of binds", binds.run()),
+            *followed.tasks(),
+            ("write probe requests", probe_requests.run()),
+            ("write bind failures", bind_failures.run()),
         ]
         if tls:
-            loops.append(("follow the certificates", tls.follow()))
+            loops.append(("reload certificates", tls.follow()))
         await _run_until(stop, loops)
-    log.info("left")
+    log.info("extender stopped")
 
 
 async def _run_until(stop: asyncio.Event, loops: Sequence[tuple[str, _Loop]]) -> None:

@@ -1,7 +1,7 @@
-"""Decisions run on worker threads, so that a slow plugin holds neither an answer nor the event loop.
+"""Runs decisions on worker threads, so that a slow plugin delays neither a response nor the event loop.
 
-A thread cannot be killed. One that overran goes on by itself, takes no further work until it has finished, and
-another takes its place; only when `most` are stuck is there no one left, and then liveness fails (see `exhausted`).
+A thread cannot be killed. One that exceeds its deadline works on, takes no further work until it has finished, and
+another takes its place. When all of `max_workers` are past their deadline, liveness fails (see `exhausted`).
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 DECISION_DEADLINE_SECONDS = 0.2
-"""kube-scheduler's httpTimeout is set to 300 ms or more; what is left is for the wire."""
+"""kube-scheduler's httpTimeout is set to 300 ms or more; the rest is for the network."""
 
 MAX_WORKERS = 16
 
@@ -23,26 +23,27 @@ class DeadlineExceeded(Exception):
 
 
 class WorkerPool:
-    """At most `most` threads, started when needed. Use from one event loop; close at the end."""
+    """At most `max_workers` threads, started when needed. Use from one event loop; close at the end."""
 
-    def __init__(self, deadline_seconds: float = DECISION_DEADLINE_SECONDS, most: int = MAX_WORKERS) -> None:
+    def __init__(self, deadline_seconds: float = DECISION_DEADLINE_SECONDS, max_workers: int = MAX_WORKERS) -> None:
         self.deadline_seconds = deadline_seconds
-        self._most = most
+        self._max_workers = max_workers
         self._alive = 0
         self._overdue = 0
         self._idle: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
 
     @property
     def overdue(self) -> int:
-        """Threads that work on what nobody waits for any more."""
+        """Threads that still work on a result that is past its deadline."""
         return self._overdue
 
     @property
     def exhausted(self) -> bool:
-        return self._overdue >= self._most
+        """Whether every thread is past its deadline, so that nothing can be decided."""
+        return self._overdue >= self._max_workers
 
     async def run(self, work: Callable[[], T], deadline_seconds: float | None = None) -> T:
-        """What `work` returns or raises. Overran when that, and the wait for a free thread, take too long."""
+        """What `work` returns or raises. DeadlineExceeded when that and the wait for a free thread take too long."""
         deadline = self.deadline_seconds if deadline_seconds is None else deadline_seconds
         try:
             async with asyncio.timeout(deadline):
@@ -57,7 +58,7 @@ class WorkerPool:
             self._idle.get_nowait().inbox.put(None)
 
     async def _worker(self) -> "_Worker":
-        if self._idle.empty() and self._alive < self._most:
+        if self._idle.empty() and self._alive < self._max_workers:
             self._alive += 1
             return _Worker()
         return await self._idle.get()
@@ -77,13 +78,13 @@ class WorkerPool:
 
 
 class _Job(Generic[T]):
-    def __init__(self, work: Callable[[], T], loop: asyncio.AbstractEventLoop, then: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], T], loop: asyncio.AbstractEventLoop, on_done: Callable[[], None]) -> None:
         self.result: asyncio.Future[T] = loop.create_future()
         self.done = False
-        self._work, self._loop, self._then = work, loop, then
+        self._work, self._loop, self._on_done = work, loop, on_done
 
     def run(self) -> None:
-        """On the worker's thread. A closed loop has nobody left to tell."""
+        """Runs on the worker's thread. A loop that is closed gets no result."""
         try:
             value, error = self._work(), None
         except Exception as raised:
@@ -99,7 +100,7 @@ class _Job(Generic[T]):
             self.result.set_exception(error)
         elif not self.result.done():
             self.result.set_result(value)
-        self._then()
+        self._on_done()
 
 
 class _Worker:

@@ -36,20 +36,20 @@ class ScoreResult(NamedTuple):
     neutral: str
 
 
-def decide(pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Decision:
+def decide(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Decision:
     """Nodes asked about twice count once."""
-    kept, refused = filter_nodes(pod, nodes, facts)
-    parts, scores, neutral = score_nodes(pod, kept, facts)
+    kept, refused = filter_nodes(pod, nodes, inputs)
+    parts, scores, neutral = score_nodes(pod, kept, inputs)
     return Decision(pod, kept, refused, parts, scores, neutral)
 
 
 def filter_nodes(
-    pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs, filters: Sequence[FilterPlugin] = FILTERS
+    pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] = FILTERS
 ) -> FilterResult:
     """Which nodes may take the pod, in the order asked, and why the others may not."""
     kept, refused = CandidateNodes.of(nodes), dict[str, Refusal]()
     for each in filters:
-        refusals = each.refusals(pod, kept, facts)
+        refusals = each.refusals(pod, kept, inputs)
         if refusals:
             refused.update(refusals)
             kept = CandidateNodes(filterfalse(refusals.__contains__, kept))
@@ -57,12 +57,12 @@ def filter_nodes(
 
 
 def score_nodes(
-    pod: PodInfo, kept: Sequence[str], facts: DecisionInputs, scores: Sequence[ScorePlugin] = SCORES
+    pod: PodInfo, kept: Sequence[str], inputs: DecisionInputs, scores: Sequence[ScorePlugin] = SCORES
 ) -> ScoreResult:
     """How good each of the nodes is for the pod. All equal, with the reason, when nothing can be said."""
     nodes = CandidateNodes.of(kept)
     parts = tuple(
-        _neutral_if_unknown(part, nodes) for each in scores if (part := each.score(pod, nodes, facts)) is not None
+        _neutral_if_unknown(part, nodes) for each in scores if (part := each.score(pod, nodes, inputs)) is not None
     )
     heard = counted_scores(parts)
     if not heard:

@@ -1,7 +1,7 @@
-"""Why this node: a Decision and its facts → everything there is to tell, as data. `explain_text` makes it readable.
+"""Why this node: a Decision and its inputs → everything there is to tell, as data. `explain_text` makes it readable.
 
 The reasons and scores are the Decision's own. Only the values behind them are asked for again, from the
-same plugins and the same facts.
+same plugins and the same inputs.
 """
 
 from collections import Counter
@@ -72,13 +72,13 @@ class Explanation(Struct, frozen=True):
     faults: Mapping[str, str] = {}
 
 
-def explain(decision: Decision, facts: DecisionInputs, judged: DecisionInputs | None = None) -> Explanation:
-    """facts: those that the scores were made of; judged: those of the filters, when they are others."""
+def explain(decision: Decision, inputs: DecisionInputs, judged: DecisionInputs | None = None) -> Explanation:
+    """inputs: those that the scores were made of; judged: those of the filters, when they are others."""
     nodes = [*decision.kept, *decision.refused]
     faults: dict[str, str] = {}
-    by_filters = [_evidence(each, decision.pod, nodes, judged or facts, faults) for each in FILTERS]
-    by_scores = [_evidence(each, decision.pod, nodes, facts, faults) for each in SCORES]
-    told = _explain_nodes(decision, facts, [*by_filters, *by_scores])
+    by_filters = [_evidence(each, decision.pod, nodes, judged or inputs, faults) for each in FILTERS]
+    by_scores = [_evidence(each, decision.pod, nodes, inputs, faults) for each in SCORES]
+    told = _explain_nodes(decision, inputs, [*by_filters, *by_scores])
     best = [node.node for node in told if node.score is not None] or _only_node(decision.kept)
     reasons = Counter(refusal.reason for refusal in decision.refused.values())
     return Explanation(
@@ -88,7 +88,7 @@ def explain(decision: Decision, facts: DecisionInputs, judged: DecisionInputs | 
         first=best[0] if best and not decision.neutral else None,
         runner_up=best[1] if len(best) > 1 and not decision.neutral else None,
         neutral=decision.neutral,
-        policy=digest(facts.policy),
+        policy=digest(inputs.policy),
         parts=tuple(ExplainedScore(part.plugin, part.weight, part.neutral) for part in decision.plugin_scores),
         decided_on=tuple(quantity for evidence in by_filters for quantity in evidence.measured),
         refused_by_reason=dict(reasons.most_common()),
@@ -101,12 +101,12 @@ def _evidence(
     plugin: FilterPlugin | ScorePlugin,
     pod: PodInfo,
     nodes: Sequence[str],
-    facts: DecisionInputs,
+    inputs: DecisionInputs,
     faults: dict[str, str],
 ) -> Evidence:
     """None, and the fault noted, when the plugin fails: the others' stands."""
     try:
-        return plugin.evidence(pod, nodes, facts)
+        return plugin.evidence(pod, nodes, inputs)
     except Exception as error:
         faults[plugin.name] = f"{type(error).__name__}: {error}"
         return Evidence()
@@ -117,13 +117,13 @@ def _only_node(kept: Sequence[str]) -> list[str]:
     return list(kept) if len(kept) == 1 else []
 
 
-def _explain_nodes(decision: Decision, facts: DecisionInputs, evidence: Sequence[Evidence]) -> list[NodeExplanation]:
+def _explain_nodes(decision: Decision, inputs: DecisionInputs, evidence: Sequence[Evidence]) -> list[NodeExplanation]:
     heard = counted_scores(decision.plugin_scores)
     scored = [node for node in decision.kept if node in decision.scores]
     sums = dict(zip(scored, weighted_totals(heard, scored).tolist(), strict=True)) if heard else {}
     columns = {part.plugin: dict(zip(scored, plugin_values(part, scored).tolist(), strict=True)) for part in heard}
-    kept = [_explain_kept(node, decision, sums.get(node), columns, facts, evidence) for node in decision.kept]
-    refused = [_explain_refused(node, decision, facts, evidence) for node in decision.refused]
+    kept = [_explain_kept(node, decision, sums.get(node), columns, inputs, evidence) for node in decision.kept]
+    refused = [_explain_refused(node, decision, inputs, evidence) for node in decision.refused]
     kept.sort(key=lambda told: (-(-1 if told.score is None else told.score), -(told.total or 0.0), told.node))
     return kept + sorted(refused, key=lambda told: (told.reason, told.node))
 
@@ -133,7 +133,7 @@ def _explain_kept(
     decision: Decision,
     total: float | None,
     columns: Mapping[str, Mapping[str, float]],
-    facts: DecisionInputs,
+    inputs: DecisionInputs,
     evidence: Sequence[Evidence],
 ) -> NodeExplanation:
     return NodeExplanation(
@@ -146,13 +146,13 @@ def _explain_kept(
         unknown={part.plugin: part.unknown[node] for part in decision.plugin_scores if node in part.unknown},
         measured=_measured(node, evidence),
         distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
-        freshness=freshness_of(node, facts).value,
-        age_seconds=_age_seconds(node, facts),
+        freshness=freshness_of(node, inputs).value,
+        age_seconds=_age_seconds(node, inputs),
     )
 
 
 def _explain_refused(
-    node: str, decision: Decision, facts: DecisionInputs, evidence: Sequence[Evidence]
+    node: str, decision: Decision, inputs: DecisionInputs, evidence: Sequence[Evidence]
 ) -> NodeExplanation:
     refusal = decision.refused[node]
     return NodeExplanation(
@@ -162,8 +162,8 @@ def _explain_refused(
         plugin=refusal.plugin,
         measured=_measured(node, evidence),
         distances=tuple(one for each in evidence for one in each.distances.get(node, ())),
-        freshness=freshness_of(node, facts).value,
-        age_seconds=_age_seconds(node, facts),
+        freshness=freshness_of(node, inputs).value,
+        age_seconds=_age_seconds(node, inputs),
     )
 
 
@@ -171,9 +171,9 @@ def _measured(node: str, evidence: Sequence[Evidence]) -> Mapping[str, float]:
     return {name: values[node] for each in evidence for name, values in each.measured.items() if node in values}
 
 
-def _age_seconds(node: str, facts: DecisionInputs) -> float | None:
-    state = facts.snapshot.nodes.get(node)
-    return None if state is None else state.age_seconds(facts.now)
+def _age_seconds(node: str, inputs: DecisionInputs) -> float | None:
+    state = inputs.snapshot.nodes.get(node)
+    return None if state is None else state.age_seconds(inputs.now)
 
 
 def _headline(decision: Decision, told: Sequence[NodeExplanation], reasons: Counter[str]) -> str:

@@ -82,7 +82,7 @@ class NoTelemetry(Struct, frozen=True):
 
 
 class InputSources(Struct, frozen=True):
-    """Everything that facts come from. clock: monotonic seconds, the same as the state's. The rest is optional.
+    """Everything that inputs come from. clock: monotonic seconds, the same as the state's. The rest is optional.
 
     delays: in the order in which they count, after the agents' reports; one whose current is None has nothing yet.
     roles: node → its label kubernetes.io/role.

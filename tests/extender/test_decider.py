@@ -50,8 +50,8 @@ async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts
 @pytest.mark.parametrize(
     ("core", "reason"),
     [
-        (DecisionCore(filter_nodes=slow), "decision overran 200 ms"),
-        (DecisionCore(filter_nodes=broken), "decision failed"),
+        (DecisionCore(filter_nodes=slow), "decision exceeded its deadline of 200 ms; see the extender's log"),
+        (DecisionCore(filter_nodes=broken), "decision failed with an error; see the extender's log"),
     ],
 )
 async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(starts, captured, labelled, core, reason):
@@ -131,7 +131,7 @@ async def test_stuck_plugins_do_not_use_up_the_workers(starts, captured):
         return slow() if len(calls) <= 4 else broken()
 
     async with starts(
-        core=DecisionCore(filter_nodes=stuck_at_first), workers=WorkerPool(deadline_seconds=0.02, most=8)
+        core=DecisionCore(filter_nodes=stuck_at_first), workers=WorkerPool(deadline_seconds=0.02, max_workers=8)
     ) as extender:
         for _ in range(5):
             await extender.asked("/filter", captured("names-3-filter"))

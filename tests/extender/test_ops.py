@@ -12,7 +12,7 @@ from leadsman.state.snapshot import Freshness, Snapshot
 
 async def test_without_any_state_the_extender_is_ready_and_says_that_it_is_neutral(starts):
     async with starts(ops=True) as extender:
-        assert await extender.get("/readyz") == (200, "ok; no state is loaded, answers are neutral\n")
+        assert await extender.get("/readyz") == (200, "ok; no state is loaded yet, answers are neutral\n")
 
 
 async def test_with_state_it_is_ready(starts, measured):
@@ -32,7 +32,7 @@ async def test_it_is_healthy_without_any_state(starts):
 
 async def test_it_is_not_healthy_once_every_worker_is_stuck(starts):
     async with starts(ops=True, workers=_Stuck()) as extender:
-        assert await extender.get("/healthz") == (503, "all workers are stuck\n")
+        assert await extender.get("/healthz") == (503, "all worker threads are past their deadline\n")
 
 
 class _Stuck:

@@ -50,19 +50,21 @@ async def test_an_explanation_comes_as_json_on_demand(decided, query, headers):
 async def test_an_unknown_pod_gets_404_that_says_what_is_kept(decided):
     status, page = await decided.get("/explain?pod=default/other")
     assert status == 404
-    assert page.startswith("no decision on pod 'default/other' is kept\nkept are the last decisions")
+    assert page.startswith(
+        "this replica keeps no decision on pod 'default/other'\nthe newest of the 1 decisions that it keeps"
+    )
     assert "  default/cap-00000\n" in page
 
 
 async def test_a_replica_that_was_never_asked_says_so(starts, measured):
     async with starts(measured) as extender:
         _, page = await extender.get("/explain?pod=default/other")
-        assert "no decision is kept yet: kube-scheduler has not asked this replica" in page
+        assert "this replica keeps no decision yet: kube-scheduler has not called it" in page
 
 
 async def test_no_pod_asked_gets_400(decided):
     status, page = await decided.get("/explain")
-    assert (status, page.startswith("?pod=namespace/name is missing\n")) == (400, True)
+    assert (status, page.startswith("name the pod with ?pod=namespace/name\n")) == (400, True)
 
 
 async def test_a_pod_that_was_never_ranked_is_explained(starts, captured):
@@ -86,7 +88,7 @@ async def test_a_neutral_answer_says_so(starts, captured, labelled):
         await extender.asked("/filter", body)
         await extender.asked("/prioritize", captured("names-3-filter"))
         _, page = await extender.get("/explain?pod=default/cap-00000")
-    assert "decision overran 200 ms" in page
+    assert "decision exceeded its deadline of 200 ms" in page
 
 
 async def test_the_state_is_shown_with_freshness_and_delays(starts, measured):

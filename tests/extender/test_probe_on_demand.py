@@ -84,7 +84,7 @@ async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog):
     asking = ProbeOnDemand(lambda pairs: None, workers)
     asking.request_after_filter(BOUND, filter_nodes(BOUND, ["a"], found), _Broken(found))
     await asking._task
-    assert "not asked for measurements: AttributeError" in caplog.text
+    assert "cannot choose pairs to probe: AttributeError" in caplog.text
 
 
 class _Broken:
@@ -104,7 +104,7 @@ async def test_the_answer_does_not_wait_for_it(starts, args):
         },
         revision=1,
     )
-    async with starts(state, ask=told.put_nowait) as extender:
+    async with starts(state, request_probes=told.put_nowait) as extender:
         answer = await extender.asked("/filter", args(["a", "b"], delay_a="5"))
         assert answer["NodeNames"] == ["a"]
         await extender.asked("/filter", args(["b"], name="other", delay_a="5"))

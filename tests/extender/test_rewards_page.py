@@ -55,7 +55,7 @@ async def test_one_type_and_one_node_can_be_asked_for(extender):
 )
 async def test_what_is_not_known_is_an_answer_that_says_what_was_asked(extender, query, asked):
     status, page = await extender.get(f"/rewards?{query}")
-    assert (status, page) == (200, f"no rewards are known {asked}\n")
+    assert (status, page) == (200, f"no node reports rewards {asked}\n")
 
 
 async def test_text_is_a_table(extender):

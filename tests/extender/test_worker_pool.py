@@ -8,7 +8,7 @@ from extender.worker_pool import DeadlineExceeded, WorkerPool
 
 @pytest.fixture
 def workers():
-    made = WorkerPool(deadline_seconds=0.05, most=2)
+    made = WorkerPool(deadline_seconds=0.05, max_workers=2)
     yield made
     made.close()
 

@@ -36,19 +36,19 @@ class PressureTerm(Struct, frozen=True):
 class PressureScore:
     name = NAME
 
-    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
-        settings = facts.policy.scores.pressure
+    def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
+        settings = inputs.policy.scores.pressure
         if not settings.weight:
             return None
-        eases = cached_while_fresh((NAME, settings), lambda: _headrooms(facts), facts)
+        eases = cached_while_fresh((NAME, settings), lambda: _headrooms(inputs), inputs)
         values = select_column(nodes, eases.known)
         unknown = {node: eases.unknown.get(node, SILENT_REASON) for node in missing_nodes(nodes, values, eases.known)}
         return PluginScore(NAME, settings.weight, values, unknown)
 
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """The metrics that count, of every node that reports them, fresh or not."""
-        metrics = [term.metric for term in pressure_terms(facts.policy.scores.pressure)]
-        return Evidence({metric: _reported(metric, nodes, facts) for metric in metrics})
+        metrics = [term.metric for term in pressure_terms(inputs.policy.scores.pressure)]
+        return Evidence({metric: _reported(metric, nodes, inputs) for metric in metrics})
 
 
 def pressure_terms(settings: PressurePolicy) -> tuple[PressureTerm, ...]:
@@ -84,20 +84,22 @@ class _Headrooms(Struct, frozen=True):
     unknown: Mapping[str, str]
 
 
-def _headrooms(facts: DecisionInputs) -> _Headrooms:
-    settings, nodes = facts.policy.scores.pressure, facts.snapshot.nodes
+def _headrooms(inputs: DecisionInputs) -> _Headrooms:
+    settings, nodes = inputs.policy.scores.pressure, inputs.snapshot.nodes
     known = fresh_only(
-        facts.cache.per_node(NAME, settings, partial(headroom, pressure_terms(settings)), facts.snapshot), facts
+        inputs.cache.per_node(NAME, settings, partial(headroom, pressure_terms(settings)), inputs.snapshot), inputs
     )
-    return _Headrooms(known, {node: _unknown_reason(freshness_of(node, facts)) for node in nodes.keys() - known.keys()})
+    return _Headrooms(
+        known, {node: _unknown_reason(freshness_of(node, inputs)) for node in nodes.keys() - known.keys()}
+    )
 
 
 def _unknown_reason(freshness: Freshness) -> str:
     return NO_METRICS_REASON if freshness is Freshness.FRESH else f"the node is {freshness}"
 
 
-def _reported(metric: str, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, float]:
-    states = ((node, facts.snapshot.nodes.get(node)) for node in nodes)
+def _reported(metric: str, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, float]:
+    states = ((node, inputs.snapshot.nodes.get(node)) for node in nodes)
     return {
         node: state.hardware.values[metric]
         for node, state in states

@@ -18,19 +18,19 @@ NAME = "breaker"
 class BreakerFilter:
     name = NAME
 
-    def refusals(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, Refusal]:
-        settings, pod_type = facts.policy.breaker, rewards_score.pod_type_of(pod)
-        found = rewards_score.assess_type(pod_type, facts) if settings.failures else None
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
+        settings, pod_type = inputs.policy.breaker, rewards_score.pod_type_of(pod)
+        found = rewards_score.assess_type(pod_type, inputs) if settings.failures else None
         if found is None:
             return {}
-        remembered = facts.snapshot.rewards[pod_type]
-        failing = [n for n in nodes if n in remembered and _is_failing(remembered[n], settings, facts.now)]
+        remembered = inputs.snapshot.rewards[pod_type]
+        failing = [n for n in nodes if n in remembered and _is_failing(remembered[n], settings, inputs.now)]
         open_nodes = [n for n in failing if found.posteriors[n].blame_ratio >= settings.blame_ratio]
         if not open_nodes or len(open_nodes) == len(nodes):
             return {}
         return dict.fromkeys(open_nodes, Refusal(NAME, f"pods of type {pod_type} keep failing on the node"))
 
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Nothing that the rewards score does not tell."""
         return Evidence()
 

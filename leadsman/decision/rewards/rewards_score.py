@@ -50,19 +50,22 @@ class TypeAssessment(Struct, frozen=True):
 class RewardsScore:
     name = NAME
 
-    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
-        weight, found = facts.policy.scores.rewards.weight, assess_type(pod_type_of(pod), facts)
+    def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
+        weight, found = inputs.policy.scores.rewards.weight, assess_type(pod_type_of(pod), inputs)
         if not weight or found is None:
             return None
         hidden = {node: MAX_DOUBTED_VALUE for node in found.returning if _draw(pod, node) >= EXPLORE_RATIO}
         values = {**found.values, **hidden}
         return PluginScore(
-            NAME, weight, Column(nodes, [values.get(node, 1.0) for node in nodes]), neutral=_outage_reason(nodes, facts)
+            NAME,
+            weight,
+            Column(nodes, [values.get(node, 1.0) for node in nodes]),
+            neutral=_outage_reason(nodes, inputs),
         )
 
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """What the type's pods met on each node; nodes without evidence are absent."""
-        found = assess_type(pod_type_of(pod), facts)
+        found = assess_type(pod_type_of(pod), inputs)
         told = {} if found is None else {node: found.posteriors[node] for node in nodes if node in found.posteriors}
         return Evidence(
             {
@@ -82,13 +85,13 @@ def pod_type_of(pod: PodInfo) -> str:
     return pod_types.pod_type(pod.labels, pod.name, "" if lone else owner, "Job" if kind == "job" else "")
 
 
-def assess_type(pod_type: str, facts: DecisionInputs) -> TypeAssessment | None:
+def assess_type(pod_type: str, inputs: DecisionInputs) -> TypeAssessment | None:
     """None when nothing is known of the type."""
-    remembered = facts.snapshot.rewards.get(pod_type)
+    remembered = inputs.snapshot.rewards.get(pod_type)
     if remembered is None:
         return None
-    rule, step = facts.policy.scores.rewards.rule, facts.now // FADE_STEP_SECONDS
-    return facts.cache.per_object(
+    rule, step = inputs.policy.scores.rewards.rule, inputs.now // FADE_STEP_SECONDS
+    return inputs.cache.per_object(
         remembered, (NAME, rule, step), lambda: _assess_type(remembered, rule, step * FADE_STEP_SECONDS)
     )
 
@@ -126,8 +129,8 @@ def _draw(pod: PodInfo, node: str) -> float:
     return int.from_bytes(blake2b(seed.encode(), digest_size=8).digest()) / 2**64
 
 
-def _outage_reason(nodes: Sequence[str], facts: DecisionInputs) -> str:
+def _outage_reason(nodes: Sequence[str], inputs: DecisionInputs) -> str:
     """Why the past says nothing now: no agent reports any longer, so the store is away."""
-    fresh = cached_while_fresh(NAME, lambda: frozenset(fresh_nodes(facts)), facts)
+    fresh = cached_while_fresh(NAME, lambda: frozenset(fresh_nodes(inputs)), inputs)
     heard = sum(map(fresh.__contains__, nodes))
     return f"{NAME}: {heard} of {len(nodes)} nodes report, fewer than half" if 2 * heard < len(nodes) else ""

@@ -12,18 +12,18 @@ def named_policy(pod: PodInfo) -> PolicyKey | None:
     return PolicyKey(pod.namespace, name) if name else None
 
 
-def find_policy(pod: PodInfo, facts: DecisionInputs) -> TasPolicy | None:
+def find_policy(pod: PodInfo, inputs: DecisionInputs) -> TasPolicy | None:
     """None when it names none, or one that is not there."""
     key = named_policy(pod)
-    return None if key is None else facts.telemetry.policies.used.get(key)
+    return None if key is None else inputs.telemetry.policies.used.get(key)
 
 
-def is_policy_missing(pod: PodInfo, facts: DecisionInputs) -> bool:
+def is_policy_missing(pod: PodInfo, inputs: DecisionInputs) -> bool:
     """Whether it names a policy that is not there. Such a pod is scheduled as one without."""
-    return named_policy(pod) is not None and find_policy(pod, facts) is None
+    return named_policy(pod) is not None and find_policy(pod, inputs) is None
 
 
-def fails_closed(pod: PodInfo, facts: DecisionInputs) -> bool:
+def fails_closed(pod: PodInfo, inputs: DecisionInputs) -> bool:
     """Whether the pod is to be refused when nothing can be decided."""
-    policy = find_policy(pod, facts)
+    policy = find_policy(pod, inputs)
     return policy is not None and policy.dontschedule is not None and policy.fail_mode is FailMode.CLOSED

@@ -20,23 +20,23 @@ class TelemetryFilter:
 
     name = NAME
 
-    def refusals(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Mapping[str, Refusal]:
-        policy = pod_policy.find_policy(pod, facts)
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
+        policy = pod_policy.find_policy(pod, inputs)
         strategy = policy and policy.dontschedule
         if not (policy and strategy and strategy.rules):
             return {}
-        asked = _PolicyReadings(policy.key, strategy, readings.for_rules(strategy.rules, policy, facts))
-        refused = cached_while_fresh(asked, lambda: _violation_refusals(asked), facts)
+        asked = _PolicyReadings(policy.key, strategy, readings.for_rules(strategy.rules, policy, inputs))
+        refused = cached_while_fresh(asked, lambda: _violation_refusals(asked), inputs)
         if policy.fail_mode is FailMode.CLOSED:
             refused = {**{node: refusal for node in nodes if (refusal := _fail_closed_refusal(node, asked))}, **refused}
         return {node: refused[node] for node in nodes if node in refused} if refused else {}
 
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
-        policy = pod_policy.find_policy(pod, facts)
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
+        policy = pod_policy.find_policy(pod, inputs)
         strategy = policy and policy.dontschedule
         if not (policy and strategy):
             return Evidence()
-        columns = readings.for_rules(strategy.rules, policy, facts)
+        columns = readings.for_rules(strategy.rules, policy, inputs)
         measured = {rule.metric: _numbers(column, nodes) for rule, column in zip(strategy.rules, columns, strict=True)}
         return Evidence(measured)
 

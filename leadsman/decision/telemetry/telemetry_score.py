@@ -26,23 +26,23 @@ MIN_CURRENT_RATIO = 0.5
 class TelemetryScore:
     name = NAME
 
-    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
-        policy, weight = pod_policy.find_policy(pod, facts), facts.policy.scores.scheduleonmetric.weight
+    def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
+        policy, weight = pod_policy.find_policy(pod, inputs), inputs.policy.scores.scheduleonmetric.weight
         rule = _rule(policy)
         if not (weight and policy and rule):
             return None
-        current = readings.current(rule.metric, policy, facts).values
+        current = readings.current(rule.metric, policy, inputs).values
         values = list(map(current.get, nodes))
         unknown = _unknown(nodes, values, rule) if None in values else {}
-        neutral = _neutral(len(nodes) - len(unknown), rule, policy, nodes, facts)
+        neutral = _neutral(len(nodes) - len(unknown), rule, policy, nodes, inputs)
         return PluginScore(NAME, weight, Column(nodes, _scores(values, rule, policy)), unknown, neutral)
 
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
-        policy = pod_policy.find_policy(pod, facts)
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
+        policy = pod_policy.find_policy(pod, inputs)
         rule = _rule(policy)
         if not (policy and rule):
             return Evidence()
-        current = readings.current(rule.metric, policy, facts).values
+        current = readings.current(rule.metric, policy, inputs).values
         return Evidence({rule.metric: {node: quantity.to_float(current[node]) for node in nodes if node in current}})
 
 
@@ -56,10 +56,10 @@ def _unknown(nodes: Sequence[str], values: Sequence[int | None], rule: Rule) -> 
     return {node: why for node, value in zip(nodes, values, strict=True) if value is None}
 
 
-def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], facts: DecisionInputs) -> str:
+def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], inputs: DecisionInputs) -> str:
     if known and known == len(nodes):
         return ""
-    expected = len(readings.reporting_nodes(rule.metric, facts).intersection(nodes))
+    expected = len(readings.reporting_nodes(rule.metric, inputs).intersection(nodes))
     if known and known >= MIN_CURRENT_RATIO * expected:
         return ""
     return f"telemetry policy {policy.key}: {known} of {expected} nodes have a current {rule.metric}"

@@ -49,7 +49,7 @@ class DesiredLabelInputs(Struct, frozen=True):
     """reported: metric → the nodes that are known to report it."""
 
     nodes: Sequence[str]
-    facts: DecisionInputs
+    inputs: DecisionInputs
     reporters: Mapping[str, frozenset[str]]
     leave_ratio: float
     min_fresh_ratio: float
@@ -64,7 +64,7 @@ def _desired_marks(policy: TasPolicy, stands: CurrentLabels, asked: DesiredLabel
     strategy = policy.deschedule
     if strategy is None or not strategy.rules:
         return {}
-    key, columns = mark_key(policy.key), readings.for_rules(strategy.rules, policy, asked.facts)
+    key, columns = mark_key(policy.key), readings.for_rules(strategy.rules, policy, asked.inputs)
     stopped = _stop_reason(strategy, columns, policy, asked)
     claims = {} if stopped else dict(_violating_nodes(policy, strategy, columns, stands, asked))
     return {key: DesiredLabel(policy.key, frozenset([VIOLATING]), claims, stopped)}
@@ -90,7 +90,7 @@ def _desired_node_labels(
     strategy = policy.labeling
     if strategy is None or not any(rule.labels for rule in strategy.rules):
         return {}
-    columns = readings.for_rules(strategy.rules, policy, asked.facts)
+    columns = readings.for_rules(strategy.rules, policy, asked.inputs)
     stopped = _stop_reason(strategy, columns, policy, asked)
     claims: dict[str, dict[str, DesiredValue]] = {}
     for node in () if stopped else asked.nodes:

@@ -20,19 +20,19 @@ class ObservedNode(Struct, frozen=True):
 
 
 def updated_memory(
-    before: PlanMemory, nodes: Iterable[ObservedNode], facts: DecisionInputs, limits: LabelLimits
+    before: PlanMemory, nodes: Iterable[ObservedNode], inputs: DecisionInputs, limits: LabelLimits
 ) -> PlanMemory:
-    """The memory at facts.now. What it has not seen before began now, as far as hold times go."""
+    """The memory at inputs.now. What it has not seen before began now, as far as hold times go."""
     nodes, known = list(nodes), _by_node(before)
-    labels = {key: found for each in nodes for key, found in _label_histories(before, each, known, facts.now)}
+    labels = {key: found for each in nodes for key, found in _label_histories(before, each, known, inputs.now)}
     return PlanMemory(
         labels=MappingProxyType(
-            {key: label for key, label in labels.items() if _is_relevant(label, facts.now, limits)}
+            {key: label for key, label in labels.items() if _is_relevant(label, inputs.now, limits)}
         ),
-        reported_at=_reported_at(before, frozenset(each.view.name for each in nodes), facts),
-        policies=facts.telemetry.policies.used,
-        mark_budget=_mark_budget(before, facts.now, limits),
-        planned_at=facts.now,
+        reported_at=_reported_at(before, frozenset(each.view.name for each in nodes), inputs),
+        policies=inputs.telemetry.policies.used,
+        mark_budget=_mark_budget(before, inputs.now, limits),
+        planned_at=inputs.now,
     )
 
 
@@ -74,16 +74,18 @@ def _is_relevant(label: LabelHistory, now: float, limits: LabelLimits) -> bool:
     return label.value is not None or bool(label.flips) or now - label.since < limits.hold_seconds
 
 
-def _reported_at(before: PlanMemory, nodes: frozenset[str], facts: DecisionInputs) -> Mapping[str, Mapping[str, float]]:
+def _reported_at(
+    before: PlanMemory, nodes: frozenset[str], inputs: DecisionInputs
+) -> Mapping[str, Mapping[str, float]]:
     return MappingProxyType(
-        {metric: _reporters(before, metric, nodes, facts) for metric in facts.telemetry.policies.metrics}
+        {metric: _reporters(before, metric, nodes, inputs) for metric in inputs.telemetry.policies.metrics}
     )
 
 
-def _reporters(before: PlanMemory, metric: str, nodes: frozenset[str], facts: DecisionInputs) -> Mapping[str, float]:
+def _reporters(before: PlanMemory, metric: str, nodes: frozenset[str], inputs: DecisionInputs) -> Mapping[str, float]:
     """A node that fell silent is missed for an hour, or until it leaves the cluster."""
-    known = {node: at for node, at in before.reported_at.get(metric, {}).items() if facts.now - at < HOUR_SECONDS}
-    known.update(dict.fromkeys(readings.reporting_nodes(metric, facts), facts.now))
+    known = {node: at for node, at in before.reported_at.get(metric, {}).items() if inputs.now - at < HOUR_SECONDS}
+    known.update(dict.fromkeys(readings.reporting_nodes(metric, inputs), inputs.now))
     return {node: at for node, at in known.items() if node in nodes}
 
 

@@ -19,15 +19,17 @@ from leadsman.planning.labels.model import LabelAction, LabelLimits, LabelPlan, 
 from leadsman.planning.labels.ownership import NodeView, OwnedLabels
 
 
-def plan_labels(nodes: Sequence[NodeView], facts: DecisionInputs, memory: PlanMemory, limits: LabelLimits) -> LabelPlan:
-    """nodes: all of the cluster. facts: with policies, metrics and now."""
-    policies = facts.telemetry.policies
+def plan_labels(
+    nodes: Sequence[NodeView], inputs: DecisionInputs, memory: PlanMemory, limits: LabelLimits
+) -> LabelPlan:
+    """nodes: all of the cluster. inputs: with policies, metrics and now."""
+    policies = inputs.telemetry.policies
     if not policies.loaded:
         return LabelPlan((), (), ("the policies are not listed yet",), memory)
     seen, unreadable = _observed_nodes(nodes, policies, limits)
     edited = frozenset(key for key, policy in policies.used.items() if _edited(policy, memory.policies.get(key)))
-    after = updated_memory(memory, seen, facts, limits)
-    wishes = _desired_labels(seen, facts, after, edited, limits)
+    after = updated_memory(memory, seen, inputs, limits)
+    wishes = _desired_labels(seen, inputs, after, edited, limits)
     changes = [change for each in seen for change in _label_changes(each, wishes, policies, edited)]
     done = apply_limits(changes, seen, after, limits)
     stopped = sorted({wish.stopped for of in wishes.values() for wish in of if wish.stopped})
@@ -71,13 +73,17 @@ _DesiredByKey = Mapping[str, Sequence[DesiredLabel]]
 
 
 def _desired_labels(
-    seen: Sequence[ObservedNode], facts: DecisionInputs, memory: PlanMemory, edited: Set[PolicyKey], limits: LabelLimits
+    seen: Sequence[ObservedNode],
+    inputs: DecisionInputs,
+    memory: PlanMemory,
+    edited: Set[PolicyKey],
+    limits: LabelLimits,
 ) -> _DesiredByKey:
     reported = {metric: frozenset(nodes) for metric, nodes in memory.reported_at.items()}
     names = [each.view.name for each in seen]
-    asked = DesiredLabelInputs(names, facts, reported, limits.leave_ratio, limits.min_fresh_ratio)
+    asked = DesiredLabelInputs(names, inputs, reported, limits.leave_ratio, limits.min_fresh_ratio)
     found: dict[str, list[DesiredLabel]] = {}
-    for key, policy in sorted(facts.telemetry.policies.used.items()):
+    for key, policy in sorted(inputs.telemetry.policies.used.items()):
         for label, wish in find_desired_labels(
             policy, {} if key in edited else _current_labels(key, seen), asked
         ).items():

@@ -93,7 +93,7 @@ async def test_a_body_that_drips_gets_408(starts):
     bodies = BodyReader(BodyLimits(read_timeout_seconds=0.1))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
-        assert await answer(reader) == (408, b"body not complete within 0.1 s\n")
+        assert await answer(reader) == (408, b"request body did not arrive within 0.1 s\n")
 
 
 async def test_no_byte_stays_counted_as_held(starts, captured):
@@ -128,7 +128,7 @@ async def test_a_chunked_body_is_capped_while_it_comes(starts):
         connected(extender.port) as (reader, writer),
     ):
         writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"40\r\n" + b" " * 64 + b"\r\n40\r\n" + b" " * 64)
-        assert await answer(reader) == (413, b"body over the cap of 100 bytes\n")
+        assert await answer(reader) == (413, b"request body is larger than the limit of 100 bytes\n")
 
 
 async def test_a_length_over_the_cap_is_refused_before_the_body_comes(starts):
