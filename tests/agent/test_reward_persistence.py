@@ -52,9 +52,9 @@ def world() -> World:
 
 async def test_a_reward_and_what_was_counted_for_it_are_one_transaction(world):
     cache, book = await world.agent()
-    book.listed([])
-    book.seen(pod(2))
-    await cache.keep(book)
+    book.on_first_list([])
+    book.on_pod_updated(pod(2))
+    await cache.save(book)
     stored = await world.stored()
     counted = {key: revision for key, revision in stored.items() if key.startswith("counted/")}
     assert set(counted.values()) == {stored["rewards/shop"]}
@@ -62,21 +62,21 @@ async def test_a_reward_and_what_was_counted_for_it_are_one_transaction(world):
 
 async def test_the_next_agent_goes_on_where_the_last_one_was_killed(world):
     cache, book = await world.agent()
-    book.listed([])
-    book.seen(pod(2))
-    await cache.keep(book)
-    book.seen(pod(3))  # observed, and killed before it was written
+    book.on_first_list([])
+    book.on_pod_updated(pod(2))
+    await cache.save(book)
+    book.on_pod_updated(pod(3))  # observed, and killed before it was written
     _, after = await world.agent()
-    after.listed([pod(4)])
-    after.seen(pod(4))
+    after.on_first_list([pod(4)])
+    after.on_pod_updated(pod(4))
     assert after.rewards["shop"].incidents == {"crash": 4}
 
 
 async def test_rewards_outlive_the_lease(world):
     cache, book = await world.agent()
-    book.listed([])
-    book.seen(pod(1))
-    await cache.keep(book)
+    book.on_first_list([])
+    book.on_pod_updated(pod(1))
+    await cache.save(book)
     world.now += 60
     assert "rewards/shop" in await world.stored()
     assert "identity" not in await world.stored()
@@ -84,35 +84,35 @@ async def test_rewards_outlive_the_lease(world):
 
 async def test_a_first_agent_leaves_a_sign_even_when_nothing_happened(world):
     cache, book = await world.agent()
-    book.listed([])
-    await cache.keep(book)
+    book.on_first_list([])
+    await cache.save(book)
     _, after = await world.agent()
-    after.listed([pod(1)])
-    after.seen(pod(1))
+    after.on_first_list([pod(1)])
+    after.on_pod_updated(pod(1))
     assert after.rewards["shop"].incidents == {"crash": 1}
 
 
 async def test_what_could_not_be_written_is_written_later(world):
     cache, book = await world.agent()
-    book.listed([])
-    book.seen(pod(1))
+    book.on_first_list([])
+    book.on_pod_updated(pod(1))
     world.store.fail(Unavailable("down"))
-    await cache.keep(book)
+    await cache.save(book)
     assert "down" in cache.last_error
     world.store.heal()
-    await cache.keep(book)
+    await cache.save(book)
     assert {"rewards/shop", "counted/0"} <= set(await world.stored())
     assert cache.last_error == ""
 
 
 async def test_nothing_is_written_that_did_not_move(world):
     cache, book = await world.agent()
-    book.listed([])
-    book.seen(pod(1))
-    await cache.keep(book)
+    book.on_first_list([])
+    book.on_pod_updated(pod(1))
+    await cache.save(book)
     before = await world.stored()
     world.now += 600  # fades, and every reader knows
-    await cache.keep(book)
+    await cache.save(book)
     assert {k: v for k, v in (await world.stored()).items() if k in before} == {
         k: v for k, v in before.items() if k != "identity"
     }
@@ -120,50 +120,50 @@ async def test_nothing_is_written_that_did_not_move(world):
 
 async def test_health_is_written_once_it_moved(world):
     cache, book = await world.agent()
-    book.listed([])
-    book.seen(pod(0))
+    book.on_first_list([])
+    book.on_pod_updated(pod(0))
     world.now += 10
-    book.credit()
-    await cache.keep(book)
+    book.credit_health()
+    await cache.save(book)
     assert "rewards/shop" not in await world.stored()
     world.now += 5
     world.held = await claim_node(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
     world.now += 15
-    book.credit()
-    await cache.keep(book)
+    book.credit_health()
+    await cache.save(book)
     assert "rewards/shop" in await world.stored()
 
 
 async def test_without_the_claim_nothing_is_written(world):
     cache, book = await world.agent()
-    book.listed([])
-    book.seen(pod(1))
+    book.on_first_list([])
+    book.on_pod_updated(pod(1))
     held, world.held = world.held, None
-    await cache.keep(book)
+    await cache.save(book)
     assert "rewards/shop" not in await world.stored()
     world.held, world.now = held, world.now + 60  # another agent took the node meanwhile
     await claim_node(world.store, NODE, Identity("b", 0, "10.0.0.2"), 20)
-    await cache.keep(book)
+    await cache.save(book)
     assert "rewards/shop" not in await world.stored()
-    assert "GuardFailed" in cache.last_error
+    assert "PreconditionFailed" in cache.last_error
 
 
 async def test_a_type_that_had_to_go_is_deleted(world):
     cache, book = await world.agent(limits=LedgerLimits(most_types=1))
-    book.listed([])
-    book.seen(pod(1, "old"))
-    book.gone(pod(1, "old"))
-    await cache.keep(book)
-    book.seen(pod(1, "new", "uid-2"))
-    await cache.keep(book)
-    assert {key for key in await world.stored() if key.startswith("leadsman/rewards/")} == {"rewards/new"}
+    book.on_first_list([])
+    book.on_pod_updated(pod(1, "old"))
+    book.on_pod_deleted(pod(1, "old"))
+    await cache.save(book)
+    book.on_pod_updated(pod(1, "new", "uid-2"))
+    await cache.save(book)
+    assert {key for key in await world.stored() if key.startswith("rewards/")} == {"rewards/new"}
 
 
 async def test_a_reward_that_cannot_be_read_begins_anew(world, caplog):
     cache, book = await world.agent()
-    book.listed([])
-    book.seen(pod(1))
-    await cache.keep(book)
+    book.on_first_list([])
+    book.on_pod_updated(pod(1))
+    await cache.save(book)
     await world.store.write([Put(keys.reward_key(NODE, "shop"), b"garbage")])
     _, after = await world.agent()
     assert after.rewards == {}

@@ -28,7 +28,7 @@ async def test_a_violated_node_is_marked_and_a_healed_one_is_not_any_more(acting
 async def test_nothing_to_do_is_no_call(acting, mark, api):
     async with acting(["n1", "n2"]) as controller:
         await controller.step([mark], HOT)
-        before = len(api.asked)
+        before = len(api.requests)
         for _ in range(3):
             await controller.step([mark], HOT)
         assert "patch" not in api.verbs()[before:]
@@ -38,7 +38,7 @@ async def test_each_action_is_told_in_an_event_with_its_reason(acting, mark, api
     async with acting(["n1", "n2"]) as controller:
         await controller.step([mark], HOT)
         await until(lambda: "create" in api.verbs())
-    (event,) = [asked.body for asked in api.asked if asked.verb == "create"]
+    (event,) = [asked.body for asked in api.requests if asked.verb == "create"]
     assert event["reason"] == "NodeMarked"
     assert event["note"].startswith("hot=violating (policy ns/hot: ")
     assert "heat GreaterThan 80" in event["note"]
@@ -51,7 +51,7 @@ async def test_labels_of_others_stay(acting, mark, api, labels):
         await controller.step([mark], HOT)
         await controller.step([mark], COOL)
         assert "kubernetes.io/hostname" in api.put("/api/v1/nodes/n3", {})["metadata"] or labels("n1") == {}
-    patches = [asked.body["metadata"]["labels"] for asked in api.asked if asked.verb == "patch"]
+    patches = [asked.body["metadata"]["labels"] for asked in api.requests if asked.verb == "patch"]
     assert patches == [{"hot": "violating"}, {"hot": None}]
 
 
@@ -72,7 +72,7 @@ async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands
         api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "x"}}})
         await controller.step([mark], HOT)
         assert controller.writer.results == Counter(conflict=1)
-        await until(lambda: "other" in controller.node_cache.current["n1"].metadata.labels)
+        await until(lambda: "other" in controller.nodes.current["n1"].metadata.labels)
         await controller.step([mark], HOT)
         assert labels("n1") == {"other": "x", "hot": "violating"}
 
@@ -108,10 +108,10 @@ async def test_an_api_server_that_is_away_ends_the_round(acting, make, api):
 async def test_a_lost_watch_and_a_compaction_change_nothing_for_good(acting, mark, api, labels, until):
     async with acting(["n1", "n2"]) as controller:
         await until(lambda: api.watches)
-        api.reset(b'{"type":')
+        api.reset_watches(b'{"type":')
         api.compact()
         api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "y"}}})
-        await until(lambda: controller.node_cache.current["n1"].metadata.labels.get("other") == "y")
+        await until(lambda: controller.nodes.current["n1"].metadata.labels.get("other") == "y")
         await controller.step([mark], HOT)
         assert labels("n1") == {"other": "y", "hot": "violating"}
 

@@ -106,7 +106,7 @@ async def test_a_pod_that_waits_no_more_is_forgotten(look):
     look.written("refused")
     await look.at(0, waiting())
     await look.at(1)
-    assert (look.unbound._asked_at, look.unbound._counted) == ({}, {})
+    assert (look.unbound._read_at, look.unbound._counted) == ({}, {})
 
 
 async def test_the_metric_has_all_causes_from_the_start(look):

@@ -104,7 +104,7 @@ def test_more_than_the_rate_waits(looked):
 
 def test_who_leads_next_writes_under_the_same_name(looked):
     (first,) = looked([pod()])
-    looked.missing.forget()
+    looked.missing.reset()
     looked([pod()])
     assert first.name == looked([])[-1].name
     assert first.name.startswith("p.")

@@ -32,21 +32,21 @@ def policy(status=None):
 
 
 async def test_what_stands_there_is_not_written_again_however_late(statuses, api, facts, now):
-    await statuses.round(policy(), facts)
+    await statuses.sync(policy(), facts)
     standing = api.objects.get(parse_path(PATH))["status"]
     assert [each["type"] for each in standing["conditions"]] == ["Accepted", "Active"]
     now[0] += 10 * REWRITE_INTERVAL_SECONDS
-    await statuses.round(policy(standing), facts)
+    await statuses.sync(policy(standing), facts)
     assert api.verbs() == ["patch"]
 
 
 async def test_a_status_that_does_not_stay_is_written_once_a_minute(statuses, api, facts, now):
     for _ in range(int(REWRITE_INTERVAL_SECONDS) + 1):
-        await statuses.round(policy(), facts)
+        await statuses.sync(policy(), facts)
         now[0] += 1
     assert api.verbs() == ["patch"] * 2
 
 
 async def test_a_policy_that_nobody_has_read_yet_has_no_status(statuses, api, make):
-    await statuses.round(policy(), make.known([], {}))
+    await statuses.sync(policy(), make.known([], {}))
     assert api.verbs() == []

@@ -43,34 +43,34 @@ def book():
 
 
 def test_while_nothing_changes_nobody_is_woken(book):
-    book.look([pod()], NODES, facts(b=81.0, c=79.0))
-    assert book.due(1000.0) == ""
+    book.observe([pod()], NODES, facts(b=81.0, c=79.0))
+    assert book.next_touch(1000.0) == ""
 
 
 def test_a_node_that_healed_is_touched_at_once(book):
-    book.look([pod()], NODES, facts(b=5.0, c=80.0))
-    assert book.due(100.0) == "b"
+    book.observe([pod()], NODES, facts(b=5.0, c=80.0))
+    assert book.next_touch(100.0) == "b"
 
 
 def test_a_gain_is_told_again_in_case_the_extender_saw_it_later(book):
-    book.look([pod()], NODES, facts(b=5.0, c=80.0))
-    due = [second for second in range(60) if book.due(100.0 + second)]
+    book.observe([pod()], NODES, facts(b=5.0, c=80.0))
+    due = [second for second in range(60) if book.next_touch(100.0 + second)]
     assert due == list(TOUCH_DELAYS_SECONDS)
 
 
 def test_it_is_not_told_again_once_the_node_is_refused_again(book):
-    book.look([pod()], NODES, facts(b=5.0, c=80.0))
-    assert book.due(100.0) == "b"
-    book.look([pod()], NODES, facts(b=80.0, c=80.0))
-    assert book.due(1000.0) == ""
+    book.observe([pod()], NODES, facts(b=5.0, c=80.0))
+    assert book.next_touch(100.0) == "b"
+    book.observe([pod()], NODES, facts(b=80.0, c=80.0))
+    assert book.next_touch(1000.0) == ""
 
 
 def test_a_node_more_counts_though_others_passed_before(book):
     """Those may be full."""
-    book.look([pod()], NODES, facts(b=5.0, c=80.0))
-    book.due(1000.0)
-    book.look([pod()], NODES, facts(b=5.0, c=5.0))
-    assert book.due(100.0) == "c"
+    book.observe([pod()], NODES, facts(b=5.0, c=80.0))
+    book.next_touch(1000.0)
+    book.observe([pod()], NODES, facts(b=5.0, c=5.0))
+    assert book.next_touch(100.0) == "c"
 
 
 def test_a_pod_that_is_seen_first_after_the_cause_has_gone_is_woken():
@@ -82,9 +82,9 @@ def test_a_pod_that_is_seen_first_after_the_cause_has_gone_is_woken():
 def test_pods_alike_are_judged_once(book, monkeypatch):
     import controller.requeuer as module
 
-    asked, real = [], module.judge
-    monkeypatch.setattr(module, "judge", lambda *args: asked.append(args) or real(*args))
-    book.look([pod()] * 50, NODES, facts(b=80.0))
+    asked, real = [], module.filter_nodes
+    monkeypatch.setattr(module, "filter_nodes", lambda *args: asked.append(args) or real(*args))
+    book.observe([pod()] * 50, NODES, facts(b=80.0))
     assert len(asked) == 1
 
 
@@ -122,10 +122,10 @@ def test_a_plugin_that_fails_is_no_end_of_the_controller(book, monkeypatch, capl
     def broken(*_):
         raise RuntimeError("boom")
 
-    monkeypatch.setattr("controller.requeuer.judge", broken)
+    monkeypatch.setattr("controller.requeuer.filter_nodes", broken)
     for _ in range(3):
-        book.look([pod()], NODES, facts(b=5.0))
-    assert book.due(1000.0) == ""
+        book.observe([pod()], NODES, facts(b=5.0))
+    assert book.next_touch(1000.0) == ""
     assert caplog.text.count("cannot be judged") == 1
 
 
@@ -142,41 +142,41 @@ def waker(client, api):
 def touched(api):
     return [
         a.path.rpartition("/")[2]
-        for a in api.asked
+        for a in api.requests
         if a.verb == "patch" and RETRIED_AT_ANNOTATION in a.body["metadata"]["annotations"]
     ]
 
 
 async def test_the_node_s_annotation_is_touched_and_nothing_else(waker, api):
     one, *_ = waker
-    await one.round()
+    await one.sync()
     assert touched(api) == ["a"]
-    assert set(api.asked[-1].body["metadata"]) == {"annotations"}
+    assert set(api.requests[-1].body["metadata"]) == {"annotations"}
 
 
 async def test_the_log_says_which_node_was_touched(waker, caplog):
     caplog.set_level("INFO")
     one, *_ = waker
-    await one.round()
+    await one.sync()
     assert "touched node a, so that refused pods are tried again" in caplog.text
 
 
 async def test_touches_are_rate_limited(waker, api):
     one, state, _ = waker
-    await one.round()
+    await one.sync()
     state["facts"] = facts(b=5.0, c=80.0)
-    await one.round()
+    await one.sync()
     assert touched(api) == ["a"], "the second waits for its turn"
-    assert one._waiting == "b"
+    assert one._pending_node == "b"
 
 
 async def test_a_touch_that_failed_is_made_later(waker, api):
     one, *_ = waker
     api.fail("patch", 503)
-    await one.round()
+    await one.sync()
     assert one.touched == 0
     one._rate = TokenBucket(1e9, 1)
-    await one.round()
+    await one.sync()
     assert touched(api) == ["a", "a"]
     assert one.touched == 1
 
@@ -184,5 +184,5 @@ async def test_a_touch_that_failed_is_made_later(waker, api):
 async def test_without_waiting_pods_nothing_is_done(waker, api):
     one, _, pods = waker
     pods.clear()
-    await one.round()
-    assert api.asked == []
+    await one.sync()
+    assert api.requests == []

@@ -82,7 +82,7 @@ async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a
         assert conditions("bad") == {"Accepted": ("False", "Invalid", 4), "Active": ("False", "Invalid", 4)}
         message = of(api, TASPOLICY_RESOURCE.path("ns", "bad"), "status", "conditions")[0]["message"]
         assert message.startswith("spec.strategies.deschedule.rules[0].metricname: got 'a b'")
-        await until(lambda: [a.body["reason"] for a in api.asked if a.path.endswith("/events")] == ["PolicyRefused"])
+        await until(lambda: [a.body["reason"] for a in api.requests if a.path.endswith("/events")] == ["PolicyRefused"])
         patches, renewals = api.verbs().count("patch"), api.verbs().count("update")
         await until(lambda: api.verbs().count("update") == renewals + 1)
         assert api.verbs().count("patch") == patches, "what is settled is not written again"
@@ -116,7 +116,7 @@ async def test_metrics_say_who_leads_and_what_was_done(api, running, until):
 async def test_it_is_not_ready_until_everything_is_listed(api, running, until):
     api.fail("list", 503, times=100)
     async with running() as port:
-        await until(lambda: len(api.asked) > 3)
+        await until(lambda: len(api.requests) > 3)
         status, text = await page(port, "/readyz")
         assert status == 503
         assert "nodes are not listed" in text

@@ -33,7 +33,7 @@ def db(api, node=""):
 
 
 def touched(api):
-    patches = [asked for asked in api.asked if asked.verb == "patch" and "annotations" in asked.body["metadata"]]
+    patches = [asked for asked in api.requests if asked.verb == "patch" and "annotations" in asked.body["metadata"]]
     return [
         one.path.rpartition("/")[2] for one in patches if RETRIED_AT_ANNOTATION in one.body["metadata"]["annotations"]
     ]
@@ -144,13 +144,13 @@ async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bo
     pod = Pod(ObjectMeta("p", "ns", labels={"delay_n00": "30"}), status=UNSCHEDULABLE)
     api.put("/api/v1/nodes/n05", {"metadata": {}})
     async with world.followed() as gathering:
-        facts, estimator = gathering.sources.facts, gathering.delays.estimator
+        facts, estimator = gathering.input_sources.current_inputs, gathering.delays.estimator
         waker = Requeuer(client, lambda: {("ns", "p"): pod}, lambda: ["n05"], facts, TokenBucket(1e9, 1))
 
         async def settled(link_ms):
             await world.report(link_ms)
             await until(lambda: world.seen(gathering.state.current))
-            await estimator.round()
+            await estimator.run_once()
             await waker.sync()
 
         await settled(60.0)
@@ -165,7 +165,7 @@ async def test_a_pod_whose_policy_is_missing_gets_an_event(api, running, until):
     api.put(f"{PODS}/other", {"metadata": {"labels": {}}, "spec": {}})
 
     def events():
-        return [asked.body for asked in api.asked if asked.path.endswith("/events")]
+        return [asked.body for asked in api.requests if asked.path.endswith("/events")]
 
     async with running():
         await until(events)

@@ -29,56 +29,56 @@ def journal():
 
 
 def test_filter_and_prioritize_of_a_pod_are_one_decision(journal):
-    journal.filtered(pod(), NODES, JUDGED, facts(1.0))
-    journal.prioritized(pod(), ("a",), RANKED, facts(2.0))
+    journal.record_filter(pod(), NODES, JUDGED, facts(1.0))
+    journal.record_prioritize(pod(), ("a",), RANKED, facts(2.0))
     entry = journal.get("ns", "p")
     assert (entry.decision.kept, entry.decision.refused, entry.decision.scores) == (("a",), JUDGED.refused, {"a": 7})
-    assert (entry.decided_at, entry.judged_on.now, entry.ranked_on.now) == (2.0, 1.0, 2.0)
+    assert (entry.decided_at, entry.filter_inputs.now, entry.score_inputs.now) == (2.0, 1.0, 2.0)
 
 
 def test_a_pod_that_was_not_ranked_is_kept_too(journal):
     """With one node left kube-scheduler does not ask for scores."""
-    journal.filtered(pod(), NODES, JUDGED, facts())
+    journal.record_filter(pod(), NODES, JUDGED, facts())
     assert journal.get("ns", "p").decision.scores == {}
 
 
 def test_a_new_filter_call_begins_a_new_decision(journal):
-    journal.filtered(pod(), NODES, JUDGED, facts(1.0))
-    journal.prioritized(pod(), ("a",), RANKED, facts(2.0))
-    journal.filtered(pod(), NODES, JUDGED, facts(3.0))
-    assert (len(journal), journal.get("ns", "p").ranked) == (1, None)
+    journal.record_filter(pod(), NODES, JUDGED, facts(1.0))
+    journal.record_prioritize(pod(), ("a",), RANKED, facts(2.0))
+    journal.record_filter(pod(), NODES, JUDGED, facts(3.0))
+    assert (len(journal), journal.get("ns", "p").score_result) == (1, None)
 
 
 def test_scores_never_join_the_decision_on_another_pod_of_that_name(journal):
-    journal.filtered(pod(uid="old"), NODES, JUDGED, facts())
-    journal.prioritized(pod(uid="new"), ("a",), RANKED, facts())
-    assert journal.get("ns", "p").judged is None
+    journal.record_filter(pod(uid="old"), NODES, JUDGED, facts())
+    journal.record_prioritize(pod(uid="new"), ("a",), RANKED, facts())
+    assert journal.get("ns", "p").filter_result is None
 
 
 def test_the_newest_come_first_and_the_oldest_go(journal):
     for name in "abcd":
-        journal.filtered(pod(name), NODES, JUDGED, facts())
+        journal.record_filter(pod(name), NODES, JUDGED, facts())
     assert [entry.pod.name for entry in journal.newest(9)] == ["d", "c", "b"]
     assert journal.get("ns", "a") is None
 
 
 def test_a_pod_decided_again_is_new_again(journal):
     for name in "abca":
-        journal.filtered(pod(name), NODES, JUDGED, facts())
+        journal.record_filter(pod(name), NODES, JUDGED, facts())
     assert [entry.pod.name for entry in journal.newest(2)] == ["a", "c"]
 
 
 def test_the_nodes_held_in_memory_are_bounded(journal):
     for name in "abc":
-        journal.filtered(pod(name), NODES, JUDGED, facts(nodes=40))
-    assert (len(journal), journal.nodes) == (2, 84)
+        journal.record_filter(pod(name), NODES, JUDGED, facts(nodes=40))
+    assert (len(journal), journal.held_nodes) == (2, 84)
 
 
 def test_a_snapshot_that_several_decisions_share_counts_once(journal):
     shared = facts(nodes=40)
     for name in "abc":
-        journal.filtered(pod(name), NODES, JUDGED, shared)
-    assert (len(journal), journal.nodes) == (3, 46)
+        journal.record_filter(pod(name), NODES, JUDGED, shared)
+    assert (len(journal), journal.held_nodes) == (3, 46)
 
 
 def later(before, *changed):
@@ -90,10 +90,10 @@ def later(before, *changed):
 def test_states_that_snapshots_share_count_once(journal):
     first = facts(nodes=40)
     second = later(first, "n3", "n9")
-    journal.filtered(pod("a"), NODES, JUDGED, first)
-    journal.filtered(pod("b"), NODES, JUDGED, second)
-    journal.filtered(pod("c"), NODES, JUDGED, later(second, "n3"))
-    assert journal.nodes == 3 * 2 + 40 + 2 + 1
+    journal.record_filter(pod("a"), NODES, JUDGED, first)
+    journal.record_filter(pod("b"), NODES, JUDGED, second)
+    journal.record_filter(pod("c"), NODES, JUDGED, later(second, "n3"))
+    assert journal.held_nodes == 3 * 2 + 40 + 2 + 1
     assert journal.held_bytes == 6 * CANDIDATE_BYTES + 43 * NODE_STATE_BYTES + 120 * TABLE_SLOT_BYTES
 
 
@@ -101,11 +101,11 @@ def test_a_snapshot_given_up_leaves_what_its_successor_shares(journal):
     first = facts(nodes=40)
     second = later(first, "n3", "n9")
     for name, on in (("a", first), ("b", second), ("c", later(second, "n3"))):
-        journal.filtered(pod(name), NODES, JUDGED, on)
-    journal.filtered(pod("b"), NODES, JUDGED, facts())
-    assert journal.nodes == 3 * 2 + 40 + 3
-    journal.filtered(pod("a"), NODES, JUDGED, facts())
-    assert journal.nodes == 3 * 2 + 40
+        journal.record_filter(pod(name), NODES, JUDGED, on)
+    journal.record_filter(pod("b"), NODES, JUDGED, facts())
+    assert journal.held_nodes == 3 * 2 + 40 + 3
+    journal.record_filter(pod("a"), NODES, JUDGED, facts())
+    assert journal.held_nodes == 3 * 2 + 40
 
 
 def test_no_state_that_is_held_goes_uncounted(journal):
@@ -114,10 +114,10 @@ def test_no_state_that_is_held_goes_uncounted(journal):
     for _ in range(300):
         now = later(now, *rng.choices([f"n{number}" for number in range(25)], k=rng.randrange(5)))
         now = structs.replace(now, snapshot=Snapshot(dict(rng.sample(sorted(now.snapshot.nodes.items()), k=20))))
-        journal.filtered(pod(rng.choice("abcde")), (), JUDGED, now)
-        kept = [entry.judged_on.snapshot.nodes for entry in journal.newest(9)]
+        journal.record_filter(pod(rng.choice("abcde")), (), JUDGED, now)
+        kept = [entry.filter_inputs.snapshot.nodes for entry in journal.newest(9)]
         distinct = {id(state) for nodes in kept for state in nodes.values()}
-        assert len(distinct) <= journal.nodes <= sum(map(len, kept))
+        assert len(distinct) <= journal.held_nodes <= sum(map(len, kept))
 
 
 def test_30_decisions_on_5000_nodes_are_kept_while_200_nodes_report_a_second():
@@ -131,15 +131,15 @@ def test_30_decisions_on_5000_nodes_are_kept_while_200_nodes_report_a_second():
 
 
 def test_a_decision_larger_than_the_bound_is_kept_alone(journal):
-    journal.filtered(pod("small"), NODES, JUDGED, facts())
-    journal.filtered(pod("large"), NODES, JUDGED, facts(nodes=400))
+    journal.record_filter(pod("small"), NODES, JUDGED, facts())
+    journal.record_filter(pod("large"), NODES, JUDGED, facts(nodes=400))
     assert [entry.pod.name for entry in journal.newest(9)] == ["large"]
 
 
 def test_what_is_forgotten_is_not_counted(journal):
     for number in range(50):
-        journal.filtered(pod(f"p{number % 5}"), NODES, JUDGED, facts(nodes=number % 30))
-        journal.prioritized(pod(f"p{number % 5}"), NODES, RANKED, facts(nodes=number % 7))
+        journal.record_filter(pod(f"p{number % 5}"), NODES, JUDGED, facts(nodes=number % 30))
+        journal.record_prioritize(pod(f"p{number % 5}"), NODES, RANKED, facts(nodes=number % 7))
     kept = journal.newest(9)
-    held = sum(len(entry.nodes) + sum(len(each.snapshot.nodes) for each in entry.facts) for entry in kept)
-    assert journal.nodes == held
+    held = sum(len(entry.nodes) + sum(len(each.snapshot.nodes) for each in entry.inputs) for entry in kept)
+    assert journal.held_nodes == held

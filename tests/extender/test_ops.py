@@ -49,8 +49,8 @@ async def test_the_verbs_are_not_on_the_port_of_the_operators(starts):
 
 async def test_every_metric_of_the_conventions_is_there(starts, measured):
     async with starts(measured, ops=True) as extender:
-        extender.metrics.answered("filter", 200, 0.001)
-        extender.metrics.decided("filter", "kept")
+        extender.metrics.observe_request("filter", 200, 0.001)
+        extender.metrics.count_decision("filter", "kept")
         _, page = await extender.get("/metrics")
     for series in (
         'leadsman_extender_request_duration_seconds_bucket{code="200",le="0.001",verb="filter"} 1.0',
@@ -83,8 +83,8 @@ def test_nodes_are_counted_by_freshness(measured):
 @pytest.mark.skipif(not shutil.which("promtool"), reason="apt-get install prometheus")
 async def test_promtool_finds_nothing_to_say(starts, measured):
     async with starts(measured, ops=True) as extender:
-        extender.metrics.answered("filter", 200, 0.001)
-        extender.metrics.decided("filter", "kept")
+        extender.metrics.observe_request("filter", 200, 0.001)
+        extender.metrics.count_decision("filter", "kept")
         _, page = await extender.get("/metrics")
     check = await asyncio.create_subprocess_exec("promtool", "check", "metrics", stdin=PIPE, stdout=PIPE, stderr=PIPE)
     assert await check.communicate(page.encode()) == (b"", b"")

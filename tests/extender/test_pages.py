@@ -119,7 +119,7 @@ async def test_a_plugin_that_cannot_be_asked_again_is_named(decided, monkeypatch
 
 
 async def test_a_page_that_fails_says_how(decided, monkeypatch):
-    monkeypatch.setattr("extender.pages.explained", broken)
+    monkeypatch.setattr("extender.pages.render_explain", broken)
     status, page = await decided.get("/explain?pod=default/cap-00000")
     assert (status, page) == (503, "/explain failed: RuntimeError: out of order\n")
 

@@ -32,7 +32,7 @@ def facts(now=100.0):
 
 
 async def asked(asking, pod, found):
-    asking.after(pod, filter_nodes(pod, ["a", "b"], found), found)
+    asking.request_after_filter(pod, filter_nodes(pod, ["a", "b"], found), found)
     if asking._task:
         await asking._task
 

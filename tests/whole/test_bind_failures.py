@@ -50,7 +50,7 @@ def _b64(text):
 
 
 def test_a_refused_bind_is_told_to_the_node_with_type_and_cause(extender, api, etcd, until):
-    api.do(lambda server: server.fail("create", 422))
+    api.call(lambda server: server.fail("create", 422))
     uid, error = bind(extender, "edge-1")
     assert "422" in error
     until(lambda: told(etcd, "edge-1"), "the failed bind in etcd")
@@ -60,8 +60,8 @@ def test_a_refused_bind_is_told_to_the_node_with_type_and_cause(extender, api, e
 
 
 def test_an_api_server_that_is_away_blames_no_node(extender, api, etcd, until):
-    api.do(lambda server: server.fail("create", 503, times=10))
+    api.call(lambda server: server.fail("create", 503, times=10))
     assert bind(extender, "edge-1")[1]
-    api.do(lambda server: server.fail("create", 422))
+    api.call(lambda server: server.fail("create", 422))
     until(lambda: bind(extender, "edge-2")[1] and told(etcd, "edge-2"), "a later failure in etcd")
     assert told(etcd, "edge-1") == {}

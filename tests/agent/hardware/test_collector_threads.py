@@ -107,7 +107,7 @@ async def test_a_collector_that_comes_back_while_it_is_given_up_loses_no_other(g
         left.wait(5)
         yield SAMPLE
 
-    monkeypatch.setattr(CollectorThread, "leave", late)
+    monkeypatch.setattr(CollectorThread, "stop", late)
     result = await swept({"stuck": stuck_at(gate), "after": after})
     assert (list(result.outcomes), list(result.stuck)) == (["after"], ["stuck"])
 

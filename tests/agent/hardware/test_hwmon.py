@@ -62,7 +62,7 @@ def test_a_sensor_that_answers_an_io_error_is_a_fault(tree, monkeypatch):
             raise OSError(5, os.strerror(5), path)
         return real(path)
 
-    monkeypatch.setattr(kernel_files, "read", read)
+    monkeypatch.setattr(kernel_files, "read_file", read)
     assert run_collector(hwmon.collect, roots, lambda: 0.0).faults == (
         f"{roots.sys}/class/hwmon/hwmon0/fan1_input: Input/output error",
     )

@@ -24,14 +24,14 @@ def test_malformed_text_is_named_and_shown(tmp_path):
 
 @pytest.mark.parametrize("number", sorted(kernel_files.ABSENT_ERRNOS))
 def test_what_the_kernel_does_not_have_is_none(number, monkeypatch):
-    monkeypatch.setattr(kernel_files, "read", raising(number))
+    monkeypatch.setattr(kernel_files, "read_file", raising(number))
     assert kernel_files.parse_optional_file("/x", int) is None
 
 
 @pytest.mark.parametrize("number", [1, 5, 13])
 def test_what_it_refuses_or_fails_is_no_none(number, monkeypatch):
     """EPERM, EIO, EACCES."""
-    monkeypatch.setattr(kernel_files, "read", raising(number))
+    monkeypatch.setattr(kernel_files, "read_file", raising(number))
     with pytest.raises(OSError, match=os.strerror(number)):
         kernel_files.parse_optional_file("/x", int)
     assert kernel_files.parse_file_or_fault("/x", int) == SensorFault(f"/x: {os.strerror(number)}")

@@ -79,44 +79,44 @@ async def test_before_the_first_round_there_is_nothing(monitor):
 
 
 async def test_a_round_holds_every_collector(monitor):
-    reading = await monitor.round()
+    reading = await monitor.run_round()
     assert monitor.latest is reading
     assert monitor.rounds == 1
     assert {"cpu", "hwmon", "nvidia"} <= reading.outcomes.keys()
 
 
 async def test_a_stuck_sensor_is_flagged_and_the_others_are_read(monitor, sensor):
-    reading = await monitor.round()
+    reading = await monitor.run_round()
     assert isinstance(reading.outcomes["hwmon"], Overdue)
     assert all(isinstance(reading.outcomes[name], Measured) for name in ("cpu", "edac", "thermal", "filesystems"))
 
 
 async def test_a_stuck_sensor_costs_the_next_rounds_nothing(monitor, sensor):
-    await monitor.round()
+    await monitor.run_round()
     began = time.monotonic()
-    await monitor.round()
+    await monitor.run_round()
     assert time.monotonic() - began < DEADLINE
 
 
 async def test_its_thread_is_never_doubled(monitor, sensor, clock):
     for _ in range(5):
-        await monitor.round()
+        await monitor.run_round()
         clock.offset += 1_000
     assert len(lasting_threads()) == 1
 
 
 async def test_its_age_grows_while_it_is_stuck(monitor, sensor, clock):
-    await monitor.round()
+    await monitor.run_round()
     clock.offset += 60
-    assert (await monitor.round()).outcomes["hwmon"].duration_seconds > 60
+    assert (await monitor.run_round()).outcomes["hwmon"].duration_seconds > 60
 
 
 async def test_it_comes_back_when_it_has_finished_and_its_pause_is_over(monitor, sensor, clock):
-    await monitor.round()
+    await monitor.run_round()
     release(sensor)
-    assert isinstance((await monitor.round()).outcomes["hwmon"], Overdue)
+    assert isinstance((await monitor.run_round()).outcomes["hwmon"], Overdue)
     clock.offset += 5
-    assert isinstance((await monitor.round()).outcomes["hwmon"], Measured)
+    assert isinstance((await monitor.run_round()).outcomes["hwmon"], Measured)
 
 
 async def test_the_pause_doubles_while_it_stays_slow(server, clock, caplog):
@@ -142,12 +142,12 @@ async def test_the_pause_doubles_while_it_stays_slow(server, clock, caplog):
 
 async def test_quarantine_and_return_are_logged_once_each(monitor, sensor, clock, caplog):
     caplog.set_level("INFO", "agent.hardware.monitor")
-    await monitor.round()
-    await monitor.round()
+    await monitor.run_round()
+    await monitor.run_round()
     release(sensor)
     clock.offset += 5
-    await monitor.round()
-    await monitor.round()
+    await monitor.run_round()
+    await monitor.run_round()
     assert [record.message for record in caplog.records] == [
         "collector hwmon overran its deadline of 0.1 s: quarantined",
         "collector hwmon answers again",
@@ -155,12 +155,12 @@ async def test_quarantine_and_return_are_logged_once_each(monitor, sensor, clock
 
 
 async def test_the_record_is_of_the_latest_reading(monitor, clock):
-    await monitor.round()
+    await monitor.run_round()
     assert monitor.record(clock()).values[metric_names.TEMPERATURE] == 61.0
 
 
 async def test_an_old_reading_makes_no_record(monitor, clock):
-    await monitor.round()
+    await monitor.run_round()
     assert monitor.record(clock() + 14) is not None
     assert monitor.record(clock() + 16) is None
 
@@ -174,11 +174,11 @@ async def test_how_old_is_too_old_follows_the_interval(server, clock):
 
 
 async def test_the_second_round_knows_rates(server, monitor, clock):
-    await monitor.round()
+    await monitor.run_round()
     disks = Path(server.proc) / "diskstats"
     disks.write_text(disks.read_text().replace(" 711220 ", " 713720 "))
     clock.offset += 5
-    await monitor.round()
+    await monitor.run_round()
     assert monitor.record(clock()).values[metric_names.DISK_BUSY] == pytest.approx(0.5, abs=0.02)
 
 
@@ -211,9 +211,9 @@ def test_a_stuck_sensor_does_not_keep_the_process(server, tmp_path):
     script = (
         "import asyncio, sys\n"
         "from agent.hardware.monitor import HardwareMonitor\n"
-        "from agent.hardware.samples import Roots\n"
-        "monitor = HardwareMonitor(Roots(*sys.argv[1:]), deadline_seconds=0.1)\n"
-        "print(type(asyncio.run(monitor.round()).outcomes['hwmon']).__name__)\n"
+        "from agent.hardware.samples import HostRoots\n"
+        "monitor = HardwareMonitor(HostRoots(*sys.argv[1:]), deadline_seconds=0.1)\n"
+        "print(type(asyncio.run(monitor.run_round()).outcomes['hwmon']).__name__)\n"
     )
     roots = [server.proc, server.sys, server.rootfs]
     ended = subprocess.run(

@@ -27,6 +27,6 @@ def test_psi_switched_off_at_boot_is_nothing_too(server, monkeypatch):
     def refuse(path):
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
-    monkeypatch.setattr(kernel_files, "read", refuse)
+    monkeypatch.setattr(kernel_files, "read_file", refuse)
     with pytest.raises(NoData, match="psi=0"):
         list(pressure.collect(server))

@@ -24,14 +24,14 @@ class Prober:
         self.lost: set[str] = set()
         self.answered = True
 
-    def probe(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
+    def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
         self.peers = {peer.name: peer for peer in peers}
         self.interval_seconds, self.window_seconds = interval_seconds, window_seconds
 
-    def known(self) -> Collection[str]:
+    def measured_peers(self) -> Collection[str]:
         return self.peers if self.answered else ()
 
-    def silent(self) -> Collection[str]:
+    def silent_peers(self) -> Collection[str]:
         return self.lost
 
 
@@ -79,7 +79,7 @@ async def test_many_nodes_share_the_budget_and_report_less_often(ring) -> None:
 
 
 async def test_a_node_says_where_it_is_in_bounds_from_the_start(world) -> None:
-    entry = world.neighbours.entry("10.0.0.1", "zone-a", "rack-1")
+    entry = world.neighbours.ring_entry("10.0.0.1", "zone-a", "rack-1")
     assert codec.decode(RingEntry, codec.encode(entry)) == entry
     assert entry.coordinate is not None
     assert entry.coordinate.error == 1.5
@@ -90,15 +90,15 @@ async def test_new_neighbours_are_reported_once_when_all_have_answered(world) ->
     world.prober.answered = False
     await world.ring.fill(3)
     await world.neighbours.refresh()
-    world.neighbours.tell_news()
+    world.neighbours.report_new_peers()
     assert world.told == 0
     world.prober.answered = True
-    world.neighbours.tell_news()
-    world.neighbours.tell_news()
+    world.neighbours.report_new_peers()
+    world.neighbours.report_new_peers()
     assert world.told == 1
     await world.ring.put("another")
     await world.neighbours.refresh()
-    world.neighbours.tell_news()
+    world.neighbours.report_new_peers()
     assert world.told == 2
 
 

@@ -22,16 +22,16 @@ class Prober:
         self.peers: list[str] = []
         self.probed: list[str] = []
 
-    def probe(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
+    def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
         self.peers = [peer.name for peer in peers]
 
     def probe_now(self, name: str) -> None:
         self.probed.append(name)
 
-    def known(self) -> Collection[str]:
+    def measured_peers(self) -> Collection[str]:
         return self.probed
 
-    def silent(self) -> Collection[str]:
+    def silent_peers(self) -> Collection[str]:
         return ()
 
 
@@ -53,7 +53,7 @@ class World:
 
 @pytest.fixture
 async def world(ring, monkeypatch) -> World:
-    monkeypatch.setattr(module, "APART_SECONDS", 0.001)
+    monkeypatch.setattr(module, "BURST_INTERVAL_SECONDS", 0.001)
     await ring.fill(50)
     return World(ring)
 
@@ -76,7 +76,7 @@ async def test_a_request_is_probed_at_once_reported_and_kept(running) -> None:
     await reported(running)
     assert running.prober.probed == ["node-00007"] * BURST_PROBES
     assert "node-00007" in running.prober.peers
-    assert running.requests.served == {"accepted": 1}
+    assert running.requests.result_counts == {"accepted": 1}
 
 
 async def test_one_that_stood_there_before_the_agent_looked_is_served(world) -> None:
@@ -99,7 +99,7 @@ async def test_what_another_node_is_asked_is_not_ours(running) -> None:
 )
 async def test_who_cannot_be_probed_is_not_and_is_counted(world, target: str, result: str) -> None:
     await world.requests.serve([target])
-    assert world.requests.served == {result: 1}
+    assert world.requests.result_counts == {result: 1}
     assert bool(world.prober.probed) is (result == "accepted")
 
 
@@ -113,12 +113,12 @@ async def test_a_request_that_cannot_be_read_is_none(running, value: bytes) -> N
 
 async def test_a_flood_of_requests_is_measured_up_to_a_bound(world) -> None:
     await world.requests.serve([f"node-{number:05}" for number in range(50)])
-    assert world.requests.served == {"accepted": MAX_REQUESTED, "full": 50 - MAX_REQUESTED}
+    assert world.requests.result_counts == {"accepted": MAX_REQUESTED, "full": 50 - MAX_REQUESTED}
     assert len(world.prober.probed) == MAX_REQUESTED * BURST_PROBES
 
 
 async def test_it_is_reported_although_the_target_does_not_answer(world, monkeypatch) -> None:
-    monkeypatch.setattr(module, "ANSWERED_WITHIN_SECONDS", 0.01)
+    monkeypatch.setattr(module, "ANSWER_TIMEOUT_SECONDS", 0.01)
     world.prober.known = lambda: ()
     await world.requests.serve(["node-00007"])
     assert world.reported.is_set()

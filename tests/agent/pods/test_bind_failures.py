@@ -48,36 +48,36 @@ async def test_each_is_counted_once_and_goes_with_the_reward_it_changed(world):
     await world.tell("uid-2")
     await world.tell("uid-3", node="edge-2")
     for _ in range(3):
-        await binds.look(book)
+        await binds.poll(book)
     assert book.rewards["web"].incidents == {"bind_refused": 2}
     assert await world.waiting() == 2
-    await cache.keep(book)
+    await cache.save(book)
     assert await world.waiting() == 0
-    await binds.look(book)
-    assert book.told == {}
+    await binds.poll(book)
+    assert book.counted_bind_failures == {}
     assert book.rewards["web"].incidents == {"bind_refused": 2}
 
 
 async def test_an_agent_killed_before_it_wrote_leaves_them_to_the_next(world):
     _, book, binds = await world.agent()
     await world.tell("uid-1")
-    await binds.look(book)
+    await binds.poll(book)
     cache, after, binds = await world.agent()
     assert after.rewards == {}
-    await binds.look(after)
-    await cache.keep(after)
+    await binds.poll(after)
+    await cache.save(after)
     _, last, binds = await world.agent()
-    await binds.look(last)
+    await binds.poll(last)
     assert last.rewards["web"].incidents == {"bind_refused": 1}
 
 
 async def test_a_listing_from_before_the_write_counts_nothing_again(world):
     cache, book, binds = await world.agent()
     await world.tell("uid-1")
-    await binds.look(book)
-    await cache.keep(book)
+    await binds.poll(book)
+    await cache.save(book)
     await world.tell("uid-1")  # what an old listing would still show
-    await binds.look(book)
+    await binds.poll(book)
     assert book.rewards["web"].incidents == {"bind_refused": 1}
 
 
@@ -86,7 +86,7 @@ async def test_garbage_is_left_out_and_the_rest_counted(world):
     await world.tell("uid-1", b"garbage")
     await world.tell("uid-2", codec.encode(BindFailure("web", "moonlight")))
     await world.tell("uid-3")
-    await binds.look(book)
+    await binds.poll(book)
     assert book.rewards["web"].incidents == {"bind_refused": 1}
 
 
@@ -94,8 +94,8 @@ async def test_a_flood_is_counted_in_bounded_steps(world):
     cache, book, binds = await world.agent()
     for number in range(MAX_UNSAVED + 5):
         await world.tell(f"uid-{number:03}")
-    await binds.look(book)
+    await binds.poll(book)
     assert book.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED}
-    await cache.keep(book)
-    await binds.look(book)
+    await cache.save(book)
+    await binds.poll(book)
     assert book.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED + 5}

@@ -46,28 +46,28 @@ def world() -> World:
 
 def test_a_restart_is_counted_once_however_often_it_is_seen(world, given):
     for _ in range(3):
-        world.book.seen(given.pod("Running", given.restarted(1)))
+        world.book.on_pod_updated(given.pod("Running", given.restarted(1)))
     assert world.incidents() == {"crash": 1}
     assert 0.99 < world.reward().failed <= 1.0
 
 
 def test_restarts_that_nobody_watched_are_all_counted(world, given):
-    world.book.seen(given.pod("Running", given.restarted(1)))
-    world.book.seen(given.pod("Running", given.restarted(4)))
+    world.book.on_pod_updated(given.pod("Running", given.restarted(1)))
+    world.book.on_pod_updated(given.pod("Running", given.restarted(4)))
     assert world.incidents() == {"crash": 4}
 
 
 def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world, given):
-    world.book.seen(given.pod("Running", given.running()))
+    world.book.on_pod_updated(given.pod("Running", given.running()))
     world.passes(60)
     before = world.reward()
     for number in range(1000):
-        world.book.seen(given.pod("Running", given.running(), annotations={"touched": str(number)}))
+        world.book.on_pod_updated(given.pod("Running", given.running(), annotations={"touched": str(number)}))
     assert world.reward() == before
 
 
 def test_an_hour_of_health_does(world, given):
-    world.book.seen(given.pod("Running", given.running()))
+    world.book.on_pod_updated(given.pod("Running", given.running()))
     world.passes(3600)
     assert world.reward().healthy > 1.0
     assert world.book.healthy_seconds["shop"] == pytest.approx(3600)
@@ -75,20 +75,20 @@ def test_an_hour_of_health_does(world, given):
 
 def test_a_restart_of_the_agent_replays_nothing(world, given):
     crashed = given.pod("Running", given.restarted(2))
-    world.book.seen(crashed)
+    world.book.on_pod_updated(crashed)
     world.restart()
-    world.book.listed([crashed])
-    world.book.seen(crashed)
+    world.book.on_first_list([crashed])
+    world.book.on_pod_updated(crashed)
     assert world.incidents() == {"crash": 2}
 
 
 def test_what_happened_while_no_agent_ran_is_counted_by_the_next(world, given):
-    world.book.seen(given.pod("Running", given.restarted(2)))
+    world.book.on_pod_updated(given.pod("Running", given.restarted(2)))
     world.restart(down_seconds=60)
     later = [given.pod("Running", given.restarted(5)), given.pod("Running", given.restarted(1), uid="another")]
-    world.book.listed(later)
+    world.book.on_first_list(later)
     for pod in later:
-        world.book.seen(pod)
+        world.book.on_pod_updated(pod)
     assert world.incidents() == {"crash": 6}
 
 
@@ -108,8 +108,8 @@ def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world, 
         one.book.on_pod_updated(pod)
         one.passes(300)
     again.restart(down_seconds=60)
-    again.book.listed([pod])
-    again.book.seen(pod)
+    again.book.on_first_list([pod])
+    again.book.on_pod_updated(pod)
     again.passes(240)
     whole.passes(300)
     assert again.reward().healthy == pytest.approx(whole.reward().healthy, rel=0.02)
@@ -129,14 +129,14 @@ def test_health_before_the_first_agent_is_not_credited(given):
 
 def test_one_container_that_crashes_keeps_the_whole_pod_from_being_healthy(world, given):
     down = given.waiting("CrashLoopBackOff", **given.ended(1)) | {"restartCount": 1}
-    world.book.seen(given.pod("Running", given.running(), down, given.running()))
+    world.book.on_pod_updated(given.pod("Running", given.running(), down, given.running()))
     world.passes(600)
     assert world.reward().healthy == 0.0
 
 
 def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world, given):
     for ready in (True, False, True):
-        world.book.seen(given.pod("Running", given.running(ready=ready)))
+        world.book.on_pod_updated(given.pod("Running", given.running(ready=ready)))
         world.passes(300)
     assert world.book.healthy_seconds["shop"] == pytest.approx(600)
     twice = reward_updates.earned_trials(0, 600)
@@ -144,7 +144,7 @@ def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world, g
 
 
 def test_a_container_that_recovered_earns_again(world, given):
-    world.book.seen(given.pod("Running", given.restarted(1)))
+    world.book.on_pod_updated(given.pod("Running", given.restarted(1)))
     world.passes(600)
     assert world.reward().healthy > 0.8
 
@@ -152,10 +152,10 @@ def test_a_container_that_recovered_earns_again(world, given):
 def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world, given):
     done = given.pod("Succeeded", {"state": given.ended(0, "Completed")})
     for _ in range(3):
-        world.book.seen(done)
+        world.book.on_pod_updated(done)
     world.restart()
-    world.book.listed([done])
-    world.book.seen(done)
+    world.book.on_first_list([done])
+    world.book.on_pod_updated(done)
     assert world.incidents() == {}
     assert world.reward().healthy == pytest.approx(1.0)
     assert world.reward().qualities[RUN_SECONDS_QUALITY].samples == pytest.approx(1.0)
@@ -163,52 +163,54 @@ def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world, given)
 
 def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world, given):
     killed = given.pod("Running", given.restarted(1, 137))
-    assert world.book.seen(killed) is True
+    assert world.book.on_pod_updated(killed) is True
     assert world.incidents() == {}
-    world.book.judge(given.UID, [given.warning("Unhealthy", "Liveness probe failed: timeout", container="app")])
+    world.book.count_incidents(
+        given.UID, [given.warning("Unhealthy", "Liveness probe failed: timeout", container="app")]
+    )
     assert world.incidents() == {"probe_failure": 1}
-    assert world.book.seen(killed) is False
+    assert world.book.on_pod_updated(killed) is False
 
 
 def test_a_restart_that_went_well_is_no_incident_unless_a_probe_failed(world, given):
-    world.book.seen(given.pod("Running", given.restarted(1, 0, "Completed")))
-    world.book.judge(given.UID)
+    world.book.on_pod_updated(given.pod("Running", given.restarted(1, 0, "Completed")))
+    world.book.count_incidents(given.UID)
     assert world.incidents() == {}
-    world.book.seen(given.pod("Running", given.restarted(2, 1)))
+    world.book.on_pod_updated(given.pod("Running", given.restarted(2, 1)))
     assert world.incidents() == {"crash": 1}
 
 
 def test_a_pod_is_stuck_after_the_limit_and_counted_once(world, given):
-    world.book.seen(given.pod("Pending", given.waiting()))
+    world.book.on_pod_updated(given.pod("Pending", given.waiting()))
     world.passes(DEFAULT_LIMITS.stuck_seconds)
-    assert world.book.stuck() == []
+    assert world.book.stuck_pods() == []
     world.passes(5)
-    assert world.book.stuck() == [given.UID]
-    world.book.judge(given.UID, [given.warning("FailedMount", "mount failed: exit status 32")])
+    assert world.book.stuck_pods() == [given.UID]
+    world.book.count_incidents(given.UID, [given.warning("FailedMount", "mount failed: exit status 32")])
     assert world.incidents() == {"volume": 1}
-    assert world.book.stuck() == []
+    assert world.book.stuck_pods() == []
 
 
 def test_an_image_that_does_not_exist_is_recorded_and_lowers_no_reward(world, given):
-    world.book.seen(given.pod("Pending", given.waiting("ImagePullBackOff", "shop:nope: not found")))
+    world.book.on_pod_updated(given.pod("Pending", given.waiting("ImagePullBackOff", "shop:nope: not found")))
     world.passes(DEFAULT_LIMITS.stuck_seconds + 5)
-    world.book.judge(given.UID)
+    world.book.count_incidents(given.UID)
     assert world.incidents() == {IncidentCause.IMAGE_UNKNOWN.value: 1}
     assert world.reward().failed == 0.0
 
 
 def test_a_pod_that_failed_and_was_deleted_at_once_is_counted(world, given):
-    world.book.seen(given.pod("Running", given.running()))
-    world.book.gone(given.pod("Failed", reason="Evicted"))
+    world.book.on_pod_updated(given.pod("Running", given.running()))
+    world.book.on_pod_deleted(given.pod("Failed", reason="Evicted"))
     assert world.incidents() == {"evicted": 1}
-    assert world.book.lives == {}
+    assert world.book.pods == {}
 
 
 def test_marks_of_pods_that_are_gone_are_forgotten(world, given):
-    world.book.seen(given.pod("Running", given.restarted(1)))
-    assert world.book.counted.totals(given.UID)
-    world.book.gone(given.pod("Running", given.restarted(1), deleted=True))
-    assert not world.book.counted.totals(given.UID)
+    world.book.on_pod_updated(given.pod("Running", given.restarted(1)))
+    assert world.book.counted_totals.totals(given.UID)
+    world.book.on_pod_deleted(given.pod("Running", given.restarted(1), deleted=True))
+    assert not world.book.counted_totals.totals(given.UID)
 
 
 def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given):
@@ -234,9 +236,9 @@ def test_health_of_a_type_too_many_drives_out_no_incident(given):
 
 
 def test_a_type_has_a_bounded_number_of_qualities(world, given):
-    world.book.seen(given.pod("Running", given.running()))
+    world.book.on_pod_updated(given.pod("Running", given.running()))
     for number in range(20):
-        world.book.observe(given.UID, f"quality_{number}", 1.0)
+        world.book.observe_quality(given.UID, f"quality_{number}", 1.0)
     assert len(world.reward().qualities) == 8
 
 
@@ -255,11 +257,11 @@ def test_a_total_never_goes_back():
 
 
 def test_health_begins_anew_with_a_restart(world, given):
-    world.book.seen(given.pod("Running", given.running()))
+    world.book.on_pod_updated(given.pod("Running", given.running()))
     world.passes(300)
-    world.book.seen(given.pod("Running", given.restarted(1)))
+    world.book.on_pod_updated(given.pod("Running", given.restarted(1)))
     world.passes(300)
-    assert world.book.lives[given.UID].age_seconds == pytest.approx(300)
+    assert world.book.pods[given.UID].age_seconds == pytest.approx(300)
 
 
 def test_a_part_never_outgrows_its_value():

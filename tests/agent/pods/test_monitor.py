@@ -70,7 +70,7 @@ async def until(true):
 
 
 def incidents(monitor):
-    rewards = monitor.book.rewards
+    rewards = monitor.ledger.rewards
     return rewards["shop"].incidents if "shop" in rewards else {}
 
 
@@ -90,7 +90,7 @@ async def test_it_follows_this_node_s_pods_only(world):
     world.put("here", body(restarts=1))
     await until(lambda: incidents(monitor))
     assert incidents(monitor) == {"crash": 1}
-    assert {asked.query.get("fieldSelector") for asked in world.api.asked} == {"spec.nodeName=edge-1"}
+    assert {asked.query.get("fieldSelector") for asked in world.api.requests} == {"spec.nodeName=edge-1"}
 
 
 async def test_a_closed_watch_a_relist_and_a_thousand_patches_add_nothing(world):
@@ -101,7 +101,7 @@ async def test_a_closed_watch_a_relist_and_a_thousand_patches_add_nothing(world)
     for number in range(1000):
         world.put("here", body(restarts=1, annotations={"n": str(number)}))
     world.api.compact()
-    world.api.error(410)
+    world.api.fail_watches(410)
     await until(lambda: monitor.pods.relists == 2)
     assert incidents(monitor) == {"crash": 1}
 
@@ -111,7 +111,7 @@ async def test_a_killed_agent_s_successor_replays_nothing_and_misses_nothing(wor
     first = await world.agent()
     world.put("here", body(restarts=2))
     await until(lambda: incidents(first) == {"crash": 2})
-    await until(lambda: first._cache.writes and not first.book.changed)
+    await until(lambda: first._cache.writes and not first.ledger.changed_types)
     await world.kill()
     world.put("here", body(restarts=3))
     second = await world.agent()
@@ -133,7 +133,7 @@ async def test_events_are_asked_of_the_pod_in_trouble_and_of_no_other(world):
     uid = next(p.metadata.uid for p in monitor.pods.current.values() if p.metadata.name == "killed")
     event["involvedObject"]["uid"] = uid
     await until(lambda: incidents(monitor))
-    asked = [one for one in world.api.asked if one.path.endswith("/events")]
+    asked = [one for one in world.api.requests if one.path.endswith("/events")]
     assert [(one.path, one.query["fieldSelector"]) for one in asked] == [
         ("/api/v1/namespaces/d/events", f"involvedObject.uid={uid},type=Warning")
     ]
@@ -152,12 +152,12 @@ async def test_a_stuck_pod_is_asked_about_and_counted_with_its_cause(world):
 async def test_events_that_nobody_may_read_leave_the_cause_coarse(world):
     world.put("here", body())
     monitor = await world.agent()
-    monitor.inquiry._pause_seconds = 0.0
+    monitor.event_lookup._pause_seconds = 0.0
     world.api.fail("list", 403)
     world.put("here", body(restarts=1, exit_code=137))
     await until(lambda: incidents(monitor))
     assert incidents(monitor) == {"crash": 1}
-    assert monitor.inquiry.asked == 1, "a role that is missing is missing the next time too"
+    assert monitor.event_lookup.lookups == 1, "a role that is missing is missing the next time too"
 
 
 async def test_events_that_come_late_are_asked_for_again(world):
@@ -166,7 +166,7 @@ async def test_events_that_come_late_are_asked_for_again(world):
     world.api.fail("list", 500, times=2)
     world.put("here", body(restarts=1, exit_code=137))
     await until(lambda: incidents(monitor))
-    assert (incidents(monitor), monitor.inquiry.asked) == ({"crash": 1}, 3)
+    assert (incidents(monitor), monitor.event_lookup.lookups) == ({"crash": 1}, 3)
 
 
 async def test_a_failed_list_is_not_an_empty_node(world):
@@ -174,23 +174,23 @@ async def test_a_failed_list_is_not_an_empty_node(world):
     monitor = await world.agent()
     world.api.fail("list", 500, times=3)
     world.api.compact()
-    world.api.error(410)
+    world.api.fail_watches(410)
     await until(lambda: monitor.pods.last_error)
-    assert len(monitor.book.lives) == 1
-    assert not monitor.followed
+    assert len(monitor.ledger.pods) == 1
+    assert not monitor.is_current
 
 
 async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_it_went_on(world):
     world.put("here", body())
     monitor = await world.agent()
-    await until(lambda: monitor.book.healthy_seconds["shop"] > 0.1)
+    await until(lambda: monitor.ledger.healthy_seconds["shop"] > 0.1)
     monitor.pods.last_error = "scripted"
-    before = monitor.book.healthy_seconds["shop"]
+    before = monitor.ledger.healthy_seconds["shop"]
     rounds = monitor.rounds
     await until(lambda: monitor.rounds > rounds + 5)
-    assert monitor.book.healthy_seconds["shop"] == before
+    assert monitor.ledger.healthy_seconds["shop"] == before
     monitor.pods.last_error = ""
-    await until(lambda: monitor.book.healthy_seconds["shop"] > before + 0.1)
+    await until(lambda: monitor.ledger.healthy_seconds["shop"] > before + 0.1)
 
 
 async def test_a_long_account_interval_does_not_look_like_a_loop_that_hangs(world):

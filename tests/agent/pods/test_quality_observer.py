@@ -68,8 +68,8 @@ def qualities(book):
 
 
 async def test_a_metric_becomes_a_quality_of_the_type(given, exporter, book, observing):
-    book.seen(asking(given, exporter))
-    await observing.round()
+    book.on_pod_updated(asking(given, exporter))
+    await observing.observe_all()
     assert set(qualities(book)) == {"queue_seconds"}
 
 
@@ -82,8 +82,8 @@ async def test_an_unreachable_metric_changes_nothing(given, exporter, book, obse
     )
     if trouble == "refused":
         await exporter.__aexit__()
-    book.seen(asking(given, exporter))
-    await observing.round()
+    book.on_pod_updated(asking(given, exporter))
+    await observing.observe_all()
     assert book.rewards == {}
     assert observing.scraper.failures == 1
     assert exporter.asked <= 1
@@ -91,22 +91,22 @@ async def test_an_unreachable_metric_changes_nothing(given, exporter, book, obse
 
 async def test_a_pod_that_is_not_healthy_is_not_asked(given, exporter, book, observing):
     said = asking(given, exporter).metadata.annotations
-    book.seen(given.pod("Running", given.running(ready=False), annotations=said, ip="127.0.0.1"))
-    await observing.round()
+    book.on_pod_updated(given.pod("Running", given.running(ready=False), annotations=said, ip="127.0.0.1"))
+    await observing.observe_all()
     assert exporter.asked == 0
 
 
 async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(given, exporter, book, observing):
-    book.seen(asking(given, exporter))
+    book.on_pod_updated(asking(given, exporter))
     wrong = {"leadsman.dev/reward-series": "a b", "leadsman.dev/reward-port": "80"}
-    book.seen(given.pod("Running", given.running(), annotations=wrong, uid="other", ip="127.0.0.1"))
-    await observing.round()
-    assert "want name" in observing.problems["other"]
+    book.on_pod_updated(given.pod("Running", given.running(), annotations=wrong, uid="other", ip="127.0.0.1"))
+    await observing.observe_all()
+    assert "want name" in observing.annotation_errors["other"]
     assert exporter.asked == 1
 
 
 async def test_a_plugin_s_costs_become_qualities_and_bad_names_are_left_out(given, book):
-    book.seen(given.pod("Running", given.running()))
+    book.on_pod_updated(given.pod("Running", given.running()))
     await QualityObserver(
         lambda: book, 30.0, [RewardPlugin("mine", lambda _: {"frames": 3.0, "no name": 1.0})]
     ).observe_all()
@@ -117,7 +117,7 @@ async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given, b
     def broken(_):
         raise KeyError("frames")
 
-    book.seen(given.pod("Running", given.running()))
+    book.on_pod_updated(given.pod("Running", given.running()))
     for costs in (broken, lambda _: None, lambda _: {"frames": "many"}):
         plugin = RewardPlugin("mine", costs)
         await QualityObserver(lambda: book, 30.0, [plugin]).observe_all()
@@ -129,7 +129,7 @@ async def test_a_plugin_that_overran_is_not_asked_again(given, book, monkeypatch
     monkeypatch.setattr(reward_plugins, "DEADLINE_SECONDS", 0.05)
     asked = []
     plugin = RewardPlugin("slow", lambda pod: asked.append(pod) or time.sleep(0.2) or {})
-    book.seen(given.pod("Running", given.running()))
+    book.on_pod_updated(given.pod("Running", given.running()))
     for _ in range(2):
         await QualityObserver(lambda: book, 30.0, [plugin]).observe_all()
     assert len(asked) == 1

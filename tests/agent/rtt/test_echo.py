@@ -71,7 +71,7 @@ def test_a_duplicate_is_no_sample(bench):
     bench.take(bench.answer())
     bench.take(bench.answer())
     assert bench.ended == [Answered(0.005)]
-    assert bench.echoes.strays == {"duplicate_or_late": 1}
+    assert bench.echoes.unmatched_replies == {"duplicate_or_late": 1}
 
 
 def test_a_reply_from_another_address_is_no_sample_and_the_true_one_still_counts(bench):
@@ -79,7 +79,7 @@ def test_a_reply_from_another_address_is_no_sample_and_the_true_one_still_counts
     bench.pass_ms(5)
     bench.take(bench.answer(source="10.0.0.2"))
     assert bench.ended == []
-    assert bench.echoes.strays == {"wrong_source": 1}
+    assert bench.echoes.unmatched_replies == {"wrong_source": 1}
     bench.take(bench.answer())
     assert bench.ended == [Answered(0.005)]
 
@@ -90,7 +90,7 @@ def test_a_strangers_message_is_no_sample(bench, message):
     bench.pass_ms(5)
     bench.take(Datagram(message, HOST[0], bench.now.wall_ns))
     assert bench.ended == []
-    assert bench.echoes.strays == {"stranger": 1}
+    assert bench.echoes.unmatched_replies == {"stranger": 1}
 
 
 def test_silence_is_lost_at_the_timeout_and_not_before(bench):

@@ -25,8 +25,8 @@ def probe(ledger, name, method=ProbeMethod.ICMP):
 
 def end(ledger, name, sent, result, method=ProbeMethod.ICMP):
     asked = probe(ledger, name, method)
-    ledger.sent(asked)
-    ledger.ended(asked, sent, result)
+    ledger.record_sent(asked)
+    ledger.record_result(asked, sent, result)
 
 
 def test_an_answer_enters_window_and_histogram_and_a_loss_only_the_counts():
@@ -35,7 +35,7 @@ def test_an_answer_enters_window_and_histogram_and_a_loss_only_the_counts():
     end(ledger, "one", 2.0, Lost())
     latency = ledger.latencies(2.0)["one"]
     assert (latency.sent, latency.received, latency.p50_ms) == (2, 1, 4.0)
-    assert ledger.histograms[PathClass.SAME_RACK].cumulative()[-1] == ("+Inf", 1.0)
+    assert ledger.histograms[PathClass.SAME_RACK].cumulative_buckets()[-1] == ("+Inf", 1.0)
     assert (ledger.targets["one"].counts.sent, ledger.targets["one"].counts.lost) == (2, 1)
 
 
@@ -55,10 +55,10 @@ def test_nothing_is_kept_of_a_departed_peer():
     end(ledger, "one", 1.0, Answered(0.004))
     late = probe(ledger, "one")
     assert ledger.set_peers([TWO]) == (["one"], [])
-    ledger.ended(late, 1.5, Answered(0.004))
+    ledger.record_result(late, 1.5, Answered(0.004))
     ledger.set_peers([ONE, TWO])
     assert ledger.latencies(2.0) == {}
-    assert ledger.histograms[PathClass.SAME_RACK].cumulative()[-1][1] == 1
+    assert ledger.histograms[PathClass.SAME_RACK].cumulative_buckets()[-1][1] == 1
 
 
 def test_a_changed_address_starts_anew_and_an_answer_from_the_old_one_is_none():
@@ -66,20 +66,20 @@ def test_a_changed_address_starts_anew_and_an_answer_from_the_old_one_is_none():
     end(ledger, "one", 1.0, Answered(0.004))
     old = probe(ledger, "one")
     assert ledger.set_peers([structs.replace(ONE, address="10.9.9.9")]) == (["one"], ["one"])
-    ledger.ended(old, 1.5, Answered(0.004))
+    ledger.record_result(old, 1.5, Answered(0.004))
     assert ledger.latencies(2.0) == {}
 
 
 def test_a_name_that_points_elsewhere_starts_anew():
     ledger = of(Peer("named", "peer.example"))
     target = ledger.targets["named"]
-    target.move(parse_literal("10.0.0.7"))
+    target.set_endpoint(parse_literal("10.0.0.7"))
     end(ledger, "named", 1.0, Answered(0.004))
     old = probe(ledger, "named")
-    target.move(parse_literal("10.0.0.7"))
+    target.set_endpoint(parse_literal("10.0.0.7"))
     assert "named" in ledger.latencies(1.0)
-    target.move(parse_literal("10.0.0.8"))
-    ledger.ended(old, 1.5, Answered(0.004))
+    target.set_endpoint(parse_literal("10.0.0.8"))
+    ledger.record_result(old, 1.5, Answered(0.004))
     assert ledger.latencies(2.0) == {}
 
 
@@ -89,7 +89,7 @@ def test_a_changed_zone_keeps_the_window():
     ledger.set_peers([structs.replace(ONE, zone="z9")])
     end(ledger, "one", 2.0, Answered(0.004))
     assert ledger.latencies(2.0)["one"].received == 2
-    assert ledger.histograms[PathClass.CROSS_ZONE].cumulative()[-1][1] == 1
+    assert ledger.histograms[PathClass.CROSS_ZONE].cumulative_buckets()[-1][1] == 1
 
 
 def test_a_dead_peer_among_living_ones_is_lost():
@@ -97,7 +97,7 @@ def test_a_dead_peer_among_living_ones_is_lost():
     for second in range(20):
         end(ledger, "one", second + 0.0, Lost())
         end(ledger, "two", second + 0.5, Answered(0.004))
-    assert ledger.fault(20.0) is None
+    assert ledger.local_fault(20.0) is None
     assert ledger.latencies(20.0)["one"].loss_ratio == 1.0
 
 
@@ -112,10 +112,10 @@ def test_a_silence_of_all_peers_makes_all_unknown_and_no_loss_of_it_remains():
     for name in ledger.targets:
         end(ledger, name, 9.5, Answered(0.004))
     silent_for(ledger, 10)
-    assert ledger.fault(20.0)
+    assert ledger.local_fault(20.0)
     assert ledger.latencies(20.0) == {}
     end(ledger, "one", 20.0, Answered(0.004))
-    assert ledger.fault(20.5) is None
+    assert ledger.local_fault(20.5) is None
     assert {latency.loss_ratio for latency in ledger.latencies(20.5).values()} == {0.0}
 
 
@@ -124,7 +124,7 @@ def test_a_silence_is_no_loss_even_before_it_is_a_fault():
     for name in ledger.targets:
         end(ledger, name, 9.5, Answered(0.004))
     silent_for(ledger, 3)
-    assert ledger.fault(13.0) is None
+    assert ledger.local_fault(13.0) is None
     assert ledger.latencies(13.0)["one"].loss_ratio == 0.0
 
 
@@ -148,22 +148,22 @@ def test_a_try_of_the_other_method_that_fails_counts_nowhere():
 def test_a_probe_kept_back_is_no_loss_but_speaks_against_the_method():
     ledger = of(ONE)
     for _ in range(5):
-        ledger.kept_back(probe(ledger, "one"))
+        ledger.record_unsent(probe(ledger, "one"))
     assert ledger.latencies(5.0) == {}
     assert ledger.targets["one"].counts.unsent == 5
     end(ledger, "one", 5.0, Answered(0.004), ProbeMethod.TCP)
-    assert ledger.targets["one"].choice.icmp_blocked
+    assert ledger.targets["one"].method_selector.icmp_blocked
 
 
 def test_three_losses_in_a_row_make_a_peer_silent_and_an_answer_ends_it():
     ledger = of(ONE, TWO)
     for second in range(1, 4):
-        assert ledger.silent(second) == set()
+        assert ledger.silent_peers(second) == set()
         end(ledger, "two", second, Answered(0.004))
         end(ledger, "one", second, Lost())
-    assert ledger.silent(3.0) == {"one"}
+    assert ledger.silent_peers(3.0) == {"one"}
     end(ledger, "one", 4.0, Answered(0.004))
-    assert ledger.silent(4.0) == set()
+    assert ledger.silent_peers(4.0) == set()
 
 
 def test_when_nobody_answers_nobody_is_silent():
@@ -171,9 +171,9 @@ def test_when_nobody_answers_nobody_is_silent():
     for second in range(1, 30):
         end(ledger, "one", second, Lost())
         end(ledger, "two", second, Lost())
-        ledger.look(second)
-    assert ledger.fault(30.0)
-    assert ledger.silent(30.0) == set()
+        ledger.start_round(second)
+    assert ledger.local_fault(30.0)
+    assert ledger.silent_peers(30.0) == set()
 
 
 def test_whoever_wants_to_know_is_told_of_each_round_trip_that_counts():
@@ -188,7 +188,7 @@ def test_whoever_wants_to_know_is_told_of_each_round_trip_that_counts():
 
 def test_another_pace_is_another_window_for_those_here_and_those_to_come():
     ledger = of(ONE)
-    ledger.keep_pace(4.0, 40.0)
+    ledger.set_timing(4.0, 40.0)
     ledger.set_peers([ONE, TWO])
     for name in ("one", "two"):
         end(ledger, name, 0.0, Answered(0.004))

@@ -10,9 +10,9 @@ def rounds(choice, count, icmp, tcp):
     """`count` turns against a peer that answers so. The methods of each turn."""
     turns = []
     for _ in range(count):
-        turns.append(choice.turn())
+        turns.append(choice.next_methods())
         for method in turns[-1]:
-            choice.heard(method, icmp if method is ICMP else tcp)
+            choice.record_result(method, icmp if method is ICMP else tcp)
     return turns
 
 

@@ -82,7 +82,7 @@ def pod(**labels: str) -> PodInfo:
 def make() -> SimpleNamespace:
     """The words above, for tests."""
     return SimpleNamespace(
-        window=window, state=state, facts=facts, pod=pod, now=NOW, guesses=guesses, places=places, guessed=Guesses
+        window=window, state=state, facts=facts, pod=pod, now=NOW, guesses=guesses, workloads=places, guessed=Guesses
     )
 
 

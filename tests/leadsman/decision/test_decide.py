@@ -32,7 +32,7 @@ class Says:
     def __init__(self, weight: float = 1.0, **values: float) -> None:
         self.weight, self.values = weight, values
 
-    def part(self, pod: PodInfo, nodes: Any, facts: DecisionInputs) -> PluginScore:
+    def score(self, pod: PodInfo, nodes: Any, facts: DecisionInputs) -> PluginScore:
         return PluginScore("says", self.weight, self.values)
 
     def evidence(self, pod: PodInfo, nodes: Any, facts: DecisionInputs) -> Evidence:

@@ -15,7 +15,7 @@ def test_every_label_is_honoured_and_not_only_the_first(make: SimpleNamespace) -
 
 def test_a_name_is_not_matched_as_a_part_of_another(make: SimpleNamespace) -> None:
     states = {"edge-10": make.state({"n": 1.0}), "n": make.state({})}
-    facts = make.facts(states, places=make.places(deployment_webshop=["webshop-1@edge-10"]))
+    facts = make.facts(states, workloads=make.workloads(deployment_webshop=["webshop-1@edge-10"]))
     for part in ("edge-1", "edge", "web", "shop", "webshop-1"):
         [refusal] = filter_nodes(make.pod(**{f"delay_{part}": "5"}), ["n"], facts).refused.values()
         assert refusal.reason == f"no such node or workload {part}"
@@ -23,7 +23,7 @@ def test_a_name_is_not_matched_as_a_part_of_another(make: SimpleNamespace) -> No
 
 def test_a_missing_reference_does_not_send_the_pod_anywhere(make: SimpleNamespace) -> None:
     """The original took the constraint away and chose the cloud node."""
-    facts = make.facts({"cloud": make.state({"n": 1.0}), "n": make.state({})}, places=make.places())
+    facts = make.facts({"cloud": make.state({"n": 1.0}), "n": make.state({})}, workloads=make.workloads())
     assert decide(make.pod(delay_gone="5"), ["cloud", "n"], facts).kept == ()
 
 

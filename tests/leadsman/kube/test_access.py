@@ -33,7 +33,7 @@ async def asked(reach):
 
 
 async def test_in_a_cluster_the_server_is_verified_by_the_accounts_ca_and_told_its_token(account, authority):
-    async with FakeApiServer(token="t0ken", tls=authority.server("127.0.0.1")) as api:
+    async with FakeApiServer(token="t0ken", tls=authority.server_context("127.0.0.1")) as api:
         port = api.url.rpartition(":")[2]
         found = access.in_cluster_access(
             {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT_HTTPS": port}, account
@@ -54,7 +54,7 @@ def test_outside_of_a_cluster_the_url_must_be_given(tmp_path, environ):
 
 
 async def test_a_named_server_is_verified_by_the_named_ca(account, authority):
-    async with FakeApiServer(token="t0ken", tls=authority.server("127.0.0.1")) as api:
+    async with FakeApiServer(token="t0ken", tls=authority.server_context("127.0.0.1")) as api:
         await asked(access.access_from_url(f"{api.url}/", account / "ca.crt", account / "token"))
 
 
@@ -70,7 +70,7 @@ async def test_a_server_of_another_ca_is_not_talked_to(account, authority):
 
 async def test_without_a_ca_the_systems_are_used(authority):
     async with (
-        FakeApiServer(tls=authority.server("127.0.0.1")) as api,
+        FakeApiServer(tls=authority.server_context("127.0.0.1")) as api,
         ApiClient(access.access_from_url(api.url)) as client,
     ):
         with pytest.raises(Unavailable, match="certificate verify failed"):
@@ -78,8 +78,8 @@ async def test_without_a_ca_the_systems_are_used(authority):
 
 
 async def test_a_client_shows_its_certificate(authority):
-    certificate, key = authority.signed("agent")
-    async with FakeApiServer(tls=authority.server("127.0.0.1", ask_client=True)) as api:
+    certificate, key = authority.issue("agent")
+    async with FakeApiServer(tls=authority.server_context("127.0.0.1", ask_client=True)) as api:
         await asked(ApiAccess(api.url, ca=authority.pem, certificate=certificate, key=key))
         async with ApiClient(ApiAccess(api.url, ca=authority.pem)) as stranger:
             with pytest.raises(Unavailable):
@@ -87,7 +87,7 @@ async def test_a_client_shows_its_certificate(authority):
 
 
 async def test_another_name_may_be_expected_of_the_server(authority):
-    async with FakeApiServer(tls=authority.server("kubernetes.default")) as api:
+    async with FakeApiServer(tls=authority.server_context("kubernetes.default")) as api:
         await asked(ApiAccess(api.url, ca=authority.pem, server_name="kubernetes.default"))
         async with ApiClient(ApiAccess(api.url, ca=authority.pem)) as client:
             with pytest.raises(Unavailable, match="certificate is not valid for '127"):
@@ -95,7 +95,7 @@ async def test_another_name_may_be_expected_of_the_server(authority):
 
 
 async def test_a_server_that_is_not_verified_is_warned_of(authority, caplog):
-    async with FakeApiServer(tls=authority.server("127.0.0.1")) as api:
+    async with FakeApiServer(tls=authority.server_context("127.0.0.1")) as api:
         await asked(ApiAccess(api.url, insecure=True))
     assert f"the certificate of {api.url} is not verified" in caplog.text
 

@@ -35,13 +35,13 @@ async def test_a_merge_patch_changes_what_it_names_and_null_deletes(api, client)
     api.put(NODES.path(name="n1"), {"metadata": {"labels": {"a": "1", "b": "2"}}})
     patched = await client.patch(NODES.path(name="n1"), {"metadata": {"labels": {"a": None, "c": "3"}}}, kind=Node)
     assert patched.metadata.labels == {"b": "2", "c": "3"}
-    assert api.asked[-1].content_type == "application/merge-patch+json"
+    assert api.requests[-1].content_type == "application/merge-patch+json"
 
 
 async def test_a_strategic_patch_says_so(api, client):
     api.put(NODES.path(name="n1"), {})
     await client.patch(NODES.path(name="n1"), {"spec": {}}, PatchType.STRATEGIC)
-    assert api.asked[-1].content_type == "application/strategic-merge-patch+json"
+    assert api.requests[-1].content_type == "application/strategic-merge-patch+json"
 
 
 async def test_a_replacement_of_an_old_version_is_a_conflict(api, client):
@@ -95,7 +95,7 @@ async def test_429_that_asks_for_more_than_the_deadline_is_raised_at_once(api, c
     with pytest.raises(errors.TooManyRequests) as caught:
         await client.get(WEB, Pod)
     assert caught.value.retry_after_seconds == 60.0
-    assert len(api.asked) == 1
+    assert len(api.requests) == 1
 
 
 @pytest.mark.parametrize(
@@ -141,14 +141,14 @@ async def test_the_token_is_read_for_each_call(api, tmp_path):
             token.write_text(f"{word}\n")
             with pytest.raises(errors.NotFound):
                 await client.get(WEB, PartialObjectMetadata)
-    assert [asked.token for asked in api.asked] == ["old", "new"]
+    assert [asked.token for asked in api.requests] == ["old", "new"]
 
 
 async def test_without_its_token_nothing_is_sent(api, tmp_path):
     async with ApiClient(ApiAccess(api.url, token_file=tmp_path / "token")) as client:
         with pytest.raises(errors.Unauthorized, match="No such file"):
             await client.get(WEB, PartialObjectMetadata)
-    assert api.asked == []
+    assert api.requests == []
 
 
 def test_a_name_cannot_leave_its_place():

@@ -41,35 +41,35 @@ def spec(api):
 async def test_the_first_one_leads_and_the_second_waits(elects, api):
     one, two = elects("a"), elects("b")
     for each in (one, two, one, two):
-        await each.attempt()
-    assert (one.leads, two.leads) == (True, False)
+        await each.try_acquire_or_renew()
+    assert (one.is_leader, two.is_leader) == (True, False)
     assert spec(api)["holderIdentity"] == "a"
 
 
 async def test_one_that_was_killed_is_replaced_after_the_lease_s_duration_and_not_before(elects, clock):
     one, two = elects("a"), elects("b")
-    await one.attempt()
-    await two.attempt()
+    await one.try_acquire_or_renew()
+    await two.try_acquire_or_renew()
     clock.now += 14.9
-    await two.attempt()
-    assert not two.leads
+    await two.try_acquire_or_renew()
+    assert not two.is_leader
     clock.now += 0.1
-    await two.attempt()
-    assert two.leads
-    assert not one.leads
+    await two.try_acquire_or_renew()
+    assert two.is_leader
+    assert not one.is_leader
 
 
 async def test_a_holder_that_cannot_renew_stops_before_anybody_may_take_over(elects, api, clock):
     one = elects("a")
-    await one.attempt()
+    await one.try_acquire_or_renew()
     api.fail("get", 503, times=9)
     for _ in range(5):
         clock.now += 1.99
-        await one.attempt()
-        assert one.leads
+        await one.try_acquire_or_renew()
+        assert one.is_leader
     clock.now += 0.1
-    assert not one.leads
-    assert clock.now - 50 < one.timing.duration_seconds
+    assert not one.is_leader
+    assert clock.now - 50 < one.timing.lease_duration_seconds
 
 
 async def test_time_spent_on_a_slow_renewal_does_not_prolong_the_lead(elects, clock):
@@ -82,11 +82,11 @@ async def test_time_spent_on_a_slow_renewal_does_not_prolong_the_lead(elects, cl
         return await real()
 
     one._read = slow
-    await one.attempt()
+    await one.try_acquire_or_renew()
     clock.now = began + 9.9
-    assert one.leads
+    assert one.is_leader
     clock.now = began + 10
-    assert not one.leads
+    assert not one.is_leader
 
 
 async def test_clocks_of_others_count_for_nothing(elects, api, clock):
@@ -95,9 +95,9 @@ async def test_clocks_of_others_count_for_nothing(elects, api, clock):
     for number in range(10):
         old = {"holderIdentity": "a", "leaseDurationSeconds": 15, "renewTime": f"2001-01-01T00:00:{number:02}.000000Z"}
         api.put(PATH, {"spec": old})
-        await two.attempt()
+        await two.try_acquire_or_renew()
         clock.now += 10
-        assert not two.leads
+        assert not two.is_leader
 
 
 async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(elects, api, clock, monkeypatch):
@@ -107,12 +107,12 @@ async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(el
 
     async def read_and_be_overtaken():
         lease = await real()
-        await two.attempt()
+        await two.try_acquire_or_renew()
         return lease
 
     one._read = read_and_be_overtaken
-    await one.attempt()
-    assert (one.leads, two.leads) == (False, True)
+    await one.try_acquire_or_renew()
+    assert (one.is_leader, two.is_leader) == (False, True)
     assert one.last_error.startswith("Conflict")
 
 
@@ -123,41 +123,41 @@ async def test_two_who_create_it_at_once_are_told_apart(elects, api):
         return None
 
     one._read = two._read = nothing_there
-    await one.attempt()
-    await two.attempt()
-    assert (one.leads, two.leads) == (True, False)
+    await one.try_acquire_or_renew()
+    await two.try_acquire_or_renew()
+    assert (one.is_leader, two.is_leader) == (True, False)
 
 
 async def test_one_that_leaves_makes_room_at_once(elects, clock):
     one, two = elects("a"), elects("b")
-    await one.attempt()
-    await two.attempt()
+    await one.try_acquire_or_renew()
+    await two.try_acquire_or_renew()
     await one.release()
-    assert not one.leads
-    await two.attempt()
-    assert two.leads
+    assert not one.is_leader
+    await two.try_acquire_or_renew()
+    assert two.is_leader
 
 
 async def test_one_that_leaves_touches_nobody_else_s_lease(elects, api, clock):
     one, two = elects("a"), elects("b")
-    await one.attempt()
-    await two.attempt()
+    await one.try_acquire_or_renew()
+    await two.try_acquire_or_renew()
     clock.now += 15
-    await two.attempt()
+    await two.try_acquire_or_renew()
     await one.release()
     assert spec(api)["holderIdentity"] == "b"
 
 
 async def test_times_and_changes_of_hands_are_written_for_people(elects, api, clock):
     one, two = elects("a"), elects("b")
-    await one.attempt()
+    await one.try_acquire_or_renew()
     first = spec(api)
-    await one.attempt()
+    await one.try_acquire_or_renew()
     assert spec(api)["acquireTime"] == first["acquireTime"]
     assert spec(api)["leaseTransitions"] == 0
-    await two.attempt()
+    await two.try_acquire_or_renew()
     clock.now += 15
-    await two.attempt()
+    await two.try_acquire_or_renew()
     assert spec(api)["leaseTransitions"] == 1
 
 
@@ -171,7 +171,9 @@ async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api,
         api.heal()
 
 
-@pytest.mark.parametrize("wrong", [{"renew_seconds": 15}, {"call_seconds": 5}, {"duration_seconds": 10}])
+@pytest.mark.parametrize(
+    "wrong", [{"renew_deadline_seconds": 15}, {"call_timeout_seconds": 5}, {"lease_duration_seconds": 10}]
+)
 def test_times_that_would_let_two_lead_are_refused(wrong):
     with pytest.raises(ValueError, match="retry"):
         ElectionTiming(**wrong)

@@ -123,12 +123,12 @@ NEW_STYLE = {
 @pytest.mark.parametrize(("body", "times", "minute"), [(OLD_STYLE, 4, 4), (NEW_STYLE, 6, 5)])
 def test_an_event_counts_and_dates_itself_in_two_ways(body, times, minute):
     event = of(Event, body)
-    assert (event.times, event.last_seen.minute) == (times, minute)
+    assert (event.occurrences, event.last_seen.minute) == (times, minute)
     assert event.involved_object.uid == "u"
 
 
 def test_an_event_that_was_seen_once():
-    assert of(Event, {"metadata": {}, "eventTime": "2026-11-21T01:00:00Z"}).times == 1
+    assert of(Event, {"metadata": {}, "eventTime": "2026-11-21T01:00:00Z"}).occurrences == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"metadata": []}'])

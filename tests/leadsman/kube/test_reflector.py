@@ -74,7 +74,7 @@ async def test_selectors_go_to_the_api_server(api, following, until):
     async with following(wanted=ListOptions(PODS, field_selector="spec.nodeName=n1", label_selector="app!=x")) as pods:
         await until(lambda: api.watches)
     assert pods.names == {"web-0"}
-    for asked in api.asked:
+    for asked in api.requests:
         assert (asked.query["fieldSelector"], asked.query["labelSelector"]) == ("spec.nodeName=n1", "app!=x")
 
 
@@ -96,7 +96,7 @@ async def test_metadata_only_is_asked_for_in_the_apis_words(api, client, until):
     task = asyncio.create_task(pods.run())
     await until(lambda: api.watches)
     task.cancel()
-    accepted = [asked.accept.partition(";g=")[0] for asked in api.asked]
+    accepted = [asked.accept.partition(";g=")[0] for asked in api.requests]
     assert accepted == ["application/json;as=PartialObjectMetadataList", "application/json;as=PartialObjectMetadata"]
 
 
@@ -107,7 +107,7 @@ async def test_age_counts_from_the_last_word_of_the_api_server(api, following, u
         await until(lambda: api.watches)
         now = 15.0
         assert pods.age_seconds(now) == 5.0
-        api.bookmark()
+        api.send_bookmarks()
         await until(lambda: pods.age_seconds(now) == 0.0)
 
 
@@ -115,7 +115,7 @@ async def test_the_last_error_is_told_until_it_is_over(api, following, until):
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("watch", 403, times=2)
-        api.reset()
+        api.reset_watches()
         await until(lambda: pods.last_error.startswith("Forbidden: API server: 403"))
         await until(lambda: api.watches and not pods.last_error)
 

@@ -19,7 +19,7 @@ def pod(node="n1", **more):
 
 def versions(api, verb="watch"):
     """The resourceVersions that were asked for."""
-    return [asked.query.get("resourceVersion") for asked in api.asked if asked.verb == verb]
+    return [asked.query.get("resourceVersion") for asked in api.requests if asked.verb == verb]
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ async def test_a_watch_that_is_closed_is_resumed_where_it_was(api, following, un
         api.put(NEW, pod())
         await until(lambda: pods.names == {"web-0", "web-1"})
         seen = api.objects.revision
-        api.close()
+        api.end_watches()
         await until(lambda: len(versions(api)) == 2)
         assert versions(api)[1] == str(seen)
         assert pods.relists == 1
@@ -43,7 +43,7 @@ async def test_nothing_is_missed_while_a_watch_is_away(api, following, until):
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("watch", 500)
-        api.reset()
+        api.reset_watches()
         await until(lambda: not api.watches)
         api.put(NEW, pod())
         await until(lambda: pods.names == {"web-0", "web-1"})
@@ -53,7 +53,7 @@ async def test_nothing_is_missed_while_a_watch_is_away(api, following, until):
 async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_dropped(api, following, until):
     async with following() as pods:
         await until(lambda: api.watches)
-        api.reset(b'{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"web-0"')
+        api.reset_watches(b'{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"web-0"')
         await until(lambda: len(versions(api)) == 2)
         assert versions(api)[1] == versions(api)[0]
         assert pods.names == {"web-0"}
@@ -63,8 +63,8 @@ async def test_a_last_line_without_an_end_is_dropped(api, following, until):
     gone = json.dumps({"type": "DELETED", "object": {"metadata": {"name": "web-0", "namespace": "default"}}})
     async with following() as pods:
         await until(lambda: api.watches)
-        api.say(gone.encode())
-        api.close()
+        api.send_line(gone.encode())
+        api.end_watches()
         await until(lambda: len(versions(api)) == 2)
         assert pods.names == {"web-0"}
 
@@ -74,7 +74,7 @@ async def test_410_as_the_status_lists_anew(api, following, until):
         await until(lambda: api.watches)
         api.fail("watch", 410)
         api.put(NEW, pod())
-        api.close()
+        api.end_watches()
         await until(lambda: pods.relists == 2)
         assert pods.names == {"web-0", "web-1"}
 
@@ -83,7 +83,7 @@ async def test_410_within_the_stream_lists_anew(api, following, until):
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("watch", 410, in_stream=True)
-        api.close()
+        api.end_watches()
         await until(lambda: pods.relists == 2)
         assert pods.errors["Gone"] == 1
 
@@ -91,7 +91,7 @@ async def test_410_within_the_stream_lists_anew(api, following, until):
 async def test_what_was_compacted_away_meanwhile_is_found_by_the_new_list(api, following, until):
     async with following() as pods:
         await until(lambda: api.watches)
-        api.reset()
+        api.reset_watches()
         await until(lambda: not api.watches)
         api.delete(WEB)
         api.put(NEW, pod())
@@ -103,7 +103,7 @@ async def test_what_was_compacted_away_meanwhile_is_found_by_the_new_list(api, f
 async def test_another_error_within_the_stream_resumes(api, following, until):
     async with following() as pods:
         await until(lambda: api.watches)
-        api.error(500)
+        api.fail_watches(500)
         await until(lambda: len(versions(api)) == 2)
         assert (pods.relists, pods.errors["Unavailable"]) == (1, 1)
 
@@ -112,24 +112,24 @@ async def test_what_stands_before_an_error_counts(api, following, until):
     gone = json.dumps({"type": "DELETED", "object": {"metadata": {"name": "web-0", "namespace": "default"}}})
     async with following() as pods:
         await until(lambda: api.watches)
-        api.say(gone.encode() + b'\n{"type":"ERROR","object":{"code":500}}\n')
+        api.send_line(gone.encode() + b'\n{"type":"ERROR","object":{"code":500}}\n')
         await until(lambda: not pods.current)
 
 
 async def test_garbage_on_a_watch_resumes(api, following, until):
     async with following() as pods:
         await until(lambda: api.watches)
-        api.say(b"<html>\n")
+        api.send_line(b"<html>\n")
         await until(lambda: len(versions(api)) == 2)
-        assert (pods.names, pods.relists, pods.errors["Garbled"]) == ({"web-0"}, 1, 1)
+        assert (pods.names, pods.relists, pods.errors["MalformedResponse"]) == ({"web-0"}, 1, 1)
 
 
 async def test_a_bookmark_moves_the_version_to_resume_at_and_is_no_object(api, following, until):
     async with following() as pods:
         await until(lambda: api.watches)
         api.put("/api/v1/nodes/n1", {})
-        api.bookmark()
-        api.close()
+        api.send_bookmarks()
+        api.end_watches()
         await until(lambda: len(versions(api)) == 2)
         assert versions(api)[1] == str(api.objects.revision)
         assert pods.names == {"web-0"}
@@ -138,7 +138,7 @@ async def test_a_bookmark_moves_the_version_to_resume_at_and_is_no_object(api, f
 async def test_bookmarks_and_an_end_are_asked_for(api, following, until):
     async with following():
         await until(lambda: api.watches)
-    asked = api.asked[-1].query
+    asked = api.requests[-1].query
     assert asked["allowWatchBookmarks"] == "true"
     assert 240 <= int(asked["timeoutSeconds"]) <= 480
 
@@ -147,7 +147,7 @@ async def test_versions_that_go_back_list_anew(api, following, until):
     """etcd was restored from a backup."""
     async with following() as pods:
         await until(lambda: api.watches)
-        api.say(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}\n')
+        api.send_line(b'{"type":"BOOKMARK","object":{"metadata":{"resourceVersion":"1"}}}\n')
         await until(lambda: pods.relists == 2)
 
 
@@ -156,12 +156,12 @@ async def test_silence_opens_the_watch_anew_and_a_second_one_lists(api, followin
         await until(lambda: len(versions(api)) == 2)
         assert pods.relists == 1
         await until(lambda: pods.relists == 2)
-        assert pods.errors["Silent"] >= 2
+        assert pods.errors["StreamSilent"] >= 2
 
 
 async def test_a_quiet_resource_is_no_fault(api, following, until, caplog):
     async with following(silence_seconds=0.1) as pods:
-        await until(lambda: pods.errors["Silent"] >= 2)
+        await until(lambda: pods.errors["StreamSilent"] >= 2)
         assert pods.last_error == ""
     assert not caplog.records
 
@@ -180,7 +180,7 @@ async def test_a_server_that_falls_silent_altogether_is_found_again(api, followi
 async def test_silences_with_a_word_between_them_are_not_two_running(api, following, until):
     async with following(silence_seconds=0.3) as pods:
         await until(lambda: len(versions(api)) == 2)
-        api.bookmark()
+        api.send_bookmarks()
         await until(lambda: len(versions(api)) == 3)
         assert pods.relists == 1
 
@@ -190,5 +190,5 @@ async def test_after_a_long_loss_it_is_listed_anew(api, following, until):
     async with following(clock=lambda: now, silence_seconds=75) as pods:
         await until(lambda: api.watches)
         now = 136.0
-        api.reset()
+        api.reset_watches()
         await until(lambda: pods.relists == 2)

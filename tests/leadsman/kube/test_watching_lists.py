@@ -15,7 +15,7 @@ def pod(node="n1", **more):
 
 def versions(api, verb="watch"):
     """The resourceVersions that were asked for."""
-    return [asked.query.get("resourceVersion") for asked in api.asked if asked.verb == verb]
+    return [asked.query.get("resourceVersion") for asked in api.requests if asked.verb == verb]
 
 
 @pytest.fixture(autouse=True)
@@ -39,14 +39,14 @@ async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(ap
     async with following() as pods:
         assert pods.names == {"web-0", "web-1"}
         assert pods.last_error == ""
-    assert [asked.query.get("limit") for asked in api.asked[:3]] == ["500", "500", None]
+    assert [asked.query.get("limit") for asked in api.requests[:3]] == ["500", "500", None]
 
 
 async def test_a_list_that_fails_leaves_the_view_as_it_is(api, following, until):
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("list", 500, times=3)
-        api.error(410)
+        api.fail_watches(410)
         await until(lambda: api.verbs().count("list") == 4)
         assert pods.names == {"web-0"}
         await until(lambda: api.verbs().count("list") == 5)
@@ -71,9 +71,9 @@ async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(api, followin
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("list", 200, body=body)
-        api.error(410)
+        api.fail_watches(410)
         await until(lambda: pods.relists == 2)
-        assert pods.errors["Garbled"] == 1
+        assert pods.errors["MalformedResponse"] == 1
         assert [change.kind for change in pods.told] == [ChangeType.ADDED]
 
 
@@ -88,12 +88,12 @@ async def test_items_null_is_an_empty_list(api, following):
 async def test_an_object_that_is_none_costs_only_itself(api, following, until):
     api.put(NEW, {"status": {"containerStatuses": "many"}})
     async with following() as pods:
-        assert (pods.names, pods.problems) == ({"web-0"}, 1)
+        assert (pods.names, pods.decode_error_count) == ({"web-0"}, 1)
         await until(lambda: api.watches)
         api.put(NEW, pod())
         await until(lambda: pods.names == {"web-0", "web-1"})
         api.put(NEW, {"status": {"containerStatuses": "many"}})
-        await until(lambda: pods.problems == 2)
+        await until(lambda: pods.decode_error_count == 2)
         assert pods.names == {"web-0", "web-1"}
         api.delete(NEW)
         await until(lambda: pods.names == {"web-0"})
@@ -103,9 +103,9 @@ async def test_a_cached_list_is_taken_at_any_age_first_and_then_not_older_than_s
     async with following(cached=True) as pods:
         await until(lambda: api.watches)
         seen = str(api.objects.revision)
-        api.error(410)
+        api.fail_watches(410)
         await until(lambda: pods.relists == 2)
-    first, second = [asked.query for asked in api.asked if asked.verb == "list"]
+    first, second = [asked.query for asked in api.requests if asked.verb == "list"]
     assert first == {"resourceVersion": "0"}
     assert second == {"resourceVersion": seen, "resourceVersionMatch": "NotOlderThan"}
 
@@ -115,7 +115,7 @@ async def test_a_cache_that_is_behind_is_passed_over_once(api, following):
     api.fail("list", 504)
     async with following(cached=True):
         pass
-    assert [asked.query for asked in api.asked if asked.verb == "list"][:2] == [
+    assert [asked.query for asked in api.requests if asked.verb == "list"][:2] == [
         {"resourceVersion": "0"},
         {"limit": "500"},
     ]

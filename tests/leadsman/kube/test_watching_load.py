@@ -67,7 +67,7 @@ async def test_a_watch_that_lived_makes_the_next_pause_short_again(api, followin
         await until(lambda: api.watches)
         now = 5.0
         api.fail("watch", 500, times=2)
-        api.error(500)
+        api.fail_watches(500)
         await until(lambda: len(rng.drawn) == 9)
     assert rng.drawn[6:] == [0.5, 1.0, 2.0]
 
@@ -76,7 +76,7 @@ async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(api, fol
     """Otherwise a proxy that does so would be asked without a pause."""
     async with following() as pods:
         await until(lambda: api.watches)
-        api.close()
+        api.end_watches()
         await until(lambda: pods.errors["Unavailable"] == 1)
         assert "as soon as it began" in pods.last_error
 
@@ -88,7 +88,7 @@ async def test_a_token_that_was_rotated_is_read_again_after_a_401(api, following
     async with ApiClient(ApiAccess(api.url, token_file=token)) as client, following(client=client) as pods:
         await until(lambda: api.watches)
         api.token = "new"
-        api.close()
+        api.end_watches()
         await until(lambda: pods.errors["Unauthorized"])
         assert pods.names == {"web-0"}
         token.write_text("new\n")
@@ -126,5 +126,5 @@ async def test_a_line_without_an_end_is_not_held_for_ever(api, following, until,
     monkeypatch.setattr(line_reader, "LONGEST_LINE_BYTES", 1000)
     async with following() as pods:
         await until(lambda: api.watches)
-        api.say(b"x" * 2000)
-        await until(lambda: pods.errors["Garbled"])
+        api.send_line(b"x" * 2000)
+        await until(lambda: pods.errors["MalformedResponse"])

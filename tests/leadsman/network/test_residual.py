@@ -49,7 +49,7 @@ def test_many_nodes_take_another_way_to_the_same_result(
 ) -> None:
     pairs = part_fit.pairs
     dense = fit_residual(kernel, pairs, error, 12).at(pairs.first, pairs.second)
-    monkeypatch.setattr(residual, "DENSE", 0)
+    monkeypatch.setattr(residual, "MAX_DENSE_NODES", 0)
     assert fit_residual(kernel, pairs, error, 12).at(pairs.first, pairs.second) == pytest.approx(dense, abs=1e-3)
 
 

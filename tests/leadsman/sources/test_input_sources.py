@@ -18,20 +18,22 @@ def sources(**others):
 
 
 def test_without_optional_sources_nothing_is_known_of_workloads_and_pairs():
-    facts = sources().facts()
-    assert (facts.places.known, facts.delays, facts.estimates) == (False, (), None)
+    facts = sources().current_inputs()
+    assert (facts.workloads.loaded, facts.delay_views, facts.estimates) == (False, (), None)
 
 
 def test_each_source_is_read_anew_for_each_request():
     places, estimates = Standing(WorkloadIndex()), Standing(None)
-    made = sources(places=places, estimates=estimates)
+    made = sources(workloads=places, estimate_source=estimates)
     places.current, estimates.current = WorkloadIndex({}, 3.0), "estimates"
-    facts = made.facts()
-    assert (facts.places.read_at, facts.estimates, facts.now) == (3.0, "estimates", 7.0)
+    facts = made.current_inputs()
+    assert (facts.workloads.read_at, facts.estimates, facts.now) == (3.0, "estimates", 7.0)
 
 
 def test_a_delay_source_that_has_nothing_yet_is_left_out_and_the_order_stands():
-    assert sources(delays=(Standing("static"), Standing(None), Standing("goldpinger"))).facts().delays == (
+    assert sources(
+        delay_sources=(Standing("static"), Standing(None), Standing("goldpinger"))
+    ).current_inputs().delay_views == (
         "static",
         "goldpinger",
     )

@@ -147,7 +147,7 @@ async def test_the_old_view_stays_until_the_new_one_is_whole(store: MemoryStore,
 async def test_it_ages_while_the_store_is_away_and_not_while_the_store_is_idle(
     store: MemoryStore, follower: Follower, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_SECONDS", 0.01)
+    monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_INTERVAL_SECONDS", 0.01)
     await until(follower.loaded.is_set)
     clock.now += 10
     await until(lambda: follower.age_seconds(clock.now) == 0)
@@ -160,7 +160,7 @@ async def test_it_ages_while_the_store_is_away_and_not_while_the_store_is_idle(
 async def test_it_logs_when_the_state_changes_and_not_each_attempt(
     store: MemoryStore, follower: Follower, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", "clusterstate")
+    caplog.set_level("INFO", "leadsman.state")
     await until(follower.loaded.is_set)
     store.fail(Unavailable("away"))
     await until(lambda: follower.reconnects > 5)

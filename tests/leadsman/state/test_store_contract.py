@@ -39,7 +39,7 @@ async def keys(world: World) -> list[str]:
 class TestReading:
     async def test_nothing_is_listed_where_nothing_was_written(self, world: World) -> None:
         listing = await world.store.read_prefix(world.prefix)
-        assert (listing.items, listing.revision > 0, bool(listing.cluster)) == ((), True, True)
+        assert (listing.items, listing.revision > 0, bool(listing.cluster_id)) == ((), True, True)
 
     async def test_what_was_written_is_listed_in_key_order_and_nothing_beside_the_prefix(self, world: World) -> None:
         beside = world.prefix[:-1] + "0"
@@ -89,8 +89,8 @@ class TestReadingRanges:
         listings = await world.store.read_ranges(asked)
         found = [[item.key.removeprefix(world.prefix) for item in listing.items] for listing in listings]
         assert found == [["3"], [], ["0", "2"]]
-        assert {(listing.revision, listing.cluster) for listing in listings} == {
-            (revision, (await world.store.read_prefix(world.prefix)).cluster)
+        assert {(listing.revision, listing.cluster_id) for listing in listings} == {
+            (revision, (await world.store.read_prefix(world.prefix)).cluster_id)
         }
 
     async def test_no_range_is_no_listing(self, world: World) -> None:
@@ -208,7 +208,7 @@ class TestWatching:
         assert await first(world.store, world.prefix, start) == ChangeBatch((), start)
 
     async def test_an_idle_watch_gives_signs_of_life(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_SECONDS", 0.1)
+        monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_INTERVAL_SECONDS", 0.1)
         start = (await world.store.read_prefix(world.prefix)).revision + 1
         async with asyncio.timeout(5), aclosing(world.store.watch(world.prefix, start)) as batches:
             signs = [await anext(batches) for _ in range(3)]
@@ -279,8 +279,8 @@ class TestWatching:
     async def test_another_cluster_is_another_history(self, world: World) -> None:
         listing = await world.store.read_prefix(world.prefix)
         with pytest.raises(Compacted, match="cluster"):
-            await first(world.store, world.prefix, listing.revision + 1, "not " + listing.cluster)
-        assert await first(world.store, world.prefix, listing.revision + 1, listing.cluster)
+            await first(world.store, world.prefix, listing.revision + 1, "not " + listing.cluster_id)
+        assert await first(world.store, world.prefix, listing.revision + 1, listing.cluster_id)
 
 
 async def _next_change(batches: Any) -> ChangeBatch:

@@ -31,7 +31,7 @@ async def line(answer):
 
 async def test_a_reset_is_a_reset_and_no_end(api, http):
     async with http.get(PODS, params=WATCH) as answer:
-        api.reset(b'{"type":')
+        api.reset_watches(b'{"type":')
         with pytest.raises(aiohttp.ClientError):
             await answer.read()
 
@@ -39,7 +39,7 @@ async def test_a_reset_is_a_reset_and_no_end(api, http):
 async def test_a_close_is_a_clean_end(api, http):
     async with http.get(PODS, params=WATCH) as answer:
         api.put(POD, {})
-        api.close()
+        api.end_watches()
         assert [json.loads(one)["type"] for one in (await answer.read()).splitlines()] == ["ADDED"]
 
 
@@ -50,8 +50,8 @@ async def test_a_watch_ends_after_the_time_it_asked_for(http):
 
 async def test_bookmarks_come_to_who_asked_for_them(api, http):
     async with http.get(PODS, params={"watch": "1"}) as without, http.get(PODS, params=WATCH) as with_them:
-        api.bookmark()
-        api.close()
+        api.send_bookmarks()
+        api.end_watches()
         assert await without.read() == b""
         assert (await line(with_them))["object"]["metadata"]["resourceVersion"] == str(api.objects.revision)
 
@@ -111,7 +111,7 @@ async def test_what_was_compacted_can_neither_be_watched_nor_continued(api, http
 async def test_every_request_is_remembered(api, http):
     async with http.patch(POD, json={"a": 1}, headers={"Content-Type": "application/merge-patch+json"}):
         pass
-    (asked,) = api.asked
+    (asked,) = api.requests
     assert (asked.verb, asked.path, asked.body, asked.content_type) == (
         "patch",
         POD,

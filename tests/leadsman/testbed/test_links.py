@@ -103,4 +103,4 @@ def test_any_bytes_have_a_destination_or_none(data):
 )
 def test_a_path_that_no_network_has_is_refused_by_name(path):
     with pytest.raises(ValueError, match=r"(rtt_ms|loss_ratio) .*: want"):
-        path.checked()
+        path.validated()

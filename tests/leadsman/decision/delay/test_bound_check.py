@@ -103,7 +103,7 @@ def replicas(make: SimpleNamespace) -> DecisionInputs:
         "r-1": make.state({"near-1": 1.0, "both": 1.0, "neither": 9.0, "one": 1.0}),
         "r-2": make.state({"near-1": 9.0, "both": 2.0, "neither": 9.0}),
     }
-    return make.facts(states, places=make.places(deployment_web=["web-1@r-1", "web-2@r-2", "web-3@r-2"]))
+    return make.facts(states, workloads=make.workloads(deployment_web=["web-1@r-1", "web-2@r-2", "web-3@r-2"]))
 
 
 @pytest.mark.parametrize(

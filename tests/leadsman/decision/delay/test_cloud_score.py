@@ -11,11 +11,11 @@ from leadsman.state.snapshot import NodeState, Snapshot
 NODES = ("edge-1", "cloud-1", "edge-2")
 
 
-def facts(roles=None, **settings):
+def facts(node_roles=None, **settings):
     """edge-2's agent says that it stands in zone west."""
     states = {"edge-2": NodeState(identity=Identity("pod", 1, "10.0.0.2", zone="west"))}
     return DecisionInputs(
-        Snapshot(states), Policy(scores=ScoresPolicy(cloud=CloudPolicy(**settings))), 0.0, node_roles=roles or {}
+        Snapshot(states), Policy(scores=ScoresPolicy(cloud=CloudPolicy(**settings))), 0.0, node_roles=node_roles or {}
     )
 
 

@@ -77,7 +77,7 @@ class Static:
 
 
 def test_another_source_is_told_by_its_name(make: SimpleNamespace) -> None:
-    facts = make.facts({}, delays=(Static(),))
+    facts = make.facts({}, delay_views=(Static(),))
     assert explain_delay.evidence_text(distance(facts)) == "3 ms from ref (static, forward), bound 5 ms"
 
 
@@ -102,7 +102,7 @@ def test_an_estimate_is_not_told_of_a_pair_that_was_probed_in_vain(make: SimpleN
 @pytest.mark.parametrize(("which", "replica"), [("all", "web-2"), ("nearest", "web-1")])
 def test_the_replica_that_decides_is_told(make: SimpleNamespace, which: str, replica: str) -> None:
     states = {"r-1": make.state({"n": 1.0}), "r-2": make.state({"n": 2.0})}
-    facts = make.facts(states, places=make.places(deployment_web=["web-1@r-1", "web-2@r-2"]))
+    facts = make.facts(states, workloads=make.workloads(deployment_web=["web-1@r-1", "web-2@r-2"]))
     pod = PodInfo("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS_ANNOTATION: which})
     assert distance(facts, pod=pod).pod == replica
     assert f"ms from deployment/web ({replica} on r-" in explain_delay.delay_evidence(pod, ["n"], facts).notes["n"]

@@ -63,7 +63,7 @@ def test_a_node_that_another_bound_rules_out_is_not_worth_a_probe(make: SimpleNa
 
 def test_each_replica_is_named(make: SimpleNamespace) -> None:
     states = {node: make.state({}) for node in ("r-1", "r-2", "n")}
-    facts = make.facts(states, places=make.places(deployment_web=["web-1@r-1", "web-2@r-2"]))
+    facts = make.facts(states, workloads=make.workloads(deployment_web=["web-1@r-1", "web-2@r-2"]))
     assert pairs(facts, ["n"], delay_web="5") == (("n", "r-1"), ("n", "r-2"))
 
 

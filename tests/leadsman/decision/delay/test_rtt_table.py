@@ -120,32 +120,32 @@ STATIC = Known("static", {"node": 7.0, "other": 8.0}, {"node": 9.0}, {"lost"})
     ("direction", "ms"), [(Direction.WORST, 9.0), (Direction.FORWARD, 7.0), (Direction.BACKWARD, 9.0)]
 )
 def test_other_sources_tell_what_agents_did_not_measure(make: SimpleNamespace, direction: Direction, ms: float) -> None:
-    facts = make.facts({}, Policy(delay=DelayPolicy(direction=direction)), delays=(STATIC,))
+    facts = make.facts({}, Policy(delay=DelayPolicy(direction=direction)), delay_views=(STATIC,))
     assert rtt_table.measured_row("ref", facts).rtt_ms["node"] == ms
     assert rtt_table.measured_row("ref", facts).causes == {"lost": DelayCause.NO_REPLY}
 
 
 def test_a_fresh_agent_comes_before_other_sources_and_a_stale_one_does_not(make: SimpleNamespace) -> None:
     for freshness, ms in (("fresh", 4.0), ("stale", 9.0)):
-        facts = make.facts({"ref": make.state({"node": 4.0}, freshness=freshness)}, delays=(STATIC,))
+        facts = make.facts({"ref": make.state({"node": 4.0}, freshness=freshness)}, delay_views=(STATIC,))
         assert rtt_table.measured_row("ref", facts).rtt_ms["node"] == ms
 
 
 def test_what_an_agent_probed_in_vain_no_other_source_makes_reachable(make: SimpleNamespace) -> None:
-    facts = make.facts({"ref": make.state({"node": None})}, delays=(STATIC,))
+    facts = make.facts({"ref": make.state({"node": None})}, delay_views=(STATIC,))
     assert rtt_table.measured_row("ref", facts).causes["node"] is DelayCause.NO_REPLY
     assert "node" not in rtt_table.measured_row("ref", facts).rtt_ms
 
 
 def test_a_pair_that_an_agent_measured_is_not_lost_by_another_source(make: SimpleNamespace) -> None:
-    facts = make.facts({"ref": make.state({"lost": 4.0})}, delays=(STATIC,))
+    facts = make.facts({"ref": make.state({"lost": 4.0})}, delay_views=(STATIC,))
     assert rtt_table.measured_row("ref", facts).rtt_ms["lost"] == 4.0
     assert rtt_table.measured_row("ref", facts).causes == {}
 
 
 def test_the_first_source_that_knows_a_pair_decides_on_it(make: SimpleNamespace) -> None:
     second = Known("goldpinger", {"node": 1.0, "late": 2.0, "lost": 3.0})
-    known = rtt_table.measured_row("ref", make.facts({}, delays=(STATIC, second))).rtt_ms
+    known = rtt_table.measured_row("ref", make.facts({}, delay_views=(STATIC, second))).rtt_ms
     assert known == {"ref": 0.0, "node": 9.0, "other": 8.0, "late": 2.0}
 
 
@@ -153,14 +153,14 @@ def test_a_source_counts_until_it_is_stale(make: SimpleNamespace) -> None:
     source = structs.replace(STATIC, fresh_until=make.now + 5.0)
     memo = DecisionCache()
     for later, known in ((0.0, True), (4.9, True), (5.0, False)):
-        facts = make.facts({}, delays=(source,), now=make.now + later, memo=memo)
+        facts = make.facts({}, delay_views=(source,), now=make.now + later, cache=memo)
         assert ("node" in rtt_table.measured_row("ref", facts).rtt_ms) is known
 
 
 def test_alive_are_nodes_with_a_fresh_agent_or_in_a_fresh_source(make: SimpleNamespace) -> None:
     states = {kind: make.state(freshness=kind) for kind in ("fresh", "stale", "provisional", "silent")}
     assert rtt_table.live_nodes(make.facts(states)) == {"fresh"}
-    assert rtt_table.live_nodes(make.facts(states, delays=(STATIC,))) == {"fresh", "node", "other", "lost", "ref"}
-    assert rtt_table.live_nodes(make.facts(states, delays=(structs.replace(STATIC, fresh_until=make.now),))) == {
+    assert rtt_table.live_nodes(make.facts(states, delay_views=(STATIC,))) == {"fresh", "node", "other", "lost", "ref"}
+    assert rtt_table.live_nodes(make.facts(states, delay_views=(structs.replace(STATIC, fresh_until=make.now),))) == {
         "fresh"
     }

@@ -22,7 +22,7 @@ def found(
 @pytest.fixture
 def shop(make: SimpleNamespace) -> DecisionInputs:
     """Nodes edge-1 and web; workloads, one of them named like the node."""
-    places = make.places(
+    places = make.workloads(
         deployment_web=["web-1@edge-3"],
         deployment_api=["api-1@edge-2", "api-2@edge-1", "api-3@edge-2"],
         deployment_new=[],
@@ -30,7 +30,7 @@ def shop(make: SimpleNamespace) -> DecisionInputs:
         job_two=["two-2@edge-2"],
         deployment_mine=["mine-1@edge-1"],
     )
-    return make.facts({"edge-1": make.state(), "web": make.state()}, places=places)
+    return make.facts({"edge-1": make.state(), "web": make.state()}, workloads=places)
 
 
 @pytest.mark.parametrize(
@@ -104,8 +104,8 @@ def test_what_is_missing_is_refused_with_the_reason(shop: DecisionInputs, refere
 def test_nothing_known_yet_is_another_reason(
     make: SimpleNamespace, reference: str, nodes: bool, workloads: bool, reason: str
 ) -> None:
-    places = make.places(read_at=make.now if workloads else None)
-    assert found(reference, make.facts({"edge-1": make.state()} if nodes else {}, places=places)) == NoTarget(reason)
+    places = make.workloads(read_at=make.now if workloads else None)
+    assert found(reference, make.facts({"edge-1": make.state()} if nodes else {}, workloads=places)) == NoTarget(reason)
 
 
 def test_a_missing_reference_keeps_the_pod_waiting_and_the_other_bounds_do_not_help(shop: DecisionInputs) -> None:
@@ -124,9 +124,9 @@ def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: Simpl
     """Or it would wait for itself for ever; the second is held to the first."""
     pod = PodInfo("default", "mine-1", labels={"delay_mine": "5"}, workload="deployment/mine")
     for workloads in ({}, {"deployment_mine": []}, {"deployment_mine": ["mine-1@edge-9"]}):
-        facts = make.facts({"edge-1": make.state()}, places=make.places(**workloads))
+        facts = make.facts({"edge-1": make.state()}, workloads=make.workloads(**workloads))
         assert filter_nodes(pod, ["edge-1"], facts).kept == ("edge-1",)
-    facts = make.facts({"edge-1": make.state()}, places=make.places(deployment_mine=["mine-2@edge-9"]))
+    facts = make.facts({"edge-1": make.state()}, workloads=make.workloads(deployment_mine=["mine-2@edge-9"]))
     assert filter_nodes(pod, ["edge-1"], facts).kept == ()
 
 
@@ -139,5 +139,5 @@ def test_another_workload_of_the_name_is_not_ones_own(shop: DecisionInputs) -> N
 
 def test_a_workload_on_too_many_nodes_is_refused(make: SimpleNamespace) -> None:
     pods = [f"p-{number}@n-{number}" for number in range(MAX_TARGET_NODES + 1)]
-    facts = make.facts({}, places=make.places(daemonset_log=pods))
+    facts = make.facts({}, workloads=make.workloads(daemonset_log=pods))
     assert found("log", facts) == NoTarget("workload daemonset/log stands on 17 nodes, a delay bound takes at most 16")

@@ -81,7 +81,7 @@ def test_one_memo_serves_changing_metrics_and_policies(tas: SimpleNamespace) -> 
     memo = DecisionCache()
     for target, value, expected in ((80, 81, {"a"}), (80, 80, set()), (79, 80, {"a"})):
         policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", target)])
-        facts = structs.replace(tas.facts([policy], {"heat": {"a": value}}), memo=memo)
+        facts = structs.replace(tas.facts([policy], {"heat": {"a": value}}), cache=memo)
         assert set(refused(facts, tas.pod())) == expected
 
 

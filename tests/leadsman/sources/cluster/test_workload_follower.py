@@ -48,7 +48,7 @@ async def following(api, kind=WorkloadFollower, *more):
 @asynccontextmanager
 async def places(api):
     async with following(api) as one:
-        await until(lambda: one.current.known and api.watches == 3)
+        await until(lambda: one.current.loaded and api.watches == 3)
         yield one
 
 
@@ -76,8 +76,8 @@ WEB = {"deployment": {PlacedPod("web-5d-x", "n1")}}
 async def test_before_the_first_list_nothing_is_known(api):
     api.silence()
     async with following(api) as one:
-        await until(lambda: len(api.asked) == 3)
-        assert one.current.known is False
+        await until(lambda: len(api.requests) == 3)
+        assert one.current.loaded is False
         assert one.current.age_seconds(0.0) is None
 
 
@@ -110,7 +110,7 @@ async def test_where_replica_sets_cannot_be_read_the_hash_tells_the_deployment(a
     pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", labels={"pod-template-hash": "5d"})
     api.deny("replicasets")
     async with following(api) as one:
-        await until(lambda: one.current.known)
+        await until(lambda: one.current.loaded)
         assert found(one, "web") == WEB
         assert one.owners["ReplicaSet"].errors["Forbidden"]
 
@@ -197,19 +197,19 @@ async def test_the_last_view_stays_while_the_api_server_is_away(api):
     async with places(api) as one:
         api.fail("list", 503, times=100)
         api.fail("watch", 503, times=100)
-        api.error(410)
+        api.fail_watches(410)
         await until(lambda: one.pods.errors["Unavailable"] >= 2)
         assert found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
-        assert one.current.known is True
+        assert one.current.loaded is True
 
 
 async def test_the_view_says_when_it_was_last_confirmed(api):
     now = 10.0
     async with following(api, WorkloadFollower, lambda: now) as one:
-        await until(lambda: one.current.known and api.watches == 3)
+        await until(lambda: one.current.loaded and api.watches == 3)
         now = 17.0
         assert one.current.age_seconds(now) == 7.0
-        api.bookmark()
+        api.send_bookmarks()
         await until(lambda: one.current.age_seconds(now) == 0.0)
 
 
@@ -237,7 +237,7 @@ async def test_roles_are_the_label_s_and_change_only_with_it(api):
         await until(lambda: roles.current == {"a": "cloud", "b": "edge"})
         second = roles.current
         node("a", "cloud", status={"phase": "again"})
-        await until(lambda: roles.nodes.get(("", "a")).metadata.resource_version == str(api.objects.revision))
+        await until(lambda: roles.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
         assert roles.current is second
         node("c", "edge")
         await until(lambda: "c" in roles.current)

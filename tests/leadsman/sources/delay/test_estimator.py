@@ -109,7 +109,7 @@ async def test_a_fit_that_fails_is_counted_and_the_old_one_stays(
     await estimator.run_once()
     before = estimator.current
     world.state.current = make.plane(nodes=19, peers=6)
-    monkeypatch.setattr(module, "fitted", broken)
+    monkeypatch.setattr(module, "fit_estimates", broken)
     with caplog.at_level(logging.ERROR):
         await estimator.run_once()
         await estimator.run_once()
@@ -163,7 +163,7 @@ async def test_the_loop_goes_on_while_a_fit_works(world: World, monkeypatch: pyt
         began.set()
         release.wait(5)
 
-    monkeypatch.setattr(module, "fitted", slow)
+    monkeypatch.setattr(module, "fit_estimates", slow)
     work = asyncio.create_task(world.estimator().run_once())
     await asyncio.to_thread(began.wait, 5)
     assert not work.done()

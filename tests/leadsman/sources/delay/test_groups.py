@@ -96,5 +96,5 @@ def test_without_layers_there_are_no_groups(make: SimpleNamespace) -> None:
 
 
 def test_above_a_number_of_nodes_there_are_none(make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "MOST_NODES", 1)
+    monkeypatch.setattr(module, "MAX_NODES", 1)
     assert found(make.snapshot(a=make.state({"b": 1.0})), [5]).named() == {}

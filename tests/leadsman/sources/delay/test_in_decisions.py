@@ -60,7 +60,7 @@ def test_a_pair_that_was_probed_in_vain_is_not_estimated(
 ) -> None:
     node, _, high_ms = estimated
     view = GoldpingerView({"n-00": GoldpingerReport({}, {node}, "")}, {"n-00", node}, 0.0, 50.0)
-    assert kept(facts(snapshot, estimates=fit, delays=(view,)), high_ms + 0.01, node) == ()
+    assert kept(facts(snapshot, estimates=fit, delay_views=(view,)), high_ms + 0.01, node) == ()
 
 
 def test_goldpinger_counts_while_it_is_fresh() -> None:
@@ -68,12 +68,12 @@ def test_goldpinger_counts_while_it_is_fresh() -> None:
         {"n-00": GoldpingerReport({"b": 13.0}, set(), "")}, {"n-00", "b"}, read_at=0.0, fresh_until=0.5
     )
     fresh = GoldpingerView(view.reports, view.nodes, read_at=0.0, fresh_until=1.5)
-    assert kept(facts(Snapshot(), delays=(fresh,)), 13, "b") == ("b",)
-    assert kept(facts(Snapshot(), delays=(fresh,)), 12, "b") == ()
-    assert kept(facts(Snapshot(), delays=(view,)), 13, "b") == ()
+    assert kept(facts(Snapshot(), delay_views=(fresh,)), 13, "b") == ("b",)
+    assert kept(facts(Snapshot(), delay_views=(fresh,)), 12, "b") == ()
+    assert kept(facts(Snapshot(), delay_views=(view,)), 13, "b") == ()
 
 
 def test_a_matrix_alone_decides() -> None:
     matrix = parse_matrix("0 5 50\n6 0 9\n50 9 0", '{"n-00": 0, "b": 1, "c": 2}')
-    assert kept(facts(Snapshot(), delays=(matrix,)), 6, "b", "c", "d") == ("b",)
-    assert kept(facts(Snapshot(), delays=(matrix,)), 5, "b") == (), "the worse of the two directions counts"
+    assert kept(facts(Snapshot(), delay_views=(matrix,)), 6, "b", "c", "d") == ("b",)
+    assert kept(facts(Snapshot(), delay_views=(matrix,)), 5, "b") == (), "the worse of the two directions counts"

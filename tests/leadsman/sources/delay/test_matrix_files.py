@@ -105,7 +105,7 @@ def test_the_same_content_again_makes_no_new_view(files: Files) -> None:
 
 
 def test_a_file_too_large_is_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(matrix_files, "LARGEST_FILE_BYTES", 4)
+    monkeypatch.setattr(matrix_files, "MAX_FILE_BYTES", 4)
     with pytest.raises(BadMatrix, match="8 bytes; want at most 4"):
         files.opened()
 

@@ -71,7 +71,7 @@ async def test_a_value_that_is_none_costs_only_its_node(server: Any) -> None:
         ({GROUP: group("v1beta2")}, "not served for nodes"),
         ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": 503}, "Unavailable"),
         ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": 403}, "Forbidden"),
-        ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": [1]}, "Garbled"),
+        ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": [1]}, "MalformedResponse"),
     ],
 )
 async def test_what_cannot_be_had_says_why(server: Any, answers: Any, said: str) -> None:

@@ -57,7 +57,7 @@ async def test_of_a_node_with_several_series_none_is_chosen(server: Any) -> None
         (vector(({"instance": "a"}, "1")), "by label node"),
         ({"status": "success", "data": {"resultType": "matrix", "result": []}}, "got a matrix, want an instant vector"),
         ({"status": "success", "data": {"resultType": "vector", "result": [7]}}, "not as Prometheus answers"),
-        (422, "Invalid"),
+        (422, "InvalidRequest"),
         (503, "Unavailable"),
     ],
 )

@@ -204,7 +204,7 @@ async def test_files_are_followed(starts, tls, tmp_path, monkeypatch):
     async def use(_):
         swapped.set()
 
-    tls.tell(use)
+    tls.on_reload(use)
     following = asyncio.create_task(tls.follow())
     mounted(tmp_path / "tls", version="2")
     await asyncio.wait_for(swapped.wait(), 5)

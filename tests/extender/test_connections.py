@@ -12,7 +12,7 @@ from leadsman.runtime.http_server import ServerLimits
 
 QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3, max_connections=3)
 
-CAPTURES = Path(__file__).parents[2] / "data" / "captures"
+CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
 DRIPPING = ServerLimits(header_timeout_seconds=0.1)
 
@@ -173,7 +173,7 @@ async def test_a_client_that_does_not_read_is_cut(starts, captured):
 
 async def test_a_client_that_reads_too_slowly_is_cut(starts, captured, monkeypatch):
     """Before the write deadline, which begins anew whenever something is read."""
-    monkeypatch.setattr("extender.handlers.SEND_SECONDS", 0.1)
+    monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 0.1)
     async with starts() as extender, connected(extender.port) as (_, writer):
         writer.transport.pause_reading()
         writer.write(request(captured("nodes-1000-filter")))
