@@ -1,7 +1,9 @@
 """What all tests share: the option that makes a skipped test a failure, the folder of a real kube-apiserver, and no
 example of hypothesis timed."""
 
+import asyncio
 import os
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,21 @@ settings.load_profile("untimed")
 
 BEYOND_CI = "KUBEBUILDER_ASSETS"
 """In the reason of a skip that --no-skips forgives: no Debian or PyPI package brings a kube-apiserver."""
+
+
+Until = Callable[..., Awaitable[None]]
+
+
+@pytest.fixture
+def until() -> Until:
+    """`await until(condition)`: waits for the thing itself, 10 s at most."""
+
+    async def reached(condition: Callable[[], object], within_seconds: float = 10.0) -> None:
+        async with asyncio.timeout(within_seconds):
+            while not condition():  # noqa: ASYNC110 -- what is waited for has no event
+                await asyncio.sleep(0.005)
+
+    return reached
 
 
 @pytest.fixture(scope="session")

@@ -98,16 +98,6 @@ async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
 
 
 @pytest.fixture
-def until() -> Callable[..., Any]:
-    async def reached(true: Callable[[], Any], seconds: float = WITHIN_SECONDS) -> None:
-        async with asyncio.timeout(seconds):
-            while not true():  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-
-    return reached
-
-
-@pytest.fixture
 def acting(api: FakeApiServer, client: ApiClient) -> Callable[..., Any]:
     """acting(nodes, per_second=…, limits=…): runs until the block ends; the nodes are listed."""
 

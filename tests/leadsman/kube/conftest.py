@@ -31,16 +31,6 @@ async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
         yield one
 
 
-@pytest.fixture
-def until() -> Callable[[Callable[[], Any]], Any]:
-    async def reached(true: Callable[[], Any]) -> None:
-        async with asyncio.timeout(WITHIN_SECONDS):
-            while not true():  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-
-    return reached
-
-
 class Following(Reflector[Pod]):
     """Pods, with everything that it was told of changes in `told`."""
 

@@ -9,12 +9,12 @@ from leadsman.cli.certs import authority as certs
 
 SAID = """
 import os, ssl
-from leadsman import lean
+from leadsman.runtime import import_trim
 before = dict(os.environ)
-lean.import_aiohttp()
+import_trim.import_aiohttp()
 from aiohttp import connector
-from clusterstate.transport import Access, Transport
-own = Transport(Access(("https://etcd:2379",)))._verify
+from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
+own = EtcdTransport(EtcdAccess(("https://etcd:2379",)))._verify
 loaded = "libstdc++" in open("/proc/self/maps").read()
 print(len(connector._SSL_CONTEXT_VERIFIED.get_ca_certs()), len(own.get_ca_certs()) > 0, os.environ == before, loaded)
 """

@@ -124,8 +124,8 @@ def test_an_error_in_the_block_removes_everything_too():
 HOLDER = """
 import signal, sys, time
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
-from testbed.network import Network
-with Network(["a", "b"]) as net:
+from leadsman.testbed.virtual_network import VirtualNetwork
+with VirtualNetwork(["a", "b"]) as net:
     print(net.namespace("a"), net._process.pid, flush=True)
     time.sleep(600)
 """

@@ -1,7 +1,6 @@
 """What tests of delays share."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from types import SimpleNamespace
 
 import numpy as np
@@ -10,20 +9,6 @@ import pytest
 from leadsman.network.fitting import FitBudget
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
-
-Until = Callable[[Callable[[], object]], Awaitable[None]]
-
-
-async def _until(true: Callable[[], object]) -> None:
-    async with asyncio.timeout(10):
-        while not true():  # noqa: ASYNC110 -- what is waited for has no event
-            await asyncio.sleep(0.005)
-
-
-@pytest.fixture
-def until() -> Until:
-    """Waits for a condition, 10 s at most."""
-    return _until
 
 
 def _state(peers: Mapping[str, float | None], place: tuple[str, str, str] = ("", "", ""), at: float = 0.0) -> NodeState:
