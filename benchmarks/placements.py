@@ -22,11 +22,11 @@ import numpy as np
 from msgspec import Struct, structs
 
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.delay.bounds import DELAY_ANNOTATION, ESTIMATE_ANNOTATION
 from leadsman.decision.delay.views import EstimateView
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode, Policy, Statistic
+from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION
 from leadsman.network.fitting import FitBudget
 from leadsman.network.measured_pairs import Floats
 from leadsman.network.synthetic_network import rack_network, random_peers

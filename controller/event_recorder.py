@@ -14,14 +14,13 @@ from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX
 from leadsman.kube import events
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
+from leadsman.kube.names import REPORTING_CONTROLLER
 from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
 from leadsman.kube.resources import EVENTS_V1
 from leadsman.planning.labels.model import LabelAction, NodePatch
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
-
-REPORTING_CONTROLLER = "leadsman.io/controller"
 
 MAX_PENDING = 5000
 """Of Events that are not written yet; beyond, the oldest are dropped and counted."""

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from msgspec import Struct
 
 from leadsman.decision.decide import filter_nodes
+from leadsman.decision.delay.bounds import DELAY_LABEL_PREFIX
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.telemetry.pod_policy import POLICY_LABEL as POLICY_LABEL
@@ -22,13 +23,12 @@ from leadsman.decision.workloads import workload_name
 from leadsman.kube import objects
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound
+from leadsman.kube.names import DOMAIN, RETRIED_AT_ANNOTATION, without_deprecated
 from leadsman.kube.object_changes import ObjectKey
 from leadsman.kube.resources import NODES
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
-
-RETRIED_AT_ANNOTATION = "leadsman/retried-at"
 
 TOUCH_DELAYS_SECONDS = (0.0, 5.0, 30.0)
 """When a gain is told to kube-scheduler, after it was seen."""
@@ -36,7 +36,7 @@ TOUCH_DELAYS_SECONDS = (0.0, 5.0, 30.0)
 MAX_SIGNATURES_PER_SYNC = 200
 """Of pods that are looked at in one round; the others wait for the next."""
 
-EXTENDER_KEY_PREFIXES = ("delay_", "leadsman", POLICY_LABEL)
+EXTENDER_KEY_PREFIXES = (DELAY_LABEL_PREFIX, f"{DOMAIN}/", POLICY_LABEL)
 
 
 class PodSignature(Struct, frozen=True):
@@ -144,7 +144,7 @@ class Requeuer:
         if self._client is None:
             _log.info("would touch node %s, so that refused pods are tried again", node)
             return
-        annotations = {RETRIED_AT_ANNOTATION: f"{self._wall_clock():%Y-%m-%dT%H:%M:%S.%fZ}"}
+        annotations = without_deprecated({RETRIED_AT_ANNOTATION: f"{self._wall_clock():%Y-%m-%dT%H:%M:%S.%fZ}"})
         try:
             await self._client.patch(NODES.path("", node), {"metadata": {"annotations": annotations}})
             self.touched += 1

@@ -13,12 +13,8 @@ from msgspec import Struct
 
 from agent.pods import series_expression
 from agent.pods.series_expression import SeriesExpression
+from leadsman.kube.names import DIRECTION_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
 from leadsman.kube.objects import Pod
-
-ANNOTATION_PREFIX = "leadsman.dev/reward-"
-PORT_ANNOTATION, PATH_ANNOTATION, SERIES_ANNOTATION, DIRECTION_ANNOTATION = (
-    ANNOTATION_PREFIX + name for name in ("port", "path", "series", "direction")
-)
 
 _MAX_PORT = 65_535
 _LONGEST_PATH = 256

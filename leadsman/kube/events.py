@@ -48,7 +48,7 @@ def event_body(
     """For Client.create at EVENTS_V1.path(namespace), with the namespace of what it is about, or "default".
 
     reason and action: words in CamelCase, why and what was done or tried. at: with a time zone. controller:
-    "leadsman.io/…"; instance: which process. name: of what is told once, whoever tells it; "": one of its own.
+    as names.REPORTING_CONTROLLER; instance: which process. name: of what is told once, whoever tells it; "": its own.
     """
     regarding = {"kind": about.kind, "namespace": about.namespace, "name": about.name, "uid": about.uid}
     named = {"name": name} if name else {"generateName": f"{about.name[:200].rstrip('.')}-"}

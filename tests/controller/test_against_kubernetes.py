@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
 from leadsman.testbed.etcd import free_ports
 from leadsman.testbed.kube_apiserver import KubeApiServer
 
@@ -18,7 +19,7 @@ COMPONENTS = Path(__file__).parents[2] / "daemonset/components"
 ACCOUNT = "system:serviceaccount:leadsman:leadsman-controller"
 MARKED = {
     "labels": {"gone": "violating", "kept": "x"},
-    "annotations": {"leadsman/telemetry-labels": json.dumps({"gone": "ns/gone"})},
+    "annotations": {OWNERSHIP_ANNOTATION: json.dumps({"gone": "ns/gone"})},
 }
 """As another controller left it; the policy is not there any more."""
 
@@ -117,6 +118,16 @@ def test_what_was_done_is_seen_with_kubectl(cluster, start):
     until(lambda: "NodeUnmarked" in kubectl(cluster, "describe", "node", "n3"), "the Event at the node", 40)
     shown = until(lambda: conditions(cluster), "the policy's status")
     assert shown == {"Accepted": "True", "Active": "False"}, "no node reports its metric"
+
+
+def test_a_record_of_the_last_release_is_moved_to_the_new_annotation(cluster, start):
+    deprecated = DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]
+    marked_node(cluster, "n4")
+    kubectl(cluster, "annotate", "node", "n4", f"{OWNERSHIP_ANNOTATION}-", f'{deprecated}={{"gone":"ns/gone"}}')
+    start()
+    until(lambda: marks(cluster, "n4") == {"kept": "x"}, "the label of a policy that is gone removed")
+    annotations = json.loads(kubectl(cluster, "get", "node", "n4", "-o", "json"))["metadata"].get("annotations", {})
+    assert not {deprecated, OWNERSHIP_ANNOTATION} & annotations.keys()
 
 
 def conditions(cluster):

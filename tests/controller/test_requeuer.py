@@ -2,20 +2,15 @@
 
 import pytest
 
-from controller.requeuer import (
-    RETRIED_AT_ANNOTATION,
-    TOUCH_DELAYS_SECONDS,
-    RequeueBook,
-    Requeuer,
-    is_unschedulable,
-    pod_signature,
-)
+from controller.requeuer import TOUCH_DELAYS_SECONDS, RequeueBook, Requeuer, is_unschedulable, pod_signature
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
+from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.kube.objects import Condition, ObjectMeta, OwnerReference, Pod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.testbed.api_objects import parse_path
 
 NODES = ("a", "b", "c")
 UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable")
@@ -152,6 +147,15 @@ async def test_the_node_s_annotation_is_touched_and_nothing_else(waker, api):
     await one.sync()
     assert touched(api) == ["a"]
     assert set(api.requests[-1].body["metadata"]) == {"annotations"}
+
+
+async def test_a_touch_removes_the_annotation_of_the_last_release(waker, api):
+    one, *_ = waker
+    old = {"leadsman/retried-at": "2026-01-01T00:00:00Z", "other": "stays"}
+    api.put("/api/v1/nodes/a", {"metadata": {"annotations": old}})
+    await one.sync()
+    node = api.objects.get(parse_path("/api/v1/nodes/a"))
+    assert set(node["metadata"]["annotations"]) == {RETRIED_AT_ANNOTATION, "other"}
 
 
 async def test_the_log_says_which_node_was_touched(waker, caplog):

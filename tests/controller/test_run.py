@@ -6,8 +6,8 @@ from contextlib import AsyncExitStack
 
 import aiohttp
 
+from leadsman.kube.names import OWNERSHIP_ANNOTATION
 from leadsman.kube.resources import LEASES, NODES
-from leadsman.planning.labels.ownership import OWNERSHIP_ANNOTATION
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
 

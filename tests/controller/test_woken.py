@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager
 import aiohttp
 import pytest
 
-from controller.requeuer import RETRIED_AT_ANNOTATION, Requeuer
+from controller.requeuer import Requeuer
+from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import DelaySettings

@@ -13,15 +13,9 @@ from msgspec import Struct
 
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
+from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
 
 DELAY_LABEL_PREFIX = "delay_"
-
-DELAY_ANNOTATION = "leadsman.dev/delay"
-"""A bound a line: `<from>: <ms> [all|nearest] [accept|upper-bound|reject]`. Empty lines and `# ...` say nothing."""
-
-REPLICAS_ANNOTATION = "leadsman.dev/delay-replicas"
-ESTIMATE_ANNOTATION = "leadsman.dev/delay-estimate"
-"""The pod's own defaults, for its labels and lines."""
 
 MAX_BOUNDS = 32
 MAX_ANNOTATION_CHARACTERS = 4096

@@ -12,10 +12,11 @@ from typing import NamedTuple, Self
 
 from msgspec import Struct
 
-from leadsman.decision.delay.bounds import DELAY_ANNOTATION, DelayBound, ReplicaMode
+from leadsman.decision.delay.bounds import DelayBound, ReplicaMode
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.workloads import PlacedPods
+from leadsman.kube.names import DELAY_ANNOTATION
 
 MAX_TARGET_NODES = 16
 """That the pods of one workload may stand on: each costs a row of delays to all nodes."""

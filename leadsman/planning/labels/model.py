@@ -7,7 +7,8 @@ import msgspec
 from msgspec import Struct
 
 from leadsman.decision.telemetry.taspolicy import PolicyKey, TasPolicy
-from leadsman.planning.labels.ownership import OWNERSHIP_ANNOTATION, OwnedLabels
+from leadsman.kube.names import OWNERSHIP_ANNOTATION, without_deprecated
+from leadsman.planning.labels.ownership import OwnedLabels
 
 HOUR_SECONDS = 3600.0
 
@@ -85,7 +86,11 @@ class NodePatch(Struct, frozen=True):
     def body(self) -> bytes:
         """As application/merge-patch+json. With a resourceVersion, a node that has changed is answered with 409."""
         version = {"resourceVersion": self.resource_version} if self.resource_version else {}
-        metadata = {"labels": self.labels, "annotations": {OWNERSHIP_ANNOTATION: self.annotation}, **version}
+        metadata = {
+            "labels": self.labels,
+            "annotations": without_deprecated({OWNERSHIP_ANNOTATION: self.annotation}),
+            **version,
+        }
         return msgspec.json.encode({"metadata": metadata})
 
 

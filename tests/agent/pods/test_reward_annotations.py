@@ -2,14 +2,8 @@
 
 import pytest
 
-from agent.pods.reward_annotations import (
-    DIRECTION_ANNOTATION,
-    PATH_ANNOTATION,
-    PORT_ANNOTATION,
-    SERIES_ANNOTATION,
-    InvalidAnnotation,
-    parse_reward_metric,
-)
+from agent.pods.reward_annotations import InvalidAnnotation, parse_reward_metric
+from leadsman.kube.names import DIRECTION_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
 
 
 def asking(given, **said):

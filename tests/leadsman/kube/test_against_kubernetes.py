@@ -123,7 +123,7 @@ async def test_an_event_of_ours_is_taken_and_read_back(client):
     at = datetime.datetime.now(datetime.UTC)
     about = ObjectReference("Pod", "default", "web-0", "u")
     written = events.event_body(
-        about, "Refused", "ü" * 2000, at=at, controller="leadsman.io/x", instance="x-0", action="Placing", warning=True
+        about, "Refused", "ü" * 2000, at=at, controller="leadsman.dev/x", instance="x-0", action="Placing", warning=True
     )
     made = await client.create(EVENTS_V1.path("default"), written)
     read = await client.get(CORE_EVENTS.path("default", made.metadata.name), Event)

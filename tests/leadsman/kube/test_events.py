@@ -13,7 +13,7 @@ POD = ObjectReference("Pod", "web", "web-0", "u")
 
 def body(about=POD, **more):
     said = {"reason": "Refused", "note": "too far", "action": "Placing"} | more
-    return events.event_body(about, at=AT, controller="leadsman.io/extender", instance="extender-0", **said)
+    return events.event_body(about, at=AT, controller="leadsman.dev/extender", instance="extender-0", **said)
 
 
 def test_an_event_stands_in_the_namespace_of_what_it_is_about():

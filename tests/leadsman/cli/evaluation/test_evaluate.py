@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from leadsman.cli.main import main
-from leadsman.planning.labels.ownership import OWNERSHIP_ANNOTATION
+from leadsman.kube.names import OWNERSHIP_ANNOTATION
 
 DOCUMENTED = Path(__file__).parents[3] / "data" / "taspolicies"
 NAMESPACE = "health-metric-demo"

@@ -9,12 +9,13 @@ import pytest
 
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.delay.bound_check import check_bound
-from leadsman.decision.delay.bounds import ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION, DelayBound, ReplicaMode
+from leadsman.decision.delay.bounds import DelayBound, ReplicaMode
 from leadsman.decision.delay.rtt_table import DelayCause
 from leadsman.decision.delay.targets import Target
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
+from leadsman.kube.names import ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
 
 GUESSES: Mapping[str, tuple[float, float, float]] = {
     "sure": (1.0, 3.0, 5.0),

@@ -7,12 +7,12 @@ import pytest
 
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.delay import explain_delay, rtt_table
-from leadsman.decision.delay.bounds import REPLICAS_ANNOTATION
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.explain import explain
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Decision, DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, Direction, Policy
+from leadsman.kube.names import REPLICAS_ANNOTATION
 
 REF = PodInfo("default", "p", labels={"delay_ref": "5"})
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from leadsman.decision.delay.bounds import ESTIMATE_ANNOTATION
 from leadsman.decision.delay.probe_pairs import MAX_PROBE_PAIRS, select_probe_pairs
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import DelayPolicy, Direction, Policy
+from leadsman.kube.names import ESTIMATE_ANNOTATION
 
 NODES = ["far", "unheard", "likely", "sure", "measured", "over", "silent", "vain"]
 

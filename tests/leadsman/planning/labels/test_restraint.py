@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
 from leadsman.planning.labels.label_planner import plan_labels
 from leadsman.planning.labels.model import LabelLimits, PlanMemory
-from leadsman.planning.labels.ownership import OWNERSHIP_ANNOTATION, NodeView
+from leadsman.planning.labels.ownership import NodeView
 
 
 @pytest.mark.parametrize(
@@ -205,7 +206,7 @@ def test_a_patch_passes_on_the_version_that_it_was_made_for(make: SimpleNamespac
     assert json.loads(made.patches[0].body()) == {
         "metadata": {
             "labels": {"p": "violating"},
-            "annotations": {OWNERSHIP_ANNOTATION: '{"p":"ns/p"}'},
+            "annotations": {OWNERSHIP_ANNOTATION: '{"p":"ns/p"}', DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]: None},
             "resourceVersion": "7",
         }
     }

@@ -1,0 +1,48 @@
+"""Leadsman's own names on Kubernetes objects: one domain, every annotation key, and the spellings of the last release.
+
+Pods carry the delay and reward annotations, written by users; nodes carry the other two, written by the controller.
+Labels have names of their own, next to the code that reads them: `delay_<from>`, `telemetry-policy`, and those of
+Telemetry Aware Scheduling.
+"""
+
+from collections.abc import Mapping
+
+DOMAIN = "leadsman.dev"
+
+DELAY_ANNOTATION = f"{DOMAIN}/delay"
+"""On a pod, a bound a line: `<from>: <ms> [all|nearest] [accept|upper-bound|reject]`; empty lines and `# ...` are
+ignored."""
+
+REPLICAS_ANNOTATION = f"{DOMAIN}/delay-replicas"
+ESTIMATE_ANNOTATION = f"{DOMAIN}/delay-estimate"
+"""On a pod, its own defaults, for its labels and lines."""
+
+PORT_ANNOTATION = f"{DOMAIN}/reward-port"
+PATH_ANNOTATION = f"{DOMAIN}/reward-path"
+SERIES_ANNOTATION = f"{DOMAIN}/reward-series"
+DIRECTION_ANNOTATION = f"{DOMAIN}/reward-direction"
+"""On a pod, where its own metric is: `agent.pods.reward_annotations`."""
+
+OWNERSHIP_ANNOTATION = f"{DOMAIN}/telemetry-labels"
+"""On a node, which of its labels the controller owns: `leadsman.planning.labels.ownership`."""
+
+RETRIED_AT_ANNOTATION = f"{DOMAIN}/retried-at"
+"""On a node, when the controller last made kube-scheduler retry refused pods: `controller.requeuer`."""
+
+REPORTING_CONTROLLER = f"{DOMAIN}/controller"
+"""The controller's name in the Events that it writes."""
+
+DEPRECATED_ANNOTATIONS: Mapping[str, str] = {
+    OWNERSHIP_ANNOTATION: "leadsman/telemetry-labels",
+    RETRIED_AT_ANNOTATION: "leadsman/retried-at",
+}
+"""Annotation → its key in release 0.1, which is still read and is removed when the node is next written.
+
+Drop an entry one release after the new key first shipped.
+"""
+
+
+def without_deprecated(annotations: Mapping[str, str | None]) -> dict[str, str | None]:
+    """The annotations of a merge patch, which also removes the deprecated key of each."""
+    deprecated = {DEPRECATED_ANNOTATIONS[key]: None for key in annotations if key in DEPRECATED_ANNOTATIONS}
+    return {**annotations, **deprecated}
