@@ -30,7 +30,7 @@ def create_app(
         return web.Response(status=503 if stalled else 200, text="\n".join(lines or ["ok"]) + "\n")
 
     async def readyz(_: web.Request) -> web.Response:
-        trouble = reporter.last_error or ("" if reporter.report_count else "no report yet")
+        trouble = reporter.problem.text or ("" if reporter.report_count else "no report yet")
         return web.Response(status=503 if trouble else 200, text=f"{trouble or 'ok'}\n")
 
     async def config(_: web.Request) -> web.Response:

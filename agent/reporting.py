@@ -12,6 +12,7 @@ from random import Random
 from agent.deadband import worth_writing
 from agent.liveness import LoopLiveness
 from agent.node_ownership import NodeAlreadyOwned, NodeOwnership, claim_node
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.records import AnyRecord, Heartbeat, Identity, RingEntry
 from leadsman.state.report_timing import ReportTiming
@@ -32,8 +33,8 @@ NodeRecords = Mapping[type[AnyRecord], AnyRecord | None]
 class Reporter:
     """Claims the node, then reports every P ± 10 %, until another owner holds the node: then Taken.
 
-    timing: asked before each report, because P stretches with the cluster. `reports`, `failures` and `last_error`
-    are for /metrics and the log.
+    timing: asked before each report, because P stretches with the cluster. report_count and failures are for /metrics;
+    problem: why the last report failed.
     """
 
     def __init__(
@@ -57,7 +58,9 @@ class Reporter:
         self.ownership: NodeOwnership | None = None
         self.report_count = 0
         self.failures: Counter[str] = Counter()
-        self.last_error = ""
+        self.problem = ProblemLog(
+            log, f"agent of node {node} does not report to etcd", f"agent of node {node} reports to etcd again"
+        )
 
     async def run(self) -> None:
         """Never returns. Taken: stop this process, another one writes this node."""
@@ -77,7 +80,7 @@ class Reporter:
     async def report(self) -> None:
         """One report, unless a loop has stalled: then nothing is renewed and the node goes stale, as it should."""
         if stalled := self._progress.stalled():
-            self._note(f"not reporting, stalled: {', '.join(stalled)}")
+            self.problem.report(f"{', '.join(stalled)} made no progress; kubelet restarts the agent by /healthz")
             return
         timing = self._timing()
         try:
@@ -88,7 +91,7 @@ class Reporter:
             self.ownership = None
             raise
         self.report_count += 1
-        self._note("")
+        self.problem.clear()
 
     async def close(self) -> None:
         """Ends the lease, so that the node's records go at once. StoreError when the store cannot be reached."""
@@ -108,7 +111,7 @@ class Reporter:
             try:
                 return await self._claim(timing)
             except NodeAlreadyOwned as error:
-                self._note(f"waiting for the other agent's lease to end: {error}")
+                self.problem.report(error)
                 await self._sleep(1.0)
         return await self._claim(timing)
 
@@ -132,16 +135,7 @@ class Reporter:
 
     def _failed(self, error: StoreError) -> None:
         self.failures[type(error).__name__] += 1
-        self._note(f"report failed, retrying: {type(error).__name__}: {error}")
-
-    def _note(self, trouble: str) -> None:
-        """Logs when the trouble changes, not each time it is met."""
-        kind, before = trouble.partition(":")[0], self.last_error.partition(":")[0]
-        if trouble and kind != before:
-            log.warning(trouble)
-        elif before and not trouble:
-            log.info("reporting again")
-        self.last_error = trouble
+        self.problem.report(error)
 
 
 def _longest_backoff(error: StoreError, failures: int) -> float:

@@ -15,6 +15,7 @@ from agent.pods import counted_totals
 from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, RestoredState
 from leadsman.rewards import reward_updates
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
 from leadsman.state.records import Reward
@@ -35,13 +36,18 @@ _POLL_SECONDS = 0.1
 class RewardPersistence:
     """held: the claim under which the node is written now; None: it is not ours at this moment.
 
-    For metrics: writes, failures, and last_error, "" while all is kept.
+    For metrics: writes, failures, and problem: why the last write failed.
     """
 
     def __init__(self, store: Store, node: str, held: Callable[[], NodeOwnership | None], rng: Random) -> None:
         self.store, self._node, self._held, self._rng = store, node, held, rng
         self._written: dict[str, Reward] = {}
-        self.writes, self.failures, self.last_error = 0, 0, ""
+        self.writes, self.failures = 0, 0
+        self.problem = ProblemLog(
+            log,
+            "agent cannot read or write rewards in etcd; it tries again",
+            "agent writes rewards to etcd again",
+        )
 
     async def restore(self, waited: Callable[[], None] = lambda: None) -> RestoredState:
         """What was kept, read once the node is ours, so that nobody writes it meanwhile. For as long as it takes.
@@ -88,7 +94,11 @@ class RewardPersistence:
         kept = CountedTotals(parts)
         if not values:
             kept.changed_shards.add(counted_totals.SHARDS[0])  # so that the next agent knows that there was one
-        log.info("kept from before: rewards of %d types, notes on %d pods", len(self._written), len(kept))
+        log.info(
+            "agent restored rewards of %d pod types and incident totals of %d pods from etcd",
+            len(self._written),
+            len(kept),
+        )
         return RestoredState(self._written, kept, first_start=not values)
 
     def _decoded(self, items: Iterable[StoredItem]) -> Iterable[tuple[str, Reward]]:
@@ -99,7 +109,7 @@ class RewardPersistence:
             try:
                 yield key.pod_type, codec.decode(Reward, item.value)
             except BadRecord as error:
-                log.warning("%s cannot be read and begins anew: %s", item.key, error)
+                log.warning("agent cannot decode the reward under %s and starts it from zero: %s", item.key, error)
 
     def _moved(self, book: IncidentLedger) -> set[str]:
         return {
@@ -125,15 +135,11 @@ class RewardPersistence:
             book.dropped_types.discard(name)
             self._written.pop(name, None)
         self.writes += 1
-        if self.last_error:
-            log.info("rewards are kept again")
-            self.last_error = ""
+        self.problem.clear()
 
     def _failed(self, error: StoreError) -> None:
         self.failures += 1
-        if not self.last_error:
-            log.warning("rewards cannot be kept, trying again: %s: %s", type(error).__name__, error)
-        self.last_error = f"{type(error).__name__}: {error}"
+        self.problem.report(error)
 
 
 def _worth_writing(before: Reward | None, after: Reward) -> bool:

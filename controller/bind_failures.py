@@ -16,6 +16,7 @@ from leadsman.kube.errors import ApiError
 from leadsman.kube.events import warnings_about
 from leadsman.kube.objects import Event, Pod
 from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
@@ -52,7 +53,11 @@ class BindFailureCounter:
         self._client, self._rate, self._clock = client, rate, clock
         self._read_at: dict[str, float] = {}
         self._counted: dict[str, dict[str, int]] = {}
-        self._silent = False
+        self._problem = ProblemLog(
+            _log,
+            "controller cannot read Events of pods that failed to bind; it tries again (may it list events?)",
+            "controller reads Events of pods that failed to bind again",
+        )
 
     async def sync(self, pods: Iterable[Pod]) -> None:
         """pods: all that wait to be bound. What was counted of a pod is forgotten when it waits no more."""
@@ -80,10 +85,9 @@ class BindFailureCounter:
         try:
             events = await warnings_about(self._client, pod.metadata)
         except ApiError as error:
-            _log.log(logging.DEBUG if self._silent else logging.WARNING, "no Events of failed binds: %s", error)
-            self._silent = True
+            self._problem.report(error)
             return
-        self._silent = False
+        self._problem.clear()
         for event in events:
             self._count(pod, event)
 

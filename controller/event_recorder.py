@@ -18,6 +18,7 @@ from leadsman.kube.names import REPORTING_CONTROLLER
 from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
 from leadsman.kube.resources import EVENTS_V1
 from leadsman.planning.labels.model import LabelAction, NodePatch
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
@@ -40,6 +41,11 @@ class EventRecorder:
         self._client, self._rate, self._identity, self._wall_clock = client, rate, identity, wall_clock
         self._waiting: deque[dict[str, Any]] = deque()
         self._some = asyncio.Event()
+        self._problem = ProblemLog(
+            _log,
+            "API server refuses Events of the controller; they are dropped",
+            "API server takes Events of the controller again",
+        )
 
     def record_patch(self, patch: NodePatch, node: PartialObjectMetadata | None) -> None:
         """What was done on a node. Nothing to tell of a patch that only mended the record of what is ours."""
@@ -90,11 +96,11 @@ class EventRecorder:
         try:
             await self._client.create(EVENTS_V1.path(event["metadata"]["namespace"]), event)
             self.written += 1
+            self._problem.clear()
         except Conflict:
             return  # It stands there under this name.
         except ApiError as error:
-            if not self.dropped:
-                _log.warning("an Event was not taken: %s: %s", type(error).__name__, error)
+            self._problem.report(error)
             self.dropped += 1
 
 

@@ -17,6 +17,7 @@ from leadsman.kube.errors import ApiError, Conflict, NotFound, Unavailable
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.resources import NODES
 from leadsman.planning.labels.model import NodePatch
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
@@ -39,7 +40,10 @@ class NodePatcher:
         parallel: int = MAX_CONCURRENT_PATCHES,
     ):
         self.results: Counter[str] = Counter()
-        self.last_error, self._unavailable = "", False
+        self._unavailable = False
+        self._problem = ProblemLog(
+            _log, "controller cannot patch nodes; the next plan tries again", "controller patches nodes again"
+        )
         self._client, self._nodes, self._rate, self._allowed = client, nodes, rate, allowed
         self._slots = asyncio.Semaphore(parallel)
 
@@ -69,14 +73,9 @@ class NodePatcher:
         except Conflict:
             return "conflict"
         except ApiError as error:
-            self._failed(patch.node, error)
+            self._unavailable = isinstance(error, Unavailable)
+            self._problem.report(error)
             return "failed"
         self._nodes.record_patch(patch.node, answer)
-        self.last_error = ""
+        self._problem.clear()
         return "done"
-
-    def _failed(self, node: str, error: ApiError) -> None:
-        self._unavailable = isinstance(error, Unavailable)
-        if not self.last_error:
-            _log.warning("node %s cannot be patched: %s: %s", node, type(error).__name__, error)
-        self.last_error = f"{type(error).__name__}: {error}"

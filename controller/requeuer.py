@@ -26,6 +26,7 @@ from leadsman.kube.errors import ApiError, NotFound
 from leadsman.kube.names import DOMAIN, RETRIED_AT_ANNOTATION, without_deprecated
 from leadsman.kube.object_changes import ObjectKey
 from leadsman.kube.resources import NODES
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
 
 _log = logging.getLogger(__name__)
@@ -71,7 +72,12 @@ class RequeueBook:
 
     def __init__(self) -> None:
         self._states: dict[PodSignature, SignatureState] = {}
-        self._failed = False
+        self._problem = ProblemLog(
+            _log,
+            "controller cannot filter nodes for waiting pods; it requeues none of that kind",
+            "controller filters nodes for waiting pods again",
+            logging.ERROR,
+        )
 
     def observe(self, pods: Iterable[objects.Pod], nodes: Sequence[str], inputs: DecisionInputs) -> None:
         """Kinds that are gone are forgotten. A new kind that asks for us counts as refused everywhere until now."""
@@ -96,10 +102,8 @@ class RequeueBook:
         """A plugin that fails costs these pods their wake-up, and not the nodes their labels."""
         try:
             return frozenset(filter_nodes(kind.pod, nodes, inputs).kept)
-        except Exception:
-            if not self._failed:
-                _log.exception("pods like %s/%s cannot be judged", kind.namespace, kind.name)
-            self._failed = True
+        except Exception as error:
+            self._problem.report(error, traceback=True)
             return self._states[kind].passing_nodes
 
     def next_touch(self, now: float) -> str:
@@ -126,6 +130,11 @@ class Requeuer:
         self._client, self._pods, self._nodes, self._inputs = client, pods, nodes, inputs
         self._rate, self._wall_clock, self._book = rate, wall_clock, RequeueBook()
         self._pending_node = ""
+        self._problem = ProblemLog(
+            _log,
+            "controller cannot annotate a node so that kube-scheduler tries refused pods again; it retries",
+            "controller annotates nodes again",
+        )
 
     async def sync(self) -> None:
         began, inputs = time.perf_counter(), self._inputs()
@@ -142,18 +151,19 @@ class Requeuer:
 
     async def _touch(self, node: str) -> None:
         if self._client is None:
-            _log.info("would touch node %s, so that refused pods are tried again", node)
+            _log.info("dry run: would annotate node %s so that kube-scheduler tries refused pods again", node)
             return
         annotations = without_deprecated({RETRIED_AT_ANNOTATION: f"{self._wall_clock():%Y-%m-%dT%H:%M:%S.%fZ}"})
         try:
             await self._client.patch(NODES.path("", node), {"metadata": {"annotations": annotations}})
             self.touched += 1
-            _log.info("touched node %s, so that refused pods are tried again", node)
+            self._problem.clear()
+            _log.info("annotated node %s so that kube-scheduler tries refused pods again", node)
         except NotFound:
             return
         except ApiError as error:
             self._pending_node = node
-            _log.warning("node %s cannot be touched: %s: %s", node, type(error).__name__, error)
+            self._problem.report(error)
 
 
 def is_unschedulable(pod: objects.Pod) -> bool:

@@ -154,7 +154,10 @@ class ControllerParts:
         """Why there is no good plan; [] when there is one."""
         followed: list[Reflector[Any]] = [self.nodes_reflector, self.pending_pods_reflector, self.policies.reflector]
         missing = [each for each in followed if not each.loaded.is_set()]
-        return [f"{each.list_options.resource.plural} are not listed: {each.last_error}" for each in missing]
+        return [
+            f"{each.list_options.resource.plural} are not listed: {each.problem.text or 'no answer yet'}"
+            for each in missing
+        ]
 
     async def reconcile_labels(self) -> None:
         if not self.is_leader():

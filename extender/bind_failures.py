@@ -10,6 +10,7 @@ from random import Random
 
 from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, Unavailable
 from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.records import BindFailure
 from leadsman.state.store import Put, Store, StoreError
@@ -45,6 +46,11 @@ class BindFailureReporter:
         self._store, self._rng = store, rng or Random()
         self._pending: dict[str, BindFailure] = {}
         self._not_empty = asyncio.Event()
+        self._problem = ProblemLog(
+            log,
+            "extender cannot write bind failures to etcd; it tries again",
+            "extender writes bind failures to etcd again",
+        )
 
     def report(self, node: str, uid: str, pod_type: str, error: ApiError) -> None:
         """Queues a failed bind. Never blocks, never raises: what cannot be written is dropped."""
@@ -70,11 +76,9 @@ class BindFailureReporter:
                 await self.write()
             except StoreError as error:
                 self.failures += 1
-                log.log(
-                    logging.WARNING if self.failures == 1 else logging.DEBUG,
-                    "cannot write bind failures to etcd: %s; retrying",
-                    error,
-                )
+                self._problem.report(error)
+            else:
+                self._problem.clear()
             await asyncio.sleep(self._rng.uniform(_PAUSE_SECONDS, 2 * _PAUSE_SECONDS))
 
     async def write(self) -> None:

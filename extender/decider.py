@@ -22,6 +22,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import EstimateMode, Policy
 from leadsman.decision.telemetry import pod_policy
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 
 T = TypeVar("T")
@@ -62,7 +63,7 @@ class Decider:
         self.journal, self.workers = journal, workers
         self._sources, self._metrics, self._core = sources, metrics, core
         self._probe_on_demand = ProbeOnDemand(request_probes, workers)
-        self._faults: dict[str, str] = {}
+        self._problems = {verb: _verb_problem(verb) for verb in ("filter", "prioritize", "preempt")}
 
     async def filter(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
         inputs = self._sources.current_inputs()
@@ -133,22 +134,18 @@ class Decider:
         except DeadlineExceeded as error:
             limit = f"{self.workers.deadline_seconds * 1000:g} ms"
             result = DecisionFault("overran", f"decision exceeded its deadline of {limit}; see the extender's log")
-            self._log_on_change(verb, "overran", error)
+            self._problems[verb].report(error)
         except Exception as error:  # A plugin's fault, whatever it is, must not become the scheduler's.
             result = DecisionFault("fault", "decision failed with an error; see the extender's log")
-            self._log_on_change(verb, f"{type(error).__name__}: {error}", error)
+            self._problems[verb].report(error, traceback=True)
         else:
-            self._log_on_change(verb, "", None)
+            self._problems[verb].clear()
         return result
 
-    def _log_on_change(self, verb: str, fault: str, error: Exception | None) -> None:
-        if self._faults.get(verb, "") == fault:
-            return
-        self._faults[verb] = fault
-        if error:
-            _log.error("%s: %s; answers are neutral until this ends", verb, fault, exc_info=error)
-        else:
-            _log.info("%s: decisions are made again", verb)
+
+def _verb_problem(verb: str) -> ProblemLog:
+    begins = f"{verb}: decisions fail; the extender answers without its plugins until this ends"
+    return ProblemLog(_log, begins, f"{verb}: decisions succeed again", logging.ERROR)
 
 
 class DecisionFault(Struct, frozen=True):

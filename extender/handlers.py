@@ -102,7 +102,7 @@ class PageHandlers:
         return await self._page(request, lambda: pages.render_explain(entry, clock(), json, groups), json)
 
     async def state(self, request: web.Request) -> web.Response:
-        snapshot, problem, json = self._sources.state.current, self._sources.policy.problem, _wants_json(request)
+        snapshot, problem, json = self._sources.state.current, self._sources.policy.problem.text, _wants_json(request)
         clock, delays = self._sources.clock, self._sources.delay_status
         return await self._page(request, lambda: pages.render_state(snapshot, clock(), problem, json, delays), json)
 

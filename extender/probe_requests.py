@@ -13,6 +13,7 @@ from random import Random
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily
 
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.records import ProbeRequest
 from leadsman.state.store import Put, Store, StoreError
@@ -53,6 +54,11 @@ class ProbeRequestQueue:
         self._pending: dict[ProbePair, None] = {}
         self._requested_at: dict[ProbePair, float] = {}
         self._not_empty = asyncio.Event()
+        self._problem = ProblemLog(
+            log,
+            "extender cannot write probe requests to etcd; it tries again",
+            "extender writes probe requests to etcd again",
+        )
 
     def enqueue(self, pairs: Sequence[ProbePair]) -> None:
         """Queues pairs that are not requested already. Never blocks, never raises: the rest is dropped."""
@@ -75,14 +81,11 @@ class ProbeRequestQueue:
                 await self.write()
             except StoreError as error:
                 self.failures, failures = self.failures + 1, failures + 1
-                log.log(
-                    logging.WARNING if failures == 1 else logging.DEBUG,
-                    "cannot write probe requests to etcd: %s; retrying",
-                    error,
-                )
+                self._problem.report(error)
                 await asyncio.sleep(self._rng.uniform(0, min(MAX_BACKOFF_SECONDS, 2.0**failures)))
             else:
                 failures = 0
+                self._problem.clear()
                 await asyncio.sleep(1.0)
 
     async def write(self) -> None:

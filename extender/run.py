@@ -63,8 +63,7 @@ class ExtenderSettings(Struct, frozen=True):
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     """Runs an extender until `stop` is set.
 
-    Raises a ValueError (PolicyError, BadMatrix, BadNodeNames, TlsUnusable) when a file cannot be used, and OSError
-    when a port is taken.
+    Raises UnusableFile when a policy, delay or TLS file cannot be used, and OSError when a port is taken.
     """
     metrics, workers = ExtenderMetrics(version("leadsman")), WorkerPool()
     store = EtcdStore(settings.etcd)

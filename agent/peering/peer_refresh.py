@@ -18,6 +18,7 @@ from agent.peering.own_coordinate import OwnCoordinate
 from agent.peering.peer_selection import PeerSelection
 from agent.rtt.peer import Peer
 from leadsman.network import vivaldi
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state.records import RingCoordinate, RingEntry
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 from leadsman.state.store import Store, StoreError
@@ -55,7 +56,8 @@ class PeeringSettings(Struct, frozen=True):
 
 
 class PeerRefresher:
-    """nodes: how many are reckoned with. refreshes, failures (by cause), last_error: for /metrics and the log."""
+    """nodes: how many are reckoned with. refreshes, failures (by cause): for /metrics. problem: why the ring cannot
+    be read now."""
 
     def __init__(
         self,
@@ -74,7 +76,12 @@ class PeerRefresher:
         self.selection = PeerSelection(own_name, k, lambda: self.own_coordinate.current, self._rng)
         self.assumed_nodes = probe_rate.MIN_NODES
         self.probe_interval_seconds = rhythm.probe_interval_seconds
-        self.refreshes, self.last_error = 0, ""
+        self.refreshes = 0
+        self.problem = ProblemLog(
+            log,
+            "agent cannot read the ring from etcd; it keeps its peers and tries again",
+            "agent reads the ring from etcd again",
+        )
         self.failures: Counter[str] = Counter()
         self._store, self._probing, self._report, self._clock = store, probing, report, clock
         self._noticed: frozenset[str] = frozenset()
@@ -101,9 +108,7 @@ class PeerRefresher:
         self._unreported |= set(self.selection.ring_peers()) - before
         self.refreshes += 1
         self.apply_selection()
-        if self.last_error:
-            log.info("reading the ring again")
-            self.last_error = ""
+        self.problem.clear()
 
     def apply_selection(self) -> None:
         """Probes whoever is to be probed now, as often as the budget allows."""
@@ -162,9 +167,7 @@ class PeerRefresher:
 
     def _failed(self, error: StoreError) -> None:
         self.failures[type(error).__name__] += 1
-        if not self.last_error:
-            log.warning("cannot read the ring, the peers stay: %s: %s", type(error).__name__, error)
-        self.last_error = f"{type(error).__name__}: {error}"
+        self.problem.report(error)
 
 
 def _rounded_coordinate(own: vivaldi.Coordinate) -> RingCoordinate:

@@ -15,6 +15,7 @@ from typing import Protocol
 
 from agent.peering import ring_reads
 from agent.peering.peer_refresh import PeerRefresher
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
 from leadsman.state.records import ProbeRequest
@@ -56,7 +57,11 @@ class ProbeRequestHandler:
         self._probing, self._report = probing, report
         self._clock, self._rng = clock, rng or Random()
         self._prefix = keys.probes_prefix(neighbours.selection.own_name)
-        self._troubled = False
+        self._problem = ProblemLog(
+            log,
+            "agent cannot watch probe requests in etcd; it tries again",
+            "agent watches probe requests in etcd again",
+        )
 
     async def run(self) -> None:
         """For ever. StoreErrors are survived, anything else is raised."""
@@ -66,7 +71,7 @@ class ProbeRequestHandler:
             try:
                 await self._follow()
             except StoreError as error:
-                self._note(error)
+                self._problem.report(error)
             failures = 0 if self._clock() - began > MAX_BACKOFF_SECONDS else failures + 1
             ceiling = min(MAX_BACKOFF_SECONDS, _FIRST_BACKOFF_SECONDS * 2.0 ** min(failures, 10))
             await asyncio.sleep(self._rng.uniform(0, ceiling))
@@ -90,7 +95,7 @@ class ProbeRequestHandler:
         await self.serve(_targets(listing.items))
         async with aclosing(self._store.watch(self._prefix, listing.revision + 1, listing.cluster_id)) as batches:
             async for batch in batches:
-                self._troubled = False
+                self._problem.clear()
                 await self.serve(_targets(change for change in batch.changes if isinstance(change, Updated)))
 
     async def _accept(self, target: str) -> bool:
@@ -111,11 +116,6 @@ class ProbeRequestHandler:
             if set(targets) <= set(self._probing.measured_peers()):
                 return
             await asyncio.sleep(BURST_INTERVAL_SECONDS)
-
-    def _note(self, error: StoreError) -> None:
-        if not self._troubled:
-            log.warning("cannot watch for probe requests: %s: %s", type(error).__name__, error)
-        self._troubled = True
 
 
 def _targets(items: Iterable[StoredItem | Updated]) -> list[str]:

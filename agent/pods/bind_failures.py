@@ -10,6 +10,7 @@ from random import Random
 
 from agent.pods.incident_ledger import IncidentLedger
 from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
 from leadsman.state.records import BindFailure
@@ -24,11 +25,16 @@ MAX_UNSAVED = 32
 
 
 class BindFailureCounter:
-    """failures: of reads."""
+    """read_failures: for metrics."""
 
     def __init__(self, store: Store, node: str, rng: Random | None = None) -> None:
         self._store, self._prefix, self._rng = store, keys.bind_failures_prefix(node), rng or Random()
         self.read_failures = 0
+        self._problem = ProblemLog(
+            log,
+            "agent cannot read bind failures from etcd; it tries again",
+            "agent reads bind failures from etcd again",
+        )
 
     async def run(self, book: Callable[[], IncidentLedger]) -> None:
         """For ever. StoreErrors are survived: what was told is read the next time."""
@@ -38,7 +44,9 @@ class BindFailureCounter:
                 await self.poll(book())
             except StoreError as error:
                 self.read_failures += 1
-                log.debug("binds that failed cannot be read: %s", error)
+                self._problem.report(error)
+            else:
+                self._problem.clear()
 
     async def poll(self, book: IncidentLedger) -> None:
         """Counts what is new, and forgets what is gone from the store."""
@@ -61,4 +69,4 @@ def _count(item: StoredItem, book: IncidentLedger) -> None:
         failure = codec.decode(BindFailure, item.value)
         book.count_bind_failure(item.key, failure.type, IncidentCause(failure.cause))
     except (BadRecord, ValueError) as error:
-        log.warning("%s is left out: %s", item.key, error)
+        log.warning("agent ignores the bind failure under %s: %s", item.key, error)

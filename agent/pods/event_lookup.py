@@ -13,6 +13,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Forbidden
 from leadsman.kube.events import warnings_about
 from leadsman.kube.objects import Event, Pod
+from leadsman.runtime.problem_log import ProblemLog
 
 log = logging.getLogger(__name__)
 
@@ -21,7 +22,7 @@ MAX_ATTEMPTS = 3
 
 
 class EventLookup:
-    """asked, failures: for metrics."""
+    """lookups, failures: for metrics."""
 
     def __init__(
         self, client: ApiClient, book: Callable[[], IncidentLedger], pause_seconds: float = PAUSE_SECONDS
@@ -30,7 +31,12 @@ class EventLookup:
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
         self._known: set[str] = set()
         self._tries: dict[str, int] = {}
-        self.lookups, self.failures, self.last_error = 0, 0, ""
+        self.lookups, self.failures = 0, 0
+        self._problem = ProblemLog(
+            log,
+            "agent cannot list Events of a failing pod, so causes may be coarser (it needs the right to list events)",
+            "agent lists Events of failing pods again",
+        )
 
     def enqueue(self, uid: str) -> None:
         if uid not in self._known:
@@ -57,13 +63,11 @@ class EventLookup:
             self._failed(uid, error)
             return
         self._settled(uid, events)
-        self.last_error = ""
+        self._problem.clear()
 
     def _failed(self, uid: str, error: ApiError) -> None:
         self.failures += 1
-        if not self.last_error:
-            log.warning("events of a pod in trouble cannot be read: %s", error)
-        self.last_error = str(error)
+        self._problem.report(error)
         self._tries[uid] = self._tries.get(uid, 0) + 1
         if isinstance(error, Forbidden) or self._tries[uid] >= MAX_ATTEMPTS:
             self._settled(uid, ())

@@ -28,7 +28,7 @@ def _watch_metrics(pods: Reflector[Pod]) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "leadsman_pods_followed",
         "1 while the API server tells what becomes of them.",
-        not pods.last_error and pods.loaded.is_set(),
+        not pods.problem.text and pods.loaded.is_set(),
     )
     yield CounterMetricFamily("leadsman_pods_relists", "Listings of the node's pods.", pods.relists)
     errors = CounterMetricFamily("leadsman_pods_errors", "Calls that failed, by error.", labels=["error"])

@@ -67,7 +67,7 @@ class PodMonitor:
     @property
     def is_current(self) -> bool:
         """Whether the view is what the API server says now."""
-        return self.pods.loaded.is_set() and not self.pods.last_error
+        return self.pods.loaded.is_set() and not self.pods.problem.text
 
     def account_health(self) -> None:
         """Health up to now, and pods that have been starting for too long. While the API server is away nothing is

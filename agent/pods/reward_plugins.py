@@ -15,9 +15,8 @@ import logging
 from collections.abc import Callable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 
-from msgspec import Struct
-
 from leadsman.kube.objects import Pod
+from leadsman.runtime.problem_log import ProblemLog
 
 log = logging.getLogger(__name__)
 
@@ -27,14 +26,13 @@ DEADLINE_SECONDS = 2.0
 CostFunction = Callable[[Pod], Mapping[str, float]]
 
 
-class RewardPlugin(Struct):
-    """trouble: why it said nothing the last time; "" when it did. One that overran is not asked again: its thread may
+class RewardPlugin:
+    """A cost function and why it gave no costs the last time. One that overran is not called again: its thread may
     never come back."""
 
-    name: str
-    cost_function: CostFunction
-    last_error: str = ""
-    timed_out: bool = False
+    def __init__(self, name: str, cost_function: CostFunction) -> None:
+        self.name, self._cost_function, self.timed_out = name, cost_function, False
+        self.problem = ProblemLog(log, f"reward plugin {name} gave no costs", f"reward plugin {name} gives costs again")
 
     async def observe(self, pod: Pod) -> Mapping[str, float]:
         if self.timed_out:
@@ -42,22 +40,19 @@ class RewardPlugin(Struct):
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
                 found = {
-                    str(name): float(cost) for name, cost in (await asyncio.to_thread(self.cost_function, pod)).items()
+                    str(name): float(cost) for name, cost in (await asyncio.to_thread(self._cost_function, pod)).items()
                 }
         except TimeoutError:
             self.timed_out = True
-            self._note(f"no answer within {DEADLINE_SECONDS:g} s, it is not asked any more")
+            self.problem.report(
+                f"timed out after {DEADLINE_SECONDS:g} s; the agent does not call it again until restart"
+            )
         except Exception as error:  # A stranger's code: whatever it raises must not end the agent.
-            self._note(f"{type(error).__name__}: {error}")
+            self.problem.report(f"{type(error).__name__}: {error}")
         else:
-            self._note("")
+            self.problem.clear()
             return found
         return {}
-
-    def _note(self, trouble: str) -> None:
-        if trouble and trouble != self.last_error:
-            log.warning("reward plugin %s: %s", self.name, trouble)
-        self.last_error = trouble
 
 
 def load_plugins() -> list[RewardPlugin]:

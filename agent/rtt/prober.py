@@ -22,6 +22,7 @@ from agent.rtt.probe_target import ProbeTarget
 from agent.rtt.schedule import ProbeSchedule
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.sockets import EchoSocket, IcmpRefused, SendResult, open_sockets
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state.records import PeerLatency, ProbeMethod
 
 _log = logging.getLogger(__name__)
@@ -58,7 +59,7 @@ class Prober:
         self._echoes = self._echoes_on({})
         self._came = asyncio.Event()
         self._handshakes = 0
-        self._faulty = False
+        self._problem = ProblemLog(_log, "agent reports no latencies", "agent reports latencies again")
         self._group: asyncio.TaskGroup | None = None
         self.stats = PeerStats(settings, here or Locality(), answered)
         self.rounds = 0
@@ -128,7 +129,7 @@ class Prober:
         except IcmpRefused as refused:
             if self._settings.mode is ProbeMode.ICMP:
                 raise
-            _log.warning("all peers are probed by TCP handshakes: %s", refused)
+            _log.warning("kernel refuses ICMP sockets; agent probes all peers by TCP handshakes: %s", refused)
             self.icmp_refusal = str(refused)
             self.stats.use_tcp_only()
             return {}
@@ -160,12 +161,10 @@ class Prober:
     def _end_round(self, now: float) -> None:
         self.rounds += 1
         self.stats.start_round(now)
-        fault = self.local_fault
-        if fault and not self._faulty:
-            _log.warning("latencies are unknown: %s", fault)
-        if self._faulty and not fault:
-            _log.info("latencies are known again")
-        self._faulty = fault is not None
+        if fault := self.local_fault:
+            self._problem.report(fault, kind="silence")
+        else:
+            self._problem.clear()
 
     def _ask(self, target: ProbeTarget, group: asyncio.TaskGroup) -> None:
         if target.endpoint is None:

@@ -16,6 +16,7 @@ from leadsman.kube.errors import ApiError, Gone, StreamSilent, Unavailable
 from leadsman.kube.listing import ListOptions, ObjectList
 from leadsman.kube.object_changes import HasMetadata, ObjectChange, ObjectKey
 from leadsman.kube.watch_batch import WatchBatch
+from leadsman.runtime.problem_log import ProblemLog
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -46,7 +47,7 @@ class Reflector(Generic[T]):
     cached: lists come from the API server's cache (listing.read_cached). silence_seconds: a watch without a byte for so
     long is opened anew. clock: monotonic seconds, as readers pass to `age_seconds`.
     answered_at: when the API server last said anything, by the clock; -inf before the first.
-    For metrics: relists, reconnects, problems (objects that could not be decoded), errors by name, and last_error, ""
+    For metrics: relists, reconnects, problems (objects that could not be decoded), errors by name, and problem, ""
     while the API server is followed.
     """
 
@@ -66,9 +67,14 @@ class Reflector(Generic[T]):
         self._view: dict[ObjectKey, T] = {}
         self._version, self._shown = 0, (0, MappingProxyType[ObjectKey, T]({}))
         self.loaded = asyncio.Event()
-        self.relists, self.reconnects, self.decode_error_count, self.last_error = 0, 0, 0, ""
+        self.relists, self.reconnects, self.decode_error_count = 0, 0, 0
         self.errors: Counter[str] = Counter()
         self.list_options, self._client, self._kind = wanted, client, kind
+        self.problem = ProblemLog(
+            log,
+            f"cannot watch {wanted.resource.plural}; the last list stays in use until the API server answers",
+            f"{wanted.resource.plural} are watched again",
+        )
         self._on_changes, self._clock, self._rng = on_changes, clock, rng or random.Random()
         self._silence_seconds, self._longest_pause_seconds = silence_seconds, longest_pause_seconds
         self._resume_within_seconds = silence_seconds + RESUME_WITHIN_SECONDS
@@ -177,14 +183,14 @@ class Reflector(Generic[T]):
 
     def _count(self, problems: Sequence[str]) -> None:
         if problems and not self.decode_error_count:
-            log.warning("an object of %s is skipped: %s", self.list_options.resource.plural, problems[0])
+            log.warning(
+                "cannot decode an object of %s, it is ignored: %s", self.list_options.resource.plural, problems[0]
+            )
         self.decode_error_count += len(problems)
 
     def _answered(self) -> None:
         self.last_response_at = self._clock()
-        if self.last_error:
-            log.info("following %s again", self.list_options.resource.plural)
-            self.last_error = ""
+        self.problem.clear()
 
     def _lost(self, error: ApiError) -> None:
         """A watch that fails soon after it began is no recovery: the pauses grow."""
@@ -197,9 +203,7 @@ class Reflector(Generic[T]):
         self.errors[type(error).__name__] += 1
         if isinstance(error, StreamSilent):
             return  # no fault: of a resource that never changes some API servers tell no bookmarks either
-        if not self.last_error:
-            log.warning("lost %s, the view stays as it is: %s", self.list_options.resource.plural, error)
-        self.last_error = f"{type(error).__name__}: {error}"
+        self.problem.report(error)
 
     def _watched_seconds(self) -> float:
         """Since the watch was opened; less than 0 while there is none."""

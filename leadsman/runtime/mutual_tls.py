@@ -8,27 +8,26 @@ A certificate is looked at when its connection is made. A name that is no longer
 that ends. asyncio tells nobody why a handshake failed, so the context does, each reason once a minute.
 """
 
-import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.watched_files import WatchedFiles
+
 _log = logging.getLogger(__name__)
 
-POLL_SECONDS = 1.0
+MAX_FILE_BYTES = 1 << 20
+"""A Secret's own limit."""
 
 LOG_INTERVAL_SECONDS = 60.0
 
 UseContext = Callable[[ssl.SSLContext], Awaitable[None]]
-
-
-class TlsUnusable(ValueError):
-    """A file is missing, is no PEM, or certificate and key do not fit together. Give files that do."""
 
 
 class TlsFiles(Struct, frozen=True):
@@ -41,23 +40,35 @@ class TlsFiles(Struct, frozen=True):
 
 
 class MutualTls:
-    """The context for new connections. The first reading raises TlsUnusable; later ones keep what worked."""
+    """current: the context for new connections. problem: why the files are not in use as they are now.
+
+    The first reading raises leadsman.runtime.watched_files.UnusableFile.
+    """
 
     def __init__(self, files: TlsFiles, clock: Callable[[], float] = time.monotonic) -> None:
         self._files, self._clock = files, clock
         self._logged_at: dict[str, float] = {}
-        self._seen = _file_versions(files)
         self._users: list[UseContext] = []
-        self.current = server_context(files, self._failed)
-        self.problem = ""
+        self.problem = ProblemLog(
+            _log,
+            "cannot load the certificate files; the previous ones stay in use",
+            "the certificate files are valid again",
+            logging.ERROR,
+        )
+        paths = (files.certificate, files.key, files.client_ca)
+        self._watched = WatchedFiles(paths, self._load, self.problem, MAX_FILE_BYTES)
+
+    @property
+    def current(self) -> ssl.SSLContext:
+        return self._watched.current
 
     def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
         """certificate: as ssl.getpeercert() shows it. Only holders of a certificate of our CA come so far."""
         shown = certificate_names(certificate or {})
         welcome = bool(shown & self._files.client_names)
         if not welcome:
-            wanted = ", ".join(sorted(self._files.client_names))
-            self._log_limited(f"client certificate of {', '.join(sorted(shown)) or 'nobody'} refused; want {wanted}")
+            names, allowed = ", ".join(sorted(shown)) or "nobody", ", ".join(sorted(self._files.client_names))
+            self._log_limited(f"client certificate of {names} refused; allowed are {allowed} (--tls-client-name)")
         return welcome
 
     def on_reload(self, user: UseContext) -> None:
@@ -65,26 +76,23 @@ class MutualTls:
         self._users.append(user)
 
     async def poll(self) -> None:
-        """Reads the files if one has changed. `problem` says why the new ones are not in use."""
-        try:
-            seen = _file_versions(self._files)
-            if seen == self._seen and not self.problem:
-                return
-            self.current, self._seen, self.problem = server_context(self._files, self._failed), seen, ""
-        except TlsUnusable as error:
-            if self.problem != str(error):
-                _log.error("certificate refused, the one before it stays: %s", error)
-            self.problem = str(error)
-            return
-        _log.info("certificates read anew from %s", self._files.certificate)
-        for user in self._users:
-            await user(self.current)
+        """Reads the files if one has changed."""
+        if self._watched.poll():
+            await self._use(self.current)
 
     async def follow(self) -> None:
         """Polls until cancelled."""
-        while True:
-            await asyncio.sleep(POLL_SECONDS)
-            await self.poll()
+        async for context in self._watched.changes():
+            await self._use(context)
+
+    async def _use(self, context: ssl.SSLContext) -> None:
+        _log.info("reloaded certificates from %s", self._files.certificate)
+        for user in self._users:
+            await user(context)
+
+    def _load(self, _: Sequence[bytes]) -> ssl.SSLContext:
+        """OpenSSL reads the files itself: it takes certificate and key by their paths alone."""
+        return server_context(self._files, self._failed)
 
     def _failed(self, error: ssl.SSLError) -> None:
         self._log_limited(f"TLS handshake failed: {error}")
@@ -98,7 +106,7 @@ class MutualTls:
 
 
 def server_context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lambda _: None) -> ssl.SSLContext:
-    """failed: hears why a handshake did not succeed. TlsUnusable when the files are none to serve with."""
+    """failed: told why a handshake did not succeed. ValueError when one cannot serve with the files."""
     made = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     made.sslobject_class = _observed(failed)
     made.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -108,8 +116,7 @@ def server_context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lam
         # A password, or OpenSSL asks for one on the terminal.
         made.load_cert_chain(files.certificate, files.key, password="")
     except (ssl.SSLError, OSError) as error:
-        shown = f"{files.certificate}, {files.key}, {files.client_ca}"
-        raise TlsUnusable(f"{shown}: {error}; want a certificate, its unencrypted key and a CA, as PEM") from error
+        raise ValueError(f"{error}; must be a certificate, its unencrypted key and a CA, as PEM") from error
     return made
 
 
@@ -134,13 +141,3 @@ def certificate_names(certificate: Mapping[str, Any]) -> set[str]:
 
 
 _NAMES = ("DNS", "URI", "IP Address")
-
-
-def _file_versions(files: TlsFiles) -> tuple[tuple[int, int, int], ...]:
-    """A Secret changes by swapping a symlink, so the inode counts as well as time and size."""
-    paths = (files.certificate, files.key, files.client_ca)
-    try:
-        stats = [path.stat() for path in paths]
-    except OSError as error:
-        raise TlsUnusable(f"{error.filename}: {error.strerror}; want a PEM file that can be read") from error
-    return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in stats)

@@ -11,6 +11,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import TelemetryInputs
 from leadsman.decision.workloads import WorkloadIndex
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state.snapshot import Snapshot
 
 T_co = TypeVar("T_co", covariant=True)
@@ -24,12 +25,12 @@ class StateSource(Protocol):
 
 
 class PolicySource(Protocol):
-    """problem: why the policy on offer is not the current one; "" when it is."""
+    """problem: why the policy on offer is not the current one."""
 
     @property
     def current(self) -> Policy: ...
     @property
-    def problem(self) -> str: ...
+    def problem(self) -> ProblemLog: ...
 
 
 class Source(Protocol[T_co]):

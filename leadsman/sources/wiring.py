@@ -33,7 +33,7 @@ class SourceSettings(Struct, frozen=True):
 class FollowedSources:
     """`async with` it, run its tasks, and take `sources`. clock: monotonic seconds, for all of them.
 
-    A ValueError (PolicyError, BadMatrix, BadNodeNames) when files cannot be used at start.
+    UnusableFile when the policy or delay files cannot be used at start.
     """
 
     def __init__(self, store: Store, asked: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:

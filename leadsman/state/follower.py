@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
 from leadsman.state.snapshot import Snapshot, apply_changes, snapshot_from_listing
 from leadsman.state.store import ChangeBatch, Compacted, Store, StoreError
@@ -25,8 +26,8 @@ log = logging.getLogger(__name__)
 class Follower:
     """`run` it as one task; readers take `current`, which is replaced and never altered.
 
-    clock: monotonic seconds, the one that readers ask freshness with. For metrics: relists, reconnects, and
-    last_error, "" while the store is followed.
+    clock: monotonic seconds, the one that readers ask freshness with. For metrics: relists, reconnects, and problem:
+    why the store is not followed now.
     """
 
     def __init__(
@@ -38,7 +39,10 @@ class Follower:
     ):
         self.current = Snapshot()
         self.loaded = asyncio.Event()
-        self.relists, self.reconnects, self.last_error = 0, 0, ""
+        self.relists, self.reconnects = 0, 0
+        self.problem = ProblemLog(
+            log, "cannot watch etcd; the last snapshot stays in use until etcd answers", "etcd is watched again"
+        )
         self._store, self._prefix, self._clock = store, prefix, clock
         self._rng = rng or random.Random()
         self._resume: int | None = None
@@ -86,9 +90,7 @@ class Follower:
 
     def _answered(self, resume: int) -> None:
         self._resume, self._answered_at = resume, self._clock()
-        if self.last_error:
-            log.info("following the store again at revision %d", resume - 1)
-            self.last_error = ""
+        self.problem.clear()
 
     def _lost(self, error: StoreError) -> None:
         """A watch that fails soon after it began is no recovery: the pauses grow."""
@@ -96,9 +98,7 @@ class Follower:
         self._failures, self._began_at = 1 if lived else self._failures + 1, float("inf")
         if isinstance(error, Compacted):
             self._resume = None
-        if not self.last_error:
-            log.warning("lost the store, the view stays as it is: %s: %s", type(error).__name__, error)
-        self.last_error = f"{type(error).__name__}: {error}"
+        self.problem.report(error)
 
     def _pause_seconds(self) -> float:
         """Full jitter, so that readers who lost the store together do not return together."""

@@ -98,11 +98,11 @@ async def test_what_could_not_be_written_is_written_later(world):
     book.on_pod_updated(pod(1))
     world.store.fail(Unavailable("down"))
     await cache.save(book)
-    assert "down" in cache.last_error
+    assert "down" in cache.problem.text
     world.store.heal()
     await cache.save(book)
     assert {"rewards/shop", "counted/0"} <= set(await world.stored())
-    assert cache.last_error == ""
+    assert cache.problem.text == ""
 
 
 async def test_nothing_is_written_that_did_not_move(world):
@@ -145,7 +145,7 @@ async def test_without_the_claim_nothing_is_written(world):
     await claim_node(world.store, NODE, Identity("b", 0, "10.0.0.2"), 20)
     await cache.save(book)
     assert "rewards/shop" not in await world.stored()
-    assert "PreconditionFailed" in cache.last_error
+    assert "PreconditionFailed" in cache.problem.text
 
 
 async def test_a_type_that_had_to_go_is_deleted(world):
@@ -167,4 +167,4 @@ async def test_a_reward_that_cannot_be_read_begins_anew(world, caplog):
     await world.store.write([Put(keys.reward_key(NODE, "shop"), b"garbage")])
     _, after = await world.agent()
     assert after.rewards == {}
-    assert "cannot be read" in caplog.text
+    assert "cannot decode the reward" in caplog.text

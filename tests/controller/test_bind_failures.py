@@ -99,7 +99,7 @@ async def test_an_api_server_that_refuses_is_asked_again_later(look, caplog):
     look.api.fail("list", 403)
     assert await look.at(0, waiting()) == {}
     assert await look.at(REREAD_INTERVAL_SECONDS, waiting()) == {IncidentCause.BIND_REFUSED: 1}
-    assert caplog.text.count("no Events of failed binds") == 1
+    assert caplog.text.count("cannot read Events of pods that failed to bind") == 1
 
 
 async def test_a_pod_that_waits_no_more_is_forgotten(look):

@@ -121,7 +121,7 @@ def test_a_plugin_that_fails_is_no_end_of_the_controller(book, monkeypatch, capl
     for _ in range(3):
         book.observe([pod()], NODES, facts(b=5.0))
     assert book.next_touch(1000.0) == ""
-    assert caplog.text.count("cannot be judged") == 1
+    assert caplog.text.count("cannot filter nodes for waiting pods") == 1
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ async def test_the_log_says_which_node_was_touched(waker, caplog):
     caplog.set_level("INFO")
     one, *_ = waker
     await one.sync()
-    assert "touched node a, so that refused pods are tried again" in caplog.text
+    assert "annotated node a so that kube-scheduler tries refused pods again" in caplog.text
 
 
 async def test_touches_are_rate_limited(waker, api):

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
@@ -18,18 +19,21 @@ from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
 from leadsman.decision.policy import Policy
 from leadsman.runtime.http_server import ServerLimits, serve
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
+NO_PROBLEM = ProblemLog(logging.getLogger(__name__), "", "")
+
 
 class Fixed(Struct):
     """A state, or a policy, that stands still."""
 
     current: Any
-    problem: str = ""
+    problem: ProblemLog = NO_PROBLEM
 
 
 class Extender(Struct):

@@ -116,7 +116,7 @@ async def test_a_bound_that_may_be_unmeasured_gives_way_too(starts, captured, la
 
 
 class _Policy:
-    problem = ""
+    problem = SimpleNamespace(text="")
 
     def __init__(self, current):
         self.current = current
@@ -153,8 +153,9 @@ async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(starts, capture
             await extender.asked("/filter", captured("names-3-filter"))
     said = [record.getMessage() for record in caplog.records]
     assert said == [
-        "filter: RuntimeError: a plugin's fault; answers are neutral until this ends",
-        "filter: decisions are made again",
+        "filter: decisions fail; the extender answers without its plugins until this ends"
+        ": RuntimeError: a plugin's fault",
+        "filter: decisions succeed again",
     ]
 
 

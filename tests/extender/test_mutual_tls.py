@@ -11,7 +11,8 @@ import pytest
 
 from leadsman.cli.certs import authority
 from leadsman.runtime.http_server import ServerLimits
-from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, TlsUnusable, certificate_names
+from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, certificate_names
+from leadsman.runtime.watched_files import UnusableFile
 
 NOW = datetime.now(UTC)
 CA = authority.create_ca(NOW, days=10)
@@ -107,7 +108,7 @@ async def test_without_a_certificate_nobody_is(starts, tls, client, caplog):
 async def test_another_name_is_not_let_in_and_named(starts, tls, client, caplog, name):
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(authority.issue_client(CA, name, NOW, 5))) == "closed"
-    assert f"client certificate of {name} refused; want kube-scheduler" in caplog.text
+    assert f"client certificate of {name} refused; allowed are kube-scheduler" in caplog.text
 
 
 async def test_an_expired_certificate_is_not_let_in(starts, tls, client, caplog):
@@ -198,7 +199,7 @@ async def test_a_client_ca_that_was_replaced_lets_nobody_in_any_more(starts, tls
 
 
 async def test_files_are_followed(starts, tls, tmp_path, monkeypatch):
-    monkeypatch.setattr("leadsman.runtime.mutual_tls.POLL_SECONDS", 0.01)
+    monkeypatch.setattr("leadsman.runtime.watched_files.POLL_SECONDS", 0.01)
     swapped = asyncio.Event()
 
     async def use(_):
@@ -228,11 +229,11 @@ async def test_files_that_do_not_fit_together_leave_the_ones_before_in_use(start
         for _ in range(3):
             await tls.poll()
         assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
-        assert str(tmp_path / "tls/tls.key") in tls.problem
-        assert caplog.text.count("certificate refused, the one before it stays") == 1
+        assert str(tmp_path / "tls/tls.key") in tls.problem.text
+        assert caplog.text.count("cannot load the certificate files") == 1
         mounted(tmp_path / "tls", version="3")
         await tls.poll()
-        assert tls.problem == ""
+        assert tls.problem.text == ""
         assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
 
 
@@ -240,7 +241,7 @@ async def test_files_that_do_not_fit_together_leave_the_ones_before_in_use(start
 def test_a_missing_file_at_start_is_named(tmp_path, missing):
     files = mounted(tmp_path / "tls")
     (tmp_path / "tls" / missing).unlink()
-    with pytest.raises(TlsUnusable, match=re.escape(str(tmp_path / "tls" / missing))):
+    with pytest.raises(UnusableFile, match=re.escape(str(tmp_path / "tls" / missing))):
         MutualTls(files)
 
 

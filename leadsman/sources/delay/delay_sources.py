@@ -32,7 +32,7 @@ class DelaySettings(Struct, frozen=True):
 
 
 class DelaySources:
-    """delays: in the order in which they count. BadMatrix or BadNodeNames when files cannot be used at start."""
+    """delays: in the order in which they count. UnusableFile when files cannot be used at start."""
 
     def __init__(
         self,
@@ -64,8 +64,8 @@ class DelaySources:
     @property
     def problems(self) -> Mapping[str, str]:
         """Source → why its newest is not in use."""
-        told = {source.source: source.problem for source in self.sources} | {"estimates": self.estimator.problem}
-        return {name: problem for name, problem in told.items() if problem}
+        problems = {source.source: source.problem for source in self.sources} | {"estimates": self.estimator.problem}
+        return {name: problem.text for name, problem in problems.items() if problem.text}
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
         """Name and loop of each; all run until cancelled."""

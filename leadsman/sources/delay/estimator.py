@@ -15,6 +15,7 @@ from leadsman.decision.policy import Policy, Statistic
 from leadsman.network.fitting import FitBudget
 from leadsman.network.warm_start import changed_share
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
 from leadsman.sources.delay.groups import DelayGroups, group_nodes
 from leadsman.sources.delay.matrix import DelayMatrix
@@ -86,8 +87,8 @@ class FitRound(NamedTuple):
 class Estimator:
     """`run` it as one task. current: None before the first fit; groups: None before the first round.
 
-    spend: as of leadsman.network.fitting. For metrics: fit_seconds of the last fit, fits, failures; problem is ""
-    unless the last round failed.
+    spend: as of leadsman.network.fitting. For metrics: fit_seconds of the last fit, fits, failures.
+    problem: why the last round failed.
     """
 
     def __init__(
@@ -105,7 +106,13 @@ class Estimator:
     ) -> None:
         self.current: FittedEstimates | None = None
         self.groups: DelayGroups | None = None
-        self.fits, self.failures, self.fit_seconds, self.problem = 0, 0, 0.0, ""
+        self.fits, self.failures, self.fit_seconds = 0, 0, 0.0
+        self.problem = ProblemLog(
+            log,
+            "delay estimates were not refitted; the previous ones stay in use",
+            "delay estimates are fitted again",
+            logging.ERROR,
+        )
         self._state, self._policy, self._measuring, self._matrices = state, policy, measuring, matrices
         self._estimates, self._layers_ms, self._pace, self._clock = estimates, initial_layers_ms, pace, clock
         self._spend = spend
@@ -125,9 +132,10 @@ class Estimator:
         try:
             found = await run_in_daemon_thread(lambda: self._compute_round(inputs), "leadsman-estimates")
         except Exception as error:  # Whatever a fit stumbles over must not end the extender.
-            self._failed(error)
+            self.failures += 1
+            self.problem.report(error, traceback=True)
             return
-        self.problem = ""
+        self.problem.clear()
         if found.is_new_fit:
             self.fits, self.fit_seconds = self.fits + 1, self._clock() - began
         self._last_round, self.current, self.groups = found, found.estimates, found.groups
@@ -138,13 +146,6 @@ class Estimator:
         matrices = tuple(source.current for source in self._matrices)
         layers_ms = policy.initial_layers or tuple(self._layers_ms)
         return FitInputs(self._state.current, policy.delay.statistic, layers_ms, views, matrices, now)
-
-    def _failed(self, error: Exception) -> None:
-        self.failures += 1
-        problem = f"{type(error).__name__}: {error}"
-        if problem != self.problem:
-            log.error("no new estimates, those before stay: %s", problem, exc_info=error)
-        self.problem = problem
 
     def _compute_round(self, inputs: FitInputs) -> FitRound:
         """On the thread."""

@@ -17,6 +17,7 @@ from yarl import URL
 
 from leadsman.decision.delay.views import SourceRow
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.goldpinger_response import (
     ROUNDING_MS,
     BadCheckAll,
@@ -90,7 +91,11 @@ class GoldpingerPoller:
         rng: random.Random | None = None,
     ) -> None:
         self.current: GoldpingerView | None = None
-        self.problem = ""
+        self.problem = ProblemLog(
+            log,
+            "delays of Goldpinger are missing; those already read are used until they are stale",
+            "Goldpinger reports all delays again",
+        )
         self._url = URL(url.rstrip("/").removesuffix("/check_all")) / "check_all"
         self._names, self._pace, self._clock, self._rng = names, pace, clock, rng or random.Random()
         self._stamps: dict[str, tuple[str, float]] = {}
@@ -110,7 +115,7 @@ class GoldpingerPoller:
             body = await self._body(session)
             found = await run_in_daemon_thread(lambda: parse_check_all(body, names), "leadsman-goldpinger")
         except (aiohttp.ClientError, TimeoutError, OSError, BadCheckAll) as error:
-            self._failed(f"{self._url}: {str(error) or type(error).__name__}")
+            self.problem.report(f"{self._url}: {str(error) or type(error).__name__}", kind=type(error).__name__)
         else:
             self._accept(found, asked_at)
 
@@ -125,15 +130,11 @@ class GoldpingerPoller:
                     raise BadCheckAll(f"more than {self._pace.max_response_bytes} bytes, want at most that")
             return bytes(body)
 
-    def _failed(self, problem: str) -> None:
-        if not self.problem:
-            log.warning("goldpinger: what was read before ages: %s", problem)
-        self.problem = problem
-
     def _accept(self, found: CheckAllResponse, asked_at: float) -> None:
-        if self.problem:
-            log.info("goldpinger answers again")
-        self.problem = "; ".join(f"{pod}: {why}" for pod, why in list(found.unreadable.items())[:3])
+        if found.unreadable:
+            self.problem.report("; ".join(f"{pod}: {why}" for pod, why in list(found.unreadable.items())[:3]))
+        else:
+            self.problem.clear()
         reports = {node: report for node, report in found.reports.items() if self._is_pinging(node, report, asked_at)}
         self._stamps = {node: self._stamps[node] for node in found.reports}
         nodes = reports.keys() | {node for report in reports.values() for node in report.rtt_ms}

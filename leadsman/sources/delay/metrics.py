@@ -7,16 +7,17 @@ from typing import Protocol
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.decision.delay.views import DelayView
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.estimator import Estimator
 
 
 class DelaySource(Protocol):
-    """Goldpinger or static files. problem: why the newest is not current; "" when it is."""
+    """Goldpinger or static files. problem: why the newest is not current."""
 
     @property
     def source(self) -> str: ...
     @property
-    def problem(self) -> str: ...
+    def problem(self) -> ProblemLog: ...
     @property
     def current(self) -> DelayView | None: ...
 
@@ -30,7 +31,7 @@ def source_metrics(sources: Sequence[DelaySource], now: float) -> Iterator[Metri
     age = GaugeMetricFamily("leadsman_delay_source_age_seconds", "Since it was measured.", labels=["source"])
     for one in sources:
         view = one.current
-        up.add_metric([one.source], 0.0 if one.problem or view is None else 1.0)
+        up.add_metric([one.source], 0.0 if one.problem.text or view is None else 1.0)
         nodes.add_metric([one.source], len(view.nodes) if view else 0)
         if view and view.read_at is not None:
             age.add_metric([one.source], now - view.read_at)

@@ -5,11 +5,13 @@ pod IPs or pod names: `{"10.0.0.7": "edge-1"}`. It counts before what agents rep
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
 
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.watched_files import WatchedFiles
 from leadsman.state.snapshot import Snapshot
 
 log = logging.getLogger(__name__)
@@ -17,34 +19,29 @@ log = logging.getLogger(__name__)
 MAX_FILE_BYTES = 4 << 20
 
 
-class BadNodeNames(ValueError):
-    """The file cannot be used. Says what is wrong with it."""
-
-
 class NodeNames:
-    """Call it for the names as of now. file: read anew each time, None: there is none.
+    """Call it for the names as of now.
 
-    The first reading raises BadNodeNames; later a file that cannot be used is logged and the last good one stays.
+    file: read again when it has changed; None: there is none. The first reading raises
+    leadsman.runtime.watched_files.UnusableFile. problem: why the file is not in use as it is now.
     """
 
     def __init__(self, snapshot: Callable[[], Snapshot], file: Path | None = None) -> None:
-        self._snapshot, self._file = snapshot, file
-        self._given = {} if file is None else read_names(file)
-        self.problem = ""
+        self._snapshot = snapshot
+        self.problem = ProblemLog(
+            log,
+            "cannot use the file of --goldpinger-names; its last good content stays in use",
+            "the file of --goldpinger-names is valid again",
+            logging.ERROR,
+        )
+        self._file = WatchedFiles([file], _parse, self.problem, MAX_FILE_BYTES) if file else None
 
     def __call__(self) -> Mapping[str, str]:
-        if self._file is not None:
-            self._reread(self._file)
-        return reported_names(self._snapshot()) | self._given
-
-    def _reread(self, file: Path) -> None:
-        try:
-            self._given, problem = read_names(file), ""
-        except BadNodeNames as error:
-            problem = str(error)
-        if problem and problem != self.problem:
-            log.error("names refused, those before stay: %s", problem)
-        self.problem = problem
+        names = reported_names(self._snapshot())
+        if self._file is None:
+            return names
+        self._file.poll()
+        return names | self._file.current
 
 
 def reported_names(snapshot: Snapshot) -> dict[str, str]:
@@ -53,11 +50,8 @@ def reported_names(snapshot: Snapshot) -> dict[str, str]:
     return {identity.address: node for identity, node in identities if identity}
 
 
-def read_names(file: Path) -> dict[str, str]:
+def _parse(contents: Sequence[bytes]) -> dict[str, str]:
     try:
-        content = file.read_bytes()[: MAX_FILE_BYTES + 1]
-        if len(content) > MAX_FILE_BYTES:
-            raise BadNodeNames(f"{file}: want at most {MAX_FILE_BYTES} bytes")
-        return msgspec.json.decode(content, type=dict[str, str])
-    except (OSError, msgspec.DecodeError) as error:
-        raise BadNodeNames(f'{file}: {error}; want {{"address or pod": "node"}} in JSON') from error
+        return msgspec.json.decode(contents[0], type=dict[str, str])
+    except msgspec.DecodeError as error:
+        raise ValueError(f'{error}; must be {{"address or pod": "node"}} in JSON') from error

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from leadsman.decision.telemetry.model import DEFAULT_MAX_AGE_SECONDS, PolledMetrics, Readings
+from leadsman.runtime.problem_log import ProblemLog
 
 POLL_INTERVAL_SECONDS = 5.0
 """Three polls within the age limit: one that fails makes nothing old."""
@@ -60,11 +61,15 @@ class MetricPoller:
         rng: random.Random | None = None,
     ) -> None:
         self.name, self.current = name, PolledMetrics(max_age_seconds=age_seconds)
-        self.errors: Mapping[str, str] = MappingProxyType({})
+        self._problems: dict[str, ProblemLog] = {}
         self._ask, self._wanted, self._clock, self._rng = ask, wanted, clock, rng or random.Random()
         self._interval_seconds, self._deadline_seconds = interval_seconds, deadline_seconds
         self._stamps: dict[str, Samples] = {}
         self._poll_requested = asyncio.Event()
+
+    @property
+    def errors(self) -> Mapping[str, str]:
+        return {metric: problem.text for metric, problem in self._problems.items() if problem.text}
 
     async def run(self) -> None:
         """For ever."""
@@ -82,6 +87,7 @@ class MetricPoller:
         """Asks for each wanted metric once. What is not wanted any more is forgotten."""
         wanted = sorted(self._wanted())
         self._drop_unwanted(frozenset(wanted))
+        self._problems = {metric: self._problems.get(metric) or self._problem_log(metric) for metric in wanted}
         gate = asyncio.Semaphore(_MAX_CONCURRENT)
         async with asyncio.TaskGroup() as group:
             for metric in wanted:
@@ -101,9 +107,9 @@ class MetricPoller:
                 async with asyncio.timeout(self._deadline_seconds):
                     samples = await self._ask(metric)
             except TimeoutError:
-                self._failed(metric, f"no answer within {self._deadline_seconds:g} s")
+                self._problems[metric].report(f"no answer within {self._deadline_seconds:g} s")
             except MetricUnavailable as error:
-                self._failed(metric, str(error))
+                self._problems[metric].report(str(error))
             else:
                 self._accept(metric, samples)
 
@@ -112,21 +118,17 @@ class MetricPoller:
         self._stamps[metric] = samples
         columns = {**self.current.columns, metric: column}
         self.current = PolledMetrics(MappingProxyType(columns), self.current.max_age_seconds)
-        if metric in self.errors:
-            log.info("%s answers for %s again", self.name, metric)
-            self.errors = {name: why for name, why in self.errors.items() if name != metric}
+        self._problems[metric].clear()
 
-    def _failed(self, metric: str, why: str) -> None:
-        if metric not in self.errors:
-            log.warning("%s: %s: %s", self.name, metric, why)
-        self.errors = {**self.errors, metric: why}
+    def _problem_log(self, metric: str) -> ProblemLog:
+        begins = f"source {self.name} gives no {metric}; the last values stay in use until they are too old"
+        return ProblemLog(log, begins, f"source {self.name} gives {metric} again")
 
     def _drop_unwanted(self, wanted: frozenset[str]) -> None:
-        if self.current.columns.keys() <= wanted and self.errors.keys() <= wanted:
+        if self.current.columns.keys() <= wanted:
             return
         columns = {metric: column for metric, column in self.current.columns.items() if metric in wanted}
         self.current = PolledMetrics(MappingProxyType(columns), self.current.max_age_seconds)
-        self.errors = {metric: why for metric, why in self.errors.items() if metric in wanted}
         self._stamps = {metric: stamps for metric, stamps in self._stamps.items() if metric in wanted}
 
 

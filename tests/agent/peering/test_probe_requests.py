@@ -133,4 +133,4 @@ async def test_a_store_that_comes_back_is_watched_again(world, caplog) -> None:
     await world.ask("own", "node-00007")
     await reported(world)
     task.cancel()
-    assert "cannot watch for probe requests" in caplog.text
+    assert "agent cannot watch probe requests" in caplog.text

@@ -175,7 +175,7 @@ async def test_a_failed_list_is_not_an_empty_node(world):
     world.api.fail("list", 500, times=3)
     world.api.compact()
     world.api.fail_watches(410)
-    await until(lambda: monitor.pods.last_error)
+    await until(lambda: monitor.pods.problem.text)
     assert len(monitor.ledger.pods) == 1
     assert not monitor.is_current
 
@@ -184,12 +184,12 @@ async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_i
     world.put("here", body())
     monitor = await world.agent()
     await until(lambda: monitor.ledger.healthy_seconds["shop"] > 0.1)
-    monitor.pods.last_error = "scripted"
+    monitor.pods.problem.report("scripted")
     before = monitor.ledger.healthy_seconds["shop"]
     rounds = monitor.rounds
     await until(lambda: monitor.rounds > rounds + 5)
     assert monitor.ledger.healthy_seconds["shop"] == before
-    monitor.pods.last_error = ""
+    monitor.pods.problem.clear()
     await until(lambda: monitor.ledger.healthy_seconds["shop"] > before + 0.1)
 
 

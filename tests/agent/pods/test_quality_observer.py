@@ -121,7 +121,7 @@ async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given, b
     for costs in (broken, lambda _: None, lambda _: {"frames": "many"}):
         plugin = RewardPlugin("mine", costs)
         await QualityObserver(lambda: book, 30.0, [plugin]).observe_all()
-        assert plugin.last_error
+        assert plugin.problem.text
     assert book.rewards == {}
 
 

@@ -120,7 +120,9 @@ async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog):
     assert {latency.method for latency in known(prober).values()} == {ProbeMethod.TCP}
     assert prober.icmp_refusal == "no ICMP here"
     assert [target.counts.unsent for target in prober.stats.targets.values()] == [0, 0]
-    assert [r.message for r in caplog.records] == ["all peers are probed by TCP handshakes: no ICMP here"]
+    assert [r.message for r in caplog.records] == [
+        "kernel refuses ICMP sockets; agent probes all peers by TCP handshakes: no ICMP here"
+    ]
 
 
 async def test_in_mode_icmp_a_refusal_ends_it():

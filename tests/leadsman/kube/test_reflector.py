@@ -116,8 +116,8 @@ async def test_the_last_error_is_told_until_it_is_over(api, following, until):
         await until(lambda: api.watches)
         api.fail("watch", 403, times=2)
         api.reset_watches()
-        await until(lambda: pods.last_error.startswith("Forbidden: API server: 403"))
-        await until(lambda: api.watches and not pods.last_error)
+        await until(lambda: pods.problem.text.startswith("Forbidden: API server: 403"))
+        await until(lambda: api.watches and not pods.problem.text)
 
 
 async def test_changes_are_told_before_loaded(api, client):

@@ -162,7 +162,7 @@ async def test_silence_opens_the_watch_anew_and_a_second_one_lists(api, followin
 async def test_a_quiet_resource_is_no_fault(api, following, until, caplog):
     async with following(silence_seconds=0.1) as pods:
         await until(lambda: pods.errors["StreamSilent"] >= 2)
-        assert pods.last_error == ""
+        assert pods.problem.text == ""
     assert not caplog.records
 
 

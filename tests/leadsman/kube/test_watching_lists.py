@@ -38,7 +38,7 @@ async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(ap
     api.fail_after("list", 1, 410)
     async with following() as pods:
         assert pods.names == {"web-0", "web-1"}
-        assert pods.last_error == ""
+        assert pods.problem.text == ""
     assert [asked.query.get("limit") for asked in api.requests[:3]] == ["500", "500", None]
 
 

@@ -2,7 +2,8 @@ import os
 
 import pytest
 
-from leadsman.decision.policy import Policy, PolicyError
+from leadsman.decision.policy import Policy
+from leadsman.runtime.watched_files import UnusableFile
 from leadsman.sources.policy_file import PolicyFile
 
 STRICT = "scores: {nearest: {weight: 9}}\n"
@@ -28,7 +29,7 @@ def value(file, name):
 def test_without_a_file_the_defaults_hold():
     file = PolicyFile(None, lambda: 1.0)
     file.poll()
-    assert (file.current, file.problem) == (Policy(), "")
+    assert (file.current, file.problem.text) == (Policy(), "")
 
 
 def test_the_file_is_read_at_start(path):
@@ -38,7 +39,7 @@ def test_the_file_is_read_at_start(path):
 @pytest.mark.parametrize("content", [BAD, "\xff", "x" * (1 << 20) + "x", None])
 def test_a_bad_file_at_start_is_an_error_that_names_it(path, content):
     path.unlink() if content is None else path.write_bytes(content.encode("latin-1"))
-    with pytest.raises(PolicyError, match=r"policy\.yaml: "):
+    with pytest.raises(UnusableFile, match=r"policy\.yaml: "):
         PolicyFile(path, lambda: 1.0)
 
 
@@ -66,7 +67,7 @@ def test_a_bad_change_is_refused_by_file_and_path_and_the_last_good_one_stays(pa
     path.write_text(BAD)
     file.poll()
     assert weight(file) == 9
-    assert file.problem.startswith(f"{path}: $.scores.nearest.weight: ")
+    assert file.problem.text.startswith(f"{path}: $.scores.nearest.weight: ")
     assert value(file, "leadsman_policy_load_success") == 0
 
 
@@ -78,7 +79,7 @@ def test_a_refusal_lasts_until_the_file_is_mended(path):
     assert value(file, "leadsman_policy_load_success") == 0
     path.write_text(STRICT)
     file.poll()
-    assert (file.problem, value(file, "leadsman_policy_load_success")) == ("", 1)
+    assert (file.problem.text, value(file, "leadsman_policy_load_success")) == ("", 1)
 
 
 def test_a_refusal_is_logged_once(path, caplog):
@@ -93,10 +94,10 @@ def test_a_file_that_goes_away_and_comes_back_is_read_again(path):
     file = PolicyFile(path, lambda: 1.0)
     path.unlink()
     file.poll()
-    assert (weight(file), "No such file" in file.problem) == (9, True)
+    assert (weight(file), "No such file" in file.problem.text) == (9, True)
     path.write_text(STRICT.replace("9", "8"))
     file.poll()
-    assert (weight(file), file.problem) == (8, "")
+    assert (weight(file), file.problem.text) == (8, "")
 
 
 def test_the_same_file_put_back_is_good_again(path, caplog):
@@ -106,8 +107,8 @@ def test_the_same_file_put_back_is_good_again(path, caplog):
     file.poll()
     away.rename(path)
     file.poll()
-    assert (weight(file), file.problem) == (9, "")
-    assert "the file is good again" in caplog.text
+    assert (weight(file), file.problem.text) == (9, "")
+    assert "the policy file is valid again" in caplog.text
 
 
 def test_only_another_content_counts_as_a_reload(path):

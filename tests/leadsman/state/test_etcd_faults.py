@@ -125,11 +125,11 @@ class TestKilled:
             await beat(store, 1)
             await until(lambda: seq(follower) == 1)
             own_etcd.kill()
-            await until(lambda: follower.last_error)
+            await until(lambda: follower.problem.text)
             own_etcd.start()
             await beat(store, 2)
             await until(lambda: seq(follower) == 2)
-            assert (follower.relists, follower.last_error) == (1, "")
+            assert (follower.relists, follower.problem.text) == (1, "")
 
     async def test_a_lease_outlives_the_kill(self, own_etcd: Etcd, store: EtcdStore) -> None:
         lease = await store.grant(60)
@@ -145,7 +145,7 @@ class TestKilled:
         store = opened(etcd.client_url)
         async with following(store) as follower:
             await until(lambda: follower.reconnects > 1)
-            assert "Unavailable" in follower.last_error
+            assert "Unavailable" in follower.problem.text
             with etcd:
                 await asyncio.wait_for(follower.loaded.wait(), VIEW_BACK_SECONDS)
         await store.close()
@@ -188,7 +188,7 @@ class TestSilent:
             await beat(store, 1)
             await until(lambda: seq(follower) == 1)
             proxy.silence() if how == "proxy" else own_etcd.freeze()
-            await until(lambda: follower.last_error)
+            await until(lambda: follower.problem.text)
             proxy.heal() if how == "proxy" else own_etcd.thaw()
             await beat(store, 2)
             await until(lambda: seq(follower) == 2)
@@ -204,7 +204,7 @@ class TestSilent:
                 await beat(store, i)
             revision = (await store.read_prefix("/")).revision
             own_etcd.post("/v3/kv/compaction", {"revision": str(revision)})
-            await until(lambda: follower.last_error)
+            await until(lambda: follower.problem.text)
             assert seq(follower) == 1
             proxy.heal()
             await until(lambda: seq(follower) == 5)

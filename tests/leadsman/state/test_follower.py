@@ -85,11 +85,11 @@ async def test_a_lost_line_is_taken_up_again_without_a_listing(store: MemoryStor
     await beat(store, 1)
     await until(lambda: seq(follower) == 1)
     store.fail(Unavailable("away"))
-    await until(lambda: follower.last_error)
+    await until(lambda: follower.problem.text)
     store.heal()
     await beat(store, 2)
     await until(lambda: seq(follower) == 2)
-    assert (follower.relists, follower.reconnects > 0, follower.last_error) == (1, True, "")
+    assert (follower.relists, follower.reconnects > 0, follower.problem.text) == (1, True, "")
 
 
 async def test_what_changed_while_the_line_was_lost_is_not_fresh_until_it_changes_again(
@@ -98,7 +98,7 @@ async def test_what_changed_while_the_line_was_lost_is_not_fresh_until_it_change
     await beat(store, 1)
     await until(lambda: seq(follower) == 1)
     store.fail(Unavailable("away"))
-    await until(lambda: follower.last_error)
+    await until(lambda: follower.problem.text)
     store.heal()
     await beat(store, 2)
     await until(lambda: seq(follower) == 2)
@@ -111,7 +111,7 @@ async def test_what_changed_while_the_line_was_lost_is_not_fresh_until_it_change
 async def test_a_line_lost_for_long_begins_with_a_listing(store: MemoryStore, follower: Follower, clock: Clock) -> None:
     await until(follower.loaded.is_set)
     store.fail(Unavailable("away"))
-    await until(lambda: follower.last_error)
+    await until(lambda: follower.problem.text)
     clock.now += RESUME_WITHIN_SECONDS + 1
     store.heal()
     await until(lambda: follower.relists == 2)
@@ -124,7 +124,7 @@ async def test_a_history_that_is_gone_means_a_new_listing(
     await beat(store, 1, "old")
     await until(lambda: seq(follower, "old") == 1)
     store.fail(Unavailable("away"))
-    await until(lambda: follower.last_error)
+    await until(lambda: follower.problem.text)
     store.heal()
     await beat(store, 2, "new")
     fault(store)
@@ -138,7 +138,7 @@ async def test_the_old_view_stays_until_the_new_one_is_whole(store: MemoryStore,
     await until(lambda: seq(follower) == 1)
     store.wipe()
     store.fail(Unavailable("away"))
-    await until(lambda: follower.last_error)
+    await until(lambda: follower.problem.text)
     assert seq(follower) == 1
     store.heal()
     await until(lambda: seq(follower) is None)
@@ -152,7 +152,7 @@ async def test_it_ages_while_the_store_is_away_and_not_while_the_store_is_idle(
     clock.now += 10
     await until(lambda: follower.age_seconds(clock.now) == 0)
     store.fail(Unavailable("away"))
-    await until(lambda: follower.last_error)
+    await until(lambda: follower.problem.text)
     clock.now += 10
     assert follower.age_seconds(clock.now) == 10
 
@@ -165,7 +165,7 @@ async def test_it_logs_when_the_state_changes_and_not_each_attempt(
     store.fail(Unavailable("away"))
     await until(lambda: follower.reconnects > 5)
     store.heal()
-    await until(lambda: not follower.last_error)
+    await until(lambda: not follower.problem.text)
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"]
     assert "Unavailable: away" in caplog.text
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from leadsman.decision.policy import Policy
+from leadsman.runtime.watched_files import UnusableFile
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.delay.matrix import BadMatrix
 from leadsman.state.snapshot import Snapshot
 
 STATE, POLICY = SimpleNamespace(current=Snapshot()), SimpleNamespace(current=Policy())
@@ -38,7 +38,7 @@ def test_goldpinger_counts_before_static_files(files: dict[str, Path]) -> None:
 
 def test_a_slip_in_a_file_is_raised_at_start(files: dict[str, Path]) -> None:
     files["matrix"].write_text("0 x\n1 0")
-    with pytest.raises(BadMatrix):
+    with pytest.raises(UnusableFile):
         DelaySources(DelaySettings(**files), STATE, POLICY)
 
 

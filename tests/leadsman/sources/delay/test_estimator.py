@@ -13,6 +13,7 @@ from prometheus_client.core import Metric
 
 from leadsman.decision.policy import DelayPolicy, Policy, Statistic
 from leadsman.network.fitting import FitBudget
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay import estimator as module
 from leadsman.sources.delay import metrics
 from leadsman.sources.delay.estimator import Estimator, FitSchedule
@@ -20,10 +21,12 @@ from leadsman.sources.delay.matrix import parse_matrix
 from leadsman.state.records import Identity
 from leadsman.state.snapshot import Snapshot
 
+NO_PROBLEM = ProblemLog(logging.getLogger(__name__), "", "")
+
 
 class Standing(Struct):
     current: Any
-    problem: str = ""
+    problem: ProblemLog = NO_PROBLEM
     source: str = "static"
 
 
@@ -114,11 +117,11 @@ async def test_a_fit_that_fails_is_counted_and_the_old_one_stays(
         await estimator.run_once()
         await estimator.run_once()
     assert estimator.current is before
-    assert (estimator.failures, estimator.problem) == (2, "FloatingPointError: no slope")
+    assert (estimator.failures, estimator.problem.text) == (2, "FloatingPointError: no slope")
     assert len(caplog.records) == 1
     monkeypatch.undo()
     assert await fits(estimator) == 2
-    assert estimator.problem == ""
+    assert estimator.problem.text == ""
 
 
 def broken(*_: object) -> None:
@@ -137,7 +140,7 @@ async def test_without_any_measurement_there_are_no_estimates(world: World) -> N
     world.state.current = Snapshot()
     estimator = world.estimator()
     await estimator.run_once()
-    assert (estimator.current, estimator.problem) == (None, "")
+    assert (estimator.current, estimator.problem.text) == (None, "")
 
 
 async def test_switched_off_it_makes_groups_only(world: World) -> None:
@@ -234,7 +237,9 @@ async def test_without_a_fit_metrics_tell_counts_only(world: World) -> None:
 
 
 def test_sources_are_up_while_they_have_no_problem() -> None:
-    good, bad = Standing(parse_matrix("0", '{"x": 0}')), Standing(None, "refused", "goldpinger")
+    refused = ProblemLog(logging.getLogger(__name__), "", "")
+    refused.report("refused")
+    good, bad = Standing(parse_matrix("0", '{"x": 0}')), Standing(None, refused, "goldpinger")
     up, nodes, age = metrics.source_metrics([good, bad], 0.0)
     assert [sample.value for sample in up.samples] == [1.0, 0.0]
     assert [sample.value for sample in nodes.samples] == [1, 0]

@@ -122,7 +122,7 @@ async def test_a_failed_poll_is_told_and_leaves_the_view_to_age(
     before = (await polled(source)).current
     pinger.status, pinger.text, pinger.now = status, text, 110.0
     await polled(source)
-    assert said in source.problem
+    assert said in source.problem.text
     assert source.current is before
 
 
@@ -131,7 +131,7 @@ async def test_a_good_poll_ends_the_problem(source: GoldpingerPoller, pinger: Pi
     await polled(source)
     pinger.status = 200
     await polled(source)
-    assert source.problem == ""
+    assert source.problem.text == ""
     assert source.current
 
 
@@ -139,19 +139,19 @@ async def test_an_answer_that_takes_too_long_is_given_up(source: GoldpingerPolle
 
     pinger.delay = asyncio.Event().wait  # type: ignore[assignment]
     await polled(source, seconds=0.05)
-    assert "TimeoutError" in source.problem
+    assert "TimeoutError" in source.problem.text
 
 
 async def test_an_answer_too_large_is_given_up(url: str) -> None:
     source = GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(max_response_bytes=100))
     await polled(source)
-    assert "more than 100 bytes" in source.problem
+    assert "more than 100 bytes" in source.problem.text
 
 
 async def test_nobody_at_the_address_is_told() -> None:
     source = GoldpingerPoller("http://127.0.0.1:9", lambda: NAMES)
     await polled(source)
-    assert "http://127.0.0.1:9/check_all: Cannot connect" in source.problem
+    assert "http://127.0.0.1:9/check_all: Cannot connect" in source.problem.text
 
 
 async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(
@@ -161,7 +161,7 @@ async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(
     found["responses"]["gp-3"] = 3
     pinger.text = json.dumps(found)
     await polled(source)
-    assert "gp-3: Expected `object`" in source.problem
+    assert "gp-3: Expected `object`" in source.problem.text
     assert source.current
 
 
@@ -181,7 +181,7 @@ async def test_a_reporter_whose_pings_stand_still_counts_no_more(source: Goldpin
 @pytest.mark.parametrize("ending", ["", "/", "/check_all"])
 async def test_the_address_may_name_the_page_or_not(url: str, ending: str) -> None:
     source = await polled(GoldpingerPoller(url.rstrip("/") + ending, lambda: NAMES))
-    assert source.problem == ""
+    assert source.problem.text == ""
 
 
 async def test_it_polls_again_and_again(url: str, pinger: Pinger, until: Any) -> None:

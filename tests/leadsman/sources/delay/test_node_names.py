@@ -3,7 +3,8 @@ from pathlib import Path
 
 import pytest
 
-from leadsman.sources.delay.node_names import BadNodeNames, NodeNames
+from leadsman.runtime.watched_files import UnusableFile
+from leadsman.sources.delay.node_names import NodeNames
 from leadsman.state.records import Identity
 from leadsman.state.snapshot import NodeState, Snapshot
 
@@ -32,9 +33,9 @@ def test_a_changed_file_is_used_and_a_bad_one_is_not(tmp_path: Path, caplog: pyt
     with caplog.at_level(logging.ERROR):
         assert names() == names() == {"b": "edge-1"}
     assert len(caplog.records) == 1
-    assert "names.json: Expected `str`, got `int`" in names.problem
+    assert "names.json: Expected `str`, got `int`" in names.problem.text
 
 
 def test_a_slip_at_the_start_is_raised(tmp_path: Path) -> None:
-    with pytest.raises(BadNodeNames, match="No such file"):
+    with pytest.raises(UnusableFile, match="No such file"):
         NodeNames(Snapshot, tmp_path / "none.json")
