@@ -1,4 +1,5 @@
-"""The controller acts on what is known: labels, deschedule marks, wake-ups, Events. One is active, under a Lease.
+"""The controller acts on the cluster: it labels nodes, has refused pods retried, and writes Events and policy status.
 
-Plans are made in `leadsman.planning`, purely. Here they are executed within budgets, and their outcome is watched.
+Plans are made in `leadsman.planning`, which is pure. Here they are executed within budgets. One replica is active at a
+time, under a Lease.
 """

@@ -1,7 +1,7 @@
-"""Binds that kube-scheduler itself could not do, from its Events: counted by cause. None names a node or blames one.
+"""Counts by cause the binds that kube-scheduler itself failed to make, from its Events. They name no node.
 
-Asked about are only pods that it gave up with an error, each at most once a minute. A pod that no node suits is none
-of them, and what an extender's bind answered is told by that extender.
+Events are read only of pods that kube-scheduler gave up with an error, each at most once a minute. Pods that fit no
+node are not among them, and binds through an extender are reported by that extender.
 """
 
 import logging
@@ -31,7 +31,7 @@ _TIMED_OUT = re.compile("deadline exceeded|timed out|timeout", re.IGNORECASE)
 
 
 def bind_failure_cause(message: str) -> IncidentCause | None:
-    """None: no bind failed, or an extender's, which is counted where it was done."""
+    """The cause that an Event's message names; None: no bind failed, or one that an extender made and reports."""
     plugin = _PLUGIN.match(message)
     if plugin is None:
         return None
@@ -41,12 +41,17 @@ def bind_failure_cause(message: str) -> IncidentCause | None:
 
 
 def scheduler_gave_up(pod: Pod) -> bool:
-    """With an error, other than that no node suits."""
+    """Whether kube-scheduler gave the pod up with an error, not because no node suits."""
     return pod.unscheduled_reason == "SchedulerError" and not pod.terminating
 
 
 class BindFailureCounter:
-    """Call `round` in turn. rate: of reads. clock: monotonic seconds. For metrics: failures, by cause."""
+    """Reads Events and counts failed binds. Call `sync` in turn.
+
+    rate: of reads.
+    clock: monotonic seconds.
+    failures: cause → failed binds so far.
+    """
 
     def __init__(self, client: ApiClient, rate: TokenBucket, clock: Callable[[], float]):
         self.failures: Counter[IncidentCause] = Counter()
@@ -60,10 +65,10 @@ class BindFailureCounter:
         )
 
     async def sync(self, pods: Iterable[Pod]) -> None:
-        """pods: all that wait to be bound. What was counted of a pod is forgotten when it waits no more."""
+        """Reads the Events that are due. pods: all that wait to be bound; others are forgotten."""
         waiting = {pod.metadata.uid: pod for pod in pods}
         self._read_at = {uid: at for uid, at in self._read_at.items() if uid in waiting}
-        self._counted = {uid: seen for uid, seen in self._counted.items() if uid in waiting}
+        self._counted = {uid: counted for uid, counted in self._counted.items() if uid in waiting}
         for uid, pod in waiting.items():
             if scheduler_gave_up(pod) and self._is_due(uid) and self._rate.try_take():
                 self._read_at[uid] = self._clock()
@@ -71,7 +76,9 @@ class BindFailureCounter:
 
     def families(self) -> Iterator[Metric]:
         failed = CounterMetricFamily(
-            "leadsman_controller_bind_failures", "Of kube-scheduler's own binds, by cause.", labels=["cause"]
+            "leadsman_controller_bind_failures",
+            "Binds that kube-scheduler itself failed to make, by cause.",
+            labels=["cause"],
         )
         for cause in (IncidentCause.BIND_REFUSED, IncidentCause.BIND_TIMEOUT, IncidentCause.CLAIM_UNBOUND):
             failed.add_metric([cause.value], self.failures[cause])
@@ -81,7 +88,7 @@ class BindFailureCounter:
         return self._clock() - self._read_at.get(uid, float("-inf")) >= REREAD_INTERVAL_SECONDS
 
     async def _read_events(self, pod: Pod) -> None:
-        """Events that cannot be read now are read the next time."""
+        """Events that cannot be read now are read when the pod is due again."""
         try:
             events = await warnings_about(self._client, pod.metadata)
         except ApiError as error:
@@ -92,7 +99,7 @@ class BindFailureCounter:
             self._count(pod, event)
 
     def _count(self, pod: Pod, event: Event) -> None:
-        """An Event stands for as many failures as its series counts."""
+        """Counts as many failures as the Event's series does."""
         cause = bind_failure_cause(event.message) if event.reason == "FailedScheduling" else None
         counted = self._counted.setdefault(pod.metadata.uid, {})
         more = event.occurrences - counted.get(event.metadata.uid, 0)

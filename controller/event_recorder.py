@@ -1,6 +1,6 @@
-"""Events of what was done, so that `kubectl describe node` tells it. They never hold up an action.
+"""Records what the controller did as Events, for `kubectl describe`. Writing them never delays an action.
 
-One Event a node and patch, with all that was changed in its note.
+There is one Event for each patch of a node; its note lists every change.
 """
 
 import asyncio
@@ -24,11 +24,17 @@ from leadsman.runtime.token_bucket import TokenBucket
 _log = logging.getLogger(__name__)
 
 MAX_PENDING = 5000
-"""Of Events that are not written yet; beyond, the oldest are dropped and counted."""
+"""Events that wait to be written; when there are more, the oldest are dropped and counted."""
 
 
 class EventRecorder:
-    """`run` it as one task. identity: which controller. For metrics: written, dropped."""
+    """Queues Events and writes them. `run` it as one task.
+
+    rate: of writes.
+    identity: of this controller, as the Events' reporting instance.
+    written: Events that the API server took.
+    dropped: Events that found the queue full or that the API server refused.
+    """
 
     def __init__(
         self,
@@ -39,8 +45,8 @@ class EventRecorder:
     ):
         self.written, self.dropped = 0, 0
         self._client, self._rate, self._identity, self._wall_clock = client, rate, identity, wall_clock
-        self._waiting: deque[dict[str, Any]] = deque()
-        self._some = asyncio.Event()
+        self._pending: deque[dict[str, Any]] = deque()
+        self._not_empty = asyncio.Event()
         self._problem = ProblemLog(
             _log,
             "API server refuses Events of the controller; they are dropped",
@@ -48,7 +54,7 @@ class EventRecorder:
         )
 
     def record_patch(self, patch: NodePatch, node: PartialObjectMetadata | None) -> None:
-        """What was done on a node. Nothing to tell of a patch that only mended the record of what is ours."""
+        """Queues the Event of a patch; none for a patch that only corrected the ownership annotation."""
         if patch.actions:
             about = ObjectReference("Node", "", patch.node, node.metadata.uid if node else "")
             self.record(about, event_reason(patch.actions), event_note(patch.actions), "Label")
@@ -63,9 +69,12 @@ class EventRecorder:
         api_version: str = "v1",
         name: str = "",
     ) -> None:
-        """name: of an Event that is written once, whoever leads; "": one of its own."""
-        if len(self._waiting) >= MAX_PENDING:
-            self._waiting.popleft()
+        """Queues an Event about an object.
+
+        name: the Event's, for one that is written once, no matter which replica leads; "": a name of its own.
+        """
+        if len(self._pending) >= MAX_PENDING:
+            self._pending.popleft()
             self.dropped += 1
         at = self._wall_clock()
         event = events.event_body(
@@ -80,17 +89,17 @@ class EventRecorder:
             api_version=api_version,
             name=name,
         )
-        self._waiting.append(event)
-        self._some.set()
+        self._pending.append(event)
+        self._not_empty.set()
 
     async def run(self) -> None:
-        """For ever. An Event that the API server does not take is dropped: it only tells of what was done."""
+        """Writes until cancelled. An Event that the API server refuses is dropped: what it reports is done anyhow."""
         while True:
-            await self._some.wait()
-            while self._waiting:
+            await self._not_empty.wait()
+            while self._pending:
                 await self._rate.wait()
-                await self._write(self._waiting.popleft())
-            self._some.clear()
+                await self._write(self._pending.popleft())
+            self._not_empty.clear()
 
     async def _write(self, event: dict[str, Any]) -> None:
         try:
@@ -98,14 +107,14 @@ class EventRecorder:
             self.written += 1
             self._problem.clear()
         except Conflict:
-            return  # It stands there under this name.
+            return  # An Event of this name exists.
         except ApiError as error:
             self._problem.report(error)
             self.dropped += 1
 
 
 def event_reason(actions: Sequence[LabelAction]) -> str:
-    """The first that applies, the gravest first."""
+    """The Event reason of a patch: of its changes, the gravest."""
     marks = [action for action in actions if not action.label.startswith(LABEL_PREFIX)]
     if any(action.value is not None for action in marks):
         return "NodeMarked"
@@ -113,7 +122,7 @@ def event_reason(actions: Sequence[LabelAction]) -> str:
 
 
 def event_note(actions: Sequence[LabelAction]) -> str:
-    """Each action with its policy and reason."""
+    """The Event note of a patch: each change with its policy and reason."""
     return "; ".join(f"{_describe_change(action)} (policy {action.policy}: {action.reason})" for action in actions)
 
 

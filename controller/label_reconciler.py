@@ -1,7 +1,7 @@
-"""Level-triggered: what stands and what the policies want → a plan → the difference, applied.
+"""Executes the label plan: plans from the nodes' labels and the policies, patches the nodes, records Events.
 
-Nothing is remembered that cannot be lost: after a restart or a change of the lead the plan is made anew from the nodes
-themselves.
+It is level-triggered: after a restart or a change of the leader the plan is made from the nodes themselves again, so
+nothing in memory is worth keeping.
 """
 
 import logging
@@ -19,56 +19,63 @@ _log = logging.getLogger(__name__)
 
 
 class LabelReconciler:
-    """Call `once` in turn. writer None: a dry run, which only shows the plan."""
+    """Plans and applies labels. Call `reconcile` in turn.
+
+    patcher: None: a dry run, which only shows the plan.
+    recorder: None: no Events.
+    plan: the last one, None before the first.
+    plan_seconds: how long the last plan took to make.
+    """
 
     def __init__(
         self,
         nodes: NodeCache,
         inputs: Callable[[], DecisionInputs],
-        writer: NodePatcher | None,
+        patcher: NodePatcher | None,
         recorder: EventRecorder | None,
         limits: LabelLimits | None = None,
     ):
         self.plan: LabelPlan | None = None
         self.plan_seconds = 0.0
-        self._nodes, self._inputs, self._writer, self._recorder = nodes, inputs, writer, recorder
+        self._nodes, self._inputs, self._patcher, self._recorder = nodes, inputs, patcher, recorder
         self._limits, self._memory = limits or LabelLimits(), PlanMemory()
         self._shown: tuple[str, ...] = ()
 
     def reset(self) -> None:
-        """When somebody else leads."""
+        """Forgets everything, because another replica leads."""
         self.plan, self._memory = None, PlanMemory()
 
     async def reconcile(self) -> LabelPlan:
-        began, before = time.perf_counter(), self._nodes.current
+        """Makes a plan, applies it and returns it."""
+        began, nodes = time.perf_counter(), self._nodes.current
         self.plan = plan_labels(self._nodes.views(), self._inputs(), self._memory, self._limits)
         self.plan_seconds = time.perf_counter() - began
         self._memory = self.plan.memory
         self._log_plan(self.plan)
-        if self._writer:
-            for patch in await self._writer.apply(self.plan.patches):
+        if self._patcher:
+            for patch in await self._patcher.apply(self.plan.patches):
                 if self._recorder:
-                    self._recorder.record_patch(patch, before.get(patch.node))
+                    self._recorder.record_patch(patch, nodes.get(patch.node))
         return self.plan
 
-    def _log_plan(self, made: LabelPlan) -> None:
-        """In the log, when it is another one than before."""
+    def _log_plan(self, plan: LabelPlan) -> None:
+        """Logs the plan when it differs from the last one."""
         lines = tuple(
-            f"{'not written: ' if self._writer is None else ''}{_describe_action(action)}: {action.reason}"
-            for action in made.actions
+            f"{'dry run: would ' if self._patcher is None else ''}{_describe_action(action)}: {action.reason}"
+            for action in plan.actions
         )
         if lines != self._shown:
             for line in lines[:MAX_LOGGED_ACTIONS]:
                 _log.info("%s", line)
             if len(lines) > MAX_LOGGED_ACTIONS:
-                _log.info("and %d more", len(lines) - MAX_LOGGED_ACTIONS)
+                _log.info("%d more actions are not logged; see /plan", len(lines) - MAX_LOGGED_ACTIONS)
         self._shown = lines
 
 
 def _describe_action(action: LabelAction) -> str:
     if action.value is None:
-        return f"removes {action.label} from {action.node}"
-    return f"sets {action.label}={action.value} on {action.node}"
+        return f"remove label {action.label} from node {action.node}"
+    return f"set label {action.label}={action.value} on node {action.node}"
 
 
 MAX_LOGGED_ACTIONS = 20

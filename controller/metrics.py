@@ -1,4 +1,4 @@
-"""The controller's own metrics and health. A scrape reads memory only."""
+"""The controller's metrics, health and last plan over HTTP. A scrape reads memory only."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -19,67 +19,90 @@ from leadsman.planning.labels.model import LabelPlan
 
 
 class ControllerCollector(Collector):
-    """None: a dry run has no writer, no recorder and no election. more: families of what is followed."""
+    """The metrics of a controller's parts; a dry run has no patcher, recorder and elector.
+
+    families: metrics of the sources.
+    """
 
     def __init__(
         self,
-        loop: LabelReconciler,
-        waker: Requeuer,
-        writer: NodePatcher | None,
+        reconciler: LabelReconciler,
+        requeuer: Requeuer,
+        patcher: NodePatcher | None,
         recorder: EventRecorder | None,
-        election: LeaderElector | None,
-        more: Callable[[], Iterator[Metric]] = lambda: iter(()),
+        elector: LeaderElector | None,
+        families: Callable[[], Iterator[Metric]] = lambda: iter(()),
     ):
-        self._loop, self._waker, self._writer, self._source_metrics = loop, waker, writer, more
-        self._recorder, self._election = recorder, election
+        self._reconciler, self._requeuer, self._patcher, self._families = reconciler, requeuer, patcher, families
+        self._recorder, self._elector = recorder, elector
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        yield GaugeMetricFamily("leadsman_controller_plan_seconds", "Making the last plan.", self._loop.plan_seconds)
         yield GaugeMetricFamily(
-            "leadsman_controller_wakeup_seconds", "Looking at waiting pods.", self._waker.sync_seconds
+            "leadsman_controller_plan_seconds",
+            "Seconds that making the last label plan took.",
+            self._reconciler.plan_seconds,
         )
-        yield CounterMetricFamily("leadsman_controller_wakeups", "Nodes touched for refused pods.", self._waker.touched)
-        if plan := self._loop.plan:
-            yield GaugeMetricFamily("leadsman_controller_planned_actions", "In the last plan.", len(plan.actions))
-            yield GaugeMetricFamily("leadsman_controller_withheld_actions", "Not made now.", len(plan.withheld))
-            yield GaugeMetricFamily("leadsman_controller_stopped", "Why less is planned: reasons.", len(plan.stopped))
+        yield GaugeMetricFamily(
+            "leadsman_controller_wakeup_seconds",
+            "Seconds that filtering for refused pods took last.",
+            self._requeuer.sync_seconds,
+        )
+        yield CounterMetricFamily(
+            "leadsman_controller_wakeups", "Nodes annotated so that refused pods are retried.", self._requeuer.touched
+        )
+        if plan := self._reconciler.plan:
+            yield GaugeMetricFamily(
+                "leadsman_controller_planned_actions", "Actions in the last label plan.", len(plan.actions)
+            )
+            yield GaugeMetricFamily(
+                "leadsman_controller_withheld_actions", "Actions that limits withhold now.", len(plan.withheld)
+            )
+            yield GaugeMetricFamily(
+                "leadsman_controller_stopped", "Reasons why policies change nothing now.", len(plan.stopped)
+            )
         yield from self._write_metrics()
-        yield from self._source_metrics()
+        yield from self._families()
 
     def _write_metrics(self) -> Iterator[Metric]:
-        if self._election:
-            yield GaugeMetricFamily("leadsman_controller_leader", "1: this one acts.", float(self._election.is_leader))
-        if self._writer:
-            patches = CounterMetricFamily("leadsman_controller_patches", "Of nodes, by result.", labels=["result"])
-            for result, count in self._writer.results.items():
+        if self._elector:
+            yield GaugeMetricFamily(
+                "leadsman_controller_leader", "1 if this replica leads and acts.", float(self._elector.is_leader)
+            )
+        if self._patcher:
+            patches = CounterMetricFamily(
+                "leadsman_controller_patches", "Patches of nodes, by result.", labels=["result"]
+            )
+            for result, count in self._patcher.results.items():
                 patches.add_metric([result], count)
             yield patches
         if self._recorder:
-            yield CounterMetricFamily("leadsman_controller_events", "Written.", self._recorder.written)
-            yield CounterMetricFamily("leadsman_controller_events_dropped", "Not written.", self._recorder.dropped)
+            yield CounterMetricFamily("leadsman_controller_events", "Events written.", self._recorder.written)
+            yield CounterMetricFamily("leadsman_controller_events_dropped", "Events dropped.", self._recorder.dropped)
 
 
 def create_app(
     registry: CollectorRegistry,
-    loop: LabelReconciler,
-    troubles: Callable[[], list[str]],
-    stalled: Callable[[], list[str]],
+    reconciler: LabelReconciler,
+    not_ready_reasons: Callable[[], list[str]],
+    stalled_loops: Callable[[], list[str]],
 ) -> web.Application:
-    """/metrics, /healthz, /readyz, /plan. Healthy: the loop turns. Ready: what it needs is listed."""
+    """Builds the application: /metrics, /healthz (no loop is stalled), /readyz (what plans need is listed), /plan."""
 
     async def healthz(_: web.Request) -> web.Response:
-        stuck = stalled()
-        return web.Response(status=503 if stuck else 200, text=f"{', '.join(stuck)} stuck\n" if stuck else "ok\n")
+        stalled = stalled_loops()
+        return web.Response(
+            status=503 if stalled else 200, text=f"stalled: {', '.join(stalled)}\n" if stalled else "ok\n"
+        )
 
     async def readyz(_: web.Request) -> web.Response:
-        found = troubles()
-        return web.Response(status=503 if found else 200, text="".join(f"{each}\n" for each in found) or "ok\n")
+        reasons = not_ready_reasons()
+        return web.Response(status=503 if reasons else 200, text="".join(f"{each}\n" for each in reasons) or "ok\n")
 
     async def plan(_: web.Request) -> web.Response:
-        body = msgspec.json.format(msgspec.json.encode(plan_json(loop.plan))).decode()
+        body = msgspec.json.format(msgspec.json.encode(plan_json(reconciler.plan))).decode()
         return web.json_response(text=body + "\n")
 
     app = web.Application()
@@ -93,6 +116,6 @@ def create_app(
 def plan_json(plan: LabelPlan | None) -> dict[str, Any]:
     """The last plan as JSON values."""
     if plan is None:
-        return {"none": "another replica leads, or nothing was planned yet"}
+        return {"none": "this replica has no plan: another one leads, or none is made yet"}
     withheld = [{**msgspec.to_builtins(each.action), "why": each.why} for each in plan.withheld]
     return {"actions": msgspec.to_builtins(plan.actions), "withheld": withheld, "stopped": list(plan.stopped)}

@@ -1,6 +1,6 @@
-"""Tells of pods that name a telemetry policy which does not exist: by an Event on the pod, once a pod and policy.
+"""Reports pods that name a telemetry policy which does not exist, by one Event for each pod and policy.
 
-Such a pod is scheduled as one without a policy, which nothing else would show to its owner.
+Such a pod is scheduled like a pod without a policy; nothing else would show that to its owner.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -30,13 +30,17 @@ class PolicyReference(Struct, frozen=True):
 
     @property
     def event_name(self) -> str:
-        """The same whoever leads: the API server refuses a second one of this name."""
+        """The same on every replica: the API server refuses a second Event of this name."""
         digest = blake2b(f"{self.uid} {self.policy}".encode(), digest_size=8).hexdigest()
         return f"{self.pod[:200].rstrip('.-')}.{digest}"
 
 
 class MissingPolicyReporter:
-    """Call `round` in turn. rate: of Events; those beyond wait. clock: monotonic seconds."""
+    """Records an Event for each reference to a policy that stays missing. Call `sync` in turn.
+
+    rate: of Events; the others wait.
+    clock: monotonic seconds.
+    """
 
     def __init__(self, recorder: EventRecorder, rate: TokenBucket, clock: Callable[[], float]):
         self._recorder, self._rate, self._clock = recorder, rate, clock
@@ -44,20 +48,20 @@ class MissingPolicyReporter:
         self._reported: set[PolicyReference] = set()
 
     def sync(self, pods: Iterable[ObjectMeta], policies: TasPolicies) -> None:
-        """pods: that carry the label and are not finished. Nothing is missing before the policies were listed."""
+        """pods: unfinished ones with the label. Before the policies are listed, none counts as missing."""
         if not policies.loaded:
             return
-        now, found = self._clock(), dict.fromkeys(_missing_references(pods, policies))
-        self._since = {named: self._since.get(named, now) for named in found}
-        self._reported &= found.keys()
-        for named, since in self._since.items():
-            if now - since >= GRACE_SECONDS and named not in self._reported:
+        now, missing = self._clock(), dict.fromkeys(_missing_references(pods, policies))
+        self._since = {reference: self._since.get(reference, now) for reference in missing}
+        self._reported &= missing.keys()
+        for reference, since in self._since.items():
+            if now - since >= GRACE_SECONDS and reference not in self._reported:
                 if not self._rate.try_take():
                     return
-                self._report(named)
+                self._report(reference)
 
     def reset(self) -> None:
-        """When somebody else leads."""
+        """Forgets everything, because another replica leads."""
         self._since, self._reported = {}, set()
 
     def families(self) -> Iterator[Metric]:
@@ -68,18 +72,20 @@ class MissingPolicyReporter:
             len(self._since),
         )
 
-    def _report(self, named: PolicyReference) -> None:
-        self._reported.add(named)
-        about = ObjectReference("Pod", named.namespace, named.pod, named.uid)
+    def _report(self, reference: PolicyReference) -> None:
+        self._reported.add(reference)
+        about = ObjectReference("Pod", reference.namespace, reference.pod, reference.uid)
         note = (
-            f"label {POLICY_LABEL}: there is no TASPolicy {named.namespace}/{named.policy};"
-            " such a pod is treated as one without a policy"
+            f"label {POLICY_LABEL} names TASPolicy {reference.namespace}/{reference.policy}, which does not exist;"
+            " the pod is scheduled without a policy; create the policy or correct the label"
         )
-        self._recorder.record(about, "TelemetryPolicyMissing", note, "Schedule", warning=True, name=named.event_name)
+        self._recorder.record(
+            about, "TelemetryPolicyMissing", note, "Schedule", warning=True, name=reference.event_name
+        )
 
 
 def _missing_references(pods: Iterable[ObjectMeta], policies: TasPolicies) -> Iterator[PolicyReference]:
-    """A policy that is refused is there; its status says what is wrong."""
+    """A policy that was refused exists; its status says what is wrong."""
     for pod in pods:
         policy = pod.labels.get(POLICY_LABEL, "")
         key = PolicyKey(pod.namespace, policy)

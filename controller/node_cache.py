@@ -1,4 +1,4 @@
-"""The cluster's nodes as they are: what is watched, and what we wrote that the watch has not shown yet."""
+"""Holds the cluster's nodes: as watched, and as patched where the watch does not show the patch yet."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -16,8 +16,11 @@ class WatchedNodes(Protocol):
 
 
 class NodeCache:
-    """A patch that names a resourceVersion and succeeds makes the node's next version. So until the watch shows another
-    one than the one patched, the patch's answer is the newest that is known."""
+    """The newest version of each node, from the watch or from the response to our patch.
+
+    A patch that names a resourceVersion and succeeds makes the node's next version. So as long as the watch still shows
+    the version that was patched, the patch's response is newer.
+    """
 
     def __init__(self, watched: WatchedNodes) -> None:
         self._watched = watched
@@ -26,21 +29,22 @@ class NodeCache:
     @property
     def current(self) -> Mapping[str, PartialObjectMetadata]:
         """Node → its object."""
-        watched = {name: node for (_, name), node in self._watched.current.items()}
-        for name, (before, written) in list(self._patched.items()):
-            node = watched.get(name)
-            if node is None or node.metadata.resource_version != before:
+        nodes = {name: node for (_, name), node in self._watched.current.items()}
+        for name, (patched_version, response) in list(self._patched.items()):
+            watched = nodes.get(name)
+            if watched is None or watched.metadata.resource_version != patched_version:
                 del self._patched[name]
             else:
-                watched[name] = written
-        return watched
+                nodes[name] = response
+        return nodes
 
     def views(self) -> list[NodeView]:
-        found = ((name, node.metadata) for name, node in self.current.items())
-        return [NodeView(name, meta.labels, meta.annotations, meta.resource_version) for name, meta in found]
+        """What planners use of each node."""
+        nodes = ((name, node.metadata) for name, node in self.current.items())
+        return [NodeView(name, meta.labels, meta.annotations, meta.resource_version) for name, meta in nodes]
 
-    def record_patch(self, name: str, answer: PartialObjectMetadata) -> None:
-        """answer: the API server's, to a patch of the version that `current` showed."""
+    def record_patch(self, name: str, response: PartialObjectMetadata) -> None:
+        """response: the API server's, to a patch of the version that `current` showed."""
         watched = self._watched.current.get(("", name))
         if watched is not None:
-            self._patched[name] = (watched.metadata.resource_version, answer)
+            self._patched[name] = (watched.metadata.resource_version, response)

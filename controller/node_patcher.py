@@ -1,7 +1,7 @@
-"""Patches of nodes, many at once, not too many a second.
+"""Patches nodes, many at once, at a limited rate.
 
-A call that gets 429 waits as its Retry-After says (leadsman.kube.client); as at most `parallel` are under way, the
-others wait with it.
+A call that gets 429 waits as its Retry-After says (leadsman.kube.client). At most `max_concurrent` calls are under way,
+so the others wait with it.
 """
 
 import asyncio
@@ -26,9 +26,13 @@ MAX_CONCURRENT_PATCHES = 16
 
 
 class NodePatcher:
-    """allowed: asked before each patch; whoever no longer leads writes no more. For metrics: results by name.
+    """Applies patches.
 
-    Where the API server does not answer, the rest is left for the next plan: a hundred deadlines would be minutes.
+    is_leader: called before each patch; a replica that lost its lead writes no more.
+    rate: of patches.
+    results: done, gone, conflict or failed → patches.
+
+    When the API server does not answer, the rest is left for the next plan: a hundred deadlines would take minutes.
     """
 
     def __init__(
@@ -36,28 +40,28 @@ class NodePatcher:
         client: ApiClient,
         nodes: NodeCache,
         rate: TokenBucket,
-        allowed: Callable[[], bool],
-        parallel: int = MAX_CONCURRENT_PATCHES,
+        is_leader: Callable[[], bool],
+        max_concurrent: int = MAX_CONCURRENT_PATCHES,
     ):
         self.results: Counter[str] = Counter()
         self._unavailable = False
         self._problem = ProblemLog(
             _log, "controller cannot patch nodes; the next plan tries again", "controller patches nodes again"
         )
-        self._client, self._nodes, self._rate, self._allowed = client, nodes, rate, allowed
-        self._slots = asyncio.Semaphore(parallel)
+        self._client, self._nodes, self._rate, self._is_leader = client, nodes, rate, is_leader
+        self._slots = asyncio.Semaphore(max_concurrent)
 
     async def apply(self, patches: Sequence[NodePatch]) -> list[NodePatch]:
-        """Those that succeeded. What did not is planned again from what then stands there."""
+        """Applies the patches and returns those that succeeded. The next plan repeats the others if still needed."""
         self._unavailable = False
-        done = await asyncio.gather(*(self._apply_one(patch) for patch in patches))
-        return [patch for patch, good in zip(patches, done, strict=True) if good]
+        succeeded = await asyncio.gather(*(self._apply_one(patch) for patch in patches))
+        return [patch for patch, done in zip(patches, succeeded, strict=True) if done]
 
     async def _apply_one(self, patch: NodePatch) -> bool:
         async with self._slots:
             if not self._unavailable:
                 await self._rate.wait()
-            if self._unavailable or not self._allowed():
+            if self._unavailable or not self._is_leader():
                 return False
             result = await self._patch(patch)
         self.results[result] += 1
@@ -65,7 +69,7 @@ class NodePatcher:
 
     async def _patch(self, patch: NodePatch) -> str:
         try:
-            answer = await self._client.patch(
+            response = await self._client.patch(
                 NODES.path("", patch.node), msgspec.Raw(patch.body()), kind=PartialObjectMetadata
             )
         except NotFound:
@@ -76,6 +80,6 @@ class NodePatcher:
             self._unavailable = isinstance(error, Unavailable)
             self._problem.report(error)
             return "failed"
-        self._nodes.record_patch(patch.node, answer)
+        self._nodes.record_patch(patch.node, response)
         self._problem.clear()
         return "done"

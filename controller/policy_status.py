@@ -1,4 +1,4 @@
-"""Writes what `kubectl get taspolicies` shows, where it differs from what stands; an Event tells of a refused policy.
+"""Writes the status of TASPolicies where it has changed, and an Event when a policy is refused.
 
 What a status says is decided in `leadsman.decision.telemetry.policy_status`.
 """
@@ -27,13 +27,18 @@ from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, TasPolic
 _log = logging.getLogger(__name__)
 
 REWRITE_INTERVAL_SECONDS = 60.0
-"""A status that does not stay as written (another CRD prunes it, or another controller writes it) is not fought for."""
+"""Between two writes of the same status: a CRD may prune it, or another controller may overwrite it."""
 
 PolicyObjects = Mapping[tuple[str, str], TasPolicyObject]
 
 
 class PolicyStatusWriter:
-    """Call `round` in turn. clock: monotonic seconds. For metrics: written."""
+    """Keeps the status of all policies up to date. Call `sync` in turn.
+
+    clock: monotonic seconds.
+    wall_clock: for lastTransitionTime.
+    written: statuses written so far.
+    """
 
     def __init__(
         self,
@@ -47,47 +52,55 @@ class PolicyStatusWriter:
         self._written_at: dict[PolicyKey, tuple[str, float]] = {}
 
     async def sync(self, objects: PolicyObjects, inputs: DecisionInputs) -> None:
-        """One after the other: there are few policies."""
+        """Writes each changed status, one after the other: there are few policies."""
         self._written_at = {each.key: at for each in objects.values() if (at := self._written_at.get(each.key))}
-        for found in objects.values():
-            wanted = self._changed_status(found, inputs)
-            if wanted is not None:
-                await self._update(found, wanted)
+        for policy in objects.values():
+            status = self._changed_status(policy, inputs)
+            if status is not None:
+                await self._update(policy, status)
 
-    def _changed_status(self, found: TasPolicyObject, inputs: DecisionInputs) -> dict[str, Any] | None:
-        """None when it stands there so, or nothing is known of the policy yet."""
+    def _changed_status(self, policy: TasPolicyObject, inputs: DecisionInputs) -> dict[str, Any] | None:
+        """None when the object has this status already, or the policy was not read yet."""
         policies = inputs.telemetry.policies
-        used, refused = policies.used.get(found.key), policies.refused.get(found.key)
+        used, refused = policies.used.get(policy.key), policies.refused.get(policy.key)
         if used is None and refused is None:
             return None
-        before = found.status if isinstance(found.status, Mapping) else {}
-        made = build_status(
-            used, refused, before, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}", _unreported_metrics(used, inputs)
+        current = policy.status if isinstance(policy.status, Mapping) else {}
+        status = build_status(
+            used, refused, current, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}", _unreported_metrics(used, inputs)
         )
-        # What is empty need not stand there.
-        same = all(before.get(key, None if value else value) == value for key, value in made.items())
-        return None if same else made
+        # An empty field may be absent.
+        same = all(current.get(key, None if value else value) == value for key, value in status.items())
+        return None if same else status
 
-    async def _update(self, found: TasPolicyObject, wanted: dict[str, Any]) -> None:
-        accepted = wanted["conditions"][0]
-        tried, at = self._written_at.get(found.key, ("", 0.0))
-        told = f"{accepted['status']} {accepted['message']} {wanted['conditions'][1]['message']}"
-        if tried == told and self._clock() - at < REWRITE_INTERVAL_SECONDS:
+    async def _update(self, policy: TasPolicyObject, status: dict[str, Any]) -> None:
+        accepted = status["conditions"][0]
+        last_messages, at = self._written_at.get(policy.key, ("", 0.0))
+        messages = f"{accepted['status']} {accepted['message']} {status['conditions'][1]['message']}"
+        if messages == last_messages and self._clock() - at < REWRITE_INTERVAL_SECONDS:
             return
-        self._written_at[found.key] = told, self._clock()
-        if await self._patch(found, wanted) and accepted["status"] == "False" and tried != told:
-            about = ObjectReference(TASPOLICY_KIND, found.metadata.namespace, found.metadata.name, found.metadata.uid)
+        self._written_at[policy.key] = messages, self._clock()
+        if await self._patch(policy, status) and accepted["status"] == "False" and messages != last_messages:
+            about = ObjectReference(
+                TASPOLICY_KIND, policy.metadata.namespace, policy.metadata.name, policy.metadata.uid
+            )
             api = f"{TASPOLICY_GROUP}/{TASPOLICY_VERSION}"
             self._recorder.record(about, "PolicyRefused", accepted["message"], "Accept", warning=True, api_version=api)
 
-    async def _patch(self, found: TasPolicyObject, wanted: dict[str, Any]) -> bool:
-        path = TASPOLICY_RESOURCE.path(found.metadata.namespace, found.metadata.name, "status")
+    async def _patch(self, policy: TasPolicyObject, status: dict[str, Any]) -> bool:
+        path = TASPOLICY_RESOURCE.path(policy.metadata.namespace, policy.metadata.name, "status")
         try:
-            await self._client.patch(path, {"status": wanted})
+            await self._client.patch(path, {"status": status})
         except NotFound:
             return False
         except ApiError as error:
-            _log.warning("status of policy %s cannot be written: %s: %s", found.key, type(error).__name__, error)
+            _log.warning(
+                "cannot write the status of policy %s: %s: %s; retrying in %g s",
+                policy.key,
+                type(error).__name__,
+                error,
+                REWRITE_INTERVAL_SECONDS,
+            )
             return False
         self.written += 1
         return True

@@ -1,4 +1,4 @@
-"""The controller's process: watches, plans and acts while it holds the Lease, and gives the Lease up when it leaves."""
+"""The controller's process: it watches, plans and acts while it holds the Lease, and releases the Lease at the end."""
 
 import asyncio
 import contextlib
@@ -23,7 +23,7 @@ from controller.node_cache import NodeCache
 from controller.node_patcher import NodePatcher
 from controller.policy_status import PolicyStatusWriter
 from controller.requeuer import Requeuer
-from leadsman.decision.telemetry.pod_policy import POLICY_LABEL as POLICY_LABEL
+from leadsman.decision.telemetry.pod_policy import POLICY_LABEL
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.leader_election import ElectionTiming, LeaderElector
@@ -38,16 +38,16 @@ from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.telemetry.tas_policies import TasPolicyFollower
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
-from leadsman.state.etcd_http import EtcdAccess as StoreAccess
+from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 
 log = logging.getLogger(__name__)
 
 SYNC_INTERVAL_SECONDS = 1.0
-"""A changed policy takes effect within this. A round that finds nothing to do costs no call."""
+"""A changed policy takes effect within this. A step that finds nothing to do makes no call."""
 
 STALL_TIMEOUT_SECONDS = 120.0
-"""Past a round of patches that are throttled."""
+"""More than a plan's patches take when the API server throttles them."""
 
 RELEASE_TIMEOUT_SECONDS = 3.0
 DEFAULT_PATCHES_PER_SECOND, PATCHES_BURST = 200.0, 50
@@ -58,13 +58,19 @@ EVENT_READS_PER_SECOND, EVENT_READS_BURST = 5.0, 10
 
 
 class ControllerSettings(Struct, frozen=True):
-    """telemetry: the API server, and where metrics come from. policy and delays: as the extender's, for wake-ups.
+    """What a controller is started with.
 
-    lease: namespace and name. identity: of this process, in the Lease and in Events. patches_per_second: of nodes.
-    dry_run: shows the plan, and writes nothing, not even the Lease.
+    telemetry: the API server, and where metrics come from.
+    identity: of this process, in the Lease and in Events.
+    policy, delays: the extender's, so that the requeue plan filters as it does.
+    limits: of label changes.
+    lease: namespace and name.
+    patches_per_second: most patches of nodes a second.
+    listen: host and port of metrics, health and plan.
+    dry_run: show the plan and write nothing, not even the Lease.
     """
 
-    etcd: StoreAccess
+    etcd: EtcdAccess
     telemetry: TelemetrySettings
     identity: str
     policy: Path | None = None
@@ -78,19 +84,22 @@ class ControllerSettings(Struct, frozen=True):
 
 
 async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
-    """Until `stop`. OSError when the port is taken. ValueError when settings do not fit together or a file (policy,
-    delays) cannot be used at start."""
+    """Runs a controller until `stop` is set.
+
+    Raises OSError when the port is taken, and ValueError when settings do not fit together or a file (policy, delays)
+    cannot be used at start.
+    """
     parts = ControllerParts(settings)
     async with _closing(parts.store), parts.followed_sources, parts.client, parts.lease_client, _serving(parts):
         try:
             await _run_all(parts, stop)
         finally:
             await _release_lease(parts)
-    log.info("left")
+    log.info("controller stopped")
 
 
 class ControllerParts:
-    """Everything a controller is made of, wired."""
+    """Everything that a controller consists of, wired together."""
 
     def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings
@@ -106,33 +115,39 @@ class ControllerParts:
         self.pending_pods_reflector = Reflector(
             client, ListOptions(PODS, field_selector="spec.nodeName=,status.phase=Pending"), Pod
         )
-        named = ListOptions(PODS, label_selector=POLICY_LABEL, field_selector=UNFINISHED_PODS, metadata_only=True)
-        self.policy_pods_reflector = Reflector(client, named, PartialObjectMetadata)
+        labelled = ListOptions(PODS, label_selector=POLICY_LABEL, field_selector=UNFINISHED_PODS, metadata_only=True)
+        self.policy_pods_reflector = Reflector(client, labelled, PartialObjectMetadata)
         self.node_cache = NodeCache(self.nodes_reflector)
         self.current_inputs = self.followed_sources.input_sources.current_inputs
         self._wire_writers()
 
     def _wire_writers(self) -> None:
-        """A dry run has nothing that writes."""
-        who, acts = self.settings, not self.settings.dry_run
-        self.leader_elector = LeaderElector(self.lease_client, *who.lease, who.identity, who.timing) if acts else None
-        self.event_recorder = (
-            EventRecorder(self.client, TokenBucket(EVENTS_PER_SECOND, EVENTS_BURST), who.identity) if acts else None
+        """Wires what writes; a dry run has none of it."""
+        settings, acts = self.settings, not self.settings.dry_run
+        self.leader_elector = (
+            LeaderElector(self.lease_client, *settings.lease, settings.identity, settings.timing) if acts else None
         )
-        patches = TokenBucket(who.patches_per_second, PATCHES_BURST)
-        self.node_patcher = NodePatcher(self.client, self.node_cache, patches, self.is_leader) if acts else None
+        self.event_recorder = (
+            EventRecorder(self.client, TokenBucket(EVENTS_PER_SECOND, EVENTS_BURST), settings.identity)
+            if acts
+            else None
+        )
+        patch_rate = TokenBucket(settings.patches_per_second, PATCHES_BURST)
+        self.node_patcher = NodePatcher(self.client, self.node_cache, patch_rate, self.is_leader) if acts else None
         self.policy_status = (
             PolicyStatusWriter(self.client, self.event_recorder, time.monotonic) if self.event_recorder else None
         )
-        tells = TokenBucket(POLICY_EVENTS_PER_SECOND, POLICY_EVENTS_BURST)
+        policy_event_rate = TokenBucket(POLICY_EVENTS_PER_SECOND, POLICY_EVENTS_BURST)
         self.missing_policies = (
-            MissingPolicyReporter(self.event_recorder, tells, time.monotonic) if self.event_recorder else None
+            MissingPolicyReporter(self.event_recorder, policy_event_rate, time.monotonic)
+            if self.event_recorder
+            else None
         )
         self.bind_failures = BindFailureCounter(
             self.client, TokenBucket(EVENT_READS_PER_SECOND, EVENT_READS_BURST), time.monotonic
         )
         self.label_reconciler = LabelReconciler(
-            self.node_cache, self.current_inputs, self.node_patcher, self.event_recorder, who.limits
+            self.node_cache, self.current_inputs, self.node_patcher, self.event_recorder, settings.limits
         )
         self.requeuer = Requeuer(
             self.client if acts else None,
@@ -151,9 +166,9 @@ class ControllerParts:
         return self.followed_sources.telemetry.policies
 
     def not_ready_reasons(self) -> list[str]:
-        """Why there is no good plan; [] when there is one."""
-        followed: list[Reflector[Any]] = [self.nodes_reflector, self.pending_pods_reflector, self.policies.reflector]
-        missing = [each for each in followed if not each.loaded.is_set()]
+        """What is not listed yet and keeps plans from being made; [] when nothing is missing."""
+        reflectors: list[Reflector[Any]] = [self.nodes_reflector, self.pending_pods_reflector, self.policies.reflector]
+        missing = [each for each in reflectors if not each.loaded.is_set()]
         return [
             f"{each.list_options.resource.plural} are not listed: {each.problem.text or 'no answer yet'}"
             for each in missing
@@ -200,12 +215,12 @@ class ControllerParts:
             self.update_policy_status,
             self.report_missing_policies,
         )
-        optional = {"elect": self.leader_elector, "tell Events": self.event_recorder}
+        optional = {"elect a leader": self.leader_elector, "write Events": self.event_recorder}
         return {
             **dict(self.followed_sources.tasks()),
-            "follow nodes": self.nodes_reflector.run(),
-            "follow pods that wait": self.pending_pods_reflector.run(),
-            "follow pods that name a policy": self.policy_pods_reflector.run(),
+            "watch nodes": self.nodes_reflector.run(),
+            "watch pending pods": self.pending_pods_reflector.run(),
+            "watch pods that name a policy": self.policy_pods_reflector.run(),
             **{step.__name__: self._every(step) for step in steps},
             **{name: part.run() for name, part in optional.items() if part is not None},
         }
@@ -215,7 +230,7 @@ class ControllerParts:
         return [name for name, at in self._step_started_at.items() if now - at > STALL_TIMEOUT_SECONDS]
 
     async def _every(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """For ever, never two at once. What is no ApiError ends the process."""
+        """Calls `step` once a second until cancelled, never twice at once. What it raises ends the process."""
         while True:
             self._step_started_at[step.__name__] = time.monotonic()
             await step()
@@ -223,7 +238,7 @@ class ControllerParts:
 
 
 async def _run_all(parts: ControllerParts, stop: asyncio.Event) -> None:
-    """One ends, all end."""
+    """Runs every loop until `stop` is set; when one fails, all end."""
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(loop, name=name) for name, loop in parts.loops().items()]
         await stop.wait()
@@ -232,7 +247,7 @@ async def _run_all(parts: ControllerParts, stop: asyncio.Event) -> None:
 
 
 async def _release_lease(parts: ControllerParts) -> None:
-    """The next one need not wait for the Lease to run out."""
+    """Releases the Lease, so that the next leader need not wait for it to expire."""
     if parts.leader_elector:
         with contextlib.suppress(ApiError, TimeoutError):
             async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
@@ -267,7 +282,11 @@ async def _serving(parts: ControllerParts) -> AsyncIterator[None]:
     await runner.setup()
     try:
         await web.TCPSite(runner, *parts.settings.listen).start()
-        log.info("%s on port %d", "dry run, plan" if parts.settings.dry_run else "metrics", parts.settings.listen[1])
+        log.info(
+            "serving %s on port %d",
+            "the dry run's /plan" if parts.settings.dry_run else "metrics, health and /plan",
+            parts.settings.listen[1],
+        )
         yield
     finally:
         await runner.cleanup()

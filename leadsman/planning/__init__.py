@@ -1,5 +1,8 @@
-"""Many pods and nodes → a Plan: ordered actions, each with its reason. Pure: no clock, no I/O, no chance.
+"""Planners look at many pods and nodes and return a plan: actions, each with its reason. Pure: no clock, I/O or chance.
 
-A planner is a function of what is known, a policy and `now`. The controller executes a plan within budgets, the command
-line prints it, the simulator plays it. A new capability is a new planner here, not a new loop in the controller.
+Today `labels` plans which labels change on nodes, and `requeue` which node to touch so that refused pods are retried. A
+planner is a function of the cluster, the decision inputs and its own memory; the controller executes its plan within
+budgets. A new capability is a new planner here, not a new loop in the controller.
+
+The two plans share no type: nothing yet handles a plan without knowing which one it is.
 """

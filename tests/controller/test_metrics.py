@@ -5,7 +5,7 @@ from leadsman.planning.labels.model import LabelPlan, PlanMemory
 
 
 def test_a_replica_without_a_plan_says_why():
-    assert plan_json(None) == {"none": "another replica leads, or nothing was planned yet"}
+    assert plan_json(None) == {"none": "this replica has no plan: another one leads, or none is made yet"}
 
 
 def test_a_plan_shows_what_is_done_what_is_withheld_and_what_is_stopped():

@@ -12,7 +12,10 @@ from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem
 from leadsman.kube.objects import ObjectMeta
 from leadsman.runtime.token_bucket import TokenBucket
 
-NOTE = "label telemetry-policy: there is no TASPolicy ns/gone; such a pod is treated as one without a policy"
+NOTE = (
+    "label telemetry-policy names TASPolicy ns/gone, which does not exist;"
+    " the pod is scheduled without a policy; create the policy or correct the label"
+)
 NONE = TasPolicies(loaded=True)
 
 

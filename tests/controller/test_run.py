@@ -46,7 +46,7 @@ async def test_the_log_says_what_goes_and_what_comes(api, running, until, caplog
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running():
         await until(lambda: node_labels(api) == {"other": "x"})
-    assert any(said.startswith("removes hot from n1: ") for said in caplog.messages), caplog.messages
+    assert any(said.startswith("remove label hot from node n1: ") for said in caplog.messages), caplog.messages
 
 
 async def test_a_dry_run_shows_the_plan_and_writes_nothing(api, running, until):

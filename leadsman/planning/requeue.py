@@ -1,0 +1,162 @@
+"""Plans which node to touch so that kube-scheduler retries pods that the extender refused, once the cause is gone.
+
+kube-scheduler retries a refused pod when a label or an annotation of a node changes (seen on 1.36.2), otherwise after
+five minutes. So the plan filters nodes for each pod that waits, as the extender would now. Where a node passes that did
+not pass before, that node is to be touched; one touch makes kube-scheduler retry every refused pod.
+
+The extender may see the change a moment later than this planner and refuse once more, so two more touches follow.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from msgspec import Struct, structs
+
+from leadsman.decision.decide import filter_nodes
+from leadsman.decision.delay.bounds import DELAY_LABEL_PREFIX
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes, PodInfo
+from leadsman.decision.telemetry.pod_policy import POLICY_LABEL
+from leadsman.decision.workloads import workload_name
+from leadsman.kube import objects
+from leadsman.kube.names import DOMAIN
+
+TOUCH_DELAYS_SECONDS = (0.0, 5.0, 30.0)
+"""When a node is touched, after it was first seen to pass."""
+
+MAX_SIGNATURES_PER_PLAN = 200
+"""Filtered for in one plan; those that waited longest come first in the next."""
+
+EXTENDER_KEY_PREFIXES = (DELAY_LABEL_PREFIX, f"{DOMAIN}/", POLICY_LABEL)
+
+
+class PodSignature(Struct, frozen=True):
+    """What decides how the extender answers for a pod: pods with one signature get one answer.
+
+    name: of the controlling owner; of the pod itself when it has none.
+    workload: as in PodInfo.
+    """
+
+    namespace: str
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    annotations: tuple[tuple[str, str], ...]
+    workload: str = ""
+
+    @property
+    def pod(self) -> PodInfo:
+        """A pod of this signature, without UID."""
+        return PodInfo(self.namespace, self.name, "", dict(self.labels), dict(self.annotations), self.workload)
+
+    @property
+    def uses_extender(self) -> bool:
+        """Whether a label or annotation on it is only there for the extender."""
+        return any(key.startswith(EXTENDER_KEY_PREFIXES) for key, _ in (*self.labels, *self.annotations))
+
+
+class SignatureState(Struct, frozen=True):
+    """What is remembered of a signature from one plan to the next.
+
+    passing_nodes: those that passed when last filtered.
+    filtered_at: monotonic seconds of that.
+    touch_node: the node to touch.
+    touch_times: monotonic seconds of the touches to come.
+    """
+
+    passing_nodes: frozenset[str] = frozenset()
+    filtered_at: float = float("-inf")
+    touch_node: str = ""
+    touch_times: tuple[float, ...] = ()
+
+
+RequeueMemory = Mapping[PodSignature, SignatureState]
+
+NO_MEMORY: RequeueMemory = MappingProxyType({})
+
+
+class TouchNode(Struct, frozen=True):
+    """The one action: change an annotation of `node`. It must still exist; a touch too many does no harm."""
+
+    node: str
+    reason: str
+
+
+class RequeuePlan(Struct, frozen=True):
+    """What to do now.
+
+    action: None: nothing.
+    faults: what plugins raised, with a note for which pods; such pods are not retried early.
+    memory: for the next plan.
+    """
+
+    action: TouchNode | None
+    faults: tuple[Exception, ...]
+    memory: RequeueMemory
+
+
+def plan_requeue(
+    pods: Iterable[objects.Pod], nodes: Sequence[str], inputs: DecisionInputs, memory: RequeueMemory
+) -> RequeuePlan:
+    """Filters `nodes` for the unschedulable of `pods`, and plans a touch where a node passes that did not before."""
+    signatures = dict.fromkeys(pod_signature(pod.metadata) for pod in pods if is_unschedulable(pod))
+    states = {signature: memory[signature] for signature in signatures if signature in memory}
+    faults: list[Exception] = []
+    candidates = CandidateNodes.of(nodes)
+    for signature in _longest_unfiltered(signatures, states):
+        try:
+            passing = frozenset(filter_nodes(signature.pod, candidates, inputs).kept)
+        except Exception as fault:  # A plugin's: it costs these pods their early retry, and nothing else.
+            fault.add_note(f"raised while filtering nodes for pods like {signature.namespace}/{signature.name}")
+            faults.append(fault)
+            states[signature] = structs.replace(states.get(signature, SignatureState()), filtered_at=inputs.now)
+        else:
+            states[signature] = _next_state(signature, states.get(signature), passing, inputs.now)
+    return RequeuePlan(_take_due_touch(states, inputs.now), tuple(faults), MappingProxyType(states))
+
+
+def is_unschedulable(pod: objects.Pod) -> bool:
+    """Whether kube-scheduler tried the pod and found no node for it."""
+    return pod.unscheduled_reason == "Unschedulable" and not pod.terminating and not pod.spec.node_name
+
+
+def pod_signature(metadata: objects.ObjectMeta) -> PodSignature:
+    """The signature of the pod with this metadata."""
+    owner = metadata.controller
+    name = owner.name if owner else metadata.name
+    workload = workload_name(owner.kind, owner.name, metadata.labels) if owner else ""
+    annotations = {key: value for key, value in metadata.annotations.items() if key.startswith(EXTENDER_KEY_PREFIXES)}
+    return PodSignature(metadata.namespace, name, _sorted(metadata.labels), _sorted(annotations), workload)
+
+
+def _sorted(pairs: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted(pairs.items()))
+
+
+def _longest_unfiltered(signatures: Iterable[PodSignature], states: RequeueMemory) -> Sequence[PodSignature]:
+    new = SignatureState()
+    return sorted(signatures, key=lambda signature: states.get(signature, new).filtered_at)[:MAX_SIGNATURES_PER_PLAN]
+
+
+def _next_state(
+    signature: PodSignature, before: SignatureState | None, passing: frozenset[str], now: float
+) -> SignatureState:
+    """A new signature that uses the extender counts as refused everywhere until now; any other has gained nothing."""
+    if before is None:
+        before = SignatureState(frozenset() if signature.uses_extender else passing)
+    if gained := sorted(passing - before.passing_nodes):
+        return SignatureState(passing, now, gained[0], tuple(now + delay for delay in TOUCH_DELAYS_SECONDS))
+    touch_times = before.touch_times if before.touch_node in passing else ()
+    return SignatureState(passing, now, before.touch_node, touch_times)
+
+
+def _take_due_touch(states: dict[PodSignature, SignatureState], now: float) -> TouchNode | None:
+    """One touch for all that are due, which are struck off: it makes kube-scheduler retry every refused pod."""
+    due = [signature for signature, state in states.items() if state.touch_times and state.touch_times[0] <= now]
+    for signature in due:
+        later = tuple(at for at in states[signature].touch_times if at > now)
+        states[signature] = structs.replace(states[signature], touch_times=later)
+    if not due:
+        return None
+    first = due[0]
+    node = states[first].touch_node
+    return TouchNode(node, f"node {node} now passes the filters for pods like {first.namespace}/{first.name}")

@@ -1,0 +1,160 @@
+"""Which node is touched, and when, so that kube-scheduler retries refused pods; the filters are the extender's own."""
+
+import pytest
+
+import leadsman.planning.requeue as requeue
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.kube.objects import Condition, ObjectMeta, OwnerReference, Pod, PodStatus
+from leadsman.planning.requeue import (
+    MAX_SIGNATURES_PER_PLAN,
+    NO_MEMORY,
+    TOUCH_DELAYS_SECONDS,
+    is_unschedulable,
+    plan_requeue,
+    pod_signature,
+)
+from leadsman.state.records import Heartbeat, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
+
+NODES = ("a", "b", "c")
+UNSCHEDULABLE = Condition("PodScheduled", "False", "Unschedulable")
+
+
+def inputs(now=100.0, **to_a):
+    """to_a: node → its RTT to node a, in ms."""
+    windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in to_a.items()}
+    state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=now - 1)
+    return DecisionInputs(Snapshot({"a": state}), Policy(), now)
+
+
+def pod(name="p", conditions=(UNSCHEDULABLE,), **labels):
+    metadata = ObjectMeta(name, "ns", labels=labels or {"delay_a": "25"})
+    return Pod(metadata, status=PodStatus("Pending", conditions=conditions))
+
+
+class Planner:
+    """Plans in turn; `touched` says which node the last plan touches, "" for none."""
+
+    def __init__(self, *pods):
+        self.pods, self.memory = pods, NO_MEMORY
+
+    def plan(self, now, **to_a):
+        plan = plan_requeue(self.pods, NODES, inputs(now, **to_a), self.memory)
+        self.memory = plan.memory
+        return plan
+
+    def touched(self, now, **to_a):
+        action = self.plan(now, **to_a).action
+        return action.node if action else ""
+
+
+@pytest.fixture
+def planner():
+    """One that has seen the pod refused on b and c, and whose first touches are over."""
+    one = Planner(pod())
+    for now in (0.0, 10.0, 40.0):
+        one.plan(now, b=80.0, c=80.0)
+    return one
+
+
+def test_while_nothing_changes_no_node_is_touched(planner):
+    assert [planner.touched(now, b=81.0, c=79.0) for now in range(100, 200)] == [""] * 100
+
+
+def test_a_node_that_healed_is_touched_at_once(planner):
+    assert planner.touched(100.0, b=5.0, c=80.0) == "b"
+
+
+def test_a_touch_says_for_which_pods_it_is(planner):
+    reason = planner.plan(100.0, b=5.0, c=80.0).action.reason
+    assert reason == "node b now passes the filters for pods like ns/p"
+
+
+def test_two_touches_follow_in_case_the_extender_saw_the_change_later(planner):
+    touched = [second for second in range(60) if planner.touched(100.0 + second, b=5.0, c=80.0)]
+    assert touched == list(TOUCH_DELAYS_SECONDS)
+
+
+def test_none_follows_once_the_node_is_refused_again(planner):
+    assert planner.touched(100.0, b=5.0, c=80.0) == "b"
+    assert [planner.touched(now, b=80.0, c=80.0) for now in (101.0, 105.0, 130.0)] == [""] * 3
+
+
+def test_one_node_more_is_touched_though_others_passed_before(planner):
+    """Those may be full."""
+    for now in (100.0, 105.0, 130.0):
+        planner.plan(now, b=5.0, c=80.0)
+    assert planner.touched(131.0, b=5.0, c=5.0) == "c"
+
+
+def test_a_pod_that_is_first_seen_after_the_cause_has_gone_is_retried():
+    assert Planner(pod()).touched(100.0, b=5.0) == "a"
+
+
+def test_a_pod_that_uses_nothing_of_the_extender_is_not_retried_when_first_seen():
+    assert Planner(pod(app="web")).touched(100.0, b=5.0) == ""
+
+
+def test_all_signatures_that_gained_a_node_need_one_touch():
+    one = Planner(pod(), pod(delay_a="26"))
+    assert [one.touched(now, b=5.0) for now in (100.0, 101.0)] == ["a", ""]
+
+
+def test_pods_alike_are_filtered_once(monkeypatch):
+    calls, real = [], requeue.filter_nodes
+    monkeypatch.setattr(requeue, "filter_nodes", lambda *args: calls.append(args) or real(*args))
+    Planner(*[pod()] * 50).plan(100.0, b=80.0)
+    assert len(calls) == 1
+
+
+def test_with_too_many_signatures_for_one_plan_each_has_its_turn(monkeypatch):
+    calls, real = [], requeue.filter_nodes
+    monkeypatch.setattr(requeue, "filter_nodes", lambda pod, *more: calls.append(pod) or real(pod, *more))
+    pods = [pod(name=f"p{number}") for number in range(MAX_SIGNATURES_PER_PLAN + 50)]
+    one = Planner(*pods)
+    for now in (100.0, 101.0):
+        one.plan(now, b=80.0)
+    assert len(calls) == 2 * MAX_SIGNATURES_PER_PLAN
+    assert {each.name for each in calls} == {each.metadata.name for each in pods}
+
+
+def test_what_a_plugin_raises_is_told_and_costs_the_pods_their_touch_alone(monkeypatch):
+    def broken(*_):
+        raise RuntimeError("boom")
+
+    monkeypatch.setattr(requeue, "filter_nodes", broken)
+    plan = Planner(pod()).plan(100.0, b=5.0)
+    assert plan.action is None
+    assert [(str(fault), fault.__notes__) for fault in plan.faults] == [
+        ("boom", ["raised while filtering nodes for pods like ns/p"])
+    ]
+
+
+def test_signatures_without_a_pod_are_forgotten(planner):
+    planner.pods = ()
+    assert planner.plan(100.0).memory == {}
+
+
+@pytest.mark.parametrize(
+    ("one", "can"),
+    [
+        (pod(), True),
+        (pod(**{"telemetry-policy": "p"}), True),
+        (pod(app="web"), True),
+        (pod(conditions=()), False),
+        (pod(conditions=(Condition("PodScheduled", "True"),)), False),
+        (pod(conditions=(Condition("PodScheduled", "False", "SchedulingGated"),)), False),
+    ],
+)
+def test_only_pods_that_no_node_suited_are_considered(one, can):
+    assert is_unschedulable(one) is can
+
+
+def test_pods_of_one_replica_set_have_one_signature():
+    owner = OwnerReference("ReplicaSet", "web-5d", controller=True)
+    one, other = (
+        ObjectMeta(name, "ns", labels={"a": "b"}, owner_references=(owner,)) for name in ("web-5d-1", "web-5d-2")
+    )
+    assert pod_signature(one) == pod_signature(other)
+    assert pod_signature(one) != pod_signature(ObjectMeta("web-5d-1", "ns", labels={"a": "b"}))
