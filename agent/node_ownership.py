@@ -9,8 +9,9 @@ from msgspec import Struct
 
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
+from leadsman.state.key_values import Precondition, Put
 from leadsman.state.records import Identity, RingEntry
-from leadsman.state.store import Precondition, PreconditionFailed, Put, Store
+from leadsman.state.store import PreconditionFailed, Store
 
 
 class NodeAlreadyOwned(Exception):

@@ -14,9 +14,10 @@ from agent.liveness import LoopLiveness
 from agent.node_ownership import NodeAlreadyOwned, NodeOwnership, claim_node
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Delete, Put
 from leadsman.state.records import AnyRecord, Heartbeat, Identity, RingEntry
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import Delete, LeaseLost, OutOfSpace, PreconditionFailed, Put, Store, StoreError
+from leadsman.state.store import LeaseLost, OutOfSpace, PreconditionFailed, Store, StoreError
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,9 @@ from leadsman.rewards import reward_updates
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
+from leadsman.state.key_values import Delete, Put, StoredItem, Write
 from leadsman.state.records import Reward
-from leadsman.state.store import Delete, Put, Store, StoredItem, StoreError, Write
+from leadsman.state.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 

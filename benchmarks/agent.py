@@ -29,8 +29,8 @@ from leadsman.cli.demo import scheduler_request
 from leadsman.state import codec, keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Put
 from leadsman.state.records import RingCoordinate, RingEntry
-from leadsman.state.store import Put
 from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, free_ports
 

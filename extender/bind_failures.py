@@ -12,8 +12,9 @@ from leadsman.kube.errors import ApiError, Conflict, InvalidRequest, Unavailable
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Put
 from leadsman.state.records import BindFailure
-from leadsman.state.store import Put, Store, StoreError
+from leadsman.state.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 

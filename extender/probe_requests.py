@@ -15,8 +15,9 @@ from prometheus_client.core import CounterMetricFamily
 
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Put
 from leadsman.state.records import ProbeRequest
-from leadsman.state.store import Put, Store, StoreError
+from leadsman.state.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 

@@ -18,8 +18,9 @@ from agent.peering.peer_refresh import PeerRefresher
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
+from leadsman.state.key_values import StoredItem, Updated
 from leadsman.state.records import ProbeRequest
-from leadsman.state.store import Store, StoredItem, StoreError, Updated
+from leadsman.state.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
+from leadsman.state.key_values import KeyRange, StoredItem
 from leadsman.state.records import RingEntry
-from leadsman.state.store import KeyRange, StoredItem
 
 MAX_SAMPLES = 32
 """For the estimate. 16 and 32 x 8 steps leave a standard error of 6 %; at an arc each 15 s they span 8 minutes."""

@@ -4,8 +4,9 @@ from agent.peering import ring
 from agent.peering.peer_selection import RANDOM_ARC_SIZE, RingQuery, RingReadResult
 from agent.peering.ring import Arc, RingMember
 from leadsman.state import keys
+from leadsman.state.key_values import KeyRange, Listing
 from leadsman.state.records import RingEntry
-from leadsman.state.store import KeyRange, Listing, Store
+from leadsman.state.store import Store
 
 
 async def read_ring(store: Store, wanted: RingQuery) -> RingReadResult:

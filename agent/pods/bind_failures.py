@@ -13,8 +13,9 @@ from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
+from leadsman.state.key_values import StoredItem
 from leadsman.state.records import BindFailure
-from leadsman.state.store import Store, StoredItem, StoreError
+from leadsman.state.store import Store, StoreError
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,8 @@
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 
-from leadsman.state.store import ChangeBatch, KeyRange, Listing, Precondition, Put, Store, StoredItem, Write
+from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, Put, StoredItem, Write
+from leadsman.state.store import Store
 
 
 class CountingStore:

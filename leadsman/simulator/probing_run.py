@@ -10,8 +10,8 @@ from leadsman.network import vivaldi
 from leadsman.simulator.probing import ProbingSimulation, SimulatedAgent
 from leadsman.simulator.synthetic_network import SyntheticNetwork
 from leadsman.state import codec, keys
+from leadsman.state.key_values import KeyRange
 from leadsman.state.records import Latency
-from leadsman.state.store import KeyRange
 
 PEERS_PER_NODE = 16
 MEASURED_SECONDS = 60.0

@@ -11,7 +11,8 @@ import msgspec
 from msgspec import Struct, field
 
 from leadsman.state import store
-from leadsman.state.store import Deleted, KeyRange, Precondition, Put, StoredItem, StoreError, Updated, Write
+from leadsman.state.key_values import Deleted, KeyRange, Precondition, Put, StoredItem, Updated, Write
+from leadsman.state.store import StoreError
 
 JsonBody = dict[str, Any]
 A = TypeVar("A")

@@ -11,20 +11,8 @@ from contextlib import aclosing
 from leadsman.state import etcd_json
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, LineReader
 from leadsman.state.etcd_json import WatchResponse
-from leadsman.state.store import (
-    LARGEST_TRANSACTION_OPS,
-    ChangeBatch,
-    Compacted,
-    Denied,
-    KeyRange,
-    LeaseLost,
-    Listing,
-    Precondition,
-    PreconditionFailed,
-    StoredItem,
-    StoreError,
-    Write,
-)
+from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, StoredItem, Write
+from leadsman.state.store import LARGEST_TRANSACTION_OPS, Compacted, Denied, LeaseLost, PreconditionFailed, StoreError
 
 PAGE_KEYS = 500
 """At 4 KiB a value one page is 2.7 MB of JSON at most."""

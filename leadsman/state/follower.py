@@ -9,8 +9,9 @@ from contextlib import aclosing
 
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
+from leadsman.state.key_values import ChangeBatch
 from leadsman.state.snapshot import Snapshot, apply_changes, snapshot_from_listing
-from leadsman.state.store import ChangeBatch, Compacted, Store, StoreError
+from leadsman.state.store import Compacted, Store, StoreError
 
 LONGEST_PAUSE_SECONDS = 4.0
 """With 3 s for a call that hangs and a second to list 5,000 nodes, the view is back 10 s after the store is."""

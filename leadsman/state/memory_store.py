@@ -11,23 +11,19 @@ from itertools import count, islice, takewhile
 
 from msgspec import Struct
 
-from leadsman.state.store import (
-    LARGEST_TRANSACTION_OPS,
+from leadsman.state.key_values import (
     ChangeBatch,
-    Compacted,
     Delete,
     Deleted,
     KeyRange,
-    LeaseLost,
     Listing,
     Precondition,
-    PreconditionFailed,
     Put,
     StoredItem,
-    StoreError,
     Updated,
     Write,
 )
+from leadsman.state.store import LARGEST_TRANSACTION_OPS, Compacted, LeaseLost, PreconditionFailed, StoreError
 
 PROGRESS_INTERVAL_SECONDS = 5.0
 """An idle watch says so often that it lives."""

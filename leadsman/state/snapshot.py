@@ -14,9 +14,9 @@ from typing import TypeVar
 from msgspec import Struct, structs
 
 from leadsman.state import codec, keys, report_timing, reward_view
+from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, Reward
 from leadsman.state.reward_view import RewardsByType
-from leadsman.state.store import Deleted, Listing, StoredItem, Updated
 
 V = TypeVar("V")
 

@@ -15,10 +15,11 @@ from agent.reporting import (
     Reporter,
 )
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Put, StoredItem
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, RingEntry
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import OutOfSpace, PreconditionFailed, Put, StoredItem, StoreError, Unavailable
+from leadsman.state.store import OutOfSpace, PreconditionFailed, StoreError, Unavailable
 
 NODE = "edge-1"
 

@@ -10,9 +10,10 @@ from agent.reward_persistence import RewardPersistence
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import Pod
 from leadsman.state import keys
+from leadsman.state.key_values import Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Identity
-from leadsman.state.store import Put, Unavailable
+from leadsman.state.store import Unavailable
 
 NODE = "edge-1"
 

@@ -13,9 +13,9 @@ from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
-from leadsman.state.store import Put
 
 PODS = "/api/v1/namespaces/ns/pods"
 REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}

@@ -11,8 +11,8 @@ from extender.probe_requests import ProbeRequestQueue
 from leadsman.state import codec, keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Deleted, StoredItem, Updated
 from leadsman.state.records import Latency, PeerLatency
-from leadsman.state.store import Deleted, StoredItem, Updated
 
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 FEW = ["--max-peers", "1", "--push-interval-seconds", "5"]

@@ -9,8 +9,9 @@ from extender.probe_requests import ProbeRequestQueue
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Put
 from leadsman.state.records import Identity, RingEntry
-from leadsman.state.store import Denied, Put
+from leadsman.state.store import Denied
 
 NODES = ["edge-1", "edge-2", "edge-3"]
 EXTENDER = {("READ", keys.NODES_PREFIX), ("READWRITE", keys.PROBES_PREFIX)}

@@ -9,9 +9,9 @@ from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.simulator.rewards.cluster import SimulatedCluster
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Updated
 from leadsman.state.records import Heartbeat, Reward
 from leadsman.state.snapshot import Snapshot, apply_changes
-from leadsman.state.store import Updated
 
 POD_TYPE = "web"
 _UNIX_SECONDS = 1_700_000_000.0

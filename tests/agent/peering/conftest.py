@@ -5,9 +5,9 @@ from collections.abc import Sequence
 import pytest
 
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Delete, Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import RingCoordinate, RingEntry
-from leadsman.state.store import Delete, Put
 
 
 def at(x: float, y: float = 0.0, error: float = 0.1) -> RingCoordinate:

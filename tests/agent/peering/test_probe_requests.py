@@ -12,9 +12,10 @@ from agent.peering.peer_selection import MAX_REQUESTED
 from agent.peering.probe_requests import BURST_PROBES, ProbeRequestHandler
 from agent.rtt.peer import Peer
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Put
 from leadsman.state.records import ProbeRequest
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import Put, Unavailable
+from leadsman.state.store import Unavailable
 
 
 class Prober:

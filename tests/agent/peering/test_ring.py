@@ -9,8 +9,8 @@ from agent.peering import ring, ring_reads
 from agent.peering.peer_selection import RingQuery
 from agent.peering.ring import MAX_SAMPLES, Arc, DensitySample, RingMember, RingSizeEstimator, estimate_nodes
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Put, StoredItem
 from leadsman.state.records import RingEntry
-from leadsman.state.store import Put, StoredItem
 
 
 def member(name: str) -> RingMember:

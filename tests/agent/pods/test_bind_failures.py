@@ -9,9 +9,9 @@ from agent.pods.bind_failures import MAX_UNSAVED, BindFailureCounter
 from agent.pods.incident_ledger import IncidentLedger
 from agent.reward_persistence import RewardPersistence
 from leadsman.state import codec, keys
+from leadsman.state.key_values import Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import BindFailure, Identity
-from leadsman.state.store import Put
 
 NODE = "edge-1"
 

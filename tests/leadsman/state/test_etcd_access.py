@@ -19,7 +19,8 @@ from msgspec import structs
 from leadsman.state import etcd_json, keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.store import ChangeBatch, Denied, Put, Unavailable
+from leadsman.state.key_values import ChangeBatch, Put
+from leadsman.state.store import Denied, Unavailable
 from leadsman.testbed.etcd import Etcd, EtcdTls
 from leadsman.testbed.tcp_proxy import TcpProxy
 

@@ -14,8 +14,9 @@ from leadsman.state import codec, keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower
+from leadsman.state.key_values import ChangeBatch, Put, Updated
 from leadsman.state.records import Heartbeat
-from leadsman.state.store import ChangeBatch, Compacted, OutOfSpace, Put, StoreError, Unavailable, Updated
+from leadsman.state.store import Compacted, OutOfSpace, StoreError, Unavailable
 from leadsman.testbed.etcd import Etcd, create_members, free_ports
 from leadsman.testbed.tcp_proxy import TcpProxy
 

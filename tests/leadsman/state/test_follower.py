@@ -10,10 +10,11 @@ import pytest
 
 from leadsman.state import codec, keys
 from leadsman.state.follower import LONGEST_PAUSE_SECONDS, RESUME_WITHIN_SECONDS, Follower
+from leadsman.state.key_values import ChangeBatch, Listing, Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Heartbeat
 from leadsman.state.snapshot import Freshness
-from leadsman.state.store import ChangeBatch, Compacted, Listing, Put, Unavailable
+from leadsman.state.store import Compacted, Unavailable
 
 
 class Clock:
