@@ -14,6 +14,7 @@ from leadsman.sources.cluster.follower import ClusterFollower
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources, NoNodeRoles, NoTelemetry, NoWorkloads
 from leadsman.sources.policy_file import PolicyFile
+from leadsman.sources.state_metrics import state_follower_metrics
 from leadsman.sources.telemetry.metrics import telemetry_metrics
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
 from leadsman.state.follower import Follower
@@ -70,6 +71,7 @@ class FollowedSources:
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
+        yield from state_follower_metrics(self.state)
         yield from self.policy_file.families()
         yield from self.delays.families()
         if self.cluster:

@@ -16,6 +16,9 @@ def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Itera
         "leadsman_apiserver_age_seconds", "Since the API server last said anything.", labels=resource
     )
     relists = CounterMetricFamily("leadsman_apiserver_relists", "Lists read whole.", labels=resource)
+    reconnects = CounterMetricFamily(
+        "leadsman_apiserver_reconnects", "Watches that were lost and opened again.", labels=resource
+    )
     problems = CounterMetricFamily("leadsman_apiserver_problems", "Objects that cannot be decoded.", labels=resource)
     errors = CounterMetricFamily(
         "leadsman_apiserver_errors", "Lists and watches that failed.", labels=[*resource, "error"]
@@ -24,9 +27,10 @@ def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Itera
         name = [one.list_options.resource.plural]
         held.add_metric(name, one.object_count)
         relists.add_metric(name, one.relists)
+        reconnects.add_metric(name, one.reconnects)
         problems.add_metric(name, one.decode_error_count)
         if one.loaded.is_set():
             age.add_metric(name, one.age_seconds(now))
         for error, count in sorted(one.errors.items()):
             errors.add_metric([*name, error], count)
-    yield from (held, age, relists, problems, errors)
+    yield from (held, age, relists, reconnects, problems, errors)

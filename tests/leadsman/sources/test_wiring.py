@@ -53,6 +53,12 @@ async def test_metrics_tell_of_every_source(tmp_path):
     telemetry = TelemetrySettings(("agents",), API)
     async with FollowedSources(MemoryStore(), SourceSettings(None, API, DelaySettings(), telemetry)) as gathering:
         names = {family.name for family in gathering.families()}
-    wanted = {"leadsman_policy_load_success", "leadsman_apiserver_objects", "leadsman_telemetry_policies"}
+    wanted = {
+        "leadsman_state_relists",
+        "leadsman_state_reconnects",
+        "leadsman_policy_load_success",
+        "leadsman_apiserver_objects",
+        "leadsman_telemetry_policies",
+    }
     assert names >= wanted
     assert any(name.startswith("leadsman_estimates") for name in names)

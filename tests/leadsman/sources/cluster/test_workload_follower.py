@@ -293,6 +293,7 @@ async def test_an_extender_decides_by_them_and_shows_them_in_its_metrics(api):
         metrics = await scraped(session, ops)
     assert 'leadsman_apiserver_objects{resource="pods"} 1.0' in metrics
     assert 'leadsman_apiserver_relists_total{resource="replicasets"} 1.0' in metrics
+    assert 'leadsman_apiserver_reconnects_total{resource="replicasets"} 0.0' in metrics
 
 
 async def test_an_extender_without_an_api_server_says_that_no_workload_is_known():
