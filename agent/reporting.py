@@ -12,6 +12,7 @@ from random import Random
 from agent.deadband import worth_writing
 from agent.liveness import LoopLiveness
 from agent.node_ownership import NodeAlreadyOwned, NodeOwnership, claim_node
+from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Delete, Put
@@ -21,7 +22,7 @@ from leadsman.state.store import LeaseLost, OutOfSpace, PreconditionFailed, Stor
 
 log = logging.getLogger(__name__)
 
-FIRST_BACKOFF_SECONDS = 0.5
+FIRST_BACKOFF_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 5.0
 """Back within 8 s once the store heals: this wait, then a claim and a report."""
 OUT_OF_SPACE_BACKOFF_SECONDS = 30.0
@@ -54,6 +55,8 @@ class Reporter:
         self._store, self._node, self._wanted = store, node, wanted
         self._timing, self._records, self._progress = timing, records, progress
         self._rng, self._sleep, self._pause = rng, sleep, pause or sleep
+        self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng)
+        self._out_of_space_backoff = Backoff(FIRST_BACKOFF_SECONDS, OUT_OF_SPACE_BACKOFF_SECONDS, rng)
         self._said: dict[type[AnyRecord], AnyRecord | None] = {}
         self._seq = 0
         self.ownership: NodeOwnership | None = None
@@ -66,16 +69,16 @@ class Reporter:
     async def run(self) -> None:
         """Never returns. Taken: stop this process, another one writes this node."""
         await self._sleep(self._rng.uniform(0, self._timing().push_interval_seconds))
-        failures = 0
         while True:
             try:
                 await self.report()
             except StoreError as error:
-                failures += 1
                 self._failed(error)
-                await self._sleep(self._rng.uniform(0, _longest_backoff(error, failures)))
+                backoff = self._out_of_space_backoff if isinstance(error, OutOfSpace) else self._backoff
+                await self._sleep(backoff.next_seconds())
             else:
-                failures = 0
+                self._backoff.reset()
+                self._out_of_space_backoff.reset()
                 await self._pause(self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1))
 
     async def report(self) -> None:
@@ -137,8 +140,3 @@ class Reporter:
     def _failed(self, error: StoreError) -> None:
         self.failures[type(error).__name__] += 1
         self.problem.report(error)
-
-
-def _longest_backoff(error: StoreError, failures: int) -> float:
-    longest = OUT_OF_SPACE_BACKOFF_SECONDS if isinstance(error, OutOfSpace) else MAX_BACKOFF_SECONDS
-    return min(longest, FIRST_BACKOFF_SECONDS * 2.0 ** min(failures, 10))

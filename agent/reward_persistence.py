@@ -30,7 +30,6 @@ MIN_CHANGE = 0.1
 MAX_DELETES_PER_WRITE = 16
 """A write: with 64 types, 16 parts and 32 binds it stays one transaction."""
 
-_MAX_PAUSE_SECONDS = 5.0
 _POLL_SECONDS = 0.1
 
 

@@ -13,6 +13,7 @@ from random import Random
 from prometheus_client import Metric
 from prometheus_client.core import CounterMetricFamily
 
+from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Put
@@ -27,7 +28,7 @@ MAX_PENDING = 200
 """10 s of writing. Further pairs are dropped: kube-scheduler tries the pod again."""
 REQUEST_TTL_SECONDS = 30
 """A request lives this long, and its pair is not requested again before. The agent goes on measuring for 300 s."""
-MAX_BACKOFF_SECONDS = 10.0
+FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS = 2.0, 10.0
 
 ProbePair = tuple[str, str]
 """(the node that measures, the node it measures)."""
@@ -51,7 +52,7 @@ class ProbeRequestQueue:
     ) -> None:
         self.written = self.dropped = self.failures = 0
         self._store, self._per_second, self._clock = store, per_second, clock
-        self._rng = rng or Random()
+        self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng or Random())
         self._pending: dict[ProbePair, None] = {}
         self._requested_at: dict[ProbePair, float] = {}
         self._not_empty = asyncio.Event()
@@ -75,17 +76,16 @@ class ProbeRequestQueue:
 
     async def run(self) -> None:
         """Writes until cancelled. A StoreError is logged and retried, anything else is raised."""
-        failures = 0
         while True:
             await self._not_empty.wait()
             try:
                 await self.write()
             except StoreError as error:
-                self.failures, failures = self.failures + 1, failures + 1
+                self.failures += 1
                 self._problem.report(error)
-                await asyncio.sleep(self._rng.uniform(0, min(MAX_BACKOFF_SECONDS, 2.0**failures)))
+                await asyncio.sleep(self._backoff.next_seconds())
             else:
-                failures = 0
+                self._backoff.reset()
                 self._problem.clear()
                 await asyncio.sleep(1.0)
 

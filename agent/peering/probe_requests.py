@@ -15,6 +15,7 @@ from typing import Protocol
 
 from agent.peering import ring_reads
 from agent.peering.peer_refresh import PeerRefresher
+from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
@@ -29,7 +30,7 @@ BURST_PROBES = 5
 BURST_INTERVAL_SECONDS = 0.05
 ANSWER_TIMEOUT_SECONDS = 1.2
 MAX_BACKOFF_SECONDS = 5.0
-_FIRST_BACKOFF_SECONDS = 0.1
+_FIRST_BACKOFF_SECONDS = 0.2
 
 
 class OnDemandProber(Protocol):
@@ -56,7 +57,8 @@ class ProbeRequestHandler:
         self.result_counts: Counter[str] = Counter()
         self._store, self._neighbours = store, neighbours
         self._probing, self._report = probing, report
-        self._clock, self._rng = clock, rng or Random()
+        self._clock = clock
+        self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng or Random())
         self._prefix = keys.probes_prefix(neighbours.selection.own_name)
         self._problem = ProblemLog(
             log,
@@ -66,16 +68,15 @@ class ProbeRequestHandler:
 
     async def run(self) -> None:
         """For ever. StoreErrors are survived, anything else is raised."""
-        failures = 0
         while True:
             began = self._clock()
             try:
                 await self._follow()
             except StoreError as error:
                 self._problem.report(error)
-            failures = 0 if self._clock() - began > MAX_BACKOFF_SECONDS else failures + 1
-            ceiling = min(MAX_BACKOFF_SECONDS, _FIRST_BACKOFF_SECONDS * 2.0 ** min(failures, 10))
-            await asyncio.sleep(self._rng.uniform(0, ceiling))
+            if self._clock() - began > MAX_BACKOFF_SECONDS:
+                self._backoff.reset()
+            await asyncio.sleep(self._backoff.next_seconds())
 
     async def serve(self, targets: Iterable[str]) -> None:
         """Probes them a few times, then has it reported, answered or not."""

@@ -16,6 +16,7 @@ from leadsman.kube.errors import ApiError, Gone, StreamSilent, Unavailable
 from leadsman.kube.listing import ListOptions, ObjectList
 from leadsman.kube.object_changes import HasMetadata, ObjectChange, ObjectKey
 from leadsman.kube.watch_batch import WatchBatch
+from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 
 T = TypeVar("T", bound=HasMetadata)
@@ -32,7 +33,7 @@ whose etcd was restored from a backup tells nothing until it is past the version
 
 _WATCH_SECONDS = (240, 480)  # spread, so that watches do not end together; client-go's are 300 to 600
 _NOT_IN_CACHE = (410, 504)  # too old, and newer than it is ("Too large resource version")
-_FIRST_PAUSE_SECONDS = 0.25
+_FIRST_PAUSE_SECONDS = 0.5
 _SHORTEST_WATCH_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
@@ -81,7 +82,8 @@ class Reflector(Generic[T]):
         self._cached, self._cache_failed = cached, False
         self._resume, self._seen = "", ""
         self.last_response_at, self._opened_at = float("-inf"), float("inf")
-        self._failures, self._silences, self._retry_after_seconds = 0, 0, 0.0
+        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, longest_pause_seconds, self._rng)
+        self._silences, self._retry_after_seconds = 0, 0.0
 
     @property
     def current(self) -> Mapping[ObjectKey, T]:
@@ -111,7 +113,7 @@ class Reflector(Generic[T]):
                 await self._follow()
             except ApiError as error:
                 self._lost(error)
-            await asyncio.sleep(self._pause_seconds())
+            await asyncio.sleep(self._retry_after_seconds + self._backoff.next_seconds())
             self.reconnects += 1
 
     async def _follow(self) -> None:
@@ -194,8 +196,9 @@ class Reflector(Generic[T]):
 
     def _lost(self, error: ApiError) -> None:
         """A watch that fails soon after it began is no recovery: the pauses grow."""
-        lived = self._watched_seconds() > self._longest_pause_seconds
-        self._failures, self._opened_at = 1 if lived else self._failures + 1, float("inf")
+        if self._watched_seconds() > self._longest_pause_seconds:
+            self._backoff.reset()
+        self._opened_at = float("inf")
         self._retry_after_seconds = error.retry_after_seconds or 0.0
         self._silences = self._silences + 1 if isinstance(error, StreamSilent) else 0
         if isinstance(error, Gone) or self._silences > 1:
@@ -208,8 +211,3 @@ class Reflector(Generic[T]):
     def _watched_seconds(self) -> float:
         """Since the watch was opened; less than 0 while there is none."""
         return self._clock() - self._opened_at
-
-    def _pause_seconds(self) -> float:
-        """Full jitter, so that followers who lost the API server together do not return together."""
-        ceiling = min(self._longest_pause_seconds, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
-        return self._retry_after_seconds + self._rng.uniform(0, ceiling)

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 
+from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
 from leadsman.state.key_values import ChangeBatch
@@ -19,7 +20,7 @@ LONGEST_PAUSE_SECONDS = 4.0
 RESUME_WITHIN_SECONDS = 60.0
 """A watch that was lost for longer begins with a listing: a wiped store may have overtaken our revision by then."""
 
-_FIRST_PAUSE_SECONDS = 0.1
+_FIRST_PAUSE_SECONDS = 0.2
 
 log = logging.getLogger(__name__)
 
@@ -45,11 +46,10 @@ class Follower:
             log, "cannot watch etcd; the last snapshot stays in use until etcd answers", "etcd is watched again"
         )
         self._store, self._prefix, self._clock = store, prefix, clock
-        self._rng = rng or random.Random()
+        self._backoff = Backoff(_FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, rng or random.Random())
         self._resume: int | None = None
         self._answered_at = float("-inf")
         self._began_at = float("inf")
-        self._failures = 0
 
     def age_seconds(self, now: float) -> float:
         """Since the store last answered: by changes, by progress or by a listing. Infinite before the first."""
@@ -62,7 +62,7 @@ class Follower:
                 await self._follow()
             except StoreError as error:
                 self._lost(error)
-            await asyncio.sleep(self._pause_seconds())
+            await asyncio.sleep(self._backoff.next_seconds())
             self.reconnects += 1
 
     async def _follow(self) -> None:
@@ -95,13 +95,9 @@ class Follower:
 
     def _lost(self, error: StoreError) -> None:
         """A watch that fails soon after it began is no recovery: the pauses grow."""
-        lived = self._clock() - self._began_at > LONGEST_PAUSE_SECONDS
-        self._failures, self._began_at = 1 if lived else self._failures + 1, float("inf")
+        if self._clock() - self._began_at > LONGEST_PAUSE_SECONDS:
+            self._backoff.reset()
+        self._began_at = float("inf")
         if isinstance(error, Compacted):
             self._resume = None
         self.problem.report(error)
-
-    def _pause_seconds(self) -> float:
-        """Full jitter, so that readers who lost the store together do not return together."""
-        ceiling = min(LONGEST_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(self._failures, 10))
-        return self._rng.uniform(0, ceiling)
