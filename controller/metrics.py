@@ -69,7 +69,9 @@ class ControllerCollector(Collector):
     def _write_metrics(self) -> Iterator[Metric]:
         if self._elector:
             yield GaugeMetricFamily(
-                "leadsman_controller_leader", "1 if this replica leads and acts.", float(self._elector.is_leader)
+                "leadsman_controller_leader",
+                "1 while this replica holds the Lease and acts, else 0.",
+                float(self._elector.is_leader),
             )
         if self._patcher:
             patches = CounterMetricFamily(
@@ -79,8 +81,14 @@ class ControllerCollector(Collector):
                 patches.add_metric([result], count)
             yield patches
         if self._recorder:
-            yield CounterMetricFamily("leadsman_controller_events", "Events written.", self._recorder.written)
-            yield CounterMetricFamily("leadsman_controller_events_dropped", "Events dropped.", self._recorder.dropped)
+            yield CounterMetricFamily(
+                "leadsman_controller_events", "Events that the controller wrote.", self._recorder.written
+            )
+            yield CounterMetricFamily(
+                "leadsman_controller_events_dropped",
+                "Events not written: the queue was full, or the API server refused them.",
+                self._recorder.dropped,
+            )
 
 
 def create_app(

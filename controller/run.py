@@ -275,7 +275,9 @@ async def _serving(parts: ControllerParts) -> AsyncIterator[None]:
             parts.families,
         )
     )
-    Gauge("leadsman_build_info", "Always 1.", ["version"], registry=registry).labels(version("leadsman")).set(1)
+    Gauge("leadsman_build_info", "Constant 1, labelled with the version.", ["version"], registry=registry).labels(
+        version("leadsman")
+    ).set(1)
     runner = web.AppRunner(
         create_app(registry, parts.label_reconciler, parts.not_ready_reasons, parts.stalled_loops), access_log=None
     )

@@ -40,7 +40,7 @@ class ExtenderMetrics:
             "Filter calls for pods whose label telemetry-policy names no valid policy in their namespace.",
             registry=registry,
         )
-        info = Gauge("leadsman_build_info", "Always 1.", ["version"], registry=registry)
+        info = Gauge("leadsman_build_info", "Constant 1, labelled with the version.", ["version"], registry=registry)
         info.labels(version).set(1)
 
     def observe_request(self, verb: str, code: int, seconds: float) -> None:

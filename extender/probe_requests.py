@@ -101,7 +101,7 @@ class ProbeRequestQueue:
 
     def families(self) -> Iterator[Metric]:
         yield CounterMetricFamily(
-            "leadsman_probe_requests", "Pairs whose probe request was written to etcd.", self.written
+            "leadsman_probe_requests_sent", "Pairs whose probe request was written to etcd.", self.written
         )
         yield CounterMetricFamily(
             "leadsman_probe_requests_dropped",

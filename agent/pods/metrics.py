@@ -18,7 +18,9 @@ def families(monitor: PodMonitor, cache: RewardPersistence) -> Iterator[Metric]:
     )
     yield CounterMetricFamily("leadsman_pod_scrapes", "Reads of pods' own metrics.", monitor.observer.scraper.scrapes)
     yield CounterMetricFamily(
-        "leadsman_pod_scrape_failures", "Those that gave no value.", monitor.observer.scraper.failures
+        "leadsman_pod_scrape_failures",
+        "Reads of pods' own metrics that gave no value.",
+        monitor.observer.scraper.failures,
     )
     yield from _incident_metrics(monitor)
 
@@ -39,7 +41,7 @@ def _watch_metrics(pods: Reflector[Pod]) -> Iterator[Metric]:
 
 def _write_metrics(cache: RewardPersistence) -> Iterator[Metric]:
     yield CounterMetricFamily("leadsman_rewards_writes", "Writes of rewards that etcd acknowledged.", cache.writes)
-    yield CounterMetricFamily("leadsman_rewards_write_failures", "Those that failed.", cache.failures)
+    yield CounterMetricFamily("leadsman_rewards_write_failures", "Writes of rewards that failed.", cache.failures)
 
 
 def _incident_metrics(monitor: PodMonitor) -> Iterator[Metric]:

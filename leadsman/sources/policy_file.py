@@ -52,11 +52,13 @@ class PolicyFile:
         """For metrics."""
         yield GaugeMetricFamily(
             "leadsman_policy_load_success",
-            "1 when the policy file was good when last read, 0 when the one before it is still used.",
+            "1 when the policy file was valid when last read, 0 while the previous policy stays in use.",
             not self.problem.text,
         )
         yield GaugeMetricFamily(
-            "leadsman_policy_last_reload_timestamp_seconds", "When the policy in use was read.", self._used_at
+            "leadsman_policy_last_reload_timestamp_seconds",
+            "Unix time at which the policy in use was read.",
+            self._used_at,
         )
 
     def _use(self, new: Policy) -> None:

@@ -71,7 +71,8 @@ def start(tmp_path: Path, etcd: Etcd) -> Iterator[Callable[..., Process]]:
         port = port or free
         listen = ["--listen", f"{host}:{port}", "--etcd", etcd.client_url]
         plain = [] if "--tls-cert" in arguments else ["--plain-http"]
-        more = [*plain, "--ops-listen", f"{host}:{ops}"] if arguments[0] == "extender" else QUICK
+        own = {"extender": [*plain, "--ops-listen", f"{host}:{ops}"], "agent": QUICK}
+        more = own.get(arguments[0], [])
         urls = (f"http://{host}:{port}", f"http://{host}:{ops if arguments[0] == 'extender' else port}")
         running.append(Process([arguments[0], *listen, *more, *arguments[1:]], *urls, tmp_path / f"{len(running)}.log"))
         return running[-1]

@@ -11,15 +11,21 @@ from leadsman.kube.reflector import Reflector
 def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Iterator[Metric]:
     """What is followed on the API server. now: the monotonic seconds of their clock."""
     resource = ["resource"]
-    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects in the view.", labels=resource)
+    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=resource)
     age = GaugeMetricFamily(
-        "leadsman_apiserver_age_seconds", "Since the API server last said anything.", labels=resource
+        "leadsman_apiserver_age_seconds",
+        "Seconds since the API server last confirmed the list or watch.",
+        labels=resource,
     )
-    relists = CounterMetricFamily("leadsman_apiserver_relists", "Lists read whole.", labels=resource)
+    relists = CounterMetricFamily(
+        "leadsman_apiserver_relists", "Complete lists read, the first and those after a broken watch.", labels=resource
+    )
+    problems = CounterMetricFamily(
+        "leadsman_apiserver_problems", "Objects that could not be decoded and are ignored.", labels=resource
+    )
     reconnects = CounterMetricFamily(
         "leadsman_apiserver_reconnects", "Watches that were lost and opened again.", labels=resource
     )
-    problems = CounterMetricFamily("leadsman_apiserver_problems", "Objects that cannot be decoded.", labels=resource)
     errors = CounterMetricFamily(
         "leadsman_apiserver_errors", "Lists and watches that failed.", labels=[*resource, "error"]
     )

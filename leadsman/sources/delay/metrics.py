@@ -26,9 +26,17 @@ def source_metrics(sources: Sequence[DelaySource], now: float) -> Iterator[Metri
     """now: monotonic seconds."""
     if not sources:
         return
-    up = GaugeMetricFamily("leadsman_delay_source_up", "1 when it was last read without a problem.", labels=["source"])
-    nodes = GaugeMetricFamily("leadsman_delay_source_nodes", "Nodes that it knows.", labels=["source"])
-    age = GaugeMetricFamily("leadsman_delay_source_age_seconds", "Since it was measured.", labels=["source"])
+    up = GaugeMetricFamily(
+        "leadsman_delay_source_up",
+        "1 when the delay source was last read without a problem, else 0.",
+        labels=["source"],
+    )
+    nodes = GaugeMetricFamily(
+        "leadsman_delay_source_nodes", "Nodes that the delay source has delays of.", labels=["source"]
+    )
+    age = GaugeMetricFamily(
+        "leadsman_delay_source_age_seconds", "Seconds since the delays of the source were measured.", labels=["source"]
+    )
     for one in sources:
         view = one.current
         up.add_metric([one.source], 0.0 if one.problem.text or view is None else 1.0)
@@ -39,15 +47,33 @@ def source_metrics(sources: Sequence[DelaySource], now: float) -> Iterator[Metri
 
 
 def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
-    yield CounterMetricFamily("leadsman_estimates_fits", "Fits that were made.", estimator.fits)
-    yield CounterMetricFamily("leadsman_estimates_failures", "Rounds that failed.", estimator.failures)
+    yield CounterMetricFamily("leadsman_estimates_fits", "Fits of delay estimates that succeeded.", estimator.fits)
+    yield CounterMetricFamily(
+        "leadsman_estimates_failures",
+        "Rounds of fitting delay estimates and node groups that failed.",
+        estimator.failures,
+    )
     fitted = estimator.current
     if fitted is None:
         return
     estimates = fitted.estimates
-    yield GaugeMetricFamily("leadsman_estimates_fit_seconds", "The last fit took.", estimator.fit_seconds)
-    yield GaugeMetricFamily("leadsman_estimates_age_seconds", "Since its data were read.", now - fitted.made_at)
-    yield GaugeMetricFamily("leadsman_estimates_nodes", "Nodes in it.", estimates.pairs.node_count)
-    yield GaugeMetricFamily("leadsman_estimates_pairs", "Measured pairs in it.", len(estimates.pairs.log_ms))
+    yield GaugeMetricFamily(
+        "leadsman_estimates_fit_seconds", "Seconds that the last fit of delay estimates took.", estimator.fit_seconds
+    )
+    yield GaugeMetricFamily(
+        "leadsman_estimates_age_seconds",
+        "Seconds since the data behind the delay estimates were read.",
+        now - fitted.made_at,
+    )
+    yield GaugeMetricFamily("leadsman_estimates_nodes", "Nodes that have delay estimates.", estimates.pairs.node_count)
+    yield GaugeMetricFamily(
+        "leadsman_estimates_pairs",
+        "Measured pairs that the delay estimates were fitted to.",
+        len(estimates.pairs.log_ms),
+    )
     if isfinite(error := estimates.expected_error):  # unknown while too few pairs are measured to leave any out
-        yield GaugeMetricFamily("leadsman_estimates_expected_error_ratio", "Median on pairs left out.", error)
+        yield GaugeMetricFamily(
+            "leadsman_estimates_expected_error_ratio",
+            "Median relative error of the delay estimates on measured pairs that were left out of the fit.",
+            error,
+        )

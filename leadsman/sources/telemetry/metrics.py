@@ -24,7 +24,9 @@ def telemetry_metrics(sources: TelemetrySources, clock: Callable[[], float]) -> 
         labels=["source", "state"],
     )
     age = GaugeMetricFamily(
-        "leadsman_telemetry_age_seconds", "Of the oldest value of a source's metrics.", labels=["source"]
+        "leadsman_telemetry_age_seconds",
+        "Seconds since the oldest value of the metric source was read.",
+        labels=["source"],
     )
     for name, poller in sources.pollers.items():
         metrics.add_metric([name, "read"], len(poller.current.columns.keys() - poller.errors.keys()))

@@ -1,0 +1,140 @@
+"""One meaning for a metric name: every family of the three processes, each with everything switched on."""
+
+import json
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
+from urllib.request import Request, urlopen
+
+import pytest
+from prometheus_client import Metric
+from prometheus_client.parser import text_string_to_metric_families
+
+from leadsman.testbed.api_server_thread import ApiServerThread
+
+SHARED_PREFIXES = (
+    "leadsman_apiserver_",
+    "leadsman_delay_source_",
+    "leadsman_estimates_",
+    "leadsman_policy_",
+    "leadsman_state_",
+    "leadsman_telemetry_",
+)
+"""Of what extender and controller both follow, by the same code in leadsman.sources."""
+
+IN_ALL = {"leadsman_build_info"}
+
+WITHOUT_SUBJECT = ("Of ", "Since ", "Those ", "Not ", "It ", "In ")
+"""How a HELP begins that can only be read below another one."""
+
+POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/d/taspolicies/p"
+RULE = {"metricname": "memory_available_ratio", "operator": "LessThan", "target": 0}
+SHOP = "/api/v1/namespaces/d/pods/shop-0"
+
+
+def shop(restarts: int) -> dict[str, Any]:
+    """A pod of node a."""
+    ended = {"terminated": {"exitCode": 1, "reason": "Error"}} if restarts else {}
+    running = {"running": {"startedAt": "2026-03-01T12:00:00Z"}}
+    status = {"name": "app", "restartCount": restarts, "ready": True, "state": running, "lastState": ended}
+    return {
+        "metadata": {"labels": {"app": "shop"}},
+        "spec": {"nodeName": "a", "containers": [{"name": "app"}]},
+        "status": {"phase": "Running", "containerStatuses": [status]},
+    }
+
+
+class Family(NamedTuple):
+    """labels: of the samples, without what the type itself adds; None while there is no sample."""
+
+    kind: str
+    help: str
+    labels: frozenset[str] | None
+
+
+Families = dict[str, Family]
+
+
+def parse(text: str) -> Families:
+    """Name as Prometheus stores it → its family. Without the client's own `_created`."""
+    return {
+        one.name + ("_total" if one.type == "counter" else ""): Family(one.type, one.documentation, labels_of(one))
+        for one in text_string_to_metric_families(text)
+        if not one.name.endswith("_created")
+    }
+
+
+def labels_of(one: Metric) -> frozenset[str] | None:
+    return frozenset(key for each in one.samples for key in each.labels) - {"le"} if one.samples else None
+
+
+def differ(families: Iterable[Family]) -> bool:
+    """Whether processes mean different things by one name."""
+    return len({(one.kind, one.help) for one in families}) > 1 or len({one.labels for one in families} - {None}) > 1
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServerThread]:
+    with ApiServerThread() as one:
+        one.put(SHOP, shop(restarts=0))
+        one.put(POLICY, {"spec": {"strategies": {"deschedule": {"rules": [RULE]}}}})
+        for node in ("a", "b", "c", "d", "e"):
+            one.put(f"/api/v1/nodes/{node}", {"metadata": {}})
+        yield one
+
+
+@pytest.fixture
+def families(start: Any, agent: Any, until: Any, api: ApiServerThread, tmp_path: Any) -> dict[str, Families]:
+    """Process → its families, once each shows those that need data first."""
+    matrix, metadata, policy = tmp_path / "matrix.txt", tmp_path / "nodes.json", tmp_path / "policy.yaml"
+    matrix.write_text("0 12\n11 0\n")
+    metadata.write_text('{"x": 0, "y": 1}')
+    policy.write_text("delay: {direction: worst}\n")
+    agents = [agent(node, number, "--kube-api", api.url) for number, node in enumerate("abcde", start=1)]
+    same = ["--delay-matrix", str(matrix), "--delay-metadata", str(metadata), "--policy", str(policy)]
+    same += ["--telemetry", "agents", "--kube-api", api.url]
+    found = {
+        "agent": agents[0],
+        "extender": start("extender", *same),
+        "controller": start("controller", *same),
+    }
+    last = {
+        "agent": {"leadsman_incidents_total", "leadsman_peer_rtt_p50_seconds", "leadsman_memory_total_bytes"},
+        "extender": {"leadsman_estimates_pairs", "leadsman_reward_nodes", "leadsman_extender_decisions_total"},
+        "controller": {"leadsman_estimates_pairs", "leadsman_controller_planned_actions"},
+    }
+    body = json.dumps({"Pod": {"metadata": {"name": "p", "namespace": "d"}}, "NodeNames": ["a", "b"]}).encode()
+    until(lambda: agents[0].metric("leadsman_pods") == 1, "the pod seen")
+    api.put(SHOP, shop(restarts=1))
+    until(lambda: found["extender"].get("/metrics")[0] == 200, "the extender answers")
+    with urlopen(
+        Request(f"{found['extender'].url}/filter", body, {"Content-Type": "application/json"}), timeout=5
+    ) as answer:
+        assert answer.status == 200
+    shown: dict[str, Families] = {}
+    for name, process in found.items():
+
+        def complete(name: str = name, process: Any = process) -> bool:
+            shown[name] = parse(process.get("/metrics")[1])
+            return last[name] <= {key for key, one in shown[name].items() if one.labels is not None}
+
+        until(complete, f"the {name}'s families")
+    return shown
+
+
+def test_a_metric_name_means_one_thing_in_every_process_and_its_help_stands_alone(
+    families: dict[str, Families],
+) -> None:
+    homes: dict[str, dict[str, Family]] = {}
+    for process, of in families.items():
+        assert len(of) > 20, process
+        for name, family in of.items():
+            homes.setdefault(name, {})[process] = family
+    assert [name for name in homes if not name.startswith("leadsman_")] == []
+    assert {name: of for name, of in homes.items() if differ(of.values())} == {}, "one type, one HELP, one label set"
+    shared = {name: set(of) for name, of in homes.items() if len(of) > 1}
+    assert {name for name, processes in shared.items() if "agent" in processes} == IN_ALL
+    assert [name for name in shared.keys() - IN_ALL if not name.startswith(SHARED_PREFIXES)] == []
+    helps = {name: family.help for name, of in homes.items() for family in of.values()}
+    assert len(set(helps.values())) == len(helps), "no two families are described by the same words"
+    vague = {name: text for name, text in helps.items() if len(text.split()) < 2 or text.startswith(WITHOUT_SUBJECT)}
+    assert vague == {}
