@@ -17,6 +17,7 @@ from aiohttp import web
 from agent import metrics
 from agent.app import create_app
 from agent.hardware import metrics as hardware_metrics
+from agent.hardware import psutil_source
 from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.samples import HostRoots
 from agent.latency_record import build_latency_record
@@ -69,6 +70,7 @@ class AgentComponents:
         )
         self.probe_requests = ProbeRequestHandler(self.store, self.peer_refresher, probing, self.wakeup.wake, clock)
         roots = HostRoots(str(settings.proc_root), str(settings.sys_root))
+        psutil_source.set_proc_root(roots.proc)
         self.hardware = HardwareMonitor(roots, clock=clock, interval_seconds=settings.timing.push_interval_seconds)
         self.reward_persistence = RewardPersistence(
             self.store, settings.node, lambda: self.reporter.ownership, Random()

@@ -1,4 +1,6 @@
-"""Whole disks from /proc/diskstats. Source: docs.kernel.org/admin-guide/iostats.html
+"""I/O of whole disks, from psutil; the weighted time, which psutil lacks, from /proc/diskstats.
+
+Source: docs.kernel.org/admin-guide/iostats.html
 
 Left out: partitions, loop, ram and zram, and mapped or network volumes (dm-, rbd, nbd), whose number
 grows with the pods and whose I/O the disks below already count.
@@ -7,8 +9,7 @@ grows with the pods and whose I/O the disks below already count.
 import re
 from collections.abc import Iterator
 
-from msgspec import Struct
-
+from agent.hardware import psutil_source
 from agent.hardware.kernel_files import parse_file
 from agent.hardware.samples import HostRoots, Sample, counter
 
@@ -21,38 +22,21 @@ WRITTEN_BYTES = counter("disk_written_bytes_total", "Bytes written.", "device")
 IO_SECONDS = counter("disk_io_time_seconds_total", "Seconds with I/O under way.", "device")
 WEIGHTED_SECONDS = counter("disk_io_time_weighted_seconds_total", "Seconds under way, summed over requests.", "device")
 
-_SECTOR_BYTES = 512
 
-
-class Disk(Struct, frozen=True):
-    """Counters since boot."""
-
-    device: str
-    reads: int
-    read_bytes: int
-    writes: int
-    written_bytes: int
-    io_seconds: float
-    weighted_seconds: float
-
-
-def parse(text: str) -> tuple[Disk, ...]:
-    """All whole disks."""
+def parse_weighted(text: str) -> dict[str, float]:
+    """Whole disk → seconds under way, summed over requests: the 11th number after its name."""
     lines = (line.split() for line in text.splitlines())
-    return tuple(_disk(fields) for fields in lines if WHOLE_DISK.fullmatch(fields[2]))
+    return {fields[2]: int(fields[13]) / 1e3 for fields in lines if WHOLE_DISK.fullmatch(fields[2])}
 
 
 def collect(roots: HostRoots) -> Iterator[Sample]:
-    for disk in parse_file(f"{roots.proc}/diskstats", parse):
-        yield READS(disk.reads, disk.device)
-        yield READ_BYTES(disk.read_bytes, disk.device)
-        yield WRITES(disk.writes, disk.device)
-        yield WRITTEN_BYTES(disk.written_bytes, disk.device)
-        yield IO_SECONDS(disk.io_seconds, disk.device)
-        yield WEIGHTED_SECONDS(disk.weighted_seconds, disk.device)
-
-
-def _disk(fields: list[str]) -> Disk:
-    reads, _, read_sectors, _, writes, _, written_sectors, _, _, io_ms, weighted_ms = map(int, fields[3:14])
-    sizes = (read_sectors * _SECTOR_BYTES, written_sectors * _SECTOR_BYTES)
-    return Disk(fields[2], reads, sizes[0], writes, sizes[1], io_ms / 1e3, weighted_ms / 1e3)
+    # Before psutil, which without this file would read the agent's own /sys/block.
+    weighted = parse_file(f"{roots.proc}/diskstats", parse_weighted)
+    for device, disk in psutil_source.disk_io_counters(roots.proc).items():
+        if device in weighted:
+            yield READS(disk.read_count, device)
+            yield READ_BYTES(disk.read_bytes, device)
+            yield WRITES(disk.write_count, device)
+            yield WRITTEN_BYTES(disk.write_bytes, device)
+            yield IO_SECONDS(disk.busy_time / 1e3, device)
+            yield WEIGHTED_SECONDS(weighted[device], device)

@@ -1,4 +1,4 @@
-"""Space on the node's own filesystems: mounts from /proc/1/mounts, sizes by psutil.disk_usage (statvfs).
+"""Space on the node's own filesystems: mounts from /proc/1/mounts, sizes from psutil (statvfs).
 
 Only filesystems on a block device of the node (and a ZFS or overlay root), each once, at its shortest mount point.
 Left out: pods' volumes and image layers, whose number grows with the pods, and network filesystems, which can hang.
@@ -8,9 +8,9 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Protocol
 
-import psutil
 from msgspec import Struct
 
+from agent.hardware import psutil_source
 from agent.hardware.kernel_files import parse_file, parse_optional_file
 from agent.hardware.samples import HostRoots, NoData, Sample, SensorFault, gauge
 
@@ -50,7 +50,9 @@ def parse(text: str) -> tuple[Mount, ...]:
     return tuple(sorted(shortest.values(), key=lambda mount: mount.mountpoint))
 
 
-def collect(roots: HostRoots, usage: Callable[[str], Usage] = psutil.disk_usage) -> Iterator[Sample | SensorFault]:
+def collect(
+    roots: HostRoots, usage: Callable[[str], Usage] = psutil_source.disk_usage
+) -> Iterator[Sample | SensorFault]:
     if roots.rootfs == "/" and roots.proc != "/proc":
         raise NoData(f"mounts of {roots.proc}, but rootfs is this container's own: say where the host's root is")
     mounts = parse_optional_file(f"{roots.proc}/1/mounts", parse)

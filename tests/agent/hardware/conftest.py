@@ -2,13 +2,13 @@
 
 import functools
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
-from agent.hardware import filesystems
+from agent.hardware import filesystems, psutil_source
 from agent.hardware.collectors import default_collectors
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import HardwareReading, run_collector
@@ -43,13 +43,25 @@ def roots_of(root: Path) -> HostRoots:
     return HostRoots(str(root / "proc"), str(root / "sys"), str(root / "rootfs"))
 
 
+def read_by_psutil(roots: HostRoots) -> HostRoots:
+    psutil_source.set_proc_root(roots.proc)
+    return roots
+
+
+@pytest.fixture(autouse=True)
+def own_proc() -> Iterator[None]:
+    """After each test psutil reads this machine's /proc again."""
+    yield
+    psutil_source.set_proc_root(HostRoots().proc)
+
+
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Callable[[str], HostRoots]:
-    """Host name → the roots of its unpacked tree."""
+    """Host name → the roots of its unpacked tree, which psutil reads from then on."""
 
     def host(name: str) -> HostRoots:
         unpack((HOSTS / f"{name}.tree").read_text(), tmp_path / name)
-        return roots_of(tmp_path / name)
+        return read_by_psutil(roots_of(tmp_path / name))
 
     return host
 
@@ -61,11 +73,11 @@ def server(unpacked: Callable[[str], HostRoots]) -> HostRoots:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Callable[[Mapping[str, str]], HostRoots]:
-    """Path → text of a tree of the test's own."""
+    """Path → text of a tree of the test's own, which psutil reads from then on."""
 
     def write(files: Mapping[str, str]) -> HostRoots:
         unpack("".join(f"@ {path}\n{text}\n" for path, text in files.items()), tmp_path)
-        return roots_of(tmp_path)
+        return read_by_psutil(roots_of(tmp_path))
 
     return write
 

@@ -10,6 +10,7 @@ MACHINERY = {
     "kernel_files",
     "metrics",
     "monitor",
+    "psutil_source",
     "quarantine",
     "reading",
     "samples",

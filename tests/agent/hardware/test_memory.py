@@ -1,11 +1,17 @@
+import pytest
+
 from agent.hardware import memory
+from agent.hardware.kernel_files import MalformedFile
 
 
 def test_kib_become_bytes_and_other_fields_are_left():
-    assert memory.parse("MemTotal:  2 kB\nHugePages_Total:  0\nActive(anon): 5 kB\n") == {"MemTotal": 2048}
+    assert memory.parse("Cached:  2 kB\nHugePages_Total:  0\nActive(anon): 5 kB\n") == {"Cached": 2048}
 
 
-def test_a_host_without_memavailable_has_no_such_series(tree, values):
-    roots = tree({"proc/meminfo": "MemTotal: 8 kB"})
-    assert values(memory.collect, roots, memory.AVAILABLE) == {}
-    assert values(memory.collect, roots, memory.TOTAL) == {(): 8192}
+def test_the_page_cache_is_the_kernels_field_without_slabs(server, values):
+    assert values(memory.collect, server, memory.CACHED) == {(): 25933176 * 1024}
+
+
+def test_a_file_without_memory_is_named(tree):
+    with pytest.raises(MalformedFile, match=r"proc/meminfo: .*MemFree"):
+        list(memory.collect(tree({"proc/meminfo": "MemTotal: 8 kB"})))
