@@ -107,7 +107,7 @@ def known_network(name: str, rtt_ms: Floats, k: int, seed: int, quick: bool) -> 
     snapshot = Snapshot(
         {node: NodeState(None, HEARTBEAT, Latency(windows), None, NOW) for node, windows in reported.items()}
     )
-    estimates = fit_estimates(gather_measurements(snapshot, NOW, Statistic.P50), NOW, spend=QUICK if quick else None)
+    estimates = fit_estimates(gather_measurements(snapshot, NOW, Statistic.P50), NOW, budget=QUICK if quick else None)
     holes = (rtt_ms == 0) & ~np.eye(len(rtt_ms), dtype=bool)
     truth = np.where(holes, np.nan, rtt_ms)
     return KnownNetwork(name, names, truth, DecisionInputs(snapshot, Policy(), NOW, estimates=estimates))

@@ -37,7 +37,7 @@ _MAX_DRIFT = 0.1
 
 
 class FitBudget(NamedTuple):
-    """What a fit may spend. steps: of a cold descent. rounds: of calibration."""
+    """What a fit may budget. steps: of a cold descent. rounds: of calibration."""
 
     members: int
     steps: int
@@ -64,35 +64,35 @@ def fit_network(
     rng: np.random.Generator,
     groups: Sequence[Indices] = (),
     before: NetworkEstimates | None = None,
-    spend: FitBudget | None = None,
+    budget: FitBudget | None = None,
 ) -> NetworkEstimates:
     """groups: group of each node (-1 unknown), from the finest: racks, then zones. before: to go on from, with as many
-    nodes as now (`warm.carried` brings it there), else ValueError. spend: None means `effort(pairs)`. The same
+    nodes as now (`warm.carried` brings it there), else ValueError. budget: None means `effort(pairs)`. The same
     arguments give the same estimates.
     """
     if before is not None and before.pairs.node_count != pairs.node_count:
         raise ValueError(f"before has {before.pairs.node_count} nodes: want {pairs.node_count}, as the pairs have")
-    spend = spend or fit_budget(pairs)
-    members = _members(pairs, rng, spend, before)
-    landmarks = np.sort(rng.permutation(pairs.node_count)[: spend.landmarks])
+    budget = budget or fit_budget(pairs)
+    members = _members(pairs, rng, budget, before)
+    landmarks = np.sort(rng.permutation(pairs.node_count)[: budget.landmarks])
     fitted = fit_model(members, pairs, landmarks, _REGRESSION_STEPS)
     drift = 1.0 if before is None else before.drift + changed_share(before.pairs, pairs)
     if before is not None and drift <= _MAX_DRIFT:
         calibration, error = before.calibration, before.median_log_error
     else:
-        (calibration, error), drift = _cross_calibrate(members, pairs, landmarks, rng, spend), 0.0
+        (calibration, error), drift = _cross_calibrate(members, pairs, landmarks, rng, budget), 0.0
     levels = (fit_group_medians(np.asarray(of), pairs) for of in groups)
     better = tuple(one for one in levels if one.error < error)
     return NetworkEstimates(pairs, fitted, calibration, better, error, drift, pairs.degree > 0)
 
 
 def _members(
-    pairs: MeasuredPairs, rng: np.random.Generator, spend: FitBudget, before: NetworkEstimates | None
+    pairs: MeasuredPairs, rng: np.random.Generator, budget: FitBudget, before: NetworkEstimates | None
 ) -> tuple[EnsembleMember, ...]:
     if before is not None:
-        return tuple(descend(member, pairs, spend.warm_descent) for member in before.model.members)
-    shapes = [ENSEMBLE_SHAPES[number % len(ENSEMBLE_SHAPES)] for number in range(spend.members)]
-    return tuple(descend(random_member(shape, pairs, rng), pairs, DescentSchedule(spend.steps)) for shape in shapes)
+        return tuple(descend(member, pairs, budget.warm_descent) for member in before.model.members)
+    shapes = [ENSEMBLE_SHAPES[number % len(ENSEMBLE_SHAPES)] for number in range(budget.members)]
+    return tuple(descend(random_member(shape, pairs, rng), pairs, DescentSchedule(budget.steps)) for shape in shapes)
 
 
 def _cross_calibrate(
@@ -100,16 +100,16 @@ def _cross_calibrate(
     pairs: MeasuredPairs,
     landmarks: Indices,
     rng: np.random.Generator,
-    spend: FitBudget,
+    budget: FitBudget,
 ) -> tuple[Calibration, float]:
     """Members forget the pairs left out by going on without them."""
     part = rng.integers(0, _HOLDOUT_FOLDS, len(pairs.log_ms))
     signs: list[ErrorPredictors] = []
     measured: list[Floats] = []
     pair: list[Indices] = []
-    for number in range(spend.calibration_rounds if len(part) >= _HOLDOUT_FOLDS else 0):
+    for number in range(budget.calibration_rounds if len(part) >= _HOLDOUT_FOLDS else 0):
         kept, out = pairs.where(part != number), pairs.where(part == number)
-        again = [descend(member, kept, spend.warm_descent) for member in members]
+        again = [descend(member, kept, budget.warm_descent) for member in members]
         of, log_ms = out.directions
         signs.append(fit_model(again, kept, landmarks, _REGRESSION_STEPS).at(out.first[of], out.second[of]))
         measured.append(log_ms)

@@ -1,4 +1,6 @@
-"""What decisions are made on, gathered: every source, followed in one way for all who decide.
+"""Sources are followed here and read at the moment of a decision, in the same way by the extender and the controller.
 
-Here sources are wired, started and read; what they say is their own packages' matter, what it means `decision`'s.
+`delay`, `telemetry` and `cluster` each follow one kind of source, `policy_file` the policy; `wiring` builds and runs
+all of them; `input_sources` reads their newest values as one DecisionInputs. What the values mean is decided in
+`leadsman.decision`.
 """

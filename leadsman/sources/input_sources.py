@@ -1,4 +1,4 @@
-"""What a decision is made on, gathered at the moment of a request."""
+"""Gathers what a decision is made on, at the moment of a request."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol, TypeVar
@@ -18,14 +18,17 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class StateSource(Protocol):
-    """What is known now. Any object with a current Snapshot will do."""
+    """Has the newest Snapshot of the state."""
 
     @property
     def current(self) -> Snapshot: ...
 
 
 class PolicySource(Protocol):
-    """problem: why the policy on offer is not the current one."""
+    """Has the policy in use.
+
+    problem: why the newest policy is not the one in use.
+    """
 
     @property
     def current(self) -> Policy: ...
@@ -34,14 +37,14 @@ class PolicySource(Protocol):
 
 
 class Source(Protocol[T_co]):
-    """Whatever has a newest view; replaced and never altered."""
+    """Has a newest value, which is replaced and never altered."""
 
     @property
     def current(self) -> T_co: ...
 
 
 class NoWorkloads(Struct, frozen=True):
-    """Where there is no API server to watch: no workload is known."""
+    """Stands for the workloads when there is no API server to watch."""
 
     current: WorkloadIndex = WorkloadIndex()
 
@@ -50,14 +53,21 @@ NodeNameGroups = Sequence[Sequence[str]]
 
 
 class NodeGroups(Protocol):
-    """Layer, as "5 ms" → groups of nodes of which every two are that near: all of two or more, or some nodes'."""
+    """Groups of nodes in which every two are within a delay: layer, as "5 ms" → its groups."""
 
-    def named(self) -> Mapping[str, NodeNameGroups]: ...
-    def among(self, kept: Collection[str]) -> Mapping[str, NodeNameGroups]: ...
+    def named(self) -> Mapping[str, NodeNameGroups]:
+        """All groups of two nodes or more."""
+
+    def among(self, nodes: Collection[str]) -> Mapping[str, NodeNameGroups]:
+        """The groups reduced to `nodes`."""
 
 
 class DelayStatus(Protocol):
-    """What runs beside the requests, for pages. problems: source of delays → why its newest is not in use."""
+    """What the pages show of the delay sources.
+
+    groups: None until they are made.
+    problems: delay source → why its newest data are not in use.
+    """
 
     @property
     def groups(self) -> NodeGroups | None: ...
@@ -66,27 +76,30 @@ class DelayStatus(Protocol):
 
 
 class NoDelayStatus(Struct, frozen=True):
+    """Stands for the delay sources when there are none."""
+
     groups: NodeGroups | None = None
     problems: Mapping[str, str] = {}
 
 
 class NoNodeRoles(Struct, frozen=True):
-    """Where there is no API server to watch: no node's label is known."""
+    """Stands for the node roles when there is no API server to watch."""
 
     current: Mapping[str, str] = {}
 
 
 class NoTelemetry(Struct, frozen=True):
-    """Where no telemetry policies are followed."""
+    """Stands for policies and metrics when no telemetry policies are followed."""
 
     current: TelemetryInputs = TelemetryInputs()
 
 
 class InputSources(Struct, frozen=True):
-    """Everything that inputs come from. clock: monotonic seconds, the same as the state's. The rest is optional.
+    """Every source of DecisionInputs. Only the first three are required.
 
-    delays: in the order in which they count, after the agents' reports; one whose current is None has nothing yet.
-    roles: node → its label kubernetes.io/role.
+    clock: monotonic seconds, on the clock of the state's ages.
+    delay_sources: in the order in which they count, after the agents' reports; one whose current is None has no data.
+    node_roles: node → its label kubernetes.io/role.
     """
 
     state: StateSource
@@ -101,8 +114,8 @@ class InputSources(Struct, frozen=True):
     telemetry: Source[TelemetryInputs] = NoTelemetry()
 
     def current_inputs(self) -> DecisionInputs:
-        """What each source knows now."""
-        delays = tuple(known for source in self.delay_sources if (known := source.current) is not None)
+        """The newest value of each source."""
+        delays = tuple(view for source in self.delay_sources if (view := source.current) is not None)
         return DecisionInputs(
             self.state.current,
             self.policy.current,

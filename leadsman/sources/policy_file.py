@@ -19,10 +19,14 @@ MAX_FILE_BYTES = 1 << 20
 
 
 class PolicyFile:
-    """current: the policy in use. problem: why the file is not in use as it is now.
+    """Follows the policy file.
 
-    path None: the defaults, which never change. wall_clock: seconds since 1970, for the metric only. The first reading
-    raises leadsman.runtime.watched_files.UnusableFile.
+    current: the policy in use.
+    problem: why the file as it is now is not in use.
+    path: None: the default policy, which never changes.
+    wall_clock: seconds since 1970, for the metric only.
+
+    The first reading raises leadsman.runtime.watched_files.UnusableFile.
     """
 
     def __init__(self, path: Path | None, wall_clock: Callable[[], float] = time.time) -> None:

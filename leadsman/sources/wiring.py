@@ -1,4 +1,4 @@
-"""Every source that a process decides on, wired and followed: state, policy file, places, delays, telemetry."""
+"""Builds and runs every source that a process decides on: state, policy file, cluster, delays and telemetry."""
 
 import contextlib
 import time
@@ -10,20 +10,24 @@ from msgspec import Struct
 from prometheus_client.core import Metric
 
 from leadsman.kube.access import ApiAccess
-from leadsman.sources.cluster.follower import ClusterFollower
+from leadsman.sources.cluster.cluster_sources import ClusterSources
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources, NoNodeRoles, NoTelemetry, NoWorkloads
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.state_metrics import state_follower_metrics
-from leadsman.sources.telemetry.metrics import telemetry_metrics
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
 from leadsman.state.follower import Follower
 from leadsman.state.store import Store
 
 
 class SourceSettings(Struct, frozen=True):
-    """policy: None: the defaults. api: None: no API server, so no place of any workload is known. delays: sources
-    besides the agents. telemetry: None: no telemetry policies are followed."""
+    """Which sources to follow.
+
+    policy: the policy file; None: the default policy.
+    api: the API server; None: workloads and node roles stay unknown.
+    delays: delay sources besides the agents.
+    telemetry: None: no telemetry policies are followed.
+    """
 
     policy: Path | None = None
     api: ApiAccess | None = None
@@ -32,20 +36,24 @@ class SourceSettings(Struct, frozen=True):
 
 
 class FollowedSources:
-    """`async with` it, run its tasks, and take `sources`. clock: monotonic seconds, for all of them.
+    """All sources of one process. `async with` it, run its tasks, and read `input_sources`.
 
-    UnusableFile when the policy or delay files cannot be used at start.
+    clock: monotonic seconds, for all of them.
+
+    Raises UnusableFile when the policy or delay files cannot be used at start.
     """
 
-    def __init__(self, store: Store, asked: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, store: Store, settings: SourceSettings, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock, self._stack = clock, contextlib.AsyncExitStack()
-        self.state, self.policy_file = Follower(store), PolicyFile(asked.policy)
-        self.cluster = ClusterFollower(asked.api, addresses=bool(asked.delays.goldpinger_url)) if asked.api else None
+        self.state, self.policy_file = Follower(store), PolicyFile(settings.policy)
+        self.cluster = (
+            ClusterSources(settings.api, addresses=bool(settings.delays.goldpinger_url)) if settings.api else None
+        )
         addresses = self.cluster.node_addresses if self.cluster else None
         self.delays = DelaySources(
-            asked.delays, self.state, self.policy_file, lambda: addresses.current if addresses else {}
+            settings.delays, self.state, self.policy_file, lambda: addresses.current if addresses else {}
         )
-        self.telemetry = TelemetrySources(asked.telemetry, clock) if asked.telemetry else None
+        self.telemetry = TelemetrySources(settings.telemetry, clock) if settings.telemetry else None
         self.input_sources = self._input_sources()
 
     async def __aenter__(self) -> Self:
@@ -60,9 +68,9 @@ class FollowedSources:
         await self._stack.aclose()
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        """Name and loop of each, to run for ever."""
-        yield "follow the state", self.state.run()
-        yield "follow the policy file", self.policy_file.follow()
+        """Name and loop of each task; all run until cancelled."""
+        yield "watch the state", self.state.run()
+        yield "reload the policy file", self.policy_file.follow()
         yield from self.delays.tasks()
         if self.cluster:
             yield from self.cluster.tasks()
@@ -77,7 +85,7 @@ class FollowedSources:
         if self.cluster:
             yield from self.cluster.families()
         if self.telemetry:
-            yield from telemetry_metrics(self.telemetry, self._clock)
+            yield from self.telemetry.families()
 
     def _input_sources(self) -> InputSources:
         return InputSources(

@@ -102,6 +102,6 @@ async def test_policies_read_metrics_and_queries_from_it_by_node(prometheus, unt
         assert all(sample.nanos > 10**6 * 10**9 for sample in by_name.values())
         assert all(0 < sample.nanos < 10**9 for sample in by_query.values())
         assert await source.query("no_such_metric") == {}
-        for metric, why in (("one", "got a scalar"), ("bad", "Invalid.*400"), ("rtts", "none of them the only one")):
+        for metric, why in (("one", "returned scalar"), ("bad", "Invalid.*400"), ("rtts", "is the only one of a node")):
             with pytest.raises(MetricUnavailable, match=why):
                 await source.query(metric)

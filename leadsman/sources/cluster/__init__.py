@@ -1,4 +1,5 @@
-"""Where workloads run, what nodes are for and which addresses are theirs, followed from the API server.
+"""Follows the API server's pods and nodes: where workloads run, which roles nodes have, which addresses are theirs.
 
-What a location means for a pod is decided in `decision`.
+Each follower holds one view of its own, replaced and never altered. What a view means for a pod is decided in
+`leadsman.decision`.
 """

@@ -1,4 +1,4 @@
-"""What a scrape shows of what is followed on the API server. Reads memory only."""
+"""Metrics of what is followed on the API server. A scrape reads memory only."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from leadsman.kube.reflector import Reflector
 
 
 def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Iterator[Metric]:
-    """What is followed on the API server. now: the monotonic seconds of their clock."""
+    """Metrics of each reflector. now: monotonic seconds, on the reflectors' clock."""
     resource = ["resource"]
     held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=resource)
     age = GaugeMetricFamily(

@@ -1,4 +1,4 @@
-"""Which node an address is, from the API server: for a source of delays that knows addresses only."""
+"""Maps addresses to nodes, from the API server, for a delay source that knows addresses only."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -11,34 +11,37 @@ from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES
 
 _HOSTNAME = "Hostname"
-"""An address that is a name, and not always the node's own."""
+"""The type of an address that is a name, and not always the node's own."""
 
 _NodeByAddress = Mapping[str, str]
 
 
 class NodeAddressFollower:
-    """IP → node. `run` it as one task; `current` is replaced, never altered, and stays while the API server is away."""
+    """Follows the nodes' addresses. `run` it as one task.
+
+    current: IP → node; replaced, never altered, and kept while the API server is away.
+    """
 
     def __init__(self, client: ApiClient) -> None:
         self.current: _NodeByAddress = MappingProxyType({})
         self.reflector = Reflector(client, ListOptions(NODES), Node, on_changes=self.apply_changes, cached=True)
 
     async def run(self) -> None:
-        """For ever."""
+        """Follows until cancelled."""
         await self.reflector.run()
 
     def apply_changes(self, changes: Sequence[ObjectChange[Node]]) -> None:
-        """Copied once for all changes. Most are kubelets' heartbeats, which move no address."""
-        moves = list(_address_changes(changes))
-        if not moves:
+        """Replaces `current` once for all changes. Most are kubelets' heartbeats, which change no address."""
+        address_changes = list(_address_changes(changes))
+        if not address_changes:
             return
-        found = dict(self.current)
-        for before, after in moves:
+        node_by_address = dict(self.current)
+        for before, after in address_changes:
             for address, node in before.items():
-                if found.get(address) == node:
-                    del found[address]
-            found.update(after)
-        self.current = MappingProxyType(found)
+                if node_by_address.get(address) == node:
+                    del node_by_address[address]
+            node_by_address.update(after)
+        self.current = MappingProxyType(node_by_address)
 
 
 def _address_changes(changes: Sequence[ObjectChange[Node]]) -> Iterator[tuple[_NodeByAddress, _NodeByAddress]]:

@@ -1,4 +1,4 @@
-"""What nodes are for, from their label kubernetes.io/role: the API server's nodes that have one, listed and watched."""
+"""Follows the nodes that have the label kubernetes.io/role, which says what a node is for."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,21 +14,21 @@ from leadsman.kube.resources import NODES
 ROLE_LABEL = "kubernetes.io/role"
 
 MAX_BACKOFF_SECONDS = 4.0
-"""Between attempts, as for places."""
+"""Between attempts, as for workloads."""
 
 
 class NodeRoleFollower:
-    """node → role. `run` it as one task; readers take `current`, which stays while the API server is away.
+    """Follows the nodes' roles. `run` it as one task.
 
+    current: node → role; replaced, never altered, and kept while the API server is away.
     clock: monotonic seconds, for the reflector's age.
     """
 
     def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
         self.current: Mapping[str, str] = MappingProxyType({})
-        wanted = ListOptions(NODES, label_selector=ROLE_LABEL, metadata_only=True)
         self.reflector = Reflector(
             client,
-            wanted,
+            ListOptions(NODES, label_selector=ROLE_LABEL, metadata_only=True),
             PartialObjectMetadata,
             on_changes=self._changed,
             longest_pause_seconds=MAX_BACKOFF_SECONDS,
@@ -36,11 +36,11 @@ class NodeRoleFollower:
         )
 
     async def run(self) -> None:
-        """For ever."""
+        """Follows until cancelled."""
         await self.reflector.run()
 
     def _changed(self, changes: Sequence[ObjectChange[PartialObjectMetadata]]) -> None:
-        """A new mapping only when a role is another: kubelets touch their nodes all the time."""
+        """Replaces `current` only when a role has changed: kubelets update their nodes all the time."""
         if any(
             change.kind is not ChangeType.MODIFIED or _role(change.object) != _role(change.old) for change in changes
         ):

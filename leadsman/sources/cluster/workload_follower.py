@@ -1,10 +1,10 @@
-"""Where the pods of workloads run, from the API server: pods, and the owners of their owners, listed and watched.
+"""Follows where the pods of workloads run: pods, ReplicaSets and Jobs, listed and watched on the API server.
 
     pod → ReplicaSet → Deployment, or whatever else controls the ReplicaSet
     pod → Job → CronJob; the Job is a workload too
     pod → StatefulSet, DaemonSet, …; a pod without a controller is its own workload
 
-Where ReplicaSets cannot be read, the hash in their names tells the Deployment (leadsman.decision.workloads.workload).
+Where ReplicaSets cannot be read, the hash in their names gives the Deployment (leadsman.decision.workloads).
 """
 
 import asyncio
@@ -25,10 +25,10 @@ from leadsman.kube.resources import JOBS, PODS, REPLICA_SETS
 from leadsman.sources.cluster.workload_table import WorkloadKey, WorkloadTable
 
 MAX_BACKOFF_SECONDS = 4.0
-"""Between attempts: with these the view is current within 10 s after the API server is back. Extenders are few."""
+"""Between attempts: the index is current within 10 s after the API server is back. There are few extenders."""
 
 UNFINISHED_PODS = "status.phase!=Succeeded,status.phase!=Failed"
-"""A finished pod is nowhere. Where Jobs leave theirs behind, this is most pods."""
+"""A finished pod runs nowhere. Where Jobs leave theirs behind, most pods are finished."""
 
 _OWNERS = {"ReplicaSet": REPLICA_SETS, "Job": JOBS}
 _ALSO_WORKLOADS = ("Job",)  # people know a Job by its own name as well
@@ -39,7 +39,7 @@ class _Labels(Struct, frozen=True, gc=False):
 
 
 class _Metadata(Struct, frozen=True, gc=False, rename="camel"):
-    """Nothing that is not used: 10,000 of these are kept."""
+    """Only the fields that are used: 10,000 of these are kept."""
 
     name: str
     namespace: str = ""
@@ -64,15 +64,17 @@ class _Pod(Struct, frozen=True, gc=False):
 
 
 class _Controller(Struct, frozen=True, gc=False):
-    """A ReplicaSet or a Job, as far as it is asked for: its metadata."""
+    """A ReplicaSet or a Job: only its metadata is requested."""
 
     metadata: _Metadata
 
 
 class WorkloadFollower:
-    """Places from the API server. `run` it as one task; readers take `current`.
+    """Keeps the WorkloadIndex up to date. `run` it as one task; readers take `current`.
 
-    The view stays as it is while the API server is away. clock: monotonic seconds, the one of decisions.
+    clock: monotonic seconds, the one of decisions.
+
+    The index stays as it is while the API server is away.
     """
 
     def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
@@ -94,7 +96,7 @@ class WorkloadFollower:
 
     @property
     def current(self) -> WorkloadIndex:
-        """Known once the pods were listed, and their owners too, unless these cannot be."""
+        """The newest index. It is loaded once the pods are listed, and their owners too, unless those cannot be."""
         if not self._ready:
             return self._index
         table, read_at = self._table.table, self.pods.last_response_at
@@ -107,10 +109,10 @@ class WorkloadFollower:
         return (self.pods, *self.owners.values())
 
     async def run(self) -> None:
-        """For ever."""
+        """Follows until cancelled."""
         async with asyncio.TaskGroup() as group:
             for reflector in self.reflectors:
-                group.create_task(reflector.run(), name=f"follow {reflector.list_options.resource.plural}")
+                group.create_task(reflector.run(), name=f"watch {reflector.list_options.resource.plural}")
 
     @property
     def _ready(self) -> bool:
@@ -134,30 +136,30 @@ class WorkloadFollower:
 
     def _drop_pod(self, meta: _Metadata) -> None:
         owner = meta.controller
-        waiting = self._pods_by_owner.get((meta.namespace, owner.kind, owner.name)) if owner else None
-        if owner and waiting:
-            waiting.discard(meta.name)
-            if not waiting:
+        siblings = self._pods_by_owner.get((meta.namespace, owner.kind, owner.name)) if owner else None
+        if owner and siblings:
+            siblings.discard(meta.name)
+            if not siblings:
                 del self._pods_by_owner[meta.namespace, owner.kind, owner.name]
         self._table.drop(meta.namespace, ("pod", meta.name))
 
     def _owners_changed(self, kind: str, changes: Sequence[ObjectChange[_Controller]]) -> None:
-        """What is new of an owner is told of its pods as well: the two watches do not keep step."""
+        """Assigns the owner's pods to their workloads again: the two watches do not keep step."""
         for change in changes:
             meta = change.object.metadata
             self._table.drop(meta.namespace, (kind, meta.name))
             if change.kind is not ChangeType.DELETED:
                 self._table.put(meta.namespace, (kind, meta.name), self._workloads_of_owner(kind, meta), None)
-            waiting = tuple(self._pods_by_owner.get((meta.namespace, kind, meta.name), ()))
-            for pod in filter(None, (self.pods.get((meta.namespace, name)) for name in waiting)):
+            pods = tuple(self._pods_by_owner.get((meta.namespace, kind, meta.name), ()))
+            for pod in filter(None, (self.pods.get((meta.namespace, name)) for name in pods)):
                 self._put_pod(pod)
         self._table.publish()
 
     def _workloads_of_pod(self, pod: _Metadata) -> Iterator[WorkloadKey]:
         owner = pod.controller
-        known = self._owner(pod.namespace, owner) if owner else None
-        if owner and known:
-            yield from self._workloads_of_owner(owner.kind, known)
+        owner_metadata = self._owner(pod.namespace, owner) if owner else None
+        if owner and owner_metadata:
+            yield from self._workloads_of_owner(owner.kind, owner_metadata)
         elif owner:
             yield _workload_key(
                 pod.namespace, workload_name(owner.kind, owner.name, {POD_TEMPLATE_HASH_LABEL: pod.labels.hash})
@@ -167,8 +169,8 @@ class WorkloadFollower:
 
     def _owner(self, namespace: str, owner: OwnerReference) -> _Metadata | None:
         reflector = self.owners.get(owner.kind)
-        found = reflector.get((namespace, owner.name)) if reflector else None
-        return found.metadata if found and found.metadata.uid == owner.uid else None
+        listed = reflector.get((namespace, owner.name)) if reflector else None
+        return listed.metadata if listed and listed.metadata.uid == owner.uid else None
 
     def _workloads_of_owner(self, kind: str, meta: _Metadata) -> Iterator[WorkloadKey]:
         above = meta.controller

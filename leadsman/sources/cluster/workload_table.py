@@ -1,6 +1,6 @@
-"""Workloads and their members, one change at a time: the table of leadsman.decision.workloads, without its clock.
+"""The table of workloads behind leadsman.decision.workloads.WorkloadIndex, changed one member at a time.
 
-A member is whatever proves that the workload exists: a pod, placed or not, or a ReplicaSet without pods.
+A member is what proves that the workload exists: a pod, placed or not, or a ReplicaSet without pods.
 """
 
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,14 @@ WorkloadKey = tuple[str, str, str]
 """Namespace, kind in lower case, name."""
 
 PodsByWorkload = Mapping[tuple[str, str], Mapping[str, PlacedPods]]
-"""(namespace, name) → kind → placed pods, as leadsman.decision.workloads.Places has it."""
+"""(namespace, name) → kind → placed pods, as WorkloadIndex.by_name."""
 
 
 class WorkloadTable:
-    """A change costs what its own workload holds; `publish` copies the table's first level, for all changes at once."""
+    """Workloads by member. A change costs as much as its own workload holds.
+
+    table: as of the last `publish`, which copies only its first level.
+    """
 
     def __init__(self) -> None:
         self._table: dict[tuple[str, str], Mapping[str, PlacedPods]] = {}
@@ -29,14 +32,15 @@ class WorkloadTable:
         self._touched: set[WorkloadKey] = set()
 
     def put(self, namespace: str, member: Member, workloads: Iterable[WorkloadKey], placed: PlacedPod | None) -> None:
-        """The member belongs to these workloads, and to no others. placed: None: it has no place, or not any longer."""
+        """Makes the member belong to these workloads and no others. placed: None: it runs on no node."""
         self.drop(namespace, member)
-        self._workloads_by_member[namespace, member] = wanted = tuple(workloads)
-        for workload in wanted:
+        self._workloads_by_member[namespace, member] = keys = tuple(workloads)
+        for workload in keys:
             self._members.setdefault(workload, {})[member] = placed
             self._touched.add(workload)
 
     def drop(self, namespace: str, member: Member) -> None:
+        """Removes the member from all its workloads."""
         for workload in self._workloads_by_member.pop((namespace, member), ()):
             members = self._members[workload]
             del members[member]
@@ -45,7 +49,7 @@ class WorkloadTable:
             self._touched.add(workload)
 
     def publish(self) -> None:
-        """The table has all changes so far."""
+        """Replaces `table` by one with all changes so far."""
         if not self._touched:
             return
         table = self._table.copy()

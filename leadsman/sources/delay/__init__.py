@@ -1,5 +1,5 @@
-"""Where delays come from besides our own agents, and what is estimated from all of them.
+"""Follows delay sources besides our agents, and fits estimates to what all of them measured.
 
-One interface, several sources: own agents, Goldpinger, static files. Estimates are fitted here in the background; the
-arithmetic is `network`'s, what a delay means for a pod is decided in `decision`.
+The sources, Goldpinger and static files, have one interface. Estimates are fitted here in the background with the
+arithmetic of `leadsman.network`. What a delay means for a pod is decided in `leadsman.decision`.
 """

@@ -1,4 +1,4 @@
-"""The sources that an operator chose, ready to run and to be asked."""
+"""Builds and runs the delay sources that an operator chose, and the estimator."""
 
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -17,9 +17,14 @@ from leadsman.state.snapshot import Snapshot
 
 
 class DelaySettings(Struct, frozen=True):
-    """Besides our agents' reports, which always count first. goldpinger: its URL; "" is none. goldpinger_names: a file
-    of leadsman.sources.delay.node_names. matrix, metadata: static files, both or none. estimates: whether to fit them.
-    initial_layers_ms: of node groups, when the policy names none.
+    """Which delay sources to follow besides our agents' reports, which always count first.
+
+    goldpinger_url: "": no Goldpinger.
+    goldpinger_names_file: addresses and pods by node (leadsman.sources.delay.node_names).
+    goldpinger_interval_seconds: between two polls.
+    matrix, metadata: static files, both or none.
+    estimates: whether to fit them.
+    initial_layers_ms: layers of node groups, when the policy names none.
     """
 
     goldpinger_url: str = ""
@@ -32,61 +37,70 @@ class DelaySettings(Struct, frozen=True):
 
 
 class DelaySources:
-    """delays: in the order in which they count. UnusableFile when files cannot be used at start."""
+    """All delay sources of a process, and the estimator.
+
+    sources: in the order in which they count.
+
+    Raises UnusableFile when files cannot be used at start.
+    """
 
     def __init__(
         self,
-        choice: DelaySettings,
+        settings: DelaySettings,
         state: SnapshotSource,
         policy: CurrentPolicySource,
         addresses: Callable[[], Mapping[str, str]] = dict,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """addresses: further names of nodes, as the API server knows them."""
+        """addresses: address → node, from the API server."""
         self._clock = clock
-        self._goldpinger = _goldpinger(choice, lambda: state.current, addresses, clock)
-        self._static = [MatrixFiles(choice.matrix, choice.metadata)] if choice.matrix and choice.metadata else []
+        self._goldpinger = _goldpinger(settings, lambda: state.current, addresses, clock)
+        self._static = (
+            [MatrixFiles(settings.matrix, settings.metadata)] if settings.matrix and settings.metadata else []
+        )
         self.sources: Sequence[GoldpingerPoller | MatrixFiles] = (*self._goldpinger, *self._static)
         self.estimator = Estimator(
             state,
             policy,
             self._goldpinger,
             self._static,
-            estimates=choice.estimates,
-            initial_layers_ms=choice.initial_layers_ms,
+            estimates=settings.estimates,
+            initial_layers_ms=settings.initial_layers_ms,
             clock=clock,
         )
 
     @property
     def groups(self) -> DelayGroups | None:
+        """The newest groups of nodes; None until they are made."""
         return self.estimator.groups
 
     @property
     def problems(self) -> Mapping[str, str]:
-        """Source → why its newest is not in use."""
+        """Source → why its newest data are not in use."""
         problems = {source.source: source.problem for source in self.sources} | {"estimates": self.estimator.problem}
         return {name: problem.text for name, problem in problems.items() if problem.text}
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
-        """Name and loop of each; all run until cancelled."""
+        """Name and loop of each task; all run until cancelled."""
         for source in self.sources:
-            yield f"delays from {source.source}", source.run()
-        yield "estimates", self.estimator.run()
+            yield f"read delays from {source.source}", source.run()
+        yield "fit estimates", self.estimator.run()
 
     def families(self) -> Iterator[Metric]:
+        """For metrics."""
         now = self._clock()
         yield from metrics.source_metrics(self.sources, now)
         yield from metrics.estimate_metrics(self.estimator, now)
 
 
 def _goldpinger(
-    choice: DelaySettings,
+    settings: DelaySettings,
     snapshot: Callable[[], Snapshot],
     addresses: Callable[[], Mapping[str, str]],
     clock: Callable[[], float],
 ) -> list[GoldpingerPoller]:
-    if not choice.goldpinger_url:
+    if not settings.goldpinger_url:
         return []
-    names = NodeNames(snapshot, choice.goldpinger_names_file)
-    pace = GoldpingerSettings(choice.goldpinger_interval_seconds)
-    return [GoldpingerPoller(choice.goldpinger_url, lambda: {**addresses(), **names()}, pace, clock)]
+    names = NodeNames(snapshot, settings.goldpinger_names_file)
+    polling = GoldpingerSettings(settings.goldpinger_interval_seconds)
+    return [GoldpingerPoller(settings.goldpinger_url, lambda: {**addresses(), **names()}, polling, clock)]

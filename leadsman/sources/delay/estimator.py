@@ -1,8 +1,8 @@
-"""Fits estimates to all that is measured, and groups nodes by delay, again and again beside the requests.
+"""Fits delay estimates to all measurements and groups nodes by delay, in the background.
 
-The work runs on a thread: numpy lets go of the interpreter often enough that a request beside a fit of 5,000 nodes
-takes no longer (docs/delays.md), and memory is shared. It is done when enough has changed and at most a tenth of the
-time. A round that fails is counted, and what was there before stays, with its age.
+The work runs on a thread: numpy releases the interpreter often enough that a request beside a fit of 5,000 nodes takes
+no longer (docs/delays.md), and memory is shared. It is done when enough has changed, and at most a tenth of the time.
+A round that fails is counted; the previous estimates stay in use and age.
 """
 
 import asyncio
@@ -26,9 +26,13 @@ log = logging.getLogger(__name__)
 
 
 class FitSchedule(NamedTuple):
-    """rest_seconds: between two rounds at least, and `rest_ratio` times what the last one took, if that is longer.
-    changed_ratio: share of pairs that came, went or moved, from which on a fit is made anew; any node that joins or
-    leaves is enough, too. longest_seconds: even when nothing changed, as the age of estimates says what they rest on.
+    """When estimates are fitted again.
+
+    min_pause_seconds: between two rounds, at least.
+    pause_ratio: the pause is at least this many times as long as the last round took.
+    min_changed_share: of pairs that came, went or moved; a node that joins or leaves is enough, too.
+    max_interval_seconds: a fit is made after this even when nothing changed, so that estimates stay as young as the
+    measurements behind them.
     """
 
     min_pause_seconds: float = 10.0
@@ -38,29 +42,35 @@ class FitSchedule(NamedTuple):
 
 
 class SnapshotSource(Protocol):
+    """Has the newest Snapshot of the state."""
+
     @property
     def current(self) -> Snapshot: ...
 
 
 class CurrentPolicySource(Protocol):
+    """Has the policy in use."""
+
     @property
     def current(self) -> Policy: ...
 
 
 class MeasurementSource(Protocol):
-    """Goldpinger. None: nothing was read yet."""
+    """Has the newest measurements of Goldpinger; None before the first."""
 
     @property
     def current(self) -> MeasurementView | None: ...
 
 
 class MatrixSource(Protocol):
+    """Has the delay matrix in use."""
+
     @property
     def current(self) -> DelayMatrix: ...
 
 
 class FitInputs(NamedTuple):
-    """What is known at one moment, and what is asked of it."""
+    """What one round works on: the newest data and the settings that apply to them."""
 
     snapshot: Snapshot
     statistic: Statistic
@@ -70,12 +80,16 @@ class FitInputs(NamedTuple):
     now: float
 
     def has_same_settings(self, other: "FitInputs") -> bool:
+        """Whether statistic and layers are the same."""
         return self.statistic == other.statistic and self.layers_ms == other.layers_ms
 
 
 class FitRound(NamedTuple):
-    """What a round found. estimates: None when they are switched off or nothing was ever measured. fitted: whether they
-    are new."""
+    """The result of a round.
+
+    estimates: None when they are switched off or nothing was ever measured.
+    is_new_fit: whether this round fitted them.
+    """
 
     inputs: FitInputs
     measured: Measurements
@@ -85,23 +99,27 @@ class FitRound(NamedTuple):
 
 
 class Estimator:
-    """`run` it as one task. current: None before the first fit; groups: None before the first round.
+    """Keeps estimates and groups up to date. `run` it as one task.
 
-    spend: as of leadsman.network.fitting. For metrics: fit_seconds of the last fit, fits, failures.
+    budget: of a fit (leadsman.network.fitting).
+    current: the estimates; None before the first fit.
+    groups: None before the first round.
     problem: why the last round failed.
+    fits, failures: rounds that fitted and rounds that failed.
+    fit_seconds: how long the last fit took.
     """
 
     def __init__(
         self,
         state: SnapshotSource,
         policy: CurrentPolicySource,
-        measuring: Sequence[MeasurementSource] = (),
+        measurement_sources: Sequence[MeasurementSource] = (),
         matrices: Sequence[MatrixSource] = (),
         *,
         estimates: bool = True,
         initial_layers_ms: Sequence[float] = (),
-        pace: FitSchedule = FitSchedule(),  # noqa: B008 -- immutable
-        spend: FitBudget | None = None,
+        schedule: FitSchedule = FitSchedule(),  # noqa: B008 -- immutable
+        budget: FitBudget | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.current: FittedEstimates | None = None
@@ -113,42 +131,44 @@ class Estimator:
             "delay estimates are fitted again",
             logging.ERROR,
         )
-        self._state, self._policy, self._measuring, self._matrices = state, policy, measuring, matrices
-        self._estimates, self._layers_ms, self._pace, self._clock = estimates, initial_layers_ms, pace, clock
-        self._spend = spend
+
+        self._state, self._policy = state, policy
+        self._measurement_sources, self._matrices = measurement_sources, matrices
+        self._estimates, self._layers_ms, self._schedule, self._clock = estimates, initial_layers_ms, schedule, clock
+        self._budget = budget
         self._last_round: FitRound | None = None
 
     async def run(self) -> None:
-        """Rounds until cancelled; one that is under way is left behind."""
+        """Makes rounds until cancelled; the thread of a round under way is not waited for."""
         while True:
             began = self._clock()
             await self.run_once()
             took = self._clock() - began
-            await asyncio.sleep(max(self._pace.min_pause_seconds, self._pace.pause_ratio * took))
+            await asyncio.sleep(max(self._schedule.min_pause_seconds, self._schedule.pause_ratio * took))
 
     async def run_once(self) -> None:
-        """Looks once whether enough has changed, and if so works. Never raises: `problem` says what was wrong."""
+        """Makes one round if enough has changed. Never raises: `problem` says what was wrong."""
         inputs, began = self._inputs(), self._clock()
         try:
-            found = await run_in_daemon_thread(lambda: self._compute_round(inputs), "leadsman-estimates")
+            result = await run_in_daemon_thread(lambda: self._compute_round(inputs), "leadsman-estimates")
         except Exception as error:  # Whatever a fit stumbles over must not end the extender.
             self.failures += 1
             self.problem.report(error, traceback=True)
             return
         self.problem.clear()
-        if found.is_new_fit:
+        if result.is_new_fit:
             self.fits, self.fit_seconds = self.fits + 1, self._clock() - began
-        self._last_round, self.current, self.groups = found, found.estimates, found.groups
+        self._last_round, self.current, self.groups = result, result.estimates, result.groups
 
     def _inputs(self) -> FitInputs:
         policy, now = self._policy.current, self._clock()
-        views = tuple(view for source in self._measuring if (view := source.current) is not None)
+        views = tuple(view for source in self._measurement_sources if (view := source.current) is not None)
         matrices = tuple(source.current for source in self._matrices)
         layers_ms = policy.initial_layers or tuple(self._layers_ms)
         return FitInputs(self._state.current, policy.delay.statistic, layers_ms, views, matrices, now)
 
     def _compute_round(self, inputs: FitInputs) -> FitRound:
-        """On the thread."""
+        """Runs on the thread."""
         measured = gather_measurements(inputs.snapshot, inputs.now, inputs.statistic, inputs.views)
         before = self._last_round
         if before and not self._is_due(before, measured, inputs):
@@ -168,10 +188,10 @@ class Estimator:
     def _fit_estimates(
         self, measured: Measurements, now: float, before: FittedEstimates | None
     ) -> FittedEstimates | None:
-        """Those before, when nothing fresh is left to fit: they age, and the next fit goes on from them."""
+        """The previous estimates when no fresh measurement is left: they age, and the next fit starts from them."""
         if not self._estimates or not len(measured.pairs.log_ms):
             return before
-        return fit_estimates(measured, now, before, self._spend)
+        return fit_estimates(measured, now, before, self._budget)
 
     def _is_due(self, before: FitRound, measured: Measurements, inputs: FitInputs) -> bool:
         return (
@@ -179,6 +199,6 @@ class Estimator:
             or before.measured.sites != measured.sites
             or before.inputs.matrices != inputs.matrices
             or not before.inputs.has_same_settings(inputs)
-            or inputs.now - before.groups.made_at >= self._pace.max_interval_seconds
-            or changed_share(before.measured.pairs, measured.pairs) > self._pace.min_changed_share
+            or inputs.now - before.groups.made_at >= self._schedule.max_interval_seconds
+            or changed_share(before.measured.pairs, measured.pairs) > self._schedule.min_changed_share
         )

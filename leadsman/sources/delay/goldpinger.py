@@ -1,8 +1,8 @@
-"""Delays from Goldpinger, polled.
+"""Polls delays from Goldpinger.
 
-/check_all makes every pod check every other, so one answer is the whole cluster's. What it says holds from when it was
-asked for, on our own monotonic clock. Newer Goldpingers ping by themselves and repeat their last result: a
-reporter whose newest ping stays the same for as long as data may be old has stopped, and counts no more.
+/check_all makes every pod check every other, so one response covers the whole cluster. Its data count from the moment
+of the request, on our own monotonic clock. Newer Goldpingers ping by themselves and repeat their last result: a
+reporter whose newest ping stays the same for as long as data may be old has stopped pinging and no longer counts.
 """
 
 import asyncio
@@ -32,9 +32,12 @@ SOURCE = "goldpinger"
 
 
 class GoldpingerSettings(Struct, frozen=True):
-    """interval: from one answer to the next question, ± 10 %. Data are used for `stale_intervals` of them, so that one
-    failed poll loses nothing. deadline: of one poll; Goldpinger itself gives up after 5 s by default. largest_bytes:
-    some 400 pods have 32 MiB, as each of n reports n - 1 others.
+    """How Goldpinger is polled.
+
+    interval_seconds: from one response to the next request, ± 10 %.
+    stale_intervals: data count for so many intervals, so that one failed poll loses nothing.
+    deadline_seconds: of one poll; Goldpinger itself gives up after 5 s by default.
+    max_response_bytes: 32 MiB are some 400 pods, as each of n reports n - 1 others.
     """
 
     interval_seconds: float = 30.0
@@ -44,11 +47,12 @@ class GoldpingerSettings(Struct, frozen=True):
 
     @property
     def stale_seconds(self) -> float:
+        """How long data count."""
         return self.interval_seconds * self.stale_intervals
 
 
 class GoldpingerView(Struct, frozen=True, eq=False):
-    """A view as leadsman.decision.delay.views.Delays wants it."""
+    """The reports of one poll, as a DelayView of leadsman.decision.delay.views."""
 
     reports: Mapping[str, GoldpingerReport]
     nodes: Set[str]
@@ -57,27 +61,29 @@ class GoldpingerView(Struct, frozen=True, eq=False):
     source: str = SOURCE
 
     def row(self, reference: str) -> SourceRow:
+        """The delays between `reference` and all other nodes."""
         own = self.reports.get(reference)
         backward = {
             node: rtt for node, report in self.reports.items() if (rtt := report.rtt_ms.get(reference)) is not None
         }
-        silent = {node for node, report in self.reports.items() if reference in report.no_reply}
+        no_reply = {node for node, report in self.reports.items() if reference in report.no_reply}
         if own is None:
-            return SourceRow(backward=backward, no_reply=silent)
-        return SourceRow(own.rtt_ms, backward, silent | own.no_reply)
+            return SourceRow(backward=backward, no_reply=no_reply)
+        return SourceRow(own.rtt_ms, backward, no_reply | own.no_reply)
 
     def measurements(self) -> Iterator[tuple[str, str, float]]:
-        """Source, target, round trip in ms, in the middle of what was rounded away."""
+        """Source, target and round trip in ms, in the middle of what was rounded away."""
         for source, report in self.reports.items():
             for target, rtt_ms in report.rtt_ms.items():
                 yield source, target, rtt_ms - ROUNDING_MS / 2
 
 
 class GoldpingerPoller:
-    """`run` it as one task. current: None before the first answer. problem: why the last poll failed; "" when it did
-    not. What was read before stays, and ages.
+    """Polls Goldpinger. `run` it as one task.
 
-    names: host IP, pod IP or pod name → node, asked at each poll.
+    names: host IP, pod IP or pod name → node, called at each poll.
+    current: the newest data, which stay and age when polls fail; None before the first response.
+    problem: why the last poll failed.
     """
 
     source = SOURCE
@@ -86,7 +92,7 @@ class GoldpingerPoller:
         self,
         url: str,
         names: Callable[[], Mapping[str, str]],
-        pace: GoldpingerSettings = GoldpingerSettings(),  # noqa: B008 -- frozen
+        settings: GoldpingerSettings = GoldpingerSettings(),  # noqa: B008 -- frozen
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
@@ -97,53 +103,56 @@ class GoldpingerPoller:
             "Goldpinger reports all delays again",
         )
         self._url = URL(url.rstrip("/").removesuffix("/check_all")) / "check_all"
-        self._names, self._pace, self._clock, self._rng = names, pace, clock, rng or random.Random()
-        self._stamps: dict[str, tuple[str, float]] = {}
+        self._names, self._settings, self._clock, self._rng = names, settings, clock, rng or random.Random()
+        self._last_pings: dict[str, tuple[str, float]] = {}
 
     async def run(self) -> None:
         """Polls until cancelled. The first poll is at once; polls do not overlap."""
-        timeout = aiohttp.ClientTimeout(total=self._pace.deadline_seconds)
+        timeout = aiohttp.ClientTimeout(total=self._settings.deadline_seconds)
         async with aiohttp.ClientSession(timeout=timeout) as session:
             while True:
                 await self.poll(session)
-                await asyncio.sleep(self._pace.interval_seconds * self._rng.uniform(0.9, 1.1))
+                await asyncio.sleep(self._settings.interval_seconds * self._rng.uniform(0.9, 1.1))
 
     async def poll(self, session: aiohttp.ClientSession) -> None:
-        """Never raises what Goldpinger or the way to it may cause."""
-        asked_at, names = self._clock(), self._names()
+        """Polls once. Never raises what Goldpinger or the network may cause: `problem` says what was wrong."""
+        requested_at, names = self._clock(), self._names()
         try:
             body = await self._body(session)
-            found = await run_in_daemon_thread(lambda: parse_check_all(body, names), "leadsman-goldpinger")
+            response = await run_in_daemon_thread(lambda: parse_check_all(body, names), "leadsman-goldpinger")
         except (aiohttp.ClientError, TimeoutError, OSError, BadCheckAll) as error:
             self.problem.report(f"{self._url}: {str(error) or type(error).__name__}", kind=type(error).__name__)
         else:
-            self._accept(found, asked_at)
+            self._accept(response, requested_at)
 
     async def _body(self, session: aiohttp.ClientSession) -> bytes:
-        async with session.get(self._url) as answer:
-            if answer.status != 200:
-                raise BadCheckAll(f"status {answer.status}, want 200")
+        async with session.get(self._url) as response:
+            if response.status != 200:
+                raise BadCheckAll(f"GET /check_all returned status {response.status}; check the URL in --goldpinger")
             body = bytearray()
-            async for chunk in answer.content.iter_any():
+            async for chunk in response.content.iter_any():
                 body += chunk
-                if len(body) > self._pace.max_response_bytes:
-                    raise BadCheckAll(f"more than {self._pace.max_response_bytes} bytes, want at most that")
+                if len(body) > self._settings.max_response_bytes:
+                    limit = self._settings.max_response_bytes
+                    raise BadCheckAll(f"the response of GET /check_all is larger than the limit of {limit} bytes")
             return bytes(body)
 
-    def _accept(self, found: CheckAllResponse, asked_at: float) -> None:
-        if found.unreadable:
-            self.problem.report("; ".join(f"{pod}: {why}" for pod, why in list(found.unreadable.items())[:3]))
+    def _accept(self, response: CheckAllResponse, requested_at: float) -> None:
+        if response.unreadable:
+            self.problem.report("; ".join(f"{pod}: {why}" for pod, why in list(response.unreadable.items())[:3]))
         else:
             self.problem.clear()
-        reports = {node: report for node, report in found.reports.items() if self._is_pinging(node, report, asked_at)}
-        self._stamps = {node: self._stamps[node] for node in found.reports}
+        reports = {
+            node: report for node, report in response.reports.items() if self._is_pinging(node, report, requested_at)
+        }
+        self._last_pings = {node: self._last_pings[node] for node in response.reports}
         nodes = reports.keys() | {node for report in reports.values() for node in report.rtt_ms}
-        self.current = GoldpingerView(reports, nodes, asked_at, asked_at + self._pace.stale_seconds)
+        self.current = GoldpingerView(reports, nodes, requested_at, requested_at + self._settings.stale_seconds)
 
     def _is_pinging(self, node: str, report: GoldpingerReport, now: float) -> bool:
         """Whether the reporter still pings."""
-        stamp, since = self._stamps.get(node, ("", now))
-        if report.last_pinged != stamp or not stamp:
+        last_pinged, since = self._last_pings.get(node, ("", now))
+        if report.last_pinged != last_pinged or not last_pinged:
             since = now
-        self._stamps[node] = (report.last_pinged, since)
-        return now - since < self._pace.stale_seconds
+        self._last_pings[node] = (report.last_pinged, since)
+        return now - since < self._settings.stale_seconds

@@ -1,4 +1,4 @@
-"""Goldpinger's answer to GET /check_all → delays between nodes.
+"""Parses Goldpinger's response to GET /check_all into delays between nodes.
 
     {"hosts": [{"podName", "podIP", "hostIP"}, …],
      "responses": {<reporter>: {"OK", "HostIP", "PodIP", "response": {"podResults": {<peer>:
@@ -25,13 +25,15 @@ _UNSET_TIME_PREFIX = "0001-"
 
 
 class BadCheckAll(ValueError):
-    """The body is no answer to /check_all. Says what is wrong with it."""
+    """The body is not a response to /check_all. Says what is wrong with it."""
 
 
 class GoldpingerReport(NamedTuple):
-    """What one node measured. ms: node → upper end of the round trip. no_reply: nodes that did not answer.
+    """What one node measured.
 
-    stamp: when Goldpinger pinged last, by its own clock; "" in versions that ping when asked.
+    rtt_ms: node → upper end of the round trip.
+    no_reply: nodes that did not answer.
+    last_pinged: when Goldpinger pinged last, by its own clock; "" in versions that ping at each request.
     """
 
     rtt_ms: Mapping[str, float]
@@ -40,7 +42,11 @@ class GoldpingerReport(NamedTuple):
 
 
 class CheckAllResponse(NamedTuple):
-    """reports: by node. unreadable: pods whose part could not be read, and why."""
+    """A parsed response.
+
+    reports: node → what it measured.
+    unreadable: pod → why its part could not be read.
+    """
 
     reports: Mapping[str, GoldpingerReport]
     unreadable: Mapping[str, str]
@@ -80,16 +86,19 @@ _REPORTER = msgspec.json.Decoder(_Reporter)
 
 
 def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
-    """names: host IP, pod IP or pod name → node. What none of them names goes by its host's IP. BadCheckAll."""
+    """Parses a body. BadCheckAll.
+
+    names: host IP, pod IP or pod name → node; a pod without a node here goes by its host's IP.
+    """
     try:
-        answer = msgspec.json.decode(body, type=_CheckAllBody)
+        response = msgspec.json.decode(body, type=_CheckAllBody)
     except msgspec.DecodeError as error:
-        raise BadCheckAll(f"no answer to /check_all: {error}") from error
-    if answer.responses is None:
-        raise BadCheckAll("no answer to /check_all: `responses` is missing")
-    node_of, unreadable = _NodeResolver(names, answer.hosts or ()), dict[str, str]()
+        raise BadCheckAll(f"not a response to GET /check_all ({error}); check the URL in --goldpinger") from error
+    if response.responses is None:
+        raise BadCheckAll("not a response to GET /check_all (no `responses`); check the URL in --goldpinger")
+    node_of, unreadable = _NodeResolver(names, response.hosts or ()), dict[str, str]()
     reports = defaultdict[str, list[GoldpingerReport]](list)
-    for pod, raw in answer.responses.items():
+    for pod, raw in response.responses.items():
         try:
             reporter = _REPORTER.decode(raw)
         except msgspec.DecodeError as error:
@@ -102,7 +111,7 @@ def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
 
 
 class _NodeResolver:
-    """Whose pod it is."""
+    """Finds the node of a pod."""
 
     def __init__(self, names: Mapping[str, str], hosts: "list[_Host | None] | tuple[()]") -> None:
         self._names, self._hosts = names, dict[str, str]()
@@ -110,35 +119,35 @@ class _NodeResolver:
             if host and host.host_ip:
                 self._hosts |= {each: host.host_ip for each in (host.pod, host.pod_ip) if each}
 
-    def __call__(self, pod: str, seen: _Peer | _Reporter) -> str:
-        known = [each for each in self._known(pod, seen) if each]
-        return next((self._names[each] for each in known if each in self._names), known[0])
+    def __call__(self, pod: str, fields: _Peer | _Reporter) -> str:
+        identifiers = [each for each in self._identifiers(pod, fields) if each]
+        return next((self._names[each] for each in identifiers if each in self._names), identifiers[0])
 
-    def _known(self, pod: str, seen: _Peer | _Reporter) -> Iterator[str | None]:
-        """What it goes by, the host's address first."""
-        yield seen.host_ip or self._hosts.get(pod) or self._hosts.get(seen.pod_ip or "")
+    def _identifiers(self, pod: str, fields: _Peer | _Reporter) -> Iterator[str | None]:
+        """What the pod goes by, the host's address first."""
+        yield fields.host_ip or self._hosts.get(pod) or self._hosts.get(fields.pod_ip or "")
         yield pod
-        yield seen.pod_ip
+        yield fields.pod_ip
 
 
 def _report(node: str, peers: Mapping[str, _Peer | None], node_of: _NodeResolver) -> GoldpingerReport:
-    ms, no_reply, stamp = dict[str, float](), set[str](), ""
+    rtt_ms, no_reply, last_pinged = dict[str, float](), set[str](), ""
     for pod, peer in peers.items():
         if peer is None or (other := node_of(pod, peer)) == node:
             continue
-        stamp = max(stamp, peer.pinged_at or "")
+        last_pinged = max(last_pinged, peer.pinged_at or "")
         rounded_ms = peer.ms or 0.0
         if not peer.ok:
             no_reply.add(other)
         elif 0 <= rounded_ms <= MAX_RTT_MS - ROUNDING_MS:
-            ms[other] = max(ms.get(other, 0.0), rounded_ms + ROUNDING_MS)
-    return GoldpingerReport(ms, no_reply, "" if stamp.startswith(_UNSET_TIME_PREFIX) else stamp)
+            rtt_ms[other] = max(rtt_ms.get(other, 0.0), rounded_ms + ROUNDING_MS)
+    return GoldpingerReport(rtt_ms, no_reply, "" if last_pinged.startswith(_UNSET_TIME_PREFIX) else last_pinged)
 
 
 def _merge_reports(reports: list[GoldpingerReport]) -> GoldpingerReport:
-    """Of the pods of one node, of which a roll-out has two: the worst counts."""
-    ms: dict[str, float] = {}
+    """The report of a node with several pods, as during a roll-out: the worst value counts."""
+    rtt_ms: dict[str, float] = {}
     for report in reports:
-        ms |= {node: max(rtt_ms, ms.get(node, 0.0)) for node, rtt_ms in report.rtt_ms.items()}
-    no_reply = frozenset[str]().union(*(report.no_reply for report in reports)) - ms.keys()
-    return GoldpingerReport(ms, no_reply, max(report.last_pinged for report in reports))
+        rtt_ms |= {node: max(ms, rtt_ms.get(node, 0.0)) for node, ms in report.rtt_ms.items()}
+    no_reply = frozenset[str]().union(*(report.no_reply for report in reports)) - rtt_ms.keys()
+    return GoldpingerReport(rtt_ms, no_reply, max(report.last_pinged for report in reports))

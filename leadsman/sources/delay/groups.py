@@ -1,7 +1,7 @@
-"""Nodes in groups by delay, under their names: leadsman.network.layers of all that is known.
+"""Groups nodes by delay, under their names, with leadsman.network.layers.
 
 A pair counts with the slower of its directions: as our agents or Goldpinger measured it, else as the static matrix has
-it, else with the upper end of its estimate. A pair of which nothing is known is in no group.
+it, else with the upper end of its estimate. Two nodes without any of these are never in one group.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -16,11 +16,15 @@ from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.sources.delay.measurements import Measurements
 
 MAX_NODES = 5_000
-"""Above, no groups are made: their square of delays has 100 MB here, up to three times while groups are sought."""
+"""Above, no groups are made: their matrix of delays takes 100 MB here, up to three times that while groups are made."""
 
 
 class DelayGroups(Struct, frozen=True, eq=False):
-    """nodes: in order; layers have them by number. made_at: monotonic seconds."""
+    """Groups of nodes, one set of groups for each layer.
+
+    nodes: in order; layers have them by number.
+    made_at: monotonic seconds.
+    """
 
     nodes: tuple[str, ...]
     layers: tuple[Layer, ...]
@@ -33,12 +37,12 @@ class DelayGroups(Struct, frozen=True, eq=False):
             for layer in self.layers
         }
 
-    def among(self, kept: Collection[str]) -> Mapping[str, Sequence[Sequence[str]]]:
+    def among(self, nodes: Collection[str]) -> Mapping[str, Sequence[Sequence[str]]]:
         """As `named`, of these nodes only; a node alone among them is a group of one."""
-        wanted = set(kept)
+        selected = set(nodes)
         return {
             layer_title(layer.limit_ms): sorted(
-                filter(None, ([n for n in self._names(g) if n in wanted] for g in layer.groups))
+                filter(None, ([n for n in self._names(g) if n in selected] for g in layer.groups))
             )
             for layer in self.layers
         }
@@ -48,6 +52,7 @@ class DelayGroups(Struct, frozen=True, eq=False):
 
 
 def layer_title(limit_ms: float) -> str:
+    """The name of a layer on pages, as "5 ms"."""
     return f"{limit_ms:g} ms"
 
 
@@ -63,13 +68,17 @@ def group_nodes(
     made_at: float,
     before: DelayGroups | None = None,
 ) -> DelayGroups:
-    """estimates: by the numbers of `measured`. before: its groups stay where they still hold."""
+    """Groups nodes, one layer for each limit.
+
+    estimates: by the numbers of `measured`.
+    before: its groups stay where they still hold.
+    """
     nodes = tuple(sorted(set(measured.nodes).union(*(matrix.nodes for matrix in matrices))))
     if not limits_ms or len(nodes) > MAX_NODES:
         return DelayGroups((), (), made_at)
     delay_ms = _delay_square(nodes, measured, estimates, matrices)
-    found = (_layer(delay_ms, limit, _previous_groups(before, nodes, limit)) for limit in sorted(set(limits_ms)))
-    return DelayGroups(nodes, tuple(found), made_at)
+    layers = (_layer(delay_ms, limit, _previous_groups(before, nodes, limit)) for limit in sorted(set(limits_ms)))
+    return DelayGroups(nodes, tuple(layers), made_at)
 
 
 def _layer(delay_ms: Floats, limit_ms: float, before: Sequence[int]) -> Layer:
@@ -89,7 +98,7 @@ def _previous_groups(before: DelayGroups | None, nodes: Sequence[str], limit_ms:
 def _delay_square(
     nodes: Sequence[str], measured: Measurements, estimates: NetworkEstimates | None, matrices: Sequence[DelayMatrix]
 ) -> Floats:
-    """Square, symmetric, NaN where nothing is known. What is filled in later counts before what was there."""
+    """Square and symmetric, NaN where there is no value. A value that is filled in later replaces an earlier one."""
     number = {node: at for at, node in enumerate(nodes)}
     own = np.array([number[node] for node in measured.nodes], np.intp)
     delay_ms = _estimated(len(nodes), own, estimates)
@@ -113,6 +122,6 @@ def _estimated(nodes: int, own: Indices, estimates: NetworkEstimates | None) -> 
 
 
 def _round_up(rtt_ms: Floats) -> Floats:
-    """In single precision, never less than it was."""
+    """In single precision, never less than the value given."""
     rounded = rtt_ms.astype(np.float32)
     return np.where(rounded < rtt_ms, np.nextafter(rounded, np.float32(np.inf)), rounded)

@@ -1,4 +1,4 @@
-"""A delay matrix and its metadata as text → the delays in it, or an error that names the place.
+"""Parses a delay matrix and its metadata. An error names file, row, column or field.
 
 The matrix is what numpy.loadtxt reads: a line a row, values separated by whitespace, `#` begins a comment; square, in
 milliseconds, row → column as the row's node measured it. The metadata are `{"node": row}` in JSON, one node a row.
@@ -18,15 +18,18 @@ from leadsman.network.measured_pairs import MAX_RTT_MS, Floats
 
 SOURCE = "static"
 
-_ALLOWED_VALUES = f"want milliseconds, 0 to {MAX_RTT_MS:g}"
+_ALLOWED_VALUES = f"must be milliseconds, 0 to {MAX_RTT_MS:g}"
 
 
 class BadMatrix(ValueError):
-    """The files cannot be used. Names file, row, column or field, the value and what is allowed."""
+    """The matrix or its metadata cannot be used. Names row, column or field, the value and what is allowed."""
 
 
 class DelayMatrix(Struct, frozen=True, eq=False):
-    """A view as leadsman.decision.delay.views.Delays wants it; it does not age. rows: node → row of rtt_ms."""
+    """A matrix as a DelayView of leadsman.decision.delay.views; it does not age.
+
+    rows: node → row and column of rtt_ms.
+    """
 
     rows: Mapping[str, int]
     rtt_ms: Floats
@@ -46,13 +49,13 @@ class DelayMatrix(Struct, frozen=True, eq=False):
         return SourceRow(self._named(self.rtt_ms[at], reference), self._named(self.rtt_ms[:, at], reference))
 
     def _named(self, values: Floats, reference: str) -> dict[str, float]:
-        found = dict(zip(self.rows, values[list(self.rows.values())].tolist(), strict=True))
-        found.pop(reference)
-        return found
+        others = dict(zip(self.rows, values[list(self.rows.values())].tolist(), strict=True))
+        others.pop(reference)
+        return others
 
 
 def parse_matrix(matrix: str, metadata: str) -> DelayMatrix:
-    """BadMatrix when the two are no matrix and a node for each row of it."""
+    """Parses both texts. BadMatrix when they are not a square matrix and one node for each row of it."""
     rtt_ms = _square(list(_rows(matrix)))
     np.fill_diagonal(rtt_ms, 0)
     return DelayMatrix(_named_rows(metadata, len(rtt_ms)), rtt_ms)
@@ -68,27 +71,25 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
 
 def _square(rows: list[tuple[int, list[str]]]) -> Floats:
     if not rows:
-        raise BadMatrix("matrix: no rows, want a line a node")
+        raise BadMatrix("matrix: no rows; write one line for each node")
     square = np.empty((len(rows), len(rows)))
     for row, (line, values) in enumerate(rows):
         if len(values) != len(rows):
-            raise BadMatrix(
-                f"matrix row {row} (line {line}): {len(values)} columns, want {len(rows)}, as there are rows"
-            )
+            raise BadMatrix(f"matrix row {row} (line {line}): {len(values)} columns, but there are {len(rows)} rows")
         square[row] = _milliseconds(row, line, values)
     return square
 
 
 def _milliseconds(row: int, line: int, values: list[str]) -> Floats:
     try:
-        found = np.array(values, float)
+        numbers = np.array(values, float)
     except ValueError:
-        found = np.array([_number(value) for value in values])
-    wrong = np.flatnonzero(~((found >= 0) & (found <= MAX_RTT_MS)))
+        numbers = np.array([_number(value) for value in values])
+    wrong = np.flatnonzero(~((numbers >= 0) & (numbers <= MAX_RTT_MS)))
     if len(wrong):
         at = int(wrong[0])
-        raise BadMatrix(f'matrix row {row} (line {line}), column {at}: got "{values[at][:40]}", {_ALLOWED_VALUES}')
-    return found
+        raise BadMatrix(f'matrix row {row} (line {line}), column {at}: got "{values[at][:40]}"; {_ALLOWED_VALUES}')
+    return numbers
 
 
 def _number(value: str) -> float:
@@ -106,12 +107,12 @@ def _named_rows(text: str, rows: int) -> dict[str, int]:
         if node in row_of or checked in node_of:
             other = f"row {row_of[node]}" if node in row_of else f'row of "{node_of[checked]}"'
             raise BadMatrix(
-                f'metadata field "{node}": got row {checked}, already the {other}; want a node once, a row once'
+                f'metadata field "{node}": got row {checked}, already the {other}; list each node and each row once'
             )
         row_of[node], node_of[checked] = checked, node
     if len(node_of) < rows:
         missing = next(row for row in range(rows) if row not in node_of)
-        raise BadMatrix(f"metadata: no node for row {missing}, want one for each of the {rows} rows of the matrix")
+        raise BadMatrix(f"metadata: row {missing} has no node; name one for each of the {rows} rows of the matrix")
     return dict(sorted(row_of.items()))
 
 
@@ -121,19 +122,19 @@ class _Object(list[tuple[str, Any]]):
 
 def _fields(text: str) -> _Object:
     try:
-        found = json.loads(text, object_pairs_hook=_Object)
+        fields = json.loads(text, object_pairs_hook=_Object)
     except (ValueError, RecursionError) as error:
-        raise BadMatrix(f'metadata: {error}; want {{"node": row}} in JSON') from error
-    if not isinstance(found, _Object):
-        raise BadMatrix(f'metadata: got {json.dumps(found)[:40]}, want {{"node": row}}')
-    return found
+        raise BadMatrix(f'metadata: {error}; must be {{"node": row}} in JSON') from error
+    if not isinstance(fields, _Object):
+        raise BadMatrix(f'metadata: got {json.dumps(fields)[:40]}; must be {{"node": row}}')
+    return fields
 
 
 def _checked(node: str, row: object, rows: int) -> int:
     if not node:
-        raise BadMatrix('metadata field "": want a node\'s name')
+        raise BadMatrix('metadata field "": must be a node\'s name')
     if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row < rows:
         raise BadMatrix(
-            f'metadata field "{node}": got {json.dumps(row)[:40]}, want a row of the matrix, 0 to {rows - 1}'
+            f'metadata field "{node}": got {json.dumps(row)[:40]}; must be a row of the matrix, 0 to {rows - 1}'
         )
     return row

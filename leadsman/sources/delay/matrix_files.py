@@ -1,4 +1,4 @@
-"""Delays from two files, a matrix and its metadata, read again when they change."""
+"""Follows delays in two files, a matrix and its metadata, read again when they change."""
 
 import logging
 from collections.abc import Sequence
@@ -15,7 +15,10 @@ MAX_FILE_BYTES = 256 << 20
 
 
 class MatrixFiles:
-    """current: the matrix in use. problem: why the files are not in use as they are now.
+    """Follows the files.
+
+    current: the matrix in use.
+    problem: why the files as they are now are not in use.
 
     The first reading raises leadsman.runtime.watched_files.UnusableFile.
     """

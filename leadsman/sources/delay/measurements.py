@@ -1,4 +1,4 @@
-"""Everything that was measured, as numbers for a fit."""
+"""Gathers all measurements of agents and other sources as numbers for a fit."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
@@ -16,7 +16,7 @@ _Measurement = tuple[str, str, float]
 
 
 class MeasurementView(Protocol):
-    """A view of leadsman.decision.delay.views.Delays that can be walked whole."""
+    """A DelayView whose measurements can be listed."""
 
     @property
     def fresh_until(self) -> float: ...
@@ -25,9 +25,14 @@ class MeasurementView(Protocol):
 
 
 class Measurements(NamedTuple):
-    """nodes: names in order; all else has them by number. source, target, rtt_ms: each measurement as it was read.
-    groups: racks, then zones; -1 unknown. places: (address, zone, rack) of each node, by which one that was set up
-    anew elsewhere is told; empty strings are unknown."""
+    """All fresh measurements, by node number.
+
+    nodes: names in order; every other field has nodes by number.
+    source, target, rtt_ms: each measurement as it was read.
+    pairs: the measurements joined by pair.
+    groups: racks, then zones; -1 unknown.
+    sites: (address, zone, rack) of each node, "" unknown; a node whose site changes was set up again elsewhere.
+    """
 
     nodes: tuple[str, ...]
     source: Indices
@@ -41,18 +46,18 @@ class Measurements(NamedTuple):
 def gather_measurements(
     snapshot: Snapshot, now: float, statistic: Statistic, views: Sequence[MeasurementView] = ()
 ) -> Measurements:
-    """All fresh reports and views. Nodes are those that report or answered somebody."""
-    found = [each for view in views if view.fresh_until > now for each in view.measurements()]
+    """Gathers what fresh reports and views hold. Its nodes are those that report or that replied to a probe."""
+    measurements = [each for view in views if view.fresh_until > now for each in view.measurements()]
     fresh = {node: state for node, state in snapshot.nodes.items() if state.freshness(now) is Freshness.FRESH}
-    found += _agent_measurements(fresh, attrgetter(f"{statistic}_ms"))
-    nodes = tuple(sorted(fresh.keys() | {node for source, target, _ in found for node in (source, target)}))
+    measurements += _agent_measurements(fresh, attrgetter(f"{statistic}_ms"))
+    nodes = tuple(sorted(fresh.keys() | {node for source, target, _ in measurements for node in (source, target)}))
     number = {node: at for at, node in enumerate(nodes)}
-    source = np.array([number[one] for one, _, _ in found], np.intp)
-    target = np.array([number[other] for _, other, _ in found], np.intp)
-    rtt_ms = np.array([ms for _, _, ms in found], float)
-    joined = build_pairs(len(nodes), source, target, np.maximum(rtt_ms, MIN_RTT_MS))
-    places = tuple(_node_site(fresh.get(node)) for node in nodes)
-    return Measurements(nodes, source, target, rtt_ms, joined, _racks_and_zones(places), places)
+    source = np.array([number[one] for one, _, _ in measurements], np.intp)
+    target = np.array([number[other] for _, other, _ in measurements], np.intp)
+    rtt_ms = np.array([ms for _, _, ms in measurements], float)
+    pairs = build_pairs(len(nodes), source, target, np.maximum(rtt_ms, MIN_RTT_MS))
+    sites = tuple(_node_site(fresh.get(node)) for node in nodes)
+    return Measurements(nodes, source, target, rtt_ms, pairs, _racks_and_zones(sites), sites)
 
 
 def _agent_measurements(
@@ -69,10 +74,10 @@ def _node_site(state: NodeState | None) -> tuple[str, str, str]:
     return (identity.address, identity.zone, identity.rack) if identity else ("", "", "")
 
 
-def _racks_and_zones(places: Sequence[tuple[str, str, str]]) -> tuple[Indices, ...]:
+def _racks_and_zones(sites: Sequence[tuple[str, str, str]]) -> tuple[Indices, ...]:
     """A rack's name counts within its zone."""
-    racks = _numbered([(zone, rack) if rack else None for _, zone, rack in places])
-    return racks, _numbered([zone or None for _, zone, _ in places])
+    racks = _numbered([(zone, rack) if rack else None for _, zone, rack in sites])
+    return racks, _numbered([zone or None for _, zone, _ in sites])
 
 
 def _numbered(groups: Sequence[object]) -> Indices:

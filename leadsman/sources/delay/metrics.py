@@ -1,4 +1,4 @@
-"""What a scrape shows of the sources and of the estimates. Reads memory only."""
+"""Metrics of the delay sources and of the estimates. A scrape reads memory only."""
 
 from collections.abc import Iterator, Sequence
 from math import isfinite
@@ -12,7 +12,10 @@ from leadsman.sources.delay.estimator import Estimator
 
 
 class DelaySource(Protocol):
-    """Goldpinger or static files. problem: why the newest is not current."""
+    """Goldpinger or static files.
+
+    problem: why the newest data are not the current ones.
+    """
 
     @property
     def source(self) -> str: ...
@@ -23,7 +26,7 @@ class DelaySource(Protocol):
 
 
 def source_metrics(sources: Sequence[DelaySource], now: float) -> Iterator[Metric]:
-    """now: monotonic seconds."""
+    """Metrics of each source. now: monotonic seconds."""
     if not sources:
         return
     up = GaugeMetricFamily(
@@ -37,16 +40,17 @@ def source_metrics(sources: Sequence[DelaySource], now: float) -> Iterator[Metri
     age = GaugeMetricFamily(
         "leadsman_delay_source_age_seconds", "Seconds since the delays of the source were measured.", labels=["source"]
     )
-    for one in sources:
-        view = one.current
-        up.add_metric([one.source], 0.0 if one.problem.text or view is None else 1.0)
-        nodes.add_metric([one.source], len(view.nodes) if view else 0)
+    for source in sources:
+        view = source.current
+        up.add_metric([source.source], 0.0 if source.problem.text or view is None else 1.0)
+        nodes.add_metric([source.source], len(view.nodes) if view else 0)
         if view and view.read_at is not None:
-            age.add_metric([one.source], now - view.read_at)
+            age.add_metric([source.source], now - view.read_at)
     yield from (up, nodes, age)
 
 
 def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
+    """Metrics of the estimator and of the estimates in use. now: monotonic seconds."""
     yield CounterMetricFamily("leadsman_estimates_fits", "Fits of delay estimates that succeeded.", estimator.fits)
     yield CounterMetricFamily(
         "leadsman_estimates_failures",
@@ -71,7 +75,7 @@ def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
         "Measured pairs that the delay estimates were fitted to.",
         len(estimates.pairs.log_ms),
     )
-    if isfinite(error := estimates.expected_error):  # unknown while too few pairs are measured to leave any out
+    if isfinite(error := estimates.expected_error):  # Unknown while too few pairs are measured to leave any out.
         yield GaugeMetricFamily(
             "leadsman_estimates_expected_error_ratio",
             "Median relative error of the delay estimates on measured pairs that were left out of the fit.",

@@ -1,7 +1,7 @@
-"""Which node an address is, for a source that knows addresses only.
+"""Maps addresses to nodes, for a delay source that knows addresses only.
 
-An agent in its node's network reports the node's own address. For other clusters a file says it, in JSON, of host IPs,
-pod IPs or pod names: `{"10.0.0.7": "edge-1"}`. It counts before what agents report.
+An agent in its node's network reports the node's own address. For other clusters a JSON file maps host IPs, pod IPs or
+pod names: `{"10.0.0.7": "edge-1"}`. The file counts before what agents report.
 """
 
 import logging
@@ -20,10 +20,12 @@ MAX_FILE_BYTES = 4 << 20
 
 
 class NodeNames:
-    """Call it for the names as of now.
+    """Call it for the newest names: address or pod → node.
 
-    file: read again when it has changed; None: there is none. The first reading raises
-    leadsman.runtime.watched_files.UnusableFile. problem: why the file is not in use as it is now.
+    file: read again when it has changed; None: there is none.
+    problem: why the file as it is now is not in use.
+
+    The first reading raises leadsman.runtime.watched_files.UnusableFile.
     """
 
     def __init__(self, snapshot: Callable[[], Snapshot], file: Path | None = None) -> None:

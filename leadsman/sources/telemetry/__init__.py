@@ -1,5 +1,5 @@
-"""Where the metrics of telemetry policies come from, and which policies there are.
+"""Follows telemetry policies and the metrics that they name.
 
-One interface, several sources: the agents' own hardware metrics, the custom metrics API, a Prometheus query. What a
-policy says about a node is decided in `decision`.
+The metrics have several sources behind one interface: the agents' own hardware metrics, the custom metrics API and
+Prometheus. What a policy says about a node is decided in `leadsman.decision`.
 """

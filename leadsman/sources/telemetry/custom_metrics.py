@@ -1,4 +1,4 @@
-"""The custom metrics API, as prometheus-adapter and others serve it: one metric of all nodes.
+"""Reads one metric of all nodes from the custom metrics API, as prometheus-adapter and others serve it.
 
 GET /apis/custom.metrics.k8s.io/<version>/nodes/*/<metric>; v1beta2, or v1beta1 where that is all there is.
 Source: k8s.io/metrics/pkg/apis/custom_metrics.
@@ -42,23 +42,25 @@ class _MetricValueList(Struct):
 
 
 class CustomMetricsSource:
+    """Queries the custom metrics API. client: of the API server."""
+
     def __init__(self, client: ApiClient) -> None:
         self._client, self._version = client, ""
 
     async def query(self, metric: str) -> Samples:
-        """MetricUnavailable."""
+        """The metric's samples by node. MetricUnavailable."""
         try:
             version = self._version or await self._discover()
-            found = await self._client.get(f"{API_PATH}/{version}/nodes/*/{metric}", _MetricValueList)
+            values = await self._client.get(f"{API_PATH}/{version}/nodes/*/{metric}", _MetricValueList)
         except NotFound as error:
             self._version = ""
-            raise MetricUnavailable(f"not served for nodes: {error}") from error
+            raise MetricUnavailable(f"the custom metrics API does not serve {metric} for nodes: {error}") from error
         except ApiError as error:
             raise MetricUnavailable(f"{type(error).__name__}: {error}") from error
-        return dict(_samples(found.items or []))
+        return dict(_samples(values.items or []))
 
     async def _discover(self) -> str:
-        """Which version is served."""
+        """The version that the API server serves, remembered until a query fails."""
         try:
             group = await self._client.get(API_PATH, _ApiGroup)
         except NotFound as error:
@@ -66,12 +68,13 @@ class CustomMetricsSource:
         served = {each.version for each in group.versions}
         self._version = next((version for version in VERSIONS if version in served), "")
         if not self._version:
-            raise MetricUnavailable(f"got versions {', '.join(sorted(served)) or 'none'}, want {' or '.join(VERSIONS)}")
+            versions = ", ".join(sorted(served)) or "no version"
+            raise MetricUnavailable(f"the custom metrics API serves {versions}; one of {', '.join(VERSIONS)} is needed")
         return self._version
 
 
 def _samples(items: list[_MetricValue]) -> Iterator[tuple[str, Sample]]:
-    """Without what is no quantity: that node has no value."""
+    """A node whose value is not a quantity has no sample."""
     for item in items:
         try:
             yield item.described_object.name, Sample(quantity.parse(str(item.value)), item.timestamp or "")

@@ -1,4 +1,4 @@
-"""Metrics that somebody else must be asked for, read again and again and kept as a table."""
+"""Polls the metrics that policies name from a source, and keeps the newest values as a table."""
 
 import asyncio
 import logging
@@ -12,7 +12,7 @@ from leadsman.decision.telemetry.model import DEFAULT_MAX_AGE_SECONDS, PolledMet
 from leadsman.runtime.problem_log import ProblemLog
 
 POLL_INTERVAL_SECONDS = 5.0
-"""Three polls within the age limit: one that fails makes nothing old."""
+"""Three polls within the age limit: one that fails makes no value too old."""
 
 POLL_TIMEOUT_SECONDS = 3.0
 
@@ -26,12 +26,15 @@ log = logging.getLogger(__name__)
 
 
 class MetricUnavailable(Exception):
-    """The metric cannot be had now. What was read before ages; ask again."""
+    """The source cannot return the metric now. The last values age; poll again."""
 
 
 class Sample(NamedTuple):
-    """nanos: the value (see leadsman.decision.telemetry.quantity). stamp: changes with each measurement; "": nothing
-    known."""
+    """One value of a node.
+
+    nanos: the value in billionths (see leadsman.decision.telemetry.quantity).
+    timestamp: changes with each measurement; "": unknown.
+    """
 
     nanos: int
     timestamp: str = ""
@@ -42,17 +45,20 @@ Samples = Mapping[str, Sample]
 
 
 class MetricPoller:
-    """`run` it as one task; readers take `current`, which is replaced and never altered.
+    """Polls one source. `run` it as one task; readers take `current`, which is replaced and never altered.
 
-    ask: one metric's samples, or MetricUnavailable. wanted: the metrics to ask for now.
-    errors: metric → why it was not answered last time. clock: monotonic seconds, the one of the decisions.
+    query: returns one metric's samples or raises MetricUnavailable.
+    metrics: returns the metrics to poll now.
+    age_seconds: how long a value counts.
+    clock: monotonic seconds, the one of decisions.
+    errors: metric → why the last poll did not read it.
     """
 
     def __init__(
         self,
         name: str,
-        ask: Callable[[str], Awaitable[Samples]],
-        wanted: Callable[[], Collection[str]],
+        query: Callable[[str], Awaitable[Samples]],
+        metrics: Callable[[], Collection[str]],
         *,
         interval_seconds: float = POLL_INTERVAL_SECONDS,
         deadline_seconds: float = POLL_TIMEOUT_SECONDS,
@@ -62,9 +68,9 @@ class MetricPoller:
     ) -> None:
         self.name, self.current = name, PolledMetrics(max_age_seconds=age_seconds)
         self._problems: dict[str, ProblemLog] = {}
-        self._ask, self._wanted, self._clock, self._rng = ask, wanted, clock, rng or random.Random()
+        self._query, self._metrics, self._clock, self._rng = query, metrics, clock, rng or random.Random()
         self._interval_seconds, self._deadline_seconds = interval_seconds, deadline_seconds
-        self._stamps: dict[str, Samples] = {}
+        self._last_samples: dict[str, Samples] = {}
         self._poll_requested = asyncio.Event()
 
     @property
@@ -72,7 +78,7 @@ class MetricPoller:
         return {metric: problem.text for metric, problem in self._problems.items() if problem.text}
 
     async def run(self) -> None:
-        """For ever."""
+        """Polls until cancelled."""
         while True:
             began = self._clock()
             self._poll_requested.clear()
@@ -80,18 +86,18 @@ class MetricPoller:
             await self._pause(self._interval_seconds * self._rng.uniform(0.9, 1.1) - (self._clock() - began))
 
     def poll_soon(self) -> None:
-        """Something new is wanted: the next poll comes at once."""
+        """Makes the next poll come at once, because policies name another metric."""
         self._poll_requested.set()
 
     async def poll(self) -> None:
-        """Asks for each wanted metric once. What is not wanted any more is forgotten."""
-        wanted = sorted(self._wanted())
-        self._drop_unwanted(frozenset(wanted))
-        self._problems = {metric: self._problems.get(metric) or self._problem_log(metric) for metric in wanted}
-        gate = asyncio.Semaphore(_MAX_CONCURRENT)
+        """Queries each metric once, and forgets metrics that no policy names any more."""
+        metrics = sorted(self._metrics())
+        self._drop_others(frozenset(metrics))
+        self._problems = {metric: self._problems.get(metric) or self._problem_log(metric) for metric in metrics}
+        slots = asyncio.Semaphore(_MAX_CONCURRENT)
         async with asyncio.TaskGroup() as group:
-            for metric in wanted:
-                group.create_task(self._poll(metric, gate), name=f"poll {metric}")
+            for metric in metrics:
+                group.create_task(self._poll(metric, slots), name=f"poll {metric}")
 
     async def _pause(self, seconds: float) -> None:
         await asyncio.sleep(_MIN_PAUSE_SECONDS)
@@ -101,11 +107,11 @@ class MetricPoller:
         except TimeoutError:
             return
 
-    async def _poll(self, metric: str, gate: asyncio.Semaphore) -> None:
-        async with gate:
+    async def _poll(self, metric: str, slots: asyncio.Semaphore) -> None:
+        async with slots:
             try:
                 async with asyncio.timeout(self._deadline_seconds):
-                    samples = await self._ask(metric)
+                    samples = await self._query(metric)
             except TimeoutError:
                 self._problems[metric].report(f"no answer within {self._deadline_seconds:g} s")
             except MetricUnavailable as error:
@@ -114,8 +120,9 @@ class MetricPoller:
                 self._accept(metric, samples)
 
     def _accept(self, metric: str, samples: Samples) -> None:
-        column = merge_samples(self.current.columns.get(metric), self._stamps.get(metric, {}), samples, self._clock())
-        self._stamps[metric] = samples
+        last_samples = self._last_samples.get(metric, {})
+        column = merge_samples(self.current.columns.get(metric), last_samples, samples, self._clock())
+        self._last_samples[metric] = samples
         columns = {**self.current.columns, metric: column}
         self.current = PolledMetrics(MappingProxyType(columns), self.current.max_age_seconds)
         self._problems[metric].clear()
@@ -124,23 +131,23 @@ class MetricPoller:
         begins = f"source {self.name} gives no {metric}; the last values stay in use until they are too old"
         return ProblemLog(log, begins, f"source {self.name} gives {metric} again")
 
-    def _drop_unwanted(self, wanted: frozenset[str]) -> None:
-        if self.current.columns.keys() <= wanted:
+    def _drop_others(self, metrics: frozenset[str]) -> None:
+        if self.current.columns.keys() <= metrics:
             return
-        columns = {metric: column for metric, column in self.current.columns.items() if metric in wanted}
+        columns = {metric: column for metric, column in self.current.columns.items() if metric in metrics}
         self.current = PolledMetrics(MappingProxyType(columns), self.current.max_age_seconds)
-        self._stamps = {metric: stamps for metric, stamps in self._stamps.items() if metric in wanted}
+        self._last_samples = {metric: last for metric, last in self._last_samples.items() if metric in metrics}
 
 
-def merge_samples(before: Readings | None, stamps: Samples, samples: Samples, now: float) -> Readings:
-    """The column after an answer. stamps: the answer before it.
+def merge_samples(before: Readings | None, last_samples: Samples, samples: Samples, now: float) -> Readings:
+    """The readings after a response. last_samples: of the response before it.
 
-    Only a measurement that is a new one counts as read now. A node that is missing keeps its value, which ages.
+    Only a new measurement counts as read now. A node that is missing keeps its value, which ages.
     """
-    known = before or Readings()
-    times = known.read_at or {}
-    kept = {node: value for node, value in known.values.items() if now - times[node] < RETENTION_SECONDS}
-    values = {**kept, **{node: sample.nanos for node, sample in samples.items()}}
-    new = {node for node, sample in samples.items() if not sample.timestamp or stamps.get(node) != sample}
+    readings = before or Readings()
+    times = readings.read_at or {}
+    recent = {node: value for node, value in readings.values.items() if now - times[node] < RETENTION_SECONDS}
+    values = {**recent, **{node: sample.nanos for node, sample in samples.items()}}
+    new = {node for node, sample in samples.items() if not sample.timestamp or last_samples.get(node) != sample}
     read_at = {node: now if node in new else times.get(node, now) for node in values}
     return Readings(MappingProxyType(values), MappingProxyType(read_at), min(read_at.values(), default=float("inf")))

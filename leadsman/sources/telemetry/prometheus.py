@@ -1,7 +1,7 @@
-"""An instant query to Prometheus for each metric. Source: prometheus.io/docs/prometheus/latest/querying/api.
+"""Reads each metric by an instant query to Prometheus. Source: prometheus.io/docs/prometheus/latest/querying/api.
 
-A metric without a query of its own is asked for by its name. A label of the result names the node; a port behind it is
-cut. Several series for one node are no value: which of them is meant, the query must say.
+A metric without a query of its own is queried by its name. A label of the result names the node; a port after it is
+cut off. A node with several series has no value: the query must say which of them is meant.
 """
 
 import re
@@ -25,25 +25,30 @@ _PORT = re.compile(r":\d+$", re.ASCII)
 
 
 class BadQueries(ValueError):
-    """The file of queries cannot be used. Names the file, the place and what is allowed."""
+    """The file of queries cannot be used. Names the file, the path in it and what is allowed."""
 
 
 class PrometheusQueries(Struct, frozen=True, forbid_unknown_fields=True, rename="camel"):
-    """queries: metric → PromQL. node_label: of the result, that names the node."""
+    """How metrics are queried.
+
+    node_label: the label of the result that names the node.
+    queries: metric → PromQL; any other metric is queried by its name.
+    """
 
     node_label: Annotated[str, Meta(pattern=r"^[a-zA-Z_][a-zA-Z0-9_]*\Z")] = "node"
     queries: dict[str, str] = {}
 
     def promql(self, metric: str) -> str:
+        """The query of the metric."""
         return self.queries.get(metric) or f'{{__name__="{metric}"}}'
 
 
 def parse_queries(text: str, name: str) -> PrometheusQueries:
-    """BadQueries."""
+    """Reads the file of queries. name: the file's, for the error. BadQueries."""
     try:
         return msgspec.convert(yaml_document.load(text) or {}, PrometheusQueries)
     except (yaml_document.BadDocument, msgspec.ValidationError) as error:
-        raise BadQueries(f"{name}: {error}; want nodeLabel: LABEL and queries: {{METRIC: PROMQL}}") from error
+        raise BadQueries(f"{name}: {error}; write nodeLabel: LABEL and queries: {{METRIC: PROMQL}}") from error
 
 
 class _Series(Struct):
@@ -61,41 +66,48 @@ class _QueryResponse(Struct):
 
 
 class PrometheusSource:
-    """client: of Prometheus's own URL."""
+    """Queries Prometheus. client: of Prometheus's URL."""
 
     def __init__(self, client: ApiClient, queries: PrometheusQueries) -> None:
         self._client, self._queries = client, queries
 
     async def query(self, metric: str) -> Samples:
-        """MetricUnavailable."""
+        """The metric's samples by node. MetricUnavailable."""
         try:
-            answer = await self._client.get("/api/v1/query", _QueryResponse, {"query": self._queries.promql(metric)})
+            response = await self._client.get("/api/v1/query", _QueryResponse, {"query": self._queries.promql(metric)})
         except ApiError as error:
             raise MetricUnavailable(f"{type(error).__name__}: {error}") from error
-        if answer.data.result_type != "vector":
+        result_type = response.data.result_type
+        if result_type != "vector":
             raise MetricUnavailable(
-                f"got a {answer.data.result_type or 'thing without a type'}, want an instant vector"
+                f"Prometheus returned {result_type or 'no result type'} for {metric};"
+                " the query must return an instant vector"
             )
         try:
-            return self._samples(msgspec.convert(answer.data.result, list[_Series]))
+            return self._samples(metric, msgspec.convert(response.data.result, list[_Series]))
         except msgspec.ValidationError as error:
-            raise MetricUnavailable(f"not as Prometheus answers: {error}") from error
+            raise MetricUnavailable(f"the response of Prometheus cannot be parsed: {error}") from error
 
-    def _samples(self, series: list[_Series]) -> Samples:
+    def _samples(self, metric: str, series: list[_Series]) -> Samples:
         nodes = [_PORT.sub("", each.metric.get(self._queries.node_label, "")) for each in series]
-        times = Counter(nodes)
-        found = {
-            node: _parse_nanos(each.value[1]) for node, each in zip(nodes, series, strict=True) if times[node] == 1
+        series_per_node = Counter(nodes)
+        values = {
+            node: _parse_nanos(each.value[1])
+            for node, each in zip(nodes, series, strict=True)
+            if series_per_node[node] == 1
         }
-        samples = {node: Sample(nanos) for node, nanos in found.items() if node and nanos is not None}
+        samples = {node: Sample(nanos) for node, nanos in values.items() if node and nanos is not None}
         if series and not samples:
             label = self._queries.node_label
-            raise MetricUnavailable(f"{len(series)} series, none of them the only one of a node by label {label}")
+            raise MetricUnavailable(
+                f"none of the {len(series)} series of {metric} is the only one of a node by the label {label};"
+                f" aggregate the query by ({label}) or set nodeLabel"
+            )
         return samples
 
 
 def _parse_nanos(text: str) -> int | None:
-    """Go's floats. NaN and the infinities are no values."""
+    """A float as Go writes it; None for NaN and the infinities, which are not values."""
     try:
         number = Decimal(text)
     except InvalidOperation:

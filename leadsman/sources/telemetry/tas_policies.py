@@ -1,4 +1,4 @@
-"""The cluster's telemetry policies, by list and watch. A bad one is refused, and its last good version stays."""
+"""Follows the cluster's telemetry policies. An invalid one is refused, and its last good version stays in use."""
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
@@ -32,11 +32,13 @@ log = logging.getLogger(__name__)
 
 
 class TasPolicyMetadata(ObjectMeta, frozen=True, rename="camel"):
+    """The metadata of a TASPolicy, with its generation."""
+
     generation: int = 0
 
 
 class TasPolicyObject(Struct, frozen=True):
-    """A TASPolicy as it came. status: for who writes it, to see whether it must."""
+    """A TASPolicy as the API server sends it. status: what PolicyStatusWriter compares with."""
 
     metadata: TasPolicyMetadata
     spec: Any = None
@@ -48,7 +50,12 @@ class TasPolicyObject(Struct, frozen=True):
 
 
 class TasPolicyFollower:
-    """`run` it as one task; readers take `current`, replaced and never altered. on_change: called when one changed."""
+    """Keeps the telemetry policies up to date. `run` it as one task.
+
+    current: the policies; replaced and never altered.
+    objects: the API server's objects.
+    on_change: called after every change.
+    """
 
     def __init__(self, client: ApiClient, on_change: Callable[[], None] = lambda: None) -> None:
         self._policies, self._on_change = TasPolicies(), on_change
@@ -71,7 +78,7 @@ class TasPolicyFollower:
         return self.reflector.current
 
     async def run(self) -> None:
-        """For ever."""
+        """Follows until cancelled."""
         await self.reflector.run()
 
     def _changed(self, changes: Sequence[ObjectChange[TasPolicyObject]]) -> None:
@@ -86,21 +93,23 @@ class TasPolicyFollower:
 def _apply(
     change: ObjectChange[TasPolicyObject], used: dict[PolicyKey, TasPolicy], refused: dict[PolicyKey, RefusedPolicy]
 ) -> None:
-    found = change.object
-    before = refused.pop(found.key, None)
+    policy = change.object
+    refused_before = refused.pop(policy.key, None)
     if change.kind is ChangeType.DELETED:
-        used.pop(found.key, None)
+        used.pop(policy.key, None)
         return
     try:
-        used[found.key] = parse_taspolicy(to_document(found))
+        used[policy.key] = parse_taspolicy(to_document(policy))
     except BadTasPolicy as error:
-        refused[found.key] = RefusedPolicy(error.problem, found.metadata.generation)
-        if refused[found.key] != before:
-            log.error("policy %s is refused, its last good version stays: %s", found.key, error)
+        refused[policy.key] = RefusedPolicy(error.problem, policy.metadata.generation)
+        if refused[policy.key] != refused_before:
+            meanwhile = "its last good version stays in use" if policy.key in used else "it has no effect"
+            generation = policy.metadata.generation
+            log.error("TASPolicy %s (generation %d) is invalid, %s: %s", policy.key, generation, meanwhile, error)
 
 
-def to_document(found: TasPolicyObject) -> Mapping[str, Any]:
-    """As `parse` takes it."""
-    metadata = found.metadata
-    named = {"name": metadata.name, "namespace": metadata.namespace, "generation": metadata.generation}
-    return {"metadata": named, "spec": found.spec}
+def to_document(policy: TasPolicyObject) -> Mapping[str, Any]:
+    """The policy in the form that `parse_taspolicy` takes."""
+    meta = policy.metadata
+    metadata = {"name": meta.name, "namespace": meta.namespace, "generation": meta.generation}
+    return {"metadata": metadata, "spec": policy.spec}

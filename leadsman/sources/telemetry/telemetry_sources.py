@@ -1,11 +1,11 @@
-"""All sources of one process: which there are, in which order they count, and their tasks."""
+"""Builds and runs the telemetry sources that an operator chose: policies, and metric sources in order."""
 
-import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import AsyncExitStack
 from typing import Protocol, Self
 
 from msgspec import Struct
+from prometheus_client.core import Metric
 
 from leadsman.decision.telemetry.model import (
     DEFAULT_MAX_AGE_SECONDS,
@@ -18,6 +18,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry import custom_metrics, prometheus
 from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
+from leadsman.sources.telemetry.metrics import telemetry_metrics
 from leadsman.sources.telemetry.polling import POLL_INTERVAL_SECONDS, MetricPoller, Samples
 from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusSource
 from leadsman.sources.telemetry.tas_policies import TasPolicyFollower
@@ -27,10 +28,14 @@ SOURCE_NAMES = (AGENTS_SOURCE, custom_metrics.NAME, prometheus.NAME)
 
 
 class TelemetrySettings(Struct, frozen=True):
-    """sources: of NAMES, the first that knows a metric counts. api: where policies and custom metrics are.
+    """Which telemetry sources to follow.
 
-    prometheus: its own URL, certificates and token; only with that source. sync_seconds: between two polls.
-    age_seconds: how long a polled value counts, unless the policy says.
+    sources: some of SOURCE_NAMES; the first that knows a metric counts.
+    api: the API server, for policies and custom metrics.
+    prometheus: the URL, certificates and token of Prometheus; required by that source.
+    queries: how Prometheus is queried.
+    poll_interval_seconds: between two polls.
+    age_seconds: how long a polled value counts, unless the policy says otherwise.
     """
 
     sources: tuple[str, ...]
@@ -41,29 +46,33 @@ class TelemetrySettings(Struct, frozen=True):
     age_seconds: float = DEFAULT_MAX_AGE_SECONDS
 
     def __post_init__(self) -> None:
-        """ValueError when values would grow old between two polls that both succeed."""
+        """ValueError when values would become too old between two polls that both succeed."""
         if self.age_seconds < 2 * self.poll_interval_seconds:
             raise ValueError(
-                f"metrics count for {self.age_seconds:g} s and are polled every {self.poll_interval_seconds:g} s; "
-                "want an age of two polls at least"
+                f"metric values count for {self.age_seconds:g} s (--metric-age-seconds) and are polled every "
+                f"{self.poll_interval_seconds:g} s (--sync-seconds); they must count for two polls at least"
             )
 
 
 class MetricSource(Protocol):
-    """Whatever has a newest table of metrics; replaced and never altered."""
+    """Has a newest table of metrics, which is replaced and never altered."""
 
     @property
     def current(self) -> PolledMetrics | SnapshotMetrics: ...
 
 
 class AgentMetrics(Struct, frozen=True):
-    """The agents' own hardware metrics: they stand in the state, so there is nothing to ask for."""
+    """The agents' own hardware metrics: they are part of the snapshot, so nothing is polled."""
 
     current: SnapshotMetrics = SnapshotMetrics()
 
 
 class TelemetrySources:
-    """`async with` it inside a TaskGroup's life; `follow` starts its tasks; readers take `current`."""
+    """All telemetry sources of a process. `async with` it, run its tasks, and read `current`.
+
+    clock: monotonic seconds.
+    pollers: source → its poller.
+    """
 
     def __init__(self, settings: TelemetrySettings, clock: Callable[[], float]) -> None:
         self._clock, self._stack = clock, AsyncExitStack()
@@ -74,6 +83,7 @@ class TelemetrySources:
 
     @property
     def current(self) -> TelemetryInputs:
+        """The newest policies and metrics."""
         return TelemetryInputs(self.policies.current, tuple(source.current for source in self._sources))
 
     async def __aenter__(self) -> Self:
@@ -84,13 +94,14 @@ class TelemetrySources:
         await self._stack.aclose()
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
-        """What must run meanwhile, by name."""
-        yield "follow the telemetry policies", self.policies.run()
+        """Name and loop of each task; all run until cancelled."""
+        yield "watch telemetry policies", self.policies.run()
         for name, poller in self.pollers.items():
             yield f"poll {name}", poller.run()
 
-    def start(self, group: asyncio.TaskGroup) -> Sequence[asyncio.Task[None]]:
-        return [group.create_task(loop, name=name) for name, loop in self.tasks()]
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        return telemetry_metrics(self.policies.current, self.pollers.values(), self._clock())
 
     def _source(self, name: str, settings: TelemetrySettings) -> MetricSource:
         if name == AGENTS_SOURCE:
@@ -101,24 +112,24 @@ class TelemetrySources:
         if name == custom_metrics.NAME:
             return self._make_poller(name, CustomMetricsSource(self.api).query, settings)
         if settings.prometheus is None:
-            raise ValueError(f"source {name}: its URL is missing")
+            raise ValueError(f"telemetry source {name} has no URL; write --telemetry {name}=http://HOST:PORT")
         client = ApiClient(settings.prometheus)
         self._stack.push_async_callback(client.close)
         return self._make_poller(name, PrometheusSource(client, settings.queries).query, settings)
 
     def _make_poller(
-        self, name: str, ask: Callable[[str], Awaitable[Samples]], settings: TelemetrySettings
+        self, name: str, query: Callable[[str], Awaitable[Samples]], settings: TelemetrySettings
     ) -> MetricPoller:
         return MetricPoller(
             name,
-            ask,
-            self._wanted_metrics,
+            query,
+            self._policy_metrics,
             interval_seconds=settings.poll_interval_seconds,
             age_seconds=settings.age_seconds,
             clock=self._clock,
         )
 
-    def _wanted_metrics(self) -> frozenset[str]:
+    def _policy_metrics(self) -> frozenset[str]:
         policies: TasPolicies = self.policies.current
         return policies.metrics
 

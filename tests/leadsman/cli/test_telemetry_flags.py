@@ -66,7 +66,7 @@ def test_a_bad_file_of_queries_is_refused_by_name(tmp_path: Path) -> None:
 
 
 def test_an_age_of_less_than_two_polls_is_refused() -> None:
-    with pytest.raises(ValueError, match="count for 15 s and are polled every 10 s; want an age of two polls"):
+    with pytest.raises(ValueError, match=r"count for 15 s \(--metric-age-seconds\) and are polled every 10 s"):
         settings(*API, "--telemetry", "custom-metrics", "--sync-seconds", "10")
     assert settings(
         *API, "--telemetry", "custom-metrics", "--sync-seconds", "10", "--metric-age-seconds", "20"

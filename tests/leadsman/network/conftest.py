@@ -49,4 +49,4 @@ def quick() -> FitBudget:
 
 @pytest.fixture(scope="session")
 def part_fit(part: Floats, quick: FitBudget) -> NetworkEstimates:
-    return fit_network(sample_pairs(part, 16, np.random.default_rng(0)), np.random.default_rng(0), spend=quick)
+    return fit_network(sample_pairs(part, 16, np.random.default_rng(0)), np.random.default_rng(0), budget=quick)

@@ -61,7 +61,7 @@ def test_intervals_hold_both_directions_of_devices_that_are_not_symmetric(seattl
 
 def test_known_racks_and_zones_bring_the_error_near_the_jitter(region: SyntheticNetwork, quick: FitBudget) -> None:
     """The generated jitter of 8 % alone makes 5.4 % in the median and 13 % at the 90th percentile."""
-    estimates = fit_network(seen(region.rtt_ms), np.random.default_rng(0), (region.rack, region.zone), spend=quick)
+    estimates = fit_network(seen(region.rtt_ms), np.random.default_rng(0), (region.rack, region.zone), budget=quick)
     median, high, covered = result(estimates, region.rtt_ms)
     assert median < 0.07
     assert high < 0.16

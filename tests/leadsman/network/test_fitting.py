@@ -16,9 +16,9 @@ def seen(rtt_ms: Floats, seed: int = 0) -> MeasuredPairs:
 
 
 def fitted(
-    found: MeasuredPairs, spend: FitBudget, before: NetworkEstimates | None = None, seed: int = 0
+    found: MeasuredPairs, budget: FitBudget, before: NetworkEstimates | None = None, seed: int = 0
 ) -> NetworkEstimates:
-    return fit_network(found, np.random.default_rng(seed), before=before, spend=spend)
+    return fit_network(found, np.random.default_rng(seed), before=before, budget=budget)
 
 
 def median_error(estimates: NetworkEstimates, rtt_ms: Floats) -> float:
@@ -162,7 +162,7 @@ def test_nodes_join_and_leave_between_two_fits(planetlab: Floats, quick: FitBudg
 
 def test_carried_pairs_are_those_of_nodes_that_stayed() -> None:
     before = fit_network(
-        made(4, (0, 1, 5), (1, 2, 6), (2, 3, 7)), np.random.default_rng(0), spend=FitBudget(1, 1, 4, 0)
+        made(4, (0, 1, 5), (1, 2, 6), (2, 3, 7)), np.random.default_rng(0), budget=FitBudget(1, 1, 4, 0)
     )
     after = carry_over(before, np.array([3, -1, 2]), made(3, (0, 1, 5)))
     assert after.pairs.keys.tolist() == [2]
@@ -170,7 +170,7 @@ def test_carried_pairs_are_those_of_nodes_that_stayed() -> None:
 
 
 def test_a_node_that_joins_begins_beside_its_nearest_peer() -> None:
-    before = fit_network(made(3, (0, 1, 5), (1, 2, 6)), np.random.default_rng(0), spend=FitBudget(1, 1, 3, 0))
+    before = fit_network(made(3, (0, 1, 5), (1, 2, 6)), np.random.default_rng(0), budget=FitBudget(1, 1, 3, 0))
     member = carry_over(before, np.array([0, 1, 2, -1]), made(4, (3, 1, 2), (3, 0, 1), (3, 2, 9))).model.members[0]
     assert np.array_equal(member.points[:, 3], member.points[:, 0])
 
@@ -216,7 +216,7 @@ def test_small_changes_keep_the_calibration_and_large_ones_do_not(
 
 def test_groups_come_before_coordinates_where_they_err_less(region: SyntheticNetwork, quick: FitBudget) -> None:
     found = seen(region.rtt_ms)
-    grouped = fit_network(found, np.random.default_rng(0), (region.rack, region.zone), spend=quick)
+    grouped = fit_network(found, np.random.default_rng(0), (region.rack, region.zone), budget=quick)
     table = grouped.between(*held_out_pairs(region.rtt_ms, found))
     assert {ESTIMATE_SOURCES[source] for source in table.source} == {EstimateSource.GROUP}
 
@@ -224,7 +224,7 @@ def test_groups_come_before_coordinates_where_they_err_less(region: SyntheticNet
 def test_groups_that_say_nothing_are_left_out(part: Floats, quick: FitBudget) -> None:
     """Random racks: their medians err more than coordinates do."""
     rack = np.random.default_rng(0).integers(0, 4, len(part))
-    assert fit_network(seen(part), np.random.default_rng(0), (rack,), spend=quick).group_medians == ()
+    assert fit_network(seen(part), np.random.default_rng(0), (rack,), budget=quick).group_medians == ()
 
 
 @pytest.mark.parametrize("nodes", [10, 500, 5_000, 20_000])
@@ -232,9 +232,9 @@ def test_a_fit_spends_no_more_than_its_budget_at_any_size(nodes: int) -> None:
     rng = np.random.default_rng(0)
     source, target = random_peers(nodes, min(16, nodes - 1), rng)
     found = build_pairs(nodes, source, target, np.ones(len(source)))
-    spend = fit_budget(found)
-    assert spend.members * spend.steps * len(found.log_ms) <= max(64_000_000, 500 * len(found.log_ms))
-    assert spend.landmarks <= nodes
+    budget = fit_budget(found)
+    assert budget.members * budget.steps * len(found.log_ms) <= max(64_000_000, 500 * len(found.log_ms))
+    assert budget.landmarks <= nodes
 
 
 def test_an_upper_end_beyond_all_numbers_is_a_minute(part_fit: NetworkEstimates) -> None:

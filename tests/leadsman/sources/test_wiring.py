@@ -23,21 +23,21 @@ def tasks(gathering):
     ("asked", "more"),
     [
         (SourceSettings(), set()),
-        (SourceSettings(api=API), {"follow the places of workloads", "follow the roles of nodes"}),
-        (SourceSettings(delays=DelaySettings(goldpinger_url="http://gp")), {"delays from goldpinger"}),
-        (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"follow the telemetry policies"}),
+        (SourceSettings(api=API), {"watch workload pods", "watch node roles"}),
+        (SourceSettings(delays=DelaySettings(goldpinger_url="http://gp")), {"read delays from goldpinger"}),
+        (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"watch telemetry policies"}),
     ],
     ids=["nothing", "api", "goldpinger", "telemetry"],
 )
 async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, more):
-    always = {"follow the state", "follow the policy file", "estimates"}
+    always = {"watch the state", "reload the policy file", "fit estimates"}
     assert tasks(FollowedSources(MemoryStore(), asked)) == always | more
 
 
 async def test_addresses_are_followed_for_goldpinger_only():
     both = SourceSettings(api=API, delays=DelaySettings(goldpinger_url="http://gp"))
-    assert "follow the addresses of nodes" in tasks(FollowedSources(MemoryStore(), both))
-    assert "follow the addresses of nodes" not in tasks(FollowedSources(MemoryStore(), SourceSettings(api=API)))
+    assert "watch node addresses" in tasks(FollowedSources(MemoryStore(), both))
+    assert "watch node addresses" not in tasks(FollowedSources(MemoryStore(), SourceSettings(api=API)))
 
 
 async def test_the_policy_file_in_use_is_the_one_of_the_facts(tmp_path):

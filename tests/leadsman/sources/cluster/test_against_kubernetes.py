@@ -12,7 +12,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import Forbidden
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.resources import JOBS, NODES, PODS, REPLICA_SETS, Resource
-from leadsman.sources.cluster.follower import ClusterFollower
+from leadsman.sources.cluster.cluster_sources import ClusterSources
 from leadsman.testbed.kube_apiserver import KubeApiServer
 
 pytestmark = pytest.mark.slow
@@ -60,7 +60,7 @@ async def test_places_and_roles_with_the_extender_s_rights(api, admin):
     for one in rights:
         await admin.create(RBAC[one["kind"]].path(), one)
     await workloads(admin)
-    cluster = ClusterFollower(access.access_from_url(api.url, api.ca_file, api.token_file(USER)))
+    cluster = ClusterSources(access.access_from_url(api.url, api.ca_file, api.token_file(USER)))
     async with cluster.client:
         tasks = [asyncio.create_task(loop) for _, loop in cluster.tasks()]
         try:

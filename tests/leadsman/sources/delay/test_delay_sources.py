@@ -27,8 +27,8 @@ def test_by_default_there_are_only_the_agents_and_estimates() -> None:
     chosen = DelaySources(DelaySettings(), STATE, POLICY)
     assert (chosen.sources, chosen.problems) == ((), {})
     tasks = dict(chosen.tasks())
-    assert tasks.keys() == {"estimates"}
-    tasks["estimates"].close()
+    assert tasks.keys() == {"fit estimates"}
+    tasks["fit estimates"].close()
 
 
 def test_goldpinger_counts_before_static_files(files: dict[str, Path]) -> None:

@@ -37,7 +37,7 @@ class World:
         self.state, self.policy, self.now, self.quick = Standing(snapshot), Standing(Policy()), 1.0, quick
 
     def estimator(self, **more: Any) -> Estimator:
-        return Estimator(self.state, self.policy, clock=lambda: self.now, spend=self.quick, **more)
+        return Estimator(self.state, self.policy, clock=lambda: self.now, budget=self.quick, **more)
 
 
 @pytest.fixture
@@ -194,7 +194,7 @@ async def test_it_rests_ten_times_as_long_as_it_works(
             self.now += 2.0
             return self.now
 
-    estimator = Ticking(Snapshot(), world.quick).estimator(pace=FitSchedule(min_pause_seconds=1.0))
+    estimator = Ticking(Snapshot(), world.quick).estimator(schedule=FitSchedule(min_pause_seconds=1.0))
     monkeypatch.setattr(module, "asyncio", SimpleNamespace(sleep=nap))
     task = asyncio.create_task(estimator.run())
     while not naps:

@@ -111,9 +111,9 @@ async def test_a_view_is_dated_by_our_clock_and_ages_out(source: GoldpingerPolle
 @pytest.mark.parametrize(
     ("status", "text", "said"),
     [
-        (500, "", "status 500, want 200"),
-        (200, "<html>", "no answer to /check_all: JSON is malformed"),
-        (200, "{}", "`responses` is missing"),
+        (500, "", "returned status 500"),
+        (200, "<html>", "not a response to GET /check_all (JSON is malformed"),
+        (200, "{}", "no `responses`"),
     ],
 )
 async def test_a_failed_poll_is_told_and_leaves_the_view_to_age(
@@ -145,7 +145,7 @@ async def test_an_answer_that_takes_too_long_is_given_up(source: GoldpingerPolle
 async def test_an_answer_too_large_is_given_up(url: str) -> None:
     source = GoldpingerPoller(url, lambda: NAMES, GoldpingerSettings(max_response_bytes=100))
     await polled(source)
-    assert "more than 100 bytes" in source.problem.text
+    assert "larger than the limit of 100 bytes" in source.problem.text
 
 
 async def test_nobody_at_the_address_is_told() -> None:

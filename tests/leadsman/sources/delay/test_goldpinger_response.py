@@ -132,7 +132,7 @@ def test_the_stamp_is_the_newest_ping_and_an_unset_time_is_none() -> None:
     "body", [b"", b"nonsense", b"[]", b'{"OK": true}', b'{"responses": 3}', b'{"responses": null}']
 )
 def test_anything_else_is_no_answer(body: bytes) -> None:
-    with pytest.raises(BadCheckAll, match="no answer to /check_all"):
+    with pytest.raises(BadCheckAll, match="not a response to GET /check_all"):
         parse_check_all(body, NAMES)
 
 

@@ -30,7 +30,7 @@ def snapshot(make: SimpleNamespace) -> Any:
 
 @pytest.fixture(scope="module")
 def fit(snapshot: Snapshot, quick: FitBudget) -> FittedEstimates:
-    return fit_estimates(gather_measurements(snapshot, 1.0, Statistic.P50), 1.0, spend=quick)
+    return fit_estimates(gather_measurements(snapshot, 1.0, Statistic.P50), 1.0, budget=quick)
 
 
 @pytest.fixture(scope="module")

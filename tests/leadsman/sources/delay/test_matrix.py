@@ -50,9 +50,9 @@ def test_the_diagonal_counts_as_0() -> None:
     ("matrix", "said"),
     [
         ("", "matrix: no rows"),
-        ("0 1\n1 0\n2 2\n", "matrix row 0 (line 1): 2 columns, want 3, as there are rows"),
-        ("0 1 2\n1 0 2\n# x\n2 2\n", "matrix row 2 (line 4): 2 columns, want 3"),
-        ("0 1\nnan 0", 'matrix row 1 (line 2), column 0: got "nan", want milliseconds, 0 to 60000'),
+        ("0 1\n1 0\n2 2\n", "matrix row 0 (line 1): 2 columns, but there are 3 rows"),
+        ("0 1 2\n1 0 2\n# x\n2 2\n", "matrix row 2 (line 4): 2 columns, but there are 3"),
+        ("0 1\nnan 0", 'matrix row 1 (line 2), column 0: got "nan"; must be milliseconds, 0 to 60000'),
         ("0 -1\n1 0", 'matrix row 0 (line 1), column 1: got "-1"'),
         ("0 inf\n1 0", 'column 1: got "inf"'),
         ("0 60001\n1 0", 'column 1: got "60001"'),
@@ -70,10 +70,10 @@ def test_a_bad_matrix_is_refused_by_row_column_and_value(matrix: str, said: str)
     ("metadata", "said"),
     [
         ("", "metadata: Expecting value"),
-        ("[0, 1]", "metadata: got [0, 1], want"),
+        ("[0, 1]", "metadata: got [0, 1]; must be"),
         ("[" * 100_000, "metadata: "),
-        ('{"a": 0}', "metadata: no node for row 1, want one for each of the 2 rows"),
-        ('{"a": 0, "b": 2}', 'metadata field "b": got 2, want a row of the matrix, 0 to 1'),
+        ('{"a": 0}', "metadata: row 1 has no node; name one for each of the 2 rows"),
+        ('{"a": 0, "b": 2}', 'metadata field "b": got 2; must be a row of the matrix, 0 to 1'),
         ('{"a": 0, "b": -1}', 'metadata field "b": got -1'),
         ('{"a": 0, "b": true}', 'metadata field "b": got true'),
         ('{"a": 0, "b": "1"}', 'metadata field "b": got "1"'),
@@ -81,7 +81,7 @@ def test_a_bad_matrix_is_refused_by_row_column_and_value(matrix: str, said: str)
         ('{"a": 0, "b": {"x": 1}}', 'metadata field "b": got [["x", 1]]'),
         ('{"a": 0, "b": 0}', 'metadata field "b": got row 0, already the row of "a"'),
         ('{"a": 0, "a": 1}', 'metadata field "a": got row 1, already the row 0'),
-        ('{"a": 0, "": 1}', 'metadata field "": want a node'),
+        ('{"a": 0, "": 1}', 'metadata field "": must be a node'),
     ],
 )
 def test_bad_metadata_are_refused_by_field_and_value(metadata: str, said: str) -> None:

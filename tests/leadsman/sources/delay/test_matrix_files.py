@@ -64,7 +64,7 @@ def test_two_files_that_change_one_after_the_other_are_used_when_both_fit(files:
     source = files.opened()
     files.matrix.write_text("0 2 3\n2 0 3\n3 3 0\n")
     source.poll()
-    assert "no node for row 2" in source.problem.text
+    assert "row 2 has no node" in source.problem.text
     assert ms(source) == 1
     files.metadata.write_text('{"a": 0, "b": 1, "c": 2}')
     source.poll()

@@ -67,8 +67,8 @@ async def test_a_value_that_is_none_costs_only_its_node(server: Any) -> None:
     ("answers", "said"),
     [
         ({}, "the custom metrics API is not installed"),
-        ({GROUP: group("v2")}, "got versions v2, want v1beta2 or v1beta1"),
-        ({GROUP: group("v1beta2")}, "not served for nodes"),
+        ({GROUP: group("v2")}, "serves v2; one of v1beta2, v1beta1 is needed"),
+        ({GROUP: group("v1beta2")}, "does not serve m for nodes"),
         ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": 503}, "Unavailable"),
         ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": 403}, "Forbidden"),
         ({GROUP: group("v1beta2"), f"{GROUP}/v1beta2/nodes/*/m": [1]}, "MalformedResponse"),

@@ -52,11 +52,17 @@ async def test_of_a_node_with_several_series_none_is_chosen(server: Any) -> None
     [
         (
             vector(({"node": "a", "cpu": "0"}, "1"), ({"node": "a", "cpu": "1"}, "2")),
-            "2 series, none of them the only one",
+            "none of the 2 series of m is the only one",
         ),
-        (vector(({"instance": "a"}, "1")), "by label node"),
-        ({"status": "success", "data": {"resultType": "matrix", "result": []}}, "got a matrix, want an instant vector"),
-        ({"status": "success", "data": {"resultType": "vector", "result": [7]}}, "not as Prometheus answers"),
+        (vector(({"instance": "a"}, "1")), "by the label node"),
+        (
+            {"status": "success", "data": {"resultType": "matrix", "result": []}},
+            "returned matrix for m; the query must return an instant vector",
+        ),
+        (
+            {"status": "success", "data": {"resultType": "vector", "result": [7]}},
+            "response of Prometheus cannot be parsed",
+        ),
         (422, "InvalidRequest"),
         (503, "Unavailable"),
     ],
@@ -72,7 +78,7 @@ async def test_an_empty_result_is_an_answer(server: Any) -> None:
 
 @pytest.mark.parametrize("text", ["queries: [a]", "nodelabel: x", "nodeLabel: 'a b'", "[", "queries: {m: 7}"])
 def test_a_bad_file_of_queries_is_refused_by_name(text: str) -> None:
-    with pytest.raises(BadQueries, match=r"queries.yaml: .*want nodeLabel: LABEL"):
+    with pytest.raises(BadQueries, match=r"queries.yaml: .*write nodeLabel: LABEL"):
         parse_queries(text, "queries.yaml")
 
 

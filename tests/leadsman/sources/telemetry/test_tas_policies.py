@@ -39,7 +39,7 @@ async def api() -> AsyncIterator[FakeApiServer]:
 async def sources(api: FakeApiServer) -> AsyncIterator[TelemetrySources]:
     settings = TelemetrySettings(("custom-metrics", "agents"), ApiAccess(api.url), poll_interval_seconds=0.2)
     async with TelemetrySources(settings, time.monotonic) as one, asyncio.TaskGroup() as group:
-        tasks = one.start(group)
+        tasks = [group.create_task(loop, name=name) for name, loop in one.tasks()]
         yield one
         for task in tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""What is followed on the API server, through one client: places of workloads, roles of nodes, and their addresses."""
+"""Builds and runs what is followed on the API server, through one client: workloads, node roles, node addresses."""
 
 import time
 from collections.abc import Coroutine, Iterator
@@ -14,9 +14,10 @@ from leadsman.sources.cluster.node_roles import NodeRoleFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 
 
-class ClusterFollower:
-    """Enter `client` first; ApiAccessError when it cannot be used. Then run the tasks.
+class ClusterSources:
+    """The sources on the API server. Enter `client`, then run the tasks.
 
+    client: entering it raises ApiAccessError when the access cannot be used.
     addresses: whether to follow the nodes' addresses too.
     """
 
@@ -27,11 +28,11 @@ class ClusterFollower:
         self.node_roles = NodeRoleFollower(self.client)
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
-        """Name and loop of each, to run for ever."""
-        yield "follow the places of workloads", self.workloads.run()
-        yield "follow the roles of nodes", self.node_roles.run()
+        """Name and loop of each task; all run until cancelled."""
+        yield "watch workload pods", self.workloads.run()
+        yield "watch node roles", self.node_roles.run()
         if self.node_addresses:
-            yield "follow the addresses of nodes", self.node_addresses.run()
+            yield "watch node addresses", self.node_addresses.run()
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
