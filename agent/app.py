@@ -3,11 +3,11 @@
 import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.aiohttp import make_aiohttp_handler
 
 from agent.liveness import LoopLiveness
 from agent.reporting import Reporter
 from agent.settings import AgentSettings
+from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
 
 ENDPOINTS = (
     "/metrics  measurements for Prometheus\n/healthz  loops turn\n/readyz   reports arrive\n/config   settings\n"
@@ -23,24 +23,20 @@ def create_app(
     async def index(_: web.Request) -> web.Response:
         return web.Response(text=f"leadsman agent on {settings.node}\n{ENDPOINTS}")
 
-    async def healthz(_: web.Request) -> web.Response:
+    def healthz() -> Health:
         """The process's own loops. Never depends on etcd: a restart would not bring it back."""
-        stalled = progress.stalled()
-        lines = [f"{name}: no round for {seconds:.0f} s" for name, seconds in stalled.items()]
-        return web.Response(status=503 if stalled else 200, text="\n".join(lines or ["ok"]) + "\n")
+        return good_unless(
+            "\n".join(f"{name}: no round for {seconds:.0f} s" for name, seconds in progress.stalled().items())
+        )
 
-    async def readyz(_: web.Request) -> web.Response:
-        trouble = reporter.problem.text or ("" if reporter.report_count else "no report yet")
-        return web.Response(status=503 if trouble else 200, text=f"{trouble or 'ok'}\n")
+    def readyz() -> Health:
+        return good_unless(reporter.problem.text or ("" if reporter.report_count else "no report yet"))
 
     async def config(_: web.Request) -> web.Response:
         return web.json_response(text=msgspec.json.encode(redacted(settings)).decode())
 
-    app = web.Application()
+    app = create_ops_app(registry, healthz, readyz)
     app.router.add_get("/", index)
-    app.router.add_get("/metrics", make_aiohttp_handler(registry))
-    app.router.add_get("/healthz", healthz)
-    app.router.add_get("/readyz", readyz)
     app.router.add_get("/config", config)
     return app
 

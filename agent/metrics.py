@@ -1,38 +1,10 @@
-"""/metrics of the agent: one custom collector that renders what is in memory and does no I/O."""
+"""Metrics of the agent's reports to etcd."""
 
-from collections.abc import Callable, Iterable, Iterator
-from importlib.metadata import version
+from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from agent.reporting import Reporter
-
-FamilySource = Callable[[], Iterable[Metric]]
-
-
-class FamiliesCollector(Collector):
-    """Asks each source for its families at each scrape: what a source has forgotten is gone from the next scrape."""
-
-    def __init__(self, *sources: FamilySource) -> None:
-        self._sources = sources
-
-    def collect(self) -> Iterator[Metric]:
-        for source in self._sources:
-            yield from source()
-
-
-def create_registry(*sources: FamilySource) -> CollectorRegistry:
-    found = CollectorRegistry(auto_describe=False)
-    found.register(FamiliesCollector(build_info, *sources))
-    return found
-
-
-def build_info() -> Iterator[Metric]:
-    info = GaugeMetricFamily("leadsman_build_info", "Constant 1, labelled with the version.", labels=["version"])
-    info.add_metric([version("leadsman")], 1)
-    yield info
 
 
 def report_metrics(reporter: Reporter) -> Iterator[Metric]:

@@ -8,13 +8,12 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random
 from typing import Any
 
 from aiohttp import web
 
-from agent import metrics
 from agent.app import create_app
 from agent.hardware import metrics as hardware_metrics
 from agent.hardware import psutil_source
@@ -22,6 +21,7 @@ from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.samples import HostRoots
 from agent.latency_record import build_latency_record
 from agent.liveness import LoopLiveness
+from agent.metrics import report_metrics
 from agent.peering import metrics as peering_metrics
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
 from agent.peering.probe_requests import ProbeRequestHandler
@@ -36,6 +36,9 @@ from agent.rtt.prober import Prober
 from agent.settings import AgentSettings
 from agent.static_peers import select_peers
 from agent.wakeup import Wakeup
+from leadsman.runtime.http_server import serve
+from leadsman.runtime.process import finish_within, run_tasks
+from leadsman.runtime.scrape import create_registry
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.records import Hardware, Identity, Latency, RingEntry
 from leadsman.state.store import StoreError
@@ -48,11 +51,17 @@ SHUTDOWN_TIMEOUT_SECONDS = 3.0
 async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
     """Until `stop`. Raises what ended a loop: agent.node_ownership.Taken when another agent writes this node."""
     parts = AgentComponents(settings, clock)
-    async with _serving(parts), _closing_store(parts):
+    host, _, port = settings.listen.rpartition(":")
+    async with contextlib.AsyncExitStack() as stack:
+        await stack.enter_async_context(serve(_ops_app(parts), host.strip("[]"), int(port)))
+        stack.push_async_callback(parts.store.close)
+        log.info("agent of node %s: metrics on http://%s/metrics", settings.node, settings.listen)
         try:
-            await _run_all(parts.loops(), stop)
+            await run_tasks(parts.loops(), stop)
         finally:
-            await _shut_down(parts)
+            # When etcd does not answer, the node's records go when the lease expires.
+            await finish_within(SHUTDOWN_TIMEOUT_SECONDS, _close(parts), (StoreError,))
+    log.info("agent of node %s stopped", settings.node)
 
 
 class AgentComponents:
@@ -131,48 +140,19 @@ class AgentComponents:
         return rounds if pods is None else rounds | {"pods": lambda: pods.rounds}
 
 
-@contextlib.asynccontextmanager
-async def _serving(parts: AgentComponents) -> AsyncIterator[None]:
-    registry = metrics.create_registry(
+def _ops_app(parts: AgentComponents) -> web.Application:
+    registry = create_registry(
         lambda: rtt_metrics.families(parts.prober, parts.clock()),
         lambda: hardware_metrics.families(parts.hardware.latest),
-        lambda: metrics.report_metrics(parts.reporter),
+        lambda: report_metrics(parts.reporter),
         lambda: peering_metrics.families(parts.peer_refresher, parts.probe_requests),
         lambda: pod_metrics.families(parts.pods, parts.reward_persistence) if parts.pods else (),
     )
-    app = create_app(parts.settings, registry, parts.liveness, parts.reporter)
-    runner = web.AppRunner(app, access_log=None, handle_signals=False)
-    await runner.setup()
-    host, _, port = parts.settings.listen.rpartition(":")
-    await web.TCPSite(runner, host.strip("[]"), int(port)).start()
-    log.info("agent of node %s: metrics on http://%s/metrics", parts.settings.node, parts.settings.listen)
-    try:
-        yield
-    finally:
-        await runner.cleanup()
+    return create_app(parts.settings, registry, parts.liveness, parts.reporter)
 
 
-@contextlib.asynccontextmanager
-async def _closing_store(parts: AgentComponents) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        await parts.store.close()
-
-
-async def _run_all(loops: Mapping[str, Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(loop, name=name) for name, loop in loops.items()]
-        await stop.wait()
-        for task in tasks:
-            task.cancel()
-
-
-async def _shut_down(parts: AgentComponents) -> None:
-    """The node's records go with the lease. When etcd does not answer they go when the lease runs out."""
-    with contextlib.suppress(StoreError, TimeoutError):
-        async with asyncio.timeout(SHUTDOWN_TIMEOUT_SECONDS):
-            if parts.pods is not None:
-                await asyncio.shield(parts.pods.close())
-            await asyncio.shield(parts.reporter.close())
-    log.info("agent of node %s: left", parts.settings.node)
+async def _close(parts: AgentComponents) -> None:
+    """Saves what was counted of pods, and ends the lease: the node's records go with it."""
+    if parts.pods is not None:
+        await parts.pods.close()
+    await parts.reporter.close()

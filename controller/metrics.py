@@ -6,9 +6,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 from prometheus_client import CollectorRegistry
-from prometheus_client.aiohttp import make_aiohttp_handler
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
 from controller.event_recorder import EventRecorder
 from controller.label_reconciler import LabelReconciler
@@ -16,79 +14,58 @@ from controller.node_patcher import NodePatcher
 from controller.requeuer import Requeuer
 from leadsman.kube.leader_election import LeaderElector
 from leadsman.planning.labels.model import LabelPlan
+from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
 
 
-class ControllerCollector(Collector):
-    """The metrics of a controller's parts; a dry run has no patcher, recorder and elector.
-
-    families: metrics of the sources.
-    """
-
-    def __init__(
-        self,
-        reconciler: LabelReconciler,
-        requeuer: Requeuer,
-        patcher: NodePatcher | None,
-        recorder: EventRecorder | None,
-        elector: LeaderElector | None,
-        families: Callable[[], Iterator[Metric]] = lambda: iter(()),
-    ):
-        self._reconciler, self._requeuer, self._patcher, self._families = reconciler, requeuer, patcher, families
-        self._recorder, self._elector = recorder, elector
-
-    def describe(self) -> list[Metric]:
-        return []
-
-    def collect(self) -> Iterator[Metric]:
+def plan_metrics(reconciler: LabelReconciler, requeuer: Requeuer) -> Iterator[Metric]:
+    """Metrics of what is planned."""
+    yield GaugeMetricFamily(
+        "leadsman_controller_plan_seconds",
+        "Seconds that making the last label plan took.",
+        reconciler.plan_seconds,
+    )
+    yield GaugeMetricFamily(
+        "leadsman_controller_wakeup_seconds",
+        "Seconds that filtering for refused pods took last.",
+        requeuer.sync_seconds,
+    )
+    yield CounterMetricFamily(
+        "leadsman_controller_wakeups", "Nodes annotated so that refused pods are retried.", requeuer.touched
+    )
+    if plan := reconciler.plan:
         yield GaugeMetricFamily(
-            "leadsman_controller_plan_seconds",
-            "Seconds that making the last label plan took.",
-            self._reconciler.plan_seconds,
+            "leadsman_controller_planned_actions", "Actions in the last label plan.", len(plan.actions)
         )
         yield GaugeMetricFamily(
-            "leadsman_controller_wakeup_seconds",
-            "Seconds that filtering for refused pods took last.",
-            self._requeuer.sync_seconds,
+            "leadsman_controller_withheld_actions", "Actions that limits withhold now.", len(plan.withheld)
         )
+        yield GaugeMetricFamily(
+            "leadsman_controller_stopped", "Reasons why policies change nothing now.", len(plan.stopped)
+        )
+
+
+def write_metrics(
+    patcher: NodePatcher | None, recorder: EventRecorder | None, elector: LeaderElector | None
+) -> Iterator[Metric]:
+    """Metrics of what is written; a dry run has none of the three."""
+    if elector:
+        yield GaugeMetricFamily(
+            "leadsman_controller_leader",
+            "1 while this replica holds the Lease and acts, else 0.",
+            float(elector.is_leader),
+        )
+    if patcher:
+        patches = CounterMetricFamily("leadsman_controller_patches", "Patches of nodes, by result.", labels=["result"])
+        for result, count in patcher.results.items():
+            patches.add_metric([result], count)
+        yield patches
+    if recorder:
+        yield CounterMetricFamily("leadsman_controller_events", "Events that the controller wrote.", recorder.written)
         yield CounterMetricFamily(
-            "leadsman_controller_wakeups", "Nodes annotated so that refused pods are retried.", self._requeuer.touched
+            "leadsman_controller_events_dropped",
+            "Events not written: the queue was full, or the API server refused them.",
+            recorder.dropped,
         )
-        if plan := self._reconciler.plan:
-            yield GaugeMetricFamily(
-                "leadsman_controller_planned_actions", "Actions in the last label plan.", len(plan.actions)
-            )
-            yield GaugeMetricFamily(
-                "leadsman_controller_withheld_actions", "Actions that limits withhold now.", len(plan.withheld)
-            )
-            yield GaugeMetricFamily(
-                "leadsman_controller_stopped", "Reasons why policies change nothing now.", len(plan.stopped)
-            )
-        yield from self._write_metrics()
-        yield from self._families()
-
-    def _write_metrics(self) -> Iterator[Metric]:
-        if self._elector:
-            yield GaugeMetricFamily(
-                "leadsman_controller_leader",
-                "1 while this replica holds the Lease and acts, else 0.",
-                float(self._elector.is_leader),
-            )
-        if self._patcher:
-            patches = CounterMetricFamily(
-                "leadsman_controller_patches", "Patches of nodes, by result.", labels=["result"]
-            )
-            for result, count in self._patcher.results.items():
-                patches.add_metric([result], count)
-            yield patches
-        if self._recorder:
-            yield CounterMetricFamily(
-                "leadsman_controller_events", "Events that the controller wrote.", self._recorder.written
-            )
-            yield CounterMetricFamily(
-                "leadsman_controller_events_dropped",
-                "Events not written: the queue was full, or the API server refused them.",
-                self._recorder.dropped,
-            )
 
 
 def create_app(
@@ -99,24 +76,18 @@ def create_app(
 ) -> web.Application:
     """Builds the application: /metrics, /healthz (no loop is stalled), /readyz (what plans need is listed), /plan."""
 
-    async def healthz(_: web.Request) -> web.Response:
+    def healthz() -> Health:
         stalled = stalled_loops()
-        return web.Response(
-            status=503 if stalled else 200, text=f"stalled: {', '.join(stalled)}\n" if stalled else "ok\n"
-        )
+        return good_unless(f"stalled: {', '.join(stalled)}" if stalled else "")
 
-    async def readyz(_: web.Request) -> web.Response:
-        reasons = not_ready_reasons()
-        return web.Response(status=503 if reasons else 200, text="".join(f"{each}\n" for each in reasons) or "ok\n")
+    def readyz() -> Health:
+        return good_unless("\n".join(not_ready_reasons()))
 
     async def plan(_: web.Request) -> web.Response:
         body = msgspec.json.format(msgspec.json.encode(plan_json(reconciler.plan))).decode()
         return web.json_response(text=body + "\n")
 
-    app = web.Application()
-    app.router.add_get("/metrics", make_aiohttp_handler(registry))
-    app.router.add_get("/healthz", healthz)
-    app.router.add_get("/readyz", readyz)
+    app = create_ops_app(registry, healthz, readyz)
     app.router.add_get("/plan", plan)
     return app
 

@@ -4,20 +4,18 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
-from importlib.metadata import version
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
 from aiohttp import web
 from msgspec import Struct
-from prometheus_client import CollectorRegistry, Gauge
 from prometheus_client.core import Metric
 
+from controller import metrics
 from controller.bind_failures import BindFailureCounter
 from controller.event_recorder import EventRecorder
 from controller.label_reconciler import LabelReconciler
-from controller.metrics import ControllerCollector, create_app
 from controller.missing_policies import MissingPolicyReporter
 from controller.node_cache import NodeCache
 from controller.node_patcher import NodePatcher
@@ -32,6 +30,9 @@ from leadsman.kube.objects import PartialObjectMetadata, Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.labels.model import LabelLimits
+from leadsman.runtime.http_server import serve
+from leadsman.runtime.process import finish_within, run_tasks
+from leadsman.runtime.scrape import create_registry
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
 from leadsman.sources.delay.delay_sources import DelaySettings
@@ -90,11 +91,21 @@ async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
     cannot be used at start.
     """
     parts = ControllerParts(settings)
-    async with _closing(parts.store), parts.followed_sources, parts.client, parts.lease_client, _serving(parts):
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(parts.store.close)
+        for clients in (parts.followed_sources, parts.client, parts.lease_client):
+            await stack.enter_async_context(clients)
+        await stack.enter_async_context(serve(_ops_app(parts), *settings.listen))
+        log.info(
+            "serving %s on port %d",
+            "the dry run's /plan" if settings.dry_run else "metrics, health and /plan",
+            settings.listen[1],
+        )
         try:
-            await _run_all(parts, stop)
+            await run_tasks(parts.loops(), stop)
         finally:
-            await _release_lease(parts)
+            if parts.leader_elector:  # The next leader need not wait for the Lease to expire.
+                await finish_within(RELEASE_TIMEOUT_SECONDS, parts.leader_elector.release(), (ApiError,))
     log.info("controller stopped")
 
 
@@ -237,58 +248,10 @@ class ControllerParts:
             await asyncio.sleep(SYNC_INTERVAL_SECONDS)
 
 
-async def _run_all(parts: ControllerParts, stop: asyncio.Event) -> None:
-    """Runs every loop until `stop` is set; when one fails, all end."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(loop, name=name) for name, loop in parts.loops().items()]
-        await stop.wait()
-        for task in tasks:
-            task.cancel()
-
-
-async def _release_lease(parts: ControllerParts) -> None:
-    """Releases the Lease, so that the next leader need not wait for it to expire."""
-    if parts.leader_elector:
-        with contextlib.suppress(ApiError, TimeoutError):
-            async with asyncio.timeout(RELEASE_TIMEOUT_SECONDS):
-                await asyncio.shield(parts.leader_elector.release())
-
-
-@contextlib.asynccontextmanager
-async def _closing(store: EtcdStore) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        await store.close()
-
-
-@contextlib.asynccontextmanager
-async def _serving(parts: ControllerParts) -> AsyncIterator[None]:
-    registry = CollectorRegistry()
-    registry.register(
-        ControllerCollector(
-            parts.label_reconciler,
-            parts.requeuer,
-            parts.node_patcher,
-            parts.event_recorder,
-            parts.leader_elector,
-            parts.families,
-        )
+def _ops_app(parts: ControllerParts) -> web.Application:
+    registry = create_registry(
+        lambda: metrics.plan_metrics(parts.label_reconciler, parts.requeuer),
+        lambda: metrics.write_metrics(parts.node_patcher, parts.event_recorder, parts.leader_elector),
+        parts.families,
     )
-    Gauge("leadsman_build_info", "Constant 1, labelled with the version.", ["version"], registry=registry).labels(
-        version("leadsman")
-    ).set(1)
-    runner = web.AppRunner(
-        create_app(registry, parts.label_reconciler, parts.not_ready_reasons, parts.stalled_loops), access_log=None
-    )
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, *parts.settings.listen).start()
-        log.info(
-            "serving %s on port %d",
-            "the dry run's /plan" if parts.settings.dry_run else "metrics, health and /plan",
-            parts.settings.listen[1],
-        )
-        yield
-    finally:
-        await runner.cleanup()
+    return metrics.create_app(registry, parts.label_reconciler, parts.not_ready_reasons, parts.stalled_loops)

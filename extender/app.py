@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
-from prometheus_client.aiohttp import make_aiohttp_handler
 
 from extender import metrics as shown
 from extender.bind_failures import BindFailureReporter
@@ -22,7 +21,9 @@ from extender.worker_pool import WorkerPool
 from leadsman.decision.rewards.rewards_score import pod_type_of
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
-from leadsman.runtime.http_server import connection_guard
+from leadsman.runtime import ops_server
+from leadsman.runtime.http_server import track_request
+from leadsman.runtime.ops_server import Health, good_unless
 from leadsman.sources.input_sources import InputSources, StateSource
 
 _log = logging.getLogger(__name__)
@@ -94,22 +95,16 @@ def create_ops_app(
     and an extender that is not ready answers nobody. The page says whether a state is loaded.
     """
 
-    async def healthz(_: web.Request) -> web.Response:
-        stuck = workers.exhausted
-        return web.Response(
-            status=503 if stuck else 200, text=f"{'all worker threads are past their deadline' if stuck else 'ok'}\n"
-        )
+    def healthz() -> Health:
+        return good_unless("all worker threads are past their deadline" if workers.exhausted else "")
 
-    async def readyz(_: web.Request) -> web.Response:
+    def readyz() -> Health:
         if draining():
-            return web.Response(status=503, text="draining\n")
+            return Health(False, "draining")
         loaded = state.current.revision > 0
-        return web.Response(text="ok\n" if loaded else "ok; no state is loaded yet, answers are neutral\n")
+        return Health(True, "ok" if loaded else "ok; no state is loaded yet, answers are neutral")
 
-    app = web.Application(middlewares=[_track_request])
-    scrape = make_aiohttp_handler(metrics.registry, disable_compression=True)
-    app.add_routes([web.get("/metrics", scrape), web.get("/healthz", healthz), web.get("/readyz", readyz)])
-    return app
+    return ops_server.create_ops_app(metrics.registry, healthz, readyz, compress=False)
 
 
 def _register_metrics(metrics: ExtenderMetrics, sources: InputSources, journal: Journal, workers: WorkerPool) -> None:
@@ -118,29 +113,13 @@ def _register_metrics(metrics: ExtenderMetrics, sources: InputSources, journal: 
     metrics.add_collector(lambda: shown.journal_metrics(len(journal), journal.held_nodes, workers.overdue))
 
 
-@web.middleware
-async def _track_request(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Reports the begin and the end of a request to the guard of its connection."""
-    guard = connection_guard(request)
-    if guard is None:
-        return await handler(request)
-    guard.request_started(request.content)
-    try:
-        response = await handler(request)
-    finally:
-        guard.request_finished()
-    if guard.half_closed:
-        response.force_close()
-    return response
-
-
 def _observe_requests(metrics: ExtenderMetrics) -> Middleware:
     """Counts and times every response, and turns errors of the client into responses."""
 
     @web.middleware
     async def observe(request: web.Request, handler: _Handler) -> web.StreamResponse:
         began = time.perf_counter()
-        response = await _track_request(request, lambda request: _map_client_errors(request, handler))
+        response = await track_request(request, lambda request: _map_client_errors(request, handler))
         metrics.observe_request(_verb(request), response.status, time.perf_counter() - began)
         return response
 

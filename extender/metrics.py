@@ -1,12 +1,12 @@
 """The extender's metrics about itself. A scrape reads memory only."""
 
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import Counter, Histogram
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.registry import Collector
 
+from leadsman.runtime.scrape import FamiliesCollector, FamilySource, create_registry
 from leadsman.state.snapshot import Freshness, Snapshot
 
 _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, 2.0, 10.0)
@@ -20,8 +20,8 @@ class ExtenderMetrics:
     scores alike), neutral (no decision). Their reason is the refusing plugin, or of neutral ones: overran, fault.
     """
 
-    def __init__(self, version: str = "") -> None:
-        self.registry = registry = CollectorRegistry()
+    def __init__(self) -> None:
+        self.registry = registry = create_registry()
         self._requests = Histogram(
             "leadsman_extender_request_duration_seconds",
             "Seconds from a request's headers to its response.",
@@ -40,8 +40,6 @@ class ExtenderMetrics:
             "Filter calls for pods whose label telemetry-policy names no valid policy in their namespace.",
             registry=registry,
         )
-        info = Gauge("leadsman_build_info", "Constant 1, labelled with the version.", ["version"], registry=registry)
-        info.labels(version).set(1)
 
     def observe_request(self, verb: str, code: int, seconds: float) -> None:
         self._requests.labels(verb, str(code)).observe(seconds)
@@ -49,20 +47,9 @@ class ExtenderMetrics:
     def count_decision(self, verb: str, result: str, reason: str = "") -> None:
         self._decisions.labels(verb, result, reason).inc()
 
-    def add_collector(self, read: "Callable[[], Iterator[Metric]]") -> None:
-        """Adds what `read` yields at each scrape."""
-        self.registry.register(_CallbackCollector(read))
-
-
-class _CallbackCollector(Collector):
-    def __init__(self, read: Callable[[], Iterator[Metric]]) -> None:
-        self._read = read
-
-    def collect(self) -> Iterator[Metric]:
-        return self._read()
-
-    def describe(self) -> list[Metric]:
-        return []
+    def add_collector(self, source: FamilySource) -> None:
+        """Adds what `source` yields at each scrape."""
+        self.registry.register(FamiliesCollector(source))
 
 
 def state_metrics(snapshot: Snapshot, now: float) -> Iterator[Metric]:

@@ -3,10 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Coroutine, Sequence
-from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
@@ -21,6 +18,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
+from leadsman.runtime.process import run_tasks
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
@@ -28,8 +26,6 @@ from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 
 log = logging.getLogger(__name__)
-
-_Loop = Coroutine[Any, Any, None]
 
 
 class ExtenderSettings(Struct, frozen=True):
@@ -65,7 +61,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
 
     Raises UnusableFile when a policy, delay or TLS file cannot be used, and OSError when a port is taken.
     """
-    metrics, workers = ExtenderMetrics(version("leadsman")), WorkerPool()
+    metrics, workers = ExtenderMetrics(), WorkerPool()
     store = EtcdStore(settings.etcd)
     followed = FollowedSources(
         store, SourceSettings(settings.policy, settings.api, settings.delays, settings.telemetry)
@@ -94,21 +90,12 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         await stack.enter_async_context(serve(ops, *settings.ops_listen))
         port = await stack.enter_async_context(serve(app, *settings.listen, tls=tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
-        loops: list[tuple[str, _Loop]] = [
-            *followed.tasks(),
-            ("write probe requests", probe_requests.run()),
-            ("write bind failures", bind_failures.run()),
-        ]
+        loops = {
+            **dict(followed.tasks()),
+            "write probe requests": probe_requests.run(),
+            "write bind failures": bind_failures.run(),
+        }
         if tls:
-            loops.append(("reload certificates", tls.follow()))
-        await _run_until(stop, loops)
+            loops["reload certificates"] = tls.follow()
+        await run_tasks(loops, stop)
     log.info("extender stopped")
-
-
-async def _run_until(stop: asyncio.Event, loops: Sequence[tuple[str, _Loop]]) -> None:
-    """Each as a task of its name; when one fails, all end."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(loop, name=name) for name, loop in loops]
-        await stop.wait()
-        for task in tasks:
-            task.cancel()

@@ -12,7 +12,7 @@ A Guard stands between the transport and aiohttp's protocol. `guard_of` finds it
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import cast
 
@@ -154,6 +154,25 @@ def connection_guard(request: web.BaseRequest) -> ConnectionGuard | None:
     """None when the connection is lost, or was accepted by another listener than `serve`'s."""
     protocol = request.transport.get_protocol() if request.transport else None
     return protocol if isinstance(protocol, ConnectionGuard) else None
+
+
+@web.middleware
+async def track_request(
+    request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+) -> web.StreamResponse:
+    """Tells the guard of the request's connection when it begins and ends. An application that is served by `serve`
+    needs this as its outermost middleware, or the header deadline cuts its connections."""
+    guard = connection_guard(request)
+    if guard is None:
+        return await handler(request)
+    guard.request_started(request.content)
+    try:
+        response = await handler(request)
+    finally:
+        guard.request_finished()
+    if guard.half_closed:
+        response.force_close()
+    return response
 
 
 class Listener:

@@ -1,9 +1,11 @@
-"""A process that runs until it is told to stop, and says plainly why it could not."""
+"""A process that runs named tasks until it is told to stop, ends within a time limit, and says why it could not run."""
 
 import asyncio
+import contextlib
 import signal
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
+from typing import Any
 
 AsyncMain = Callable[[asyncio.Event], Awaitable[None]]
 
@@ -24,6 +26,27 @@ def run_until_stopped(main: AsyncMain, expected: tuple[type[Exception], ...] = (
         sys.stderr.writelines(f"leadsman: {each}\n" for each in told)
         return EXIT_FAILURE
     return 0
+
+
+async def run_tasks(loops: Mapping[str, Coroutine[Any, Any, None]], stop: asyncio.Event) -> None:
+    """Runs each loop as a task of its name until `stop` is set. When one fails, all end, and its error is raised.
+
+    A loop that returns has nothing to do; the others go on.
+    """
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop, name=name) for name, loop in loops.items()]
+        await stop.wait()
+        for task in tasks:
+            task.cancel()
+
+
+async def finish_within(
+    limit_seconds: float, last_work: Coroutine[Any, Any, None], expected: tuple[type[Exception], ...]
+) -> None:
+    """The last work of a process. It is abandoned after `limit_seconds`; `expected` errors are ignored."""
+    with contextlib.suppress(TimeoutError, *expected):
+        async with asyncio.timeout(limit_seconds):
+            await asyncio.shield(last_work)
 
 
 async def _run(main: AsyncMain) -> None:

@@ -74,7 +74,7 @@ def starts() -> Starter:
 async def _started(
     state: Any = None, policy: Any = None, limits: Any = None, ops: bool = False, tls: Any = None, **settings: Any
 ) -> AsyncIterator[Extender]:
-    metrics, workers = ExtenderMetrics("test"), settings.pop("workers", None) or WorkerPool()
+    metrics, workers = ExtenderMetrics(), settings.pop("workers", None) or WorkerPool()
     draining = settings.pop("draining", lambda: False)
     source = policy if policy is not None else Fixed(Policy())
     state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state

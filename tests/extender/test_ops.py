@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 from asyncio.subprocess import PIPE
+from importlib.metadata import version
 
 import pytest
 
@@ -59,7 +60,7 @@ async def test_every_metric_of_the_conventions_is_there(starts, measured):
         "leadsman_state_age_seconds ",
         "leadsman_state_problems 0.0",
         "leadsman_journal_pods 0.0",
-        'leadsman_build_info{version="test"} 1.0',
+        f'leadsman_build_info{{version="{version("leadsman")}"}} 1.0',
     ):
         assert f"\n{series}" in page
 

@@ -8,7 +8,6 @@ from random import Random
 import pytest
 from prometheus_client import generate_latest
 
-from agent import metrics
 from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, LedgerLimits, RestoredState
 from agent.pods.metrics import families
@@ -16,6 +15,7 @@ from agent.pods.monitor import PodMonitor
 from agent.pods.settings import PodSettings
 from agent.reward_persistence import RewardPersistence
 from leadsman.kube.access import ApiAccess
+from leadsman.runtime.scrape import create_registry
 from leadsman.state.memory_store import MemoryStore
 
 
@@ -33,7 +33,7 @@ def scraped(given):
         for pod in pods:
             monitor.ledger.on_pod_updated(pod)
         monitor.ledger.credit_health()
-        return generate_latest(metrics.create_registry(lambda: families(monitor, cache))).decode()
+        return generate_latest(create_registry(lambda: families(monitor, cache))).decode()
 
     return page
 

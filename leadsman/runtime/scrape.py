@@ -1,0 +1,45 @@
+"""Metrics that are made when they are scraped, from what is in memory."""
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from importlib.metadata import version
+
+from prometheus_client import CollectorRegistry
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+FamilySource = Callable[[], Iterable[Metric]]
+"""Yields metric families without I/O: a scrape waits for it."""
+
+
+class FamiliesCollector(Collector):
+    """Asks each source for its families at each scrape: a series that a source has dropped is gone at once."""
+
+    def __init__(self, *sources: FamilySource) -> None:
+        self._sources = sources
+
+    def collect(self) -> Iterator[Metric]:
+        for source in self._sources:
+            yield from source()
+
+    def describe(self) -> list[Metric]:
+        """Nothing: a registry that asks calls no source before the first scrape."""
+        return []
+
+
+def create_registry(*sources: FamilySource) -> CollectorRegistry:
+    """A registry of these sources and `leadsman_build_info`."""
+    registry = CollectorRegistry()
+    registry.register(FamiliesCollector(build_info, *sources))
+    return registry
+
+
+def build_info() -> Iterator[Metric]:
+    info = GaugeMetricFamily("leadsman_build_info", "Constant 1, labelled with the version.", labels=["version"])
+    info.add_metric([_version()], 1)
+    yield info
+
+
+@cache
+def _version() -> str:
+    return version("leadsman")

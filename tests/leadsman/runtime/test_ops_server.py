@@ -1,0 +1,62 @@
+import asyncio
+
+import aiohttp
+import aiohttp.web
+import pytest
+
+from leadsman.runtime.http_server import ServerLimits, serve
+from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
+from leadsman.runtime.scrape import create_registry
+
+
+async def get(port: int, path: str) -> tuple[int, str]:
+    async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as response:
+        return response.status, await response.text()
+
+
+@pytest.mark.parametrize(
+    ("health", "response"),
+    [
+        (good_unless(""), (200, "ok\n")),
+        (good_unless("probes: stalled\npods: stalled"), (503, "probes: stalled\npods: stalled\n")),
+        (Health(True, "ok; nothing is loaded yet"), (200, "ok; nothing is loaded yet\n")),
+    ],
+)
+async def test_a_check_that_is_not_good_is_unavailable_and_says_why(health: Health, response: tuple[int, str]) -> None:
+    app = create_ops_app(create_registry(), lambda: health, lambda: health)
+    async with serve(app, "127.0.0.1", 0) as port:
+        assert await get(port, "/healthz") == response
+        assert await get(port, "/readyz") == response
+
+
+async def test_each_request_is_checked_afresh() -> None:
+    problems = iter(["draining", ""])
+    app = create_ops_app(create_registry(), lambda: Health(True), lambda: good_unless(next(problems)))
+    async with serve(app, "127.0.0.1", 0) as port:
+        assert [(await get(port, "/readyz"))[0] for _ in range(2)] == [503, 200]
+
+
+async def test_a_response_may_take_longer_than_the_headers_of_a_request() -> None:
+    """The connection's guard is told that the request has begun, or it would cut the connection."""
+    app = create_ops_app(create_registry(), lambda: Health(True), lambda: Health(True))
+    limits = ServerLimits(header_timeout_seconds=0.05)
+
+    async def slow(_: aiohttp.web.Request) -> aiohttp.web.Response:
+        await asyncio.sleep(4 * limits.header_timeout_seconds)
+        return aiohttp.web.Response(text="late")
+
+    app.router.add_get("/slow", slow)
+    async with serve(app, "127.0.0.1", 0, limits) as port:
+        assert await get(port, "/slow") == (200, "late")
+
+
+@pytest.mark.parametrize(("compress", "encoding"), [(True, "gzip"), (False, None)])
+async def test_metrics_are_compressed_where_the_process_allows_it(compress: bool, encoding: str | None) -> None:
+    app = create_ops_app(create_registry(), lambda: Health(True), lambda: Health(True), compress=compress)
+    async with (
+        serve(app, "127.0.0.1", 0) as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}", headers={"Accept-Encoding": "gzip"}) as session,
+        session.get("/metrics") as response,
+    ):
+        assert response.headers.get("Content-Encoding") == encoding
+        assert "leadsman_build_info{" in await response.text()
