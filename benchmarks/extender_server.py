@@ -38,7 +38,7 @@ class ChangingState:
         while True:
             await asyncio.sleep(TICK_SECONDS)
             changed = {name: self._node(name) for name in self._rng.sample(self._names, REPORTS_PER_TICK)}
-            nodes = MappingProxyType(self.current.nodes | changed)
+            nodes = MappingProxyType({**self.current.nodes, **changed})
             self.current = structs.replace(self.current, nodes=nodes, revision=self.current.revision + 1)
 
     def clock(self) -> float:

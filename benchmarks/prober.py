@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from agent.rtt.echo import Answered
+from agent.rtt.echo import Answered, ProbeResult
 from agent.rtt.peer import Peer
+from agent.rtt.peer_stats import Probe
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from agent.rtt.window import nearest_rank
@@ -113,7 +114,8 @@ def measure_in_process(
         str(rounds),
     ]
     done = subprocess.run([*prefix, *argv, *options], check=True, stdout=subprocess.PIPE, text=True)
-    return json.loads(done.stdout)
+    result: dict[str, float] = json.loads(done.stdout)
+    return result
 
 
 def measure(
@@ -146,14 +148,14 @@ def leadsman_prober(addresses: Sequence[str], rounds: int) -> Values:
 
 
 async def run_ours(addresses: Sequence[str], rounds: int) -> Values:
-    prober, values = Prober(ProbeSettings()), []
-    enter = prober.stats.record_result
+    prober, values = Prober(ProbeSettings()), list[float | None]()
+    record_result = prober.stats.record_result
 
-    def ended(probe, sent, result):
+    def record_and_keep(probe: Probe, sent: float, result: ProbeResult) -> None:
         values.append(result.rtt_seconds * 1e3 if isinstance(result, Answered) else None)
-        enter(probe, sent, result)
+        record_result(probe, sent, result)
 
-    prober.stats.record_result = ended
+    prober.stats.record_result = record_and_keep  # type: ignore[method-assign]
     prober.set_peers(Peer(address, address) for address in addresses)
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(rounds):

@@ -8,7 +8,7 @@ import pytest
 
 from controller.missing_policies import GRACE_SECONDS, MissingPolicyReporter
 from leadsman.decision.telemetry.model import RefusedPolicy, TasPolicies
-from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem
+from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
 from leadsman.kube.objects import ObjectMeta
 from leadsman.runtime.token_bucket import TokenBucket
 
@@ -43,19 +43,23 @@ def now():
     return [100.0]
 
 
-@pytest.fixture
-def looked(told, now):
-    """looked(pods, policies): again and again, for longer than a policy may be late."""
-    missing = MissingPolicyReporter(told, TokenBucket(1e-9, 3), lambda: now[0])
+class Rounds:
+    """rounds(pods, policies): again and again, for longer than a policy may be late."""
 
-    def rounds(pods, policies=NONE, seconds=2 * GRACE_SECONDS):
+    def __init__(self, told, now):
+        self.told, self.now = told, now
+        self.missing = MissingPolicyReporter(told, TokenBucket(1e-9, 3), lambda: now[0])
+
+    def __call__(self, pods, policies=NONE, seconds=2 * GRACE_SECONDS):
         for _ in range(int(seconds)):
-            missing.sync(pods, policies)
-            now[0] += 1
-        return told.events
+            self.missing.sync(pods, policies)
+            self.now[0] += 1
+        return self.told.events
 
-    rounds.missing = missing
-    return rounds
+
+@pytest.fixture
+def looked(told, now) -> Rounds:
+    return Rounds(told, now)
 
 
 def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked):
@@ -66,14 +70,14 @@ def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked):
 
 def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked):
     assert looked([pod()], seconds=GRACE_SECONDS - 1) == []
-    assert looked([pod()], TasPolicies({PolicyKey("ns", "gone"): None}, loaded=True)) == []
+    assert looked([pod()], TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, loaded=True)) == []
 
 
 @pytest.mark.parametrize(
     "policies",
     [
         TasPolicies(),
-        TasPolicies({PolicyKey("ns", "gone"): None}, loaded=True),
+        TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, loaded=True),
         TasPolicies(refused={PolicyKey("ns", "gone"): RefusedPolicy(PolicyProblem("spec", "bad"))}, loaded=True),
     ],
     ids=["not listed yet", "used", "refused"],
@@ -83,7 +87,7 @@ def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked, policies):
 
 
 def test_a_policy_of_another_namespace_is_not_the_pod_s(looked):
-    assert len(looked([pod()], TasPolicies({PolicyKey("other", "gone"): None}, loaded=True))) == 1
+    assert len(looked([pod()], TasPolicies({PolicyKey("other", "gone"): TasPolicy("other", "gone")}, loaded=True))) == 1
 
 
 def test_a_pod_that_is_being_deleted_is_left_alone(looked):

@@ -36,8 +36,9 @@ def request(body):
 
 async def answer(reader):
     head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
-    length = int(re.search(rb"Content-Length: (\d+)", head)[1])
-    return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(length), 5)
+    length = re.search(rb"Content-Length: (\d+)", head)
+    assert length is not None
+    return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(int(length[1])), 5)
 
 
 async def until(condition):

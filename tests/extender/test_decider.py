@@ -178,7 +178,11 @@ def facts_seen():
     seen = []
 
     def noted(ask):
-        return lambda pod, nodes, facts: seen.append(facts) or ask(pod, nodes, facts)
+        def note(pod, nodes, facts):
+            seen.append(facts)
+            return ask(pod, nodes, facts)
+
+        return note
 
     return seen, DecisionCore(noted(filter_nodes), noted(score_nodes))
 
@@ -210,7 +214,11 @@ def asked_of():
     nodes = []
 
     def noted(ask):
-        return lambda pod, names, facts: nodes.append(names) or ask(pod, names, facts)
+        def note(pod, names, facts):
+            nodes.append(names)
+            return ask(pod, names, facts)
+
+        return note
 
     return SimpleNamespace(nodes=nodes, core=DecisionCore(noted(filter_nodes), noted(score_nodes)))
 

@@ -78,7 +78,9 @@ async def asked(reader, writer):
     writer.write(STATE)
     async with asyncio.timeout(5):
         head = await reader.readuntil(b"\r\n\r\n")
-        await reader.readexactly(int(re.search(rb"Content-Length: (\d+)", head)[1]))
+        length = re.search(rb"Content-Length: (\d+)", head)
+        assert length is not None
+        await reader.readexactly(int(length[1]))
     return head.split(b"\r\n")[0].decode()
 
 

@@ -60,6 +60,7 @@ async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers)
     asking, kept = ProbeOnDemand(told.append, workers), FilterResult(("a",), {})
     for now in (100.0, 100.0 + MIN_INTERVAL_SECONDS / 2, 100.0 + MIN_INTERVAL_SECONDS):
         asking.request_after_filter(BOUND, kept, facts(now))
+        assert asking._task is not None
         await asking._task
     assert told == [(("a", "ref"),)] * 2
     await asked(asking, BOUND, facts(100.1))
@@ -73,6 +74,7 @@ async def test_one_at_a_time(workers):
     await asyncio.sleep(0)
     asking.request_after_filter(BOUND, FilterResult((), {}), facts())
     first = asking._task
+    assert first is not None
     asking.request_after_filter(BOUND, FilterResult((), {}), facts())
     assert asking._task is first
     go.set()
@@ -82,7 +84,8 @@ async def test_one_at_a_time(workers):
 async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog):
     found = facts()
     asking = ProbeOnDemand(lambda pairs: None, workers)
-    asking.request_after_filter(BOUND, filter_nodes(BOUND, ["a"], found), _Broken(found))
+    asking.request_after_filter(BOUND, filter_nodes(BOUND, ["a"], found), _Broken(found))  # type: ignore[arg-type]
+    assert asking._task is not None
     await asking._task
     assert "cannot choose pairs to probe: AttributeError" in caplog.text
 

@@ -114,7 +114,9 @@ def test_gzip_is_no_json():
 def test_preempt_in_the_names_form_is_read(captured):
     asked = wire.read_preemption(captured("preempt-names"))
     assert list(asked.victims) == ["node-00000", "node-00001", "node-00002"]
-    assert asked.victims["node-00001"].pods[0].uid == "748f8bb0-3f46-4cfa-be50-b9e572599262"
+    pods = asked.victims["node-00001"].pods
+    assert pods is not None
+    assert pods[0].uid == "748f8bb0-3f46-4cfa-be50-b9e572599262"
 
 
 def test_preempt_in_the_node_form_is_reduced_to_uids(captured):
@@ -151,8 +153,7 @@ def test_a_binding_names_only_what_kubernetes_can_name(captured, key, name):
 
 def test_a_pod_belongs_to_its_controller_or_to_itself():
     owners = [{"kind": "Node", "name": "n"}, {"kind": "ReplicaSet", "name": "web-5d", "controller": True}]
-    labels = {"pod-template-hash": "5d"}
-    body = {"Pod": {"metadata": {"name": "p", "labels": labels, "ownerReferences": owners}}, "NodeNames": []}
-    assert wire.read_args(json.dumps(body).encode()).pod.workload == "deployment/web"
-    del body["Pod"]["metadata"]["ownerReferences"]
-    assert wire.read_args(json.dumps(body).encode()).pod.workload == "pod/p"
+    metadata = {"name": "p", "labels": {"pod-template-hash": "5d"}}
+    owned = {**metadata, "ownerReferences": owners}
+    assert wire.read_args(body(Pod={"metadata": owned}, NodeNames=[])).pod.workload == "deployment/web"
+    assert wire.read_args(body(Pod={"metadata": metadata}, NodeNames=[])).pod.workload == "pod/p"

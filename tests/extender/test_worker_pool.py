@@ -27,7 +27,7 @@ async def test_a_result_comes_back(workers):
 
 async def test_what_the_work_raises_is_raised(workers):
     with pytest.raises(KeyError):
-        await workers.run(lambda: {}["x"])
+        await workers.run(lambda: dict[str, int]()["x"])
 
 
 async def test_one_thread_serves_calls_one_after_another(workers):

@@ -7,6 +7,8 @@ extender hears of it within a call. So half a window + 1.1 P + T; 23.5 s as inst
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from urllib.request import Request, urlopen
 
 import pytest
@@ -50,25 +52,30 @@ def net():
 
 
 @pytest.fixture
-def etcd(net, tmp_path):
-    """The one of conftest, reachable from every namespace."""
+def uplinks(net: VirtualNetwork) -> Iterator[Uplinks]:
     with Uplinks(net) as up:
-        found = Etcd(tmp_path / "etcd")
-        found.flags = (f"--listen-client-urls={found.client_url},http://{up.local_address}:{found.port}",)
-        found.reached_at = f"http://{up.local_address}:{found.port}"
-        try:
-            yield found.start()
-        finally:
-            found.clean()
+        yield up
 
 
 @pytest.fixture
-def cluster(net, etcd, start, until, tmp_path, fresh):
+def etcd(uplinks: Uplinks, tmp_path: Path) -> Iterator[Etcd]:
+    """The one of conftest, reachable from every namespace."""
+    found = Etcd(tmp_path / "etcd")
+    found.flags = (f"--listen-client-urls={found.client_url},http://{uplinks.local_address}:{found.port}",)
+    try:
+        yield found.start()
+    finally:
+        found.clean()
+
+
+@pytest.fixture
+def cluster(net, uplinks, etcd, start, until, tmp_path, fresh):
     """An extender that knows nine nodes, each measured by every other."""
     children = []
+    etcd_url = f"http://{uplinks.local_address}:{etcd.port}"
     rhythm = [word for name, seconds in RHYTHM.items() for word in (f"--{name}-seconds", str(seconds))]
     for node in net.hosts:
-        where = ["--address", net.address(node), "--listen", f"0.0.0.0:{PORT}", "--etcd", etcd.reached_at]
+        where = ["--address", net.address(node), "--listen", f"0.0.0.0:{PORT}", "--etcd", etcd_url]
         command = [sys.executable, "-m", "leadsman.cli.main", "agent", "--node-name", node, *where, *rhythm]
         with (tmp_path / f"{node}.log").open("wb") as log:
             children.append(subprocess.Popen(net.command(node, command), stdout=log, stderr=log))

@@ -45,7 +45,7 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return matrix, metadata
 
 
-def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(start, until, files) -> None:  # type: ignore[no-untyped-def]
+def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(start, until, files) -> None:
     matrix, metadata = files
     given = ["--delay-matrix", str(matrix), "--delay-metadata", str(metadata), "--initial-layers", "15"]
     extender = start("extender", *given)
@@ -105,7 +105,7 @@ def goldpinger() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_bound_holds_on_what_goldpinger_measured(start, until, goldpinger, tmp_path) -> None:  # type: ignore[no-untyped-def]
+def test_a_bound_holds_on_what_goldpinger_measured(start, until, goldpinger, tmp_path) -> None:
     names = tmp_path / "names.json"
     names.write_text(json.dumps({f"10.0.0.{node}": f"edge-{node}" for node in (1, 2, 3)}))
     extender = start("extender", "--goldpinger", goldpinger, "--goldpinger-names", str(names))
@@ -117,7 +117,7 @@ def test_a_bound_holds_on_what_goldpinger_measured(start, until, goldpinger, tmp
     assert "goldpinger" in explained(extender)[0]
 
 
-def test_files_that_cannot_be_used_end_the_start_with_a_sentence(start, files) -> None:  # type: ignore[no-untyped-def]
+def test_files_that_cannot_be_used_end_the_start_with_a_sentence(start, files) -> None:
     matrix, metadata = files
     metadata.write_text('{"edge-1": 0, "edge-2": 7}')
     extender = start("extender", "--delay-matrix", str(matrix), "--delay-metadata", str(metadata))

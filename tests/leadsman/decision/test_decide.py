@@ -176,4 +176,4 @@ def test_a_later_filter_is_asked_about_what_is_left(make: SimpleNamespace) -> No
 
 def test_a_plugins_fault_passes_through(make: SimpleNamespace) -> None:
     with pytest.raises(AttributeError, match="refusals"):
-        filter_nodes(make.pod(), ["a"], make.facts({}), [Says()])
+        filter_nodes(make.pod(), ["a"], make.facts({}), [Says()])  # type: ignore[list-item]

@@ -42,7 +42,7 @@ def test_the_scores_are_the_decisions(edge: DecisionInputs, make: SimpleNamespac
     decision = decide(make.pod(), ASKED, edge)
     told = explain(decision, edge)
     assert {each.node: each.score for each in told.nodes} == decision.scores
-    assert all(int(10 * each.total + 0.5) == each.score for each in told.nodes)
+    assert all(each.total is not None and int(10 * each.total + 0.5) == each.score for each in told.nodes)
 
 
 def test_the_parts_make_the_total(explained: Explanation) -> None:
@@ -123,7 +123,9 @@ def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(
     edge: DecisionInputs, make: SimpleNamespace
 ) -> None:
     pod = make.pod(**{"delay_edge-1": "50"})
-    told = explain(Decision(pod, *filter_nodes(pod, ASKED, edge), *score_nodes(pod, ["edge-2"], edge)), edge)
+    kept, refused = filter_nodes(pod, ASKED, edge)
+    parts, scores, neutral = score_nodes(pod, ["edge-2"], edge)
+    told = explain(Decision(pod, kept, refused, parts, scores, neutral), edge)
     taken = node(told, "edge-3")
     assert (taken.verdict, taken.score, taken.total, taken.values) == ("kept", None, None, {})
     assert (told.first, told.runner_up) == ("edge-2", None)

@@ -7,7 +7,7 @@ from leadsman.decision.plugins import FILTERS, SCORES
 
 
 def test_names_are_unique() -> None:
-    names = [each.name for each in (*FILTERS, *SCORES)]
+    names = [*(each.name for each in FILTERS), *(each.name for each in SCORES)]
     assert len(set(names)) == len(names)
 
 

@@ -76,7 +76,7 @@ async def test_pages_of_a_real_list(client, monkeypatch):
     monkeypatch.setattr(listing, "PAGE_ITEMS", 2)
     for number in range(5):
         await client.create(PODS.path("default"), pod(f"page-{number}", pages="p", labels={"set": "pages"}))
-    found = await listing.read(client, ListOptions(PODS, label_selector="set=pages"), Pod)
+    found = await listing.list_objects(client, ListOptions(PODS, label_selector="set=pages"), Pod)
     assert [one.metadata.name for one in found.items] == [f"page-{number}" for number in range(5)]
 
 

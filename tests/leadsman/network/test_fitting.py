@@ -111,9 +111,9 @@ def test_one_liar_hardly_changes_the_estimates_of_the_others(part: Floats, quick
     one, other = held_out_pairs(part, honest.pairs)
     others = (one != 7) & (other != 7)
     truth = part[one, other][others]
+    tables = [each.between(one, other) for each in (honest, lied_to)]
     before, after = (
-        measure_accuracy(*(column[others] for column in each.between(one, other)[:3]), truth)
-        for each in (honest, lied_to)
+        measure_accuracy(table.rtt_ms[others], table.low_ms[others], table.high_ms[others], truth) for table in tables
     )
     assert after.median_relative_error < before.median_relative_error * 1.1
     assert after.p90_relative_error < before.p90_relative_error * 1.1

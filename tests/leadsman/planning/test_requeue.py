@@ -1,9 +1,13 @@
 """Which node is touched, and when, so that kube-scheduler retries refused pods; the filters are the extender's own."""
 
+from collections.abc import Sequence
+
 import pytest
 
 import leadsman.planning.requeue as requeue
+from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.kube.objects import Condition, ObjectMeta, OwnerReference, Pod, PodStatus
 from leadsman.planning.requeue import (
@@ -101,16 +105,26 @@ def test_all_signatures_that_gained_a_node_need_one_touch():
     assert [one.touched(now, b=5.0) for now in (100.0, 101.0)] == ["a", ""]
 
 
+def filter_calls(monkeypatch: pytest.MonkeyPatch) -> list[PodInfo]:
+    """The pod of each call of filter_nodes from now on."""
+    calls: list[PodInfo] = []
+
+    def noted(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> FilterResult:
+        calls.append(pod)
+        return filter_nodes(pod, nodes, inputs)
+
+    monkeypatch.setattr(requeue, "filter_nodes", noted)
+    return calls
+
+
 def test_pods_alike_are_filtered_once(monkeypatch):
-    calls, real = [], requeue.filter_nodes
-    monkeypatch.setattr(requeue, "filter_nodes", lambda *args: calls.append(args) or real(*args))
+    calls = filter_calls(monkeypatch)
     Planner(*[pod()] * 50).plan(100.0, b=80.0)
     assert len(calls) == 1
 
 
 def test_with_too_many_signatures_for_one_plan_each_has_its_turn(monkeypatch):
-    calls, real = [], requeue.filter_nodes
-    monkeypatch.setattr(requeue, "filter_nodes", lambda pod, *more: calls.append(pod) or real(pod, *more))
+    calls = filter_calls(monkeypatch)
     pods = [pod(name=f"p{number}") for number in range(MAX_SIGNATURES_PER_PLAN + 50)]
     one = Planner(*pods)
     for now in (100.0, 101.0):

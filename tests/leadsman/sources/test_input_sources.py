@@ -1,5 +1,7 @@
 """Facts are what each source knows at the moment of the request."""
 
+from typing import Any
+
 from msgspec import Struct
 
 from leadsman.decision.policy import Policy
@@ -9,8 +11,8 @@ from leadsman.state.snapshot import Snapshot
 
 
 class Standing(Struct):
-    current: object
-    problem: str = ""
+    current: Any
+    problem: Any = ""
 
 
 def sources(**others):

@@ -223,4 +223,6 @@ def test_an_unknown_host_is_named():
 
 def test_who_is_not_root_is_told_what_is_missing(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert "run with sudo" in why_unavailable()
+    reason = why_unavailable()
+    assert reason is not None
+    assert "run with sudo" in reason

@@ -54,9 +54,9 @@ def test_while_all_are_young_the_table_s_own_column_is_used(tas: SimpleNamespace
 
 def test_the_first_table_with_a_current_value_counts_alone(tas: SimpleNamespace) -> None:
     polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=100.0)})
-    nodes = {"a": node(load=1.0)}
-    assert set(readings.current("load", tas.policy(), known((polled, SnapshotMetrics()), **nodes)).values) == {"b"}
-    assert set(readings.current("load", tas.policy(), known((SnapshotMetrics(), polled), **nodes)).values) == {"a"}
+    a = node(load=1.0)
+    assert set(readings.current("load", tas.policy(), known((polled, SnapshotMetrics()), a=a)).values) == {"b"}
+    assert set(readings.current("load", tas.policy(), known((SnapshotMetrics(), polled), a=a)).values) == {"a"}
 
 
 def test_when_the_first_has_aged_out_the_next_is_asked(tas: SimpleNamespace) -> None:

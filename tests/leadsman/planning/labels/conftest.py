@@ -69,11 +69,11 @@ class Cluster:
     def apply(self, body: bytes, name: str) -> None:
         """RFC 7386 on the two maps."""
         node, metadata = self.nodes[name], json.loads(body)["metadata"]
-        merged = [
+        labels, annotations = (
             {k: v for k, v in {**before, **metadata[field]}.items() if v is not None}
             for field, before in (("labels", node.labels), ("annotations", node.annotations))
-        ]
-        self.nodes[name] = NodeView(name, *merged)
+        )
+        self.nodes[name] = NodeView(name, labels, annotations)
 
     def ours(self, name: str) -> dict[str, str]:
         return {key: value for key, value in self.nodes[name].labels.items() if key != "kubernetes.io/hostname"}

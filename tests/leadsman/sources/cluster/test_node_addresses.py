@@ -1,8 +1,13 @@
 """Addresses of nodes, from what a watch tells."""
 
+from typing import Any
+
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import Node, NodeAddress, NodeStatus, ObjectMeta
 from leadsman.sources.cluster.node_addresses import NodeAddressFollower
+
+NO_CLIENT: Any = None
+"""Nothing is listed here: the tests hand in the changes."""
 
 
 def node(name, *addresses):
@@ -13,7 +18,7 @@ def node(name, *addresses):
 
 
 def followed(*changes):
-    nodes = NodeAddressFollower(None)
+    nodes = NodeAddressFollower(NO_CLIENT)
     nodes.apply_changes([ObjectChange(*change) for change in changes])
     return dict(nodes.current)
 
@@ -41,7 +46,7 @@ def test_an_address_that_another_node_has_by_now_stays_the_others():
 
 
 def test_a_heartbeat_makes_no_new_table():
-    nodes = NodeAddressFollower(None)
+    nodes = NodeAddressFollower(NO_CLIENT)
     nodes.apply_changes([ObjectChange(ChangeType.ADDED, node("a", "10.0.0.1"))])
     before = nodes.current
     nodes.apply_changes([ObjectChange(ChangeType.MODIFIED, node("a", "10.0.0.1"), node("a", "10.0.0.1"))])

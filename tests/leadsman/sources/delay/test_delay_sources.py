@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 
@@ -16,8 +16,13 @@ from leadsman.state.snapshot import Snapshot
 STATE, POLICY = SimpleNamespace(current=Snapshot()), SimpleNamespace(current=Policy())
 
 
+class MatrixFiles(TypedDict):
+    matrix: Path
+    metadata: Path
+
+
 @pytest.fixture
-def files(tmp_path: Path) -> dict[str, Path]:
+def files(tmp_path: Path) -> MatrixFiles:
     (tmp_path / "matrix").write_text("0 1\n1 0")
     (tmp_path / "nodes").write_text('{"a": 0, "b": 1}')
     return {"matrix": tmp_path / "matrix", "metadata": tmp_path / "nodes"}
@@ -31,18 +36,18 @@ def test_by_default_there_are_only_the_agents_and_estimates() -> None:
     tasks["fit estimates"].close()
 
 
-def test_goldpinger_counts_before_static_files(files: dict[str, Path]) -> None:
+def test_goldpinger_counts_before_static_files(files: MatrixFiles) -> None:
     chosen = DelaySources(DelaySettings(goldpinger_url="http://127.0.0.1:9", **files), STATE, POLICY)
     assert [source.source for source in chosen.sources] == ["goldpinger", "static"]
 
 
-def test_a_slip_in_a_file_is_raised_at_start(files: dict[str, Path]) -> None:
+def test_a_slip_in_a_file_is_raised_at_start(files: MatrixFiles) -> None:
     files["matrix"].write_text("0 x\n1 0")
     with pytest.raises(UnusableFile):
         DelaySources(DelaySettings(**files), STATE, POLICY)
 
 
-async def test_all_of_it_runs_and_ends(files: dict[str, Path], until: Callable[..., Any]) -> None:
+async def test_all_of_it_runs_and_ends(files: MatrixFiles, until: Callable[..., Any]) -> None:
     """Groups are those of the static matrix; Goldpinger, where nobody listens, has its problem told."""
     choice = DelaySettings(goldpinger_url="http://127.0.0.1:9", initial_layers_ms=(5.0,), **files)
     chosen = DelaySources(choice, STATE, POLICY)

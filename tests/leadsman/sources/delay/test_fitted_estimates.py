@@ -110,10 +110,10 @@ def test_a_node_whose_delays_all_moved_begins_beside_its_nearest_peer(
     assert np.median([abs(found[n] / ms - 1) for n, ms in truth.items() if n != "n-00"]) < 0.15
 
 
-def each(make: SimpleNamespace):  # type: ignore[no-untyped-def]
+def each(make: SimpleNamespace):
     return make.plane().nodes.items()
 
 
-def without(state):  # type: ignore[no-untyped-def]
+def without(state):
     """What others measured of n-00 where it was."""
     return {peer: window for peer, window in state.latency.peers.items() if peer != "n-00"}

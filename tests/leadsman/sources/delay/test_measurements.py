@@ -1,6 +1,7 @@
 """What a fit is given: every fresh measurement, and nothing else."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from leadsman.sources.delay.goldpinger_response import GoldpingerReport
 from leadsman.sources.delay.measurements import Measurements, gather_measurements
 
 
-def pairs_ms(found: Measurements) -> dict[tuple[str, str], float]:
+def pairs_ms(found: Measurements) -> dict[tuple[str, str], Any]:
     names = found.nodes
     return {
         (names[one], names[other]): pytest.approx(float(np.exp(log_ms)))
