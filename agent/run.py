@@ -28,8 +28,8 @@ from agent.peering.probe_requests import ProbeRequestHandler
 from agent.peering.prober_adapter import ProberAdapter
 from agent.pods import metrics as pod_metrics
 from agent.pods.monitor import PodMonitor
+from agent.pods.reward_persistence import RewardPersistence
 from agent.reporting import NodeRecords, Reporter
-from agent.reward_persistence import RewardPersistence
 from agent.rtt import metrics as rtt_metrics
 from agent.rtt.peer import Locality
 from agent.rtt.prober import Prober

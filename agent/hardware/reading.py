@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from agent.hardware.kernel_files import ABSENT_ERRNOS
-from agent.hardware.samples import CollectFunction, HostRoots, NoData, Sample, SensorFault
+from agent.hardware.samples import ABSENT_ERRNOS, CollectFunction, HostRoots, NoData, Sample, SensorFault
 
 
 class Measured(Struct, frozen=True):

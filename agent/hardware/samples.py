@@ -1,5 +1,6 @@
 """What a collector yields: a Sample of a metric Family, or a Fault where one of several sensors could not be read."""
 
+import errno
 from collections.abc import Callable, Iterable
 from typing import Literal
 
@@ -45,6 +46,11 @@ class HostRoots(Struct, frozen=True):
 class NoData(Exception):
     """This node has no such hardware, driver or kernel feature: an answer, not a fault."""
 
+
+ABSENT_ERRNOS = frozenset(
+    {errno.ENOENT, errno.ENOTDIR, errno.ENODEV, errno.ENXIO, errno.ENODATA, errno.EOPNOTSUPP, errno.EINVAL}
+)
+"""How the kernel says "there is none". EOPNOTSUPP: PSI is off; ENODATA: a sensor sleeps; EINVAL: a link down."""
 
 CollectFunction = Callable[[HostRoots], Iterable[Sample | SensorFault]]
 

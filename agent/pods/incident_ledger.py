@@ -92,28 +92,23 @@ class IncidentLedger:
         self._first = False
 
     def on_pod_updated(self, pod: Pod) -> bool:
-        """The pod is there, as it is now. True: Events may say more about it, ask and call `judge`."""
-        now, uid = self._clock(), pod.metadata.uid
-        life = self.pods.get(uid)
-        if life is None:
-            name = pod_type_of(pod)
-            kept_until = self._kept_until.get(name, self._opened_at)
-            self.pods[uid] = pod_health.first_seen_health(pod, name, now, self._unix(), kept_until)
-        else:
-            life.update(pod, now)
-        return self.needs_events(uid) or self.count_incidents(uid)
+        """Takes the pod's present state. Counts what is new of it, unless Events may say more about the cause.
+
+        True: nothing was counted yet; look up the pod's Events and call `count_incidents` with them.
+        """
+        health = self._update_health(pod)
+        uncounted = self._uncounted(health)
+        if any(incident.needs_events for incident, _ in uncounted):
+            return True
+        self._count(health, uncounted, ())
+        return False
 
     def on_pod_deleted(self, pod: Pod) -> None:
-        """pod: as it was last seen."""
-        uid = pod.metadata.uid
-        self.on_pod_updated(pod)
-        self.count_incidents(uid)
-        self.counted_totals.forget(uid)
-        del self.pods[uid]
-
-    def needs_events(self, uid: str) -> bool:
-        """Whether something new happened to the pod that Events could explain."""
-        return any(each.needs_events for each, _ in self._news(self.pods[uid]))
+        """Counts what is new of the pod by its status alone and forgets it. pod: its last state."""
+        health = self._update_health(pod)
+        self._count(health, self._uncounted(health), ())
+        self.counted_totals.forget(pod.metadata.uid)
+        del self.pods[pod.metadata.uid]
 
     def stuck_pods(self) -> list[str]:
         """UIDs of pods that have been starting for too long, and were not counted for it."""
@@ -121,16 +116,10 @@ class IncidentLedger:
         late = (uid for uid, life in self.pods.items() if life.is_stuck(now, self._limits.stuck_seconds))
         return [uid for uid in late if self.counted_totals.uncounted(uid, START_MARK, 1)]
 
-    def count_incidents(self, uid: str, events: Sequence[Event] = ()) -> bool:
-        """Counts what is new of the pod, with what the Events say of it. Always False: nothing is left to ask."""
-        life = self.pods[uid]
-        for incident, times in self._news(life):
-            cause = _cause(incident, life.pod, events)
-            self.counted_totals.record(uid, incident.mark, incident.total)
-            for _ in range(times if cause else 0):
-                self._failed(life.type, cause)
-        self._finished(life)
-        return False
+    def count_incidents(self, uid: str, events: Sequence[Event] = ()) -> None:
+        """Counts what is new of the pod, with the causes that its Events give."""
+        health = self.pods[uid]
+        self._count(health, self._uncounted(health), events)
 
     def count_bind_failure(self, key: str, name: str, cause: IncidentCause) -> None:
         """A pod of this type never came here. key: names the failure, wherever it is met again."""
@@ -157,17 +146,33 @@ class IncidentLedger:
         if name in reward.qualities or len(reward.qualities) < MAX_QUALITIES:
             self.rewards[life.type] = reward_updates.record_quality(reward, name, cost, self._unix())
 
-    def _news(self, life: PodHealth) -> list[tuple[Incident, int]]:
-        uid = life.pod.metadata.uid
-        stuck = life.is_stuck(self._clock(), self._limits.stuck_seconds)
-        found = (
-            (each, self.counted_totals.uncounted(uid, each.mark, each.total))
-            for each in find_incidents(life.pod, stuck)
-        )
-        return [(each, times) for each, times in found if times]
+    def _update_health(self, pod: Pod) -> PodHealth:
+        now, health = self._clock(), self.pods.get(pod.metadata.uid)
+        if health is not None:
+            health.update(pod, now)
+            return health
+        name = pod_type_of(pod)
+        kept_until = self._kept_until.get(name, self._opened_at)
+        health = pod_health.first_seen_health(pod, name, now, self._unix(), kept_until)
+        self.pods[pod.metadata.uid] = health
+        return health
 
-    def _failed(self, name: str, cause: IncidentCause | None) -> None:
-        assert cause is not None
+    def _uncounted(self, health: PodHealth) -> list[tuple[Incident, int]]:
+        """The pod's incidents that are not counted yet, with how many times each is new."""
+        uid, stuck = health.pod.metadata.uid, health.is_stuck(self._clock(), self._limits.stuck_seconds)
+        incidents = find_incidents(health.pod, stuck)
+        times = ((each, self.counted_totals.uncounted(uid, each.mark, each.total)) for each in incidents)
+        return [(incident, count) for incident, count in times if count]
+
+    def _count(self, health: PodHealth, uncounted: Iterable[tuple[Incident, int]], events: Sequence[Event]) -> None:
+        for incident, times in uncounted:
+            self.counted_totals.record(health.pod.metadata.uid, incident.mark, incident.total)
+            if cause := _cause(incident, health.pod, events):
+                for _ in range(times):
+                    self._failed(health.type, cause)
+        self._finished(health)
+
+    def _failed(self, name: str, cause: IncidentCause) -> None:
         self.rewards[name] = reward_updates.record_incident(self._reward(name), cause, self._unix())
         self.incident_counts[name, cause] += 1
         self.changed_types.add(name)

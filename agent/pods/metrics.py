@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from agent.pods.monitor import PodMonitor
-from agent.reward_persistence import RewardPersistence
+from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.objects import Pod
 from leadsman.kube.reflector import Reflector
 

@@ -8,8 +8,8 @@ from agent.pods.bind_failures import BindFailureCounter
 from agent.pods.event_lookup import EventLookup
 from agent.pods.incident_ledger import IncidentLedger
 from agent.pods.quality_observer import QualityObserver
+from agent.pods.reward_persistence import RewardPersistence
 from agent.pods.settings import PodSettings
-from agent.reward_persistence import RewardPersistence
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange

@@ -1,10 +1,9 @@
-"""Two clocks read together, and the only way to subtract them.
+"""Two clocks read together, and the only way to subtract them. Pure.
 
 The kernel stamps received packets with CLOCK_REALTIME, which may be set at any moment. CLOCK_MONOTONIC read
 before sending and after receiving bounds the truth from above and shows that the other one was set.
 """
 
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -23,10 +22,6 @@ class DualTimestamp(NamedTuple):
 
 
 DualClock = Callable[[], DualTimestamp]
-
-
-def read_clocks() -> DualTimestamp:
-    return DualTimestamp(time.monotonic_ns(), time.time_ns())
 
 
 def round_trip_ns(sent: DualTimestamp, received_wall_ns: int, now: DualTimestamp) -> int | None:

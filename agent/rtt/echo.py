@@ -11,24 +11,12 @@ from typing import Generic, NamedTuple, TypeVar
 
 from agent.rtt.clock import DualClock, DualTimestamp, round_trip_ns
 from agent.rtt.packet import COOKIE_BYTES, EchoPayload, IpVersion, decode_reply, encode_request
+from agent.rtt.probe_result import Answered, Lost, ProbeResult, Unusable
 from agent.rtt.sockets import Datagram, EchoSocket, SendResult, SocketAddress
 
 T = TypeVar("T")
 
 
-class Lost(NamedTuple):
-    """No answer within the timeout."""
-
-
-class Unusable(NamedTuple):
-    """Answered in time, and the wall clock was set meanwhile: neither a latency nor a loss."""
-
-
-class Answered(NamedTuple):
-    rtt_seconds: float
-
-
-ProbeResult = Answered | Lost | Unusable
 ResultCallback = Callable[[T, float, ProbeResult], None]
 """Told of every probe that was under way, once: target, monotonic seconds of sending, result."""
 

@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from agent.rtt.counters import RttHistogram
-from agent.rtt.echo import Answered, ProbeResult, Unusable
 from agent.rtt.endpoints import Endpoint
 from agent.rtt.local_fault import LocalFaultDetector
 from agent.rtt.peer import Locality, PathClass, Peer
 from agent.rtt.probe_method import MethodSelector, ProbeMode
+from agent.rtt.probe_result import Answered, ProbeResult, Unusable
 from agent.rtt.probe_target import ProbeTarget
 from agent.rtt.settings import ProbeSettings
 from leadsman.state.records import PeerLatency, ProbeMethod

@@ -11,17 +11,18 @@ import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from random import Random
 
-from agent.rtt import clock as clocks
 from agent.rtt import endpoints, tcp
-from agent.rtt.echo import EchoClient, Lost
+from agent.rtt.clock import DualClock
+from agent.rtt.echo import EchoClient
 from agent.rtt.packet import IpVersion
 from agent.rtt.peer import Locality, Peer
 from agent.rtt.peer_stats import PeerStats, Probe
 from agent.rtt.probe_method import ProbeMode
+from agent.rtt.probe_result import Lost
 from agent.rtt.probe_target import ProbeTarget
 from agent.rtt.schedule import ProbeSchedule
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import EchoSocket, IcmpRefused, SendResult, open_sockets
+from agent.rtt.sockets import EchoSocket, IcmpRefused, SendResult, open_sockets, read_clocks
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state.records import PeerLatency, ProbeMethod
 
@@ -47,7 +48,7 @@ class Prober:
         self,
         settings: ProbeSettings,
         here: Locality | None = None,
-        clock: clocks.DualClock = clocks.read_clocks,
+        clock: DualClock = read_clocks,
         rng: Random | None = None,
         opener: Callable[[], Mapping[IpVersion, EchoSocket]] = open_sockets,
         resolve: Callable[[str], Awaitable[endpoints.Endpoint | None]] = endpoints.resolve,

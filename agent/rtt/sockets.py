@@ -7,10 +7,12 @@ socket that all share; such a probe is lost by its timeout.
 import errno
 import socket
 import struct
+import time
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
+from agent.rtt.clock import DualTimestamp
 from agent.rtt.packet import REPLY_TYPES, IpVersion, strip_ipv4_header
 
 SocketAddress = tuple[Any, ...]
@@ -97,6 +99,11 @@ class EchoSocket:
             stamp = _kernel_timestamp_ns(ancillary)
             if stamp is not None:
                 yield Datagram(strip_ipv4_header(data) if self._strip else data, source[0], stamp)
+
+
+def read_clocks() -> DualTimestamp:
+    """The monotonic clock, and the one that the kernel stamps received messages with."""
+    return DualTimestamp(time.monotonic_ns(), time.time_ns())
 
 
 def open_sockets(opener: Callable[..., socket.socket] = socket.socket) -> Mapping[IpVersion, EchoSocket]:

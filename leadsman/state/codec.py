@@ -28,6 +28,11 @@ def encode(record: AnyRecord | Reward) -> bytes:
     return data
 
 
+def size_bytes(record: AnyRecord | Reward) -> int:
+    """The length of the record's bytes. encode refuses more than LARGEST_VALUE_BYTES."""
+    return len(_encoder.encode(record))
+
+
 def decode(record: type[R], data: bytes) -> R:
     """The record in `data`. BadRecord for anything else, whatever the bytes are."""
     if len(data) > LARGEST_VALUE_BYTES:

@@ -2,7 +2,7 @@
 
     /leadsman/v1/nodes/<node>/identity | heartbeat | latency | hardware
     /leadsman/v1/nodes/<node>/rewards/<type of pod>
-    /leadsman/v1/nodes/<node>/counted/<part>                  the agent's own notes, read by nobody else
+    /leadsman/v1/nodes/<node>/counted/<shard>                 what the agent counted; read by the next agent alone
     /leadsman/v1/ring/<place>/<node>        place: hash of the name, 16 hexadecimal digits
     /leadsman/v1/probes/<node>/<target>     the pair to measure now
     /leadsman/v1/binds/<node>/<pod's UID>   a bind that failed, until the node's agent has counted it
@@ -32,6 +32,8 @@ RECORD_BY_KIND: dict[str, type[AnyRecord]] = {
     "hardware": Hardware,
 }
 REWARDS_KIND = "rewards"
+COUNTED_SHARDS = tuple("0123456789abcdef")
+"""A write names the shards that changed, so that its size follows the changes."""
 KIND_BY_RECORD = {record: kind for kind, record in RECORD_BY_KIND.items()}
 
 # RFC 1123 subdomain, as Kubernetes checks node names: apimachinery/pkg/util/validation/validation.go.
@@ -99,8 +101,20 @@ def rewards_prefix(node: str) -> str:
 
 
 def counted_totals_prefix(node: str) -> str:
-    """The prefix of what the node's agent counted already. ValueError as in `prefix`."""
+    """The prefix of what the node's agent counted already. ValueError as in `node_prefix`."""
     return f"{node_prefix(node)}counted/"
+
+
+def counted_totals_key(node: str, shard: str) -> str:
+    """The key of one shard of it. ValueError as in `node_prefix`, and for what is no shard."""
+    if shard not in COUNTED_SHARDS:
+        raise ValueError(f"shard {shard!r}: must be one hexadecimal digit")
+    return f"{counted_totals_prefix(node)}{shard}"
+
+
+def counted_shard(uid: str) -> str:
+    """The shard that holds what was counted of a pod."""
+    return COUNTED_SHARDS[blake2b(uid.encode(), digest_size=1).digest()[0] % len(COUNTED_SHARDS)]
 
 
 def is_pod_type(text: str) -> bool:

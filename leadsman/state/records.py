@@ -168,4 +168,13 @@ class BindFailure(Record, frozen=True):
     cause: Annotated[str, Meta(min_length=1, max_length=64)]
 
 
-AnyRecord = Identity | Heartbeat | Latency | Hardware | RingEntry | ProbeRequest | BindFailure
+class CountedTotalsShard(Record, frozen=True):
+    """What the node's agent has counted of the pods of one shard, so that the next agent counts nothing twice.
+
+    pods: pod's UID → mark (a container's name, or one that begins with ~) → how many of it were counted.
+    """
+
+    pods: dict[ShortText, dict[ShortText, Count]]
+
+
+AnyRecord = Identity | Heartbeat | Latency | Hardware | RingEntry | ProbeRequest | BindFailure | CountedTotalsShard

@@ -7,7 +7,7 @@ import pytest
 from agent.node_ownership import claim_node
 from agent.pods.bind_failures import MAX_UNSAVED, BindFailureCounter
 from agent.pods.incident_ledger import IncidentLedger
-from agent.reward_persistence import RewardPersistence
+from agent.pods.reward_persistence import RewardPersistence
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Put
 from leadsman.state.memory_store import MemoryStore

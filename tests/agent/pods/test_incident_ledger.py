@@ -2,10 +2,11 @@
 
 import pytest
 
-from agent.pods.counted_totals import CountedTotals, TotalsShard, decode_shard
+from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import DEFAULT_LIMITS, RUN_SECONDS_QUALITY, IncidentLedger, LedgerLimits, RestoredState
 from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
+from leadsman.state import codec, keys
 from leadsman.state.records import Reward
 
 START_UNIX = 1_772_366_400.0  # 2026-03-01T12:00:00Z, as the pods in conftest
@@ -23,9 +24,9 @@ class World:
 
     def restart(self, down_seconds: float = 0.0) -> None:
         """A new agent that finds what the old one wrote."""
-        parts = [decode_shard(self.book.counted_totals.encode_shard(part)) for part in "0123456789abcdef"]
+        shards = [self.book.counted_totals.shard_record(shard) for shard in keys.COUNTED_SHARDS]
         self.now += down_seconds
-        self.book = self.opened(RestoredState(self.book.rewards, CountedTotals(p for p in parts if p), False))
+        self.book = self.opened(RestoredState(self.book.rewards, CountedTotals(shards), False))
 
     def passes(self, seconds: float, step: float = 5.0) -> None:
         for _ in range(round(seconds / step)):
@@ -242,12 +243,6 @@ def test_a_type_has_a_bounded_number_of_qualities(world, given):
     assert len(world.reward().qualities) == 8
 
 
-def test_a_part_that_cannot_be_read_counts_as_empty():
-    assert decode_shard(b"\xff") is None
-    assert decode_shard(b'{"v":2,"pods":{}}') is None
-    assert decode_shard(b'{"v":1,"pods":{"u":{"app":3}}}') == TotalsShard({"u": {"app": 3}})
-
-
 def test_a_total_never_goes_back():
     """The kubelet may forget restarts; what was counted stays counted."""
     counted = CountedTotals()
@@ -264,8 +259,8 @@ def test_health_begins_anew_with_a_restart(world, given):
     assert world.book.pods[given.UID].age_seconds == pytest.approx(300)
 
 
-def test_a_part_never_outgrows_its_value():
+def test_a_shard_never_outgrows_its_value():
     counted = CountedTotals()
     for number in range(5000):
         counted.record(f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}", "app", number + 1)
-    assert all(3000 < len(counted.encode_shard(part)) <= 4096 for part in counted.changed_shards)
+    assert all(3000 < len(codec.encode(counted.shard_record(part))) <= 4096 for part in counted.changed_shards)

@@ -1,9 +1,10 @@
 import pytest
 
-from agent.rtt.clock import DualTimestamp, read_clocks
-from agent.rtt.echo import Answered, EchoClient, Lost, Unusable
+from agent.rtt.clock import DualTimestamp
+from agent.rtt.echo import EchoClient
 from agent.rtt.packet import REPLY_TYPES, IpVersion
-from agent.rtt.sockets import Datagram, SendResult
+from agent.rtt.probe_result import Answered, Lost, Unusable
+from agent.rtt.sockets import Datagram, SendResult, read_clocks
 
 COOKIE = b"sounding"
 HOST = ("10.0.0.1", 0)

@@ -14,13 +14,13 @@ import time
 
 import pytest
 
-from agent.rtt.clock import read_clocks
-from agent.rtt.echo import Answered, EchoClient
+from agent.rtt.echo import EchoClient
 from agent.rtt.packet import REPLY_TYPES, IpVersion
 from agent.rtt.peer import Peer
+from agent.rtt.probe_result import Answered
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import EchoSocket, SendResult, open_sockets
+from agent.rtt.sockets import EchoSocket, SendResult, open_sockets, read_clocks
 from leadsman.state.records import ProbeMethod
 from leadsman.testbed import namespaces
 from leadsman.testbed.virtual_network import VirtualNetwork, why_unavailable

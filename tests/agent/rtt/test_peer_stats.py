@@ -1,9 +1,9 @@
 from msgspec import structs
 
-from agent.rtt.echo import Answered, Lost, Unusable
 from agent.rtt.endpoints import parse_literal
 from agent.rtt.peer import Locality, PathClass, Peer
 from agent.rtt.peer_stats import PeerStats, Probe
+from agent.rtt.probe_result import Answered, Lost, Unusable
 from agent.rtt.settings import ProbeSettings
 from leadsman.state.records import ProbeMethod
 

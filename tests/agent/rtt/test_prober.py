@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
-from agent.rtt.clock import DualTimestamp, read_clocks
+from agent.rtt.clock import DualTimestamp
 from agent.rtt.endpoints import parse_literal
 from agent.rtt.peer import Peer
 from agent.rtt.probe_method import ProbeMode
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import IcmpRefused
+from agent.rtt.sockets import IcmpRefused, read_clocks
 from leadsman.state.records import ProbeMethod
 
 FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from leadsman.state import codec
 from leadsman.state.records import (
     AnyRecord,
+    CountedTotalsShard,
     Hardware,
     Heartbeat,
     Identity,
@@ -62,7 +63,10 @@ RING_ENTRIES = st.builds(
     near=st.lists(NAMES, max_size=8).map(tuple),
 )
 REQUESTS = st.builds(ProbeRequest, target=NAMES.filter(bool))
-RECORDS = st.one_of(IDENTITIES, HEARTBEATS, LATENCIES, HARDWARE, RING_ENTRIES, REQUESTS)
+COUNTED = st.builds(
+    CountedTotalsShard, pods=st.dictionaries(NAMES, st.dictionaries(NAMES, COUNTS, max_size=3), max_size=3)
+)
+RECORDS = st.one_of(IDENTITIES, HEARTBEATS, LATENCIES, HARDWARE, RING_ENTRIES, REQUESTS, COUNTED)
 KINDS = st.sampled_from(AnyRecord.__args__)
 JSON = st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=5),
@@ -128,6 +132,14 @@ PEER = {"sent": 2, "received": 2, "p50_ms": 1.0, "p95_ms": 1.0}
 def test_a_value_out_of_bounds_is_refused_by_its_place(kind: type[AnyRecord], document: object, where: str) -> None:
     with pytest.raises(codec.BadRecord, match=where):
         codec.decode(kind, msgspec.json.encode(document))
+
+
+def test_what_earlier_agents_counted_is_read_and_written_in_the_same_bytes() -> None:
+    written = b'{"v":1,"pods":{"0c3a8f5e-7a53-4a3b-9d0e-6f1b2c3d4e5f":{"app":3,"~phase":1}}}'
+    record = codec.decode(CountedTotalsShard, written)
+    assert record.pods == {"0c3a8f5e-7a53-4a3b-9d0e-6f1b2c3d4e5f": {"app": 3, "~phase": 1}}
+    assert codec.encode(record) == written
+    assert codec.encode(CountedTotalsShard({})) == b'{"v":1,"pods":{}}'
 
 
 @pytest.mark.parametrize("text", [b"NaN", b"Infinity", b"-Infinity", b"1e999"])

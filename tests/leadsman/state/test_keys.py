@@ -94,3 +94,17 @@ def test_a_request_stands_under_the_prefix_of_who_is_asked(node: str, target: st
     assert keys.probes_prefix(node).startswith(keys.PROBES_PREFIX)
     with pytest.raises(ValueError, match="want lower-case letters"):
         keys.probe_request_key(node, target + "/x")
+
+
+def test_what_an_agent_counted_stands_where_earlier_agents_look_for_it() -> None:
+    uid = "0c3a8f5e-7a53-4a3b-9d0e-6f1b2c3d4e5f"
+    key = keys.counted_totals_key("edge-1", keys.counted_shard(uid))
+    assert key == "/leadsman/v1/nodes/edge-1/counted/1"
+    assert key.startswith(keys.counted_totals_prefix("edge-1"))
+    assert keys.parse(key) is None
+
+
+@pytest.mark.parametrize("shard", ["", "g", "10", "a/b"])
+def test_what_is_no_shard_has_no_key(shard: str) -> None:
+    with pytest.raises(ValueError, match="hexadecimal digit"):
+        keys.counted_totals_key("edge-1", shard)

@@ -6,7 +6,7 @@ import pytest
 
 from agent.node_ownership import claim_node
 from agent.pods.incident_ledger import IncidentLedger, LedgerLimits
-from agent.reward_persistence import RewardPersistence
+from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import Pod
 from leadsman.state import keys
@@ -168,4 +168,16 @@ async def test_a_reward_that_cannot_be_read_begins_anew(world, caplog):
     await world.store.write([Put(keys.reward_key(NODE, "shop"), b"garbage")])
     _, after = await world.agent()
     assert after.rewards == {}
-    assert "cannot decode the reward" in caplog.text
+    assert f"cannot decode the value under {keys.reward_key(NODE, 'shop')}" in caplog.text
+
+
+async def test_totals_that_cannot_be_read_count_as_none_and_are_logged(world, caplog):
+    cache, book = await world.agent()
+    book.on_first_list([])
+    await cache.save(book)
+    await world.store.write([Put(keys.counted_totals_key(NODE, "0"), b'{"v":2,"pods":{}}')])
+    _, after = await world.agent()
+    after.on_first_list([])
+    after.on_pod_updated(pod(2))
+    assert after.rewards["shop"].incidents == {"crash": 2}
+    assert f"cannot decode the value under {keys.counted_totals_key(NODE, '0')}" in caplog.text

@@ -7,11 +7,11 @@ again. Lost are at most the health since the last write, and pods that failed an
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from random import Random
+from typing import TypeVar
 
 from agent.node_ownership import NodeOwnership
-from agent.pods import counted_totals
 from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, RestoredState
 from leadsman.rewards import reward_updates
@@ -19,10 +19,12 @@ from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
 from leadsman.state.key_values import Delete, Put, StoredItem, Write
-from leadsman.state.records import Reward
+from leadsman.state.records import CountedTotalsShard, Record, Reward
 from leadsman.state.store import Store, StoreError
 
 log = logging.getLogger(__name__)
+
+R = TypeVar("R", bound=Record)
 
 MIN_CHANGE = 0.1
 """Of a trial, or of the value if that is more: health that is worth a write."""
@@ -87,29 +89,19 @@ class RewardPersistence:
         book.counted_bind_failures |= dict.fromkeys(told, True)
 
     def _opened(self, items: Iterable[StoredItem]) -> RestoredState:
-        counted_at = keys.counted_totals_prefix(self._node)
-        values = [item.value for item in items if item.key.startswith(counted_at)]
-        parts = [part for part in map(counted_totals.decode_shard, values) if part is not None]
-        self._written = dict(self._decoded(items))
-        kept = CountedTotals(parts)
-        if not values:
-            kept.changed_shards.add(counted_totals.SHARDS[0])  # so that the next agent knows that there was one
+        counted_prefix = keys.counted_totals_prefix(self._node)
+        counted_items = [item for item in items if item.key.startswith(counted_prefix)]
+        shards = (_decoded(CountedTotalsShard, item) for item in counted_items)
+        totals = CountedTotals(shard for shard in shards if shard is not None)
+        if not counted_items:
+            totals.changed_shards.add(keys.COUNTED_SHARDS[0])  # so that the next agent knows that there was one
+        self._written = dict(_rewards(items))
         log.info(
             "agent restored rewards of %d pod types and incident totals of %d pods from etcd",
             len(self._written),
-            len(kept),
+            len(totals),
         )
-        return RestoredState(self._written, kept, first_start=not values)
-
-    def _decoded(self, items: Iterable[StoredItem]) -> Iterable[tuple[str, Reward]]:
-        for item in items:
-            key = keys.parse(item.key)
-            if key is None or key.kind != keys.REWARDS_KIND:
-                continue
-            try:
-                yield key.pod_type, codec.decode(Reward, item.value)
-            except BadRecord as error:
-                log.warning("agent cannot decode the reward under %s and starts it from zero: %s", item.key, error)
+        return RestoredState(self._written, totals, first_start=not counted_items)
 
     def _moved(self, book: IncidentLedger) -> set[str]:
         return {
@@ -122,7 +114,8 @@ class RewardPersistence:
         for name, reward in rewards.items():
             yield Put(keys.reward_key(self._node, name), codec.encode(reward))
         for part in sorted(parts):
-            yield Put(f"{keys.counted_totals_prefix(self._node)}{part}", book.counted_totals.encode_shard(part))
+            record = book.counted_totals.shard_record(part)
+            yield Put(keys.counted_totals_key(self._node, part), codec.encode(record))
 
     def _deletes(self, types: Iterable[str]) -> Iterable[Delete]:
         return (Delete(keys.reward_key(self._node, name)) for name in types)
@@ -140,6 +133,21 @@ class RewardPersistence:
     def _failed(self, error: StoreError) -> None:
         self.failures += 1
         self.problem.report(error)
+
+
+def _rewards(items: Iterable[StoredItem]) -> Iterator[tuple[str, Reward]]:
+    for item in items:
+        key = keys.parse(item.key)
+        if key is not None and key.kind == keys.REWARDS_KIND and (reward := _decoded(Reward, item)):
+            yield key.pod_type, reward
+
+
+def _decoded(record: type[R], item: StoredItem) -> R | None:
+    try:
+        return codec.decode(record, item.value)
+    except BadRecord as error:
+        log.warning("agent cannot decode the value under %s and starts it from zero: %s", item.key, error)
+        return None
 
 
 def _worth_writing(before: Reward | None, after: Reward) -> bool:
