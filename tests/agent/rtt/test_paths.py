@@ -79,7 +79,7 @@ def rtts_of(started):
 
 
 def sent(prober):
-    return sum(target.counts.sent for target in prober.ledger.targets.values())
+    return sum(target.counts.sent for target in prober.stats.targets.values())
 
 
 def close_to_ping(net, family):
@@ -115,7 +115,7 @@ def test_loss_is_within_5_points_of_what_the_path_loses(net, loss_ratio):
     lost = sum(w.sent - w.received for w in known.values()) / sum(w.sent for w in known.values())
     assert abs(lost - loss_ratio) <= 0.05
     assert all(5.0 <= w.min_ms <= w.p95_ms <= 500 for w in known.values())
-    assert prober.strays == {}
+    assert prober.unmatched_replies == {}
 
 
 def test_a_delay_that_changes_is_followed(net):
@@ -168,7 +168,7 @@ def test_a_peer_that_answers_no_icmp_is_timed_by_tcp_and_flagged(net):
     finally:
         ignore(net, "c", False)
     assert 5.0 <= known["c"].p50_ms < 10
-    assert prober.ledger.targets["c"].choice.icmp_blocked
+    assert prober.stats.targets["c"].method_selector.icmp_blocked
     assert known["b"].method is ProbeMethod.ICMP
 
 
@@ -197,11 +197,11 @@ def test_a_node_that_is_cut_off_reports_a_fault_and_no_losses(net):
             seen.append(now)
             for host in RTTS_MS:
                 net.cut("a", host)
-        elif len(seen) == 1 and prober.fault:
+        elif len(seen) == 1 and prober.local_fault:
             seen.append(prober.latencies(now))
             for host, rtt_ms in RTTS_MS.items():
                 net.set_delay("a", host, rtt_ms)
-        return len(seen) == 2 and prober.fault is None and sent(prober) > 0 and len(prober.latencies(now)) == 3
+        return len(seen) == 2 and prober.local_fault is None and sent(prober) > 0 and len(prober.latencies(now)) == 3
 
     known, _ = measure(net, peers, done, interval_seconds=0.1, timeout_seconds=0.3)
     assert seen[1] == {}
