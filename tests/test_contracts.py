@@ -50,6 +50,12 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("leadsman/decision/rewards/rewards_score.py", "from leadsman.decision.delay import bounds", DECISION),
         ("leadsman/decision/decide.py", "from leadsman.planning.labels import model", LAYERS),
         ("leadsman/runtime/lru.py", "from leadsman.state import keys", LAYERS),
+        (
+            "leadsman/planning/requeue.py",
+            "from leadsman.planning.labels import model",
+            "Planners do not know each other",
+        ),
+        ("leadsman/planning/labels/model.py", "from leadsman.planning.labels import limits", "The label plan reads"),
         ("agent/settings.py", "from leadsman.decision import policy", "The agent measures and never decides"),
         ("agent/pods/incidents.py", "from agent.hardware import samples", "The agent's rooms do not know each other"),
         ("agent/new_module.py", "", "The agent's rooms do not know each other"),
