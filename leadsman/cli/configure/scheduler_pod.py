@@ -1,5 +1,6 @@
 """What a kube-scheduler's pod must hold: where it reads its configuration, and our certificates. Pure."""
 
+import re
 from collections.abc import Iterator, Mapping
 from ipaddress import ip_address
 from pathlib import PurePosixPath
@@ -19,6 +20,14 @@ POD_SPEC_PATHS: Mapping[str, YamlPath] = {
     "DaemonSet": ("spec", "template", "spec"),
     "StatefulSet": ("spec", "template", "spec"),
 }
+
+
+OLDEST_MINOR = 25
+"""Kubernetes 1.25 is the first whose kube-scheduler reads the configuration's v1, which is what we write."""
+
+_IMAGE_VERSION = re.compile(r"(?:^|/)kube-scheduler(?:-[a-z0-9]+)?:v?[01]\.(\d+)\.\d+[^/]*$", re.ASCII)
+"""The minor in the tag of an image of that very name; scheduler-plugins number theirs 0.N for Kubernetes 1.N. Any other
+image has versions of its own, which say nothing."""
 
 
 class SchedulerPod(Struct, frozen=True):
@@ -93,7 +102,17 @@ def _scheduler(path: YamlPath, spec: Any, number: int, container: Any) -> Schedu
     if any(word in ("-c", "-ec", "-lc") for words in lists.values() for word in words):
         raise ConfigureError(f"containers.{number}: a shell starts kube-scheduler; give its flags as a list")
     flags = "args" if lists["args"] or not lists["command"] else "command"
+    _check_image(str(value_at(container, "image") or ""), number)
     return SchedulerPod(path, spec, number, flags, dict(_flags([*lists["command"], *lists["args"]])))
+
+
+def _check_image(image: str, number: int) -> None:
+    version = _IMAGE_VERSION.search(image.partition("@")[0])
+    if version and int(version[1]) < OLDEST_MINOR:
+        raise ConfigureError(
+            f"containers.{number}.image: {image}: kube-scheduler before 1.{OLDEST_MINOR} cannot read the configuration "
+            f"that we write and would not start; upgrade the cluster to 1.{OLDEST_MINOR} or later first"
+        )
 
 
 def _flags(words: list[str]) -> Iterator[tuple[str, str]]:

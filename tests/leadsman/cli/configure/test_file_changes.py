@@ -163,6 +163,39 @@ def test_what_we_cannot_change_rightly_is_refused_with_what_would_help(text, sai
         plan_changes("f.yaml", text, lambda _: None, SETTINGS)
 
 
+@pytest.mark.parametrize(
+    "image",
+    [
+        "registry.k8s.io/kube-scheduler:v1.22.17",
+        "kube-scheduler:1.24.0",
+        "mirror:5000/a/kube-scheduler-amd64:v1.18.0-rc.1",
+        "registry.k8s.io/kube-scheduler:v1.22.17@sha256:0123",
+        "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.24.9",
+    ],
+)
+def test_a_scheduler_older_than_the_configuration_s_v1_is_refused_by_its_image(image):
+    """It would not start with the file that we write, and the control plane would have no scheduler."""
+    setup = Setup("kubeadm-1.33")
+    manifest = re.sub(r"image: .*", f"image: {image}", setup.before[setup.main])
+    with pytest.raises(ConfigureError, match=re.escape(f"{setup.main}: containers.0.image: {image}: kube-scheduler")):
+        setup.changed({setup.main: manifest})
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "registry.k8s.io/kube-scheduler:v1.25.0",
+        "registry.k8s.io/kube-scheduler@sha256:0123",
+        "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.29.7",
+        "gcr.io/my-gcp-project/my-kube-scheduler:1.0.0",
+        "kube-scheduler:latest",
+    ],
+)
+def test_an_image_that_is_new_enough_or_tells_no_version_is_taken(image):
+    setup = Setup("kubeadm-1.33")
+    assert setup.changed({setup.main: re.sub(r"image: .*", f"image: {image}", setup.before[setup.main])})
+
+
 def test_a_configuration_that_stands_in_the_way_is_not_overwritten():
     setup = Setup("kubeadm-1.33")
     with pytest.raises(ConfigureError, match="is there already; name another file"):
