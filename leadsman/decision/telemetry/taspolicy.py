@@ -41,10 +41,14 @@ class LogicalOperator(StrEnum):
 
 
 class Scoring(StrEnum):
-    """How scheduleonmetric makes scores of the metric: ours, the original has none."""
+    """How scheduleonmetric makes scores of the metric: ours, the original has none.
 
-    PROPORTIONAL = "proportional"
+    RANK: in equal steps from the worst value to the best.
+    PROPORTIONAL: by how far the value is from the two; one outlier then makes all other values alike.
+    """
+
     RANK = "rank"
+    PROPORTIONAL = "proportional"
 
 
 class FailMode(StrEnum):
@@ -79,7 +83,7 @@ class Rule(Struct, frozen=True):
 class Strategy(Struct, frozen=True):
     rules: tuple[Rule, ...]
     logic: LogicalOperator = LogicalOperator.ANY_OF
-    scoring: Scoring = Scoring.PROPORTIONAL
+    scoring: Scoring = Scoring.RANK
 
     def __str__(self) -> str:
         return (" and " if self.logic is LogicalOperator.ALL_OF else " or ").join(map(str, self.rules))

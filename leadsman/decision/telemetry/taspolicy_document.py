@@ -58,7 +58,7 @@ class _Rule(Struct):
 class _Strategy(Struct, rename="camel"):
     rules: list[_Rule]
     logical_operator: LogicalOperator = LogicalOperator.ANY_OF
-    scoring: Scoring = Scoring.PROPORTIONAL
+    scoring: Scoring = Scoring.RANK
 
 
 _ALLOWED = {
@@ -66,7 +66,7 @@ _ALLOWED = {
     "operator": "Equals, LessThan or GreaterThan",
     "target": "a whole number of 64 bits",
     "logicalOperator": "anyOf or allOf",
-    "scoring": "proportional or rank",
+    "scoring": "rank or proportional",
     "failMode": "open or closed",
     "maxAgeSeconds": f"a number of seconds, more than 0 and at most {MAX_AGE_SECONDS}",
     "rules": "a list of rules",

@@ -1,8 +1,8 @@
 """scheduleonmetric: the nodes in the order of the first rule's metric.
 
-A measured node has 0.1 at least and an unmeasured one 0, so that it never beats a measured one. `proportional`: between
-the worst value and the best, as far as it is from them; `rank`: in equal steps, nodes with equal values alike. Equals
-puts the nodes at the target before all others.
+A measured node has 0.1 at least and an unmeasured one 0, so that it never beats a measured one. `rank`, the default:
+from the worst value to the best in equal steps, nodes with equal values alike. `proportional`: as far as the value is
+from the worst and the best. Equals puts the nodes at the target before all others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -70,18 +70,16 @@ def _scores(values: Sequence[int | None], rule: Rule, policy: TasPolicy) -> Sequ
     if rule.operator is Operator.EQUALS:
         target = rule.target * NANO
         return [0.0 if value is None else 1.0 if value == target else MIN_MEASURED_SCORE for value in values]
+    known = sorted({value for value in values if value is not None}, reverse=rule.operator is Operator.LESS_THAN)
     strategy = policy.scheduleonmetric
-    places = _ranks(values) if strategy and strategy.scoring is Scoring.RANK else values
-    known = [place for place in places if place is not None]
-    low, high = min(known, default=0), max(known, default=0)
-    worst, span = (low, high - low) if rule.operator is Operator.GREATER_THAN else (high, low - high)
-    step = (1 - MIN_MEASURED_SCORE) / span if span else 0.0
-    least = MIN_MEASURED_SCORE if span else 1.0
-    return [0.0 if place is None else least + step * (place - worst) for place in places]
+    by_distance = strategy is not None and strategy.scoring is Scoring.PROPORTIONAL
+    by_value = dict(zip(known, _steps(known if by_distance else range(len(known))), strict=True))
+    return [0.0 if value is None else by_value[value] for value in values]
 
 
-def _ranks(values: Sequence[int | None]) -> Sequence[int | None]:
-    """Of each value its place among the distinct ones, the least first."""
-    known = sorted({value for value in values if value is not None})
-    place = {value: place for place, value in enumerate(known)}
-    return [None if value is None else place[value] for value in values]
+def _steps(positions: Sequence[int]) -> Sequence[float]:
+    """From the first, 0.1, to the last, 1, each as far as it is from the first. A single one is the best."""
+    span = positions[-1] - positions[0] if positions else 0
+    if not span:
+        return [1.0] * len(positions)
+    return [MIN_MEASURED_SCORE + (1 - MIN_MEASURED_SCORE) * (each - positions[0]) / span for each in positions]

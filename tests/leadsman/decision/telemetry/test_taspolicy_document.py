@@ -27,7 +27,7 @@ def test_every_field_is_read(tas: SimpleNamespace) -> None:
         "p", "ns", {"maxAgeSeconds": 2.5, "failMode": "closed"}, labeling={"rules": rules, "logicalOperator": "allOf"}
     )
     plain["metadata"]["generation"] = 3
-    plain["spec"]["strategies"]["scheduleonmetric"] = {"policyName": "x", "rules": rules, "scoring": "rank"}
+    plain["spec"]["strategies"]["scheduleonmetric"] = {"policyName": "x", "rules": rules, "scoring": "proportional"}
     found = parse_taspolicy(plain)
     assert (found.key, found.generation, found.max_age_seconds, found.fail_mode) == (
         ("ns", "p"),
@@ -41,7 +41,7 @@ def test_every_field_is_read(tas: SimpleNamespace) -> None:
     assert (rule.metric, rule.operator, rule.target) == ("m-1", Operator.LESS_THAN, -7)
     assert rule.labels == (RuleLabel("a", "b"), RuleLabel("c", ""))
     assert found.scheduleonmetric is not None
-    assert found.scheduleonmetric.scoring is Scoring.RANK
+    assert found.scheduleonmetric.scoring is Scoring.PROPORTIONAL
     assert found.metrics == {"m-1"}
 
 
@@ -76,7 +76,7 @@ WHOLE, TEXTS, RULES = "a whole number of 64 bits", "a list of texts such as key=
         ({"rules": [{**RULE, "target": -(2**63) - 1}]}, ".rules[0].target", f"got {-(2**63) - 1}", WHOLE),
         ({"rules": [{**RULE, "labels": "a=b"}]}, ".rules[0].labels", "got 'a=b'", TEXTS),
         ({"rules": [RULE], "logicalOperator": "noneOf"}, ".logicalOperator", "got 'noneOf'", "anyOf or allOf"),
-        ({"rules": [RULE], "scoring": "best"}, ".scoring", "got 'best'", "proportional or rank"),
+        ({"rules": [RULE], "scoring": "best"}, ".scoring", "got 'best'", "rank or proportional"),
         ({}, ".rules", "missing", RULES),
         ({"rules": None}, ".rules", "got nothing", RULES),
         (7, "", "got 7", "an object"),

@@ -19,7 +19,7 @@ from leadsman.state.snapshot import NodeState, Snapshot
 
 
 def scored(
-    operator: str, values: Mapping[str, Any], nodes: Any, scoring: str = "proportional", target: int = 0
+    operator: str, values: Mapping[str, Any], nodes: Any, scoring: str = "rank", target: int = 0
 ) -> Mapping[str, int]:
     strategy = {"rules": [{"metricname": "m", "operator": operator, "target": target}], "scoring": scoring}
     return score_nodes(POD, tuple(nodes), known(strategy, values)).scores
@@ -57,6 +57,34 @@ def test_the_metric_orders_the_nodes(operator: str, scoring: str, expected: Mapp
 
 def test_equals_prefers_the_nodes_at_the_target() -> None:
     assert scored("Equals", {"a": 1, "b": "1500m", "c": 2}, "abc", target=2) == {"a": 1, "b": 1, "c": 10}
+
+
+@pytest.mark.parametrize(("operator", "expected"), [("LessThan", [10, 7, 4, 1]), ("GreaterThan", [1, 4, 7, 10])])
+def test_one_outlier_leaves_the_others_in_order(operator: str, expected: list[int]) -> None:
+    """By value, the default once, the three small ones were all alike."""
+    strategy = {"rules": [{"metricname": "m", "operator": operator}]}
+    scores = score_nodes(POD, tuple("abcd"), known(strategy, {"a": 40, "b": 41, "c": 60, "d": 100_000})).scores
+    assert list(scores.values()) == expected
+
+
+@given(st.dictionaries(st.sampled_from("abcdefghij"), st.integers(-(10**12), 10**12), min_size=1))
+def test_up_to_ten_values_have_a_score_each_in_their_order(values: Mapping[str, int]) -> None:
+    scores = scored("LessThan", values, tuple(values), "rank")
+    assert all((scores[a] > scores[b]) is (values[a] < values[b]) for a in values for b in values)
+
+
+@given(
+    st.lists(st.integers(-50, 50), min_size=1, max_size=40),
+    st.integers(0, 39),
+    st.integers(0, 100),
+    st.sampled_from(["proportional", "rank"]),
+)
+def test_a_lower_value_never_worsens_a_less_than_node(values: list[int], which: int, by: int, scoring: str) -> None:
+    node = f"n{which % len(values)}"
+    before = {f"n{number}": value for number, value in enumerate(values)}
+    after = {**before, node: before[node] - by}
+    nodes = tuple(before)
+    assert scored("LessThan", after, nodes, scoring)[node] >= scored("LessThan", before, nodes, scoring)[node]
 
 
 @pytest.mark.parametrize("scoring", ["proportional", "rank"])
