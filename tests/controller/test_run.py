@@ -6,7 +6,7 @@ from contextlib import AsyncExitStack
 
 import aiohttp
 
-from leadsman.kube.names import OWNERSHIP_ANNOTATION
+from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
 from leadsman.kube.resources import LEASES, NODES
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
@@ -39,6 +39,15 @@ async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(api, running, 
         await until(lambda: node_labels(api) == {"other": "x"})
         assert of(api, LEASE, "spec", "holderIdentity") == "one"
     assert of(api, LEASE, "spec", "holderIdentity") == "", "given up at the end"
+
+
+async def test_a_node_marked_by_the_last_release_is_taken_over(api, running, until):
+    deprecated = DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]
+    by_last_release = {"labels": MARKED["labels"], "annotations": {deprecated: '{"hot":"ns/hot"}', "other": "stays"}}
+    api.put(NODES.path("", "n1"), {"metadata": by_last_release})
+    async with running():
+        await until(lambda: node_labels(api) == {"other": "x"})
+    assert of(api, NODES.path("", "n1"), "metadata", "annotations") == {"other": "stays"}
 
 
 async def test_the_log_says_what_goes_and_what_comes(api, running, until, caplog):
