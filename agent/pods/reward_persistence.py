@@ -80,7 +80,7 @@ class RewardPersistence:
         book.counted_totals.changed_shards -= parts
         try:
             writes: list[Write] = [*self._puts(rewards, parts, book), *self._deletes(gone), *map(Delete, told)]
-            await self.store.write(writes, guard=held.guard)
+            await self.store.write(writes, precondition=held.guard)
         except StoreError as error:
             book.counted_totals.changed_shards |= parts
             self._failed(error)

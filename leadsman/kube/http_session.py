@@ -3,32 +3,21 @@
 import contextlib
 import logging
 import os
-import socket
 import ssl
 from collections.abc import Iterator
-from typing import Any
 
 import aiohttp
 
 from leadsman.kube.access import ApiAccess, ApiAccessError
+from leadsman.runtime.keepalive import keepalive_socket
 
 log = logging.getLogger(__name__)
-
-# A peer that vanished without a word is noticed after 10 + 3 * 5 s, with or without data under way.
-_SOCKET_OPTIONS = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000),
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-)
 
 
 def open_session(access: ApiAccess, connections: int = 32) -> aiohttp.ClientSession:
     """Inside a running loop; close it. connections: at most so many at once. ApiAccessError for unusable TLS files."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=_ssl_context(access), socket_factory=_keepalive_socket, limit=connections),
+        connector=aiohttp.TCPConnector(ssl=_ssl_context(access), socket_factory=keepalive_socket, limit=connections),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
     )
@@ -69,12 +58,3 @@ def _as_file(text: str) -> Iterator[str]:
         yield f"/proc/self/fd/{descriptor}"
     finally:
         os.close(descriptor)
-
-
-def _keepalive_socket(address: Any) -> socket.socket:
-    """address: as `getaddrinfo` gives it."""
-    family, kind, protocol, *_ = address
-    one = socket.socket(family, kind, protocol)
-    for option in _SOCKET_OPTIONS:
-        one.setsockopt(*option)
-    return one

@@ -23,13 +23,13 @@ class CountingStore:
         self._read(item for listing in listings for item in listing.items)
         return listings
 
-    def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
-        return self._store.watch(prefix, start_revision, cluster)
+    def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
+        return self._store.watch(prefix, start_revision, cluster_id)
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Precondition | None = None) -> int:
+    async def write(self, writes: Sequence[Write], lease: int = 0, precondition: Precondition | None = None) -> int:
         self.calls += 1
         self.written_bytes += sum(len(one.key) + (len(one.value) if isinstance(one, Put) else 0) for one in writes)
-        return await self._store.write(writes, lease, guard)
+        return await self._store.write(writes, lease, precondition)
 
     async def grant(self, ttl_seconds: int) -> int:
         self.calls += 1

@@ -1,4 +1,4 @@
-"""Record ↔ bytes. JSON, readable with etcdctl; at most 4 KiB a value."""
+"""Encodes records as JSON, readable with etcdctl, and decodes them. At most 4 KiB a value."""
 
 from typing import TypeVar
 
@@ -17,7 +17,7 @@ _decoders: dict[type[Record], msgspec.json.Decoder[Record]] = {
 
 
 class BadRecord(ValueError):
-    """These bytes are not a record that a reader can use. The text says why and where in the document."""
+    """The bytes are not a record that a reader can use. Says why, and where in the document."""
 
 
 def encode(record: AnyRecord | Reward) -> bytes:
@@ -36,10 +36,10 @@ def size_bytes(record: AnyRecord | Reward) -> int:
 def decode(record: type[R], data: bytes) -> R:
     """The record in `data`. BadRecord for anything else, whatever the bytes are."""
     if len(data) > LARGEST_VALUE_BYTES:
-        raise BadRecord(f"{len(data)} bytes; at most {LARGEST_VALUE_BYTES}")
+        raise BadRecord(f"record of {len(data)} bytes; at most {LARGEST_VALUE_BYTES} are allowed")
     try:
-        found = _decoders[record].decode(data)
+        decoded = _decoders[record].decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadRecord(str(error)) from error
-    assert isinstance(found, record)
-    return found
+    assert isinstance(decoded, record)
+    return decoded

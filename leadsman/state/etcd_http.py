@@ -1,47 +1,40 @@
-"""Calls to etcd's gateway over HTTP: which endpoint, who we are, how long we wait."""
+"""Calls etcd's JSON gateway over HTTP: endpoints in turn, authentication and deadlines."""
 
 import asyncio
-import socket
 import ssl
 from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 import aiohttp
 import msgspec
 from msgspec import Struct
 
+from leadsman.runtime.keepalive import keepalive_socket
 from leadsman.state import etcd_json
 from leadsman.state.etcd_json import JsonBody
 from leadsman.state.store import Compacted, Denied, Unavailable
 
 A = TypeVar("A")
 Attempt = Callable[[str, dict[str, str]], Awaitable[A]]
-"""Of one call, at an endpoint, with headers that say who we are."""
+"""One attempt of a call, at an endpoint, with the headers that authenticate us."""
 
-# A peer that vanished without a word is noticed after 10 + 3 * 5 s, with or without data under way.
-_SOCKET_OPTIONS = (
-    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 10),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, 5),
-    (socket.IPPROTO_TCP, socket.TCP_KEEPCNT, 3),
-    (socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, 25_000),
-    (socket.IPPROTO_TCP, socket.TCP_NODELAY, 1),
-)
 _READ_BUFFER_BYTES = 1 << 20
 LONGEST_LINE_BYTES = 64 << 20
-"""Of a watch. A batch above this is not worth holding: a listing comes in pages."""
+"""Of a watch. A listing, which comes in pages, replaces a larger message."""
 _OK = 200
-# Ends a watch whose member lost its leader; it would stay silent otherwise. WithRequireLeader in etcd's Go client.
+# Ends a watch whose member lost its leader; otherwise it would stay silent. WithRequireLeader in etcd's Go client.
 _REQUIRE_LEADER = {"Grpc-Metadata-hasleader": "true"}
 
 
 class EtcdAccess(Struct, frozen=True):
-    """Where the store is and who we are.
+    """Where etcd is, and our credentials. ValueError when they cannot be used.
 
-    endpoints: URLs of members, tried in turn. ca_file: PEM, for https; empty: the system's. user: empty: etcd
-    without authentication. call_timeout_seconds: T, for one call and for the start of a watch.
+    endpoints: URLs of members, tried in turn.
+    ca_file: PEM, for https; "": the system's.
+    user: "": etcd without authentication.
+    call_timeout_seconds: T, for one call and for the start of a watch.
     """
 
     endpoints: tuple[str, ...]
@@ -53,13 +46,13 @@ class EtcdAccess(Struct, frozen=True):
     def __post_init__(self) -> None:
         wrong = [url for url in self.endpoints if not url.startswith(("http://", "https://"))]
         if wrong or not self.endpoints:
-            raise ValueError(f"endpoints {list(self.endpoints)}: want http:// or https:// URLs, at least one")
+            raise ValueError(f"endpoints {list(self.endpoints)} must be http:// or https:// URLs, at least one")
         if not self.call_timeout_seconds > 0:
-            raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds}: want more than 0")
+            raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds} must be more than 0")
 
 
 class ConnectFailed(Unavailable):
-    """No connection: nothing was sent."""
+    """The endpoint took no connection, so nothing was sent."""
 
 
 class OpenStream(NamedTuple):
@@ -70,7 +63,10 @@ class OpenStream(NamedTuple):
 
 
 class EtcdTransport:
-    """ValueError when the CA's file cannot be used. logins: how often a token was fetched."""
+    """Calls etcd at its endpoints. ValueError when the CA file cannot be used.
+
+    logins: how often a token was fetched.
+    """
 
     def __init__(self, access: EtcdAccess):
         self.access = access
@@ -81,14 +77,14 @@ class EtcdTransport:
 
     @property
     def endpoint(self) -> str:
-        """The one that the next call goes to."""
+        """The endpoint of the next call."""
         return self.access.endpoints[self._turn % len(self.access.endpoints)].rstrip("/")
 
-    async def call(self, path: str, body: JsonBody, answer: type[A]) -> A:
-        """The answer to a unary call, within the call timeout. Raises StoreErrors."""
+    async def call(self, path: str, body: JsonBody, kind: type[A]) -> A:
+        """The response to a unary call as `kind`, within the call timeout. Raises StoreErrors."""
 
         async def attempt(endpoint: str, headers: dict[str, str]) -> A:
-            return etcd_json.decode_response(await self._post(endpoint + path, body, headers), answer)
+            return etcd_json.decode_response(await self._post(endpoint + path, body, headers), kind)
 
         return await self._on_any_endpoint(path, attempt)
 
@@ -96,8 +92,11 @@ class EtcdTransport:
     async def stream(
         self, path: str, body: JsonBody, check: Callable[[bytes], object], silence_seconds: float
     ) -> AsyncGenerator[OpenStream]:
-        """A streaming call whose first line passed `check`, which raises InvalidAuthToken for a token to be renewed.
-        The lines that follow raise TimeoutError after `silence_seconds` without a byte."""
+        """Opens a streaming call.
+
+        check: gets the first line; raises InvalidAuthToken when the token must be renewed.
+        silence_seconds: without a byte, after which reading the lines that follow raises TimeoutError.
+        """
 
         async def attempt(endpoint: str, headers: dict[str, str]) -> tuple[str, aiohttp.ClientResponse, OpenStream]:
             response = await self._request(endpoint + path, body, headers | _REQUIRE_LEADER)
@@ -118,14 +117,17 @@ class EtcdTransport:
             _drop(response)
 
     async def close(self) -> None:
+        """Closes all connections."""
         if self._session is not None:
             await self._session.close()
-            await asyncio.sleep(0)  # dropped connections close their sockets on the loop's next turn
+            await asyncio.sleep(0)  # Dropped connections close their sockets on the loop's next turn.
             self._session = None
 
     async def _on_any_endpoint(self, path: str, attempt: Attempt[A]) -> A:
-        """The result from the first endpoint that takes a connection, within the call timeout. Nothing was sent to
-        the others, so nothing is done twice."""
+        """The result from the first endpoint that takes a connection, within the call timeout.
+
+        Nothing was sent to the others, so nothing is done twice.
+        """
         deadline = asyncio.get_running_loop().time() + self.access.call_timeout_seconds
         for _ in self.access.endpoints[1:]:
             with suppress(ConnectFailed):
@@ -136,14 +138,14 @@ class EtcdTransport:
             raise Unavailable(str(error)) from error
 
     async def _on_endpoint(self, endpoint: str, path: str, deadline: float, attempt: Attempt[A]) -> A:
-        """Unavailable also means: the next call goes to the next endpoint."""
+        """The result from one endpoint. When it is Unavailable, the next call goes to the next endpoint."""
         try:
             with _translated_errors(endpoint):
                 async with asyncio.timeout_at(deadline):
                     return await self._authenticated(endpoint, attempt)
         except TimeoutError as error:
             self._next_endpoint(endpoint)
-            text = f"{endpoint}{path}: no answer within {self.access.call_timeout_seconds:g} s"
+            text = f"{endpoint}{path}: no response within {self.access.call_timeout_seconds:g} s"
             raise Unavailable(text) from error
         except Unavailable:
             self._next_endpoint(endpoint)
@@ -152,32 +154,32 @@ class EtcdTransport:
             raise Denied(str(error)) from error
 
     def _next_endpoint(self, endpoint: str) -> None:
-        """Unless another call has left it already: two that fail together must not come round to it again."""
+        """Moves on, unless another call did: two that fail together must not skip an endpoint."""
         if self.endpoint == endpoint:
             self._turn += 1
 
     async def _authenticated(self, endpoint: str, attempt: Attempt[A]) -> A:
-        """The attempt's result, made once more with a new token when etcd does not know this one."""
-        used = await self._authorization(endpoint)
+        """The attempt's result; it is made once more with a new token when etcd does not know this one."""
+        headers = await self._authorization(endpoint)
         try:
-            return await attempt(endpoint, used)
+            return await attempt(endpoint, headers)
         except etcd_json.InvalidAuthToken:
-            if not used:
+            if not headers:
                 raise
-            self._forget(used)
+            self._forget(headers)
             return await attempt(endpoint, await self._authorization(endpoint))
 
     async def _authorization(self, endpoint: str) -> dict[str, str]:
         if self.access.user and not self.token:
             login = {"name": self.access.user, "password": self.access.password}
-            answer = await self._post(f"{endpoint}/v3/auth/authenticate", login, {})
-            self.token = etcd_json.decode_response(answer, etcd_json.AuthenticateResponse).token
+            response = await self._post(f"{endpoint}/v3/auth/authenticate", login, {})
+            self.token = etcd_json.decode_response(response, etcd_json.AuthenticateResponse).token
             self.logins += 1
         return {"Authorization": self.token} if self.token else {}
 
-    def _forget(self, used: dict[str, str]) -> None:
-        """Unless another call has logged in again already."""
-        if self.token == used["Authorization"]:
+    def _forget(self, headers: dict[str, str]) -> None:
+        """Drops the token, unless another call has logged in again already."""
+        if self.token == headers["Authorization"]:
             self.token = ""
 
     async def _post(self, url: str, body: JsonBody, headers: dict[str, str]) -> bytes:
@@ -203,33 +205,24 @@ class EtcdTransport:
 
 
 def _ssl_context(ca_file: str, urls: Iterable[str]) -> ssl.SSLContext | bool:
-    """Made here and not by aiohttp, which makes its own when it is imported: see leadsman.runtime.import_trim."""
+    """Created here and not by aiohttp, which creates its own when it is imported: leadsman.runtime.import_trim."""
     try:
         needed = ca_file or any(url.startswith("https:") for url in urls)
         return ssl.create_default_context(cafile=ca_file or None) if needed else True
-    except OSError as error:  # ssl.SSLError is one
-        raise ValueError(f"ca_file {ca_file!r}: want certificates in PEM: {error}") from error
-
-
-def keepalive_socket(address: Any) -> socket.socket:
-    """A socket that notices a vanished peer. address: as `getaddrinfo` gives it."""
-    family, kind, protocol, *_ = address
-    one = socket.socket(family, kind, protocol)
-    for option in _SOCKET_OPTIONS:
-        one.setsockopt(*option)
-    return one
+    except OSError as error:  # ssl.SSLError is one.
+        raise ValueError(f"ca_file {ca_file!r} must hold certificates in PEM: {error}") from error
 
 
 def _drop(response: aiohttp.ClientResponse) -> None:
-    """Ends the line without TLS's farewell, which a silent peer would never answer."""
-    line = response.connection and response.connection.transport
-    if line is not None:
-        line.abort()
+    """Closes the connection without TLS's close_notify, which a silent peer would never answer."""
+    transport = response.connection and response.connection.transport
+    if transport is not None:
+        transport.abort()
     response.close()
 
 
 class LineReader:
-    """Lines of any length up to LONGEST_LINE_BYTES. aiohttp's own readline gives up at a few hundred KiB."""
+    """Reads lines of any length up to LONGEST_LINE_BYTES. aiohttp's own readline fails at a few hundred KiB."""
 
     def __init__(self, content: aiohttp.StreamReader, silence_seconds: float):
         self._content = content
@@ -248,14 +241,14 @@ class LineReader:
 
     def _take(self, chunk: bytes) -> None:
         if not chunk and not self._begun:
-            raise Unavailable("the line was closed")
+            raise Unavailable("etcd closed the stream")
         self._begun += chunk or b"\n"
         if b"\n" in self._begun[-len(chunk) - 1 :]:
             *whole, rest = bytes(self._begun).split(b"\n")
             self._whole.extend(whole)
             self._begun = bytearray(rest)
         if len(self._begun) > LONGEST_LINE_BYTES:
-            raise Compacted(f"a batch of more than {LONGEST_LINE_BYTES} bytes")
+            raise Compacted(f"watch message larger than {LONGEST_LINE_BYTES} bytes")
 
 
 @contextmanager

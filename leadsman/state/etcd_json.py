@@ -1,4 +1,4 @@
-"""The words of etcd v3's JSON gateway: requests built, answers typed, refusals turned into our errors. Pure.
+"""Builds requests to etcd v3's JSON gateway, decodes its responses and turns its refusals into StoreErrors. Pure.
 
 Bytes travel as base64 and 64-bit integers as strings; a field at its zero value is left out.
 Source: api/etcdserverpb/rpc.proto, api/v3rpc/rpctypes/error.go in etcd-io/etcd.
@@ -20,7 +20,7 @@ _NOTHING = msgspec.Raw(b"{}")
 
 
 class InvalidAuthToken(store.Denied):
-    """etcd does not know this token any longer: log in again, once."""
+    """etcd no longer knows the token: log in again, once."""
 
 
 class ResponseHeader(Struct, frozen=True):
@@ -41,7 +41,7 @@ class RangeResponse(Struct, frozen=True):
 
 
 class RangeResponseOp(Struct, frozen=True):
-    """In a transaction; the transaction's header is the one that counts."""
+    """A range in a transaction, whose header is the one that counts."""
 
     response_range: RangeResponse
 
@@ -61,13 +61,13 @@ class LeaseGrantResponse(Struct, frozen=True):
 
 
 class LeaseKeepAliveResponse(Struct, frozen=True):
-    """A lease that has run out is answered without TTL."""
+    """The response to a keep-alive; one for an expired lease has no TTL."""
 
     ttl: int = field(name="TTL", default=0)
 
 
 class AnyResponse(Struct, frozen=True):
-    """Any answer of which only its arrival counts."""
+    """A response of which only the arrival counts."""
 
 
 class AuthenticateResponse(Struct, frozen=True):
@@ -80,8 +80,11 @@ class EtcdEvent(Struct, frozen=True):
 
 
 class WatchResponse(Struct, frozen=True):
-    """One message of a watch. watch_id is -1 in answers to a progress request by hand, which we never send:
-    up to etcd 3.5.7 they overtake the events that they vouch for."""
+    """One message of a watch.
+
+    watch_id: -1 in responses to a manual progress request, which we never send: up to etcd 3.5.7 they overtake the
+    events that they confirm.
+    """
 
     header: ResponseHeader
     created: bool = False
@@ -102,13 +105,13 @@ class GatewayError(Struct, frozen=True):
 
 
 class StreamMessage(Struct, frozen=True):
-    """One line of a streaming call; exactly one of the two."""
+    """One line of a streaming call; it has exactly one of the two."""
 
     result: msgspec.Raw = _NOTHING
     error: GatewayError | None = None
 
 
-# Text of etcd's → ours. Texts come first: etcd uses the same code for a full store as for one that is busy.
+# etcd's text → our error. Texts come first: etcd uses the same code for a full store as for a busy one.
 _BY_TEXT: tuple[tuple[str, type[StoreError]], ...] = (
     ("revision has been compacted", store.Compacted),
     ("is a future revision", store.Compacted),
@@ -130,16 +133,18 @@ _HTTP_SERVER_ERROR = 500
 _UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-def decode_response(data: bytes, answer: type[A]) -> A:
-    """Unavailable when these bytes are not etcd's: something else listens there, or the answer was cut."""
+def decode_response(data: bytes, kind: type[A]) -> A:
+    """The response as `kind`. Unavailable when it is not etcd's: another server's, or cut."""
     try:
-        return msgspec.json.decode(data, type=answer, strict=False)
+        return msgspec.json.decode(data, type=kind, strict=False)
     except _UNREADABLE as error:
-        raise store.Unavailable(f"no answer of etcd's: {error}: {data[:80]!r}") from error
+        raise store.Unavailable(
+            f"response is not etcd's JSON (wrong endpoint, or a cut response): {error}: {data[:80]!r}"
+        ) from error
 
 
 def error_from_response(status: int, data: bytes) -> StoreError:
-    """The error that an answer other than 200 stands for."""
+    """The error that a response with another status than 200 means."""
     try:
         fault = msgspec.json.decode(data, type=GatewayError, strict=False)
     except _UNREADABLE:
@@ -148,20 +153,20 @@ def error_from_response(status: int, data: bytes) -> StoreError:
     return _error(fault)
 
 
-def decode_stream_line(data: bytes, answer: type[A]) -> A:
-    """The result on one line of a streaming call. Raises the error that stands there instead."""
-    return unwrap_result(decode_response(data, StreamMessage), answer)
+def decode_stream_line(data: bytes, kind: type[A]) -> A:
+    """The result on one line of a streaming call. Raises the error that is there instead."""
+    return unwrap_result(decode_response(data, StreamMessage), kind)
 
 
-def unwrap_result(streamed: StreamMessage, answer: type[A]) -> A:
-    """As `line`, of a call whose stream is one message long."""
-    if streamed.error is not None:
-        raise _error(streamed.error)
-    return decode_response(bytes(streamed.result), answer)
+def unwrap_result(message: StreamMessage, kind: type[A]) -> A:
+    """The result in one message of a streaming call. Raises the error that is there instead."""
+    if message.error is not None:
+        raise _error(message.error)
+    return decode_response(bytes(message.result), kind)
 
 
 def error_from_text(text: str, code: int = 0) -> StoreError:
-    """The error for etcd's own words."""
+    """The error that etcd's text and code mean."""
     by_text = (kind for fragment, kind in _BY_TEXT if fragment in text)
     return next(by_text, _BY_CODE.get(code, StoreError))(text)
 
@@ -174,27 +179,29 @@ def _error(fault: GatewayError) -> StoreError:
 
 def prefix_end(prefix: bytes) -> bytes:
     """The first key after all that begin with `prefix`."""
-    kept = prefix.rstrip(b"\xff")
-    return kept[:-1] + bytes([kept[-1] + 1]) if kept else b"\0"
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes([stem[-1] + 1]) if stem else b"\0"
 
 
 def range_request(start: bytes, end: bytes, revision: int, limit: int) -> JsonBody:
-    """A range of at most `limit` keys. revision 0: the newest."""
+    """Reads at most `limit` keys. revision: 0: the newest."""
     return {"key": start, "range_end": end, "revision": str(revision), "limit": str(limit)}
 
 
-def write_txn_request(writes: Sequence[Write], lease: int, guard: Precondition | None) -> JsonBody:
-    compare = [] if guard is None else [_compare(guard)]
+def write_txn_request(writes: Sequence[Write], lease: int, precondition: Precondition | None) -> JsonBody:
+    """Writes in one transaction, if the precondition holds."""
+    compare = [] if precondition is None else [_compare(precondition)]
     return {"compare": compare, "success": [_operation(write, lease) for write in writes]}
 
 
-def read_txn_request(wanted: Sequence[KeyRange]) -> JsonBody:
-    """A transaction that reads, so that one call answers all at one revision."""
-    bodies = [{"key": r.start.encode(), "range_end": r.end.encode(), "limit": str(r.limit)} for r in wanted]
+def read_txn_request(ranges: Sequence[KeyRange]) -> JsonBody:
+    """Reads all ranges in one transaction, at one revision."""
+    bodies = [{"key": r.start.encode(), "range_end": r.end.encode(), "limit": str(r.limit)} for r in ranges]
     return {"success": [{"request_range": body} for body in bodies]}
 
 
 def watch_request(prefix: str, start_revision: int) -> JsonBody:
+    """Watches all keys under `prefix` from `start_revision` on, with progress messages."""
     key = prefix.encode()
     create = {"key": key, "range_end": prefix_end(key), "start_revision": str(start_revision), "progress_notify": True}
     return {"create_request": create}
@@ -212,7 +219,7 @@ def to_change(event: EtcdEvent) -> Updated | Deleted:
 
 
 def _text(key: bytes) -> str:
-    """A key that is no UTF-8 is nobody's; it is spelled so that it can be named in a log."""
+    """A key that is not UTF-8 is not ours; it is escaped so that a log can name it."""
     return key.decode(errors="backslashreplace")
 
 
@@ -223,8 +230,8 @@ def _operation(write: Write, lease: int) -> JsonBody:
     return {"request_delete_range": {"key": key}}
 
 
-def _compare(guard: Precondition) -> JsonBody:
-    key = guard.key.encode()
-    if guard.value is None:
+def _compare(precondition: Precondition) -> JsonBody:
+    key = precondition.key.encode()
+    if precondition.value is None:
         return {"key": key, "target": "CREATE", "create_revision": "0"}
-    return {"key": key, "target": "VALUE", "value": guard.value}
+    return {"key": key, "target": "VALUE", "value": precondition.value}

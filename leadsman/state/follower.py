@@ -1,4 +1,4 @@
-"""Keeps a Snapshot current: lists, watches from there on, lists again when the watch cannot be continued."""
+"""Keeps a Snapshot current: lists, watches from there on, and lists again when the watch cannot be resumed."""
 
 import asyncio
 import logging
@@ -15,10 +15,10 @@ from leadsman.state.snapshot import Snapshot, apply_changes, snapshot_from_listi
 from leadsman.state.store import Compacted, Store, StoreError
 
 LONGEST_PAUSE_SECONDS = 4.0
-"""With 3 s for a call that hangs and a second to list 5,000 nodes, the view is back 10 s after the store is."""
+"""With 3 s for a call that hangs and 1 s to list 5,000 nodes, the snapshot is current 10 s after etcd is back."""
 
 RESUME_WITHIN_SECONDS = 60.0
-"""A watch that was lost for longer begins with a listing: a wiped store may have overtaken our revision by then."""
+"""A watch that was lost for longer begins with a listing: a wiped store may have passed our revision by then."""
 
 _FIRST_PAUSE_SECONDS = 0.2
 
@@ -26,10 +26,12 @@ log = logging.getLogger(__name__)
 
 
 class Follower:
-    """`run` it as one task; readers take `current`, which is replaced and never altered.
+    """Follows the store. `run` it as one task; readers take `current`, which is replaced and never altered.
 
-    clock: monotonic seconds, the one that readers ask freshness with. For metrics: relists, reconnects, and problem:
-    why the store is not followed now.
+    clock: monotonic seconds, the one of readers' freshness.
+    loaded: set after the first listing.
+    problem: why the store is not followed now.
+    relists, reconnects: listings, and watches opened again.
     """
 
     def __init__(
@@ -48,15 +50,15 @@ class Follower:
         self._store, self._prefix, self._clock = store, prefix, clock
         self._backoff = Backoff(_FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, rng or random.Random())
         self._resume: int | None = None
-        self._answered_at = float("-inf")
+        self._last_response_at = float("-inf")
         self._began_at = float("inf")
 
     def age_seconds(self, now: float) -> float:
-        """Since the store last answered: by changes, by progress or by a listing. Infinite before the first."""
-        return now - self._answered_at
+        """Since the store last answered with changes, progress or a listing. Infinite before the first."""
+        return now - self._last_response_at
 
     async def run(self) -> None:
-        """For ever. StoreErrors are survived, anything else is raised."""
+        """Follows until cancelled. A StoreError is logged and retried, anything else is raised."""
         while True:
             try:
                 await self._follow()
@@ -72,29 +74,29 @@ class Follower:
         self._began_at = self._clock()
         async with aclosing(self._store.watch(self._prefix, resume, self.current.cluster_id)) as batches:
             async for batch in batches:
-                self._take(batch)
+                self._apply(batch)
 
     async def _list(self) -> int:
-        """Replaces the view in one step. Decoding happens in a thread: 5,000 nodes would hold up the loop."""
+        """Replaces the snapshot. Decoding happens on a thread: 5,000 nodes would delay the event loop."""
         listing = await self._store.read_prefix(self._prefix)
         self.current = await asyncio.to_thread(snapshot_from_listing, self.current, listing, self._clock())
         self.relists += 1
-        self._answered(listing.revision + 1)
+        self._record_response(listing.revision + 1)
         self.loaded.set()
         return listing.revision + 1
 
-    def _take(self, batch: ChangeBatch) -> None:
+    def _apply(self, batch: ChangeBatch) -> None:
         if batch.changes:
             now = self._clock()
             self.current = apply_changes(self.current, batch.changes, None if batch.backlog else now, now)
-        self._answered(batch.resume_revision)
+        self._record_response(batch.resume_revision)
 
-    def _answered(self, resume: int) -> None:
-        self._resume, self._answered_at = resume, self._clock()
+    def _record_response(self, resume: int) -> None:
+        self._resume, self._last_response_at = resume, self._clock()
         self.problem.clear()
 
     def _lost(self, error: StoreError) -> None:
-        """A watch that fails soon after it began is no recovery: the pauses grow."""
+        """Reports the error. A watch that failed soon after it began is no recovery: the pauses grow."""
         if self._clock() - self._began_at > LONGEST_PAUSE_SECONDS:
             self._backoff.reset()
         self._began_at = float("inf")

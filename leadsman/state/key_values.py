@@ -1,16 +1,18 @@
-"""What goes into a key-value store and what comes out: items, ranges, writes, changes. Plain data, no store."""
+"""Plain data that a key-value store takes and returns: items, ranges, writes and changes."""
 
 from msgspec import Struct
 
 
 class StoredItem(Struct, frozen=True):
+    """A key with its value. mod_revision: the store's revision that wrote it."""
+
     key: str
     value: bytes
     mod_revision: int
 
 
 class Listing(Struct, frozen=True):
-    """Items at one revision, in key order. `cluster` changes when the store is another one."""
+    """Items at one revision, in key order. cluster_id: another one when the store was replaced."""
 
     items: tuple[StoredItem, ...]
     revision: int
@@ -26,16 +28,20 @@ class KeyRange(Struct, frozen=True):
 
     @classmethod
     def single_key(cls, key: str) -> "KeyRange":
-        """Of this key alone."""
+        """The range of this key alone."""
         return cls(key, key + "\0", 1)
 
 
 class Put(Struct, frozen=True):
+    """Writes a value under a key."""
+
     key: str
     value: bytes
 
 
 class Delete(Struct, frozen=True):
+    """Deletes a key; no error when there is none."""
+
     key: str
 
 
@@ -43,21 +49,25 @@ Write = Put | Delete
 
 
 class Updated(Struct, frozen=True):
+    """A key was written."""
+
     key: str
     value: bytes
     mod_revision: int
 
 
 class Deleted(Struct, frozen=True):
+    """A key was deleted, or its lease ended."""
+
     key: str
     mod_revision: int
 
 
 class ChangeBatch(Struct, frozen=True):
-    """Changes in revision order. None: the store answered and had nothing new. A watch from `resume_revision`
-    on misses nothing that came after this batch.
+    """Changes in revision order; () is progress: the store answered and had nothing new.
 
-    backlog: the changes were made before the watch began, nobody knows how long ago.
+    resume_revision: a watch from here on misses nothing that came after this batch.
+    backlog: the changes were made before the watch began, at an unknown time.
     """
 
     changes: tuple[Updated | Deleted, ...]
@@ -66,7 +76,7 @@ class ChangeBatch(Struct, frozen=True):
 
 
 class Precondition(Struct, frozen=True):
-    """Write only if `key` holds exactly `value`; None: only if there is no such key."""
+    """A condition of a write: `key` holds exactly `value`; None: there is no such key."""
 
     key: str
     value: bytes | None

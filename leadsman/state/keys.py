@@ -1,13 +1,14 @@
-"""Where each record stands. The only place where a key is built or parsed.
+"""Builds and parses the keys of records; nothing else does.
 
     /leadsman/v1/nodes/<node>/identity | heartbeat | latency | hardware
-    /leadsman/v1/nodes/<node>/rewards/<type of pod>
-    /leadsman/v1/nodes/<node>/counted/<shard>                 what the agent counted; read by the next agent alone
-    /leadsman/v1/ring/<place>/<node>        place: hash of the name, 16 hexadecimal digits
-    /leadsman/v1/probes/<node>/<target>     the pair to measure now
-    /leadsman/v1/binds/<node>/<pod's UID>   a bind that failed, until the node's agent has counted it
+    /leadsman/v1/nodes/<node>/rewards/<pod type>
+    /leadsman/v1/nodes/<node>/counted/<shard>  what the agent has counted; only the node's next agent reads it
+    /leadsman/v1/ring/<position>/<node>        position: hash of the name, 16 hexadecimal digits
+    /leadsman/v1/probes/<node>/<target>        a pair to measure now
+    /leadsman/v1/binds/<node>/<pod's UID>      a bind that failed, until the node's agent has counted it
 
-One prefix a node in each, so that an etcd role can confine an agent: its place on the ring follows from its name.
+Each has one prefix for a node, also on the ring, where the position follows from the name. So an etcd role can confine
+an agent to its own keys.
 """
 
 import re
@@ -19,11 +20,11 @@ from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Lat
 NODES_PREFIX = "/leadsman/v1/nodes/"
 RING_PREFIX = "/leadsman/v1/ring/"
 RING_END = "/leadsman/v1/ring0"
-"""The first key after all on the ring."""
+"""The first key after all ring keys."""
 PROBES_PREFIX = "/leadsman/v1/probes/"
 BIND_FAILURES_PREFIX = "/leadsman/v1/binds/"
 RING_SIZE = 1 << 64
-"""On the ring. Two of 10,000 nodes share one once in 10^11 clusters, and then merely stand side by side."""
+"""Positions on the ring. Two of 10,000 nodes share one in 1 of 10^11 clusters, and are then merely neighbours."""
 
 RECORD_BY_KIND: dict[str, type[AnyRecord]] = {
     "identity": Identity,
@@ -48,7 +49,11 @@ _UID = re.compile(r"[A-Za-z0-9-]{1,63}")
 
 
 class NodeKey(NamedTuple):
-    """kind: one of KINDS, or REWARDS, which alone has a type."""
+    """A parsed key of a node's record.
+
+    kind: of RECORD_BY_KIND, or REWARDS_KIND.
+    pod_type: only of REWARDS_KIND.
+    """
 
     node: str
     kind: str
@@ -59,44 +64,44 @@ class NodeKey(NamedTuple):
 
 
 def is_node_name(text: str) -> bool:
-    """Whether it is an RFC 1123 subdomain of at most 253 characters."""
+    """Whether `text` is an RFC 1123 subdomain of at most 253 characters."""
     return len(text) <= _LONGEST_NAME and _NODE_NAME.fullmatch(text) is not None
 
 
 def check_node_name(name: str) -> str:
-    """The name itself. ValueError when it is none."""
+    """The name itself. ValueError when it is not a node name."""
     if not is_node_name(name):
         raise ValueError(
-            f"node name {name!r}: want lower-case letters, digits, '-' and '.', "
+            f"node name {name!r} must be lower-case letters, digits, '-' and '.', "
             f"beginning and ending with a letter or digit, at most {_LONGEST_NAME} characters"
         )
     return name
 
 
 def node_prefix(node: str) -> str:
-    """The prefix of all that is known of `node`. ValueError when the name cannot be part of a key."""
+    """The prefix of the node's records. ValueError when the name cannot be part of a key."""
     return f"{NODES_PREFIX}{check_node_name(node)}/"
 
 
 def record_key(node: str, record: type[AnyRecord]) -> str:
-    """The key of a node's record. ValueError as in `prefix`."""
+    """The key of a node's record. ValueError as in `node_prefix`."""
     if record is RingEntry:
         return f"{ring_position_prefix(ring_position(node))}/{check_node_name(node)}"
     return f"{node_prefix(node)}{KIND_BY_RECORD[record]}"
 
 
 def reward_key(node: str, pod_type: str) -> str:
-    """The key of a node's reward for a type. ValueError when either cannot be part of a key."""
+    """The key of a node's reward for a pod type. ValueError when either cannot be part of a key."""
     if not is_pod_type(pod_type):
         raise ValueError(
-            f"pod type {pod_type!r}: want letters, digits, '-', '_' and '.', "
+            f"pod type {pod_type!r} must be letters, digits, '-', '_' and '.', "
             f"beginning and ending with a letter or digit, at most {_LONGEST_NAME} characters"
         )
     return f"{rewards_prefix(node)}{pod_type}"
 
 
 def rewards_prefix(node: str) -> str:
-    """The prefix of all rewards of `node`. ValueError as in `prefix`."""
+    """The prefix of the node's rewards. ValueError as in `node_prefix`."""
     return f"{node_prefix(node)}{REWARDS_KIND}/"
 
 
@@ -118,53 +123,53 @@ def counted_shard(uid: str) -> str:
 
 
 def is_pod_type(text: str) -> bool:
-    """Whether it can name a type: any label value that is not empty, any object's name."""
+    """Whether `text` can name a pod type: any label value that is not empty, any object's name."""
     return len(text) <= _LONGEST_NAME and _POD_TYPE.fullmatch(text) is not None
 
 
 def parse(raw: str) -> NodeKey | None:
-    """The inverse of `key` and `reward_key`. None for a key of another kind or version: not ours to read, no fault."""
+    """The inverse of `record_key` and `reward_key`. None for a key of another kind or version, which is no error."""
     node, _, rest = raw.removeprefix(NODES_PREFIX).partition("/")
     if not raw.startswith(NODES_PREFIX) or not is_node_name(node):
         return None
     kind, slash, pod_type = rest.partition("/")
-    known = is_pod_type(pod_type) if kind == REWARDS_KIND else kind in RECORD_BY_KIND and not slash
-    return NodeKey(node, kind, pod_type) if known else None
+    is_record = is_pod_type(pod_type) if kind == REWARDS_KIND else kind in RECORD_BY_KIND and not slash
+    return NodeKey(node, kind, pod_type) if is_record else None
 
 
 def ring_position(name: str) -> int:
-    """Where a node stands on the ring, 0..PLACES - 1."""
+    """A node's position on the ring, 0..RING_SIZE - 1."""
     return int.from_bytes(blake2b(name.encode(), digest_size=8).digest(), "big")
 
 
-def ring_position_prefix(place: int) -> str:
-    """The prefix of all that stands at `place`; no key of an earlier place is after it."""
-    return f"{RING_PREFIX}{place:016x}"
+def ring_position_prefix(position: int) -> str:
+    """The prefix of all keys at `position`; keys of an earlier position sort before it."""
+    return f"{RING_PREFIX}{position:016x}"
 
 
 def parse_ring_key(raw: str) -> str | None:
-    """The node of a ring key. None when it is none, or stands where its name does not belong."""
+    """The node of a ring key. None when it is not a ring key, or its position is not the name's."""
     node = raw.rpartition("/")[2]
     return node if is_node_name(node) and raw == record_key(node, RingEntry) else None
 
 
 def probes_prefix(node: str) -> str:
-    """The prefix of what `node` is asked to measure. ValueError as in `prefix`."""
+    """The prefix of the probe requests to `node`. ValueError as in `node_prefix`."""
     return f"{PROBES_PREFIX}{check_node_name(node)}/"
 
 
 def probe_request_key(node: str, target: str) -> str:
-    """One key a pair, so that asking twice is asking once. ValueError as in `prefix`."""
+    """The key of a probe request; a pair has one, so that a repeated request changes nothing. ValueError."""
     return f"{probes_prefix(node)}{check_node_name(target)}"
 
 
 def bind_failures_prefix(node: str) -> str:
-    """The prefix of binds to `node` that failed. ValueError as in `prefix`."""
+    """The prefix of binds to `node` that failed. ValueError as in `node_prefix`."""
     return f"{BIND_FAILURES_PREFIX}{check_node_name(node)}/"
 
 
 def bind_failure_key(node: str, uid: str) -> str:
-    """One key a pod and node, so that several tries are one. ValueError as in `prefix`, and for what is no UID."""
+    """The key of a failed bind; a pod and node have one, so that several attempts count once. ValueError."""
     if not _UID.fullmatch(uid):
-        raise ValueError(f"UID {uid!r}: want at most 63 letters, digits and '-'")
+        raise ValueError(f"UID {uid!r} must be at most 63 letters, digits and '-'")
     return f"{bind_failures_prefix(node)}{uid}"

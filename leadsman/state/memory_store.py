@@ -1,6 +1,6 @@
-"""The store in memory: for the simulator and for tests. The contract tests hold it to what etcd does.
+"""The store in memory, for the simulator and for tests. The contract tests hold it to what etcd does.
 
-Leases run out on the clock it is given, when the store is next used or `expire` is called.
+Leases expire by the given clock, when the store is next used or `expire` is called.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ from leadsman.state.key_values import (
 from leadsman.state.store import LARGEST_TRANSACTION_OPS, Compacted, LeaseLost, PreconditionFailed, StoreError
 
 PROGRESS_INTERVAL_SECONDS = 5.0
-"""An idle watch says so often that it lives."""
+"""An idle watch yields progress this often."""
 
 MAX_RETAINED_CHANGES = 20_000
-"""Changes kept for watches to begin at; the older half is compacted then."""
+"""Changes kept for watches to begin at; when there are more, the older half is compacted."""
 
 _clusters = count(1)
 
@@ -57,29 +57,29 @@ class MemoryStore:
     async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         self._check_available()
         if len(ranges) > LARGEST_TRANSACTION_OPS:
-            raise ValueError(f"{len(ranges)} ranges: at most {LARGEST_TRANSACTION_OPS}")
+            raise ValueError(f"{len(ranges)} ranges in one call; at most {LARGEST_TRANSACTION_OPS} are allowed")
         return tuple(self._listing(islice(self._from(r.start, r.end), r.limit)) for r in ranges)
 
-    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
+    async def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
         self._check_available()
-        began, watched, seen = self.revision, cluster or self.cluster_id, start_revision - 1
-        yield self._progress(watched, seen)
+        began, watched_cluster, last_revision = self.revision, cluster_id or self.cluster_id, start_revision - 1
+        yield self._progress(watched_cluster, last_revision)
         while True:
-            changed, now_at = self._changed, self.revision
-            for batch in _by_age(self._since(seen, prefix), began):
+            changed, revision = self._changed, self.revision
+            for batch in _by_age(self._since(last_revision, prefix), began):
                 yield batch
-            seen = now_at
+            last_revision = revision
             if not await self._woken(changed):
-                yield self._progress(watched, seen)
+                yield self._progress(watched_cluster, last_revision)
             self._check_available()
-            self._check_history(watched, seen)
+            self._check_history(watched_cluster, last_revision)
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Precondition | None = None) -> int:
+    async def write(self, writes: Sequence[Write], lease: int = 0, precondition: Precondition | None = None) -> int:
         self._check_available()
         if len({write.key for write in writes}) < len(writes):
-            raise ValueError(f"a key twice in one write: {sorted(write.key for write in writes)}")
+            raise ValueError(f"duplicate keys in one write: {sorted(write.key for write in writes)}")
         for start in range(0, len(writes) or 1, LARGEST_TRANSACTION_OPS):
-            self._commit(writes[start : start + LARGEST_TRANSACTION_OPS], lease, guard)
+            self._commit(writes[start : start + LARGEST_TRANSACTION_OPS], lease, precondition)
         return self.revision
 
     async def grant(self, ttl_seconds: int) -> int:
@@ -91,26 +91,26 @@ class MemoryStore:
 
     async def keep_alive(self, lease: int) -> None:
         self._check_available()
-        found = self._leases.get(lease)
-        if found is None:
-            raise LeaseLost(f"lease {lease}: ran out")
-        found.expires_at = self._clock() + found.ttl_seconds
+        granted = self._leases.get(lease)
+        if granted is None:
+            raise LeaseLost(f"lease {lease} has expired")
+        granted.expires_at = self._clock() + granted.ttl_seconds
 
     async def revoke(self, lease: int) -> None:
         self._check_available()
         self._end(lease)
 
     async def close(self) -> None:
-        """What is stored stays."""
+        """Does nothing: the items stay."""
 
     def expire(self) -> None:
-        """Ends the leases that have run out by now, so that watchers hear of it."""
+        """Ends the leases that have expired by now, so that watches see it."""
         now = self._clock()
         if now < self._none_ends_before:
             return
-        for lease in [lease for lease, found in self._leases.items() if found.expires_at <= now]:
+        for lease in [lease for lease, granted in self._leases.items() if granted.expires_at <= now]:
             self._end(lease)
-        self._none_ends_before = min((found.expires_at for found in self._leases.values()), default=float("inf"))
+        self._none_ends_before = min((granted.expires_at for granted in self._leases.values()), default=float("inf"))
 
     def compact(self) -> None:
         """Forgets all changes so far, as `etcdctl compact` to the newest revision does."""
@@ -118,15 +118,16 @@ class MemoryStore:
         self._log.clear()
 
     def fail(self, failure: StoreError) -> None:
-        """Every call and watch raises it, until `heal`."""
+        """Makes every call and watch raise `failure`, until `heal`."""
         self._failure = failure
         self._wake()
 
     def heal(self) -> None:
+        """Ends `fail`."""
         self._failure = None
 
     def wipe(self) -> None:
-        """Another, empty store takes its place; watches are cut."""
+        """Replaces the store by another, empty one; watches end."""
         self._begin()
         self._wake()
 
@@ -145,14 +146,16 @@ class MemoryStore:
             raise self._failure
         self.expire()
 
-    def _progress(self, cluster: str, seen: int) -> ChangeBatch:
+    def _progress(self, cluster_id: str, seen: int) -> ChangeBatch:
         self._check_available()
-        self._check_history(cluster, seen)
+        self._check_history(cluster_id, seen)
         return ChangeBatch((), seen + 1)
 
-    def _check_history(self, cluster: str, seen: int) -> None:
-        if self.cluster_id != cluster or self.revision < seen:
-            raise Compacted(f"cluster {self.cluster_id}, revision {self.revision}; {cluster}, {seen} was seen before")
+    def _check_history(self, cluster_id: str, seen: int) -> None:
+        if self.cluster_id != cluster_id:
+            raise Compacted(f"cluster ID changed from {cluster_id} to {self.cluster_id}: the store was replaced")
+        if self.revision < seen:
+            raise Compacted(f"revision went back from {seen} to {self.revision}")
         if seen < self._compacted:
             raise Compacted(f"compacted up to revision {self._compacted}")
 
@@ -168,15 +171,15 @@ class MemoryStore:
         first = bisect_right(self._log, seen, key=lambda change: change.mod_revision)
         return tuple(change for change in self._log[first:] if change.key.startswith(prefix))
 
-    def _commit(self, writes: Sequence[Write], lease: int, guard: Precondition | None) -> None:
-        found = self._items.get(guard.key) if guard else None
-        if guard and (found.value if found else None) != guard.value:
-            raise PreconditionFailed(f"{guard.key}: somebody else wrote it")
+    def _commit(self, writes: Sequence[Write], lease: int, precondition: Precondition | None) -> None:
+        item = self._items.get(precondition.key) if precondition else None
+        if precondition and (item.value if item else None) != precondition.value:
+            raise PreconditionFailed(f"precondition failed: {precondition.key} was changed by another writer")
         if lease and lease not in self._leases and any(isinstance(write, Put) for write in writes):
-            raise LeaseLost(f"lease {lease}: ran out")
-        kept = [write for write in writes if isinstance(write, Put) or write.key in self._items]
-        self.revision += bool(kept)
-        for write in kept:
+            raise LeaseLost(f"lease {lease} has expired")
+        effective = [write for write in writes if isinstance(write, Put) or write.key in self._items]
+        self.revision += bool(effective)
+        for write in effective:
             self._apply_write(write, lease)
         self._trim()
         self._wake()
@@ -195,8 +198,7 @@ class MemoryStore:
 
     def _end(self, lease: int) -> None:
         if self._leases.pop(lease, None) is not None:
-            held = [Delete(key) for key, by in self._lease_by_key.items() if by == lease]
-            self._commit(held, 0, None)
+            self._commit([Delete(key) for key, owner in self._lease_by_key.items() if owner == lease], 0, None)
 
     def _wake(self) -> None:
         self._changed.set()
@@ -209,8 +211,8 @@ class MemoryStore:
             del self._log[:half]
 
     async def _woken(self, changed: asyncio.Event) -> bool:
-        """False when nothing changed for PROGRESS_INTERVAL_SECONDS or until a lease may have run out."""
-        left = (found.expires_at - self._clock() for found in self._leases.values())
+        """False when nothing changed for PROGRESS_INTERVAL_SECONDS or until a lease may have expired."""
+        left = (granted.expires_at - self._clock() for granted in self._leases.values())
         try:
             async with asyncio.timeout(max(0.01, min((PROGRESS_INTERVAL_SECONDS, *left)))):
                 return await changed.wait()

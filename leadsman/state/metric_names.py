@@ -1,7 +1,7 @@
-"""Well-known names in a Hardware record, so that writers and readers agree. Units stand in the names.
+"""Well-known metric names in a Hardware record, for writers and readers. Each name ends with its unit.
 
-Ratios are 0..1. Each is an instantaneous value or an average over the kernel's own ten seconds, never a counter.
-A name that a node does not have is absent: unknown, not zero.
+Ratios are 0..1. A value is instantaneous or an average over the kernel's own ten seconds, never a counter.
+A metric that a node does not have is absent: unknown, not zero.
 """
 
 CPU_PRESSURE = "pressure_cpu_waiting_ratio"

@@ -1,8 +1,8 @@
-"""What is known about a node: one frozen Struct a record, bounds declared on the fields.
+"""The records in etcd: one frozen Struct each, with bounds declared on the fields.
 
-Each stands under its own key (see `keys`): Identity and Heartbeat say who writes and that it is alive, Latency and
-Hardware what it measured, RingEntry how peers find and reach the node, ProbeRequest what it is asked to measure.
-RTTs are in milliseconds, as on the scheduler's wire and in pod labels; every other unit stands in the field's or the
+Each is stored under its own key (see `keys`): Identity and Heartbeat say who writes and that it is alive, Latency and
+Hardware what it measured, RingEntry how peers find and reach the node, ProbeRequest what it is to measure.
+RTTs are in milliseconds, as on the scheduler's wire and in pod labels; every other unit is part of the field's or the
 metric's name. JSON has no NaN and no infinity, so neither can be written or read.
 """
 
@@ -12,10 +12,10 @@ from typing import Annotated
 from msgspec import Meta, Struct
 
 RttMs = Annotated[float, Meta(ge=0, le=60_000)]
-"""Milliseconds. Above a minute is no round trip of a packet but a fault of the measurement."""
+"""Milliseconds. More than a minute is an error of the measurement."""
 
 OffsetMs = Annotated[float, Meta(ge=-60_000, le=60_000)]
-"""Milliseconds, either way."""
+"""Milliseconds, positive or negative."""
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 ShortText = Annotated[str, Meta(max_length=253)]
@@ -27,7 +27,7 @@ class ProbeMethod(StrEnum):
 
     ICMP = "icmp"
     TCP = "tcp"
-    """A TCP handshake, because ICMP is blocked. Whoever answers the port answers it: a proxy may stand in between."""
+    """A TCP handshake, because ICMP is blocked. A proxy on the way may answer in the peer's place."""
 
 
 class Record(Struct, frozen=True, tag_field="v", tag=1, omit_defaults=True):
@@ -37,7 +37,9 @@ class Record(Struct, frozen=True, tag_field="v", tag=1, omit_defaults=True):
 class Identity(Record, frozen=True):
     """Who writes under this node's prefix. Constant from the claim until the lease ends.
 
-    owner: the agent's pod UID. epoch: the store's revision before the claim, so that it grows with each start.
+    owner: the agent's pod UID.
+    epoch: the store's revision before the claim, so that it grows with each start.
+    address, zone, rack: the node's.
     """
 
     owner: Annotated[str, Meta(min_length=1, max_length=253)]
@@ -48,7 +50,12 @@ class Identity(Record, frozen=True):
 
 
 class Heartbeat(Record, frozen=True):
-    """Vouches that all other records of the node hold now. Written last in each report, after a completed round."""
+    """Confirms that all other records of the node are current. Written last in each report, after a completed round.
+
+    epoch: of the Identity.
+    seq: grows with each report.
+    push_interval_seconds: until the next report.
+    """
 
     epoch: Count
     seq: Count
@@ -58,7 +65,8 @@ class Heartbeat(Record, frozen=True):
 class PeerLatency(Struct, frozen=True, omit_defaults=True):
     """One window of probes to one peer. A lost probe counts in `sent` only; it is never a latency.
 
-    jitter_ms: mean absolute difference of consecutive RTTs. None: nothing was received in the window.
+    p50_ms, p95_ms, min_ms: of the RTTs; None: no reply was received in the window.
+    jitter_ms: mean absolute difference of consecutive RTTs.
     """
 
     sent: Count
@@ -85,20 +93,22 @@ class PeerLatency(Struct, frozen=True, omit_defaults=True):
 
 
 class Latency(Record, frozen=True):
-    """Peer's node name → its window."""
+    """What a node measured. peers: peer's node name → its window."""
 
     peers: dict[ShortText, PeerLatency]
 
 
 class Hardware(Record, frozen=True):
-    """Metric → value. Names follow node_exporter's, without the prefix; `measures` holds the well-known ones."""
+    """A node's hardware metrics. values: metric → value.
+
+    Names follow node_exporter's, without the prefix; leadsman.state.metric_names has the well-known ones.
+    """
 
     values: dict[MetricName, float]
 
 
 class RingCoordinate(Struct, frozen=True, omit_defaults=True):
-    """Where a node stands in the network: leadsman.network.vivaldi.Coordinate, bounded. All in milliseconds but
-    `error`."""
+    """A node's network coordinate: leadsman.network.vivaldi.Coordinate, bounded. Milliseconds, except `error`."""
 
     point: Annotated[tuple[OffsetMs, ...], Meta(min_length=2, max_length=8)]
     height: RttMs
@@ -107,10 +117,11 @@ class RingCoordinate(Struct, frozen=True, omit_defaults=True):
 
 
 class RingEntry(Record, frozen=True):
-    """How peers reach a node, and all that they need to choose whom to probe. Read by O(k) peers, watched by nobody.
+    """How peers reach a node, and what they need to choose whom to probe. Read by O(k) peers; nothing watches it.
 
-    near: the nodes that it knows to be nearest, for peers in search of their own. reach_ms: estimated RTT within which
-    a node counts as near to this one. Coordinates are None, and reach_ms too, as long as nothing was measured.
+    coordinate: None until something was measured.
+    reach_ms: estimated RTT within which a node counts as near to this one; None until something was measured.
+    near: the nearest nodes it knows of, as candidates for peers that look for their own.
     """
 
     address: Annotated[str, Meta(min_length=1, max_length=253)]
@@ -122,15 +133,16 @@ class RingEntry(Record, frozen=True):
 
 
 class ProbeRequest(Record, frozen=True):
-    """Asks the agent under whose prefix it stands to measure this pair now. target: node name."""
+    """Asks the agent under whose prefix it is stored to measure this pair now. target: node name."""
 
     target: Annotated[str, Meta(min_length=1, max_length=253)]
 
 
 class Quality(Struct, frozen=True):
-    """What was observed of pods that ran: the mean of ln(cost), lower being better, of `samples` observations.
+    """The quality observed of pods that ran.
 
-    Samples fade with the reward's half-life. A quantity of which more is better has 1 / quantity as its cost.
+    log_cost: mean of ln(cost); lower is better. A quantity of which more is better has the cost 1 / quantity.
+    samples: observations, fading with the reward's half-life.
     """
 
     log_cost: Annotated[float, Meta(ge=-1_000, le=1_000)]
@@ -138,12 +150,14 @@ class Quality(Struct, frozen=True):
 
 
 class Reward(Record, frozen=True):
-    """How the node treated one type of pod, as of `at_seconds`. Kept in the store when the agent leaves.
+    """How pods of one type fared on the node, as of `at_seconds`. Stays in the store when the agent stops.
 
-    healthy, failed: trials, fading with the half-life. recent: of the healthy ones, those that began after the last
-    incident, and some of those before. kuberl: kubeRL's reward, which does not fade. incidents: cause
-    (leadsman.rewards.incident_causes) → how many since the record began. qualities: what was observed → Quality.
-    at_seconds, last_incident_seconds: the writer's own Unix time, compared with nothing but its own.
+    at_seconds, last_incident_seconds: the writer's Unix time, compared only with its own.
+    healthy, failed: trials, fading with the half-life.
+    recent: of the healthy ones, those that began after the last incident, and some of those before.
+    kuberl: kubeRL's reward, which does not fade.
+    incidents: cause (leadsman.rewards.incident_causes) → how many since the record began.
+    qualities: what was observed → Quality.
     """
 
     at_seconds: Annotated[float, Meta(ge=0, le=1e11)]
@@ -159,9 +173,10 @@ class Reward(Record, frozen=True):
 
 
 class BindFailure(Record, frozen=True):
-    """The extender could not bind a pod to the node under whose prefix it stands; that node's agent counts it.
+    """A bind of the extender to the node under whose prefix it is stored failed; that node's agent counts it.
 
-    type: of the pod. cause: leadsman.rewards.incident_causes.
+    type: of the pod.
+    cause: of leadsman.rewards.incident_causes.
     """
 
     type: Annotated[str, Meta(min_length=1, max_length=253)]

@@ -1,7 +1,7 @@
-"""Rewards as a reader keeps them: by type of pod, each with the moment from which it fades.
+"""Rewards as a reader keeps them: by pod type, each with the time from which it fades.
 
 A reward fades while nothing is written, and the writer's clock is not the reader's. So each carries the reader's own
-monotonic time at which it was first seen as it is. A reader that starts anew counts from its start.
+monotonic time at which its present value was first seen. A reader that restarts counts from its start.
 """
 
 from collections.abc import Mapping
@@ -13,24 +13,30 @@ from leadsman.state.records import Reward
 
 
 class AgedReward(Struct, frozen=True):
-    """seen_at: the reader's monotonic seconds; None: unknown, and taken for now."""
+    """A reward and when its value was first seen.
+
+    seen_at: the reader's monotonic seconds; None: unknown, and taken as now.
+    """
 
     reward: Reward
     seen_at: float | None = None
 
     def age_seconds(self, now: float) -> float:
+        """Since the value was first seen."""
         return 0.0 if self.seen_at is None else max(0.0, now - self.seen_at)
 
 
 RewardsByType = Mapping[str, Mapping[str, AgedReward]]
-"""Type of pod → node → its reward."""
+"""Pod type → node → its reward."""
 
 
 def apply_reward_changes(
     before: RewardsByType, changes: Mapping[str, Mapping[str, Reward | None]], seen_at: float | None
 ) -> RewardsByType:
-    """The rewards after `changes`: type → node → what it is now, None when it is gone. Types without change stay the
-    same object."""
+    """The rewards after `changes`: pod type → node → the new reward, None: deleted.
+
+    The mapping of a type without a change stays the same object.
+    """
     if not changes:
         return before
     after = dict(before)
@@ -44,7 +50,7 @@ def apply_reward_changes(
 
 
 def keep_reward_ages(before: RewardsByType, after: RewardsByType) -> RewardsByType:
-    """`after`, in which what `before` knows already keeps its age."""
+    """`after`, in which a reward that is unchanged since `before` keeps its age."""
     return MappingProxyType({pod_type: _aged(before.get(pod_type, {}), nodes) for pod_type, nodes in after.items()})
 
 
@@ -61,5 +67,5 @@ def _merged(
 
 
 def _aged(before: Mapping[str, AgedReward], after: Mapping[str, AgedReward]) -> Mapping[str, AgedReward]:
-    kept = {node: before[node] for node in after.keys() & before.keys() if before[node].reward == after[node].reward}
-    return MappingProxyType({node: kept.get(node, found) for node, found in after.items()})
+    same = {node: before[node] for node in after.keys() & before.keys() if before[node].reward == after[node].reward}
+    return MappingProxyType({node: same.get(node, aged) for node, aged in after.items()})

@@ -1,9 +1,9 @@
-"""All that is known at one moment, immutable, and how fresh it is.
+"""The state of all nodes at one moment, immutable, with its freshness.
 
-A heartbeat that *changes* is the only proof that a node's data are new: a lease proves a living process, a
-sender's wall clock proves nothing. So each node carries the reader's own monotonic time at which its
-(epoch, seq) was last seen to change. What a listing holds, and what changed before a watch began, may be of
-any age: it proves nothing, and a node first met so is provisional until its heartbeat changes.
+Only a heartbeat that *changes* proves that a node's data are new: a lease proves a running process, a sender's wall
+clock proves nothing. So each node carries the reader's own monotonic time at which its (epoch, seq) was last seen to
+change. Listed data, and changes from before a watch began, may be of any age: they prove nothing, and a node first met
+in them is provisional until its heartbeat changes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,6 +22,8 @@ V = TypeVar("V")
 
 
 class Freshness(StrEnum):
+    """Whether a node's data may be used."""
+
     FRESH = "fresh"
     STALE = "stale"
     PROVISIONAL = "provisional"
@@ -31,7 +33,10 @@ class Freshness(StrEnum):
 
 
 class NodeState(Struct, frozen=True):
-    """One node's records; None: absent or unreadable. changed_at: the reader's monotonic seconds."""
+    """One node's records; None: absent or unreadable.
+
+    changed_at: the reader's monotonic seconds at which the heartbeat was last seen to change; None: never.
+    """
 
     identity: Identity | None = None
     heartbeat: Heartbeat | None = None
@@ -40,9 +45,11 @@ class NodeState(Struct, frozen=True):
     changed_at: float | None = None
 
     def age_seconds(self, now: float) -> float | None:
+        """Since the heartbeat was last seen to change; None: never."""
         return None if self.changed_at is None else now - self.changed_at
 
     def freshness(self, now: float) -> Freshness:
+        """Freshness at `now`, in monotonic seconds."""
         if self.heartbeat is None:
             return Freshness.SILENT
         if self.changed_at is None:
@@ -51,18 +58,21 @@ class NodeState(Struct, frozen=True):
 
     @property
     def fresh_until(self) -> float:
-        """Monotonic seconds; -inf while silent or provisional."""
+        """Monotonic seconds until which the data are fresh; -inf while silent or provisional."""
         if self.heartbeat is None or self.changed_at is None:
             return float("-inf")
         return self.changed_at + report_timing.stale_seconds(self.heartbeat.push_interval_seconds)
 
 
-_NOTHING = NodeState()
+_NO_RECORDS = NodeState()
 
 
 class Snapshot(Struct, frozen=True):
-    """node → what is known, as of `revision` of store `cluster`. problems: key → why its value was skipped.
+    """Everything that the store held at one revision.
 
+    nodes: node → its records.
+    problems: key → why its value was ignored.
+    revision, cluster_id: of the store.
     rewards: apart from the nodes, because they outlive them and change far less often.
     """
 
@@ -74,14 +84,14 @@ class Snapshot(Struct, frozen=True):
 
 
 def snapshot_from_listing(before: Snapshot, listing: Listing, seen_at: float | None = None) -> Snapshot:
-    """The snapshot of a fresh listing. A node met before keeps its proof of freshness, from the same store only.
+    """The snapshot of a listing. A node that `before` had from the same store keeps its proof of freshness.
 
-    seen_at: monotonic seconds; the rewards that are new fade from then on.
+    seen_at: monotonic seconds from which new rewards fade.
     """
-    known = before.nodes if before.cluster_id == listing.cluster_id and listing.revision >= before.revision else {}
+    met = before.nodes if before.cluster_id == listing.cluster_id and listing.revision >= before.revision else {}
     empty = Snapshot(cluster_id=listing.cluster_id, revision=listing.revision)
     loaded = _apply(empty, listing.items, None, seen_at)
-    nodes = {node: _proved(known.get(node, _NOTHING), state) for node, state in loaded.nodes.items()}
+    nodes = {node: _with_proof(met.get(node, _NO_RECORDS), state) for node, state in loaded.nodes.items()}
     rewards = reward_view.keep_reward_ages(before.rewards, loaded.rewards)
     return structs.replace(loaded, nodes=MappingProxyType(nodes), rewards=rewards)
 
@@ -89,10 +99,10 @@ def snapshot_from_listing(before: Snapshot, listing: Listing, seen_at: float | N
 def apply_changes(
     before: Snapshot, changes: Iterable[Updated | Deleted], now: float | None, seen_at: float | None = None
 ) -> Snapshot:
-    """The snapshot after `changes`. One that is no newer than `before` has been seen and is dropped.
+    """The snapshot after `changes`. A change that is no newer than `before` is dropped.
 
-    now: monotonic seconds; None for changes of unknown age (`Batch.backlog`), which prove nothing fresh. seen_at: when
-    they arrived, if that is not `now`; rewards fade from then on.
+    now: monotonic seconds; None for changes of unknown age (ChangeBatch.backlog), which prove nothing fresh.
+    seen_at: when they arrived, if that is not `now`; new rewards fade from then on.
     """
     newer = (c for c in changes if c.mod_revision > before.revision)
     return _apply(before, newer, now, now if seen_at is None else seen_at)
@@ -101,7 +111,7 @@ def apply_changes(
 def _apply(
     before: Snapshot, changes: Iterable[StoredItem | Updated | Deleted], now: float | None, seen_at: float | None
 ) -> Snapshot:
-    """An unreadable record is named in `problems` and is unknown from then on; it never leaves the value before it."""
+    """An unreadable record is named in `problems` and counts as absent; the previous value does not stay."""
     nodes, problems, revision = _copy(before.nodes), _copy(before.problems), before.revision
     rewards: dict[str, dict[str, Reward | None]] = {}
     for change in changes:
@@ -110,19 +120,19 @@ def _apply(
         if key is None:
             continue
         record, problem = _decoded(keys.RECORD_BY_KIND.get(key.kind, Reward), change)
-        _keep(problems, change.key, problem)
+        _set_or_drop(problems, change.key, problem)
         if key.kind == keys.REWARDS_KIND:
             rewards.setdefault(key.pod_type, {})[key.node] = record if isinstance(record, Reward) else None
         else:
-            _keep(nodes, key.node, _changed(nodes.get(key.node, _NOTHING), key.kind, record, now))
-    kept = reward_view.apply_reward_changes(before.rewards, rewards, seen_at)
-    return Snapshot(MappingProxyType(nodes), MappingProxyType(problems), revision, before.cluster_id, kept)
+            _set_or_drop(nodes, key.node, _changed(nodes.get(key.node, _NO_RECORDS), key.kind, record, now))
+    aged = reward_view.apply_reward_changes(before.rewards, rewards, seen_at)
+    return Snapshot(MappingProxyType(nodes), MappingProxyType(problems), revision, before.cluster_id, aged)
 
 
 def _decoded(
     kind: type[AnyRecord | Reward], change: StoredItem | Updated | Deleted
 ) -> tuple[AnyRecord | Reward | None, str | None]:
-    """The record, or what is wrong with it; neither when it is gone."""
+    """The record, or what is wrong with it; neither when it was deleted."""
     if isinstance(change, Deleted):
         return None, None
     try:
@@ -144,7 +154,7 @@ def _copy(table: Mapping[str, V]) -> dict[str, V]:
     return table.copy() if isinstance(table, dict | MappingProxyType) else dict(table)
 
 
-def _keep(table: dict[str, V], key: str, value: V | None) -> None:
+def _set_or_drop(table: dict[str, V], key: str, value: V | None) -> None:
     if value is None:
         table.pop(key, None)
     else:
@@ -155,7 +165,7 @@ def _moved(before: Heartbeat | None, after: Heartbeat) -> bool:
     return before is None or (before.epoch, before.seq) != (after.epoch, after.seq)
 
 
-def _proved(known: NodeState, loaded: NodeState) -> NodeState:
-    """`loaded` with the proof of `known`: newer data under an older proof, which is the safe side."""
-    proof = None if loaded.heartbeat is None else known.changed_at
+def _with_proof(before: NodeState, loaded: NodeState) -> NodeState:
+    """`loaded` with the proof of `before`: newer data under an older proof, which is the safe side."""
+    proof = None if loaded.heartbeat is None else before.changed_at
     return structs.replace(loaded, changed_at=proof)

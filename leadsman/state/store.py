@@ -1,16 +1,16 @@
-"""The store: what may be asked of it, and how it can fail.
+"""The interface of the store, and its errors.
 
 Errors are named by what the caller can do:
 
     StoreError
-    ├── Unavailable      not reached, no answer in time, no leader        try again, with full jitter; a write may
-    │                                                                     have been done
-    ├── OutOfSpace       etcd's NOSPACE alarm                             slow down; an operator must make room
-    ├── Denied           credentials or role refused                      an operator must fix them
-    ├── Compacted        the revision asked for is gone, or the store     list again
-    │                    is another one or has gone back in time
-    ├── LeaseLost        the lease has run out                            grant a new one, write everything again
-    └── PreconditionFailed      somebody else wrote first                        step back
+    ├── Unavailable         not reached, no response in time, no leader      try again, with full jitter; a write may
+    │                                                                        have been done
+    ├── OutOfSpace          etcd's NOSPACE alarm                             slow down; an operator must make room
+    ├── Denied              credentials or role refused                      an operator must fix them
+    ├── Compacted           the revision is gone, or the store was           list again
+    │                       replaced or has gone back in time
+    ├── LeaseLost           the lease has expired                            grant a new one, write everything again
+    └── PreconditionFailed  another writer changed the key                   step back
 """
 
 from collections.abc import AsyncGenerator, Sequence
@@ -23,59 +23,66 @@ LARGEST_TRANSACTION_OPS = 128
 
 
 class StoreError(Exception):
-    pass
+    """A call to the store failed."""
 
 
 class Unavailable(StoreError):
-    pass
+    """The store was not reached or did not respond in time. A write may have been done."""
 
 
 class OutOfSpace(StoreError):
-    pass
+    """The store is full."""
 
 
 class Denied(StoreError):
-    pass
+    """The store refused our credentials or our role."""
 
 
 class Compacted(StoreError):
-    pass
+    """Changes from this revision on cannot be had."""
 
 
 class LeaseLost(StoreError):
-    pass
+    """The lease has expired, and with it all that was written under it."""
 
 
 class PreconditionFailed(StoreError):
-    pass
+    """Another writer changed the key that the write depends on. Nothing was written."""
 
 
 class Store(Protocol):
-    """Every call may raise Unavailable, OutOfSpace or Denied, and answers or fails within the store's call timeout."""
+    """A key-value store with revisions, watches and leases: etcd, or memory.
+
+    Every call may raise Unavailable, OutOfSpace or Denied, and returns or fails within the store's call timeout.
+    """
 
     async def read_prefix(self, prefix: str) -> Listing:
-        """Everything under `prefix` at one revision, however many pages it takes. Compacted when it took too long."""
+        """All items under `prefix` at one revision, in as many pages as it takes. Compacted when it takes too long."""
 
     async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         """A listing for each range, in one call and at one revision. ValueError for more than 128."""
 
-    def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
-        """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the line is lost.
+    def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
+        """Changes from `start_revision` on, until it raises: Compacted, or Unavailable when the connection is lost.
 
-        cluster: of the listing that the watch continues; "": any. Close it (`contextlib.aclosing`) when done.
+        cluster_id: of the listing that the watch continues; "": any. Close it (`contextlib.aclosing`) when done.
         """
 
-    async def write(self, writes: Sequence[Write], lease: int = 0, guard: Precondition | None = None) -> int:
-        """The revision after. Puts live under `lease` (0: kept). At most 128 writes are one transaction, more
-        are several in order, each under the guard. LeaseLost, PreconditionFailed. ValueError for a key twice."""
+    async def write(self, writes: Sequence[Write], lease: int = 0, precondition: Precondition | None = None) -> int:
+        """Writes, and returns the revision afterwards.
+
+        lease: that of the puts; 0: none, they stay. At most 128 writes are one transaction; more are several in order,
+        each under the precondition. LeaseLost, PreconditionFailed; ValueError for duplicate keys.
+        """
 
     async def grant(self, ttl_seconds: int) -> int:
-        """A lease."""
+        """A new lease that expires after `ttl_seconds` unless it is kept alive."""
 
     async def keep_alive(self, lease: int) -> None:
-        """Starts the lease's time anew. LeaseLost."""
+        """Renews the lease for its whole time. LeaseLost."""
 
     async def revoke(self, lease: int) -> None:
-        """Ends the lease and deletes what lives under it. No error when it had ended already."""
+        """Ends the lease and deletes what was written under it. No error when it has ended already."""
 
-    async def close(self) -> None: ...
+    async def close(self) -> None:
+        """Closes the connections."""

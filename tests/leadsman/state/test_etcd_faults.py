@@ -164,7 +164,7 @@ class TestSilent:
             began = time.monotonic()
             proxy.silence() if how == "proxy" else own_etcd.freeze()
             watching = asyncio.create_task(failure(batches))
-            with pytest.raises(Unavailable, match="no answer within 1 s"):
+            with pytest.raises(Unavailable, match="no response within 1 s"):
                 await proxied.read_prefix("/")
             assert time.monotonic() - began < CALL_SECONDS + 0.5
             assert isinstance(await watching, Unavailable)

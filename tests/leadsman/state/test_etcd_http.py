@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadsman.runtime.keepalive import keepalive_socket
 from leadsman.state import etcd_http
-from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, LineReader, keepalive_socket
+from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, LineReader
 from leadsman.state.store import Compacted, Unavailable
 
 
@@ -50,7 +51,7 @@ async def test_a_line_longer_than_aiohttp_would_read_is_read() -> None:
 
 async def test_a_line_that_nobody_could_hold_asks_for_a_listing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(etcd_http, "LONGEST_LINE_BYTES", 10)
-    with pytest.raises(Compacted, match="more than 10 bytes"):
+    with pytest.raises(Compacted, match="larger than 10 bytes"):
         await lines(Chunks(b"x" * 11)).next()
 
 

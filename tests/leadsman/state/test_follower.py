@@ -180,7 +180,7 @@ class Faulty:
     async def read_prefix(self, prefix: str) -> Listing:
         return Listing((), 1, "one")
 
-    async def watch(self, prefix: str, start_revision: int, cluster: str = "") -> AsyncGenerator[ChangeBatch]:
+    async def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
         yield ChangeBatch((), start_revision)
         raise self.error
 

@@ -46,7 +46,7 @@ def test_a_key_that_is_not_ours_is_no_fault_and_no_node(raw: str) -> None:
 
 @pytest.mark.parametrize("name", ["", "A", "a_b", "-a", "a-", "a..b", ".a", "a/b", "a\n", "../b", "ä", "a" * 254])
 def test_a_name_that_would_leave_its_prefix_is_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="want lower-case letters"):
+    with pytest.raises(ValueError, match="must be lower-case letters"):
         keys.node_prefix(name)
 
 
@@ -92,7 +92,7 @@ def test_who_stands_elsewhere_on_the_ring_is_nobody(raw: str) -> None:
 def test_a_request_stands_under_the_prefix_of_who_is_asked(node: str, target: str) -> None:
     assert keys.probe_request_key(node, target) == f"{keys.probes_prefix(node)}{target}"
     assert keys.probes_prefix(node).startswith(keys.PROBES_PREFIX)
-    with pytest.raises(ValueError, match="want lower-case letters"):
+    with pytest.raises(ValueError, match="must be lower-case letters"):
         keys.probe_request_key(node, target + "/x")
 
 
