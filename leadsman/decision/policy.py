@@ -149,13 +149,18 @@ class Policy(PolicySection, frozen=True):
 
 
 def parse(text: str) -> Policy:
-    """The policy of a YAML text; what it does not mention keeps its default. Raises PolicyError."""
+    """The policy of a YAML text; what it does not mention keeps its default. Raises PolicyError.
+
+    An empty text is refused: it is a file cut short or a wrong one more often than the choice of all defaults.
+    """
     try:
         plain = yaml_document.load(text)
     except yaml_document.BadDocument as error:
         raise PolicyError(str(error)) from error
+    if plain is None:
+        raise PolicyError("$: the file is empty; write {} to choose every default")
     try:
-        return msgspec.convert({} if plain is None else plain, Policy)
+        return msgspec.convert(plain, Policy)
     except msgspec.ValidationError as error:
         raise PolicyError(yaml_document.validation_message(str(error), plain, Policy)) from error
 

@@ -27,8 +27,19 @@ class BadDocument(ValueError):
     """The text is not YAML, or more than is accepted. Names line and column."""
 
 
-class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses a key given twice."""
+_NUMBER_TAGS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+_TIMESTAMP_TAG, _TEXT_TAG = "tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:str"
+
+
+class StrictLoader(yaml.SafeLoader):
+    """SafeLoader that refuses a key given twice, and reads 1:30 and 2026-01-31 as text, as Kubernetes does.
+
+    YAML 1.1 reads them as 90, in base 60, and as a date.
+    """
+
+    def resolve(self, kind: type[yaml.Node], value: str, implicit: tuple[bool, bool]) -> str:
+        tag: str = super().resolve(kind, value, implicit)  # type: ignore[no-untyped-call]
+        return _TEXT_TAG if tag == _TIMESTAMP_TAG or (tag in _NUMBER_TAGS and ":" in value) else tag
 
 
 def load(text: str) -> object:
@@ -37,7 +48,7 @@ def load(text: str) -> object:
         raise BadDocument(f"$: got {len(text):,} characters, allowed {MAX_CHARACTERS:,}")
     try:
         _check(yaml.parse(text, Loader=yaml.SafeLoader))
-        return yaml.load(text, Loader=_Loader)
+        return yaml.load(text, Loader=StrictLoader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise BadDocument(f"$: {_error_text(error)}") from error
 
@@ -52,7 +63,7 @@ def _check(events: Iterable[yaml.Event]) -> None:
             raise _yaml_error(f"got the alias *{event.anchor}, allowed are plain values only", event.start_mark)
 
 
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+def _mapping(loader: StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: set[str] = set()
     for key, _ in node.value:
         if isinstance(key, yaml.ScalarNode) and key.value in seen:
@@ -61,7 +72,7 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     return loader.construct_mapping(node, deep=True)
 
 
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+StrictLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
 
 
 def _yaml_error(what: str, mark: Any) -> yaml.MarkedYAMLError:

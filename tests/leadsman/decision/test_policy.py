@@ -22,7 +22,7 @@ def test_the_example_states_every_section(section: str) -> None:
     assert section in EXAMPLE.read_text()
 
 
-@pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "delay: {}", "scores: {pressure: {weights: {}}}"])
+@pytest.mark.parametrize("text", ["{}", "delay: {}", "scores: {pressure: {weights: {}}}"])
 def test_what_is_not_mentioned_keeps_its_default(text: str) -> None:
     assert parse(text) == Policy()
 
@@ -54,6 +54,13 @@ def test_a_whole_number_is_a_weight() -> None:
         ("scores: {gpu: 1}", "$.scores.gpu: unknown field, allowed the fields nearest, cloud, pressure"),
         ("delay: {statistic: p99}", "$.delay.statistic: got 'p99', allowed p50, p95, min"),
         ("delay:", "$.delay: got nothing, allowed the fields statistic, direction, estimate"),
+        ("scores: {nearest: {weight: 1:30}}", "$.scores.nearest.weight: got '1:30', allowed a number from 0 to 100"),
+        (
+            "scores: {nearest: {weight: 1:30.5}}",
+            "$.scores.nearest.weight: got '1:30.5', allowed a number from 0 to 100",
+        ),
+        ("", "$: the file is empty; write {} to choose every default"),
+        ("# nothing\n", "$: the file is empty; write {} to choose every default"),
         ("- a", "$: got ['a'], allowed the fields delay, scores"),
         (
             "scores: {pressure: {temperature_celsius: {low: 90, high: 10}}}",
@@ -103,5 +110,5 @@ def test_any_text_is_a_policy_or_a_policy_error(text: str) -> None:
 
 
 def test_the_digest_tells_policies_apart() -> None:
-    assert digest(Policy()) == digest(parse("")) != digest(parse("scores: {nearest: {weight: 1}}"))
+    assert digest(Policy()) == digest(parse("{}")) != digest(parse("scores: {nearest: {weight: 1}}"))
     assert len(digest(Policy())) == 12
