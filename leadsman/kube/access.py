@@ -1,11 +1,16 @@
 """How to reach the API server: which URL, whom to trust, who we are."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
 
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+_TOKEN = re.compile(r"[!-~]+")
+"""Anything else cannot stand in a header (RFC 9110, 5.5), or would not reach the server as it is."""
 
 
 class ApiAccessError(ValueError):
@@ -43,8 +48,11 @@ class ApiAccess(Struct, frozen=True):
         return f"Access({self.url!r})"
 
     def read_token(self) -> str:
-        """OSError when the file cannot be read."""
-        return self.token_file.read_text().strip() if self.token_file else self.token
+        """The token; "" when none is set. OSError when the file cannot be read, ValueError when it holds no token."""
+        token = self.token_file.read_text().strip() if self.token_file else self.token
+        if not (_TOKEN.fullmatch(token) or (self.token_file is None and not token)):
+            raise ValueError("it holds no bearer token; want one line of ASCII without spaces")
+        return token
 
 
 def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT_DIR) -> ApiAccess:

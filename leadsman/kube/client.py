@@ -146,8 +146,9 @@ class ApiClient:
     def _authorization(self) -> dict[str, str]:
         try:
             token = self.access.read_token()
-        except (OSError, UnicodeDecodeError) as error:
-            raise Unauthorized(f"token file {self.access.token_file}: {error}") from error
+        except (OSError, ValueError) as error:
+            source = f"token file {self.access.token_file}" if self.access.token_file else "the kubeconfig's token"
+            raise Unauthorized(f"{source}: {error}") from error
         return {"Authorization": f"Bearer {token}"} if token else {}
 
     @contextmanager

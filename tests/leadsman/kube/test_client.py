@@ -144,6 +144,28 @@ async def test_the_token_is_read_for_each_call(api, tmp_path):
     assert [asked.token for asked in api.requests] == ["old", "new"]
 
 
+@pytest.mark.parametrize(
+    "content", [b"one\ntwo", b"one two", b"", b"\n", b"null\x00", b"\xff\xfe", "schlüssel".encode()]
+)
+async def test_a_token_file_that_holds_no_token_is_named_and_the_next_call_reads_it_again(api, tmp_path, content):
+    """aiohttp refuses some of them by a ValueError, which once ended the process."""
+    token = tmp_path / "token"
+    token.write_bytes(content)
+    async with ApiClient(ApiAccess(api.url, token_file=token)) as client:
+        with pytest.raises(errors.Unauthorized, match=f"token file {token}: "):
+            await client.get(WEB, Pod)
+        assert api.requests == []
+        token.write_text("good\n")
+        with pytest.raises(errors.NotFound):
+            await client.get(WEB, Pod)
+
+
+async def test_a_kubeconfig_s_token_that_is_none_is_named(api):
+    async with ApiClient(ApiAccess(api.url, token="one\ntwo")) as client:
+        with pytest.raises(errors.Unauthorized, match="the kubeconfig's token: it holds no bearer token"):
+            await client.get(WEB, Pod)
+
+
 async def test_without_its_token_nothing_is_sent(api, tmp_path):
     async with ApiClient(ApiAccess(api.url, token_file=tmp_path / "token")) as client:
         with pytest.raises(errors.Unauthorized, match="No such file"):
