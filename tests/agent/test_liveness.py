@@ -5,7 +5,8 @@ from agent.liveness import LoopLiveness
 
 def test_a_loop_is_stalled_when_its_count_stands_beyond_the_limit() -> None:
     now, rounds = [0.0], {"probes": 0, "hardware": 0}
-    progress = LoopLiveness({name: lambda name=name: rounds[name] for name in rounds}, 10.0, lambda: now[0])
+    counts = {"probes": lambda: rounds["probes"], "hardware": lambda: rounds["hardware"]}
+    progress = LoopLiveness(counts, 10.0, lambda: now[0])
     assert progress.stalled() == {}
     now[0], rounds["probes"] = 11.0, 1
     assert progress.stalled() == {"hardware": 11.0}

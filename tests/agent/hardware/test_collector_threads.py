@@ -7,7 +7,7 @@ import time
 import pytest
 
 from agent.hardware import loadavg
-from agent.hardware.collector_threads import CollectorThread, run_collectors
+from agent.hardware.collector_threads import CollectorRun, CollectorThread, run_collectors
 from agent.hardware.reading import Failed, Measured
 from agent.hardware.samples import HostRoots
 
@@ -86,7 +86,12 @@ async def test_the_round_takes_one_deadline_a_stuck_collector(gate):
 
 async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate):
     calls = []
-    result = await swept({"stuck": stuck_at(gate), "after": lambda roots: calls.append(1) or [SAMPLE]})
+
+    def after(roots):
+        calls.append(1)
+        yield SAMPLE
+
+    result = await swept({"stuck": stuck_at(gate), "after": after})
     gate.set()
     result.stuck["stuck"].thread.join(5)
     assert calls == [1]
@@ -138,7 +143,11 @@ async def test_cancelled_it_starts_no_further_collector(gate):
         gate.wait(30)
         yield SAMPLE
 
-    task = asyncio.create_task(run_collectors({"a": first, "b": calls.append}, HostRoots(), time.monotonic, 30.0))
+    def second(roots):
+        calls.append(roots)
+        return [SAMPLE]
+
+    task = asyncio.create_task(run_collectors({"a": first, "b": second}, HostRoots(), time.monotonic, 30.0))
     await asyncio.to_thread(begun.wait, 5)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -164,7 +173,7 @@ async def test_a_cancellation_is_never_lost_to_a_round_that_ends_at_that_moment(
     """Python 3.11's asyncio.wait_for swallows it; hence asyncio.timeout."""
     loop, lost = asyncio.get_running_loop(), 0
     for _ in range(200):
-        task = asyncio.create_task(
+        task: asyncio.Task[CollectorRun] = asyncio.create_task(
             run_collectors({"a": cancelling(loop, lambda: task)}, HostRoots(), time.monotonic, 30.0)  # noqa: B023
         )
         await asyncio.wait([task])

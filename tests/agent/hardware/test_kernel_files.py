@@ -3,7 +3,7 @@ import os
 import pytest
 
 from agent.hardware import kernel_files
-from agent.hardware.samples import SensorFault
+from agent.hardware.samples import ABSENT_ERRNOS, SensorFault
 
 
 def test_a_file_longer_than_one_chunk_is_whole(tmp_path):
@@ -22,7 +22,7 @@ def test_malformed_text_is_named_and_shown(tmp_path):
         kernel_files.parse_file(str(tmp_path / "count"), int)
 
 
-@pytest.mark.parametrize("number", sorted(kernel_files.ABSENT_ERRNOS))
+@pytest.mark.parametrize("number", sorted(ABSENT_ERRNOS))
 def test_what_the_kernel_does_not_have_is_none(number, monkeypatch):
     monkeypatch.setattr(kernel_files, "read_file", raising(number))
     assert kernel_files.parse_optional_file("/x", int) is None

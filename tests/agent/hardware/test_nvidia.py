@@ -29,7 +29,8 @@ class Nvml:
     NVMLError_GpuIsLost = type("NVMLError_GpuIsLost", (NVMLError,), {})
 
     def __init__(self, **fail):
-        self.fail, self.calls, self.uuid = fail, [], "GPU-5f1c"
+        self.fail, self.calls = fail, []
+        self.uuid: str | bytes = "GPU-5f1c"
 
     def __getattr__(self, name):
         answers = {

@@ -6,7 +6,6 @@ from random import Random
 
 import pytest
 
-from agent.peering import peer_refresh as module
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
 from agent.rtt.peer import Peer
 from leadsman.state import codec
@@ -147,5 +146,5 @@ def clockwork(world, monkeypatch, most: int = 1000) -> list[float]:
         if len(slept) > most:
             raise asyncio.CancelledError
 
-    monkeypatch.setattr(module.asyncio, "sleep", sleep)
+    monkeypatch.setattr(asyncio, "sleep", sleep)
     return slept

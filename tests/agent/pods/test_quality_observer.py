@@ -12,6 +12,7 @@ from agent.pods.incident_ledger import IncidentLedger, RestoredState
 from agent.pods.quality_observer import QualityObserver
 from agent.pods.reward_plugins import RewardPlugin
 from agent.pods.scraping import MAX_PAGE_BYTES, MetricScraper
+from leadsman.kube.objects import Pod
 
 
 class Exporter:
@@ -119,7 +120,7 @@ async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given, b
 
     book.on_pod_updated(given.pod("Running", given.running()))
     for costs in (broken, lambda _: None, lambda _: {"frames": "many"}):
-        plugin = RewardPlugin("mine", costs)
+        plugin = RewardPlugin("mine", costs)  # type: ignore[arg-type]
         await QualityObserver(lambda: book, 30.0, [plugin]).observe_all()
         assert plugin.problem.text
     assert book.rewards == {}
@@ -128,7 +129,13 @@ async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given, b
 async def test_a_plugin_that_overran_is_not_asked_again(given, book, monkeypatch):
     monkeypatch.setattr(reward_plugins, "DEADLINE_SECONDS", 0.05)
     asked = []
-    plugin = RewardPlugin("slow", lambda pod: asked.append(pod) or time.sleep(0.2) or {})
+
+    def slow(pod: Pod) -> dict[str, float]:
+        asked.append(pod)
+        time.sleep(0.2)
+        return {}
+
+    plugin = RewardPlugin("slow", slow)
     book.on_pod_updated(given.pod("Running", given.running()))
     for _ in range(2):
         await QualityObserver(lambda: book, 30.0, [plugin]).observe_all()

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 
-from agent.node_ownership import claim_node
+from agent.node_ownership import NodeOwnership, claim_node
 from agent.pods.incident_ledger import IncidentLedger, LedgerLimits
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.decoding import decode_json
@@ -28,7 +28,8 @@ def pod(restarts: int, name: str = "shop", uid: str = "uid-1") -> Pod:
 
 class World:
     def __init__(self) -> None:
-        self.now, self.store, self.held = 0.0, MemoryStore(clock=lambda: self.now), None
+        self.now, self.store = 0.0, MemoryStore(clock=lambda: self.now)
+        self.held: NodeOwnership | None = None
 
     async def agent(
         self,

@@ -1,27 +1,31 @@
+from collections.abc import Iterator
+
 import pytest
 
 from agent.rtt.clock import DualTimestamp
 from agent.rtt.echo import EchoClient
 from agent.rtt.packet import REPLY_TYPES, IpVersion
-from agent.rtt.probe_result import Answered, Lost, Unusable
-from agent.rtt.sockets import Datagram, SendResult, read_clocks
+from agent.rtt.probe_result import Answered, Lost, ProbeResult, Unusable
+from agent.rtt.sockets import Datagram, EchoSocket, SendResult, SocketAddress, read_clocks
 
 COOKIE = b"sounding"
 HOST = ("10.0.0.1", 0)
 MS = 1_000_000
 
 
-class Line:
+class Line(EchoSocket):
     """Stands for an EchoSocket: keeps what is sent, yields what has arrived."""
 
-    def __init__(self, outcome=SendResult.IN_FLIGHT):
-        self.outcome, self.sent, self.arrived = outcome, [], []
+    def __init__(self, outcome: SendResult = SendResult.IN_FLIGHT) -> None:
+        self.outcome = outcome
+        self.sent: list[bytes] = []
+        self.arrived: list[Datagram] = []
 
-    def send(self, message, to):
+    def send(self, message: bytes, to: SocketAddress) -> SendResult:
         self.sent.append(message)
         return self.outcome
 
-    def drain(self):
+    def drain(self) -> Iterator[Datagram]:
         while self.arrived:
             yield self.arrived.pop(0)
 
@@ -30,8 +34,9 @@ class Bench:
     """Echoes over a line, with clocks that are set by hand."""
 
     def __init__(self, outcome=SendResult.IN_FLIGHT):
-        self.now, self.ended, self.line = DualTimestamp(10**12, 10**18), [], Line(outcome)
-        self.echoes = EchoClient(
+        self.now, self.line = DualTimestamp(10**12, 10**18), Line(outcome)
+        self.ended: list[ProbeResult] = []
+        self.echoes: EchoClient[str] = EchoClient(
             {IpVersion.V4: self.line},
             1.0,
             lambda: self.now,
@@ -150,5 +155,6 @@ def test_no_counter_is_used_twice(bench):
 def test_two_processes_have_different_cookies():
     lines = [Line(), Line()]
     for line in lines:
-        EchoClient({IpVersion.V4: line}, 1.0, read_clocks, lambda *_: None).send("target", IpVersion.V4, HOST)
+        echoes: EchoClient[str] = EchoClient({IpVersion.V4: line}, 1.0, read_clocks, lambda *_: None)
+        echoes.send("target", IpVersion.V4, HOST)
     assert lines[0].sent[0][8:16] != lines[1].sent[0][8:16]

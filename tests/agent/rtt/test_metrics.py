@@ -8,7 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from agent.rtt.metrics import families
 from agent.rtt.peer import Locality, Peer
 from agent.rtt.peer_stats import Probe
-from agent.rtt.probe_result import Answered, Lost
+from agent.rtt.probe_result import Answered, Lost, ProbeResult
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
 from leadsman.state.records import ProbeMethod
@@ -30,8 +30,10 @@ def prober():
     prober = Prober(ProbeSettings(), Locality("z1", "r1"))
     prober.set_peers(PEERS)
     prober.stats.start_round(0.0)
-    for name, result in [("near", Answered(0.004)), ("near", Lost()), ("far", Answered(0.040))]:
+    results: list[tuple[str, ProbeResult]] = [("near", Answered(0.004)), ("near", Lost()), ("far", Answered(0.040))]
+    for name, result in results:
         target = prober.stats.targets[name]
+        assert target.endpoint is not None
         probe = Probe(target, target.endpoint, ProbeMethod.ICMP)
         prober.stats.record_sent(probe)
         prober.stats.record_result(probe, 1.0, result)

@@ -11,17 +11,19 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 
 from agent.rtt.echo import EchoClient
 from agent.rtt.packet import REPLY_TYPES, IpVersion
 from agent.rtt.peer import Peer
-from agent.rtt.probe_result import Answered
+from agent.rtt.probe_result import Answered, ProbeResult
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import EchoSocket, SendResult, open_sockets, read_clocks
-from leadsman.state.records import ProbeMethod
+from agent.rtt.sockets import Datagram, EchoSocket, SendResult, SocketAddress, open_sockets, read_clocks
+from leadsman.state.records import PeerLatency, ProbeMethod
 from leadsman.testbed import namespaces
 from leadsman.testbed.virtual_network import VirtualNetwork, why_unavailable
 
@@ -35,22 +37,28 @@ RTTS_MS = {"b": 0.0, "c": 5.0, "d": 40.0}
 
 
 @pytest.fixture(scope="module")
-def net():
+def net() -> Iterator[VirtualNetwork]:
     with VirtualNetwork(["a", *RTTS_MS], seed=1) as network:
         yield network
 
 
 @pytest.fixture(autouse=True)
-def healed(net):
+def healed(net: VirtualNetwork) -> None:
     """Every test begins with the same paths."""
     for host, rtt_ms in RTTS_MS.items():
         net.set_delay("a", host, rtt_ms)
 
 
-def measure(net, peers, done, deadline_seconds=30.0, **settings):
+def measure(
+    net: VirtualNetwork,
+    peers: Sequence[Peer],
+    done: Callable[[Prober], bool],
+    deadline_seconds: float = 30.0,
+    **settings: Any,
+) -> tuple[dict[str, PeerLatency], Prober]:
     """A prober on host a, run until `done` says so. What it knows then, and the prober."""
 
-    async def run():
+    async def run() -> tuple[dict[str, PeerLatency], Prober]:
         prober = Prober(ProbeSettings(**settings))
         prober.set_peers(peers)
         task = asyncio.create_task(prober.run())
@@ -67,35 +75,37 @@ def measure(net, peers, done, deadline_seconds=30.0, **settings):
         return asyncio.run(run())
 
 
-def ping(net, host, count, interval_seconds, family="-4"):
+def ping(
+    net: VirtualNetwork, host: str, count: int, interval_seconds: float, family: str = "-4"
+) -> subprocess.Popen[str]:
     address = net.address6(host) if family == "-6" else net.address(host)
     argv = ["ping", family, "-n", "-c", str(count), "-i", str(interval_seconds), "-W", "1", address]
     return subprocess.Popen(net.command("a", argv), stdout=subprocess.PIPE, text=True)
 
 
-def rtts_of(started):
+def rtts_of(started: subprocess.Popen[str]) -> list[float]:
     """Milliseconds of each reply that ping had, when it is done."""
     return [float(ms) for ms in re.findall(r"time=([\d.]+) ms", started.communicate(timeout=30)[0])]
 
 
-def sent(prober):
+def sent(prober: Prober) -> int:
     return sum(target.counts.sent for target in prober.stats.targets.values())
 
 
-def close_to_ping(net, family):
+def close_to_ping(net: VirtualNetwork, family: str) -> dict[str, tuple[float, float, float]]:
     """peer → (our p50, ping's median, our min) of 50 probes each in the same two seconds, one path after the other."""
     return {host: beside_ping(net, host, family) for host in RTTS_MS}
 
 
-def beside_ping(net, host, family):
+def beside_ping(net: VirtualNetwork, host: str, family: str) -> tuple[float, float, float]:
     started = ping(net, host, 50, 0.04, family)
     peer = Peer(host, net.address6(host) if family == "-6" else net.address(host))
     known, _ = measure(net, [peer], lambda prober: sent(prober) >= 50, interval_seconds=0.04)
-    return known[host].p50_ms, statistics.median(rtts_of(started)), known[host].min_ms
+    return measured(known[host].p50_ms), statistics.median(rtts_of(started)), measured(known[host].min_ms)
 
 
 @pytest.mark.parametrize("family", ["-4", "-6"])
-def test_the_median_is_within_a_tenth_or_50_microseconds_of_ping(net, family):
+def test_the_median_is_within_a_tenth_or_50_microseconds_of_ping(net: VirtualNetwork, family: str) -> None:
     """Up to five attempts: on a quiet machine one of twelve is held up, an error of our own is in each."""
     for _ in range(5):
         rows = close_to_ping(net, family)
@@ -107,24 +117,24 @@ def test_the_median_is_within_a_tenth_or_50_microseconds_of_ping(net, family):
 
 
 @pytest.mark.parametrize("loss_ratio", [0.0, 0.2])
-def test_loss_is_within_5_points_of_what_the_path_loses(net, loss_ratio):
+def test_loss_is_within_5_points_of_what_the_path_loses(net: VirtualNetwork, loss_ratio: float) -> None:
     """1,000 probes: the standard error at 20 % is 1.3 points."""
     net.set_delay("a", "c", 5.0, loss_ratio)
     peers = [Peer(f"c{i}", net.address("c")) for i in range(50)]
     known, prober = measure(net, peers, lambda p: sent(p) >= 1000, interval_seconds=0.2, timeout_seconds=0.5)
     lost = sum(w.sent - w.received for w in known.values()) / sum(w.sent for w in known.values())
     assert abs(lost - loss_ratio) <= 0.05
-    assert all(5.0 <= w.min_ms <= w.p95_ms <= 500 for w in known.values())
+    assert all(5.0 <= measured(w.min_ms) <= measured(w.p95_ms) <= 500 for w in known.values())
     assert prober.unmatched_replies == {}
 
 
-def test_a_delay_that_changes_is_followed(net):
+def test_a_delay_that_changes_is_followed(net: VirtualNetwork) -> None:
     net.set_delay("a", "b", 20.0)
     known, _ = measure(net, [Peer("b", net.address("b"))], lambda p: sent(p) >= 10, interval_seconds=0.05)
-    assert 20 <= known["b"].p50_ms < 25
+    assert 20 <= measured(known["b"].p50_ms) < 25
 
 
-def test_replies_to_another_process_are_not_ours(net):
+def test_replies_to_another_process_are_not_ours(net: VirtualNetwork) -> None:
     """A raw socket sees them all: ping runs beside it, to the same host, ten times as often."""
     started = ping(net, "c", 60, 0.02)
     found = []
@@ -141,7 +151,7 @@ def test_replies_to_another_process_are_not_ours(net):
     assert echoes.unmatched_replies["stranger"] >= 50
 
 
-def test_a_reply_forged_by_another_host_is_not_a_sample(net):
+def test_a_reply_forged_by_another_host_is_not_a_sample(net: VirtualNetwork) -> None:
     """Host b knows cookie and counter, and answers in the place of c, which is cut off."""
     net.cut("a", "c")
     found = []
@@ -158,7 +168,7 @@ def test_a_reply_forged_by_another_host_is_not_a_sample(net):
     assert echoes.unmatched_replies["wrong_source"] == 1
 
 
-def test_a_peer_that_answers_no_icmp_is_timed_by_tcp_and_flagged(net):
+def test_a_peer_that_answers_no_icmp_is_timed_by_tcp_and_flagged(net: VirtualNetwork) -> None:
     ignore(net, "c", True)
     peers = [Peer("c", net.address("c")), Peer("b", net.address("b"))]
     try:
@@ -167,16 +177,16 @@ def test_a_peer_that_answers_no_icmp_is_timed_by_tcp_and_flagged(net):
         )
     finally:
         ignore(net, "c", False)
-    assert 5.0 <= known["c"].p50_ms < 10
+    assert 5.0 <= measured(known["c"].p50_ms) < 10
     assert prober.stats.targets["c"].method_selector.icmp_blocked
     assert known["b"].method is ProbeMethod.ICMP
 
 
-def test_icmp_that_is_allowed_again_is_used_again(net):
+def test_icmp_that_is_allowed_again_is_used_again(net: VirtualNetwork) -> None:
     ignore(net, "c", True)
     allowed = []
 
-    def done(prober):
+    def done(prober: Prober) -> bool:
         if not allowed and has(prober, "c", ProbeMethod.TCP, 1):
             ignore(net, "c", False)
             allowed.append(True)
@@ -186,12 +196,12 @@ def test_icmp_that_is_allowed_again_is_used_again(net):
     assert known["c"].method is ProbeMethod.ICMP
 
 
-def test_a_node_that_is_cut_off_reports_a_fault_and_no_losses(net):
+def test_a_node_that_is_cut_off_reports_a_fault_and_no_losses(net: VirtualNetwork) -> None:
     """All RTT missing is a local fault: unknown, not 100 % loss."""
     peers = [Peer(host, net.address(host)) for host in RTTS_MS]
-    seen = []
+    seen: list[Any] = []
 
-    def done(prober):
+    def done(prober: Prober) -> bool:
         now = time.monotonic()
         if not seen and has(prober, "d", ProbeMethod.ICMP, 3):
             seen.append(now)
@@ -205,10 +215,10 @@ def test_a_node_that_is_cut_off_reports_a_fault_and_no_losses(net):
 
     known, _ = measure(net, peers, done, interval_seconds=0.1, timeout_seconds=0.3)
     assert seen[1] == {}
-    assert all(window.loss_ratio < 0.1 for window in known.values())
+    assert all(measured(window.loss_ratio) < 0.1 for window in known.values())
 
 
-def test_an_unreachable_host_is_lost_and_disturbs_no_other(net):
+def test_an_unreachable_host_is_lost_and_disturbs_no_other(net: VirtualNetwork) -> None:
     """10.213.9.9 is nobody; 203.0.113.9 (RFC 5737) has no route: the send itself fails."""
     peers = [Peer("b", net.address("b")), Peer("nobody", "10.213.9.9"), Peer("no-route", "203.0.113.9")]
     known, _ = measure(net, peers, lambda p: sent(p) >= 60, interval_seconds=0.05, timeout_seconds=0.2)
@@ -217,12 +227,13 @@ def test_an_unreachable_host_is_lost_and_disturbs_no_other(net):
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_unprivileged_and_raw_sockets_both_measure_both_families(net, raw):
+def test_unprivileged_and_raw_sockets_both_measure_both_families(net: VirtualNetwork, raw: bool) -> None:
     with namespaces.inside(net.namespace("a")):
         sockets = open_sockets(raw_only) if raw else open_sockets()
     assert {sock.raw for sock in sockets.values()} == {raw}
     for version, address in ((IpVersion.V4, net.address("c")), (IpVersion.V6, net.address6("c"))):
         (result,) = one_echo(sockets, version, address)
+        assert isinstance(result, Answered)
         assert 0.005 <= result.rtt_seconds < 0.1
     close(sockets)
 
@@ -239,7 +250,9 @@ NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-n
         ("1 0", 'IcmpRefused: ICMP sockets are refused: net.ipv4.ping_group_range is "1 0"'),
     ],
 )
-def test_without_privilege_the_kernels_setting_decides_and_is_named(net, groups, told):
+def test_without_privilege_the_kernels_setting_decides_and_is_named(
+    net: VirtualNetwork, groups: str, told: str
+) -> None:
     subprocess.run(net.command("d", ["sysctl", "-qw", f"net.ipv4.ping_group_range={groups}"]), check=True)
     environment = {**os.environ, "PYTHONPATH": os.getcwd()}
     argv = net.command("d", [*NOBODY, sys.executable, "-c", OPEN])
@@ -247,33 +260,36 @@ def test_without_privilege_the_kernels_setting_decides_and_is_named(net, groups,
     assert told in done.stdout + done.stderr
 
 
-def one_echo(sockets, version, address):
-    found = []
-    echoes = EchoClient(sockets, 1.0, read_clocks, lambda target, sent, result: found.append(result))
+def one_echo(sockets: Mapping[IpVersion, EchoSocket], version: IpVersion, address: str) -> list[ProbeResult]:
+    found: list[ProbeResult] = []
+    echoes: EchoClient[str] = EchoClient(sockets, 1.0, read_clocks, lambda target, sent, result: found.append(result))
     echoes.send("c", version, (address, 0))
     await_datagram(sockets[version])
     echoes.receive(version)
     return found
 
 
-def raw_only(family, kind, protocol):
+def raw_only(family: int, kind: int, protocol: int) -> socket.socket:
     if kind == socket.SOCK_DGRAM:
         raise PermissionError(13, "refused by the test")
     return socket.socket(family, kind, protocol)
 
 
-class Tap:
+class Tap(EchoSocket):
     """An EchoSocket whose last request is kept."""
 
     def __init__(self, sock: EchoSocket) -> None:
-        self._socket, self.drain = sock, sock.drain
+        self._tapped, self.last = sock, b""
 
-    def send(self, message, to):
+    def send(self, message: bytes, to: SocketAddress) -> SendResult:
         self.last = message
-        return self._socket.send(message, to)
+        return self._tapped.send(message, to)
+
+    def drain(self) -> Iterator[Datagram]:
+        return self._tapped.drain()
 
 
-def forge(net, host, request, to):
+def forge(net: VirtualNetwork, host: str, request: bytes, to: str) -> None:
     """Sends, from `host`, what would be the answer to the request."""
     answer = bytearray(request)
     answer[0] = REPLY_TYPES[IpVersion.V4]
@@ -287,21 +303,26 @@ def forge(net, host, request, to):
         sock.sendto(bytes(answer), (to, 0))
 
 
-def await_datagram(sock):
+def await_datagram(sock: EchoSocket) -> None:
     assert select.select([sock], [], [], 5.0)[0], "nothing arrived"
 
 
-def close(sockets):
+def measured(value: float | None) -> float:
+    assert value is not None, "no probe was answered"
+    return value
+
+
+def close(sockets: Mapping[IpVersion, EchoSocket]) -> None:
     for sock in sockets.values():
         sock.close()
 
 
-def has(prober, name, method, replies):
+def has(prober: Prober, name: str, method: ProbeMethod, replies: int) -> bool:
     window = prober.latencies(time.monotonic()).get(name)
     return window is not None and window.method is method and window.received >= replies
 
 
-def ignore(net, host, ignored):
+def ignore(net: VirtualNetwork, host: str, ignored: bool) -> None:
     """Whether the host's kernel answers no echo request."""
     setting = f"net.ipv4.icmp_echo_ignore_all={int(ignored)}"
     subprocess.run(net.command(host, ["sysctl", "-qw", setting]), check=True)

@@ -63,7 +63,9 @@ def test_the_wait_ends_when_the_next_is_due():
     schedule = ProbeSchedule(1.0, Random(1))
     assert schedule.wait_seconds(0.0) is None
     schedule.add("a", 0.0)
-    assert schedule.due(schedule.wait_seconds(0.0)) == ["a"]
+    wait_seconds = schedule.wait_seconds(0.0)
+    assert wait_seconds is not None
+    assert schedule.due(wait_seconds) == ["a"]
     assert schedule.wait_seconds(100.0) == 0.0
 
 

@@ -101,6 +101,10 @@ class Refusing:
     sendto = recvmsg = _next
 
 
+def refused_with(*codes: int) -> EchoSocket:
+    return EchoSocket(Refusing(*codes), IpVersion.V4, raw=False)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
@@ -113,9 +117,8 @@ class Refusing:
     ],
 )
 def test_a_send_error_is_lost_or_not_sent(code, expected):
-    assert EchoSocket(Refusing(code), IpVersion.V4, raw=False).send(b"", ("10.0.0.1", 0)) is expected
+    assert refused_with(code).send(b"", ("10.0.0.1", 0)) is expected
 
 
 def test_errors_of_the_network_do_not_end_the_draining():
-    sock = EchoSocket(Refusing(errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN), IpVersion.V4, raw=False)
-    assert list(sock.drain()) == []
+    assert list(refused_with(errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN).drain()) == []

@@ -107,4 +107,6 @@ def test_jitter_is_at_most_the_range(values):
 @pytest.mark.parametrize("share", [0.5, 0.95])
 def test_of_nothing_there_is_no_percentile(share):
     assert nearest_rank([], share) is None
-    assert math.isfinite(nearest_rank([1.0], share))
+    only = nearest_rank([1.0], share)
+    assert only is not None
+    assert math.isfinite(only)

@@ -142,7 +142,9 @@ def fresh_reports(facts: DecisionInputs, one: str, other: str) -> list[float]:
         state = facts.snapshot.nodes[reporter]
         fresh = state.heartbeat and state.changed_at is not None and facts.now - state.changed_at < 15.0
         window = state.latency.peers.get(peer)
-        found += [window.p50_ms] if fresh and window and window.received else []
+        if fresh and window and window.received:
+            assert window.p50_ms is not None
+            found.append(window.p50_ms)
     return found
 
 

@@ -68,7 +68,7 @@ def test_each_replica_is_named(make: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize("labels", [{"delay_ref": "x"}, {"delay_gone": "5"}, {"delay_ref": "5", "delay_gone": "5"}])
-def test_nothing_is_wanted_where_measuring_cannot_help(make: SimpleNamespace, labels: dict[str, str]) -> None:
+def test_nothing_is_wanted_where_measuring_cannot_help(make: SimpleNamespace, labels: dict[str, Any]) -> None:
     assert pairs(known(make), **labels) == ()
 
 

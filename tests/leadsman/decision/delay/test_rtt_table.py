@@ -3,6 +3,7 @@
 import math
 from collections.abc import Mapping, Set
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from msgspec import Struct, structs
@@ -16,7 +17,7 @@ from leadsman.state.records import Latency
 from leadsman.state.snapshot import NodeState
 
 
-def both_ways(make: SimpleNamespace, forward: NodeState, backward: NodeState, **delay: object) -> MeasuredRow:
+def both_ways(make: SimpleNamespace, forward: NodeState, backward: NodeState, **delay: Any) -> MeasuredRow:
     """The pair (ref, node), where ref's state is `forward` and the node's `backward`."""
     facts = make.facts({"ref": forward, "node": backward}, Policy(delay=DelayPolicy(**delay)))
     found = rtt_table.measured_row("ref", facts)
