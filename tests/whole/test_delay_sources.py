@@ -122,5 +122,5 @@ def test_files_that_cannot_be_used_end_the_start_with_a_sentence(start, files) -
     metadata.write_text('{"edge-1": 0, "edge-2": 7}')
     extender = start("extender", "--delay-matrix", str(matrix), "--delay-metadata", str(metadata))
     assert extender.child.wait(20) == 2
-    assert 'metadata field "edge-2": got 7, want a row of the matrix, 0 to 2' in extender.log
+    assert 'metadata field "edge-2": got 7; must be a row of the matrix, 0 to 2' in extender.log
     assert "Traceback" not in extender.log

@@ -47,7 +47,7 @@ async def test_a_policy_comes_changes_and_goes_on_an_agent_s_own_metric(
         api.delete(POLICY)
         await asyncio.to_thread(until, lambda: used(extender) == (0, 0), "no policy left")
         assert extender.stop() == 0
-    assert "default/p is refused" in extender.log
+    assert "TASPolicy default/p (generation" in extender.log
     assert "Traceback" not in extender.log
 
 
