@@ -6,6 +6,7 @@ from msgspec import Raw, Struct
 from extender import wire
 from extender.wire import ExtenderArgs
 from leadsman.decision.model import CandidateNodes
+from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.runtime.lru import LruCache
 
 CACHED_LISTS = 4
@@ -51,7 +52,7 @@ def _node_names_bytes(body: bytes | bytearray) -> bytes:
     or is large."""
     try:
         found = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return b""
     if _null(found.pod) or not _null(found.nodes):
         return b""

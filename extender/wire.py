@@ -17,6 +17,7 @@ from msgspec import Meta, Raw, Struct
 
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.workloads import workload_name
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state import keys
 
 
@@ -176,8 +177,8 @@ def _read(decoders: _Decoders, body: bytes | bytearray) -> Any:
     try:
         args = exact.decode(body)
         return args if _present_fields(args) else _merged([decoder.decode(body) for decoder in others])
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(_error_message(str(error), body)) from error
+    except UNREADABLE as error:
+        raise BadRequest(_error_message(error, body)) from error
 
 
 def _present_fields(args: Struct) -> Mapping[str, Any]:
@@ -224,22 +225,18 @@ def _nodes_by_name(items: Sequence[Raw]) -> dict[str, Raw]:
 def _name(item: Raw, position: int) -> str:
     try:
         return _NODE.decode(item).metadata.name
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRequest(_error_message(str(error), bytes(item), f"$.Nodes.items[{position}]")) from error
+    except UNREADABLE as error:
+        raise BadRequest(_error_message(error, bytes(item), f"$.Nodes.items[{position}]")) from error
 
 
-_AT = re.compile(r"(?P<what>.*?)(?: - at `(?P<path>.*)`)?", re.DOTALL)
 _LARGEST_REREAD_BYTES = 4 << 20
 
 
-def _error_message(text: str, body: bytes | bytearray, root: str = "$") -> str:
-    """msgspec's message with the path in front: `$.Pod.metadata.labels.delay_x: expected str, got int`."""
-    at = _AT.fullmatch(text)
-    assert at
-    path = at["path"] or "$"
+def _error_message(error: Exception, body: bytes | bytearray, root: str = "$") -> str:
+    """The fault by its path: `$.Pod.metadata.labels.delay_x: expected str, got int`."""
+    path, what = explain(error)
     if path.endswith("[...]") and len(body) <= _LARGEST_REREAD_BYTES:
         path = _locate_value(path, body)
-    what = re.sub("^(Expected|Object|Input)", lambda word: word[0].lower(), at["what"].replace("`", ""))
     return f"{root}{path[1:]}: {what}"
 
 

@@ -162,7 +162,7 @@ def parse(text: str) -> Policy:
     try:
         return msgspec.convert(plain, Policy)
     except msgspec.ValidationError as error:
-        raise PolicyError(yaml_document.validation_message(str(error), plain, Policy)) from error
+        raise PolicyError(yaml_document.validation_message(error, plain, Policy)) from error
 
 
 def digest(policy: Policy) -> str:

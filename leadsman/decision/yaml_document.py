@@ -11,7 +11,9 @@ from enum import Enum
 from typing import Any, get_args, get_type_hints
 
 import yaml
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, ValidationError
+
+from leadsman.runtime import decode_errors
 
 MAX_CHARACTERS = 65_536
 MAX_DEPTH = 20
@@ -19,8 +21,7 @@ MAX_DEPTH = 20
 _MAX_SHOWN = 60
 """Characters of an offending value that an error repeats."""
 
-_PATH = re.compile(r" - at `(?:key` in `)?\$([^`]*)`$")
-_UNKNOWN_FIELD = re.compile(r"unknown field `(.*?)`", re.DOTALL)
+_UNKNOWN_FIELD = re.compile(r"unknown field (.*)", re.DOTALL)
 
 
 class BadDocument(ValueError):
@@ -86,22 +87,23 @@ def _error_text(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def validation_message(message: str, plain: object, root: type[Struct]) -> str:
-    """A msgspec ValidationError's message as "$.path: got …, allowed …". plain: what was converted to `root`."""
-    at = _PATH.search(message)
-    path = at[1].split(".")[1:] if at else []
-    value, kind = _walk(plain, root, path)
-    where = ".".join(["$", *path])
-    if unknown := _UNKNOWN_FIELD.search(message):
-        return f"{where}.{unknown[1][:_MAX_SHOWN]}: unknown field, allowed {_allowed(kind)}"
-    if isinstance(value, dict) and _is(kind, Struct):
-        return f"{where}: {_PATH.sub('', message)}"
-    return f"{where}: got {_shown(value)}, allowed {_allowed(kind)}"
+def validation_message(error: ValidationError, plain: object, root: type[Struct]) -> str:
+    """Why `plain` could not be converted to `root`, as "$.path: got …, allowed …"."""
+    fault = decode_errors.explain(error)
+    value, kind = _walk(plain, root, fault.path)
+    allowed = _allowed(kind)
+    if unknown := _UNKNOWN_FIELD.search(fault.what):
+        return f"{fault.path}.{unknown[1][:_MAX_SHOWN]}: unknown field, allowed {allowed}"
+    if not allowed or (isinstance(value, dict) and _is(kind, Struct)):
+        return str(fault)
+    return f"{fault.path}: got {_shown(value)}, allowed {allowed}"
 
 
-def _walk(value: Any, kind: Any, path: list[str]) -> tuple[Any, Any]:
-    for name in path:
-        value, kind = value[name], get_type_hints(kind, include_extras=True)[name]
+def _walk(value: Any, kind: Any, path: str) -> tuple[Any, Any]:
+    """The value at the path, and the type that it should have."""
+    for step in decode_errors.steps(path):
+        value = value[step]
+        kind = get_type_hints(kind, include_extras=True)[step] if isinstance(step, str) else get_args(kind)[0]
     return value, kind
 
 

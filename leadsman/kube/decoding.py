@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from leadsman.kube.errors import MalformedResponse
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 T = TypeVar("T")
 
@@ -16,8 +17,8 @@ def decode_json(body: bytes | msgspec.Raw, kind: type[T]) -> T:
         found: T = json_decoder(kind).decode(body)  # type: ignore[arg-type]
     except msgspec.ValidationError:
         return _without_nulls(body, kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedResponse(f"no JSON: {error}: {_beginning(body)}") from error
+    except UNREADABLE as error:
+        raise MalformedResponse(f"no JSON: {explain(error)}: {_beginning(body)}") from error
     return found
 
 
@@ -25,8 +26,8 @@ def _without_nulls(body: bytes | msgspec.Raw, kind: type[T]) -> T:
     """The slow way, for what a null spoiled."""
     try:
         return msgspec.convert(_strip_nulls(msgspec.json.decode(body)), kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedResponse(f"no {kind.__name__}: {error}: {_beginning(body)}") from error
+    except UNREADABLE as error:
+        raise MalformedResponse(f"no {kind.__name__}: {explain(error)}: {_beginning(body)}") from error
 
 
 def _strip_nulls(value: Any) -> Any:

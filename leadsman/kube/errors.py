@@ -18,6 +18,8 @@ from collections.abc import Mapping
 import msgspec
 from msgspec import Struct
 
+from leadsman.runtime.decode_errors import UNREADABLE
+
 LONGEST_RETRY_AFTER_SECONDS = 120.0
 """A Retry-After above this is cut: a follower that was told a day by mistake must come back."""
 
@@ -90,7 +92,7 @@ def status_message(body: bytes) -> str:
     """A Status' message, else the beginning of whatever it is."""
     try:
         return msgspec.json.decode(body, type=Status).message
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return body[:_LONGEST_MESSAGE_BYTES].decode(errors="replace")
 
 

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct, field
 
 from leadsman.kube.access import ApiAccess, ApiAccessError, read_pem
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 T = TypeVar("T", bound="_Named")
 
@@ -73,8 +74,10 @@ def read(path: Path, context: str = "") -> ApiAccess:
 def _decoded(path: Path) -> _Config:
     try:
         return msgspec.yaml.decode(path.read_bytes(), type=_Config)
-    except (OSError, msgspec.DecodeError) as error:
+    except OSError as error:
         raise ApiAccessError(f"kubeconfig {path}: {error}") from error
+    except UNREADABLE as error:
+        raise ApiAccessError(f"kubeconfig {path}: {explain(error)}") from error
 
 
 def _one(path: Path, what: str, among: Sequence[T], name: str, asked_by: str) -> T:

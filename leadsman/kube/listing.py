@@ -13,6 +13,7 @@ from leadsman.kube.client import JSON_CONTENT_TYPE, ApiClient, ApiRequest
 from leadsman.kube.decoding import decode_json, json_decoder
 from leadsman.kube.errors import Gone, MalformedResponse
 from leadsman.kube.resources import Resource
+from leadsman.runtime.decode_errors import UNREADABLE
 
 T = TypeVar("T")
 
@@ -97,7 +98,7 @@ async def _page(client: ApiClient, wanted: ListOptions, kind: type[T], query: di
     try:
         page: _Page[T] = json_decoder(_Page[kind]).decode(body)  # type: ignore[valid-type]
         return page.metadata, page.items or [], []
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except UNREADABLE:
         return _one_by_one(body, kind)
 
 

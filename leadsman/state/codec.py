@@ -4,6 +4,7 @@ from typing import TypeVar
 
 import msgspec
 
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state.records import AnyRecord, Record, Reward
 
 LARGEST_VALUE_BYTES = 4096
@@ -39,7 +40,7 @@ def decode(record: type[R], data: bytes) -> R:
         raise BadRecord(f"record of {len(data)} bytes; at most {LARGEST_VALUE_BYTES} are allowed")
     try:
         decoded = _decoders[record].decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadRecord(str(error)) from error
+    except UNREADABLE as error:
+        raise BadRecord(str(explain(error))) from error
     assert isinstance(decoded, record)
     return decoded

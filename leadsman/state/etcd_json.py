@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import msgspec
 from msgspec import Struct, field
 
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state import store
 from leadsman.state.key_values import Deleted, KeyRange, Precondition, Put, StoredItem, Updated, Write
 from leadsman.state.store import StoreError
@@ -130,16 +131,15 @@ _BY_CODE: dict[int, type[StoreError]] = dict.fromkeys((1, 2, 4, 8, 10, 13, 14), 
 )
 GRPC_UNAVAILABLE = 14
 _HTTP_SERVER_ERROR = 500
-_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def decode_response(data: bytes, kind: type[A]) -> A:
     """The response as `kind`. Unavailable when it is not etcd's: another server's, or cut."""
     try:
         return msgspec.json.decode(data, type=kind, strict=False)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise store.Unavailable(
-            f"response is not etcd's JSON (wrong endpoint, or a cut response): {error}: {data[:80]!r}"
+            f"response is not etcd's JSON (wrong endpoint, or a cut response): {explain(error)}: {data[:80]!r}"
         ) from error
 
 
@@ -147,7 +147,7 @@ def error_from_response(status: int, data: bytes) -> StoreError:
     """The error that a response with another status than 200 means."""
     try:
         fault = msgspec.json.decode(data, type=GatewayError, strict=False)
-    except _UNREADABLE:
+    except UNREADABLE:
         kind = store.Unavailable if status >= _HTTP_SERVER_ERROR else StoreError
         return kind(f"HTTP {status}: {data[:80]!r}")
     return _error(fault)

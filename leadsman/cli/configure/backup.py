@@ -15,6 +15,7 @@ from msgspec import Struct
 
 from leadsman.cli.configure import ConfigureError
 from leadsman.cli.configure.file_changes import FileChange
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 
 class BackupEntry(Struct, frozen=True):
@@ -63,8 +64,10 @@ class Backups:
             return []
         try:
             return msgspec.json.decode(self._record.read_bytes(), type=list[BackupEntry])
-        except msgspec.DecodeError as error:
-            raise ConfigureError(f"{self._record}: {error}; move it away, the copies beside it stay good") from error
+        except UNREADABLE as error:
+            raise ConfigureError(
+                f"{self._record}: {explain(error)}; move it away, the copies beside it stay good"
+            ) from error
 
     def _kept(self, change: FileChange, known: BackupEntry | None, now: datetime) -> BackupEntry:
         """What we wrote ourselves needs no copy: the one from before the first time stays."""

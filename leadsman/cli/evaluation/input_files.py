@@ -15,6 +15,7 @@ from leadsman.decision.telemetry import quantity, taspolicy_document
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, RefusedPolicy, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import TASPOLICY_KIND, PolicyKey, TasPolicy
 from leadsman.planning.labels.ownership import NodeView
+from leadsman.runtime.decode_errors import explain
 from leadsman.state.snapshot import Snapshot
 
 NOW = 0.0
@@ -140,7 +141,7 @@ def _node(item: object, where: str) -> NodeView:
     try:
         return msgspec.convert(metadata, NodeView)
     except msgspec.ValidationError as error:
-        raise BadInputFile(f"{where}: {error}; want a name or a Node") from error
+        raise BadInputFile(f"{where}: {explain(error)}; want a name or a Node") from error
 
 
 def _extender_args(file: Path) -> wire.ExtenderArgs:

@@ -25,6 +25,8 @@ from leadsman.decision.telemetry.taspolicy import (
     Strategy,
     TasPolicy,
 )
+from leadsman.runtime import decode_errors
+from leadsman.runtime.decode_errors import DecodeFault
 
 MAX_AGE_SECONDS = 86_400
 
@@ -110,23 +112,21 @@ def _converted(plain: Any, kind: type[Any], path: str) -> Any:
     try:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
-        raise _bad(str(error), plain, path) from error
+        raise _bad(decode_errors.explain(error), plain, path) from error
 
 
-_AT = re.compile(r" - at `\$(.*?)`$")
-_MISSING = re.compile(r"missing required field `(.*?)`")
+_MISSING = re.compile(r"missing required field (.*)")
 
 
-def _bad(message: str, plain: Any, path: str) -> BadTasPolicy:
-    """msgspec's message as the field's path, what stands there and what is allowed."""
-    at = _AT.search(message)
-    inner = at[1] if at else ""
-    if missing := _MISSING.search(message):
+def _bad(fault: DecodeFault, plain: Any, path: str) -> BadTasPolicy:
+    """The fault as the field's path, what stands there and what is allowed."""
+    inner = fault.path.removeprefix("$")
+    if missing := _MISSING.search(fault.what):
         return BadTasPolicy(f"{path}{inner}.{missing[1]}", f"missing, allowed is {_allowed(missing[1])}")
-    steps = re.findall(r"\.(\w+)|\[(\d+)\]", inner)
-    for name, index in steps:
-        plain = plain[name] if name else plain[int(index)]
-    last = next((name for name, _ in reversed(steps) if name), "")
+    steps = decode_errors.steps(fault.path)
+    for step in steps:
+        plain = plain[step]
+    last = next((step for step in reversed(steps) if isinstance(step, str)), "")
     return BadTasPolicy(path + inner, f"got {_shown(plain)}, allowed is {_allowed(last)}")
 
 

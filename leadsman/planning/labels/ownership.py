@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, PolicyKey
 from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
+from leadsman.runtime.decode_errors import UNREADABLE
 
 
 class BadOwnership(ValueError):
@@ -57,7 +58,7 @@ def _parse_annotation(node: NodeView, annotation: str) -> OwnedLabels:
     try:
         owners = _decode(node.annotations.get(annotation, "{}"))
         return {key: PolicyKey(*owner.split("/", 1)) for key, owner in owners.items()}
-    except (msgspec.DecodeError, TypeError, RecursionError) as error:
+    except (*UNREADABLE, TypeError) as error:
         raise BadOwnership(f"annotation {annotation} of node {node.name} is not ours: {error}") from error
 
 

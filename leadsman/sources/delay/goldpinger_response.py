@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw, Struct, field
 
 from leadsman.network.measured_pairs import MAX_RTT_MS
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 ROUNDING_MS = 1.0
 
@@ -92,8 +93,10 @@ def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
     """
     try:
         response = msgspec.json.decode(body, type=_CheckAllBody)
-    except msgspec.DecodeError as error:
-        raise BadCheckAll(f"not a response to GET /check_all ({error}); check the URL in --goldpinger") from error
+    except UNREADABLE as error:
+        raise BadCheckAll(
+            f"not a response to GET /check_all ({explain(error)}); check the URL in --goldpinger"
+        ) from error
     if response.responses is None:
         raise BadCheckAll("not a response to GET /check_all (no `responses`); check the URL in --goldpinger")
     node_of, unreadable = _NodeResolver(names, response.hosts or ()), dict[str, str]()
@@ -101,8 +104,8 @@ def parse_check_all(body: bytes, names: Mapping[str, str]) -> CheckAllResponse:
     for pod, raw in response.responses.items():
         try:
             reporter = _REPORTER.decode(raw)
-        except msgspec.DecodeError as error:
-            unreadable[pod] = str(error)
+        except UNREADABLE as error:
+            unreadable[pod] = str(explain(error))
             continue
         if reporter.ok and reporter.response and reporter.response.peers is not None:
             node = node_of(pod, reporter)

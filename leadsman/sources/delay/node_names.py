@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.watched_files import WatchedFiles
 from leadsman.state.snapshot import Snapshot
@@ -55,5 +56,5 @@ def reported_names(snapshot: Snapshot) -> dict[str, str]:
 def _parse(contents: Sequence[bytes]) -> dict[str, str]:
     try:
         return msgspec.json.decode(contents[0], type=dict[str, str])
-    except msgspec.DecodeError as error:
-        raise ValueError(f'{error}; must be {{"address or pod": "node"}} in JSON') from error
+    except UNREADABLE as error:
+        raise ValueError(f'{explain(error)}; must be {{"address or pod": "node"}} in JSON') from error

@@ -17,6 +17,7 @@ from leadsman.decision import yaml_document
 from leadsman.decision.telemetry import quantity
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
+from leadsman.runtime.decode_errors import explain
 from leadsman.sources.telemetry.polling import MetricUnavailable, Sample, Samples
 
 NAME = "prometheus"
@@ -48,7 +49,8 @@ def parse_queries(text: str, name: str) -> PrometheusQueries:
     try:
         return msgspec.convert(yaml_document.load(text) or {}, PrometheusQueries)
     except (yaml_document.BadDocument, msgspec.ValidationError) as error:
-        raise BadQueries(f"{name}: {error}; write nodeLabel: LABEL and queries: {{METRIC: PROMQL}}") from error
+        why = explain(error) if isinstance(error, msgspec.ValidationError) else error
+        raise BadQueries(f"{name}: {why}; write nodeLabel: LABEL and queries: {{METRIC: PROMQL}}") from error
 
 
 class _Series(Struct):
@@ -86,7 +88,7 @@ class PrometheusSource:
         try:
             return self._samples(metric, msgspec.convert(response.data.result, list[_Series]))
         except msgspec.ValidationError as error:
-            raise MetricUnavailable(f"the response of Prometheus cannot be parsed: {error}") from error
+            raise MetricUnavailable(f"the response of Prometheus cannot be parsed: {explain(error)}") from error
 
     def _samples(self, metric: str, series: list[_Series]) -> Samples:
         nodes = [_PORT.sub("", each.metric.get(self._queries.node_label, "")) for each in series]

@@ -73,7 +73,9 @@ def test_a_whole_number_is_a_weight() -> None:
         ("? [a]\n: b", "$: line 1, column 3: found unhashable key"),
         ("x: !!python/object/apply:os.system [ls]", "$: line 1, column 4: could not determine a constructor"),
         ("\x00", "$: unacceptable character"),
-        ("1: 2", "$: Expected `str`"),
+        ("1: 2", "$: expected str"),
+        ("initial_layers: a", "$.initial_layers: expected array, got str"),
+        ("initial_layers: [5, a]", "$.initial_layers[1]: got 'a', allowed a number from "),
     ],
 )
 def test_an_error_names_the_place_the_value_and_what_is_allowed(text: str, said: str) -> None:

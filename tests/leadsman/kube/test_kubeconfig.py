@@ -82,8 +82,8 @@ def test_another_context_may_be_named(written):
 
 REFUSED = [
     ("{", r"config: "),
-    ("[]", r"Expected `object`"),
-    (config({"server": 7}), r"Expected `str`, got `int` - at `\$\.clusters\[0\]\.cluster\.server`"),
+    ("[]", r"\$: expected object, got array"),
+    (config({"server": 7}), r"\$\.clusters\[0\]\.cluster\.server: expected str, got int"),
     (config({"server": ""}), r"the cluster has no server"),
     (config({"server": "10.0.0.1"}), r"API server '10\.0\.0\.1': want http"),
     (config({"proxy-url": "http://p"}), r"proxy-url 'http://p' is not supported"),

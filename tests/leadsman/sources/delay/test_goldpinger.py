@@ -112,7 +112,7 @@ async def test_a_view_is_dated_by_our_clock_and_ages_out(source: GoldpingerPolle
     ("status", "text", "said"),
     [
         (500, "", "returned status 500"),
-        (200, "<html>", "not a response to GET /check_all (JSON is malformed"),
+        (200, "<html>", "not a response to GET /check_all ($: JSON is malformed"),
         (200, "{}", "no `responses`"),
     ],
 )
@@ -161,7 +161,7 @@ async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(
     found["responses"]["gp-3"] = 3
     pinger.text = json.dumps(found)
     await polled(source)
-    assert "gp-3: Expected `object`" in source.problem.text
+    assert "gp-3: $: expected object" in source.problem.text
     assert source.current
 
 

@@ -1,0 +1,41 @@
+"""Why msgspec refused a document: where in it, and what stands there.
+
+msgspec says "Expected `str`, got `int` - at `$.a.b`".
+A reader looks for the place first: "$.a.b: expected str, got int".
+"""
+
+import re
+from typing import NamedTuple
+
+import msgspec
+
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What decoding bytes of a stranger may raise: no document, not of this type; no UTF-8; nested without an end."""
+
+_MESSAGE = re.compile(r"(?P<what>.*?)(?: - at `(?:key` in `)?(?P<path>\$[^`]*)`)?", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]")
+
+
+class DecodeFault(NamedTuple):
+    """path: "$.rules[0].operator", "$" for the whole document; "[...]" stands for a key of a mapping. what: the fault,
+    such as "expected str, got int"."""
+
+    path: str
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.what}"
+
+
+def explain(error: Exception) -> DecodeFault:
+    """error: one of UNREADABLE."""
+    parts = _MESSAGE.fullmatch(str(error))
+    assert parts, "everything matches"
+    what = re.sub("^[A-Z](?=[a-z])", lambda first: first[0].lower(), parts["what"].replace("`", ""))
+    return DecodeFault(parts["path"] or "$", what)
+
+
+def steps(path: str) -> list[str | int]:
+    """The fields and positions of a path: "$.rules[0].operator" → rules, 0, operator. They end at a mapping: which of
+    its keys is meant is not in the path."""
+    return [field or int(position) for field, position in _STEP.findall(path.partition("[...]")[0])]
