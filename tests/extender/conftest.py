@@ -62,6 +62,9 @@ class Extender(Struct):
 
 
 Starter = Callable[..., AbstractAsyncContextManager[Extender]]
+Captured = Callable[[str], bytes]
+Labelled = Callable[[bytes, Mapping[str, str]], bytes]
+Args = Callable[..., bytes]
 
 
 @pytest.fixture
@@ -92,7 +95,7 @@ async def _started(
 
 
 @pytest.fixture
-def captured() -> Callable[[str], bytes]:
+def captured() -> Captured:
     """captured("names-3-filter"): the body as kube-scheduler sent it."""
     return _captured
 
@@ -103,7 +106,7 @@ def _captured(name: str) -> bytes:
 
 
 @pytest.fixture
-def labelled() -> Callable[[bytes, Mapping[str, str]], bytes]:
+def labelled() -> Labelled:
     """A captured body whose pod carries these labels too; all other bytes stay."""
     return _labelled
 
@@ -132,7 +135,7 @@ def _node(node: str, peers: Mapping[str, float], now: float) -> NodeState:
 
 
 @pytest.fixture
-def args() -> Callable[..., bytes]:
+def args() -> Args:
     """args(["a", "b"], delay_a="5"): a filter body in the names form."""
 
     def made(nodes: Sequence[str], name: str = "p", **labels: str) -> bytes:

@@ -1,10 +1,15 @@
 """Every captured body is answered as kube-scheduler 1.36.2 needs it, and each trap of the wire is avoided."""
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from extender.body_limits import BodyLimits, BodyReader
+from leadsman.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Args, Captured, Labelled, Starter
 
 BOUND = {"delay_node-00000": "25"}
 NAMES = ["node-00001", "node-00002", "node-00000"]
@@ -12,7 +17,9 @@ NAMES = ["node-00001", "node-00002", "node-00000"]
 
 @pytest.mark.parametrize("prefix", ["", "/scheduler"])
 @pytest.mark.parametrize("nodes", [3, 100, 1000])
-async def test_a_pod_nobody_has_a_say_in_passes_everywhere(starts, captured, nodes, prefix):
+async def test_a_pod_nobody_has_a_say_in_passes_everywhere(
+    starts: "Starter", captured: "Captured", nodes: int, prefix: str
+) -> None:
     body = captured(f"names-{nodes}-filter")
     async with starts() as extender:
         answer = await extender.asked(f"{prefix}/filter", body)
@@ -26,7 +33,7 @@ async def test_a_pod_nobody_has_a_say_in_passes_everywhere(starts, captured, nod
 
 
 @pytest.mark.parametrize("nodes", [3, 100, 1000])
-async def test_full_nodes_come_back_byte_for_byte(starts, captured, nodes):
+async def test_full_nodes_come_back_byte_for_byte(starts: "Starter", captured: "Captured", nodes: int) -> None:
     body = captured(f"nodes-{nodes}-filter")
     async with starts() as extender:
         status, answer = await extender.post("/filter", body)
@@ -36,7 +43,7 @@ async def test_full_nodes_come_back_byte_for_byte(starts, captured, nodes):
     assert json.loads(answer)["NodeNames"] is None
 
 
-async def test_five_thousand_full_nodes_are_answered(starts, captured):
+async def test_five_thousand_full_nodes_are_answered(starts: "Starter", captured: "Captured") -> None:
     """A body of 45 MB, like a real one, made by repeating the items of the captured one under new names."""
     thousand = json.loads(captured("nodes-1000-filter"))
     items = [
@@ -53,8 +60,8 @@ async def test_five_thousand_full_nodes_are_answered(starts, captured):
 
 @pytest.mark.parametrize("form", ["names", "nodes"])
 async def test_a_refused_node_has_its_reason_and_is_never_a_candidate_for_preemption(
-    starts, captured, labelled, measured, form
-):
+    starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot, form: str
+) -> None:
     async with starts(measured) as extender:
         answer = await extender.asked("/filter", labelled(captured(f"{form}-3-filter"), BOUND))
     items = (answer["Nodes"] or {"items": []})["items"]
@@ -65,7 +72,9 @@ async def test_a_refused_node_has_its_reason_and_is_never_a_candidate_for_preemp
     assert "node-00000" in answer["FailedAndUnresolvableNodes"]["node-00002"]
 
 
-async def test_when_all_nodes_are_refused_the_list_is_empty_and_not_null(starts, captured, labelled, measured):
+async def test_when_all_nodes_are_refused_the_list_is_empty_and_not_null(
+    starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot
+) -> None:
     """Neither NodeNames nor Nodes would reject every node with no reason shown."""
     body = labelled(captured("names-3-filter"), {"delay_nowhere": "25"})
     async with starts(measured) as extender:
@@ -75,20 +84,22 @@ async def test_when_all_nodes_are_refused_the_list_is_empty_and_not_null(starts,
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize"])
-async def test_no_nodes_asked_is_answered(starts, args, verb):
+async def test_no_nodes_asked_is_answered(starts: "Starter", args: "Args", verb: str) -> None:
     async with starts() as extender:
         answer = await extender.asked(f"/{verb}", args([]))
     assert answer == [] or answer["NodeNames"] == []
 
 
-async def test_a_node_asked_twice_is_answered_once(starts, args):
+async def test_a_node_asked_twice_is_answered_once(starts: "Starter", args: "Args") -> None:
     async with starts() as extender:
         assert (await extender.asked("/filter", args(["b", "a", "b"])))["NodeNames"] == ["b", "a"]
         assert [score["Host"] for score in await extender.asked("/prioritize", args(["b", "a", "b"]))] == ["b", "a"]
 
 
 @pytest.mark.parametrize("capture", ["names-3-prioritize", "nodes-3-prioritize", "names-1000-prioritize"])
-async def test_scores_are_json_integers_from_0_to_10_one_for_each_node(starts, captured, labelled, measured, capture):
+async def test_scores_are_json_integers_from_0_to_10_one_for_each_node(
+    starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot, capture: str
+) -> None:
     body = labelled(captured(capture), BOUND)
     asked = json.loads(body)
     names = asked["NodeNames"] or [node["metadata"]["name"] for node in asked["Nodes"]["items"]]
@@ -99,7 +110,9 @@ async def test_scores_are_json_integers_from_0_to_10_one_for_each_node(starts, c
     assert all(0 <= score["Score"] <= 10 for score in scores)
 
 
-async def test_a_nearer_node_scores_higher(starts, captured, labelled, measured):
+async def test_a_nearer_node_scores_higher(
+    starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot
+) -> None:
     async with starts(measured) as extender:
         scores = await extender.asked(
             "/prioritize", labelled(captured("names-3-prioritize"), {"delay_node-00000": "90"})
@@ -109,7 +122,9 @@ async def test_a_nearer_node_scores_higher(starts, captured, labelled, measured)
 
 
 @pytest.mark.parametrize("form", ["names", "nodes"])
-async def test_preempt_keeps_victims_only_where_the_pod_may_run(starts, captured, labelled, measured, form):
+async def test_preempt_keeps_victims_only_where_the_pod_may_run(
+    starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot, form: str
+) -> None:
     body = labelled(captured(f"preempt-{form}"), BOUND)
     given = json.loads(body)
     async with starts(measured) as extender:
@@ -123,36 +138,36 @@ async def test_preempt_keeps_victims_only_where_the_pod_may_run(starts, captured
     assert list(answer) == ["NodeNameToMetaVictims"]
 
 
-async def test_bind_is_off_by_default(starts, captured):
+async def test_bind_is_off_by_default(starts: "Starter", captured: "Captured") -> None:
     async with starts() as extender:
         assert (await extender.post("/bind", captured("bind")))[0] == 404
 
 
-async def test_a_bad_body_gets_400_with_the_path(starts, args):
+async def test_a_bad_body_gets_400_with_the_path(starts: "Starter", args: "Args") -> None:
     async with starts() as extender:
         body = args(["a"], delay_x="5").replace(b'"5"', b"5")
         assert await extender.post("/filter", body) == (400, b"$.Pod.metadata.labels.delay_x: expected str, got int\n")
 
 
 @pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/filter/", 404), ("/state", 405)])
-async def test_an_unknown_path_or_method_is_refused_cleanly(starts, path, status):
+async def test_an_unknown_path_or_method_is_refused_cleanly(starts: "Starter", path: str, status: int) -> None:
     async with starts() as extender:
         assert (await extender.post(path, b"{}"))[0] == status
 
 
-async def test_a_compressed_body_is_refused_unread(starts):
+async def test_a_compressed_body_is_refused_unread(starts: "Starter") -> None:
     async with starts() as extender:
         status, answer = await extender.post("/filter", b"x", **{"Content-Encoding": "gzip"})
     assert (status, answer[:22]) == (415, b"Content-Encoding 'gzip")
 
 
-async def test_a_body_over_the_cap_is_refused(starts, captured):
+async def test_a_body_over_the_cap_is_refused(starts: "Starter", captured: "Captured") -> None:
     async with starts(bodies=BodyReader(BodyLimits(max_body_bytes=1000))) as extender:
         status, answer = await extender.post("/filter", captured("names-3-filter"))
     assert (status, answer) == (413, b"request body is larger than the limit of 1000 bytes\n")
 
 
-async def test_durations_are_counted_by_verb_and_code(starts, captured):
+async def test_durations_are_counted_by_verb_and_code(starts: "Starter", captured: "Captured") -> None:
     async with starts() as extender:
         await extender.post("/scheduler/filter", captured("names-3-filter"))
         await extender.post("/filter", b"")

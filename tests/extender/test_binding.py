@@ -3,6 +3,8 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
@@ -10,6 +12,9 @@ from aiohttp import web
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Captured, Starter
 
 PATH = "/api/v1/namespaces/default/pods/cap-00000/binding"
 
@@ -49,7 +54,9 @@ async def binding(starts, script, token_file=None, **settings):
         yield extender
 
 
-async def test_a_binding_is_posted_and_answered_once_the_api_server_has_bound(starts, captured):
+async def test_a_binding_is_posted_and_answered_once_the_api_server_has_bound(
+    starts: "Starter", captured: "Captured"
+) -> None:
     script = Script()
     async with binding(starts, script) as extender:
         assert await extender.asked("/bind", captured("bind")) == {"Error": ""}
@@ -81,12 +88,14 @@ async def test_a_binding_is_posted_and_answered_once_the_api_server_has_bound(st
         (204, b"", "API server: 204 "),
     ],
 )
-async def test_without_a_binding_the_answer_is_an_error(starts, captured, status, body, error):
+async def test_without_a_binding_the_answer_is_an_error(
+    starts: "Starter", captured: "Captured", status: int, body, error
+) -> None:
     async with binding(starts, Script(status, body)) as extender:
         assert await extender.asked("/bind", captured("bind")) == {"Error": error}
 
 
-async def test_a_redirect_is_no_binding(starts, captured):
+async def test_a_redirect_is_no_binding(starts: "Starter", captured: "Captured") -> None:
     """Followed, it would end in a page that says 200 and has bound nothing."""
 
     class Redirecting(Script):
@@ -98,13 +107,15 @@ async def test_a_redirect_is_no_binding(starts, captured):
         assert await extender.asked("/bind", captured("bind")) == {"Error": "API server: 302 "}
 
 
-async def test_an_api_server_that_does_not_answer_is_an_error(starts, captured):
+async def test_an_api_server_that_does_not_answer_is_an_error(starts: "Starter", captured: "Captured") -> None:
     async with binding(starts, Script(0), deadline_seconds=0.1) as extender:
         answer = await extender.asked("/bind", captured("bind"))
     assert answer["Error"].endswith("no answer within 0.1 s")
 
 
-async def test_an_api_server_that_is_not_there_is_an_error(starts, captured, unused_port):
+async def test_an_api_server_that_is_not_there_is_an_error(
+    starts: "Starter", captured: "Captured", unused_port
+) -> None:
     async with starts(api=ApiClient(ApiAccess(f"http://127.0.0.1:{unused_port}"))) as extender:
         answer = await extender.asked("/bind", captured("bind"))
     assert "ClientConnectorError" in answer["Error"]
@@ -119,7 +130,7 @@ async def unused_port():
     return port
 
 
-async def test_the_token_is_read_again_for_each_call(starts, captured, tmp_path):
+async def test_the_token_is_read_again_for_each_call(starts: "Starter", captured: "Captured", tmp_path: Path) -> None:
     """kubelet rotates it."""
     token, script = tmp_path / "token", Script()
     token.write_text("old\n")
@@ -130,7 +141,9 @@ async def test_the_token_is_read_again_for_each_call(starts, captured, tmp_path)
     assert [authorization for _, authorization, _ in script.asked] == ["Bearer old", "Bearer new"]
 
 
-async def test_a_token_that_cannot_be_read_is_an_error_and_nothing_is_posted(starts, captured, tmp_path):
+async def test_a_token_that_cannot_be_read_is_an_error_and_nothing_is_posted(
+    starts: "Starter", captured: "Captured", tmp_path: Path
+) -> None:
     script = Script()
     async with binding(starts, script, token_file=tmp_path / "token") as extender:
         answer = await extender.asked("/bind", captured("bind"))
@@ -138,7 +151,7 @@ async def test_a_token_that_cannot_be_read_is_an_error_and_nothing_is_posted(sta
     assert script.asked == []
 
 
-async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts, captured):
+async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts: "Starter", captured: "Captured") -> None:
     script = Script()
     async with binding(starts, script) as extender:
         body = json.dumps(json.loads(captured("bind")) | {"PodName": "../../secrets"}).encode()
@@ -146,7 +159,7 @@ async def test_a_name_that_is_none_is_refused_and_nothing_is_posted(starts, capt
     assert script.asked == []
 
 
-async def test_429_is_posted_again_when_the_api_server_says(starts, captured):
+async def test_429_is_posted_again_when_the_api_server_says(starts: "Starter", captured: "Captured") -> None:
     async with FakeApiServer() as api, starts(api=ApiClient(ApiAccess(api.url))) as extender:
         api.put("/api/v1/namespaces/default/pods/cap-00000", {})
         api.fail("create", 429, retry_after_seconds=0)
@@ -154,7 +167,7 @@ async def test_429_is_posted_again_when_the_api_server_says(starts, captured):
         assert api.verbs() == ["create", "create"]
 
 
-async def test_a_pod_that_is_bound_already_is_an_error(starts, captured):
+async def test_a_pod_that_is_bound_already_is_an_error(starts: "Starter", captured: "Captured") -> None:
     async with FakeApiServer() as api, starts(api=ApiClient(ApiAccess(api.url))) as extender:
         api.put("/api/v1/namespaces/default/pods/cap-00000", {"spec": {"nodeName": "n1"}})
         answer = await extender.asked("/bind", captured("bind"))

@@ -4,11 +4,15 @@ import asyncio
 import contextlib
 import re
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from extender.body_limits import BodyLimits, BodyReader
 from leadsman.runtime.http_server import ServerLimits
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Args, Captured, Starter
 
 QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3, max_connections=3)
 
@@ -54,7 +58,9 @@ async def ended(reader):
     return b""
 
 
-async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_connection(starts, captured):
+async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_connection(
+    starts: "Starter", captured: "Captured"
+) -> None:
     head = (CAPTURES / "filter.head").read_bytes()
     async with starts() as extender, connected(extender.port) as (reader, writer):
         for _ in range(3):
@@ -62,13 +68,13 @@ async def test_kube_schedulers_own_request_is_answered_again_and_again_on_one_co
             assert (await answer(reader))[0] == 200
 
 
-async def test_headers_that_drip_are_cut(starts):
+async def test_headers_that_drip_are_cut(starts: "Starter") -> None:
     async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD)
         assert await ended(reader) == b""
 
 
-async def test_dripping_does_not_prolong_the_header_deadline(starts):
+async def test_dripping_does_not_prolong_the_header_deadline(starts: "Starter") -> None:
     async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
 
         async def drip():
@@ -82,7 +88,7 @@ async def test_dripping_does_not_prolong_the_header_deadline(starts):
         dripping.cancel()
 
 
-async def test_a_second_request_has_a_header_deadline_too(starts, args):
+async def test_a_second_request_has_a_header_deadline_too(starts: "Starter", args: "Args") -> None:
     async with starts(limits=DRIPPING) as extender, connected(extender.port) as (reader, writer):
         writer.write(request(args(["a"])))
         await answer(reader)
@@ -90,14 +96,14 @@ async def test_a_second_request_has_a_header_deadline_too(starts, args):
         assert await ended(reader) == b""
 
 
-async def test_a_body_that_drips_gets_408(starts):
+async def test_a_body_that_drips_gets_408(starts: "Starter") -> None:
     bodies = BodyReader(BodyLimits(read_timeout_seconds=0.1))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
         assert await answer(reader) == (408, b"request body did not arrive within 0.1 s\n")
 
 
-async def test_no_byte_stays_counted_as_held(starts, captured):
+async def test_no_byte_stays_counted_as_held(starts: "Starter", captured: "Captured") -> None:
     bodies = BodyReader(BodyLimits(read_timeout_seconds=0.1))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(request(captured("names-3-filter")) + HEAD + b"Content-Length: 100\r\n\r\n{")
@@ -105,17 +111,17 @@ async def test_no_byte_stays_counted_as_held(starts, captured):
     assert bodies.held_bytes == 0
 
 
-async def test_an_idle_connection_is_closed(starts):
+async def test_an_idle_connection_is_closed(starts: "Starter") -> None:
     async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, _):
         assert await ended(reader) == b""
 
 
-async def test_kube_scheduler_closes_an_idle_connection_first():
+async def test_kube_scheduler_closes_an_idle_connection_first() -> None:
     """Its own limit is 90 s; a server that closes first loses a request now and then."""
     assert ServerLimits().idle_timeout_seconds > 90
 
 
-async def test_a_chunked_body_is_read(starts, args):
+async def test_a_chunked_body_is_read(starts: "Starter", args: "Args") -> None:
     body = args(["a"])
     chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:9], body[9:])) + b"0\r\n\r\n"
     async with starts() as extender, connected(extender.port) as (reader, writer):
@@ -123,7 +129,7 @@ async def test_a_chunked_body_is_read(starts, args):
         assert (await answer(reader))[0] == 200
 
 
-async def test_a_chunked_body_is_capped_while_it_comes(starts):
+async def test_a_chunked_body_is_capped_while_it_comes(starts: "Starter") -> None:
     async with (
         starts(bodies=BodyReader(BodyLimits(max_body_bytes=100))) as extender,
         connected(extender.port) as (reader, writer),
@@ -132,13 +138,13 @@ async def test_a_chunked_body_is_capped_while_it_comes(starts):
         assert await answer(reader) == (413, b"request body is larger than the limit of 100 bytes\n")
 
 
-async def test_a_length_over_the_cap_is_refused_before_the_body_comes(starts):
+async def test_a_length_over_the_cap_is_refused_before_the_body_comes(starts: "Starter") -> None:
     async with starts() as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 999999999999\r\n\r\n")
         assert (await answer(reader))[0] == 413
 
 
-async def test_all_bodies_together_are_capped(starts, args):
+async def test_all_bodies_together_are_capped(starts: "Starter", args: "Args") -> None:
     bodies = BodyReader(BodyLimits(max_held_bytes=1000))
     async with starts(bodies=bodies) as extender, connected(extender.port) as (_, slow):
         slow.write(HEAD + b"Content-Length: 2000\r\n\r\n" + b" " * 950)
@@ -146,7 +152,7 @@ async def test_all_bodies_together_are_capped(starts, args):
         assert (await extender.post("/filter", args(["a"])))[0] == 429
 
 
-async def test_a_client_that_closed_its_sending_half_gets_its_answer(starts, captured):
+async def test_a_client_that_closed_its_sending_half_gets_its_answer(starts: "Starter", captured: "Captured") -> None:
     async with starts() as extender, connected(extender.port) as (reader, writer):
         writer.write(request(captured("names-3-filter")))
         writer.write_eof()
@@ -154,7 +160,7 @@ async def test_a_client_that_closed_its_sending_half_gets_its_answer(starts, cap
         assert await ended(reader) == b""
 
 
-async def test_a_connection_closed_within_a_body_ends_at_once(starts):
+async def test_a_connection_closed_within_a_body_ends_at_once(starts: "Starter") -> None:
     bodies = BodyReader()
     async with starts(bodies=bodies) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 100\r\n\r\n{")
@@ -164,7 +170,7 @@ async def test_a_connection_closed_within_a_body_ends_at_once(starts):
         await until(lambda: bodies.held_bytes == 0)
 
 
-async def test_a_client_that_does_not_read_is_cut(starts, captured):
+async def test_a_client_that_does_not_read_is_cut(starts: "Starter", captured: "Captured") -> None:
     """The answer of 9 MB fits no socket buffer. A write to a connection that was cut fails."""
     async with starts(limits=QUICK) as extender, connected(extender.port) as (_, writer):
         writer.transport.pause_reading()
@@ -172,7 +178,9 @@ async def test_a_client_that_does_not_read_is_cut(starts, captured):
         await until(lambda: writer.write(b"x") or writer.transport.is_closing())
 
 
-async def test_a_client_that_reads_too_slowly_is_cut(starts, captured, monkeypatch):
+async def test_a_client_that_reads_too_slowly_is_cut(
+    starts: "Starter", captured: "Captured", monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Before the write deadline, which begins anew whenever something is read."""
     monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 0.1)
     async with starts() as extender, connected(extender.port) as (_, writer):
@@ -181,7 +189,7 @@ async def test_a_client_that_reads_too_slowly_is_cut(starts, captured, monkeypat
         await until(lambda: writer.write(b"x") or writer.transport.is_closing())
 
 
-async def test_past_the_cap_the_longest_idle_connection_makes_room(starts, args):
+async def test_past_the_cap_the_longest_idle_connection_makes_room(starts: "Starter", args: "Args") -> None:
     async def asks(reader, writer):
         writer.write(request(args(["a"])))
         return (await answer(reader))[0]
@@ -198,7 +206,7 @@ async def test_past_the_cap_the_longest_idle_connection_makes_room(starts, args)
             assert await asks(*second) == 200
 
 
-async def test_past_the_cap_nobody_in_a_request_is_cut(starts):
+async def test_past_the_cap_nobody_in_a_request_is_cut(starts: "Starter") -> None:
     bodies, limits = BodyReader(), ServerLimits(max_connections=1)
     async with starts(bodies=bodies, limits=limits) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 2\r\n\r\n{")
@@ -210,14 +218,14 @@ async def test_past_the_cap_nobody_in_a_request_is_cut(starts):
 
 
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b"\x00" * 9000])
-async def test_garbage_is_answered_with_400_or_closed(starts, garbage):
+async def test_garbage_is_answered_with_400_or_closed(starts: "Starter", garbage) -> None:
     async with starts(limits=QUICK) as extender, connected(extender.port) as (reader, writer):
         writer.write(garbage)
         said = await ended(reader)
         assert said == b"" or b" 400 " in said.splitlines()[0]
 
 
-async def test_pipelined_requests_are_answered_in_order(starts, args):
+async def test_pipelined_requests_are_answered_in_order(starts: "Starter", args: "Args") -> None:
     async with starts() as extender, connected(extender.port) as (reader, writer):
         writer.write(request(args(["a"])) + request(b"") + request(args(["b"])))
         assert [(await answer(reader))[0] for _ in range(3)] == [200, 400, 200]

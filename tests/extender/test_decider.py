@@ -3,6 +3,7 @@
 import json
 import time
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -12,6 +13,10 @@ from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import FilterResult, filter_nodes, score_nodes
 from leadsman.decision.model import Refusal
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
+from leadsman.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Args, Captured, Labelled, Starter
 
 BOUND = {"delay_node-00000": "25"}
 NAMES = ["node-00001", "node-00002", "node-00000"]
@@ -28,7 +33,9 @@ def slow(*_):
 @pytest.mark.parametrize(
     "core", [DecisionCore(filter_nodes=slow, score_nodes=slow), DecisionCore(filter_nodes=broken, score_nodes=broken)]
 )
-async def test_without_a_decision_all_nodes_pass_with_equal_scores(starts, captured, core):
+async def test_without_a_decision_all_nodes_pass_with_equal_scores(
+    starts: "Starter", captured: "Captured", core
+) -> None:
     body = captured("names-100-filter")
     async with starts(core=core) as extender:
         answer = await extender.asked("/filter", body)
@@ -40,7 +47,9 @@ async def test_without_a_decision_all_nodes_pass_with_equal_scores(starts, captu
     assert sum(faults) == 1
 
 
-async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts, captured):
+async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(
+    starts: "Starter", captured: "Captured"
+) -> None:
     async with starts(core=DecisionCore(filter_nodes=slow)) as extender:
         began = time.monotonic()
         await extender.asked("/filter", captured("names-3-filter"))
@@ -54,7 +63,9 @@ async def test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline(starts
         (DecisionCore(filter_nodes=broken), "decision failed with an error; see the extender's log"),
     ],
 )
-async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(starts, captured, labelled, core, reason):
+async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(
+    starts: "Starter", captured: "Captured", labelled: "Labelled", core, reason: str
+) -> None:
     body = labelled(captured("names-3-filter"), BOUND)
     async with starts(core=core) as extender:
         answer = await extender.asked("/filter", body)
@@ -62,13 +73,17 @@ async def test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision(sta
     assert answer["FailedAndUnresolvableNodes"] == dict.fromkeys(NAMES, reason)
 
 
-async def test_nobody_is_evicted_for_a_bounded_pod_without_a_decision(starts, captured, labelled):
+async def test_nobody_is_evicted_for_a_bounded_pod_without_a_decision(
+    starts: "Starter", captured: "Captured", labelled: "Labelled"
+) -> None:
     async with starts(core=DecisionCore(filter_nodes=broken)) as extender:
         answer = await extender.asked("/preempt", labelled(captured("preempt-names"), BOUND))
     assert answer == {"NodeNameToMetaVictims": {}}
 
 
-async def test_a_preemption_without_a_filter_call_here_can_be_explained(starts, captured, labelled):
+async def test_a_preemption_without_a_filter_call_here_can_be_explained(
+    starts: "Starter", captured: "Captured", labelled: "Labelled"
+) -> None:
     """The filter call may have gone to another replica."""
     body = labelled(captured("preempt-names"), BOUND)
     pod = json.loads(body)["Pod"]["metadata"]
@@ -78,7 +93,7 @@ async def test_a_preemption_without_a_filter_call_here_can_be_explained(starts, 
     assert (status, "delay to node-00000 not measured" in told) == (200, True)
 
 
-async def test_a_preemption_does_not_replace_its_own_filter_call(starts, args):
+async def test_a_preemption_does_not_replace_its_own_filter_call(starts: "Starter", args: "Args") -> None:
     async with starts() as extender:
         await extender.asked("/filter", args(["a", "b"]))
         victims = {"Pod": json.loads(args([]))["Pod"], "NodeNameToMetaVictims": {"a": {"Pods": []}}}
@@ -87,7 +102,7 @@ async def test_a_preemption_does_not_replace_its_own_filter_call(starts, args):
     assert "2 of 2 nodes" in told
 
 
-async def test_a_preemption_of_a_new_pod_of_that_name_is_recorded(starts, args):
+async def test_a_preemption_of_a_new_pod_of_that_name_is_recorded(starts: "Starter", args: "Args") -> None:
     async with starts() as extender:
         await extender.asked("/filter", args(["a", "b"]))
         pod = json.loads(args([]))["Pod"]
@@ -99,7 +114,9 @@ async def test_a_preemption_of_a_new_pod_of_that_name_is_recorded(starts, args):
 
 
 @pytest.mark.parametrize(("own", "kept"), [("accept", NAMES), ("upper-bound", []), ("reject", []), ("nonsense", [])])
-async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(starts, captured, labelled, own, kept):
+async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(
+    starts: "Starter", captured: "Captured", labelled: "Labelled", own: str, kept
+) -> None:
     body = labelled(captured("names-3-filter"), BOUND)
     annotated = json.loads(body)
     annotated["Pod"]["metadata"].setdefault("annotations", {})["leadsman.dev/delay-estimate"] = own
@@ -108,7 +125,9 @@ async def test_a_pod_may_waive_its_bound_itself_for_want_of_a_decision(starts, c
     assert answer["NodeNames"] == kept
 
 
-async def test_a_bound_that_may_be_unmeasured_gives_way_too(starts, captured, labelled):
+async def test_a_bound_that_may_be_unmeasured_gives_way_too(
+    starts: "Starter", captured: "Captured", labelled: "Labelled"
+) -> None:
     lenient = _Policy(Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT)))
     async with starts(core=DecisionCore(filter_nodes=broken), policy=lenient) as extender:
         answer = await extender.asked("/filter", labelled(captured("names-3-filter"), BOUND))
@@ -122,7 +141,7 @@ class _Policy:
         self.current = current
 
 
-async def test_stuck_plugins_do_not_use_up_the_workers(starts, captured):
+async def test_stuck_plugins_do_not_use_up_the_workers(starts: "Starter", captured: "Captured") -> None:
     """Four calls overrun; the fifth is decided by a thread of its own: its plugin is not slow but broken."""
     calls = []
 
@@ -140,7 +159,9 @@ async def test_stuck_plugins_do_not_use_up_the_workers(starts, captured):
         assert count("leadsman_extender_decisions_total", verb="filter", result="neutral", reason="fault") == 1
 
 
-async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(starts, captured, caplog):
+async def test_a_fault_is_logged_when_it_begins_and_when_it_ends(
+    starts: "Starter", captured: "Captured", caplog: pytest.LogCaptureFixture
+) -> None:
     faulty = [True]
 
     def sometimes(pod, nodes, facts):
@@ -163,7 +184,7 @@ def _judged(nodes):
     return FilterResult(tuple(nodes), {})
 
 
-async def test_refusals_are_counted_by_plugin(starts, captured):
+async def test_refusals_are_counted_by_plugin(starts: "Starter", captured: "Captured") -> None:
     def refuse(pod, nodes, facts):
         return _judged(())._replace(refused=dict.fromkeys(nodes, Refusal("delay", "too far")))
 
@@ -187,7 +208,9 @@ def facts_seen():
     return seen, DecisionCore(noted(filter_nodes), noted(score_nodes))
 
 
-async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(starts, captured, measured, facts_seen):
+async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(
+    starts: "Starter", captured: "Captured", measured: Snapshot, facts_seen
+) -> None:
     """Even when the state has moved on in between; freshness is judged by the clock of each call."""
     seen, core = facts_seen
     async with starts(_Moving(measured), core=core) as extender:
@@ -197,7 +220,7 @@ async def test_scores_are_made_on_the_snapshot_that_the_pod_was_filtered_on(star
     assert seen[0].now < seen[1].now
 
 
-async def test_the_body_that_was_just_filtered_is_not_read_again(starts, args, asked_of):
+async def test_the_body_that_was_just_filtered_is_not_read_again(starts: "Starter", args: "Args", asked_of) -> None:
     """And never taken for a body that differs in a byte."""
     async with starts(core=asked_of.core) as extender:
         for body in (args(["a", "b"]), args(["a", "c"])):
@@ -223,7 +246,9 @@ def asked_of():
     return SimpleNamespace(nodes=nodes, core=DecisionCore(noted(filter_nodes), noted(score_nodes)))
 
 
-async def test_another_pod_of_that_name_is_scored_on_the_newest_snapshot(starts, args, measured, facts_seen):
+async def test_another_pod_of_that_name_is_scored_on_the_newest_snapshot(
+    starts: "Starter", args: "Args", measured: Snapshot, facts_seen
+) -> None:
     seen, core = facts_seen
     async with starts(_Moving(measured), core=core) as extender:
         await extender.asked("/filter", args(["a"]))

@@ -28,7 +28,7 @@ def journal():
     return Journal(max_pods=3, max_bytes=100 * NODE_STATE_BYTES)
 
 
-def test_filter_and_prioritize_of_a_pod_are_one_decision(journal):
+def test_filter_and_prioritize_of_a_pod_are_one_decision(journal) -> None:
     journal.record_filter(pod(), NODES, JUDGED, facts(1.0))
     journal.record_prioritize(pod(), ("a",), RANKED, facts(2.0))
     entry = journal.get("ns", "p")
@@ -36,45 +36,45 @@ def test_filter_and_prioritize_of_a_pod_are_one_decision(journal):
     assert (entry.decided_at, entry.filter_inputs.now, entry.score_inputs.now) == (2.0, 1.0, 2.0)
 
 
-def test_a_pod_that_was_not_ranked_is_kept_too(journal):
+def test_a_pod_that_was_not_ranked_is_kept_too(journal) -> None:
     """With one node left kube-scheduler does not ask for scores."""
     journal.record_filter(pod(), NODES, JUDGED, facts())
     assert journal.get("ns", "p").decision.scores == {}
 
 
-def test_a_new_filter_call_begins_a_new_decision(journal):
+def test_a_new_filter_call_begins_a_new_decision(journal) -> None:
     journal.record_filter(pod(), NODES, JUDGED, facts(1.0))
     journal.record_prioritize(pod(), ("a",), RANKED, facts(2.0))
     journal.record_filter(pod(), NODES, JUDGED, facts(3.0))
     assert (len(journal), journal.get("ns", "p").score_result) == (1, None)
 
 
-def test_scores_never_join_the_decision_on_another_pod_of_that_name(journal):
+def test_scores_never_join_the_decision_on_another_pod_of_that_name(journal) -> None:
     journal.record_filter(pod(uid="old"), NODES, JUDGED, facts())
     journal.record_prioritize(pod(uid="new"), ("a",), RANKED, facts())
     assert journal.get("ns", "p").filter_result is None
 
 
-def test_the_newest_come_first_and_the_oldest_go(journal):
+def test_the_newest_come_first_and_the_oldest_go(journal) -> None:
     for name in "abcd":
         journal.record_filter(pod(name), NODES, JUDGED, facts())
     assert [entry.pod.name for entry in journal.newest(9)] == ["d", "c", "b"]
     assert journal.get("ns", "a") is None
 
 
-def test_a_pod_decided_again_is_new_again(journal):
+def test_a_pod_decided_again_is_new_again(journal) -> None:
     for name in "abca":
         journal.record_filter(pod(name), NODES, JUDGED, facts())
     assert [entry.pod.name for entry in journal.newest(2)] == ["a", "c"]
 
 
-def test_the_nodes_held_in_memory_are_bounded(journal):
+def test_the_nodes_held_in_memory_are_bounded(journal) -> None:
     for name in "abc":
         journal.record_filter(pod(name), NODES, JUDGED, facts(nodes=40))
     assert (len(journal), journal.held_nodes) == (2, 84)
 
 
-def test_a_snapshot_that_several_decisions_share_counts_once(journal):
+def test_a_snapshot_that_several_decisions_share_counts_once(journal) -> None:
     shared = facts(nodes=40)
     for name in "abc":
         journal.record_filter(pod(name), NODES, JUDGED, shared)
@@ -87,7 +87,7 @@ def later(before, *changed):
     return structs.replace(before, snapshot=Snapshot(moved))
 
 
-def test_states_that_snapshots_share_count_once(journal):
+def test_states_that_snapshots_share_count_once(journal) -> None:
     first = facts(nodes=40)
     second = later(first, "n3", "n9")
     journal.record_filter(pod("a"), NODES, JUDGED, first)
@@ -97,7 +97,7 @@ def test_states_that_snapshots_share_count_once(journal):
     assert journal.held_bytes == 6 * CANDIDATE_BYTES + 43 * NODE_STATE_BYTES + 120 * TABLE_SLOT_BYTES
 
 
-def test_a_snapshot_given_up_leaves_what_its_successor_shares(journal):
+def test_a_snapshot_given_up_leaves_what_its_successor_shares(journal) -> None:
     first = facts(nodes=40)
     second = later(first, "n3", "n9")
     for name, on in (("a", first), ("b", second), ("c", later(second, "n3"))):
@@ -108,7 +108,7 @@ def test_a_snapshot_given_up_leaves_what_its_successor_shares(journal):
     assert journal.held_nodes == 3 * 2 + 40
 
 
-def test_no_state_that_is_held_goes_uncounted(journal):
+def test_no_state_that_is_held_goes_uncounted(journal) -> None:
     """Whatever comes, goes or changes between decisions, and whichever pods are decided again."""
     rng, now = random.Random(1), facts(nodes=20)
     for _ in range(300):
@@ -120,7 +120,7 @@ def test_no_state_that_is_held_goes_uncounted(journal):
         assert len(distinct) <= journal.held_nodes <= sum(map(len, kept))
 
 
-def test_30_decisions_on_5000_nodes_are_kept_while_200_nodes_report_a_second():
+def test_30_decisions_on_5000_nodes_are_kept_while_200_nodes_report_a_second() -> None:
     """Two pods a second; the bound is that of a running extender."""
     journal, now, rng = Journal(), facts(nodes=5_000), random.Random(1)
     names = tuple(now.snapshot.nodes)
@@ -130,13 +130,13 @@ def test_30_decisions_on_5000_nodes_are_kept_while_200_nodes_report_a_second():
     assert len(journal) >= 30
 
 
-def test_a_decision_larger_than_the_bound_is_kept_alone(journal):
+def test_a_decision_larger_than_the_bound_is_kept_alone(journal) -> None:
     journal.record_filter(pod("small"), NODES, JUDGED, facts())
     journal.record_filter(pod("large"), NODES, JUDGED, facts(nodes=400))
     assert [entry.pod.name for entry in journal.newest(9)] == ["large"]
 
 
-def test_what_is_forgotten_is_not_counted(journal):
+def test_what_is_forgotten_is_not_counted(journal) -> None:
     for number in range(50):
         journal.record_filter(pod(f"p{number % 5}"), NODES, JUDGED, facts(nodes=number % 30))
         journal.record_prioritize(pod(f"p{number % 5}"), NODES, RANKED, facts(nodes=number % 7))

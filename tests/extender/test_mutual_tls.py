@@ -6,6 +6,8 @@ import logging
 import re
 import ssl
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,6 +15,9 @@ from leadsman.cli.certs import authority
 from leadsman.runtime.http_server import ServerLimits
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, certificate_names
 from leadsman.runtime.watched_files import UnusableFile
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Starter
 
 NOW = datetime.now(UTC)
 CA = authority.create_ca(NOW, days=10)
@@ -41,12 +46,12 @@ def swap(folder, content, version):
 
 
 @pytest.fixture
-def tls(tmp_path):
+def tls(tmp_path: Path):
     return MutualTls(mounted(tmp_path / "tls"))
 
 
 @pytest.fixture
-def client(tmp_path):
+def client(tmp_path: Path):
     """client(pair): the context of a caller who shows this pair (None: no certificate) and trusts our CA."""
 
     def made(pair, trusts=CA):
@@ -95,39 +100,49 @@ async def answer(port, context):
         return "closed"
 
 
-async def test_the_scheduler_is_answered(starts, tls, scheduler):
+async def test_the_scheduler_is_answered(starts: "Starter", tls, scheduler) -> None:
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
 
 
-async def test_without_a_certificate_nobody_is(starts, tls, client, caplog):
+async def test_without_a_certificate_nobody_is(
+    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
+) -> None:
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(None)) == "closed"
     assert "peer did not return a certificate" in caplog.text
 
 
 @pytest.mark.parametrize("name", ["kube-controller-manager", "kube-scheduler2", "kube", "Kube-Scheduler"])
-async def test_another_name_is_not_let_in_and_named(starts, tls, client, caplog, name):
+async def test_another_name_is_not_let_in_and_named(
+    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(authority.issue_client(CA, name, NOW, 5))) == "closed"
     assert f"client certificate of {name} refused; allowed are kube-scheduler" in caplog.text
 
 
-async def test_an_expired_certificate_is_not_let_in(starts, tls, client, caplog):
+async def test_an_expired_certificate_is_not_let_in(
+    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
+) -> None:
     expired = authority.issue_client(CA, "kube-scheduler", NOW - timedelta(days=2), days=1)
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(expired)) == "closed"
     assert "certificate has expired" in caplog.text
 
 
-async def test_the_right_name_by_another_ca_is_not_let_in(starts, tls, client, caplog):
+async def test_the_right_name_by_another_ca_is_not_let_in(
+    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
+) -> None:
     stranger = authority.issue_client(STRANGERS_CA, "kube-scheduler", NOW, 5)
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(stranger)) == "closed"
     assert "unable to get local issuer certificate" in caplog.text
 
 
-async def test_a_server_s_certificate_is_none_for_a_client(starts, tls, client, caplog):
+async def test_a_server_s_certificate_is_none_for_a_client(
+    starts: "Starter", tls, client, caplog: pytest.LogCaptureFixture
+) -> None:
     server = authority.issue_server(CA, ("kube-scheduler",), NOW, 5)
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, client(server)) == "closed"
@@ -135,7 +150,9 @@ async def test_a_server_s_certificate_is_none_for_a_client(starts, tls, client, 
 
 
 @pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
-async def test_tls_1_1_is_refused_though_the_client_speaks_it(starts, tls, scheduler, caplog):
+async def test_tls_1_1_is_refused_though_the_client_speaks_it(
+    starts: "Starter", tls, scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
     scheduler.set_ciphers("ALL:@SECLEVEL=0")
     scheduler.minimum_version = scheduler.maximum_version = ssl.TLSVersion.TLSv1_1
     async with starts(tls=tls) as extender:
@@ -143,7 +160,9 @@ async def test_tls_1_1_is_refused_though_the_client_speaks_it(starts, tls, sched
     assert "unsupported protocol" in caplog.text
 
 
-async def test_why_handshakes_fail_is_said_once_a_minute(tmp_path, starts, client, caplog):
+async def test_why_handshakes_fail_is_said_once_a_minute(
+    tmp_path: Path, starts: "Starter", client, caplog: pytest.LogCaptureFixture
+) -> None:
     times = iter([0.0, 1.0, 59.0, 60.0])
     tls = MutualTls(mounted(tmp_path / "tls"), clock=lambda: next(times))
     async with starts(tls=tls) as extender:
@@ -153,13 +172,13 @@ async def test_why_handshakes_fail_is_said_once_a_minute(tmp_path, starts, clien
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-async def test_newer_versions_are_answered(starts, tls, scheduler, version):
+async def test_newer_versions_are_answered(starts: "Starter", tls, scheduler, version) -> None:
     scheduler.minimum_version = scheduler.maximum_version = version
     async with starts(tls=tls) as extender:
         assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
 
 
-async def test_plain_http_gets_nothing(starts, tls):
+async def test_plain_http_gets_nothing(starts: "Starter", tls) -> None:
     async with starts(tls=tls) as extender:
         reader, writer = await asyncio.open_connection("127.0.0.1", extender.port)
         writer.write(STATE)
@@ -168,21 +187,23 @@ async def test_plain_http_gets_nothing(starts, tls):
         writer.close()
 
 
-async def test_a_handshake_that_does_not_come_is_cut(starts, tls):
+async def test_a_handshake_that_does_not_come_is_cut(starts: "Starter", tls) -> None:
     async with starts(tls=tls, limits=ServerLimits(header_timeout_seconds=0.1)) as extender:
         reader, writer = await asyncio.open_connection("127.0.0.1", extender.port)
         assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
 
 
-async def test_headers_that_drip_are_cut_within_tls_too(starts, tls, scheduler):
+async def test_headers_that_drip_are_cut_within_tls_too(starts: "Starter", tls, scheduler) -> None:
     limits = ServerLimits(header_timeout_seconds=0.2)
     async with starts(tls=tls, limits=limits) as extender, connected(extender.port, scheduler) as (reader, writer):
         writer.write(STATE[:10])
         assert await asyncio.wait_for(reader.read(), 5) == b""
 
 
-async def test_swapped_files_serve_new_connections_and_open_ones_go_on(starts, tls, tmp_path, client, scheduler):
+async def test_swapped_files_serve_new_connections_and_open_ones_go_on(
+    starts: "Starter", tls, tmp_path: Path, client, scheduler
+) -> None:
     async with starts(tls=tls) as extender, connected(extender.port, scheduler) as before:
         assert await asked(*before) == "HTTP/1.1 200 OK"
         mounted(tmp_path / "tls", STRANGERS_CA, version="2")
@@ -193,14 +214,16 @@ async def test_swapped_files_serve_new_connections_and_open_ones_go_on(starts, t
         assert await answer(extender.port, scheduler) == "CERTIFICATE_VERIFY_FAILED"
 
 
-async def test_a_client_ca_that_was_replaced_lets_nobody_in_any_more(starts, tls, tmp_path, scheduler):
+async def test_a_client_ca_that_was_replaced_lets_nobody_in_any_more(
+    starts: "Starter", tls, tmp_path: Path, scheduler
+) -> None:
     async with starts(tls=tls) as extender:
         mounted(tmp_path / "tls", CA, client_ca=STRANGERS_CA, version="2")
         await tls.poll()
         assert await answer(extender.port, scheduler) == "closed"
 
 
-async def test_files_are_followed(starts, tls, tmp_path, monkeypatch):
+async def test_files_are_followed(starts: "Starter", tls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("leadsman.runtime.watched_files.POLL_SECONDS", 0.01)
     swapped = asyncio.Event()
 
@@ -214,7 +237,7 @@ async def test_files_are_followed(starts, tls, tmp_path, monkeypatch):
     following.cancel()
 
 
-async def test_nobody_who_connects_during_a_swap_is_refused(starts, tls, tmp_path, scheduler):
+async def test_nobody_who_connects_during_a_swap_is_refused(starts: "Starter", tls, tmp_path: Path, scheduler) -> None:
     async with starts(tls=tls) as extender:
         for version in range(2, 12):
             mounted(tmp_path / "tls", version=str(version))
@@ -224,7 +247,9 @@ async def test_nobody_who_connects_during_a_swap_is_refused(starts, tls, tmp_pat
             assert set(answers) == {"HTTP/1.1 200 OK"}
 
 
-async def test_files_that_do_not_fit_together_leave_the_ones_before_in_use(starts, tls, tmp_path, scheduler, caplog):
+async def test_files_that_do_not_fit_together_leave_the_ones_before_in_use(
+    starts: "Starter", tls, tmp_path: Path, scheduler, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level(logging.INFO)
     async with starts(tls=tls) as extender:
         swap(tmp_path / "tls", {"tls.crt": CA.certificate_pem, "tls.key": b"", "ca.crt": b""}, "2")
@@ -240,14 +265,14 @@ async def test_files_that_do_not_fit_together_leave_the_ones_before_in_use(start
 
 
 @pytest.mark.parametrize("missing", ["tls.crt", "tls.key", "ca.crt"])
-def test_a_missing_file_at_start_is_named(tmp_path, missing):
+def test_a_missing_file_at_start_is_named(tmp_path: Path, missing: str) -> None:
     files = mounted(tmp_path / "tls")
     (tmp_path / "tls" / missing).unlink()
     with pytest.raises(UnusableFile, match=re.escape(str(tmp_path / "tls" / missing))):
         MutualTls(files)
 
 
-def test_names_are_the_common_name_and_the_alternative_names():
+def test_names_are_the_common_name_and_the_alternative_names() -> None:
     shown = {
         "subject": ((("organizationName", "o"),), (("commonName", "a"),)),
         "subjectAltName": (("DNS", "b"), ("URI", "spiffe://c"), ("IP Address", "10.0.0.1"), ("email", "d@e")),

@@ -4,34 +4,38 @@ import asyncio
 import shutil
 from asyncio.subprocess import PIPE
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import pytest
 
 from extender.metrics import state_metrics
 from leadsman.state.snapshot import Freshness, Snapshot
 
+if TYPE_CHECKING:
+    from tests.extender.conftest import Starter
 
-async def test_without_any_state_the_extender_is_ready_and_says_that_it_is_neutral(starts):
+
+async def test_without_any_state_the_extender_is_ready_and_says_that_it_is_neutral(starts: "Starter") -> None:
     async with starts(ops=True) as extender:
         assert await extender.get("/readyz") == (200, "ok; no state is loaded yet, answers are neutral\n")
 
 
-async def test_with_state_it_is_ready(starts, measured):
+async def test_with_state_it_is_ready(starts: "Starter", measured: Snapshot) -> None:
     async with starts(measured, ops=True) as extender:
         assert await extender.get("/readyz") == (200, "ok\n")
 
 
-async def test_while_draining_it_is_not_ready(starts):
+async def test_while_draining_it_is_not_ready(starts: "Starter") -> None:
     async with starts(ops=True, draining=lambda: True) as extender:
         assert await extender.get("/readyz") == (503, "draining\n")
 
 
-async def test_it_is_healthy_without_any_state(starts):
+async def test_it_is_healthy_without_any_state(starts: "Starter") -> None:
     async with starts(ops=True) as extender:
         assert await extender.get("/healthz") == (200, "ok\n")
 
 
-async def test_it_is_not_healthy_once_every_worker_is_stuck(starts):
+async def test_it_is_not_healthy_once_every_worker_is_stuck(starts: "Starter") -> None:
     async with starts(ops=True, workers=_Stuck()) as extender:
         assert await extender.get("/healthz") == (503, "all worker threads are past their deadline\n")
 
@@ -43,12 +47,12 @@ class _Stuck:
         pass
 
 
-async def test_the_verbs_are_not_on_the_port_of_the_operators(starts):
+async def test_the_verbs_are_not_on_the_port_of_the_operators(starts: "Starter") -> None:
     async with starts(ops=True) as extender:
         assert (await extender.post("/filter", b""))[0] == 404
 
 
-async def test_every_metric_of_the_conventions_is_there(starts, measured):
+async def test_every_metric_of_the_conventions_is_there(starts: "Starter", measured: Snapshot) -> None:
     async with starts(measured, ops=True) as extender:
         extender.metrics.observe_request("filter", 200, 0.001)
         extender.metrics.count_decision("filter", "kept")
@@ -65,12 +69,12 @@ async def test_every_metric_of_the_conventions_is_there(starts, measured):
         assert f"\n{series}" in page
 
 
-def test_the_age_of_a_state_that_nobody_reported_is_absent_and_not_zero():
+def test_the_age_of_a_state_that_nobody_reported_is_absent_and_not_zero() -> None:
     assert "leadsman_state_age_seconds" not in [metric.name for metric in state_metrics(Snapshot(), 1.0)]
 
 
-def test_nodes_are_counted_by_freshness(measured):
-    stale = max(node.changed_at for node in measured.nodes.values()) + 60
+def test_nodes_are_counted_by_freshness(measured: Snapshot) -> None:
+    stale = max(node.changed_at or 0.0 for node in measured.nodes.values()) + 60
     nodes = next(metric for metric in state_metrics(measured, stale) if metric.name == "leadsman_state_nodes")
     assert {sample.labels["freshness"]: sample.value for sample in nodes.samples} == {
         Freshness.FRESH: 0,
@@ -82,7 +86,7 @@ def test_nodes_are_counted_by_freshness(measured):
 
 @pytest.mark.integration
 @pytest.mark.skipif(not shutil.which("promtool"), reason="apt-get install prometheus")
-async def test_promtool_finds_nothing_to_say(starts, measured):
+async def test_promtool_finds_nothing_to_say(starts: "Starter", measured: Snapshot) -> None:
     async with starts(measured, ops=True) as extender:
         extender.metrics.observe_request("filter", 200, 0.001)
         extender.metrics.count_decision("filter", "kept")

@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -10,11 +11,14 @@ from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.sources.input_sources import NoDelayStatus
 from leadsman.state.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from tests.extender.conftest import Captured, Labelled, Starter
+
 BOUND = {"delay_node-00000": "25"}
 
 
 @pytest.fixture
-async def decided(starts, captured, labelled, measured):
+async def decided(starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot):
     """An extender that filtered and ranked default/cap-00000."""
     async with starts(measured) as extender:
         body = labelled(captured("names-3-filter"), BOUND)
@@ -25,14 +29,14 @@ async def decided(starts, captured, labelled, measured):
         yield extender
 
 
-async def test_an_explanation_names_every_node_with_score_or_reason(decided):
+async def test_an_explanation_names_every_node_with_score_or_reason(decided) -> None:
     status, page = await decided.get("/explain?pod=default/cap-00000")
     assert (status, page.startswith("decided 0.")) == (200, True)
     assert all(node in page for node in ("node-00000", "node-00001", "node-00002"))
     assert "over 25 ms" in page
 
 
-async def test_a_name_alone_is_a_pod_in_default(decided):
+async def test_a_name_alone_is_a_pod_in_default(decided) -> None:
     assert (await decided.get("/explain?pod=cap-00000"))[0] == 200
 
 
@@ -40,14 +44,14 @@ async def test_a_name_alone_is_a_pod_in_default(decided):
     ("query", "headers"),
     [("&format=json", {}), ("", {"Accept": "application/json"}), ("&format=json", {"Accept": "*/*"})],
 )
-async def test_an_explanation_comes_as_json_on_demand(decided, query, headers):
+async def test_an_explanation_comes_as_json_on_demand(decided, query: str, headers) -> None:
     _, page = await decided.get(f"/explain?pod=default/cap-00000{query}", **headers)
     answer = json.loads(page)
     assert answer["decided_seconds_ago"] >= 0
     assert sorted(node["node"] for node in answer["explanation"]["nodes"]) == ["node-00000", "node-00001", "node-00002"]
 
 
-async def test_an_unknown_pod_gets_404_that_says_what_is_kept(decided):
+async def test_an_unknown_pod_gets_404_that_says_what_is_kept(decided) -> None:
     status, page = await decided.get("/explain?pod=default/other")
     assert status == 404
     assert page.startswith(
@@ -56,30 +60,30 @@ async def test_an_unknown_pod_gets_404_that_says_what_is_kept(decided):
     assert "  default/cap-00000\n" in page
 
 
-async def test_a_replica_that_was_never_asked_says_so(starts, measured):
+async def test_a_replica_that_was_never_asked_says_so(starts: "Starter", measured: Snapshot) -> None:
     async with starts(measured) as extender:
         _, page = await extender.get("/explain?pod=default/other")
         assert "this replica keeps no decision yet: kube-scheduler has not called it" in page
 
 
-async def test_no_pod_asked_gets_400(decided):
+async def test_no_pod_asked_gets_400(decided) -> None:
     status, page = await decided.get("/explain")
     assert (status, page.startswith("name the pod with ?pod=namespace/name\n")) == (400, True)
 
 
-async def test_a_pod_that_was_never_ranked_is_explained(starts, captured):
+async def test_a_pod_that_was_never_ranked_is_explained(starts: "Starter", captured: "Captured") -> None:
     async with starts() as extender:
         await extender.asked("/filter", captured("names-3-filter"))
         assert (await extender.get("/explain?pod=default/cap-00000"))[0] == 200
 
 
-async def test_a_pod_that_was_only_ranked_is_explained(starts, captured):
+async def test_a_pod_that_was_only_ranked_is_explained(starts: "Starter", captured: "Captured") -> None:
     async with starts() as extender:
         await extender.asked("/prioritize", captured("names-3-prioritize"))
         assert (await extender.get("/explain?pod=default/cap-00000"))[0] == 200
 
 
-async def test_a_neutral_answer_says_so(starts, captured, labelled):
+async def test_a_neutral_answer_says_so(starts: "Starter", captured: "Captured", labelled: "Labelled") -> None:
     def slow(*_):
         time.sleep(0.3)
 
@@ -91,7 +95,7 @@ async def test_a_neutral_answer_says_so(starts, captured, labelled):
     assert "decision exceeded its deadline of 200 ms" in page
 
 
-async def test_the_state_is_shown_with_freshness_and_delays(starts, measured):
+async def test_the_state_is_shown_with_freshness_and_delays(starts: "Starter", measured: Snapshot) -> None:
     async with starts(measured) as extender:
         _, text = await extender.get("/state")
         _, data = await extender.get("/state", Accept="application/json")
@@ -102,7 +106,7 @@ async def test_the_state_is_shown_with_freshness_and_delays(starts, measured):
     assert state["nodes"]["node-00000"]["peers_p50_ms"] == {"node-00001": 5.0, "node-00002": 80.0}
 
 
-async def test_the_state_names_what_cannot_be_read(starts):
+async def test_the_state_names_what_cannot_be_read(starts: "Starter") -> None:
     broken = Snapshot(problems={"/leadsman/v1/nodes/a/latency": "not JSON"}, revision=1)
     async with starts(broken) as extender:
         assert "problem: /leadsman/v1/nodes/a/latency: not JSON" in (await extender.get("/state"))[1]
@@ -112,13 +116,13 @@ def broken(*_):
     raise RuntimeError("out of order")
 
 
-async def test_a_plugin_that_cannot_be_asked_again_is_named(decided, monkeypatch):
+async def test_a_plugin_that_cannot_be_asked_again_is_named(decided, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DelayFilter, "evidence", broken)
     status, page = await decided.get("/explain?pod=default/cap-00000")
     assert (status, "no values of delay: RuntimeError: out of order" in page) == (200, True)
 
 
-async def test_a_page_that_fails_says_how(decided, monkeypatch):
+async def test_a_page_that_fails_says_how(decided, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extender.pages.render_explain", broken)
     status, page = await decided.get("/explain?pod=default/cap-00000")
     assert (status, page) == (503, "/explain failed: RuntimeError: out of order\n")
@@ -135,12 +139,12 @@ class Groups:
 
 
 @pytest.fixture
-def beside(monkeypatch):
+def beside(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(NoDelayStatus, "groups", Groups())
     monkeypatch.setattr(NoDelayStatus, "problems", {"goldpinger": "status 500, want 200"})
 
 
-async def test_node_groups_are_shown_in_the_state_a_line_a_layer(starts, measured, beside):
+async def test_node_groups_are_shown_in_the_state_a_line_a_layer(starts: "Starter", measured: Snapshot, beside) -> None:
     async with starts(measured) as extender:
         _, text = await extender.get("/state")
         _, data = await extender.get("/state?format=json")
@@ -150,11 +154,13 @@ async def test_node_groups_are_shown_in_the_state_a_line_a_layer(starts, measure
     assert len(json.loads(data)["node_groups"]["5 ms"]) == 301
 
 
-async def test_why_a_source_of_delays_is_not_current_is_shown_in_the_state(starts, measured, beside):
+async def test_why_a_source_of_delays_is_not_current_is_shown_in_the_state(
+    starts: "Starter", measured: Snapshot, beside
+) -> None:
     async with starts(measured) as extender:
         assert "problem: goldpinger: status 500, want 200\n" in (await extender.get("/state"))[1]
 
 
-async def test_an_explanation_says_which_groups_the_kept_nodes_are_in(beside, decided):
+async def test_an_explanation_says_which_groups_the_kept_nodes_are_in(beside, decided) -> None:
     _, page = await decided.get("/explain?pod=default/cap-00000")
     assert page.endswith("nodes that passed within 5 ms: node-00000, node-00001\n")

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.state.records import Heartbeat, Latency
 from leadsman.state.snapshot import NodeState, Snapshot
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Args, Starter
 
 BOUND = PodInfo("ns", "p", labels={"delay_ref": "5"})
 
@@ -37,25 +41,25 @@ async def asked(asking, pod, found):
         await asking._task
 
 
-async def test_a_pod_that_found_no_node_asks_for_the_pairs_that_may_let_it_pass(workers):
+async def test_a_pod_that_found_no_node_asks_for_the_pairs_that_may_let_it_pass(workers) -> None:
     told = []
     await asked(ProbeOnDemand(told.append, workers), BOUND, facts())
     assert told == [(("a", "ref"), ("b", "ref"))]
 
 
-async def test_a_pod_without_a_bound_asks_nothing(workers):
+async def test_a_pod_without_a_bound_asks_nothing(workers) -> None:
     told = []
     await asked(ProbeOnDemand(told.append, workers), PodInfo("ns", "p"), facts())
     assert told == []
 
 
-async def test_nobody_is_asked_where_there_is_no_one(workers):
+async def test_nobody_is_asked_where_there_is_no_one(workers) -> None:
     asking = ProbeOnDemand(None, workers)
     await asked(asking, BOUND, facts())
     assert asking._task is None
 
 
-async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers):
+async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers) -> None:
     told = []
     asking, kept = ProbeOnDemand(told.append, workers), FilterResult(("a",), {})
     for now in (100.0, 100.0 + MIN_INTERVAL_SECONDS / 2, 100.0 + MIN_INTERVAL_SECONDS):
@@ -67,7 +71,7 @@ async def test_pods_that_got_nodes_ask_seldom_and_a_waiting_one_at_once(workers)
     assert len(told) == 3
 
 
-async def test_one_at_a_time(workers):
+async def test_one_at_a_time(workers) -> None:
     told, go = [], threading.Event()
     asking = ProbeOnDemand(told.append, workers)
     occupied = [asyncio.create_task(workers.run(go.wait, 5.0)) for _ in range(16)]
@@ -81,7 +85,7 @@ async def test_one_at_a_time(workers):
     await asyncio.gather(first, *occupied)
 
 
-async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog):
+async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog: pytest.LogCaptureFixture) -> None:
     found = facts()
     asking = ProbeOnDemand(lambda pairs: None, workers)
     asking.request_after_filter(BOUND, filter_nodes(BOUND, ["a"], found), _Broken(found))  # type: ignore[arg-type]
@@ -97,7 +101,7 @@ class _Broken:
         self.now = found.now
 
 
-async def test_the_answer_does_not_wait_for_it(starts, args):
+async def test_the_answer_does_not_wait_for_it(starts: "Starter", args: "Args") -> None:
     """And the pairs come from the state that was decided on."""
     told = asyncio.Queue()
     state = Snapshot(

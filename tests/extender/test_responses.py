@@ -15,7 +15,7 @@ REASONS = st.dictionaries(st.text(max_size=9), st.text(max_size=20) | st.just('"
 
 
 @given(NAMES, REASONS)
-def test_the_names_form_says_names_and_reasons_and_never_null_for_the_list(names, reasons):
+def test_the_names_form_says_names_and_reasons_and_never_null_for_the_list(names, reasons) -> None:
     assert json.loads(responses.filter_result(names, reasons)) == {
         "Nodes": None,
         "NodeNames": names,
@@ -26,7 +26,7 @@ def test_the_names_form_says_names_and_reasons_and_never_null_for_the_list(names
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 23, 24, 25, 48, 49, 500])
-def test_the_node_form_has_every_node_byte_for_byte_and_the_length_that_it_claims(count):
+def test_the_node_form_has_every_node_byte_for_byte_and_the_length_that_it_claims(count: int) -> None:
     items = [Raw(b'{ "n" : %d}' % number) for number in range(count)]
     parts = responses.node_filter_result(items, {"x": 'a "reason"'})
     sent = b"".join(parts.chunks)
@@ -42,23 +42,23 @@ def test_the_node_form_has_every_node_byte_for_byte_and_the_length_that_it_claim
 
 
 @given(REASONS)
-def test_no_reason_can_take_the_place_of_the_nodes(reasons):
+def test_no_reason_can_take_the_place_of_the_nodes(reasons) -> None:
     parts = responses.node_filter_result([Raw(b"1")], reasons)
     answer = json.loads(b"".join(parts.chunks))
     assert (answer["Nodes"]["items"], answer["FailedAndUnresolvableNodes"]) == ([1], reasons)
 
 
-def test_scores_are_json_integers():
+def test_scores_are_json_integers() -> None:
     assert responses.host_priorities({"a": 0, "b": 10}) == b'[{"Host":"a","Score":0},{"Host":"b","Score":10}]'
 
 
-def test_no_scores_are_an_empty_list():
+def test_no_scores_are_an_empty_list() -> None:
     assert responses.host_priorities({}) == b"[]"
 
 
-def test_an_answer_to_bind_always_has_its_error():
+def test_an_answer_to_bind_always_has_its_error() -> None:
     assert [responses.binding_result(), responses.binding_result("x")] == [b'{"Error":""}', b'{"Error":"x"}']
 
 
-def test_an_answer_to_preempt_without_victims_is_no_empty_object():
+def test_an_answer_to_preempt_without_victims_is_no_empty_object() -> None:
     assert msgspec.json.decode(responses.preemption_result({})) == {"NodeNameToMetaVictims": {}}

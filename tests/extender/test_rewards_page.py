@@ -2,6 +2,7 @@
 
 import json
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 from msgspec import structs
@@ -12,6 +13,9 @@ from leadsman.decision.policy import Policy
 from leadsman.state.records import Reward
 from leadsman.state.reward_view import AgedReward
 from leadsman.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Captured, Labelled, Starter
 
 GOOD = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
 BAD = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, incidents={"crash": 6}, last_cause="crash")
@@ -24,12 +28,12 @@ def remembering(snapshot: Snapshot) -> Snapshot:
 
 
 @pytest.fixture
-async def extender(starts, measured):
+async def extender(starts: "Starter", measured: Snapshot):
     async with starts(remembering(measured)) as running:
         yield running
 
 
-async def test_json_has_every_reward_by_type_and_by_node_the_worst_first(extender):
+async def test_json_has_every_reward_by_type_and_by_node_the_worst_first(extender) -> None:
     status, page = await extender.get("/rewards?format=json")
     found = json.loads(page)
     assert (status, found["rule"], sorted(found["by_type"])) == (200, "compared", ["db", "web"])
@@ -39,7 +43,7 @@ async def test_json_has_every_reward_by_type_and_by_node_the_worst_first(extende
     assert {each["type"] for each in found["by_node"]["node-00001"]} == {"web", "db"}
 
 
-async def test_one_type_and_one_node_can_be_asked_for(extender):
+async def test_one_type_and_one_node_can_be_asked_for(extender) -> None:
     _, page = await extender.get("/rewards?type=web&node=node-00001", Accept="application/json")
     found = json.loads(page)
     assert (list(found["by_type"]), list(found["by_node"])) == (["web"], ["node-00001"])
@@ -53,12 +57,12 @@ async def test_one_type_and_one_node_can_be_asked_for(extender):
         ("type=db&node=node-00002", "of type db on node node-00002"),
     ],
 )
-async def test_what_is_not_known_is_an_answer_that_says_what_was_asked(extender, query, asked):
+async def test_what_is_not_known_is_an_answer_that_says_what_was_asked(extender, query: str, asked: str) -> None:
     status, page = await extender.get(f"/rewards?{query}")
     assert (status, page) == (200, f"no node reports rewards {asked}\n")
 
 
-async def test_text_is_a_table(extender):
+async def test_text_is_a_table(extender) -> None:
     _, page = await extender.get("/rewards?type=web")
     header, first, *_ = page.splitlines()
     assert header.split() == [
@@ -75,7 +79,7 @@ async def test_text_is_a_table(extender):
     assert (first.split()[:2], first.endswith("6 crash")) == (["web", "node-00001"], True)
 
 
-async def test_the_placement_turns_on_it(extender, captured, labelled):
+async def test_the_placement_turns_on_it(extender, captured: "Captured", labelled: "Labelled") -> None:
     """The captured pod, made of type web: the node that crashed six pods comes last."""
     body = labelled(captured("names-3-filter"), {"podtype": "web"})
     found = {each["Host"]: each["Score"] for each in await extender.asked("/prioritize", body)}
@@ -89,13 +93,13 @@ def gauges(types: int) -> dict[str, list[float]]:
     return {family.name: [sample.value for sample in family.samples] for family in found}
 
 
-def test_gauges_are_bounded_and_what_is_left_out_is_counted():
+def test_gauges_are_bounded_and_what_is_left_out_is_counted() -> None:
     found = gauges(MAX_LABELLED_TYPES + 7)
     assert (found["leadsman_reward_types"], found["leadsman_reward_types_hidden"]) == ([MAX_LABELLED_TYPES + 7], [7])
     assert found["leadsman_reward_failures"] == [float(n) for n in range(MAX_LABELLED_TYPES + 6, 6, -1)]
 
 
-def test_without_rewards_there_are_only_the_counts():
+def test_without_rewards_there_are_only_the_counts() -> None:
     found = gauges(0)
     assert {name: values for name, values in found.items() if values} == {
         "leadsman_reward_types": [0],

@@ -2,12 +2,15 @@
 
 import gzip
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from extender import wire
 from extender.wire import BadRequest
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Captured
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 
@@ -24,7 +27,7 @@ def refusal(data: bytes, read: Any = wire.read_args) -> str:
 
 @pytest.mark.parametrize("nodes", [3, 100, 1000])
 @pytest.mark.parametrize("form", ["names", "nodes"])
-def test_captured_nodes_are_read_each_once_in_order(captured, form, nodes):
+def test_captured_nodes_are_read_each_once_in_order(captured: "Captured", form: str, nodes: int) -> None:
     data = captured(f"{form}-{nodes}-filter")
     raw = json.loads(data)
     want = raw["NodeNames"] or [node["metadata"]["name"] for node in raw["Nodes"]["items"]]
@@ -32,13 +35,13 @@ def test_captured_nodes_are_read_each_once_in_order(captured, form, nodes):
     assert (list(asked.node_names), len(asked.node_names)) == (want, nodes)
 
 
-def test_a_captured_pod_is_read(captured):
+def test_a_captured_pod_is_read(captured: "Captured") -> None:
     pod = wire.read_args(captured("names-3-filter")).pod
     assert (pod.namespace, pod.name, pod.labels) == ("default", "cap-00000", {"app": "cap"})
     assert pod.uid == "a686c154-8437-4411-b677-3eb67eda336f"
 
 
-def test_a_full_node_keeps_its_own_bytes():
+def test_a_full_node_keeps_its_own_bytes() -> None:
     strange = b'{ "metadata" : {"name":"a", "x":1.50e0}, "spec":{"y":"\\u00e4"} }'
     asked = wire.read_args(b'{"Pod":%b,"Nodes":{"items":[%b]}}' % (json.dumps(POD).encode(), strange))
     assert asked.raw_nodes is not None
@@ -46,34 +49,34 @@ def test_a_full_node_keeps_its_own_bytes():
 
 
 @pytest.mark.parametrize("keys", [("Pod", "NodeNames"), ("pod", "nodenames"), ("pod", "nodeNames")])
-def test_keys_are_read_in_any_spelling_that_go_would_read(keys):
+def test_keys_are_read_in_any_spelling_that_go_would_read(keys) -> None:
     assert wire.read_args(body(**{keys[0]: POD, keys[1]: ["a"]})).node_names == ("a",)
 
 
-def test_lower_case_nodes_are_read():
+def test_lower_case_nodes_are_read() -> None:
     assert wire.read_args(body(pod=POD, nodes={"items": [POD]})).node_names == ("p",)
 
 
-def test_a_node_named_twice_counts_once_where_it_stood_first():
+def test_a_node_named_twice_counts_once_where_it_stood_first() -> None:
     assert wire.read_args(body(Pod=POD, NodeNames=["b", "a", "b"])).node_names == ("b", "a")
 
 
-def test_a_node_item_given_twice_is_the_first():
+def test_a_node_item_given_twice_is_the_first() -> None:
     items = [{"metadata": {"name": "a"}, "n": 1}, {"metadata": {"name": "a"}, "n": 2}]
     asked = wire.read_args(body(Pod=POD, Nodes={"items": items}))
     assert [json.loads(bytes(item))["n"] for item in (asked.raw_nodes or {}).values()] == [1]
 
 
 @pytest.mark.parametrize("none", [{"NodeNames": []}, {"Nodes": {"items": []}}, {"Nodes": {"items": None}}])
-def test_an_empty_list_of_nodes_is_a_question_too(none):
+def test_an_empty_list_of_nodes_is_a_question_too(none) -> None:
     assert wire.read_args(body(Pod=POD, **none)).node_names == ()
 
 
-def test_unknown_fields_are_skipped():
+def test_unknown_fields_are_skipped() -> None:
     assert wire.read_args(body(Pod=POD, NodeNames=["a"], Future={"x": 1})).node_names == ("a",)
 
 
-def test_null_labels_are_none():
+def test_null_labels_are_none() -> None:
     assert wire.read_args(body(Pod={"metadata": {"name": "p", "labels": None}}, NodeNames=[])).pod.labels == {}
 
 
@@ -98,20 +101,20 @@ def test_null_labels_are_none():
         (body(Pod=POD, Nodes={"items": [[]]}), "$.Nodes.items[0]: expected object, got array"),
     ],
 )  # fmt: skip
-def test_a_bad_body_is_refused_by_path(data, words):
+def test_a_bad_body_is_refused_by_path(data, words: str) -> None:
     assert refusal(data).startswith(words)
 
 
-def test_a_bad_label_is_named():
+def test_a_bad_label_is_named() -> None:
     pod = {"metadata": {"name": "p", "labels": {"app": "a", "delay_x": 5}}}
     assert refusal(body(Pod=pod, NodeNames=[])) == "$.Pod.metadata.labels.delay_x: expected str, got int"
 
 
-def test_gzip_is_no_json():
+def test_gzip_is_no_json() -> None:
     assert refusal(gzip.compress(b"{}")).startswith("$: JSON is malformed")
 
 
-def test_preempt_in_the_names_form_is_read(captured):
+def test_preempt_in_the_names_form_is_read(captured: "Captured") -> None:
     asked = wire.read_preemption(captured("preempt-names"))
     assert list(asked.victims) == ["node-00000", "node-00001", "node-00002"]
     pods = asked.victims["node-00001"].pods
@@ -119,7 +122,7 @@ def test_preempt_in_the_names_form_is_read(captured):
     assert pods[0].uid == "748f8bb0-3f46-4cfa-be50-b9e572599262"
 
 
-def test_preempt_in_the_node_form_is_reduced_to_uids(captured):
+def test_preempt_in_the_node_form_is_reduced_to_uids(captured: "Captured") -> None:
     data = captured("preempt-nodes")
     want = {
         node: [pod["metadata"]["uid"] for pod in victims["Pods"]]
@@ -129,16 +132,16 @@ def test_preempt_in_the_node_form_is_reduced_to_uids(captured):
     assert {node: [pod.uid for pod in victims.pods or []] for node, victims in got.items()} == want
 
 
-def test_preempt_without_victims_is_refused():
+def test_preempt_without_victims_is_refused() -> None:
     assert refusal(body(Pod=POD), wire.read_preemption).startswith("$.NodeNameToMetaVictims: it and")
 
 
-def test_a_count_past_64_bits_is_refused():
+def test_a_count_past_64_bits_is_refused() -> None:
     victims = {"a": {"Pods": [], "NumPDBViolations": 2**63}}
     assert "NumPDBViolations" in refusal(body(Pod=POD, NodeNameToMetaVictims=victims), wire.read_preemption)
 
 
-def test_a_captured_binding_is_read(captured):
+def test_a_captured_binding_is_read(captured: "Captured") -> None:
     binding = wire.read_binding(captured("bind"))
     assert (binding.namespace, binding.name, binding.node) == ("default", "cap-00000", "node-00001")
     assert binding.uid == "a686c154-8437-4411-b677-3eb67eda336f"
@@ -146,12 +149,12 @@ def test_a_captured_binding_is_read(captured):
 
 @pytest.mark.parametrize("name", ["..", "a/b", "", "A", "a?b", None, "x" * 254])
 @pytest.mark.parametrize("key", ["PodName", "PodNamespace", "Node"])
-def test_a_binding_names_only_what_kubernetes_can_name(captured, key, name):
+def test_a_binding_names_only_what_kubernetes_can_name(captured: "Captured", key: str, name) -> None:
     data = json.loads(captured("bind")) | {key: name}
     assert refusal(json.dumps(data).encode(), wire.read_binding).startswith(f"$.{key}: name {name or ''!r}")
 
 
-def test_a_pod_belongs_to_its_controller_or_to_itself():
+def test_a_pod_belongs_to_its_controller_or_to_itself() -> None:
     owners = [{"kind": "Node", "name": "n"}, {"kind": "ReplicaSet", "name": "web-5d", "controller": True}]
     metadata = {"name": "p", "labels": {"pod-template-hash": "5d"}}
     owned = {**metadata, "ownerReferences": owners}
