@@ -1,4 +1,4 @@
-"""How to reach the API server: which URL, whom to trust, who we are."""
+"""How to reach the API server: its URL, the CAs to trust, and our credentials."""
 
 import re
 from collections.abc import Mapping
@@ -14,19 +14,23 @@ _TOKEN = re.compile(r"[!-~]+")
 
 
 class ApiAccessError(ValueError):
-    """The API server cannot be reached as told. Names the file, the field, its value and what is allowed."""
+    """The access cannot be used. Names the file, the field, its value and what is allowed."""
 
 
 class NotInCluster(ApiAccessError):
-    """No API server is known here. Name one."""
+    """This process does not run in a pod, so the API server must be named."""
 
 
 class ApiAccess(Struct, frozen=True):
-    """token_file: read before each call, because kubelet rotates it; token: used when there is no file.
+    """An API server and our credentials for it. ApiAccessError when the URL is none.
 
-    ca: certificates in PEM; "": the system's. certificate and key: the client's own, in PEM. server_name: what the
-    server's certificate must say, where it is not the URL's host. insecure: the server's certificate is not verified,
-    which is logged. namespace: the one to use where none is named.
+    ca: certificates in PEM; "": the system's.
+    token_file: read before each call, because kubelet rotates it.
+    token: used when there is no file.
+    certificate, key: the client's own, in PEM.
+    server_name: what the server's certificate must name, when it is not the URL's host.
+    insecure: the server's certificate is not verified; that is logged.
+    namespace: the one to use when none is named.
     """
 
     url: str
@@ -41,26 +45,27 @@ class ApiAccess(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
-            raise ApiAccessError(f"API server {self.url!r}: want http://HOST:PORT or https://HOST:PORT")
+            raise ApiAccessError(f"API server {self.url!r} must be http://HOST:PORT or https://HOST:PORT")
 
     def __repr__(self) -> str:
-        """Without token and key."""
-        return f"Access({self.url!r})"
+        """Leaves out token and key."""
+        return f"ApiAccess({self.url!r})"
 
     def read_token(self) -> str:
         """The token; "" when none is set. OSError when the file cannot be read, ValueError when it holds no token."""
         token = self.token_file.read_text().strip() if self.token_file else self.token
         if not (_TOKEN.fullmatch(token) or (self.token_file is None and not token)):
-            raise ValueError("it holds no bearer token; want one line of ASCII without spaces")
+            raise ValueError("it holds no bearer token; it must be one line of ASCII without spaces")
         return token
 
 
 def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT_DIR) -> ApiAccess:
-    """The API server as kubelet shows it to every pod. NotInCluster when it does not."""
+    """The access that kubelet gives every pod. NotInCluster outside of a pod."""
     host, port = environ.get("KUBERNETES_SERVICE_HOST"), environ.get("KUBERNETES_SERVICE_PORT_HTTPS", "443")
     if not host or not (account / "token").exists():
         raise NotInCluster(
-            f"neither KUBERNETES_SERVICE_HOST nor {account}/token; name the API server with --kube-api or --kubeconfig"
+            f"not running in a pod (KUBERNETES_SERVICE_HOST and {account}/token are needed);"
+            " name the API server with --kube-api or --kubeconfig"
         )
     return ApiAccess(
         f"https://{f'[{host}]' if ':' in host else host}:{port}",
@@ -71,18 +76,18 @@ def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUN
 
 
 def access_from_url(url: str, ca_file: Path | None = None, token_file: Path | None = None) -> ApiAccess:
-    """An API server named by its URL."""
+    """The access to the API server at `url`. ApiAccessError when a file cannot be used."""
     return ApiAccess(url.rstrip("/"), ca=read_pem(ca_file, "CA file") if ca_file else "", token_file=token_file)
 
 
 def read_pem(path: Path, what: str) -> str:
-    """ApiAccessError when the file cannot be read or has no PEM in it."""
+    """The file's PEM. what: its name in the error. ApiAccessError when it cannot be read or is not PEM."""
     try:
         text = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
         raise ApiAccessError(f"{what} {path}: {error}") from error
     if "-----BEGIN " not in text:
-        raise ApiAccessError(f"{what} {path}: want PEM, which begins with -----BEGIN")
+        raise ApiAccessError(f"{what} {path} is not PEM, which begins with -----BEGIN")
     return text
 
 

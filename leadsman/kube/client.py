@@ -1,4 +1,4 @@
-"""Calls to the API server, each within a deadline. A refusal is raised as the type that says what to do about it."""
+"""Calls the API server, each call within a deadline. A refusal is raised as the type that says what to do about it."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Generator, Mapping
@@ -30,14 +30,22 @@ _LONGEST_REFUSAL_BYTES = 65_536
 
 
 class PatchType(Enum):
-    """MERGE: null deletes, lists are replaced. STRATEGIC: lists are merged by key; not for custom resources."""
+    """How a patch is applied.
+
+    MERGE: null deletes, lists are replaced.
+    STRATEGIC: lists are merged by key; not for custom resources.
+    """
 
     MERGE = "application/merge-patch+json"
     STRATEGIC = "application/strategic-merge-patch+json"
 
 
 class ApiRequest(Struct, frozen=True):
-    """One request. path: as Resource.path gives it. body: anything that JSON can hold; None: none."""
+    """One request.
+
+    path: from Resource.path.
+    body: anything that JSON can hold; None: no body.
+    """
 
     method: str
     path: str
@@ -48,11 +56,13 @@ class ApiRequest(Struct, frozen=True):
 
 
 class ApiClient:
-    """Use it with `async with`, or close it. ApiAccessError, then or at the first call, for unusable TLS
-    files.
+    """A client of one API server. Use it with `async with`, or close it.
 
-    deadline_seconds: for a call, with the waits that the API server asks for by 429 and Retry-After; for a stream,
-    until it begins. connections: at most so many at once.
+    deadline_seconds: of a call, including the waits that the API server requests by 429 and Retry-After; of a stream,
+    until it begins.
+    connections: most that are open at once.
+
+    Entering it, or the first call, raises ApiAccessError when the TLS files cannot be used.
     """
 
     def __init__(self, access: ApiAccess, *, deadline_seconds: float = DEADLINE_SECONDS, connections: int = 32):
@@ -67,40 +77,44 @@ class ApiClient:
         await self.close()
 
     async def close(self) -> None:
+        """Closes all connections."""
         if self._session is not None:
             await self._session.close()
-            await asyncio.sleep(0)  # dropped connections close their sockets on the loop's next turn
+            await asyncio.sleep(0)  # Dropped connections close their sockets on the loop's next turn.
             self._session = None
 
     async def get(self, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> T:
+        """GET, decoded as `kind`. ApiError, as every call."""
         return decode_json(await self.send(ApiRequest("GET", path, query or {})), kind)
 
     async def create(self, path: str, body: Any, kind: type[T] = PartialObjectMetadata) -> T:  # type: ignore[assignment]
+        """POST; the object as it was created."""
         return decode_json(await self.send(ApiRequest("POST", path, body=body)), kind)
 
     async def replace(self, path: str, body: Any, kind: type[T] = PartialObjectMetadata) -> T:  # type: ignore[assignment]
-        """Conflict when the body's resourceVersion is not the newest."""
+        """PUT; the object as it is then. Conflict when the body's resourceVersion is not the newest."""
         return decode_json(await self.send(ApiRequest("PUT", path, body=body)), kind)
 
     async def patch(
         self,
         path: str,
         body: Any,
-        how: PatchType = PatchType.MERGE,
+        patch_type: PatchType = PatchType.MERGE,
         kind: type[T] = PartialObjectMetadata,  # type: ignore[assignment]
     ) -> T:
-        return decode_json(await self.send(ApiRequest("PATCH", path, body=body, content_type=how.value)), kind)
+        """PATCH; the object as it is then."""
+        return decode_json(await self.send(ApiRequest("PATCH", path, body=body, content_type=patch_type.value)), kind)
 
     async def delete(self, path: str, uid: str = "") -> None:
-        """uid: Conflict when the name stands for another object by now."""
+        """DELETE. uid: Conflict when the object of this name is another one by now."""
         await self.send(ApiRequest("DELETE", path, body={"preconditions": {"uid": uid}} if uid else None))
 
     async def send(self, call: ApiRequest) -> bytes:
-        """The body of a success. After a 429 it is sent again when Retry-After fits into the deadline."""
+        """The body of a successful response. After a 429 the request is repeated if Retry-After fits the deadline."""
         deadline = asyncio.get_running_loop().time() + self.deadline_seconds
         while True:
             try:
-                return await self._sent(call, deadline)
+                return await self._send_once(call, deadline)
             except TooManyRequests as error:
                 if not _fits(error, deadline):
                     raise
@@ -108,7 +122,7 @@ class ApiClient:
 
     @asynccontextmanager
     async def stream(self, call: ApiRequest, silence_seconds: float) -> AsyncGenerator[AsyncGenerator[list[bytes]]]:
-        """The lines of an answer that goes on, as `lines.batches` gives them."""
+        """Opens a response that goes on: its lines, as `read_line_batches` yields them."""
         with self._translated_errors():
             async with asyncio.timeout(self.deadline_seconds):
                 response = await self._request(call)
@@ -117,13 +131,13 @@ class ApiClient:
             finally:
                 _drop(response)
 
-    async def _sent(self, call: ApiRequest, deadline: float) -> bytes:
+    async def _send_once(self, call: ApiRequest, deadline: float) -> bytes:
         with self._translated_errors():
             async with asyncio.timeout_at(deadline), await self._request(call) as response:
                 return await response.read()
 
     async def _request(self, call: ApiRequest) -> aiohttp.ClientResponse:
-        """An answer that is a success."""
+        """A successful response; raises the error of any other."""
         response = await self._http().request(
             call.method,
             URL(f"{self.access.url}{call.path}{_query(call.query)}", encoded=True),
@@ -153,11 +167,11 @@ class ApiClient:
 
     @contextmanager
     def _translated_errors(self) -> Generator[None]:
-        """Time that ran out and connections that failed become Unavailable, with the API server's URL."""
+        """Turns deadlines and failed connections into Unavailable, with the API server's URL."""
         try:
             yield
         except TimeoutError as error:
-            raise Unavailable(f"{self.access.url}: no answer within {self.deadline_seconds:g} s") from error
+            raise Unavailable(f"{self.access.url}: no response within {self.deadline_seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{self.access.url}: {type(error).__name__}: {error}") from error
 
@@ -172,8 +186,8 @@ def _query(query: Mapping[str, str]) -> str:
 
 
 def _drop(response: aiohttp.ClientResponse) -> None:
-    """Ends the line without TLS's farewell, which a silent peer would never answer."""
-    line = response.connection and response.connection.transport
-    if line is not None:
-        line.abort()
+    """Closes the connection without TLS's close_notify, which a silent peer would never answer."""
+    transport = response.connection and response.connection.transport
+    if transport is not None:
+        transport.abort()
     response.close()

@@ -1,4 +1,4 @@
-"""The API's JSON → Structs. Go writes null for what is empty here and there; that counts as absent."""
+"""Decodes the API's JSON into Structs. Go sometimes writes null for an empty value; null counts as absent."""
 
 from functools import cache
 from typing import Any, TypeVar
@@ -12,22 +12,24 @@ T = TypeVar("T")
 
 
 def decode_json(body: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """Garbled when it is no JSON, or not such an object."""
+    """The body as `kind`. MalformedResponse when it is not JSON, or not such an object."""
     try:
-        found: T = json_decoder(kind).decode(body)  # type: ignore[arg-type]
+        decoded: T = json_decoder(kind).decode(body)  # type: ignore[arg-type]
     except msgspec.ValidationError:
         return _without_nulls(body, kind)
     except UNREADABLE as error:
-        raise MalformedResponse(f"no JSON: {explain(error)}: {_beginning(body)}") from error
-    return found
+        raise MalformedResponse(f"API server sent no JSON: {explain(error)}: {_beginning(body)}") from error
+    return decoded
 
 
 def _without_nulls(body: bytes | msgspec.Raw, kind: type[T]) -> T:
-    """The slow way, for what a null spoiled."""
+    """Decodes again, slowly, when a null may have been the problem."""
     try:
         return msgspec.convert(_strip_nulls(msgspec.json.decode(body)), kind)
     except UNREADABLE as error:
-        raise MalformedResponse(f"no {kind.__name__}: {explain(error)}: {_beginning(body)}") from error
+        raise MalformedResponse(
+            f"API server sent no valid {kind.__name__.lstrip('_')}: {explain(error)}: {_beginning(body)}"
+        ) from error
 
 
 def _strip_nulls(value: Any) -> Any:
@@ -42,5 +44,5 @@ def _beginning(body: bytes | msgspec.Raw) -> str:
 
 @cache
 def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
-    """Made once for each type."""
+    """The decoder of `kind`, built once."""
     return msgspec.json.Decoder(kind)

@@ -1,16 +1,16 @@
-"""What a call may end with, named by what the caller can do.
+"""The errors of calls to the API server, named by what the caller can do.
 
 ApiError
-├── Unavailable          no answer, or a 5xx: nothing is known; try again later
-│   ├── TooManyRequests  429: try again, but not before retry_after_seconds
-│   ├── Silent           a stream on which nothing came for too long; open it anew
-│   └── Garbled          no answer that an API server gives: cut short, or a proxy's page; try again later
-├── Unauthorized         401, or the token's file cannot be read: the file is read again for the next call
-├── Forbidden            403: a role is missing; the message names verb and resource
-├── NotFound             404: it is not there
-├── Conflict             409: it exists already, or has changed since it was read; read it again
-├── Gone                 410: that resourceVersion or continue token is too old; list anew
-└── Invalid              any other 4xx: the request is wrong; the message says where
+├── Unavailable            no response, or a 5xx: the result is unknown; try again later
+│   ├── TooManyRequests    429: try again, but not before retry_after_seconds
+│   ├── StreamSilent       nothing came on a stream for too long; open it again
+│   └── MalformedResponse  not a response of an API server: cut, or a proxy's page; try again later
+├── Unauthorized           401, or the token file cannot be read: it is read again for the next call
+├── Forbidden              403: a role is missing; the message names verb and resource
+├── NotFound               404: the object does not exist
+├── Conflict               409: the object exists already, or has changed since it was read; read it again
+├── Gone                   410: the resourceVersion or continue token is too old; list again
+└── InvalidRequest         any other 4xx: the request is wrong; the message says where
 """
 
 from collections.abc import Mapping
@@ -21,48 +21,62 @@ from msgspec import Struct
 from leadsman.runtime.decode_errors import UNREADABLE
 
 LONGEST_RETRY_AFTER_SECONDS = 120.0
-"""A Retry-After above this is cut: a follower that was told a day by mistake must come back."""
+"""A longer Retry-After is cut to this: a follower that is sent away for a day by mistake must come back."""
 
 _LONGEST_MESSAGE_BYTES = 200
 _SERVER_ERROR = 500
 
 
 class ApiError(Exception):
-    """status: HTTP's, 0 without an answer. retry_after_seconds: as the API server asked for; None when it did not."""
+    """A call to the API server failed.
+
+    status: of HTTP; 0 without a response.
+    retry_after_seconds: as the API server requested; None when it did not.
+    """
 
     def __init__(self, text: str, status: int = 0, retry_after_seconds: float | None = None):
         super().__init__(text)
         self.status, self.retry_after_seconds = status, retry_after_seconds
 
 
-class Unavailable(ApiError): ...
+class Unavailable(ApiError):
+    """No response, or a 5xx."""
 
 
-class TooManyRequests(Unavailable): ...
+class TooManyRequests(Unavailable):
+    """429."""
 
 
-class StreamSilent(Unavailable): ...
+class StreamSilent(Unavailable):
+    """Nothing came on a stream for too long."""
 
 
-class MalformedResponse(Unavailable): ...
+class MalformedResponse(Unavailable):
+    """The response is not one of an API server."""
 
 
-class Unauthorized(ApiError): ...
+class Unauthorized(ApiError):
+    """401, or the token file cannot be read."""
 
 
-class Forbidden(ApiError): ...
+class Forbidden(ApiError):
+    """403."""
 
 
-class NotFound(ApiError): ...
+class NotFound(ApiError):
+    """404."""
 
 
-class Conflict(ApiError): ...
+class Conflict(ApiError):
+    """409."""
 
 
-class Gone(ApiError): ...
+class Gone(ApiError):
+    """410."""
 
 
-class InvalidRequest(ApiError): ...
+class InvalidRequest(ApiError):
+    """Any other 4xx."""
 
 
 class Status(Struct, frozen=True):
@@ -83,13 +97,13 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 
 
 def error_from_response(status: int, body: bytes, retry_after: str | None = None) -> ApiError:
-    """Of an answer that is no success. retry_after: the header, in seconds."""
+    """The error of an unsuccessful response. retry_after: the header, in seconds."""
     kind = _BY_STATUS.get(status) or _by_hundred(status)
     return kind(f"API server: {status} {status_message(body)}", status, _seconds(retry_after))
 
 
 def status_message(body: bytes) -> str:
-    """A Status' message, else the beginning of whatever it is."""
+    """The message of a Status, else the beginning of the body."""
     try:
         return msgspec.json.decode(body, type=Status).message
     except UNREADABLE:

@@ -1,7 +1,7 @@
-"""Events: Warnings about one pod read, and those that we write.
+"""Reads the Warning Events of a pod, and builds the Events that we write.
 
-Written is events.k8s.io/v1, which needs fewer rights than the old kind and is shown by kubectl alike. Who writes them
-sees to it that the same thing is not told over and over: the API server keeps every one for an hour.
+We write events.k8s.io/v1, which needs fewer rights than the core kind; kubectl shows both alike. The API server keeps
+every Event for an hour, so the caller must not write the same one again and again.
 """
 
 from datetime import datetime
@@ -14,7 +14,7 @@ from leadsman.kube.objects import Event, ObjectMeta, ObjectReference
 from leadsman.kube.resources import CORE_EVENTS
 
 MAX_EVENTS_READ = 500
-"""One each 10 s for the hour that they are kept, and some."""
+"""More than one in 10 s for the hour that they are kept."""
 
 LONGEST_NOTE_BYTES = 1024
 """The API server refuses more."""
@@ -27,7 +27,7 @@ class _Events(Struct, frozen=True):
 
 
 async def warnings_about(client: ApiClient, about: ObjectMeta) -> tuple[Event, ...]:
-    """Warning Events whose involved object has this UID, at most MAX_EVENTS_READ. ApiError."""
+    """The Warning Events about the object with this UID, at most MAX_EVENTS_READ. ApiError."""
     query = {"fieldSelector": f"involvedObject.uid={about.uid},type=Warning", "limit": str(MAX_EVENTS_READ)}
     return (await client.get(CORE_EVENTS.path(about.namespace), _Events, query)).items
 
@@ -45,10 +45,16 @@ def event_body(
     api_version: str = "v1",
     name: str = "",
 ) -> dict[str, Any]:
-    """For Client.create at EVENTS_V1.path(namespace), with the namespace of what it is about, or "default".
+    """The body of an Event, for ApiClient.create at EVENTS_V1.path(namespace).
 
-    reason and action: words in CamelCase, why and what was done or tried. at: with a time zone. controller:
-    as names.REPORTING_CONTROLLER; instance: which process. name: of what is told once, whoever tells it; "": its own.
+    The namespace is that of the object it is about, or "default".
+
+    reason: why, in CamelCase.
+    action: what was done or tried, in CamelCase.
+    at: with a time zone.
+    controller: as names.REPORTING_CONTROLLER.
+    instance: the process.
+    name: of an Event that is written once, no matter which process writes it; "": a generated name.
     """
     regarding = {"kind": about.kind, "namespace": about.namespace, "name": about.name, "uid": about.uid}
     named = {"name": name} if name else {"generateName": f"{about.name[:200].rstrip('.')}-"}

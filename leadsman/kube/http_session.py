@@ -1,4 +1,4 @@
-"""The HTTP session that an Access stands for: TLS, who we are, and lines that notice a vanished peer."""
+"""Opens the HTTP session of an ApiAccess: TLS, client certificate, and sockets that notice a vanished peer."""
 
 import contextlib
 import logging
@@ -15,7 +15,10 @@ log = logging.getLogger(__name__)
 
 
 def open_session(access: ApiAccess, connections: int = 32) -> aiohttp.ClientSession:
-    """Inside a running loop; close it. connections: at most so many at once. ApiAccessError for unusable TLS files."""
+    """Opens a session inside a running loop; close it. ApiAccessError when the TLS files cannot be used.
+
+    connections: most that are open at once.
+    """
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(ssl=_ssl_context(access), socket_factory=keepalive_socket, limit=connections),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -38,7 +41,11 @@ def _ssl_context(access: ApiAccess) -> ssl.SSLContext | bool:
 
 
 def _without_verification(tls: ssl.SSLContext, url: str) -> ssl.SSLContext:
-    log.warning("the certificate of %s is not verified, as insecure-skip-tls-verify asks", url)
+    log.warning(
+        "TLS certificate of %s is not verified because the kubeconfig sets insecure-skip-tls-verify; "
+        "set certificate-authority instead",
+        url,
+    )
     tls.check_hostname = False
     tls.verify_mode = ssl.CERT_NONE
     return tls
@@ -51,7 +58,7 @@ def _load_client_certificate(tls: ssl.SSLContext, access: ApiAccess) -> None:
 
 @contextlib.contextmanager
 def _as_file(text: str) -> Iterator[str]:
-    """A path to the text. In memory, as OpenSSL reads keys only from files and a key belongs on no disk."""
+    """A path to the text, in memory: OpenSSL reads keys only from files, and a key must not be on a disk."""
     descriptor = os.memfd_create("leadsman")
     try:
         os.write(descriptor, text.encode())

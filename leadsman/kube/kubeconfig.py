@@ -1,7 +1,7 @@
-"""Access from a kubeconfig file: kubectl's, for whoever runs outside of a cluster.
+"""Reads the access to an API server from a kubeconfig file, for processes outside of a cluster.
 
-A file that asks for what is not done here (a plugin that makes tokens, a proxy, another identity) is refused, and
-the error names the field: to go on without it would mean another server, or another user, than the file says.
+A file that needs what is not supported (a plugin that makes tokens, a proxy, another identity) is refused, and the
+error names the field: without it we would reach another server, or act as another user, than the file says.
 """
 
 import base64
@@ -60,15 +60,16 @@ class _Config(Struct, frozen=True, rename="kebab"):
 
 
 def read(path: Path, context: str = "") -> ApiAccess:
-    """The access that `context` (default: current-context) stands for. ApiAccessError names file and field.
+    """The access of `context` (default: current-context). ApiAccessError names file and field.
 
-    Relative paths in the file start at the file's folder, as kubectl has it.
+    Relative paths in the file start at the file's folder, as for kubectl.
     """
     config = _decoded(path)
-    chosen = _one(path, "context", config.contexts, context or config.current_context, "current-context").context
-    cluster = _one(path, "cluster", config.clusters, chosen.cluster, "the context's cluster").cluster
-    user = _one(path, "user", config.users, chosen.user, "the context's user").user if chosen.user else {}
-    return _access(path, cluster, _supported(path, chosen.user, user), chosen.namespace)
+    name = context or config.current_context
+    selected = _find(path, "context", config.contexts, name, "current-context").context
+    cluster = _find(path, "cluster", config.clusters, selected.cluster, "the context's cluster").cluster
+    user = _find(path, "user", config.users, selected.user, "the context's user").user if selected.user else {}
+    return _access(path, cluster, _supported(path, selected.user, user), selected.namespace)
 
 
 def _decoded(path: Path) -> _Config:
@@ -80,14 +81,14 @@ def _decoded(path: Path) -> _Config:
         raise ApiAccessError(f"kubeconfig {path}: {explain(error)}") from error
 
 
-def _one(path: Path, what: str, among: Sequence[T], name: str, asked_by: str) -> T:
+def _find(path: Path, what: str, entries: Sequence[T], name: str, named_by: str) -> T:
     if not name:
-        raise ApiAccessError(f"kubeconfig {path}: {asked_by} names no {what}")
-    found = next((one for one in among if one.name == name), None)
-    if found is None:
-        names = ", ".join(one.name for one in among) or "there is none"
-        raise ApiAccessError(f"kubeconfig {path}: no {what} {name!r}, which {asked_by} names; allowed: {names}")
-    return found
+        raise ApiAccessError(f"kubeconfig {path}: {named_by} names no {what}")
+    entry = next((each for each in entries if each.name == name), None)
+    if entry is None:
+        names = ", ".join(each.name for each in entries) or "there is none"
+        raise ApiAccessError(f"kubeconfig {path}: no {what} {name!r}, which {named_by} names; allowed: {names}")
+    return entry
 
 
 def _supported(path: Path, name: str, user: dict[str, Any]) -> dict[str, Any]:
@@ -95,7 +96,7 @@ def _supported(path: Path, name: str, user: dict[str, Any]) -> dict[str, Any]:
         if user.get(key):
             raise ApiAccessError(
                 f"kubeconfig {path}: users[{name!r}].user.{key} is not supported; "
-                "want token, tokenFile or client-certificate"
+                "use token, tokenFile or client-certificate"
             )
     return user
 
@@ -103,7 +104,7 @@ def _supported(path: Path, name: str, user: dict[str, Any]) -> dict[str, Any]:
 def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str) -> ApiAccess:
     if cluster.proxy_url:
         raise ApiAccessError(
-            f"kubeconfig {path}: proxy-url {cluster.proxy_url!r} is not supported; want a direct server"
+            f"kubeconfig {path}: proxy-url {cluster.proxy_url!r} is not supported; name a server without a proxy"
         )
     if not cluster.server:
         raise ApiAccessError(f"kubeconfig {path}: the cluster has no server")
@@ -132,4 +133,4 @@ def _pem(path: Path, name: str, file: str, data: str) -> str:
     try:
         return base64.b64decode(data, validate=True).decode()
     except (binascii.Error, UnicodeDecodeError) as error:
-        raise ApiAccessError(f"kubeconfig {path}: {name}-data: want base64 of PEM: {error}") from error
+        raise ApiAccessError(f"kubeconfig {path}: {name}-data must be PEM in base64: {error}") from error

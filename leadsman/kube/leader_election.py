@@ -1,9 +1,9 @@
-"""One active at a time: a Lease of coordination.k8s.io/v1, held on monotonic time.
+"""Elects one active replica through a Lease of coordination.k8s.io/v1, by monotonic time.
 
-No clock of another machine counts: who waits takes the Lease over once it has not changed for its duration, by its
-own monotonic clock. Who holds it stops acting `renew_seconds` after it began the last call that renewed it. That is
-less than the duration, so two never begin an action at once. A lease is no fence: a call that is under way may still
-land, so every action must do no harm twice.
+No clock of another machine counts: a waiting replica takes the Lease once it has not changed for its duration, by its
+own monotonic clock. The holder stops acting `renew_deadline_seconds` after it began the last call that renewed it. That
+is less than the duration, so two replicas never begin an action at once. A Lease is not a fence: a call under way may
+still land, so every action must be harmless when done twice.
 """
 
 import asyncio
@@ -24,8 +24,13 @@ _log = logging.getLogger(__name__)
 
 
 class ElectionTiming(Struct, frozen=True):
-    """duration: how long the Lease must be unchanged before another takes it. renew: how long its holder acts on one
-    renewal. retry: between attempts. call: a call's time limit, the Client's deadline."""
+    """The timing of an election, in seconds. ValueError when one slow call would lose the Lease.
+
+    lease_duration_seconds: the Lease must be unchanged for this before another replica takes it.
+    renew_deadline_seconds: the holder acts for this on one renewal.
+    retry_period_seconds: between attempts.
+    call_timeout_seconds: of one call, the client's deadline.
+    """
 
     lease_duration_seconds: int = 15
     renew_deadline_seconds: float = 10.0
@@ -38,10 +43,16 @@ class ElectionTiming(Struct, frozen=True):
             <= self.renew_deadline_seconds
             < self.lease_duration_seconds
         ):
-            raise ValueError("want retry + 2 call ≤ renew < duration, or one slow call loses the Lease")
+            raise ValueError(
+                f"retry period of {self.retry_period_seconds:g} s and two calls of {self.call_timeout_seconds:g} s"
+                f" must fit into the renew deadline of {self.renew_deadline_seconds:g} s, which must be less than the"
+                f" lease duration of {self.lease_duration_seconds} s; otherwise one slow call loses the Lease"
+            )
 
 
 class LeaseSpec(Struct, frozen=True, rename="camel"):
+    """The spec of a Lease."""
+
     holder_identity: str | None = None
     lease_duration_seconds: int | None = None
     acquire_time: str | None = None
@@ -50,7 +61,7 @@ class LeaseSpec(Struct, frozen=True, rename="camel"):
 
 
 class Lease(Struct, frozen=True):
-    """Times in it are for people: nothing here reads them."""
+    """A Lease. The times in it are for people: nothing here reads them."""
 
     metadata: ObjectMeta
     spec: LeaseSpec = LeaseSpec()
@@ -61,9 +72,13 @@ class Lease(Struct, frozen=True):
 
 
 class LeaderElector:
-    """`run` it as one task. client: of its own, so that other calls cannot hold it up, with timing's deadline.
+    """Acquires and renews the Lease. `run` it as one task.
 
-    clock: monotonic seconds. wall_clock: UTC, written and never read.
+    client: its own, so that other calls cannot delay it, with the call timeout as its deadline.
+    clock: monotonic seconds.
+    wall_clock: UTC, written and never read.
+    holder: the last known holder.
+    last_error: of the last attempt; "" when it succeeded.
     """
 
     def __init__(
@@ -82,22 +97,23 @@ class LeaderElector:
         self._client, self._identity, self._path = client, identity, LEASES.path(namespace, name)
         self._collection_path, self._name, self._namespace = LEASES.path(namespace), name, namespace
         self._clock, self._wall_clock, self._rng = clock, wall_clock, rng or random.Random()
-        self._seen_version, self._seen_at = "", clock()
+        self._observed_version, self._observed_at = "", clock()
         self._leads_until = float("-inf")
         self._logged_leader = False
 
     @property
     def is_leader(self) -> bool:
+        """Whether this replica may act now."""
         return self._clock() < self._leads_until
 
     async def run(self) -> None:
-        """For ever. ApiErrors are survived."""
+        """Runs until cancelled. An ApiError is retried."""
         while True:
             await self.try_acquire_or_renew()
             await asyncio.sleep(self.timing.retry_period_seconds * self._rng.uniform(0.8, 1.2))
 
     async def try_acquire_or_renew(self) -> None:
-        """One look, and a write where it is ours or free. Says when the lead changes."""
+        """Reads the Lease once, and writes it if it is ours or free. Logs a change of leadership."""
         try:
             await self._attempt()
             self.last_error = ""
@@ -106,12 +122,12 @@ class LeaderElector:
         if self.is_leader != self._logged_leader:
             self._logged_leader = self.is_leader
             _log.info(
-                "leading now" if self.is_leader else "not leading any more: %s",
+                "became leader" if self.is_leader else "lost leadership: %s",
                 *(() if self.is_leader else self._loss_reason()),
             )
 
     async def release(self) -> None:
-        """So that the next one need not wait. Nobody else's Lease is touched."""
+        """Gives the Lease up, so that the next leader need not wait. Another holder's Lease is not changed."""
         if self._leads_until == float("-inf"):
             return
         self._leads_until = float("-inf")
@@ -135,16 +151,16 @@ class LeaderElector:
             lease = await self._client.get(self._path, Lease)
         except NotFound:
             return None
-        if lease.metadata.resource_version != self._seen_version:
-            self._seen_version, self._seen_at = lease.metadata.resource_version, self._clock()
+        if lease.metadata.resource_version != self._observed_version:
+            self._observed_version, self._observed_at = lease.metadata.resource_version, self._clock()
         return lease
 
     def _is_free(self, lease: Lease) -> bool:
         duration = lease.spec.lease_duration_seconds or self.timing.lease_duration_seconds
-        return not lease.holder or self._clock() - self._seen_at >= duration
+        return not lease.holder or self._clock() - self._observed_at >= duration
 
     def _body(self, lease: Lease | None, holder: str) -> object:
-        """With the resourceVersion that was read: of two who write, one gets Conflict."""
+        """The Lease to write, with the resourceVersion that was read: of two writers, one gets Conflict."""
         now = f"{self._wall_clock():%Y-%m-%dT%H:%M:%S.%fZ}"
         old = lease.spec if lease else LeaseSpec()
         ours = old.holder_identity == holder

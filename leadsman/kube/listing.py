@@ -1,7 +1,7 @@
-"""Lists, read whole: page by page, or in one answer from the API server's cache.
+"""Lists objects completely: page by page, or in one response from the API server's cache.
 
-A listing is what the API server said was there at its resourceVersion. Anything less (a page that failed, a body
-without items) raises, so that nobody takes it for "nothing is there".
+A list holds everything that existed at its resourceVersion. Anything less (a page that failed, a body without items)
+raises, so that it is never taken for "nothing exists".
 """
 
 from typing import Generic, TypeVar
@@ -18,13 +18,18 @@ from leadsman.runtime.decode_errors import UNREADABLE
 T = TypeVar("T")
 
 PAGE_ITEMS = 500
-"""Full pods have about 8 KB, so a page has 4 MB and holds up the loop for some 10 ms."""
+"""Full pods are about 8 KB, so a page is 4 MB and delays the event loop by some 10 ms."""
 
 _METADATA_OF = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
 
 
 class ListOptions(Struct, frozen=True):
-    """Which objects. labels, fields: selectors in the API's syntax. metadata_only: the rest is not even sent."""
+    """Which objects to list or watch.
+
+    namespace: "": all.
+    label_selector, field_selector: in the API's syntax.
+    metadata_only: the API server sends nothing else.
+    """
 
     resource: Resource
     namespace: str = ""
@@ -33,15 +38,19 @@ class ListOptions(Struct, frozen=True):
     metadata_only: bool = False
 
     def to_request(self, query: dict[str, str], *, watch: bool = False) -> ApiRequest:
+        """The request with these options and `query`."""
         selectors = {"labelSelector": self.label_selector, "fieldSelector": self.field_selector}
-        chosen = {name: value for name, value in selectors.items() if value}
+        given = {name: value for name, value in selectors.items() if value}
         metadata = _METADATA_OF.format(f"PartialObjectMetadata{'' if watch else 'List'}")
         accept = metadata if self.metadata_only else JSON_CONTENT_TYPE
-        return ApiRequest("GET", self.resource.path(self.namespace), chosen | query, accept=accept)
+        return ApiRequest("GET", self.resource.path(self.namespace), given | query, accept=accept)
 
 
 class ObjectList(Struct, Generic[T], frozen=True):
-    """problems: a text for each object that could not be decoded, and so is not among the items."""
+    """All objects at one resourceVersion.
+
+    problems: one text for each object that could not be decoded and is not among the items.
+    """
 
     items: tuple[T, ...]
     resource_version: str
@@ -62,28 +71,28 @@ class _Expired(Exception):
     """The continue token is too old."""
 
 
-async def list_objects(client: ApiClient, wanted: ListOptions, kind: type[T]) -> ObjectList[T]:
-    """The newest state, in pages. When a page's token expires on the way it begins anew, in one piece."""
+async def list_objects(client: ApiClient, options: ListOptions, kind: type[T]) -> ObjectList[T]:
+    """Lists the newest state in pages; in one piece when the token of a page expires on the way."""
     try:
-        return await _paged(client, wanted, kind)
+        return await _paged(client, options, kind)
     except _Expired:
-        return _listing([await _page(client, wanted, kind, {})])
+        return _listing([await _page(client, options, kind, {})])
 
 
-async def list_from_cache(client: ApiClient, wanted: ListOptions, kind: type[T], at_least: str = "0") -> ObjectList[T]:
-    """In one answer from the API server's cache, which costs etcd nothing: for many readers of few objects each.
+async def list_from_cache(client: ApiClient, options: ListOptions, kind: type[T], at_least: str = "0") -> ObjectList[T]:
+    """Lists in one response from the API server's cache, without a read of etcd: for many readers of few objects each.
 
-    at_least: a resourceVersion; not older than this. "0": any age. Gone, or Unavailable with 504, when it has none.
+    at_least: the resourceVersion that it must have reached; "0": any. Gone, or Unavailable with 504, when it has not.
     """
     match = {} if at_least == "0" else {"resourceVersionMatch": "NotOlderThan"}
-    return _listing([await _page(client, wanted, kind, {"resourceVersion": at_least} | match)])
+    return _listing([await _page(client, options, kind, {"resourceVersion": at_least} | match)])
 
 
-async def _paged(client: ApiClient, wanted: ListOptions, kind: type[T]) -> ObjectList[T]:
-    pages = [await _page(client, wanted, kind, {"limit": str(PAGE_ITEMS)})]
+async def _paged(client: ApiClient, options: ListOptions, kind: type[T]) -> ObjectList[T]:
+    pages = [await _page(client, options, kind, {"limit": str(PAGE_ITEMS)})]
     while token := pages[-1][0].continue_:
         try:
-            pages.append(await _page(client, wanted, kind, {"limit": str(PAGE_ITEMS), "continue": token}))
+            pages.append(await _page(client, options, kind, {"limit": str(PAGE_ITEMS), "continue": token}))
         except Gone as error:
             raise _Expired from error
     return _listing(pages)
@@ -92,9 +101,9 @@ async def _paged(client: ApiClient, wanted: ListOptions, kind: type[T]) -> Objec
 _Read = tuple[_ListMetadata, list[T], list[str]]
 
 
-async def _page(client: ApiClient, wanted: ListOptions, kind: type[T], query: dict[str, str]) -> _Read[T]:
-    """Decoded whole; one by one when that fails, so that an odd object costs only itself."""
-    body = await client.send(wanted.to_request(query))
+async def _page(client: ApiClient, options: ListOptions, kind: type[T], query: dict[str, str]) -> _Read[T]:
+    """Decodes a page at once; object by object when that fails, so that a bad object costs only itself."""
+    body = await client.send(options.to_request(query))
     try:
         page: _Page[T] = json_decoder(_Page[kind]).decode(body)  # type: ignore[valid-type]
         return page.metadata, page.items or [], []
@@ -114,7 +123,7 @@ def _one_by_one(body: bytes, kind: type[T]) -> _Read[T]:
 
 
 def _listing(pages: list[_Read[T]]) -> ObjectList[T]:
-    """Every page is of the first one's resourceVersion."""
+    """The pages as one list; every page is of the first one's resourceVersion."""
     items = tuple(item for _, some, _ in pages for item in some)
     problems = tuple(problem for *_, some in pages for problem in some)
     return ObjectList(items, pages[0][0].resource_version, problems)

@@ -1,4 +1,4 @@
-"""A view of the objects and how it changes. Pure: what a listing or a watch says, applied to what was known."""
+"""Applies lists and watch events to a view of objects, and says what changed. Pure."""
 
 from collections.abc import Iterable, Mapping
 from enum import Enum
@@ -7,11 +7,11 @@ from typing import Generic, Protocol, TypeVar
 from msgspec import Struct
 
 ObjectKey = tuple[str, str]
-"""Namespace ("" for what has none) and name."""
+"""Namespace ("" for an object without one) and name."""
 
 
 class MinimalMetadata(Protocol):
-    """The metadata that a view needs. objects.Metadata has it; who keeps many objects may decode less."""
+    """The metadata that a view needs. ObjectMeta has it; a follower of many objects may decode only this."""
 
     @property
     def namespace(self) -> str: ...
@@ -24,6 +24,8 @@ class MinimalMetadata(Protocol):
 
 
 class HasMetadata(Protocol):
+    """An object of the API."""
+
     @property
     def metadata(self) -> MinimalMetadata: ...
 
@@ -32,15 +34,20 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class ChangeType(Enum):
+    """What happened to an object."""
+
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
     DELETED = "DELETED"
 
 
 class ObjectChange(Struct, Generic[T], frozen=True):
-    """object: as it is now, or, deleted, as it was last seen. old: as it was known before; None when it was not.
+    """A change of one object.
 
-    An object that was replaced by another one of its name is two changes: deleted, added.
+    object: as it is now; if it was deleted, as it was last.
+    old: as the view had it before; None when it had not.
+
+    An object that was replaced by another one of the same name is two changes: deleted, added.
     """
 
     kind: ChangeType
@@ -49,13 +56,14 @@ class ObjectChange(Struct, Generic[T], frozen=True):
 
 
 def object_key(metadata: MinimalMetadata) -> ObjectKey:
+    """The object's namespace and name."""
     return metadata.namespace, metadata.name
 
 
 def view_from_list(
     before: Mapping[ObjectKey, T], items: Iterable[T]
 ) -> tuple[dict[ObjectKey, T], list[ObjectChange[T]]]:
-    """The view that a listing gives, and how it differs from the one before."""
+    """The view of a complete list, and how it differs from the view before."""
     view = {object_key(item.metadata): item for item in items}
     changes = [ObjectChange(ChangeType.DELETED, old, old) for key, old in before.items() if key not in view]
     for key, item in view.items():
@@ -64,14 +72,14 @@ def view_from_list(
 
 
 def apply_put(view: dict[ObjectKey, T], item: T) -> list[ObjectChange[T]]:
-    """Alters the view: the object is there, as it is now."""
+    """Puts the object into the view, which is altered."""
     key = object_key(item.metadata)
     old, view[key] = view.get(key), item
     return _put_changes(old, item)
 
 
 def apply_delete(view: dict[ObjectKey, T], key: ObjectKey, last: T | None) -> list[ObjectChange[T]]:
-    """Alters the view: the object is gone. last: as it was when it went, where that is known."""
+    """Removes the object from the view, which is altered. last: as it was when it was deleted, if that is known."""
     old = view.pop(key, None)
     return [ObjectChange(ChangeType.DELETED, last or old, old)] if old is not None else []
 
@@ -85,5 +93,5 @@ def _put_changes(old: T | None, new: T) -> list[ObjectChange[T]]:
 
 
 def _is_newer(old: MinimalMetadata, new: MinimalMetadata) -> bool:
-    """A watch that is resumed may tell again what was known."""
+    """A resumed watch may repeat versions that the view already has."""
     return not new.resource_version or old.resource_version != new.resource_version

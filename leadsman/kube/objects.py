@@ -1,6 +1,6 @@
-"""The few fields of Kubernetes' objects that anybody here uses, decoded straight from the API's JSON.
+"""The few fields of Kubernetes' objects that are used here, decoded straight from the API's JSON.
 
-Whatever else an object has is skipped. A field that is missing or null has its default. Times are UTC.
+Other fields are skipped. A field that is missing or null has its default. Times are UTC.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ class _Part(Struct, frozen=True, gc=False, rename="camel"):
 
 
 class OwnerReference(_Part, frozen=True):
-    """Of an object. At most one owner is the controller."""
+    """An owner of an object. At most one owner is the controller."""
 
     kind: str
     name: str
@@ -24,7 +24,10 @@ class OwnerReference(_Part, frozen=True):
 
 
 class ObjectMeta(_Part, frozen=True):
-    """deletion_timestamp: when it must be gone; None while nobody deleted it."""
+    """The metadata of an object.
+
+    deletion_timestamp: when it must be gone; None until it is deleted.
+    """
 
     name: str = ""
     namespace: str = ""
@@ -38,25 +41,32 @@ class ObjectMeta(_Part, frozen=True):
 
     @property
     def controller(self) -> OwnerReference | None:
+        """The owner that manages the object; None: none does."""
         return next((owner for owner in self.owner_references if owner.controller), None)
 
 
 class PartialObjectMetadata(_Part, frozen=True):
-    """Any object, its metadata only: ReplicaSets, Jobs."""
+    """Any object with only its metadata."""
 
     metadata: ObjectMeta = ObjectMeta()
 
 
 class ContainerStateWaiting(_Part, frozen=True):
+    """The container has not started."""
+
     reason: str = ""
     message: str = ""
 
 
 class ContainerStateRunning(_Part, frozen=True):
+    """The container runs."""
+
     started_at: datetime | None = None
 
 
 class ContainerStateTerminated(_Part, frozen=True):
+    """The container has ended."""
+
     exit_code: int = 0
     signal: int = 0
     reason: str = ""
@@ -66,7 +76,7 @@ class ContainerStateTerminated(_Part, frozen=True):
 
 
 class ContainerState(_Part, frozen=True):
-    """One of the three; none: waiting, for no stated reason."""
+    """One of the three; none of them: waiting, for no stated reason."""
 
     waiting: ContainerStateWaiting | None = None
     running: ContainerStateRunning | None = None
@@ -74,7 +84,11 @@ class ContainerState(_Part, frozen=True):
 
 
 class ContainerStatus(_Part, frozen=True):
-    """state: now. last_state: how it ended before its last restart."""
+    """The state of a container.
+
+    state: now.
+    last_state: how it ended before its last restart.
+    """
 
     name: str
     restart_count: int = 0
@@ -84,7 +98,7 @@ class ContainerStatus(_Part, frozen=True):
 
 
 class Condition(_Part, frozen=True):
-    """status: True, False or Unknown."""
+    """A condition of an object. status: True, False or Unknown."""
 
     type: str
     status: str = "Unknown"
@@ -94,11 +108,13 @@ class Condition(_Part, frozen=True):
 
 
 class Container(_Part, frozen=True):
+    """A container of a pod's spec."""
+
     name: str
 
 
 class PodSpec(_Part, frozen=True):
-    """node_name: "" until the pod is bound."""
+    """The spec of a pod. node_name: "" until the pod is bound."""
 
     node_name: str = ""
     containers: tuple[Container, ...] = ()
@@ -106,7 +122,11 @@ class PodSpec(_Part, frozen=True):
 
 
 class PodStatus(_Part, frozen=True):
-    """phase: Pending, Running, Succeeded, Failed or Unknown. reason: such as Evicted."""
+    """The status of a pod.
+
+    phase: Pending, Running, Succeeded, Failed or Unknown.
+    reason: such as Evicted.
+    """
 
     phase: str = ""
     reason: str = ""
@@ -120,49 +140,59 @@ class PodStatus(_Part, frozen=True):
 
 
 class Pod(_Part, frozen=True):
+    """A pod."""
+
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
     status: PodStatus = PodStatus()
 
     @property
     def finished(self) -> bool:
+        """Whether it has ended and will not run again."""
         return self.status.phase in ("Succeeded", "Failed")
 
     @property
     def terminating(self) -> bool:
+        """Whether it is being deleted."""
         return self.metadata.deletion_timestamp is not None
 
     @property
     def unscheduled_reason(self) -> str:
-        """Why kube-scheduler left it: Unschedulable, SchedulerError, … (core/v1 types.go); "": it did not."""
-        left = (each for each in self.status.conditions if each.type == "PodScheduled" and each.status == "False")
-        return next((each.reason for each in left), "")
+        """Why kube-scheduler could not place it: Unschedulable, SchedulerError, … (core/v1 types.go); "": it could."""
+        failed = (each for each in self.status.conditions if each.type == "PodScheduled" and each.status == "False")
+        return next((each.reason for each in failed), "")
 
 
 class NodeAddress(_Part, frozen=True):
-    """type: InternalIP, ExternalIP, Hostname."""
+    """An address of a node. type: InternalIP, ExternalIP, Hostname."""
 
     type: str
     address: str
 
 
 class NodeSpec(_Part, frozen=True):
+    """The spec of a node."""
+
     unschedulable: bool = False
 
 
 class NodeStatus(_Part, frozen=True):
+    """The status of a node."""
+
     addresses: tuple[NodeAddress, ...] = ()
     conditions: tuple[Condition, ...] = ()
 
 
 class Node(_Part, frozen=True):
+    """A node."""
+
     metadata: ObjectMeta
     spec: NodeSpec = NodeSpec()
     status: NodeStatus = NodeStatus()
 
 
 class ObjectReference(_Part, frozen=True):
-    """What an event is about. field_path: spec.containers{name} when it is one container."""
+    """The object that an Event is about. field_path: spec.containers{name} when it is about one container."""
 
     kind: str = ""
     namespace: str = ""
@@ -172,17 +202,21 @@ class ObjectReference(_Part, frozen=True):
 
 
 class EventSource(_Part, frozen=True):
+    """Who wrote a core/v1 Event."""
+
     component: str = ""
     host: str = ""
 
 
 class EventSeries(_Part, frozen=True):
+    """How often an Event was seen."""
+
     count: int = 0
     last_observed_time: datetime | None = None
 
 
 class Event(_Part, frozen=True):
-    """core/v1, which shows every event, however it was written. type: Normal or Warning."""
+    """A core/v1 Event; the API server shows every Event in this form too. type: Normal or Warning."""
 
     metadata: ObjectMeta
     involved_object: ObjectReference = ObjectReference()
@@ -199,10 +233,11 @@ class Event(_Part, frozen=True):
 
     @property
     def occurrences(self) -> int:
-        """How often it was seen: old events count in `count`, new ones in `series`."""
+        """How often it was seen: core/v1 Events count in `count`, events.k8s.io/v1 in `series`."""
         return self.series.count if self.series else (self.count or 1)
 
     @property
     def last_seen(self) -> datetime | None:
+        """When it was last seen; None when the Event has no time."""
         newest = self.series.last_observed_time if self.series else None
         return newest or self.last_timestamp or self.event_time or self.first_timestamp

@@ -1,4 +1,4 @@
-"""Keeps a view of the API server's objects current: lists, watches from there on, and comes back after every loss."""
+"""Keeps a view of the API server's objects current: lists, watches from there on, and resumes after every loss."""
 
 import asyncio
 import logging
@@ -25,14 +25,14 @@ SILENCE_SECONDS = 75.0
 """The API server sends a bookmark about once a minute."""
 
 LONGEST_PAUSE_SECONDS = 30.0
-"""Between attempts, when many followers lose the API server together. The few that must be quick pass less."""
+"""Between attempts, for many followers that lose the API server together. The few that must be quick pass less."""
 
 RESUME_WITHIN_SECONDS = 60.0
-"""A watch that was lost for longer begins with a listing. So does one that was silent twice running. An API server
-whose etcd was restored from a backup tells nothing until it is past the version that was seen before."""
+"""A watch that was lost for longer begins with a list, and so does one that was silent twice in a row: an API server
+whose etcd was restored from a backup sends nothing until it is past the version that it had sent before."""
 
-_WATCH_SECONDS = (240, 480)  # spread, so that watches do not end together; client-go's are 300 to 600
-_NOT_IN_CACHE = (410, 504)  # too old, and newer than it is ("Too large resource version")
+_WATCH_SECONDS = (240, 480)  # Spread, so that watches do not end together; client-go's are 300 to 600.
+_NOT_IN_CACHE = (410, 504)  # Too old, or newer than the cache ("Too large resource version").
 _FIRST_PAUSE_SECONDS = 0.5
 _SHORTEST_WATCH_SECONDS = 1.0
 
@@ -40,22 +40,25 @@ log = logging.getLogger(__name__)
 
 
 class Reflector(Generic[T]):
-    """`run` it as one task; readers take `current`.
+    """Keeps a view of some objects. `run` it as one task; readers take `current`.
 
-    The view stays as it is while the API server is away: a list that fails never means that nothing is there.
+    The view stays as it is while the API server is away: a list that fails never means that nothing exists.
 
     on_changes: called with what a batch changed, after `current` has it, and before `loaded` is set the first time.
-    cached: lists come from the API server's cache (listing.read_cached). silence_seconds: a watch without a byte for so
-    long is opened anew. clock: monotonic seconds, as readers pass to `age_seconds`.
-    answered_at: when the API server last said anything, by the clock; -inf before the first.
-    For metrics: relists, reconnects, problems (objects that could not be decoded), errors by name, and problem, ""
-    while the API server is followed.
+    cached: lists come from the API server's cache (listing.list_from_cache).
+    silence_seconds: a watch without a byte for this long is opened again.
+    clock: monotonic seconds, as readers pass to `age_seconds`.
+    loaded: set after the first list.
+    last_response_at: when the API server last sent anything, by the clock; -inf before the first.
+    relists, reconnects, decode_error_count: complete lists, watches opened again, objects that could not be decoded.
+    errors: name → how often a list or watch failed with it.
+    problem: why the objects are not followed now.
     """
 
     def __init__(
         self,
         client: ApiClient,
-        wanted: ListOptions,
+        options: ListOptions,
         kind: type[T],
         *,
         on_changes: Callable[[Sequence[ObjectChange[T]]], None] = lambda _: None,
@@ -70,24 +73,24 @@ class Reflector(Generic[T]):
         self.loaded = asyncio.Event()
         self.relists, self.reconnects, self.decode_error_count = 0, 0, 0
         self.errors: Counter[str] = Counter()
-        self.list_options, self._client, self._kind = wanted, client, kind
+        self.list_options, self._client, self._kind = options, client, kind
         self.problem = ProblemLog(
             log,
-            f"cannot watch {wanted.resource.plural}; the last list stays in use until the API server answers",
-            f"{wanted.resource.plural} are watched again",
+            f"cannot watch {options.resource.plural}; the last list stays in use until the API server answers",
+            f"{options.resource.plural} are watched again",
         )
         self._on_changes, self._clock, self._rng = on_changes, clock, rng or random.Random()
         self._silence_seconds, self._longest_pause_seconds = silence_seconds, longest_pause_seconds
         self._resume_within_seconds = silence_seconds + RESUME_WITHIN_SECONDS
         self._cached, self._cache_failed = cached, False
-        self._resume, self._seen = "", ""
+        self._resume, self._newest = "", ""
         self.last_response_at, self._opened_at = float("-inf"), float("inf")
         self._backoff = Backoff(_FIRST_PAUSE_SECONDS, longest_pause_seconds, self._rng)
         self._silences, self._retry_after_seconds = 0, 0.0
 
     @property
     def current(self) -> Mapping[ObjectKey, T]:
-        """Replaced and never altered. Copied when it is first asked for after a change: listeners need no copies."""
+        """The view; replaced and never altered. Copied at the first read after a change: on_changes needs no copy."""
         version, shown = self._version, self._shown
         if shown[0] != version:
             self._shown = shown = (version, MappingProxyType(self._view.copy()))
@@ -95,19 +98,19 @@ class Reflector(Generic[T]):
 
     @property
     def object_count(self) -> int:
-        """How many objects are in the view."""
+        """Objects in the view."""
         return len(self._view)
 
     def get(self, key: ObjectKey) -> T | None:
-        """One object of the view."""
+        """One object of the view; None when it is not there."""
         return self._view.get(key)
 
     def age_seconds(self, now: float) -> float:
-        """Since the API server last said anything: an event, a bookmark, a listing. Infinite before the first."""
+        """Since the API server last sent an event, a bookmark or a list. Infinite before the first."""
         return now - self.last_response_at
 
     async def run(self) -> None:
-        """For ever. ApiErrors are survived, anything else is raised."""
+        """Follows until cancelled. An ApiError is logged and retried, anything else is raised."""
         while True:
             try:
                 await self._follow()
@@ -117,33 +120,32 @@ class Reflector(Generic[T]):
             self.reconnects += 1
 
     async def _follow(self) -> None:
-        """Until an error. A watch that ends in its time is continued at once."""
+        """Lists if needed and watches until an error. A watch that ends at its timeout is continued at once."""
         if not self._resume or self.age_seconds(self._clock()) > self._resume_within_seconds:
-            self._swap(await self._list())
+            self._replace_view(await self._list())
         while True:
             await self._watch()
             if self._watched_seconds() < _SHORTEST_WATCH_SECONDS:
-                raise Unavailable("the watch was closed as soon as it began")
+                raise Unavailable(f"API server closed the watch within {_SHORTEST_WATCH_SECONDS:g} s")
             self.reconnects += 1
 
     async def _list(self) -> ObjectList[T]:
         if not self._cached or self._cache_failed:
             return await listing.list_objects(self._client, self.list_options, self._kind)
         try:
-            return await listing.list_from_cache(self._client, self.list_options, self._kind, self._seen or "0")
+            return await listing.list_from_cache(self._client, self.list_options, self._kind, self._newest or "0")
         except ApiError as error:
             self._cache_failed = error.status in _NOT_IN_CACHE
             raise
 
-    def _swap(self, found: ObjectList[T]) -> None:
-        """Replaces the view in one step."""
-        self._view, differences = object_changes.view_from_list(self._view, found.items)
+    def _replace_view(self, objects: ObjectList[T]) -> None:
+        self._view, differences = object_changes.view_from_list(self._view, objects.items)
         self._cache_failed = False
-        self._seen = self._resume = found.resource_version
-        self._count(found.problems)
+        self._newest = self._resume = objects.resource_version
+        self._count(objects.problems)
         self._publish(differences)
         self.relists += 1
-        self._answered()
+        self._record_response()
         self.loaded.set()
 
     async def _watch(self) -> None:
@@ -156,23 +158,23 @@ class Reflector(Generic[T]):
         async with self._client.stream(
             self.list_options.to_request(query, watch=True), self._silence_seconds
         ) as batches:
-            self._answered()
+            self._record_response()
             self._opened_at = self._clock()
-            await self._take_all(batches)
+            await self._apply_all(batches)
 
-    async def _take_all(self, batches: AsyncGenerator[list[bytes]]) -> None:
+    async def _apply_all(self, batches: AsyncGenerator[list[bytes]]) -> None:
         async with aclosing(batches):
             async for lines in batches:
-                self._answered()
+                self._record_response()
                 self._silences = 0
-                self._take(lines)
+                self._apply(lines)
 
-    def _take(self, lines: Sequence[bytes]) -> None:
-        """What stands before an error counts."""
+    def _apply(self, lines: Sequence[bytes]) -> None:
+        """Applies the lines; those before an error count."""
         batch: WatchBatch[T] = WatchBatch(self._view, [], self._kind)
         try:
             for line in lines:
-                self._resume = self._seen = batch.apply_line(line, self._resume)
+                self._resume = self._newest = batch.apply_line(line, self._resume)
         finally:
             self._count(batch.problems)
             if batch.changes:
@@ -190,12 +192,12 @@ class Reflector(Generic[T]):
             )
         self.decode_error_count += len(problems)
 
-    def _answered(self) -> None:
+    def _record_response(self) -> None:
         self.last_response_at = self._clock()
         self.problem.clear()
 
     def _lost(self, error: ApiError) -> None:
-        """A watch that fails soon after it began is no recovery: the pauses grow."""
+        """Reports the error. A watch that failed soon after it began is no recovery: the pauses grow."""
         if self._watched_seconds() > self._longest_pause_seconds:
             self._backoff.reset()
         self._opened_at = float("inf")
@@ -205,9 +207,9 @@ class Reflector(Generic[T]):
             self._resume = ""
         self.errors[type(error).__name__] += 1
         if isinstance(error, StreamSilent):
-            return  # no fault: of a resource that never changes some API servers tell no bookmarks either
+            return  # Not a problem: some API servers send no bookmarks for a resource that never changes.
         self.problem.report(error)
 
     def _watched_seconds(self) -> float:
-        """Since the watch was opened; less than 0 while there is none."""
+        """Since the watch was opened; negative while there is none."""
         return self._clock() - self._opened_at

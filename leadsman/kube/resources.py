@@ -1,4 +1,4 @@
-"""Where things stand on the API server: /api/v1/…, /apis/<group>/<version>/…"""
+"""The paths of resources on the API server: /api/v1/…, /apis/<group>/<version>/…"""
 
 from urllib.parse import quote
 
@@ -6,13 +6,17 @@ from msgspec import Struct
 
 
 class Resource(Struct, frozen=True):
-    """api: "v1" for the core, else "group/version". plural: as in the path."""
+    """A resource of the API.
+
+    api_version: "v1" for the core, else "group/version".
+    plural: its name in the path.
+    """
 
     api_version: str
     plural: str
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """Of one object, with a name; of all, without. Parts are quoted: a name cannot leave its place."""
+        """The path of one object; without a name, of all. Parts are quoted, so that no name can change the path."""
         root = f"/api/{self.api_version}" if "/" not in self.api_version else f"/apis/{self.api_version}"
         within = ("namespaces", namespace) if namespace else ()
         parts = (*within, self.plural, *filter(None, (name, subresource)))

@@ -1,4 +1,4 @@
-"""Lines of a watch, applied to a view. Pure."""
+"""Applies the lines of a watch to a view. Pure."""
 
 from typing import Generic, TypeVar
 
@@ -14,14 +14,19 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 class WatchEvent(Struct, frozen=True):
-    """A line of a watch."""
+    """One line of a watch."""
 
     type: str
     object: Raw
 
 
 class WatchBatch(Struct, Generic[T]):
-    """Events applied to a view, and what that changed."""
+    """The events of some lines, applied to a view.
+
+    view: altered by each line.
+    changes: what the lines changed.
+    problems: one text for each object that could not be decoded.
+    """
 
     view: dict[ObjectKey, T]
     changes: list[ObjectChange[T]]
@@ -41,7 +46,7 @@ class WatchBatch(Struct, Generic[T]):
         return meta.resource_version or resume
 
     def _change(self, event: WatchEvent, key: ObjectKey) -> None:
-        """An object that cannot be decoded stays as it was known, unless it is gone."""
+        """An object that cannot be decoded stays as the view has it, unless it was deleted."""
         item = self._decoded(event.object)
         if event.type == "DELETED":
             self.changes += object_changes.apply_delete(self.view, key, item)
@@ -57,6 +62,6 @@ class WatchBatch(Struct, Generic[T]):
 
 
 def _check_version_order(before: str, now: str) -> None:
-    """An API server whose etcd was restored from a backup goes on, silently, at versions that were seen before."""
+    """An API server whose etcd was restored from a backup silently repeats versions that it had sent before."""
     if before.isdecimal() and now.isdecimal() and int(now) < int(before):
         raise Gone(f"resourceVersion went back from {before} to {now}: the store was restored")

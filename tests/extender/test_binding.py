@@ -110,7 +110,7 @@ async def test_a_redirect_is_no_binding(starts: "Starter", captured: "Captured")
 async def test_an_api_server_that_does_not_answer_is_an_error(starts: "Starter", captured: "Captured") -> None:
     async with binding(starts, Script(0), deadline_seconds=0.1) as extender:
         answer = await extender.asked("/bind", captured("bind"))
-    assert answer["Error"].endswith("no answer within 0.1 s")
+    assert answer["Error"].endswith("no response within 0.1 s")
 
 
 async def test_an_api_server_that_is_not_there_is_an_error(

@@ -97,7 +97,7 @@ async def test_another_name_may_be_expected_of_the_server(authority):
 async def test_a_server_that_is_not_verified_is_warned_of(authority, caplog):
     async with FakeApiServer(tls=authority.server_context("127.0.0.1")) as api:
         await asked(ApiAccess(api.url, insecure=True))
-    assert f"the certificate of {api.url} is not verified" in caplog.text
+    assert f"TLS certificate of {api.url} is not verified" in caplog.text
 
 
 def test_a_ca_that_is_not_there_is_named(tmp_path):
@@ -107,7 +107,7 @@ def test_a_ca_that_is_not_there_is_named(tmp_path):
 
 def test_a_ca_that_is_none_is_named(tmp_path):
     (tmp_path / "ca.crt").write_text("hello")
-    with pytest.raises(ApiAccessError, match=r"CA file .*/ca\.crt: want PEM"):
+    with pytest.raises(ApiAccessError, match=r"CA file .*/ca\.crt is not PEM"):
         access.access_from_url("https://x", tmp_path / "ca.crt")
 
 
@@ -118,7 +118,7 @@ async def test_a_ca_that_cannot_be_used_is_said_at_the_start():
 
 
 def test_a_url_that_is_none_is_refused():
-    with pytest.raises(ApiAccessError, match=r"'10\.0\.0\.1': want http"):
+    with pytest.raises(ApiAccessError, match=r"'10\.0\.0\.1' must be http"):
         ApiAccess("10.0.0.1")
 
 

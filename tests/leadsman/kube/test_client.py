@@ -109,7 +109,7 @@ def test_retry_after_is_read_in_seconds_and_bounded(header, seconds):
 async def test_a_server_that_does_not_answer_is_unavailable_within_the_deadline(api):
     api.silence()
     async with ApiClient(ApiAccess(api.url), deadline_seconds=0.1) as client:
-        with pytest.raises(errors.Unavailable, match=r"no answer within 0\.1 s"):
+        with pytest.raises(errors.Unavailable, match=r"no response within 0\.1 s"):
             await client.get(WEB, Pod)
 
 

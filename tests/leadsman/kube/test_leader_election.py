@@ -167,7 +167,7 @@ async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api,
         api.silence()
         await one.try_acquire_or_renew()
         assert not one.is_leader
-        assert "no answer within 0.1 s" in one.last_error
+        assert "no response within 0.1 s" in one.last_error
         api.heal()
 
 
