@@ -17,6 +17,7 @@ from msgspec import Meta, Raw, Struct
 
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.workloads import workload_name
+from leadsman.kube.owners import pod_owner
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state import keys
 
@@ -200,9 +201,7 @@ def _pod(pod: _Pod | None) -> PodInfo:
 
 
 def _workload(meta: _Metadata) -> str:
-    controllers = (owner for owner in meta.owners or () if owner.controller)
-    owner = next(controllers, _Owner("Pod", meta.name))
-    return workload_name(owner.kind, owner.name, meta.labels or {})
+    return workload_name(*pod_owner(meta.name, meta.owners or ()), meta.labels or {})
 
 
 def _meta_victims(victims: _Victims) -> MetaVictims:

@@ -1,6 +1,7 @@
 """The type of a pod of the API's. Pure."""
 
 from leadsman.kube.objects import Pod
+from leadsman.kube.owners import pod_owner
 from leadsman.rewards.pod_types import pod_type
 from leadsman.state.keys import is_pod_type
 
@@ -9,6 +10,6 @@ OTHER_TYPE = "other"
 
 def pod_type_of(pod: Pod) -> str:
     """A name that cannot stand in a key, which the API server lets nobody have, counts as "other"."""
-    owner = pod.metadata.controller
-    found = pod_type(pod.metadata.labels, pod.metadata.name, owner.name if owner else "", owner.kind if owner else "")
+    owner = pod_owner(pod.metadata.name, pod.metadata.owner_references)
+    found = pod_type(pod.metadata.labels, owner.name, owner.kind)
     return found if is_pod_type(found) else OTHER_TYPE

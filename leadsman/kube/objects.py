@@ -8,6 +8,8 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
+from leadsman.kube.owners import controller_of
+
 
 class _Part(Struct, frozen=True, gc=False, rename="camel"):
     pass
@@ -42,7 +44,7 @@ class ObjectMeta(_Part, frozen=True):
     @property
     def controller(self) -> OwnerReference | None:
         """The owner that manages the object; None: none does."""
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        return controller_of(self.owner_references)
 
 
 class PartialObjectMetadata(_Part, frozen=True):

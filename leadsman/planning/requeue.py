@@ -20,6 +20,7 @@ from leadsman.decision.telemetry.pod_policy import POLICY_LABEL
 from leadsman.decision.workloads import workload_name
 from leadsman.kube import objects
 from leadsman.kube.names import DOMAIN
+from leadsman.kube.owners import pod_owner
 
 TOUCH_DELAYS_SECONDS = (0.0, 5.0, 30.0)
 """When a node is touched, after it was first seen to pass."""
@@ -33,7 +34,7 @@ EXTENDER_KEY_PREFIXES = (DELAY_LABEL_PREFIX, f"{DOMAIN}/", POLICY_LABEL)
 class PodSignature(Struct, frozen=True):
     """What decides how the extender answers for a pod: pods with one signature get one answer.
 
-    name: of the controlling owner; of the pod itself when it has none.
+    name: of the pod's owner, which may be the pod itself.
     workload: as in PodInfo.
     """
 
@@ -121,11 +122,10 @@ def is_unschedulable(pod: objects.Pod) -> bool:
 
 def pod_signature(metadata: objects.ObjectMeta) -> PodSignature:
     """The signature of the pod with this metadata."""
-    owner = metadata.controller
-    name = owner.name if owner else metadata.name
-    workload = workload_name(owner.kind, owner.name, metadata.labels) if owner else ""
+    owner = pod_owner(metadata.name, metadata.owner_references)
+    workload = workload_name(*owner, metadata.labels)
     annotations = {key: value for key, value in metadata.annotations.items() if key.startswith(EXTENDER_KEY_PREFIXES)}
-    return PodSignature(metadata.namespace, name, _sorted(metadata.labels), _sorted(annotations), workload)
+    return PodSignature(metadata.namespace, owner.name, _sorted(metadata.labels), _sorted(annotations), workload)
 
 
 def _sorted(pairs: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

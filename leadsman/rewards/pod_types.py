@@ -1,12 +1,11 @@
-"""Which pods are learned about together: label `podtype`, else `app`, else `name`, else the owner's name, else the
-pod's own.
+"""Which pods are learned about together: label `podtype`, else `app`, else `name`, else the owner's name.
 
 The part of an owner's name that changes with each rollout or run is cut off, so that what was learned about the last
 one counts for the next. Types are the cluster's, whatever the namespace, as kubeRL's are.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 TYPE_LABELS = ("podtype", "app", "name")
 
@@ -16,17 +15,13 @@ _RUN = re.compile(r"-[0-9]{8,10}")
 """What CronJobs append to the names of their Jobs: the scheduled minute since 1970."""
 
 
-def pod_type(labels: Mapping[str, str], name: str, owner: str = "", owner_kind: str = "") -> str:
-    """The type of a pod. owner, owner_kind: its controller's; "": it has none. "" for a pod without any name: nothing
-    is ever known of that type."""
-    return next(filter(None, _candidates(labels, name, owner, owner_kind)), "")
+def pod_type(labels: Mapping[str, str], owner: str, owner_kind: str) -> str:
+    """The type of a pod; "" for one without any name: nothing is ever known of that type.
 
-
-def _candidates(labels: Mapping[str, str], name: str, owner: str, owner_kind: str) -> Iterator[str]:
-    for label in TYPE_LABELS:
-        yield labels.get(label, "")
-    yield _stable_owner_name(owner, owner_kind, labels.get(_HASH_LABEL, ""))
-    yield name
+    owner, owner_kind: name and kind of its controller, or of the pod itself (leadsman.kube.owners.pod_owner).
+    """
+    named = (labels[label] for label in TYPE_LABELS if labels.get(label))
+    return next(named, "") or _stable_owner_name(owner, owner_kind, labels.get(_HASH_LABEL, ""))
 
 
 def _stable_owner_name(owner: str, kind: str, template_hash: str) -> str:

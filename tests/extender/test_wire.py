@@ -160,3 +160,5 @@ def test_a_pod_belongs_to_its_controller_or_to_itself() -> None:
     owned = {**metadata, "ownerReferences": owners}
     assert wire.read_args(body(Pod={"metadata": owned}, NodeNames=[])).pod.workload == "deployment/web"
     assert wire.read_args(body(Pod={"metadata": metadata}, NodeNames=[])).pod.workload == "pod/p"
+    static = {"name": "proxy-n", "ownerReferences": [{"kind": "Node", "name": "n", "controller": True}]}
+    assert wire.read_args(body(Pod={"metadata": static}, NodeNames=[])).pod.workload == "pod/proxy"

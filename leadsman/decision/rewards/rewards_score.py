@@ -81,8 +81,7 @@ class RewardsScore:
 
 def pod_type_of(pod: PodInfo) -> str:
     kind, _, owner = pod.workload.partition("/")
-    lone = kind in ("", "pod")
-    return pod_types.pod_type(pod.labels, pod.name, "" if lone else owner, "Job" if kind == "job" else "")
+    return pod_types.pod_type(pod.labels, owner or pod.name, "Job" if kind == "job" else "")
 
 
 def assess_type(pod_type: str, inputs: DecisionInputs) -> TypeAssessment | None:

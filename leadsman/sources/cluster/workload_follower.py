@@ -2,7 +2,7 @@
 
     pod → ReplicaSet → Deployment, or whatever else controls the ReplicaSet
     pod → Job → CronJob; the Job is a workload too
-    pod → StatefulSet, DaemonSet, …; a pod without a controller is its own workload
+    pod → StatefulSet, DaemonSet, …; a pod without a controller is its own workload, and so is a static pod
 
 Where ReplicaSets cannot be read, the hash in their names gives the Deployment (leadsman.decision.workloads).
 """
@@ -20,6 +20,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.objects import OwnerReference
+from leadsman.kube.owners import controller_of, pod_owner
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import JOBS, PODS, REPLICA_SETS
 from leadsman.sources.cluster.workload_table import WorkloadKey, WorkloadTable
@@ -51,7 +52,7 @@ class _Metadata(Struct, frozen=True, gc=False, rename="camel"):
 
     @property
     def controller(self) -> OwnerReference | None:
-        return next((owner for owner in self.owner_references if owner.controller), None)
+        return controller_of(self.owner_references)
 
 
 class _Spec(Struct, frozen=True, gc=False, rename="camel"):
@@ -160,12 +161,11 @@ class WorkloadFollower:
         owner_metadata = self._owner(pod.namespace, owner) if owner else None
         if owner and owner_metadata:
             yield from self._workloads_of_owner(owner.kind, owner_metadata)
-        elif owner:
-            yield _workload_key(
-                pod.namespace, workload_name(owner.kind, owner.name, {POD_TEMPLATE_HASH_LABEL: pod.labels.hash})
-            )
         else:
-            yield pod.namespace, "pod", pod.name
+            hash_label = {POD_TEMPLATE_HASH_LABEL: pod.labels.hash}
+            workload = workload_name(*pod_owner(pod.name, pod.owner_references), hash_label)
+            kind, _, name = workload.partition("/")
+            yield pod.namespace, kind, name
 
     def _owner(self, namespace: str, owner: OwnerReference) -> _Metadata | None:
         reflector = self.owners.get(owner.kind)
@@ -178,8 +178,3 @@ class WorkloadFollower:
             yield meta.namespace, above.kind.lower(), above.name
         if not above or kind in _ALSO_WORKLOADS:
             yield meta.namespace, kind.lower(), meta.name
-
-
-def _workload_key(namespace: str, qualified: str) -> WorkloadKey:
-    kind, _, name = qualified.partition("/")
-    return namespace, kind, name

@@ -144,6 +144,15 @@ async def test_a_pod_without_a_controller_is_its_own_workload(api):
         assert found(one, "pod/alone") == found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
 
 
+async def test_static_pods_are_workloads_by_their_name_without_the_nodes(api):
+    for node in ("n1", "n2"):
+        pod(api, f"kube-proxy-{node}", node, "Node", node)
+    async with places(api) as one:
+        placed = {PlacedPod("kube-proxy-n1", "n1"), PlacedPod("kube-proxy-n2", "n2")}
+        assert found(one, "kube-proxy") == {"pod": placed}
+        assert found(one, "n1") == {}
+
+
 async def test_a_namespace_has_its_own_workloads(api):
     pod(api, "alone", "n1")
     async with places(api) as one:
