@@ -1,6 +1,7 @@
 """Which API server the flags stand for."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -8,7 +9,7 @@ from leadsman.cli import extender, main
 
 
 @pytest.fixture(autouse=True)
-def outside(monkeypatch):
+def outside(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
 
 
@@ -19,29 +20,29 @@ def settings(*arguments, **environ):
 
 
 @pytest.fixture
-def pem(tmp_path):
+def pem(tmp_path: Path):
     (tmp_path / "ca.crt").write_text("-----BEGIN CERTIFICATE-----\n")
     return str(tmp_path / "ca.crt")
 
 
 @pytest.fixture
-def config(tmp_path):
+def config(tmp_path: Path):
     clusters = [{"name": "c", "cluster": {"server": "https://there:6443"}}]
     contexts = [{"name": "x", "context": {"cluster": "c"}}]
     (tmp_path / "config").write_text(json.dumps({"current-context": "x", "clusters": clusters, "contexts": contexts}))
     return str(tmp_path / "config")
 
 
-def test_outside_of_a_cluster_there_is_none_unless_it_is_named():
+def test_outside_of_a_cluster_there_is_none_unless_it_is_named() -> None:
     assert settings().api is None
 
 
-def test_bind_wants_one():
+def test_bind_wants_one() -> None:
     with pytest.raises(ValueError, match=r"--bind: .* with --kube-api or --kubeconfig"):
         settings("--bind")
 
 
-def test_a_url_with_ca_and_token(pem, tmp_path):
+def test_a_url_with_ca_and_token(pem, tmp_path: Path) -> None:
     api = settings("--bind", "--kube-api", "https://there:6443/", "--kube-ca", pem, "--kube-token-file", pem).api
     assert (api.url, api.ca, api.token_file) == (
         "https://there:6443",
@@ -50,20 +51,20 @@ def test_a_url_with_ca_and_token(pem, tmp_path):
     )
 
 
-def test_a_kubeconfig(config):
+def test_a_kubeconfig(config) -> None:
     assert settings("--kubeconfig", config).api.url == "https://there:6443"
 
 
-def test_the_environment_names_one_too(config):
+def test_the_environment_names_one_too(config) -> None:
     assert settings(LEADSMAN_KUBECONFIG=config).api.url == "https://there:6443"
 
 
-def test_two_at_once_exclude_each_other(config):
+def test_two_at_once_exclude_each_other(config) -> None:
     with pytest.raises(ValueError, match="exclude each other"):
         settings("--kubeconfig", config, "--kube-api", "https://there")
 
 
 @pytest.mark.parametrize("flag", ["--kube-ca", "--kube-token-file"])
-def test_a_ca_or_token_without_the_url_is_not_ignored(flag, pem):
+def test_a_ca_or_token_without_the_url_is_not_ignored(flag: str, pem) -> None:
     with pytest.raises(ValueError, match="want --kube-api as well"):
         settings(flag, pem)

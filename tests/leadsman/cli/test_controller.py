@@ -1,5 +1,7 @@
 """`leadsman controller`'s flags."""
 
+from pathlib import Path
+
 import pytest
 
 from controller.run import ControllerSettings
@@ -14,7 +16,7 @@ def parsed(*arguments, **environ):
     return controller.settings(main.build_parser(environ, "controller").parse_args(["controller", *API, *arguments]))
 
 
-def test_its_defaults_are_those_of_the_parts():
+def test_its_defaults_are_those_of_the_parts() -> None:
     found = parsed()
     assert found.limits == LabelLimits()
     assert found.patches_per_second == ControllerSettings(found.etcd, found.telemetry, "x").patches_per_second
@@ -22,29 +24,29 @@ def test_its_defaults_are_those_of_the_parts():
     assert not found.dry_run
 
 
-def test_the_lease_stands_in_the_pod_s_namespace():
+def test_the_lease_stands_in_the_pod_s_namespace() -> None:
     assert parsed(POD_NAMESPACE="here").lease == ("here", "leadsman-controller")
 
 
-def test_each_process_has_a_name_of_its_own():
+def test_each_process_has_a_name_of_its_own() -> None:
     assert parsed().identity != parsed().identity
 
 
-def test_restraints_are_flags():
+def test_restraints_are_flags() -> None:
     found = parsed("--most-marked-ratio", "0.5", "--most-flips-per-hour", "3", "--adopt").limits
     assert found == LabelLimits(max_marked_ratio=0.5, max_flips_per_hour=3, adopt=True)
 
 
-def test_metrics_may_come_from_elsewhere():
+def test_metrics_may_come_from_elsewhere() -> None:
     assert parsed("--telemetry", "custom-metrics,agents").telemetry.sources == ("custom-metrics", "agents")
 
 
-def test_without_an_api_server_it_says_how_to_name_one():
+def test_without_an_api_server_it_says_how_to_name_one() -> None:
     with pytest.raises(ValueError, match="name the API server with --kube-api"):
         controller.settings(main.build_parser({}, "controller").parse_args(["controller"]))
 
 
-def test_delays_and_policy_are_given_as_to_the_extender(tmp_path):
+def test_delays_and_policy_are_given_as_to_the_extender(tmp_path: Path) -> None:
     for name in ("matrix", "metadata", "policy"):
         (tmp_path / name).touch()
     files = [f"--delay-matrix={tmp_path}/matrix", f"--delay-metadata={tmp_path}/metadata"]

@@ -15,7 +15,7 @@ DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo", "rewards"]
 
 
 @pytest.mark.slow
-def test_later_pods_go_elsewhere_and_a_repaired_node_gets_its_share_back():
+def test_later_pods_go_elsewhere_and_a_repaired_node_gets_its_share_back() -> None:
     done = subprocess.run(DEMO, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     tables = [rows(part) for part in done.stdout.split("NODE ")[1:]]
@@ -30,7 +30,7 @@ def test_later_pods_go_elsewhere_and_a_repaired_node_gets_its_share_back():
     assert "1,000 times as fast" in done.stdout
 
 
-def test_ctrl_c_leaves_nothing_behind():
+def test_ctrl_c_leaves_nothing_behind() -> None:
     demo = subprocess.Popen(DEMO, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert "started" in demo.stderr.readline()
     begun = family(demo.pid)
@@ -42,7 +42,7 @@ def test_ctrl_c_leaves_nothing_behind():
     assert [pid for pid in begun if alive(pid)] == []
 
 
-def test_a_service_crashes_with_its_node_s_period_and_is_restarted():
+def test_a_service_crashes_with_its_node_s_period_and_is_restarted() -> None:
     kubelets = FakeKubelets({"a": 1.0}, 0.0)
     kubelets.start_pod("one", "a", 0.0)
     written = [body for tenth in range(1, 31) for _, body in kubelets.step(tenth / 10)]
@@ -52,7 +52,7 @@ def test_a_service_crashes_with_its_node_s_period_and_is_restarted():
     assert kubelets.crashes == {"a": 3}
 
 
-def test_a_pod_that_runs_once_fails_on_a_bad_node_and_finishes_on_a_good_one():
+def test_a_pod_that_runs_once_fails_on_a_bad_node_and_finishes_on_a_good_one() -> None:
     kubelets = FakeKubelets({"a": 1.0}, 0.0)
     kubelets.start_pod("here", "a", 0.5, 1.5)
     kubelets.start_pod("there", "b", 0.5, 1.5)
@@ -61,14 +61,14 @@ def test_a_pod_that_runs_once_fails_on_a_bad_node_and_finishes_on_a_good_one():
     assert phases == {"here": "Failed", "there": "Succeeded"}
 
 
-def test_finished_pods_go_after_a_while():
+def test_finished_pods_go_after_a_while() -> None:
     kubelets = FakeKubelets({}, 0.0)
     kubelets.start_pod("one", "b", 0.0, 1.0)
     assert [body for at in (1.0, 3.0) for _, body in kubelets.step(at)][-1] is None
     assert kubelets.pods == {}
 
 
-def test_the_screen_shows_the_experiment_s_own_seconds():
+def test_the_screen_shows_the_experiment_s_own_seconds() -> None:
     assert fault_text(0.5, 0.5, 20.0) == "crash every 10 s"
     assert fault_text(None, 0.5, 20.0) == "repaired"
     assert fault_text(None, None, 20.0) == "none"

@@ -15,7 +15,7 @@ def parsed(*arguments, **environ):
 
 
 @pytest.fixture
-def file(tmp_path):
+def file(tmp_path: Path):
     (tmp_path / "pem").touch()
     return str(tmp_path / "pem")
 
@@ -25,43 +25,43 @@ def given(file):
     return [word for flag in TLS for word in (flag, file)]
 
 
-def test_nothing_is_served_in_the_open_by_omission():
+def test_nothing_is_served_in_the_open_by_omission() -> None:
     with pytest.raises(ValueError, match=r"--tls-cert, --tls-key, --tls-client-ca missing.*--plain-http"):
         parsed()
 
 
-def test_plain_http_is_a_flag_of_its_own():
+def test_plain_http_is_a_flag_of_its_own() -> None:
     assert parsed("--plain-http").tls is None
 
 
 @pytest.mark.parametrize("missing", TLS)
-def test_a_certificate_wants_all_three_files(given, missing):
+def test_a_certificate_wants_all_three_files(given, missing) -> None:
     at = given.index(missing)
     with pytest.raises(ValueError, match=f"^{missing} missing"):
         parsed(*given[:at], *given[at + 2 :])
 
 
-def test_plain_http_with_certificates_is_a_contradiction(given):
+def test_plain_http_with_certificates_is_a_contradiction(given) -> None:
     with pytest.raises(ValueError, match="exclude each other"):
         parsed("--plain-http", *given)
 
 
-def test_the_client_is_kube_scheduler_unless_named(given):
+def test_the_client_is_kube_scheduler_unless_named(given) -> None:
     assert parsed(*given).tls.client_names == {"kube-scheduler"}
     assert parsed(*given, "--tls-client-name", "a, b").tls.client_names == {"a", "b"}
 
 
-def test_no_name_is_no_name(given, capsys):
+def test_no_name_is_no_name(given, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed(*given, "--tls-client-name", ",")
     assert "want NAME or NAME,NAME" in capsys.readouterr().err
 
 
-def test_without_flags_delays_are_the_agents_and_are_estimated():
+def test_without_flags_delays_are_the_agents_and_are_estimated() -> None:
     assert parsed("--plain-http").delays == DelaySettings()
 
 
-def test_sources_of_delays_are_chosen_by_flags(file):
+def test_sources_of_delays_are_chosen_by_flags(file) -> None:
     given = ["--goldpinger", "http://gp:8080/", "--goldpinger-names", file, "--goldpinger-interval-seconds", "5"]
     static = ["--delay-matrix", file, "--delay-metadata", file, "--no-estimates"]
     found = parsed("--plain-http", *given, *static).delays
@@ -69,18 +69,18 @@ def test_sources_of_delays_are_chosen_by_flags(file):
 
 
 @pytest.mark.parametrize("half", ["--delay-matrix", "--delay-metadata"])
-def test_a_matrix_without_its_metadata_is_refused(file, half):
+def test_a_matrix_without_its_metadata_is_refused(file, half: str) -> None:
     with pytest.raises(ValueError, match="--delay-matrix and --delay-metadata belong together"):
         parsed("--plain-http", half, file)
 
 
 @pytest.mark.parametrize("said", ["5,25.5", "[5, 25.5]", " 5 , 25.5 "])
-def test_layers_may_come_by_the_originals_name(said):
+def test_layers_may_come_by_the_originals_name(said: str) -> None:
     assert parsed("--plain-http", INITIAL_CLUSTER_LAYERS=said).delays.initial_layers_ms == (5.0, 25.5)
 
 
 @pytest.mark.parametrize("said", ["5;25", "-1", "nan", "1e9"])
-def test_layers_that_are_no_milliseconds_are_refused(said, capsys):
+def test_layers_that_are_no_milliseconds_are_refused(said: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         parsed("--plain-http", "--initial-layers", said)
     assert "want milliseconds, 0 to 60000, comma-separated" in capsys.readouterr().err

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -52,8 +52,11 @@ class Following(Reflector[Pod]):
         return {name for _, name in self.current}
 
 
+Follow = Callable[..., AbstractAsyncContextManager[Following]]
+
+
 @pytest.fixture
-def following(client: ApiClient) -> Callable[..., Any]:
+def following(client: ApiClient) -> Follow:
     """Runs a Following until the block ends; it has listed, unless told not to wait."""
 
     @asynccontextmanager

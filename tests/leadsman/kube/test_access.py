@@ -1,5 +1,7 @@
 """Who is trusted, who we are, and what is said when that cannot be."""
 
+from pathlib import Path
+
 import pytest
 
 from leadsman.kube import access
@@ -18,7 +20,7 @@ def authority():
 
 
 @pytest.fixture
-def account(tmp_path, authority):
+def account(tmp_path: Path, authority):
     """As kubelet mounts it."""
     (tmp_path / "token").write_text("t0ken\n")
     (tmp_path / "ca.crt").write_text(authority.pem)
@@ -32,7 +34,7 @@ async def asked(reach):
             await client.get(PODS.path("default", "web-0"), Pod)
 
 
-async def test_in_a_cluster_the_server_is_verified_by_the_accounts_ca_and_told_its_token(account, authority):
+async def test_in_a_cluster_the_server_is_verified_by_the_accounts_ca_and_told_its_token(account, authority) -> None:
     async with FakeApiServer(token="t0ken", tls=authority.server_context("127.0.0.1")) as api:
         port = api.url.rpartition(":")[2]
         found = access.in_cluster_access(
@@ -42,23 +44,23 @@ async def test_in_a_cluster_the_server_is_verified_by_the_accounts_ca_and_told_i
     assert found.namespace == "leadsman"
 
 
-def test_an_ipv6_host_is_put_in_brackets(account):
+def test_an_ipv6_host_is_put_in_brackets(account) -> None:
     found = access.in_cluster_access({"KUBERNETES_SERVICE_HOST": "fd00::1"}, account)
     assert found.url == "https://[fd00::1]:443"
 
 
 @pytest.mark.parametrize("environ", [{}, {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}])
-def test_outside_of_a_cluster_the_url_must_be_given(tmp_path, environ):
+def test_outside_of_a_cluster_the_url_must_be_given(tmp_path: Path, environ) -> None:
     with pytest.raises(NotInCluster, match="name the API server with --kube-api"):
         access.in_cluster_access(environ, tmp_path)
 
 
-async def test_a_named_server_is_verified_by_the_named_ca(account, authority):
+async def test_a_named_server_is_verified_by_the_named_ca(account, authority) -> None:
     async with FakeApiServer(token="t0ken", tls=authority.server_context("127.0.0.1")) as api:
         await asked(access.access_from_url(f"{api.url}/", account / "ca.crt", account / "token"))
 
 
-async def test_a_server_of_another_ca_is_not_talked_to(account, authority):
+async def test_a_server_of_another_ca_is_not_talked_to(account, authority) -> None:
     async with (
         FakeApiServer(tls=CertificateAuthority().server_context("127.0.0.1")) as api,
         ApiClient(access.access_from_url(api.url, account / "ca.crt")) as client,
@@ -68,7 +70,7 @@ async def test_a_server_of_another_ca_is_not_talked_to(account, authority):
     assert api.requests == []
 
 
-async def test_without_a_ca_the_systems_are_used(authority):
+async def test_without_a_ca_the_systems_are_used(authority) -> None:
     async with (
         FakeApiServer(tls=authority.server_context("127.0.0.1")) as api,
         ApiClient(access.access_from_url(api.url)) as client,
@@ -77,7 +79,7 @@ async def test_without_a_ca_the_systems_are_used(authority):
             await client.get(PODS.path(), Pod)
 
 
-async def test_a_client_shows_its_certificate(authority):
+async def test_a_client_shows_its_certificate(authority) -> None:
     certificate, key = authority.issue("agent")
     async with FakeApiServer(tls=authority.server_context("127.0.0.1", ask_client=True)) as api:
         await asked(ApiAccess(api.url, ca=authority.pem, certificate=certificate, key=key))
@@ -86,7 +88,7 @@ async def test_a_client_shows_its_certificate(authority):
                 await stranger.get(PODS.path(), Pod)
 
 
-async def test_another_name_may_be_expected_of_the_server(authority):
+async def test_another_name_may_be_expected_of_the_server(authority) -> None:
     async with FakeApiServer(tls=authority.server_context("kubernetes.default")) as api:
         await asked(ApiAccess(api.url, ca=authority.pem, server_name="kubernetes.default"))
         async with ApiClient(ApiAccess(api.url, ca=authority.pem)) as client:
@@ -94,35 +96,35 @@ async def test_another_name_may_be_expected_of_the_server(authority):
                 await client.get(PODS.path(), Pod)
 
 
-async def test_a_server_that_is_not_verified_is_warned_of(authority, caplog):
+async def test_a_server_that_is_not_verified_is_warned_of(authority, caplog: pytest.LogCaptureFixture) -> None:
     async with FakeApiServer(tls=authority.server_context("127.0.0.1")) as api:
         await asked(ApiAccess(api.url, insecure=True))
     assert f"TLS certificate of {api.url} is not verified" in caplog.text
 
 
-def test_a_ca_that_is_not_there_is_named(tmp_path):
+def test_a_ca_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ApiAccessError, match=r"CA file .*/none\.crt: .*No such file"):
         access.access_from_url("https://x", tmp_path / "none.crt")
 
 
-def test_a_ca_that_is_none_is_named(tmp_path):
+def test_a_ca_that_is_none_is_named(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("hello")
     with pytest.raises(ApiAccessError, match=r"CA file .*/ca\.crt is not PEM"):
         access.access_from_url("https://x", tmp_path / "ca.crt")
 
 
-async def test_a_ca_that_cannot_be_used_is_said_at_the_start():
+async def test_a_ca_that_cannot_be_used_is_said_at_the_start() -> None:
     text = "-----BEGIN CERTIFICATE-----\nbm8=\n-----END CERTIFICATE-----\n"
     with pytest.raises(ApiAccessError, match="cannot be used"):
         await ApiClient(ApiAccess("https://x", ca=text)).__aenter__()
 
 
-def test_a_url_that_is_none_is_refused():
+def test_a_url_that_is_none_is_refused() -> None:
     with pytest.raises(ApiAccessError, match=r"'10\.0\.0\.1' must be http"):
         ApiAccess("10.0.0.1")
 
 
-def test_secrets_are_not_shown():
+def test_secrets_are_not_shown() -> None:
     shown = repr(ApiAccess("https://x", token="s3cret", key="k3y"))
     assert "s3cret" not in shown
     assert "k3y" not in shown

@@ -1,6 +1,7 @@
 """Calls against a server on a real socket: what is sent, and which type each refusal has."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -14,44 +15,44 @@ from leadsman.testbed.fake_api_server import FakeApiServer
 WEB = PODS.path("default", "web-0")
 
 
-async def test_an_object_is_got(api, client):
+async def test_an_object_is_got(api: FakeApiServer, client: ApiClient) -> None:
     api.put(WEB, {"spec": {"nodeName": "n1"}})
     assert (await client.get(WEB, Pod)).spec.node_name == "n1"
 
 
-async def test_what_is_not_there_is_not_found_with_the_apis_message(client):
+async def test_what_is_not_there_is_not_found_with_the_apis_message(client: ApiClient) -> None:
     with pytest.raises(errors.NotFound, match='404 pods "web-0" not found'):
         await client.get(WEB, Pod)
 
 
-async def test_created_twice_is_a_conflict(api, client):
+async def test_created_twice_is_a_conflict(api: FakeApiServer, client: ApiClient) -> None:
     body = {"metadata": {"name": "web-0"}}
     assert (await client.create(PODS.path("default"), body)).metadata.name == "web-0"
     with pytest.raises(errors.Conflict, match="already exists"):
         await client.create(PODS.path("default"), body)
 
 
-async def test_a_merge_patch_changes_what_it_names_and_null_deletes(api, client):
+async def test_a_merge_patch_changes_what_it_names_and_null_deletes(api: FakeApiServer, client: ApiClient) -> None:
     api.put(NODES.path(name="n1"), {"metadata": {"labels": {"a": "1", "b": "2"}}})
     patched = await client.patch(NODES.path(name="n1"), {"metadata": {"labels": {"a": None, "c": "3"}}}, kind=Node)
     assert patched.metadata.labels == {"b": "2", "c": "3"}
     assert api.requests[-1].content_type == "application/merge-patch+json"
 
 
-async def test_a_strategic_patch_says_so(api, client):
+async def test_a_strategic_patch_says_so(api: FakeApiServer, client: ApiClient) -> None:
     api.put(NODES.path(name="n1"), {})
     await client.patch(NODES.path(name="n1"), {"spec": {}}, PatchType.STRATEGIC)
     assert api.requests[-1].content_type == "application/strategic-merge-patch+json"
 
 
-async def test_a_replacement_of_an_old_version_is_a_conflict(api, client):
+async def test_a_replacement_of_an_old_version_is_a_conflict(api: FakeApiServer, client: ApiClient) -> None:
     first = api.put(WEB, {})
     api.put(WEB, {"status": {"phase": "Running"}})
     with pytest.raises(errors.Conflict):
         await client.replace(WEB, first)
 
 
-async def test_a_delete_of_another_uid_is_a_conflict_and_deletes_nothing(api, client):
+async def test_a_delete_of_another_uid_is_a_conflict_and_deletes_nothing(api: FakeApiServer, client: ApiClient) -> None:
     api.put(WEB, {"metadata": {"uid": "mine"}})
     with pytest.raises(errors.Conflict):
         await client.delete(WEB, uid="another")
@@ -75,14 +76,16 @@ async def test_a_delete_of_another_uid_is_a_conflict_and_deletes_nothing(api, cl
         (503, errors.Unavailable),
     ],
 )
-async def test_each_refusal_has_its_type_its_status_and_the_apis_message(api, client, status, kind):
+async def test_each_refusal_has_its_type_its_status_and_the_apis_message(
+    api: FakeApiServer, client: ApiClient, status: int, kind
+) -> None:
     api.fail("get", status)
     with pytest.raises(errors.ApiError, match=f"API server: {status} scripted {status}") as caught:
         await client.get(WEB, Pod)
     assert (type(caught.value), caught.value.status) == (kind, status)
 
 
-async def test_429_is_tried_again_after_the_time_asked_for(api, client):
+async def test_429_is_tried_again_after_the_time_asked_for(api: FakeApiServer, client: ApiClient) -> None:
     api.put(WEB, {})
     api.fail("get", 429, retry_after_seconds=1)
     began = asyncio.get_running_loop().time()
@@ -90,7 +93,9 @@ async def test_429_is_tried_again_after_the_time_asked_for(api, client):
     assert asyncio.get_running_loop().time() - began >= 1
 
 
-async def test_429_that_asks_for_more_than_the_deadline_is_raised_at_once(api, client):
+async def test_429_that_asks_for_more_than_the_deadline_is_raised_at_once(
+    api: FakeApiServer, client: ApiClient
+) -> None:
     api.fail("get", 429, retry_after_seconds=60)
     with pytest.raises(errors.TooManyRequests) as caught:
         await client.get(WEB, Pod)
@@ -102,24 +107,24 @@ async def test_429_that_asks_for_more_than_the_deadline_is_raised_at_once(api, c
     ("header", "seconds"),
     [("5", 5.0), ("86400", 120.0), ("Wed, 21 Oct 2026 07:28:00 GMT", None), ("-1", None), ("²", None), (None, None)],
 )
-def test_retry_after_is_read_in_seconds_and_bounded(header, seconds):
+def test_retry_after_is_read_in_seconds_and_bounded(header: str | None, seconds: float | None) -> None:
     assert errors.error_from_response(429, b"", header).retry_after_seconds == seconds
 
 
-async def test_a_server_that_does_not_answer_is_unavailable_within_the_deadline(api):
+async def test_a_server_that_does_not_answer_is_unavailable_within_the_deadline(api: FakeApiServer) -> None:
     api.silence()
     async with ApiClient(ApiAccess(api.url), deadline_seconds=0.1) as client:
         with pytest.raises(errors.Unavailable, match=r"no response within 0\.1 s"):
             await client.get(WEB, Pod)
 
 
-async def test_a_slow_server_is_waited_for(api, client):
+async def test_a_slow_server_is_waited_for(api: FakeApiServer, client: ApiClient) -> None:
     api.put(WEB, {})
     api.slow_seconds = 0.2
     assert (await client.get(WEB, Pod)).metadata.name == "web-0"
 
 
-async def test_a_server_that_is_not_there_is_unavailable():
+async def test_a_server_that_is_not_there_is_unavailable() -> None:
     async with FakeApiServer() as gone:
         url = gone.url
     async with ApiClient(ApiAccess(url)) as client:
@@ -127,13 +132,13 @@ async def test_a_server_that_is_not_there_is_unavailable():
             await client.get(WEB, Pod)
 
 
-async def test_a_success_that_is_no_such_object_is_garbled(api, client):
+async def test_a_success_that_is_no_such_object_is_garbled(api: FakeApiServer, client: ApiClient) -> None:
     api.fail("get", 200, body=b'{"metadata": 7}')
     with pytest.raises(errors.MalformedResponse, match="metadata"):
         await client.get(WEB, Pod)
 
 
-async def test_the_token_is_read_for_each_call(api, tmp_path):
+async def test_the_token_is_read_for_each_call(api: FakeApiServer, tmp_path: Path) -> None:
     """kubelet rotates it."""
     token = tmp_path / "token"
     async with ApiClient(ApiAccess(api.url, token_file=token)) as client:
@@ -147,7 +152,9 @@ async def test_the_token_is_read_for_each_call(api, tmp_path):
 @pytest.mark.parametrize(
     "content", [b"one\ntwo", b"one two", b"", b"\n", b"null\x00", b"\xff\xfe", "schlüssel".encode()]
 )
-async def test_a_token_file_that_holds_no_token_is_named_and_the_next_call_reads_it_again(api, tmp_path, content):
+async def test_a_token_file_that_holds_no_token_is_named_and_the_next_call_reads_it_again(
+    api: FakeApiServer, tmp_path: Path, content
+) -> None:
     """aiohttp refuses some of them by a ValueError, which once ended the process."""
     token = tmp_path / "token"
     token.write_bytes(content)
@@ -160,18 +167,18 @@ async def test_a_token_file_that_holds_no_token_is_named_and_the_next_call_reads
             await client.get(WEB, Pod)
 
 
-async def test_a_kubeconfig_s_token_that_is_none_is_named(api):
+async def test_a_kubeconfig_s_token_that_is_none_is_named(api: FakeApiServer) -> None:
     async with ApiClient(ApiAccess(api.url, token="one\ntwo")) as client:
         with pytest.raises(errors.Unauthorized, match="the kubeconfig's token: it holds no bearer token"):
             await client.get(WEB, Pod)
 
 
-async def test_without_its_token_nothing_is_sent(api, tmp_path):
+async def test_without_its_token_nothing_is_sent(api: FakeApiServer, tmp_path: Path) -> None:
     async with ApiClient(ApiAccess(api.url, token_file=tmp_path / "token")) as client:
         with pytest.raises(errors.Unauthorized, match="No such file"):
             await client.get(WEB, PartialObjectMetadata)
     assert api.requests == []
 
 
-def test_a_name_cannot_leave_its_place():
+def test_a_name_cannot_leave_its_place() -> None:
     assert PODS.path("a/b", "../secrets", "log") == "/api/v1/namespaces/a%2Fb/pods/..%2Fsecrets/log"

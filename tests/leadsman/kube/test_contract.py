@@ -1,6 +1,7 @@
 """The fake API server keeps what a real one does: each fact is tried on both, the real one where there is one."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,11 +15,15 @@ from leadsman.kube.resources import NODES, PODS
 from leadsman.testbed.fake_api_server import FakeApiServer
 from leadsman.testbed.kube_apiserver import KubeApiServer
 
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.leadsman.kube.conftest import Follow
+
 SPEC = {"containers": [{"name": "main", "image": "x"}]}
 
 
 @pytest.fixture(scope="module")
-def real(request, tmp_path_factory):
+def real(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory):
     """Started when the first test asks for it."""
     running = []
 
@@ -34,7 +39,7 @@ def real(request, tmp_path_factory):
 
 
 @pytest.fixture(params=["fake", pytest.param("real", marks=pytest.mark.slow)])
-async def client(request):
+async def client(request: pytest.FixtureRequest):
     if request.param == "real":
         cluster = request.getfixturevalue("real")()
         async with ApiClient(access.access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as one:
@@ -61,7 +66,7 @@ async def names(client, **wanted):
     return {one.metadata.name for one in (await listing.list_objects(client, ListOptions(PODS, **wanted), Pod)).items}
 
 
-async def test_what_is_created_has_a_uid_a_version_a_time_and_a_namespace(client):
+async def test_what_is_created_has_a_uid_a_version_a_time_and_a_namespace(client) -> None:
     meta = (await pod(client)).metadata
     assert meta.namespace == "default"
     assert meta.uid
@@ -69,53 +74,53 @@ async def test_what_is_created_has_a_uid_a_version_a_time_and_a_namespace(client
     assert meta.resource_version.isdecimal()
 
 
-async def test_a_name_is_made_from_its_beginning(client):
+async def test_a_name_is_made_from_its_beginning(client) -> None:
     meta = {"generateName": "web-"}
     made = await client.create(PODS.path("default"), {"metadata": meta, "spec": SPEC})
     assert made.metadata.name.startswith("web-")
     assert len(made.metadata.name) == len("web-") + 5
 
 
-async def test_created_twice_is_a_conflict(client):
+async def test_created_twice_is_a_conflict(client) -> None:
     await pod(client)
     with pytest.raises(errors.Conflict, match='pods "web" already exists'):
         await pod(client)
 
 
-async def test_what_is_not_there_cannot_be_got_patched_or_deleted(client):
+async def test_what_is_not_there_cannot_be_got_patched_or_deleted(client) -> None:
     path = PODS.path("default", "none")
     for call in (client.get(path, Pod), client.patch(path, {}), client.delete(path)):
         with pytest.raises(errors.NotFound, match='pods "none" not found'):
             await call
 
 
-async def test_every_change_has_a_higher_version(client):
+async def test_every_change_has_a_higher_version(client) -> None:
     first = (await pod(client)).metadata
     second = (await client.patch(PODS.path("default", "web"), {"metadata": {"labels": {"a": "b"}}})).metadata
     assert int(second.resource_version) > int(first.resource_version)
     assert second.uid == first.uid
 
 
-async def test_a_patch_merges_and_null_deletes(client):
+async def test_a_patch_merges_and_null_deletes(client) -> None:
     await pod(client, labels={"a": "1", "b": "2"})
     patched = await client.patch(PODS.path("default", "web"), {"metadata": {"labels": {"a": None, "c": "3"}}})
     assert patched.metadata.labels == {"b": "2", "c": "3"}
 
 
-async def test_a_patch_of_an_old_version_is_a_conflict(client):
+async def test_a_patch_of_an_old_version_is_a_conflict(client) -> None:
     old = (await pod(client)).metadata.resource_version
     await client.patch(PODS.path("default", "web"), {"metadata": {"labels": {"a": "1"}}})
     with pytest.raises(errors.Conflict, match="the object has been modified"):
         await client.patch(PODS.path("default", "web"), {"metadata": {"resourceVersion": old, "labels": {"a": "2"}}})
 
 
-async def test_a_delete_of_another_uid_is_a_conflict(client):
+async def test_a_delete_of_another_uid_is_a_conflict(client) -> None:
     await pod(client)
     with pytest.raises(errors.Conflict):
         await client.delete(PODS.path("default", "web"), uid="another")
 
 
-async def test_a_pod_is_bound_once(client):
+async def test_a_pod_is_bound_once(client) -> None:
     await pod(client)
     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": "web"}, "target": {"name": "n1"}}
     await client.create(PODS.path("default", "web", "binding"), binding)
@@ -141,14 +146,14 @@ async def test_a_pod_is_bound_once(client):
         ({"namespace": "default"}, {"a", "b", "free"}),
     ],
 )
-async def test_selectors(client, selector, found):
+async def test_selectors(client, selector, found) -> None:
     await pod(client, "a", "n1", labels={"app": "web"})
     await pod(client, "b", "n2", labels={"app": "db"})
     await pod(client, "free")
     assert await names(client, **selector) == found
 
 
-async def test_pages_are_all_of_one_version(client, monkeypatch):
+async def test_pages_are_all_of_one_version(client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listing, "PAGE_ITEMS", 2)
     for name in "abcde":
         await pod(client, name)
@@ -164,7 +169,9 @@ async def test_pages_are_all_of_one_version(client, monkeypatch):
     assert await names(client) == set("abcde")
 
 
-async def test_a_watch_tells_what_comes_into_the_selection_and_what_leaves_it(client, following, until):
+async def test_a_watch_tells_what_comes_into_the_selection_and_what_leaves_it(
+    client, following: "Follow", until: "Until"
+) -> None:
     async with following(client=client, wanted=ListOptions(PODS, label_selector="app=web")) as pods:
         await pod(client, labels={"app": "db"})
         for app in ("web", "web2"):
@@ -173,7 +180,7 @@ async def test_a_watch_tells_what_comes_into_the_selection_and_what_leaves_it(cl
     assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.DELETED]
 
 
-async def test_a_deleted_object_has_its_last_state(client, following, until):
+async def test_a_deleted_object_has_its_last_state(client, following: "Follow", until: "Until") -> None:
     await pod(client, "web", "n1")
     async with following(client=client, wanted=ListOptions(PODS)) as pods:
         await client.patch(PODS.path("default", "web", "status"), {"status": {"phase": "Failed"}})
@@ -182,7 +189,7 @@ async def test_a_deleted_object_has_its_last_state(client, following, until):
     assert pods.told[-1].object.status.phase == "Failed"
 
 
-async def test_a_watch_from_a_list_misses_nothing_in_between(client, until):
+async def test_a_watch_from_a_list_misses_nothing_in_between(client, until: "Until") -> None:
     found = await listing.list_objects(client, ListOptions(PODS), Pod)
     await pod(client)
     query = {"watch": "true", "resourceVersion": found.resource_version}

@@ -1,6 +1,7 @@
 """kubectl's file, read as kubectl reads it or refused by field."""
 
 import base64
+from pathlib import Path
 
 import pytest
 import yaml
@@ -31,7 +32,7 @@ def config(cluster=None, user=None, **more):
 
 
 @pytest.fixture
-def written(tmp_path):
+def written(tmp_path: Path):
     def write(content):
         path = tmp_path / "config"
         path.write_text(content if isinstance(content, str) else yaml.safe_dump(content))
@@ -41,7 +42,9 @@ def written(tmp_path):
 
 
 @pytest.mark.parametrize("inline", [True, False])
-async def test_a_server_is_reached_with_ca_and_certificate_in_the_file_or_beside_it(written, tmp_path, inline):
+async def test_a_server_is_reached_with_ca_and_certificate_in_the_file_or_beside_it(
+    written, tmp_path: Path, inline: bool
+) -> None:
     authority = CertificateAuthority()
     pair = authority.issue("admin")
     pair.write(tmp_path, "admin")
@@ -57,25 +60,25 @@ async def test_a_server_is_reached_with_ca_and_certificate_in_the_file_or_beside
                 await client.get(PODS.path("a", "b"), Pod)
 
 
-def test_server_namespace_and_token_are_the_contexts(written):
+def test_server_namespace_and_token_are_the_contexts(written) -> None:
     found = kubeconfig.read(written(config({"tls-server-name": "kubernetes"}, {"token": "t0ken"})))
     assert (found.url, found.namespace, found.read_token()) == ("https://10.0.0.1:6443", "web", "t0ken")
     assert found.server_name == "kubernetes"
     assert found.insecure is False
 
 
-def test_a_token_file_stands_beside_the_config_and_is_read_each_time(written, tmp_path):
+def test_a_token_file_stands_beside_the_config_and_is_read_each_time(written, tmp_path: Path) -> None:
     found = kubeconfig.read(written(config(user={"tokenFile": "token"})))
     for word in ("old", "new"):
         (tmp_path / "token").write_text(word)
         assert found.read_token() == word
 
 
-def test_insecure_only_when_the_file_says_so(written):
+def test_insecure_only_when_the_file_says_so(written) -> None:
     assert kubeconfig.read(written(config({"insecure-skip-tls-verify": True}))).insecure is True
 
 
-def test_another_context_may_be_named(written):
+def test_another_context_may_be_named(written) -> None:
     contexts = [{"name": "here", "context": {"cluster": "none"}}, {"name": "there", "context": {"cluster": "c"}}]
     assert kubeconfig.read(written(config(contexts=contexts)), "there").namespace == "default"
 
@@ -101,11 +104,11 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("content", "said"), REFUSED, ids=[said for _, said in REFUSED])
-def test_what_cannot_be_done_is_refused_by_file_and_field(written, content, said):
+def test_what_cannot_be_done_is_refused_by_file_and_field(written, content, said) -> None:
     with pytest.raises(ApiAccessError, match=said):
         kubeconfig.read(written(content))
 
 
-def test_a_file_that_is_not_there_is_named(tmp_path):
+def test_a_file_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ApiAccessError, match="No such file"):
         kubeconfig.read(tmp_path / "none")

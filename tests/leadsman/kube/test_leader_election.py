@@ -7,6 +7,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.leader_election import ElectionTiming, LeaderElector
 from leadsman.kube.resources import LEASES
 from leadsman.testbed.api_objects import parse_path
+from leadsman.testbed.fake_api_server import FakeApiServer
 
 PATH = LEASES.path("leadsman", "c")
 
@@ -25,7 +26,7 @@ def clock():
 
 
 @pytest.fixture
-def elects(client, clock):
+def elects(client: ApiClient, clock):
     """elects("a"): one that would lead. Each may have a clock of its own."""
 
     def made(name, clock=clock):
@@ -38,7 +39,7 @@ def spec(api):
     return api.objects.get(parse_path(PATH))["spec"]
 
 
-async def test_the_first_one_leads_and_the_second_waits(elects, api):
+async def test_the_first_one_leads_and_the_second_waits(elects, api: FakeApiServer) -> None:
     one, two = elects("a"), elects("b")
     for each in (one, two, one, two):
         await each.try_acquire_or_renew()
@@ -46,7 +47,7 @@ async def test_the_first_one_leads_and_the_second_waits(elects, api):
     assert spec(api)["holderIdentity"] == "a"
 
 
-async def test_one_that_was_killed_is_replaced_after_the_lease_s_duration_and_not_before(elects, clock):
+async def test_one_that_was_killed_is_replaced_after_the_lease_s_duration_and_not_before(elects, clock) -> None:
     one, two = elects("a"), elects("b")
     await one.try_acquire_or_renew()
     await two.try_acquire_or_renew()
@@ -59,7 +60,7 @@ async def test_one_that_was_killed_is_replaced_after_the_lease_s_duration_and_no
     assert not one.is_leader
 
 
-async def test_a_holder_that_cannot_renew_stops_before_anybody_may_take_over(elects, api, clock):
+async def test_a_holder_that_cannot_renew_stops_before_anybody_may_take_over(elects, api: FakeApiServer, clock) -> None:
     one = elects("a")
     await one.try_acquire_or_renew()
     api.fail("get", 503, times=9)
@@ -72,7 +73,7 @@ async def test_a_holder_that_cannot_renew_stops_before_anybody_may_take_over(ele
     assert clock.now - 50 < one.timing.lease_duration_seconds
 
 
-async def test_time_spent_on_a_slow_renewal_does_not_prolong_the_lead(elects, clock):
+async def test_time_spent_on_a_slow_renewal_does_not_prolong_the_lead(elects, clock) -> None:
     """The lead counts from the call's beginning."""
     one = elects("a")
     real, began = one._read, clock.now
@@ -89,7 +90,7 @@ async def test_time_spent_on_a_slow_renewal_does_not_prolong_the_lead(elects, cl
     assert not one.is_leader
 
 
-async def test_clocks_of_others_count_for_nothing(elects, api, clock):
+async def test_clocks_of_others_count_for_nothing(elects, api: FakeApiServer, clock) -> None:
     """A holder whose wall clock is a year behind keeps its Lease as long as it renews it."""
     two = elects("b")
     for number in range(10):
@@ -100,7 +101,9 @@ async def test_clocks_of_others_count_for_nothing(elects, api, clock):
         assert not two.is_leader
 
 
-async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(elects, api, clock, monkeypatch):
+async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(
+    elects, api: FakeApiServer, clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api.put(PATH, {"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}})
     one, two = elects("a"), elects("b")
     real = one._read
@@ -116,7 +119,7 @@ async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(el
     assert one.last_error.startswith("Conflict")
 
 
-async def test_two_who_create_it_at_once_are_told_apart(elects, api):
+async def test_two_who_create_it_at_once_are_told_apart(elects, api: FakeApiServer) -> None:
     one, two = elects("a"), elects("b")
 
     async def nothing_there():
@@ -128,7 +131,7 @@ async def test_two_who_create_it_at_once_are_told_apart(elects, api):
     assert (one.is_leader, two.is_leader) == (True, False)
 
 
-async def test_one_that_leaves_makes_room_at_once(elects, clock):
+async def test_one_that_leaves_makes_room_at_once(elects, clock) -> None:
     one, two = elects("a"), elects("b")
     await one.try_acquire_or_renew()
     await two.try_acquire_or_renew()
@@ -138,7 +141,7 @@ async def test_one_that_leaves_makes_room_at_once(elects, clock):
     assert two.is_leader
 
 
-async def test_one_that_leaves_touches_nobody_else_s_lease(elects, api, clock):
+async def test_one_that_leaves_touches_nobody_else_s_lease(elects, api: FakeApiServer, clock) -> None:
     one, two = elects("a"), elects("b")
     await one.try_acquire_or_renew()
     await two.try_acquire_or_renew()
@@ -148,7 +151,7 @@ async def test_one_that_leaves_touches_nobody_else_s_lease(elects, api, clock):
     assert spec(api)["holderIdentity"] == "b"
 
 
-async def test_times_and_changes_of_hands_are_written_for_people(elects, api, clock):
+async def test_times_and_changes_of_hands_are_written_for_people(elects, api: FakeApiServer, clock) -> None:
     one, two = elects("a"), elects("b")
     await one.try_acquire_or_renew()
     first = spec(api)
@@ -161,7 +164,7 @@ async def test_times_and_changes_of_hands_are_written_for_people(elects, api, cl
     assert spec(api)["leaseTransitions"] == 1
 
 
-async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api, clock):
+async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api: FakeApiServer, clock) -> None:
     async with ApiClient(ApiAccess(api.url), deadline_seconds=0.1) as client:
         one = LeaderElector(client, "leadsman", "c", "a", clock=clock)
         api.silence()
@@ -174,6 +177,6 @@ async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api,
 @pytest.mark.parametrize(
     "wrong", [{"renew_deadline_seconds": 15}, {"call_timeout_seconds": 5}, {"lease_duration_seconds": 10}]
 )
-def test_times_that_would_let_two_lead_are_refused(wrong):
+def test_times_that_would_let_two_lead_are_refused(wrong) -> None:
     with pytest.raises(ValueError, match="retry"):
         ElectionTiming(**wrong)

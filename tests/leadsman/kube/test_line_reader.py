@@ -19,16 +19,16 @@ async def read(pieces):
 
 
 @given(st.lists(st.binary(min_size=1, max_size=9).filter(lambda b: b"\n" not in b and b.strip())), st.data())
-async def test_lines_are_the_same_however_they_are_cut(wanted, data):
+async def test_lines_are_the_same_however_they_are_cut(wanted, data) -> None:
     stream = b"".join(line + b"\n" for line in wanted)
     cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=9)))
     pieces = [stream[a:b] for a, b in zip([0, *cuts], [*cuts, len(stream)], strict=True)]
     assert await read(pieces) == wanted
 
 
-async def test_empty_lines_are_none():
+async def test_empty_lines_are_none() -> None:
     assert await read([b"a\n\n", b"\n", b"b\r\n"]) == [b"a", b"b\r"]
 
 
-async def test_what_was_not_ended_is_dropped():
+async def test_what_was_not_ended_is_dropped() -> None:
     assert await read([b"a\nhal"]) == [b"a"]

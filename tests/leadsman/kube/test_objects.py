@@ -52,7 +52,7 @@ CRASHED = {
 }
 
 
-def test_a_pod_that_crashes():
+def test_a_pod_that_crashes() -> None:
     pod = of(Pod, CRASHED)
     main = pod.status.container_statuses[0]
     assert (main.restart_count, main.state.waiting.reason) == (3, "CrashLoopBackOff")
@@ -64,14 +64,14 @@ def test_a_pod_that_crashes():
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in CAPTURES.glob("preempt-*.json")))
-def test_pods_as_a_real_api_server_made_them(name):
+def test_pods_as_a_real_api_server_made_them(name) -> None:
     body = json.loads((CAPTURES / name).read_text())["Pod"]
     pod = of(Pod, body)
     assert (pod.metadata.uid, len(pod.spec.containers)) == (body["metadata"]["uid"], len(body["spec"]["containers"]))
 
 
 @pytest.mark.parametrize("nothing", [{}, {"labels": None, "ownerReferences": None, "annotations": None}])
-def test_null_counts_as_absent(nothing):
+def test_null_counts_as_absent(nothing) -> None:
     pod = of(Pod, {"metadata": {"name": "x"} | nothing, "spec": {"containers": None}, "status": None})
     assert (pod.metadata.labels, pod.metadata.owner_references, pod.spec.containers) == ({}, (), ())
     assert pod.metadata.controller is None
@@ -79,15 +79,15 @@ def test_null_counts_as_absent(nothing):
 
 
 @pytest.mark.parametrize(("phase", "finished"), [("Running", False), ("Succeeded", True), ("Failed", True)])
-def test_a_pod_is_finished_when_its_phase_says_so(phase, finished):
+def test_a_pod_is_finished_when_its_phase_says_so(phase: str, finished: bool) -> None:
     assert of(Pod, {"metadata": {}, "status": {"phase": phase}}).finished is finished
 
 
-def test_a_pod_with_a_deletion_timestamp_terminates():
+def test_a_pod_with_a_deletion_timestamp_terminates() -> None:
     assert of(Pod, {"metadata": {"deletionTimestamp": "2026-11-21T01:02:00Z"}}).terminating is True
 
 
-def test_a_node():
+def test_a_node() -> None:
     body = {
         "metadata": {"name": "n1", "resourceVersion": "7", "annotations": {"a": "b"}},
         "spec": {"unschedulable": True},
@@ -121,17 +121,17 @@ NEW_STYLE = {
 
 
 @pytest.mark.parametrize(("body", "times", "minute"), [(OLD_STYLE, 4, 4), (NEW_STYLE, 6, 5)])
-def test_an_event_counts_and_dates_itself_in_two_ways(body, times, minute):
+def test_an_event_counts_and_dates_itself_in_two_ways(body, times: int, minute: int) -> None:
     event = of(Event, body)
     assert (event.occurrences, event.last_seen.minute) == (times, minute)
     assert event.involved_object.uid == "u"
 
 
-def test_an_event_that_was_seen_once():
+def test_an_event_that_was_seen_once() -> None:
     assert of(Event, {"metadata": {}, "eventTime": "2026-11-21T01:00:00Z"}).occurrences == 1
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"7", b"\xff", b"[" * 100_000, b'{"metadata": []}'])
-def test_what_is_no_object_is_garbled(body):
+def test_what_is_no_object_is_garbled(body) -> None:
     with pytest.raises(MalformedResponse):
         decode_json(body, PartialObjectMetadata)

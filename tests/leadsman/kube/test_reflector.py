@@ -1,14 +1,21 @@
 """What a reader of a reflector sees."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 import pytest
 
+from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType
 from leadsman.kube.objects import PartialObjectMetadata
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.leadsman.kube.conftest import Follow
 
 PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
 WEB = f"{PODS_OF_DEFAULT}/web-0"
@@ -20,11 +27,13 @@ def pod(node="n1", **more):
 
 
 @pytest.fixture(autouse=True)
-def web(api):
+def web(api: FakeApiServer):
     return api.put(WEB, pod())
 
 
-async def test_what_is_there_is_listed_and_what_comes_is_watched(api, following, until):
+async def test_what_is_there_is_listed_and_what_comes_is_watched(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following() as pods:
         assert pods.names == {"web-0"}
         await until(lambda: api.watches)
@@ -34,7 +43,9 @@ async def test_what_is_there_is_listed_and_what_comes_is_watched(api, following,
         await until(lambda: pods.names == {"web-1"})
 
 
-async def test_a_change_has_the_object_and_the_one_before(api, following, until):
+async def test_a_change_has_the_object_and_the_one_before(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.put(WEB, pod(status={"phase": "Running"}))
@@ -47,7 +58,7 @@ async def test_a_change_has_the_object_and_the_one_before(api, following, until)
     assert (deleted.old, deleted.object.status.phase) == (modified.object, "Running")
 
 
-async def test_a_view_that_was_taken_does_not_change(api, following, until):
+async def test_a_view_that_was_taken_does_not_change(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         taken = pods.current
@@ -55,10 +66,12 @@ async def test_a_view_that_was_taken_does_not_change(api, following, until):
         await until(lambda: pods.names == {"web-0", "web-1"})
     assert {name for _, name in taken} == {"web-0"}
     with pytest.raises(TypeError):
-        taken["default", "x"] = None
+        taken["default", "x"] = taken["default", "web-0"]  # type: ignore[index]
 
 
-async def test_a_pod_that_was_replaced_by_its_namesake_was_deleted_and_added(api, following, until):
+async def test_a_pod_that_was_replaced_by_its_namesake_was_deleted_and_added(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     """A StatefulSet does so while a follower is away."""
     async with following() as pods:
         await until(lambda: api.watches)
@@ -69,7 +82,7 @@ async def test_a_pod_that_was_replaced_by_its_namesake_was_deleted_and_added(api
     assert (added.kind, added.object.metadata.uid) == (ChangeType.ADDED, "another")
 
 
-async def test_selectors_go_to_the_api_server(api, following, until):
+async def test_selectors_go_to_the_api_server(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     api.put(NEW, pod("n2"))
     async with following(wanted=ListOptions(PODS, field_selector="spec.nodeName=n1", label_selector="app!=x")) as pods:
         await until(lambda: api.watches)
@@ -78,20 +91,22 @@ async def test_selectors_go_to_the_api_server(api, following, until):
         assert (asked.query["fieldSelector"], asked.query["labelSelector"]) == ("spec.nodeName=n1", "app!=x")
 
 
-async def test_one_namespace_is_its_own_path(api, following):
+async def test_one_namespace_is_its_own_path(api: FakeApiServer, following: "Follow") -> None:
     api.put("/api/v1/namespaces/other/pods/web-9", pod())
     async with following(wanted=ListOptions(PODS, namespace="other")) as pods:
         assert pods.names == {"web-9"}
 
 
-async def test_a_pod_that_leaves_the_selection_is_gone(api, following, until):
+async def test_a_pod_that_leaves_the_selection_is_gone(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     async with following(wanted=ListOptions(PODS, field_selector="spec.nodeName=n1")) as pods:
         await until(lambda: api.watches)
         api.put(WEB, pod("n2"))
         await until(lambda: not pods.current)
 
 
-async def test_metadata_only_is_asked_for_in_the_apis_words(api, client, until):
+async def test_metadata_only_is_asked_for_in_the_apis_words(
+    api: FakeApiServer, client: ApiClient, until: "Until"
+) -> None:
     pods = Reflector(client, ListOptions(PODS, metadata_only=True), PartialObjectMetadata)
     task = asyncio.create_task(pods.run())
     await until(lambda: api.watches)
@@ -100,7 +115,9 @@ async def test_metadata_only_is_asked_for_in_the_apis_words(api, client, until):
     assert accepted == ["application/json;as=PartialObjectMetadataList", "application/json;as=PartialObjectMetadata"]
 
 
-async def test_age_counts_from_the_last_word_of_the_api_server(api, following, until):
+async def test_age_counts_from_the_last_word_of_the_api_server(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     now = 10.0
     async with following(clock=lambda: now, loaded=False) as pods:
         assert pods.age_seconds(now) == float("inf")
@@ -111,7 +128,7 @@ async def test_age_counts_from_the_last_word_of_the_api_server(api, following, u
         await until(lambda: pods.age_seconds(now) == 0.0)
 
 
-async def test_the_last_error_is_told_until_it_is_over(api, following, until):
+async def test_the_last_error_is_told_until_it_is_over(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("watch", 403, times=2)
@@ -120,7 +137,7 @@ async def test_the_last_error_is_told_until_it_is_over(api, following, until):
         await until(lambda: api.watches and not pods.problem.text)
 
 
-async def test_changes_are_told_before_loaded(api, client):
+async def test_changes_are_told_before_loaded(api: FakeApiServer, client: ApiClient) -> None:
     """Who waits for loaded finds everything worked in."""
     told = []
     pods = Reflector(
@@ -132,7 +149,7 @@ async def test_changes_are_told_before_loaded(api, client):
     assert told == [False]
 
 
-async def test_a_fault_of_the_listener_ends_the_run(api, client):
+async def test_a_fault_of_the_listener_ends_the_run(api: FakeApiServer, client: ApiClient) -> None:
     def broken(_):
         raise ZeroDivisionError
 

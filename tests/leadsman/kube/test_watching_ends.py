@@ -1,12 +1,18 @@
 """A reflector's watches end in every way that watches do, and are continued or begun anew."""
 
 import json
+from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.object_changes import ChangeType
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.leadsman.kube.conftest import Follow
 
 PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
 WEB = f"{PODS_OF_DEFAULT}/web-0"
@@ -23,11 +29,13 @@ def versions(api, verb="watch"):
 
 
 @pytest.fixture(autouse=True)
-def web(api):
+def web(api: FakeApiServer):
     return api.put(WEB, pod())
 
 
-async def test_a_watch_that_is_closed_is_resumed_where_it_was(api, following, until):
+async def test_a_watch_that_is_closed_is_resumed_where_it_was(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.put(NEW, pod())
@@ -39,7 +47,7 @@ async def test_a_watch_that_is_closed_is_resumed_where_it_was(api, following, un
         assert pods.relists == 1
 
 
-async def test_nothing_is_missed_while_a_watch_is_away(api, following, until):
+async def test_nothing_is_missed_while_a_watch_is_away(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("watch", 500)
@@ -50,7 +58,9 @@ async def test_nothing_is_missed_while_a_watch_is_away(api, following, until):
         assert pods.relists == 1
 
 
-async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_dropped(api, following, until):
+async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_dropped(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.reset_watches(b'{"type":"DELETED","object":{"metadata":{"namespace":"default","name":"web-0"')
@@ -59,7 +69,7 @@ async def test_a_watch_that_is_reset_within_a_line_is_resumed_and_the_piece_drop
         assert pods.names == {"web-0"}
 
 
-async def test_a_last_line_without_an_end_is_dropped(api, following, until):
+async def test_a_last_line_without_an_end_is_dropped(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     gone = json.dumps({"type": "DELETED", "object": {"metadata": {"name": "web-0", "namespace": "default"}}})
     async with following() as pods:
         await until(lambda: api.watches)
@@ -69,7 +79,7 @@ async def test_a_last_line_without_an_end_is_dropped(api, following, until):
         assert pods.names == {"web-0"}
 
 
-async def test_410_as_the_status_lists_anew(api, following, until):
+async def test_410_as_the_status_lists_anew(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("watch", 410)
@@ -79,7 +89,7 @@ async def test_410_as_the_status_lists_anew(api, following, until):
         assert pods.names == {"web-0", "web-1"}
 
 
-async def test_410_within_the_stream_lists_anew(api, following, until):
+async def test_410_within_the_stream_lists_anew(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("watch", 410, in_stream=True)
@@ -88,7 +98,9 @@ async def test_410_within_the_stream_lists_anew(api, following, until):
         assert pods.errors["Gone"] == 1
 
 
-async def test_what_was_compacted_away_meanwhile_is_found_by_the_new_list(api, following, until):
+async def test_what_was_compacted_away_meanwhile_is_found_by_the_new_list(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.reset_watches()
@@ -100,7 +112,7 @@ async def test_what_was_compacted_away_meanwhile_is_found_by_the_new_list(api, f
     assert [change.kind for change in pods.told] == [ChangeType.ADDED, ChangeType.DELETED, ChangeType.ADDED]
 
 
-async def test_another_error_within_the_stream_resumes(api, following, until):
+async def test_another_error_within_the_stream_resumes(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail_watches(500)
@@ -108,7 +120,7 @@ async def test_another_error_within_the_stream_resumes(api, following, until):
         assert (pods.relists, pods.errors["Unavailable"]) == (1, 1)
 
 
-async def test_what_stands_before_an_error_counts(api, following, until):
+async def test_what_stands_before_an_error_counts(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     gone = json.dumps({"type": "DELETED", "object": {"metadata": {"name": "web-0", "namespace": "default"}}})
     async with following() as pods:
         await until(lambda: api.watches)
@@ -116,7 +128,7 @@ async def test_what_stands_before_an_error_counts(api, following, until):
         await until(lambda: not pods.current)
 
 
-async def test_garbage_on_a_watch_resumes(api, following, until):
+async def test_garbage_on_a_watch_resumes(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.send_line(b"<html>\n")
@@ -124,7 +136,9 @@ async def test_garbage_on_a_watch_resumes(api, following, until):
         assert (pods.names, pods.relists, pods.errors["MalformedResponse"]) == ({"web-0"}, 1, 1)
 
 
-async def test_a_bookmark_moves_the_version_to_resume_at_and_is_no_object(api, following, until):
+async def test_a_bookmark_moves_the_version_to_resume_at_and_is_no_object(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.put("/api/v1/nodes/n1", {})
@@ -135,7 +149,7 @@ async def test_a_bookmark_moves_the_version_to_resume_at_and_is_no_object(api, f
         assert pods.names == {"web-0"}
 
 
-async def test_bookmarks_and_an_end_are_asked_for(api, following, until):
+async def test_bookmarks_and_an_end_are_asked_for(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     async with following():
         await until(lambda: api.watches)
     asked = api.requests[-1].query
@@ -143,7 +157,7 @@ async def test_bookmarks_and_an_end_are_asked_for(api, following, until):
     assert 240 <= int(asked["timeoutSeconds"]) <= 480
 
 
-async def test_versions_that_go_back_list_anew(api, following, until):
+async def test_versions_that_go_back_list_anew(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     """etcd was restored from a backup."""
     async with following() as pods:
         await until(lambda: api.watches)
@@ -151,7 +165,9 @@ async def test_versions_that_go_back_list_anew(api, following, until):
         await until(lambda: pods.relists == 2)
 
 
-async def test_silence_opens_the_watch_anew_and_a_second_one_lists(api, following, until):
+async def test_silence_opens_the_watch_anew_and_a_second_one_lists(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following(silence_seconds=0.1) as pods:
         await until(lambda: len(versions(api)) == 2)
         assert pods.relists == 1
@@ -159,14 +175,18 @@ async def test_silence_opens_the_watch_anew_and_a_second_one_lists(api, followin
         assert pods.errors["StreamSilent"] >= 2
 
 
-async def test_a_quiet_resource_is_no_fault(api, following, until, caplog):
+async def test_a_quiet_resource_is_no_fault(
+    api: FakeApiServer, following: "Follow", until: "Until", caplog: pytest.LogCaptureFixture
+) -> None:
     async with following(silence_seconds=0.1) as pods:
         await until(lambda: pods.errors["StreamSilent"] >= 2)
         assert pods.problem.text == ""
     assert not caplog.records
 
 
-async def test_a_server_that_falls_silent_altogether_is_found_again(api, following, until):
+async def test_a_server_that_falls_silent_altogether_is_found_again(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     impatient = ApiClient(ApiAccess(api.url), deadline_seconds=0.2)
     async with impatient, following(client=impatient, silence_seconds=0.2) as pods:
         api.silence()
@@ -177,7 +197,9 @@ async def test_a_server_that_falls_silent_altogether_is_found_again(api, followi
         await until(lambda: pods.names == {"web-0", "web-1"})
 
 
-async def test_silences_with_a_word_between_them_are_not_two_running(api, following, until):
+async def test_silences_with_a_word_between_them_are_not_two_running(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following(silence_seconds=0.3) as pods:
         await until(lambda: len(versions(api)) == 2)
         api.send_bookmarks()
@@ -185,7 +207,7 @@ async def test_silences_with_a_word_between_them_are_not_two_running(api, follow
         assert pods.relists == 1
 
 
-async def test_after_a_long_loss_it_is_listed_anew(api, following, until):
+async def test_after_a_long_loss_it_is_listed_anew(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     now = 0.0
     async with following(clock=lambda: now, silence_seconds=75) as pods:
         await until(lambda: api.watches)

@@ -1,8 +1,15 @@
 """A reflector's lists: whole or not at all, and gentle to the API server."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from leadsman.kube.object_changes import ChangeType
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.leadsman.kube.conftest import Follow
 
 PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
 WEB = f"{PODS_OF_DEFAULT}/web-0"
@@ -19,11 +26,11 @@ def versions(api, verb="watch"):
 
 
 @pytest.fixture(autouse=True)
-def web(api):
+def web(api: FakeApiServer):
     return api.put(WEB, pod())
 
 
-async def test_a_list_is_read_in_pages(api, following):
+async def test_a_list_is_read_in_pages(api: FakeApiServer, following: "Follow") -> None:
     for number in range(7):
         api.put(f"{PODS_OF_DEFAULT}/more-{number}", pod())
     api.page_items = 3
@@ -32,7 +39,9 @@ async def test_a_list_is_read_in_pages(api, following):
     assert api.verbs().count("list") == 3
 
 
-async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(api, following):
+async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(
+    api: FakeApiServer, following: "Follow"
+) -> None:
     api.put(NEW, pod())
     api.page_items = 1
     api.fail_after("list", 1, 410)
@@ -42,7 +51,9 @@ async def test_a_list_whose_token_expires_on_the_way_begins_anew_in_one_piece(ap
     assert [asked.query.get("limit") for asked in api.requests[:3]] == ["500", "500", None]
 
 
-async def test_a_list_that_fails_leaves_the_view_as_it_is(api, following, until):
+async def test_a_list_that_fails_leaves_the_view_as_it_is(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("list", 500, times=3)
@@ -67,7 +78,9 @@ async def test_a_list_that_fails_leaves_the_view_as_it_is(api, following, until)
         b"[" * 9999,
     ],
 )
-async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(api, following, until, body):
+async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(
+    api: FakeApiServer, following: "Follow", until: "Until", body
+) -> None:
     async with following() as pods:
         await until(lambda: api.watches)
         api.fail("list", 200, body=body)
@@ -77,7 +90,7 @@ async def test_a_200_that_is_no_list_is_not_taken_for_an_empty_one(api, followin
         assert [change.kind for change in pods.told] == [ChangeType.ADDED]
 
 
-async def test_items_null_is_an_empty_list(api, following):
+async def test_items_null_is_an_empty_list(api: FakeApiServer, following: "Follow") -> None:
     """As Go writes a slice that was never filled."""
     api.fail("list", 200, body=b'{"metadata":{"resourceVersion":"2"},"items":null}')
     async with following() as pods:
@@ -85,7 +98,9 @@ async def test_items_null_is_an_empty_list(api, following):
         assert pods.current == {}
 
 
-async def test_an_object_that_is_none_costs_only_itself(api, following, until):
+async def test_an_object_that_is_none_costs_only_itself(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     api.put(NEW, {"status": {"containerStatuses": "many"}})
     async with following() as pods:
         assert (pods.names, pods.decode_error_count) == ({"web-0"}, 1)
@@ -99,7 +114,9 @@ async def test_an_object_that_is_none_costs_only_itself(api, following, until):
         await until(lambda: pods.names == {"web-0"})
 
 
-async def test_a_cached_list_is_taken_at_any_age_first_and_then_not_older_than_seen(api, following, until):
+async def test_a_cached_list_is_taken_at_any_age_first_and_then_not_older_than_seen(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     async with following(cached=True) as pods:
         await until(lambda: api.watches)
         seen = str(api.objects.revision)
@@ -110,7 +127,7 @@ async def test_a_cached_list_is_taken_at_any_age_first_and_then_not_older_than_s
     assert second == {"resourceVersion": seen, "resourceVersionMatch": "NotOlderThan"}
 
 
-async def test_a_cache_that_is_behind_is_passed_over_once(api, following):
+async def test_a_cache_that_is_behind_is_passed_over_once(api: FakeApiServer, following: "Follow") -> None:
     """504: Too large resource version."""
     api.fail("list", 504)
     async with following(cached=True):
@@ -121,7 +138,7 @@ async def test_a_cache_that_is_behind_is_passed_over_once(api, following):
     ]
 
 
-async def test_a_cached_list_that_fails_otherwise_is_not_asked_of_etcd(api, following):
+async def test_a_cached_list_that_fails_otherwise_is_not_asked_of_etcd(api: FakeApiServer, following: "Follow") -> None:
     """5,000 agents that lost the API server would bring it down again."""
     api.fail("list", 503)
     async with following(cached=True):

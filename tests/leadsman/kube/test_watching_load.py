@@ -2,6 +2,8 @@
 
 import asyncio
 import random
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,6 +11,10 @@ from leadsman.kube import line_reader
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.leadsman.kube.conftest import Follow
 
 PODS_OF_DEFAULT = "/api/v1/namespaces/default/pods"
 WEB = f"{PODS_OF_DEFAULT}/web-0"
@@ -20,19 +26,19 @@ def pod(node="n1", **more):
 
 
 @pytest.fixture(autouse=True)
-def web(api):
+def web(api: FakeApiServer):
     return api.put(WEB, pod())
 
 
 @pytest.mark.parametrize("status", [429, 503])
-async def test_retry_after_is_obeyed(api, following, until, status):
+async def test_retry_after_is_obeyed(api: FakeApiServer, following: "Follow", until: "Until", status: int) -> None:
     api.fail("list", status, retry_after_seconds=1)
     began = asyncio.get_running_loop().time()
     async with following():
         assert asyncio.get_running_loop().time() - began >= 1
 
 
-async def test_retry_after_is_obeyed_by_a_watch(api, following, until):
+async def test_retry_after_is_obeyed_by_a_watch(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     api.fail("watch", 429, retry_after_seconds=1)
     async with following():
         began = asyncio.get_running_loop().time()
@@ -53,14 +59,18 @@ class Ceilings(random.Random):
         return 0.0
 
 
-async def test_failures_in_a_row_make_the_pauses_longer_up_to_the_longest(api, following):
+async def test_failures_in_a_row_make_the_pauses_longer_up_to_the_longest(
+    api: FakeApiServer, following: "Follow"
+) -> None:
     rng = Ceilings()
     api.fail("list", 500, times=6)
     async with following(longest_pause_seconds=4.0, rng=rng):
         assert rng.drawn == [0.5, 1.0, 2.0, 4.0, 4.0, 4.0]
 
 
-async def test_a_watch_that_lived_makes_the_next_pause_short_again(api, following, until):
+async def test_a_watch_that_lived_makes_the_next_pause_short_again(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     rng, now = Ceilings(), 0.0
     api.fail("list", 500, times=6)
     async with following(longest_pause_seconds=4.0, rng=rng, clock=lambda: now):
@@ -72,7 +82,9 @@ async def test_a_watch_that_lived_makes_the_next_pause_short_again(api, followin
     assert rng.drawn[6:] == [0.5, 1.0, 2.0]
 
 
-async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(api, following, until):
+async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
     """Otherwise a proxy that does so would be asked without a pause."""
     async with following() as pods:
         await until(lambda: api.watches)
@@ -81,7 +93,9 @@ async def test_a_watch_that_is_closed_as_soon_as_it_begins_is_a_failure(api, fol
         assert "closed the watch within 1 s" in pods.problem.text
 
 
-async def test_a_token_that_was_rotated_is_read_again_after_a_401(api, following, until, tmp_path):
+async def test_a_token_that_was_rotated_is_read_again_after_a_401(
+    api: FakeApiServer, following: "Follow", until: "Until", tmp_path: Path
+) -> None:
     token = tmp_path / "token"
     token.write_text("old")
     api.token = "old"
@@ -96,13 +110,13 @@ async def test_a_token_that_was_rotated_is_read_again_after_a_401(api, following
         assert pods.relists == 1
 
 
-async def test_a_role_that_is_missing_is_waited_for(api, following, until):
+async def test_a_role_that_is_missing_is_waited_for(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     api.fail("list", 403)
     async with following() as pods:
         assert (pods.names, pods.errors["Forbidden"]) == ({"web-0"}, 1)
 
 
-async def test_a_server_that_comes_later_is_found(until, following):
+async def test_a_server_that_comes_later_is_found(until: "Until", following: "Follow") -> None:
     async with FakeApiServer() as gone:
         url = gone.url
     async with ApiClient(ApiAccess(url)) as client, following(client=client, loaded=False) as pods:
@@ -113,7 +127,7 @@ async def test_a_server_that_comes_later_is_found(until, following):
             await until(lambda: pods.names == {"web-0"})
 
 
-async def test_objects_of_a_megabyte_pass(api, following, until):
+async def test_objects_of_a_megabyte_pass(api: FakeApiServer, following: "Follow", until: "Until") -> None:
     """aiohttp's own readline gives up at a few hundred KiB."""
     async with following() as pods:
         await until(lambda: api.watches)
@@ -122,7 +136,9 @@ async def test_objects_of_a_megabyte_pass(api, following, until):
         assert len(pods.current["default", "web-1"].metadata.annotations["big"]) == 3_000_000
 
 
-async def test_a_line_without_an_end_is_not_held_for_ever(api, following, until, monkeypatch):
+async def test_a_line_without_an_end_is_not_held_for_ever(
+    api: FakeApiServer, following: "Follow", until: "Until", monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(line_reader, "LONGEST_LINE_BYTES", 1000)
     async with following() as pods:
         await until(lambda: api.watches)

@@ -62,45 +62,45 @@ def planner():
     return one
 
 
-def test_while_nothing_changes_no_node_is_touched(planner):
+def test_while_nothing_changes_no_node_is_touched(planner) -> None:
     assert [planner.touched(now, b=81.0, c=79.0) for now in range(100, 200)] == [""] * 100
 
 
-def test_a_node_that_healed_is_touched_at_once(planner):
+def test_a_node_that_healed_is_touched_at_once(planner) -> None:
     assert planner.touched(100.0, b=5.0, c=80.0) == "b"
 
 
-def test_a_touch_says_for_which_pods_it_is(planner):
+def test_a_touch_says_for_which_pods_it_is(planner) -> None:
     reason = planner.plan(100.0, b=5.0, c=80.0).action.reason
     assert reason == "node b now passes the filters for pods like ns/p"
 
 
-def test_two_touches_follow_in_case_the_extender_saw_the_change_later(planner):
+def test_two_touches_follow_in_case_the_extender_saw_the_change_later(planner) -> None:
     touched = [second for second in range(60) if planner.touched(100.0 + second, b=5.0, c=80.0)]
     assert touched == list(TOUCH_DELAYS_SECONDS)
 
 
-def test_none_follows_once_the_node_is_refused_again(planner):
+def test_none_follows_once_the_node_is_refused_again(planner) -> None:
     assert planner.touched(100.0, b=5.0, c=80.0) == "b"
     assert [planner.touched(now, b=80.0, c=80.0) for now in (101.0, 105.0, 130.0)] == [""] * 3
 
 
-def test_one_node_more_is_touched_though_others_passed_before(planner):
+def test_one_node_more_is_touched_though_others_passed_before(planner) -> None:
     """Those may be full."""
     for now in (100.0, 105.0, 130.0):
         planner.plan(now, b=5.0, c=80.0)
     assert planner.touched(131.0, b=5.0, c=5.0) == "c"
 
 
-def test_a_pod_that_is_first_seen_after_the_cause_has_gone_is_retried():
+def test_a_pod_that_is_first_seen_after_the_cause_has_gone_is_retried() -> None:
     assert Planner(pod()).touched(100.0, b=5.0) == "a"
 
 
-def test_a_pod_that_uses_nothing_of_the_extender_is_not_retried_when_first_seen():
+def test_a_pod_that_uses_nothing_of_the_extender_is_not_retried_when_first_seen() -> None:
     assert Planner(pod(app="web")).touched(100.0, b=5.0) == ""
 
 
-def test_all_signatures_that_gained_a_node_need_one_touch():
+def test_all_signatures_that_gained_a_node_need_one_touch() -> None:
     one = Planner(pod(), pod(delay_a="26"))
     assert [one.touched(now, b=5.0) for now in (100.0, 101.0)] == ["a", ""]
 
@@ -117,13 +117,13 @@ def filter_calls(monkeypatch: pytest.MonkeyPatch) -> list[PodInfo]:
     return calls
 
 
-def test_pods_alike_are_filtered_once(monkeypatch):
+def test_pods_alike_are_filtered_once(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = filter_calls(monkeypatch)
     Planner(*[pod()] * 50).plan(100.0, b=80.0)
     assert len(calls) == 1
 
 
-def test_with_too_many_signatures_for_one_plan_each_has_its_turn(monkeypatch):
+def test_with_too_many_signatures_for_one_plan_each_has_its_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = filter_calls(monkeypatch)
     pods = [pod(name=f"p{number}") for number in range(MAX_SIGNATURES_PER_PLAN + 50)]
     one = Planner(*pods)
@@ -133,7 +133,7 @@ def test_with_too_many_signatures_for_one_plan_each_has_its_turn(monkeypatch):
     assert {each.name for each in calls} == {each.metadata.name for each in pods}
 
 
-def test_what_a_plugin_raises_is_told_and_costs_the_pods_their_touch_alone(monkeypatch):
+def test_what_a_plugin_raises_is_told_and_costs_the_pods_their_touch_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_):
         raise RuntimeError("boom")
 
@@ -145,7 +145,7 @@ def test_what_a_plugin_raises_is_told_and_costs_the_pods_their_touch_alone(monke
     ]
 
 
-def test_signatures_without_a_pod_are_forgotten(planner):
+def test_signatures_without_a_pod_are_forgotten(planner) -> None:
     planner.pods = ()
     assert planner.plan(100.0).memory == {}
 
@@ -161,11 +161,11 @@ def test_signatures_without_a_pod_are_forgotten(planner):
         (pod(conditions=(Condition("PodScheduled", "False", "SchedulingGated"),)), False),
     ],
 )
-def test_only_pods_that_no_node_suited_are_considered(one, can):
+def test_only_pods_that_no_node_suited_are_considered(one, can: bool) -> None:
     assert is_unschedulable(one) is can
 
 
-def test_pods_of_one_replica_set_have_one_signature():
+def test_pods_of_one_replica_set_have_one_signature() -> None:
     owner = OwnerReference("ReplicaSet", "web-5d", controller=True)
     one, other = (
         ObjectMeta(name, "ns", labels={"a": "b"}, owner_references=(owner,)) for name in ("web-5d-1", "web-5d-2")

@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 from leadsman.cli.certs import authority as certs
 
@@ -20,7 +21,9 @@ print(len(connector._SSL_CONTEXT_VERIFIED.get_ca_certs()), len(own.get_ca_certs(
 """
 
 
-def test_aiohttp_s_own_context_is_empty_ours_has_the_system_s_cas_and_the_environment_is_as_it_was(tmp_path):
+def test_aiohttp_s_own_context_is_empty_ours_has_the_system_s_cas_and_the_environment_is_as_it_was(
+    tmp_path: Path,
+) -> None:
     authority = tmp_path / "ca.pem"
     authority.write_bytes(certs.create_ca(datetime.now(UTC), 1).certificate_pem)
     told = subprocess.run(
@@ -33,7 +36,7 @@ def test_aiohttp_s_own_context_is_empty_ours_has_the_system_s_cas_and_the_enviro
     assert told.stdout.split() == ["0", "True", "True", "False"]
 
 
-def test_the_command_line_itself_imports_no_aiohttp_so_that_an_agent_is_first():
+def test_the_command_line_itself_imports_no_aiohttp_so_that_an_agent_is_first() -> None:
     asked = "import sys, leadsman.cli.main; print('aiohttp' in sys.modules)"
     told = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
     assert told.stdout.strip() == "False"

@@ -47,29 +47,34 @@ def figures() -> dict[int, ProbingFigures]:
         "left",
     ],
 )
-def test_no_figure_of_a_node_grows_with_the_cluster(figures, figure, slack) -> None:
+def test_no_figure_of_a_node_grows_with_the_cluster(figures: dict[int, ProbingFigures], figure, slack: float) -> None:
     assert figure(figures[LARGE]) <= figure(figures[SMALL]) * slack
 
 
-def test_every_node_probes_k_and_is_probed_by_about_k(figures) -> None:
+def test_every_node_probes_k_and_is_probed_by_about_k(figures: dict[int, ProbingFigures]) -> None:
     found = figures[LARGE]
     assert found.sent_per_second.most == pytest.approx(16.0)
     assert found.probed_by.mean == pytest.approx(16.0)
     assert found.probed_by.most <= 40
 
 
-def test_who_joins_is_at_home_within_two_readings_of_the_ring(figures) -> None:
+def test_who_joins_is_at_home_within_two_readings_of_the_ring(figures: dict[int, ProbingFigures]) -> None:
     for found in figures.values():
-        assert found.joined_reported_seconds <= 8
-        assert found.joined_probed_seconds <= 17
-        assert found.joined_placed_seconds <= 35
+        assert within(8, found.joined_reported_seconds)
+        assert within(17, found.joined_probed_seconds)
+        assert within(35, found.joined_placed_seconds)
 
 
-def test_who_left_is_probed_for_one_reading_more(figures) -> None:
-    assert all(found.left_forgotten_seconds <= 17 for found in figures.values())
+def within(limit_seconds: float, took_seconds: float | None) -> bool:
+    """None: it did not come about."""
+    return took_seconds is not None and took_seconds <= limit_seconds
 
 
-def test_coordinates_foretell_round_trips_that_nobody_measured(figures) -> None:
+def test_who_left_is_probed_for_one_reading_more(figures: dict[int, ProbingFigures]) -> None:
+    assert all(within(17, found.left_forgotten_seconds) for found in figures.values())
+
+
+def test_coordinates_foretell_round_trips_that_nobody_measured(figures: dict[int, ProbingFigures]) -> None:
     assert figures[LARGE].median_relative_error < 0.15
 
 

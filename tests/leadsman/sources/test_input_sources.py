@@ -19,12 +19,12 @@ def sources(**others):
     return InputSources(Standing(Snapshot()), Standing(Policy()), lambda: 7.0, **others)
 
 
-def test_without_optional_sources_nothing_is_known_of_workloads_and_pairs():
+def test_without_optional_sources_nothing_is_known_of_workloads_and_pairs() -> None:
     facts = sources().current_inputs()
     assert (facts.workloads.loaded, facts.delay_views, facts.estimates) == (False, (), None)
 
 
-def test_each_source_is_read_anew_for_each_request():
+def test_each_source_is_read_anew_for_each_request() -> None:
     places, estimates = Standing(WorkloadIndex()), Standing(None)
     made = sources(workloads=places, estimate_source=estimates)
     places.current, estimates.current = WorkloadIndex({}, 3.0), "estimates"
@@ -32,7 +32,7 @@ def test_each_source_is_read_anew_for_each_request():
     assert (facts.workloads.read_at, facts.estimates, facts.now) == (3.0, "estimates", 7.0)
 
 
-def test_a_delay_source_that_has_nothing_yet_is_left_out_and_the_order_stands():
+def test_a_delay_source_that_has_nothing_yet_is_left_out_and_the_order_stands() -> None:
     assert sources(
         delay_sources=(Standing("static"), Standing(None), Standing("goldpinger"))
     ).current_inputs().delay_views == (

@@ -1,4 +1,5 @@
 import os
+from pathlib import Path
 
 import pytest
 
@@ -11,7 +12,7 @@ BAD = "scores: {nearest: {weight: heavy}}\n"
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path: Path):
     file = tmp_path / "policy.yaml"
     file.write_text(STRICT)
     return file
@@ -26,31 +27,31 @@ def value(file, name):
     return found
 
 
-def test_without_a_file_the_defaults_hold():
+def test_without_a_file_the_defaults_hold() -> None:
     file = PolicyFile(None, lambda: 1.0)
     file.poll()
     assert (file.current, file.problem.text) == (Policy(), "")
 
 
-def test_the_file_is_read_at_start(path):
+def test_the_file_is_read_at_start(path) -> None:
     assert weight(PolicyFile(path, lambda: 1.0)) == 9
 
 
 @pytest.mark.parametrize("content", [BAD, "\xff", "x" * (1 << 20) + "x", None])
-def test_a_bad_file_at_start_is_an_error_that_names_it(path, content):
+def test_a_bad_file_at_start_is_an_error_that_names_it(path, content) -> None:
     path.unlink() if content is None else path.write_bytes(content.encode("latin-1"))
     with pytest.raises(UnusableFile, match=r"policy\.yaml: "):
         PolicyFile(path, lambda: 1.0)
 
 
-def test_a_change_is_read(path):
+def test_a_change_is_read(path) -> None:
     file = PolicyFile(path, lambda: 1.0)
     path.write_text(STRICT.replace("9", "8"))
     file.poll()
     assert weight(file) == 8
 
 
-def test_a_change_of_the_same_size_and_time_under_another_inode_is_read(path):
+def test_a_change_of_the_same_size_and_time_under_another_inode_is_read(path) -> None:
     """A ConfigMap is updated by swapping a symlink to another directory."""
     file, before = PolicyFile(path, lambda: 1.0), path.stat()
     swapped = path.with_name("new.yaml")
@@ -62,7 +63,7 @@ def test_a_change_of_the_same_size_and_time_under_another_inode_is_read(path):
     assert weight(file) == 8
 
 
-def test_a_bad_change_is_refused_by_file_and_path_and_the_last_good_one_stays(path):
+def test_a_bad_change_is_refused_by_file_and_path_and_the_last_good_one_stays(path) -> None:
     file = PolicyFile(path, lambda: 1.0)
     path.write_text(BAD)
     file.poll()
@@ -71,7 +72,7 @@ def test_a_bad_change_is_refused_by_file_and_path_and_the_last_good_one_stays(pa
     assert value(file, "leadsman_policy_load_success") == 0
 
 
-def test_a_refusal_lasts_until_the_file_is_mended(path):
+def test_a_refusal_lasts_until_the_file_is_mended(path) -> None:
     file = PolicyFile(path, lambda: 1.0)
     path.write_text(BAD)
     file.poll()
@@ -82,7 +83,7 @@ def test_a_refusal_lasts_until_the_file_is_mended(path):
     assert (file.problem.text, value(file, "leadsman_policy_load_success")) == ("", 1)
 
 
-def test_a_refusal_is_logged_once(path, caplog):
+def test_a_refusal_is_logged_once(path, caplog: pytest.LogCaptureFixture) -> None:
     file = PolicyFile(path, lambda: 1.0)
     path.write_text(BAD)
     for _ in range(3):
@@ -90,7 +91,7 @@ def test_a_refusal_is_logged_once(path, caplog):
     assert [record.levelname for record in caplog.records] == ["ERROR"]
 
 
-def test_a_file_that_goes_away_and_comes_back_is_read_again(path):
+def test_a_file_that_goes_away_and_comes_back_is_read_again(path) -> None:
     file = PolicyFile(path, lambda: 1.0)
     path.unlink()
     file.poll()
@@ -100,7 +101,7 @@ def test_a_file_that_goes_away_and_comes_back_is_read_again(path):
     assert (weight(file), file.problem.text) == (8, "")
 
 
-def test_the_same_file_put_back_is_good_again(path, caplog):
+def test_the_same_file_put_back_is_good_again(path, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     file, away = PolicyFile(path, lambda: 1.0), path.with_name("away")
     path.rename(away)
@@ -111,7 +112,7 @@ def test_the_same_file_put_back_is_good_again(path, caplog):
     assert "the policy file is valid again" in caplog.text
 
 
-def test_only_another_content_counts_as_a_reload(path):
+def test_only_another_content_counts_as_a_reload(path) -> None:
     times = iter([1.0, 2.0])
     file = PolicyFile(path, lambda: next(times))
     path.write_text(STRICT)

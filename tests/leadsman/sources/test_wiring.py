@@ -1,5 +1,7 @@
 """What a process decides on, wired as it was asked for."""
 
+from pathlib import Path
+
 import pytest
 
 from leadsman.kube.access import ApiAccess
@@ -29,18 +31,18 @@ def tasks(gathering):
     ],
     ids=["nothing", "api", "goldpinger", "telemetry"],
 )
-async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, more):
+async def test_each_source_that_is_asked_for_is_followed_and_no_other(asked, more) -> None:
     always = {"watch the state", "reload the policy file", "fit estimates"}
     assert tasks(FollowedSources(MemoryStore(), asked)) == always | more
 
 
-async def test_addresses_are_followed_for_goldpinger_only():
+async def test_addresses_are_followed_for_goldpinger_only() -> None:
     both = SourceSettings(api=API, delays=DelaySettings(goldpinger_url="http://gp"))
     assert "watch node addresses" in tasks(FollowedSources(MemoryStore(), both))
     assert "watch node addresses" not in tasks(FollowedSources(MemoryStore(), SourceSettings(api=API)))
 
 
-async def test_the_policy_file_in_use_is_the_one_of_the_facts(tmp_path):
+async def test_the_policy_file_in_use_is_the_one_of_the_facts(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("scores: {nearest: {weight: 9}}\n")
     async with FollowedSources(MemoryStore(), SourceSettings(tmp_path / "policy.yaml")) as gathering:
         assert gathering.input_sources.current_inputs().policy.scores.nearest.weight == 9
@@ -49,7 +51,7 @@ async def test_the_policy_file_in_use_is_the_one_of_the_facts(tmp_path):
         assert gathering.input_sources.current_inputs().policy.scores.nearest.weight == 8.5
 
 
-async def test_metrics_tell_of_every_source(tmp_path):
+async def test_metrics_tell_of_every_source(tmp_path: Path) -> None:
     telemetry = TelemetrySettings(("agents",), API)
     async with FollowedSources(MemoryStore(), SourceSettings(None, API, DelaySettings(), telemetry)) as gathering:
         names = {family.name for family in gathering.families()}

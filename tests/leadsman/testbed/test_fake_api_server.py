@@ -29,26 +29,26 @@ async def line(answer):
     return json.loads(await answer.content.readline())
 
 
-async def test_a_reset_is_a_reset_and_no_end(api, http):
+async def test_a_reset_is_a_reset_and_no_end(api, http) -> None:
     async with http.get(PODS, params=WATCH) as answer:
         api.reset_watches(b'{"type":')
         with pytest.raises(aiohttp.ClientError):
             await answer.read()
 
 
-async def test_a_close_is_a_clean_end(api, http):
+async def test_a_close_is_a_clean_end(api, http) -> None:
     async with http.get(PODS, params=WATCH) as answer:
         api.put(POD, {})
         api.end_watches()
         assert [json.loads(one)["type"] for one in (await answer.read()).splitlines()] == ["ADDED"]
 
 
-async def test_a_watch_ends_after_the_time_it_asked_for(http):
+async def test_a_watch_ends_after_the_time_it_asked_for(http) -> None:
     async with http.get(PODS, params=WATCH | {"timeoutSeconds": "0.1"}) as answer:
         assert await answer.read() == b""
 
 
-async def test_bookmarks_come_to_who_asked_for_them(api, http):
+async def test_bookmarks_come_to_who_asked_for_them(api, http) -> None:
     async with http.get(PODS, params={"watch": "1"}) as without, http.get(PODS, params=WATCH) as with_them:
         api.send_bookmarks()
         api.end_watches()
@@ -56,7 +56,7 @@ async def test_bookmarks_come_to_who_asked_for_them(api, http):
         assert (await line(with_them))["object"]["metadata"]["resourceVersion"] == str(api.objects.revision)
 
 
-async def test_a_failure_is_for_its_verb_and_as_often_as_said(api, http):
+async def test_a_failure_is_for_its_verb_and_as_often_as_said(api, http) -> None:
     api.fail("list", 503, times=2, retry_after_seconds=7)
     api.put(POD, {})
     async with http.get(POD) as got:
@@ -66,7 +66,7 @@ async def test_a_failure_is_for_its_verb_and_as_often_as_said(api, http):
             assert (listed.status, listed.headers.get("Retry-After")) == (status, wait)
 
 
-async def test_silence_holds_answers_and_streams_until_it_heals(api, http):
+async def test_silence_holds_answers_and_streams_until_it_heals(api, http) -> None:
     async with http.get(PODS, params=WATCH) as answer:
         api.silence()
         api.put(POD, {})
@@ -79,14 +79,14 @@ async def test_silence_holds_answers_and_streams_until_it_heals(api, http):
         (await asked).release()
 
 
-async def test_who_shows_another_token_is_not_let_in(api, http):
+async def test_who_shows_another_token_is_not_let_in(api, http) -> None:
     api.token = "t0ken"
     for token, status in (("", 401), ("Bearer other", 401), ("Bearer t0ken", 200)):
         async with http.get(PODS, headers={"Authorization": token} if token else {}) as answer:
             assert answer.status == status
 
 
-async def test_the_pods_of_a_dropped_node_are_gone_and_watchers_told(api, http):
+async def test_the_pods_of_a_dropped_node_are_gone_and_watchers_told(api, http) -> None:
     api.put(POD, {"spec": {"nodeName": "n1"}})
     api.put("/api/v1/namespaces/default/pods/web-1", {"spec": {"nodeName": "n2"}})
     async with http.get(PODS, params=WATCH) as answer:
@@ -97,7 +97,7 @@ async def test_the_pods_of_a_dropped_node_are_gone_and_watchers_told(api, http):
         assert [one["metadata"]["name"] for one in (await listed.json())["items"]] == ["web-1"]
 
 
-async def test_what_was_compacted_can_neither_be_watched_nor_continued(api, http):
+async def test_what_was_compacted_can_neither_be_watched_nor_continued(api, http) -> None:
     api.put(POD, {})
     api.put("/api/v1/namespaces/default/pods/web-1", {})
     async with http.get(PODS, params={"limit": "1"}) as listed:
@@ -108,7 +108,7 @@ async def test_what_was_compacted_can_neither_be_watched_nor_continued(api, http
             assert (answer.status, (await answer.json())["reason"]) == (410, "Expired")
 
 
-async def test_every_request_is_remembered(api, http):
+async def test_every_request_is_remembered(api, http) -> None:
     async with http.patch(POD, json={"a": 1}, headers={"Content-Type": "application/merge-patch+json"}):
         pass
     (asked,) = api.requests

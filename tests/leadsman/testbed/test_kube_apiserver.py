@@ -2,6 +2,7 @@
 
 import os
 import urllib.error
+from pathlib import Path
 
 import pytest
 
@@ -10,18 +11,18 @@ from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 
 
 @pytest.mark.parametrize("environ", [{}, {"KUBEBUILDER_ASSETS": ""}])
-def test_without_the_variable_the_text_names_it(environ):
+def test_without_the_variable_the_text_names_it(environ) -> None:
     with pytest.raises(KubeApiServerMissing, match="KUBEBUILDER_ASSETS is not set"):
         kube_apiserver.find_assets(environ)
 
 
-def test_a_folder_without_the_binaries_is_named(tmp_path):
+def test_a_folder_without_the_binaries_is_named(tmp_path: Path) -> None:
     with pytest.raises(KubeApiServerMissing, match=r"KUBEBUILDER_ASSETS=.*: there is no kube-apiserver in it"):
         kube_apiserver.find_assets({"KUBEBUILDER_ASSETS": str(tmp_path)})
 
 
 @pytest.mark.slow
-def test_it_starts_with_rbac_and_users_and_leaves_nothing_behind(kubernetes_binaries, tmp_path):
+def test_it_starts_with_rbac_and_users_and_leaves_nothing_behind(kubernetes_binaries: Path, tmp_path: Path) -> None:
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={"nobody": ()}) as api:
         assert api.call("GET", "/api/v1/namespaces/default")["metadata"]["name"] == "default"
         with pytest.raises(urllib.error.HTTPError, match="403"):

@@ -44,7 +44,7 @@ def until(true, deadline_seconds=20.0):
 
 
 @marked
-def test_eight_hosts_reach_each_other_in_both_families():
+def test_eight_hosts_reach_each_other_in_both_families() -> None:
     hosts = [f"node-{number}" for number in range(8)]
     with VirtualNetwork(hosts) as net:
         for one, other in zip(hosts, hosts[1:] + hosts[:1], strict=True):
@@ -53,7 +53,7 @@ def test_eight_hosts_reach_each_other_in_both_families():
 
 
 @marked
-def test_a_delay_is_never_short_and_exact_to_50_microseconds_beside_the_paths_own_time():
+def test_a_delay_is_never_short_and_exact_to_50_microseconds_beside_the_paths_own_time() -> None:
     """The path's own time is that of 0.5 ms. Three attempts: ping itself may be held up on a busy machine."""
     with VirtualNetwork(["a", "b"]) as net:
         for _ in range(3):
@@ -71,14 +71,14 @@ def excess_ms(net, rtt_ms):
 
 
 @marked
-def test_a_delay_is_that_pairs_own():
+def test_a_delay_is_that_pairs_own() -> None:
     with VirtualNetwork(["a", "b", "c"], {("b", "a"): 30.0}) as net:
         assert min(ping(net, "a", net.address("b"), count=5)) >= 30
         assert statistics.median(ping(net, "a", net.address("c"), count=5)) < 10
 
 
 @marked
-def test_a_host_answers_on_all_addresses_of_its_block():
+def test_a_host_answers_on_all_addresses_of_its_block() -> None:
     with VirtualNetwork(["a", "b"], {("a", "b"): 5.0}) as net:
         assert net.block("b") == "10.214.1.0/24"
         for last in (1, 254):
@@ -86,7 +86,7 @@ def test_a_host_answers_on_all_addresses_of_its_block():
 
 
 @marked
-def test_a_cut_pair_hears_nothing_until_it_is_set_again():
+def test_a_cut_pair_hears_nothing_until_it_is_set_again() -> None:
     with VirtualNetwork(["a", "b"]) as net:
         net.cut("a", "b")
         assert ping(net, "a", net.address("b"), count=3) == []
@@ -95,14 +95,14 @@ def test_a_cut_pair_hears_nothing_until_it_is_set_again():
 
 
 @marked
-def test_within_a_host_icmp_needs_no_privilege():
+def test_within_a_host_icmp_needs_no_privilege() -> None:
     with VirtualNetwork(["a"]) as net:
         found = subprocess.check_output(net.command("a", ["cat", "/proc/sys/net/ipv4/ping_group_range"]), text=True)
     assert found.split() == ["0", "2147483647"]
 
 
 @marked
-def test_everything_is_removed_with_what_runs_inside():
+def test_everything_is_removed_with_what_runs_inside() -> None:
     with VirtualNetwork(["a", "b"]) as net:
         prefix = net.namespace("a")[:-1]
         inside = subprocess.Popen(net.command("a", ["sleep", "600"]))
@@ -113,7 +113,7 @@ def test_everything_is_removed_with_what_runs_inside():
 
 
 @marked
-def test_an_error_in_the_block_removes_everything_too():
+def test_an_error_in_the_block_removes_everything_too() -> None:
     net = VirtualNetwork(["a"])
     with pytest.raises(ZeroDivisionError), net:
         raise ZeroDivisionError
@@ -150,7 +150,7 @@ def holder():
 
 @marked
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
-def test_when_its_owner_dies_everything_is_removed(holder, how):
+def test_when_its_owner_dies_everything_is_removed(holder, how) -> None:
     process, name, _ = holder
     assert ours(name) == [name]
     process.send_signal(how)
@@ -159,7 +159,7 @@ def test_when_its_owner_dies_everything_is_removed(holder, how):
 
 
 @marked
-def test_a_closed_terminal_removes_everything(holder):
+def test_a_closed_terminal_removes_everything(holder) -> None:
     """SIGHUP goes to the whole process group of the terminal."""
     process, name, _ = holder
     os.killpg(process.pid, signal.SIGHUP)
@@ -168,14 +168,14 @@ def test_a_closed_terminal_removes_everything(holder):
 
 
 @marked
-def test_a_forwarder_that_is_told_to_end_removes_everything(holder):
+def test_a_forwarder_that_is_told_to_end_removes_everything(holder) -> None:
     _, name, forwarder = holder
     os.kill(forwarder, signal.SIGTERM)
     until(lambda: ours(name[:-1]) == [])
 
 
 @marked
-def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network(holder):
+def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network(holder) -> None:
     process, name, forwarder = holder
     process.send_signal(signal.SIGSTOP)
     os.kill(forwarder, signal.SIGKILL)
@@ -187,7 +187,7 @@ def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network
 
 
 @marked
-def test_two_networks_stand_beside_each_other():
+def test_two_networks_stand_beside_each_other() -> None:
     with VirtualNetwork(["a", "b"], {("a", "b"): 20.0}) as one, VirtualNetwork(["a", "b"]) as other:
         assert one.namespace("a") != other.namespace("a")
         assert min(ping(one, "a", one.address("b"), count=3)) >= 20
@@ -195,7 +195,7 @@ def test_two_networks_stand_beside_each_other():
 
 
 @marked
-def test_a_dead_forwarder_is_said_so():
+def test_a_dead_forwarder_is_said_so() -> None:
     with VirtualNetwork(["a", "b"]) as net:
         net._process.kill()
         net._process.wait()
@@ -206,22 +206,22 @@ def test_a_dead_forwarder_is_said_so():
 
 
 @pytest.mark.parametrize("hosts", [["a", "a"], ["A"], ["a b"], ["../a"], [""], [f"h{n}" for n in range(251)]])
-def test_hosts_that_cannot_be_are_refused(hosts):
+def test_hosts_that_cannot_be_are_refused(hosts) -> None:
     with pytest.raises(ValueError, match="want"):
         VirtualNetwork(hosts)
 
 
-def test_outside_its_block_a_network_takes_no_orders():
+def test_outside_its_block_a_network_takes_no_orders() -> None:
     with pytest.raises(NetworkFailed, match="not up"):
         VirtualNetwork(["a", "b"]).set_delay("a", "b", 1.0)
 
 
-def test_an_unknown_host_is_named():
+def test_an_unknown_host_is_named() -> None:
     with pytest.raises(KeyError, match="no host 'z': want one of a, b"):
         VirtualNetwork(["a", "b"]).command("z", ["true"])
 
 
-def test_who_is_not_root_is_told_what_is_missing(monkeypatch):
+def test_who_is_not_root_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     reason = why_unavailable()
     assert reason is not None

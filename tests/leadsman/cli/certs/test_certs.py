@@ -2,6 +2,7 @@
 
 import base64
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 import yaml
@@ -16,12 +17,12 @@ FILES = {f"{name}.{ending}" for name in ("ca", "server", "client") for ending in
 
 
 @pytest.fixture
-def folder(tmp_path):
+def folder(tmp_path: Path):
     return tmp_path / "certs"
 
 
 @pytest.fixture
-def certs(folder, capsys):
+def certs(folder, capsys: pytest.CaptureFixture[str]):
     """certs("create", …) → exit code, stdout, stderr."""
 
     def called(action, *arguments):
@@ -39,20 +40,20 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_it_makes_six_files_and_shows_when_they_expire(certs, folder):
+def test_it_makes_six_files_and_shows_when_they_expire(certs, folder) -> None:
     code, out, _ = certs("create", "--days", "90")
     assert code == 0
     assert set(contents(folder)) == FILES
     assert [line.rpartition(" ")[0].rpartition(" ")[2] for line in out.splitlines()] == ["3649", "89", "89"]
 
 
-def test_keys_are_their_owner_s_alone(certs, folder):
+def test_keys_are_their_owner_s_alone(certs, folder) -> None:
     certs("create")
     assert {path.stat().st_mode & 0o777 for path in folder.glob("*.key")} == {0o600}
     assert folder.stat().st_mode & 0o777 == 0o700
 
 
-def test_each_certificate_serves_its_one_purpose(certs, folder):
+def test_each_certificate_serves_its_one_purpose(certs, folder) -> None:
     certs("create")
     uses = {
         name: list(certificate(folder, name).extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
@@ -62,27 +63,27 @@ def test_each_certificate_serves_its_one_purpose(certs, folder):
 
 
 @pytest.mark.parametrize("name", ["leadsman-extender.leadsman.svc", "edge.example", "localhost"])
-def test_the_server_is_verified_under_each_of_its_names(certs, folder, name):
+def test_the_server_is_verified_under_each_of_its_names(certs, folder, name: str) -> None:
     certs("create", "--names", "leadsman-extender.leadsman.svc,edge.example,localhost,10.0.0.9,fd00::9")
     store = Store([certificate(folder, "ca")])
     verifier = PolicyBuilder().store(store).build_server_verifier(x509.DNSName(name))
     assert verifier.verify(certificate(folder, "server"), [])
 
 
-def test_addresses_stand_as_addresses(certs, folder):
+def test_addresses_stand_as_addresses(certs, folder) -> None:
     certs("create", "--names", "10.0.0.9,fd00::9,a.example")
     names = certificate(folder, "server").extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     assert [type(name).__name__ for name in names] == ["IPAddress", "IPAddress", "DNSName"]
 
 
-def test_a_name_that_no_certificate_can_hold_is_refused(certs, folder):
+def test_a_name_that_no_certificate_can_hold_is_refused(certs, folder) -> None:
     code, _, err = certs("create", "--names", "bücher.example")
     assert code == 1
     assert "bücher.example" in err
     assert not folder.exists()
 
 
-def test_nothing_is_overwritten_without_force(certs, folder):
+def test_nothing_is_overwritten_without_force(certs, folder) -> None:
     certs("create")
     before = contents(folder)
     code, _, err = certs("create")
@@ -91,21 +92,21 @@ def test_nothing_is_overwritten_without_force(certs, folder):
     assert contents(folder) == before
 
 
-def test_one_file_that_is_there_keeps_all_from_being_written(certs, folder):
+def test_one_file_that_is_there_keeps_all_from_being_written(certs, folder) -> None:
     folder.mkdir()
     (folder / "client.key").write_text("mine")
     assert certs("create")[0] == 1
     assert contents(folder) == {"client.key": b"mine"}
 
 
-def test_force_makes_everything_anew(certs, folder):
+def test_force_makes_everything_anew(certs, folder) -> None:
     certs("create")
     before = contents(folder)
     assert certs("create", "--force")[0] == 0
     assert not [name for name, content in contents(folder).items() if content == before[name]]
 
 
-def test_renewing_keeps_the_ca_and_the_names_and_changes_the_rest(certs, folder):
+def test_renewing_keeps_the_ca_and_the_names_and_changes_the_rest(certs, folder) -> None:
     certs("create", "--names", "a.example,10.0.0.9", "--client-name", "second-scheduler")
     before = contents(folder)
     assert certs("renew")[0] == 0
@@ -115,13 +116,13 @@ def test_renewing_keeps_the_ca_and_the_names_and_changes_the_rest(certs, folder)
     assert authority.common_name(certificate(folder, "client")) == "second-scheduler"
 
 
-def test_renewing_without_a_ca_says_what_to_do(certs):
+def test_renewing_without_a_ca_says_what_to_do(certs) -> None:
     code, _, err = certs("renew")
     assert code == 1
     assert "leadsman certs create" in err
 
 
-def test_a_key_of_another_certificate_is_refused(certs, folder):
+def test_a_key_of_another_certificate_is_refused(certs, folder) -> None:
     certs("create")
     (folder / "ca.key").write_bytes((folder / "client.key").read_bytes())
     code, _, err = certs("renew")
@@ -129,20 +130,20 @@ def test_a_key_of_another_certificate_is_refused(certs, folder):
     assert "the key is not this certificate's" in err
 
 
-def test_showing_fails_when_something_expires_within_thirty_days(certs):
+def test_showing_fails_when_something_expires_within_thirty_days(certs) -> None:
     certs("create", "--days", "31")
     assert certs("show")[0] == 0
     certs("create", "--days", "30", "--force")
     assert certs("show")[0] == 1
 
 
-def test_nothing_outlives_its_ca():
+def test_nothing_outlives_its_ca() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     ca = authority.create_ca(now, days=10)
     assert authority.issue_client(ca, "x", now, days=90).certificate.not_valid_after_utc == now + timedelta(days=10)
 
 
-def test_an_expired_ca_signs_nothing(certs, folder):
+def test_an_expired_ca_signs_nothing(certs, folder) -> None:
     certs("create")
     old = authority.create_ca(datetime(2020, 1, 1, tzinfo=UTC), days=10)
     (folder / "ca.crt").write_bytes(old.certificate_pem)
@@ -152,7 +153,7 @@ def test_an_expired_ca_signs_nothing(certs, folder):
     assert "expired on 2020-01-11" in err
 
 
-def test_secrets_hold_the_pairs_and_never_the_ca_s_key(certs, folder):
+def test_secrets_hold_the_pairs_and_never_the_ca_s_key(certs, folder) -> None:
     certs("create")
     code, out, _ = certs("secrets", "--namespace", "here")
     assert code == 0
@@ -166,7 +167,7 @@ def test_secrets_hold_the_pairs_and_never_the_ca_s_key(certs, folder):
         }
 
 
-def test_a_folder_that_cannot_be_made_is_one_clear_line(certs, folder):
+def test_a_folder_that_cannot_be_made_is_one_clear_line(certs, folder) -> None:
     folder.write_text("a file")
     code, _, err = certs("create")
     assert code == 1

@@ -13,7 +13,7 @@ URL = "https://10.96.0.17:9001"
 
 
 @pytest.fixture
-def machine(tmp_path):
+def machine(tmp_path: Path):
     """A control-plane node: the manifest, and the certificates."""
     (tmp_path / "manifests").mkdir()
     (tmp_path / "leadsman").mkdir()
@@ -26,7 +26,7 @@ def machine(tmp_path):
 
 
 @pytest.fixture
-def configure(machine, capsys):
+def configure(machine, capsys: pytest.CaptureFixture[str]):
     """configure(*flags) → exit code, stdout, stderr."""
 
     def called(*flags, file="manifests/kube-scheduler.yaml", url=URL):
@@ -44,7 +44,7 @@ def contents(folder):
     return {name: text for name, text in found.items() if not name.startswith("backup/")}
 
 
-def test_it_writes_what_the_diff_shows(configure, machine):
+def test_it_writes_what_the_diff_shows(configure, machine) -> None:
     before = contents(machine)
     code, shown, _ = configure("--dry-run")
     assert code == 0
@@ -56,14 +56,14 @@ def test_it_writes_what_the_diff_shows(configure, machine):
     assert f"urlPrefix: {URL}" in (machine / "leadsman/scheduler.yaml").read_text()
 
 
-def test_a_second_run_does_nothing(configure, machine):
+def test_a_second_run_does_nothing(configure, machine) -> None:
     configure()
     before = contents(machine)
     assert configure()[:2] == (0, "nothing to do: the scheduler is set up already\n")
     assert contents(machine) == before
 
 
-def test_undo_puts_back_every_byte_and_takes_away_what_was_made(configure, machine):
+def test_undo_puts_back_every_byte_and_takes_away_what_was_made(configure, machine) -> None:
     before = contents(machine)
     configure()
     assert configure("--undo")[0] == 0
@@ -71,7 +71,7 @@ def test_undo_puts_back_every_byte_and_takes_away_what_was_made(configure, machi
     assert configure("--undo")[:2] == (0, "nothing to undo\n")
 
 
-def test_undo_goes_back_past_a_change_of_address(configure, machine):
+def test_undo_goes_back_past_a_change_of_address(configure, machine) -> None:
     before = contents(machine)
     configure()
     assert configure(url="https://10.96.0.99:9001")[0] == 0
@@ -79,7 +79,7 @@ def test_undo_goes_back_past_a_change_of_address(configure, machine):
     assert contents(machine) == before
 
 
-def test_undo_leaves_alone_what_somebody_else_has_changed(configure, machine):
+def test_undo_leaves_alone_what_somebody_else_has_changed(configure, machine) -> None:
     configure()
     manifest = machine / "manifests/kube-scheduler.yaml"
     manifest.write_text(manifest.read_text().replace("v1.33.0", "v1.33.5"))
@@ -90,7 +90,7 @@ def test_undo_leaves_alone_what_somebody_else_has_changed(configure, machine):
     assert contents(machine) == before
 
 
-def test_a_manifest_that_an_upgrade_wrote_anew_is_configured_anew(configure, machine):
+def test_a_manifest_that_an_upgrade_wrote_anew_is_configured_anew(configure, machine) -> None:
     configure()
     manifest = machine / "manifests/kube-scheduler.yaml"
     manifest.write_bytes((SETUPS / "kubeadm-1.34/kube-scheduler.yaml").read_bytes())
@@ -101,26 +101,26 @@ def test_a_manifest_that_an_upgrade_wrote_anew_is_configured_anew(configure, mac
     assert manifest.read_text() == upgraded
 
 
-def test_nothing_is_left_where_kubelet_looks_for_pods(configure, machine):
+def test_nothing_is_left_where_kubelet_looks_for_pods(configure, machine) -> None:
     configure()
     assert os.listdir(machine / "manifests") == ["kube-scheduler.yaml"]
 
 
-def test_owner_and_mode_stay(configure, machine):
+def test_owner_and_mode_stay(configure, machine) -> None:
     manifest = machine / "manifests/kube-scheduler.yaml"
     os.chown(manifest, os.geteuid(), os.getegid())
     configure()
     assert manifest.stat().st_mode & 0o777 == 0o600
 
 
-def test_the_copy_is_the_file_from_before(configure, machine):
+def test_the_copy_is_the_file_from_before(configure, machine) -> None:
     before = (machine / "manifests/kube-scheduler.yaml").read_text()
     configure()
     (copy,) = (machine / "backup").rglob("kube-scheduler.yaml.*")
     assert copy.read_text() == before
 
 
-def test_a_backup_that_cannot_be_made_stops_it(configure, machine):
+def test_a_backup_that_cannot_be_made_stops_it(configure, machine) -> None:
     (machine / "backup").write_text("a file where a folder should be")
     before = contents(machine)
     code, _, err = configure()
@@ -129,7 +129,7 @@ def test_a_backup_that_cannot_be_made_stops_it(configure, machine):
     assert contents(machine) == before
 
 
-def test_without_its_certificates_kube_scheduler_would_not_start(configure, machine):
+def test_without_its_certificates_kube_scheduler_would_not_start(configure, machine) -> None:
     (machine / "leadsman/client.key").unlink()
     before = contents(machine)
     code, _, err = configure()
@@ -140,7 +140,7 @@ def test_without_its_certificates_kube_scheduler_would_not_start(configure, mach
 
 
 @pytest.mark.parametrize("url", ["http://10.96.0.17:9001", "10.96.0.17:9001", "https://"])
-def test_only_https_is_configured(configure, machine, url):
+def test_only_https_is_configured(configure, machine, url: str) -> None:
     before = contents(machine)
     with pytest.raises(SystemExit) as ended:
         configure(url=url)
@@ -148,14 +148,14 @@ def test_only_https_is_configured(configure, machine, url):
     assert contents(machine) == before
 
 
-def test_a_file_that_is_not_there_is_one_clear_line(configure, machine):
+def test_a_file_that_is_not_there_is_one_clear_line(configure, machine) -> None:
     code, _, err = configure(file="manifests/other.yaml")
     assert code == 1
     assert err.count("\n") == 1
     assert f"{machine}/manifests/other.yaml" in err
 
 
-def test_an_older_version_is_refused_and_left_alone(configure, machine):
+def test_an_older_version_is_refused_and_left_alone(configure, machine) -> None:
     file = machine / "config.yaml"
     file.write_text("apiVersion: kubescheduler.config.k8s.io/v1beta3\nkind: KubeSchedulerConfiguration\n")
     code, _, err = configure(file="config.yaml")
@@ -164,7 +164,9 @@ def test_an_older_version_is_refused_and_left_alone(configure, machine):
     assert "since 1.25" in err
 
 
-def test_a_write_that_fails_is_said_and_leaves_the_old_file(configure, machine, monkeypatch):
+def test_a_write_that_fails_is_said_and_leaves_the_old_file(
+    configure, machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The rename of the manifest, the last step."""
     real = Path.replace
 
@@ -185,13 +187,13 @@ def test_a_write_that_fails_is_said_and_leaves_the_old_file(configure, machine, 
     assert not (machine / "leadsman/scheduler.yaml").exists()
 
 
-def test_without_an_extender_it_says_what_is_missing(machine, capsys):
+def test_without_an_extender_it_says_what_is_missing(machine, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main.main(["configure-scheduler", str(machine / "manifests/kube-scheduler.yaml")])
     assert "--extender https://IP-OR-NAME:9001 is missing" in capsys.readouterr().err
 
 
-def test_a_config_outside_the_one_mount_is_refused(configure, capsys):
+def test_a_config_outside_the_one_mount_is_refused(configure, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         configure("--config", "/etc/elsewhere.yaml")
     assert "inside --certs" in capsys.readouterr().err

@@ -33,30 +33,30 @@ class Setup:
 
 
 @pytest.fixture(params=NAMES)
-def setup(request):
+def setup(request: pytest.FixtureRequest):
     return Setup(request.param)
 
 
-def test_there_is_a_set_up_for_each_kubeadm_from_1_25_to_1_34():
+def test_there_is_a_set_up_for_each_kubeadm_from_1_25_to_1_34() -> None:
     assert [f"kubeadm-1.{minor}" for minor in range(25, 35)] == KUBEADM
 
 
-def test_it_becomes_what_is_expected(setup):
+def test_it_becomes_what_is_expected(setup) -> None:
     assert setup.changed() == setup.expected
 
 
-def test_a_second_run_changes_nothing(setup):
+def test_a_second_run_changes_nothing(setup) -> None:
     assert setup.changed(setup.before | setup.expected) == {}
 
 
-def test_no_line_of_the_operator_s_goes_but_a_percentage(setup):
+def test_no_line_of_the_operator_s_goes_but_a_percentage(setup) -> None:
     for name in setup.expected.keys() & setup.before.keys():
         diff = difflib.ndiff(setup.before[name].splitlines(), setup.expected[name].splitlines())
         gone = [line for line in diff if line.startswith("- ")]
         assert all("percentageOfNodesToScore" in line for line in gone)
 
 
-def test_what_becomes_of_pods_is_valid(setup):
+def test_what_becomes_of_pods_is_valid(setup) -> None:
     found = [
         d for text in setup.expected.values() for d in yaml.safe_load_all(text) if "kubescheduler" not in str(d)[:90]
     ]
@@ -65,14 +65,14 @@ def test_what_becomes_of_pods_is_valid(setup):
         kubernetes_validate.validate(document, "1.34", strict=True)
 
 
-def test_the_ca_is_always_named_and_nothing_is_insecure(setup):
+def test_the_ca_is_always_named_and_nothing_is_insecure(setup) -> None:
     for text in setup.expected.values():
         assert "insecure" not in text
         for line in (line for line in text.splitlines() if SETTINGS.url in line):
             assert "caFile: /etc/" in text[text.index(line) :]
 
 
-def test_a_new_address_replaces_our_entry(setup):
+def test_a_new_address_replaces_our_entry(setup) -> None:
     done = setup.before | setup.expected
     moved = setup.changed(done, ConfigureSettings("https://10.96.0.99:9001", SETTINGS.server_name))
     assert moved
@@ -81,7 +81,7 @@ def test_a_new_address_replaces_our_entry(setup):
         assert text.count("10.96.0.99") == 1
 
 
-def test_managed_resources_are_a_choice(setup):
+def test_managed_resources_are_a_choice(setup) -> None:
     assert not any("telemetry/scheduling" in text for text in setup.expected.values())
     managed = setup.changed(settings=ConfigureSettings(SETTINGS.url, SETTINGS.server_name, managed=True))
     assert [text.count("- name: telemetry/scheduling\n") for text in managed.values() if "telemetry" in text] == [1]
@@ -90,31 +90,31 @@ def test_managed_resources_are_a_choice(setup):
 @pytest.mark.parametrize(
     ("url", "policy"), [("https://leadsman-extender.leadsman.svc:9001", 1), ("https://[fd00::9]:9001", 0)]
 )
-def test_a_name_wants_cluster_dns_on_the_host_network(url, policy):
+def test_a_name_wants_cluster_dns_on_the_host_network(url: str, policy: int) -> None:
     setup = Setup("kubeadm-1.33")
     made = setup.changed(settings=ConfigureSettings(url, ""))
     assert made["kube-scheduler.yaml"].count("\n  dnsPolicy: ClusterFirstWithHostNet\n") == policy
 
 
-def test_off_the_host_network_names_resolve_anyway():
+def test_off_the_host_network_names_resolve_anyway() -> None:
     made = Setup("second-scheduler").changed(
         settings=ConfigureSettings("https://leadsman-extender.leadsman.svc:9001", "")
     )
     assert "dnsPolicy" not in made["my-scheduler.yaml"]
 
 
-def test_flags_that_a_configuration_silences_are_carried_over():
+def test_flags_that_a_configuration_silences_are_carried_over() -> None:
     made = yaml.safe_load(Setup("kubeadm-hardened").expected["scheduler.yaml"])
     assert made["enableProfiling"] is False
     assert made["clientConnection"] == {"kubeconfig": "/etc/kubernetes/scheduler.conf", "qps": 200, "burst": 400}
 
 
-def test_a_profile_s_own_percentage_counts_too():
+def test_a_profile_s_own_percentage_counts_too() -> None:
     made = yaml.safe_load(Setup("kubeadm-with-config").expected["config.yaml"])
     assert [profile.get("percentageOfNodesToScore") for profile in made["profiles"]] == [100, None]
 
 
-def test_other_extenders_stay():
+def test_other_extenders_stay() -> None:
     made = yaml.safe_load(Setup("kubeadm-with-config").expected["config.yaml"])
     assert [extender["urlPrefix"] for extender in made["extenders"]] == [
         "http://127.0.0.1:32766/gpushare-scheduler",
@@ -158,7 +158,7 @@ def config_map(version):
         ),
     ],
 )
-def test_what_we_cannot_change_rightly_is_refused_with_what_would_help(text, said):
+def test_what_we_cannot_change_rightly_is_refused_with_what_would_help(text, said: str) -> None:
     with pytest.raises(ConfigureError, match=re.escape(said)):
         plan_changes("f.yaml", text, lambda _: None, SETTINGS)
 
@@ -173,7 +173,7 @@ def test_what_we_cannot_change_rightly_is_refused_with_what_would_help(text, sai
         "registry.k8s.io/scheduler-plugins/kube-scheduler:v0.24.9",
     ],
 )
-def test_a_scheduler_older_than_the_configuration_s_v1_is_refused_by_its_image(image):
+def test_a_scheduler_older_than_the_configuration_s_v1_is_refused_by_its_image(image: str) -> None:
     """It would not start with the file that we write, and the control plane would have no scheduler."""
     setup = Setup("kubeadm-1.33")
     manifest = re.sub(r"image: .*", f"image: {image}", setup.before[setup.main])
@@ -191,18 +191,18 @@ def test_a_scheduler_older_than_the_configuration_s_v1_is_refused_by_its_image(i
         "kube-scheduler:latest",
     ],
 )
-def test_an_image_that_is_new_enough_or_tells_no_version_is_taken(image):
+def test_an_image_that_is_new_enough_or_tells_no_version_is_taken(image: str) -> None:
     setup = Setup("kubeadm-1.33")
     assert setup.changed({setup.main: re.sub(r"image: .*", f"image: {image}", setup.before[setup.main])})
 
 
-def test_a_configuration_that_stands_in_the_way_is_not_overwritten():
+def test_a_configuration_that_stands_in_the_way_is_not_overwritten() -> None:
     setup = Setup("kubeadm-1.33")
     with pytest.raises(ConfigureError, match="is there already; name another file"):
         setup.changed(setup.before | {"scheduler.yaml": "mine"})
 
 
-def test_one_flag_and_its_value_may_be_two_words():
+def test_one_flag_and_its_value_may_be_two_words() -> None:
     pod = POD.format(", --config, /etc/s/c.yaml").replace("name: s", "name: s")
     pod += "    volumeMounts: [{name: c, mountPath: /etc/s}]\n  volumes: [{name: c, hostPath: {path: /host}}]\n"
     found = plan_changes("f.yaml", pod, {"/host/c.yaml": CONFIG}.get, SETTINGS)

@@ -35,16 +35,16 @@ from leadsman.cli.configure.yaml_editing import YamlEdit, apply_edits
         ("a:\n  t: |\n    x\n", YamlEdit(("b",), 1), "a:\n  t: |\n    x\nb: 1\n"),
     ],
 )
-def test_an_edit_is_the_one_change(before, put, after):
+def test_an_edit_is_the_one_change(before: str, put, after: str) -> None:
     assert apply_edits(before, 0, [put]) == after
 
 
-def test_another_document_stays_as_it_is():
+def test_another_document_stays_as_it_is() -> None:
     text = "a: 1\n---\n# second\na: 1\n...\n---\na: 1\n"
     assert apply_edits(text, 1, [YamlEdit(("b",), 2)]) == "a: 1\n---\n# second\na: 1\nb: 2\n...\n---\na: 1\n"
 
 
-def test_an_edit_that_would_change_more_is_refused():
+def test_an_edit_that_would_change_more_is_refused() -> None:
     """Here the list is another one's too."""
     with pytest.raises(ConfigureError, match=r"b\.0: cannot be changed in place"):
         apply_edits("x: &x [1]\nb: *x\n", 0, [YamlEdit(("b", 0), {"k": 2})])
@@ -59,7 +59,7 @@ VALUES = st.recursive(
 
 @settings(max_examples=60)
 @given(st.dictionaries(st.text("xyz", min_size=1), VALUES, min_size=1), VALUES, st.sampled_from([None, False, True]))
-def test_whatever_stands_around_it_stays(around, value, flow):
+def test_whatever_stands_around_it_stays(around, value, flow) -> None:
     """In block, flow and mixed style; the lines from before are all there, in order."""
     before = yaml.safe_dump(around, default_flow_style=flow, sort_keys=False)
     after = apply_edits(before, 0, [YamlEdit(("new",), value)])
@@ -70,7 +70,7 @@ def test_whatever_stands_around_it_stays(around, value, flow):
 
 @settings(max_examples=60)
 @given(st.dictionaries(st.text("xyz", min_size=1), st.lists(VALUES, min_size=1), min_size=1), VALUES)
-def test_an_item_is_added_to_any_list(around, value):
+def test_an_item_is_added_to_any_list(around, value) -> None:
     before = yaml.safe_dump(around, default_flow_style=False, sort_keys=False)
     key = next(iter(around))
     after = apply_edits(before, 0, [YamlEdit((key, len(around[key])), value)])

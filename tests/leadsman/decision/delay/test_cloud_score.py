@@ -28,7 +28,7 @@ def values(found):
     return None if part is None else dict(part.values)
 
 
-def test_a_pod_without_bounds_prefers_the_node_labelled_cloud():
+def test_a_pod_without_bounds_prefers_the_node_labelled_cloud() -> None:
     assert decide(pod(), NODES, facts({"cloud-1": "cloud", "edge-1": "edge"})).scores == {
         "edge-1": 0,
         "cloud-1": 10,
@@ -36,35 +36,35 @@ def test_a_pod_without_bounds_prefers_the_node_labelled_cloud():
     }
 
 
-def test_a_pod_with_a_bound_is_left_alone():
+def test_a_pod_with_a_bound_is_left_alone() -> None:
     for bounded in (pod({"delay_edge-1": "25"}), pod({"delay_edge-1": "abc"})):
         assert CloudScore().score(bounded, NODES, facts({"cloud-1": "cloud"})) is None
 
 
-def test_without_a_cloud_node_it_has_no_say():
+def test_without_a_cloud_node_it_has_no_say() -> None:
     assert values(facts()) is None
     assert values(facts({"edge-1": "edge", "cloud-9": "cloud"})) is None
 
 
-def test_nobody_asked_about_is_survived():
+def test_nobody_asked_about_is_survived() -> None:
     assert CloudScore().score(pod(), (), facts({"cloud-1": "cloud"})) is None
 
 
-def test_the_policy_may_name_cloud_nodes():
+def test_the_policy_may_name_cloud_nodes() -> None:
     assert values(facts(nodes=("cloud-*",))) == {"edge-1": 0.0, "cloud-1": 1.0, "edge-2": 0.0}
 
 
-def test_the_policy_may_name_their_zones():
+def test_the_policy_may_name_their_zones() -> None:
     assert values(facts(zones=("we?t",))) == {"edge-1": 0.0, "cloud-1": 0.0, "edge-2": 1.0}
 
 
-def test_labels_and_names_add_up():
+def test_labels_and_names_add_up() -> None:
     assert values(facts({"edge-1": "cloud"}, nodes=("cloud-1",))) == {"edge-1": 1.0, "cloud-1": 1.0, "edge-2": 0.0}
 
 
-def test_patterns_match_whole_names():
+def test_patterns_match_whole_names() -> None:
     assert values(facts(nodes=("cloud", "loud-1"))) is None
 
 
-def test_a_weight_of_0_switches_it_off():
+def test_a_weight_of_0_switches_it_off() -> None:
     assert values(facts({"cloud-1": "cloud"}, weight=0)) is None

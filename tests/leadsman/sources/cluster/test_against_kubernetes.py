@@ -28,7 +28,7 @@ TEMPLATE = {"metadata": {"labels": {"app": "web"}}, "spec": CONTAINERS}
 
 
 @pytest.fixture(scope="module")
-def api(kubernetes_binaries, tmp_path_factory):
+def api(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory):
     with KubeApiServer(kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes", users={USER: ()}) as one:
         yield one
 
@@ -55,7 +55,7 @@ async def pod(admin, name, node, owners=()):
     await admin.create(PODS.path("default"), {"metadata": meta, "spec": CONTAINERS | {"nodeName": node}})
 
 
-async def test_places_and_roles_with_the_extender_s_rights(api, admin):
+async def test_places_and_roles_with_the_extender_s_rights(api, admin) -> None:
     rights = [one for one in yaml.safe_load_all(ACCOUNTS.read_text()) if one["kind"] in RBAC]
     for one in rights:
         await admin.create(RBAC[one["kind"]].path(), one)

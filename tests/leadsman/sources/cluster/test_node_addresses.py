@@ -23,29 +23,29 @@ def followed(*changes):
     return dict(nodes.current)
 
 
-def test_an_address_is_known_by_its_node():
+def test_an_address_is_known_by_its_node() -> None:
     found = followed((ChangeType.ADDED, node("a", "10.0.0.1", "fd00::1")), (ChangeType.ADDED, node("b")))
     assert found == {"10.0.0.1": "a", "fd00::1": "a"}
 
 
-def test_a_changed_address_replaces_the_old():
+def test_a_changed_address_replaces_the_old() -> None:
     before, after = node("a", "10.0.0.1"), node("a", "10.0.0.2")
     assert followed((ChangeType.ADDED, before), (ChangeType.MODIFIED, after, before)) == {"10.0.0.2": "a"}
 
 
-def test_a_node_that_left_is_forgotten():
+def test_a_node_that_left_is_forgotten() -> None:
     gone = node("a", "10.0.0.1")
     assert followed((ChangeType.ADDED, gone), (ChangeType.DELETED, gone, gone)) == {}
 
 
-def test_an_address_that_another_node_has_by_now_stays_the_others():
+def test_an_address_that_another_node_has_by_now_stays_the_others() -> None:
     old, new = node("a", "10.0.0.1"), node("b", "10.0.0.1")
     assert followed((ChangeType.ADDED, old), (ChangeType.ADDED, new), (ChangeType.DELETED, old, old)) == {
         "10.0.0.1": "b"
     }
 
 
-def test_a_heartbeat_makes_no_new_table():
+def test_a_heartbeat_makes_no_new_table() -> None:
     nodes = NodeAddressFollower(NO_CLIENT)
     nodes.apply_changes([ObjectChange(ChangeType.ADDED, node("a", "10.0.0.1"))])
     before = nodes.current

@@ -73,7 +73,7 @@ def found(one, name):
 WEB = {"deployment": {PlacedPod("web-5d-x", "n1")}}
 
 
-async def test_before_the_first_list_nothing_is_known(api):
+async def test_before_the_first_list_nothing_is_known(api) -> None:
     api.silence()
     async with following(api) as one:
         await until(lambda: len(api.requests) == 3)
@@ -81,7 +81,7 @@ async def test_before_the_first_list_nothing_is_known(api):
         assert one.current.age_seconds(0.0) is None
 
 
-async def test_a_pod_of_a_replica_set_is_the_deployments(api):
+async def test_a_pod_of_a_replica_set_is_the_deployments(api) -> None:
     replica_set(api)
     pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
     async with places(api) as one:
@@ -89,7 +89,7 @@ async def test_a_pod_of_a_replica_set_is_the_deployments(api):
         assert found(one, "web-5d") == found(one, "web-5d-x") == {}
 
 
-async def test_a_replica_set_belongs_to_whatever_controls_it(api):
+async def test_a_replica_set_belongs_to_whatever_controls_it(api) -> None:
     """Such as Argo's Rollout, whose pods have another hash label."""
     replica_set(api, kind="Rollout")
     pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
@@ -97,7 +97,7 @@ async def test_a_replica_set_belongs_to_whatever_controls_it(api):
         assert set(found(one, "web")) == {"rollout"}
 
 
-async def test_a_replica_set_that_comes_after_its_pod_is_worked_in(api):
+async def test_a_replica_set_that_comes_after_its_pod_is_worked_in(api) -> None:
     pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="rs")
     async with places(api) as one:
         assert set(found(one, "web-5d")) == {"replicaset"}
@@ -106,7 +106,7 @@ async def test_a_replica_set_that_comes_after_its_pod_is_worked_in(api):
         assert found(one, "web-5d") == {}
 
 
-async def test_where_replica_sets_cannot_be_read_the_hash_tells_the_deployment(api):
+async def test_where_replica_sets_cannot_be_read_the_hash_tells_the_deployment(api) -> None:
     pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", labels={"pod-template-hash": "5d"})
     api.deny("replicasets")
     async with following(api) as one:
@@ -115,7 +115,7 @@ async def test_where_replica_sets_cannot_be_read_the_hash_tells_the_deployment(a
         assert one.owners["ReplicaSet"].errors["Forbidden"]
 
 
-async def test_a_replica_set_of_another_uid_is_not_the_pods(api):
+async def test_a_replica_set_of_another_uid_is_not_the_pods(api) -> None:
     """A deployment that was deleted and made again under the same name."""
     replica_set(api, owner="other", uid="new")
     pod(api, "web-5d-x", "n1", "ReplicaSet", "web-5d", uid="old", labels={"pod-template-hash": "5d"})
@@ -124,13 +124,13 @@ async def test_a_replica_set_of_another_uid_is_not_the_pods(api):
 
 
 @pytest.mark.parametrize("kind", ["StatefulSet", "DaemonSet", "Job"])
-async def test_other_controllers_are_the_workload_itself(api, kind):
+async def test_other_controllers_are_the_workload_itself(api, kind: str) -> None:
     pod(api, "db-0", "n1", kind, "db")
     async with places(api) as one:
         assert found(one, "db") == {kind.lower(): {PlacedPod("db-0", "n1")}}
 
 
-async def test_a_job_of_a_cron_job_is_known_by_both(api):
+async def test_a_job_of_a_cron_job_is_known_by_both(api) -> None:
     api.put(f"{JOBS}/night-1", {"metadata": {"uid": "j", "ownerReferences": owned("CronJob", "night")}})
     pod(api, "night-1-x", "n1", "Job", "night-1", uid="j")
     async with places(api) as one:
@@ -138,13 +138,13 @@ async def test_a_job_of_a_cron_job_is_known_by_both(api):
         assert found(one, "night-1") == {"job": {PlacedPod("night-1-x", "n1")}}
 
 
-async def test_a_pod_without_a_controller_is_its_own_workload(api):
+async def test_a_pod_without_a_controller_is_its_own_workload(api) -> None:
     pod(api, "alone", "n1", metadata={"ownerReferences": owned("Tag", "t", controller=False)})
     async with places(api) as one:
         assert found(one, "pod/alone") == found(one, "alone") == {"pod": {PlacedPod("alone", "n1")}}
 
 
-async def test_static_pods_are_workloads_by_their_name_without_the_nodes(api):
+async def test_static_pods_are_workloads_by_their_name_without_the_nodes(api) -> None:
     for node in ("n1", "n2"):
         pod(api, f"kube-proxy-{node}", node, "Node", node)
     async with places(api) as one:
@@ -153,13 +153,13 @@ async def test_static_pods_are_workloads_by_their_name_without_the_nodes(api):
         assert found(one, "n1") == {}
 
 
-async def test_a_namespace_has_its_own_workloads(api):
+async def test_a_namespace_has_its_own_workloads(api) -> None:
     pod(api, "alone", "n1")
     async with places(api) as one:
         assert one.current.find("other", "alone") == {}
 
 
-async def test_only_placed_pods_count_and_the_workload_exists_without_them(api):
+async def test_only_placed_pods_count_and_the_workload_exists_without_them(api) -> None:
     pod(api, "db-0", "", "StatefulSet", "db")
     pod(api, "db-1", "n1", "StatefulSet", "db", metadata={"deletionTimestamp": "2026-11-21T01:00:00Z"})
     pod(api, "gone-0", "n1", "StatefulSet", "gone", status={"phase": "Failed"})
@@ -168,13 +168,13 @@ async def test_only_placed_pods_count_and_the_workload_exists_without_them(api):
         assert found(one, "gone") == {}
 
 
-async def test_a_deployment_without_pods_exists(api):
+async def test_a_deployment_without_pods_exists(api) -> None:
     replica_set(api)
     async with places(api) as one:
         assert found(one, "web") == {"deployment": set()}
 
 
-async def test_places_follow_a_pod_through_its_life(api):
+async def test_places_follow_a_pod_through_its_life(api) -> None:
     async with places(api) as one:
         pod(api, "db-0", "", "StatefulSet", "db")
         await until(lambda: found(one, "db") == {"statefulset": set()})
@@ -184,7 +184,7 @@ async def test_places_follow_a_pod_through_its_life(api):
         await until(lambda: found(one, "db") == {})
 
 
-async def test_the_pods_of_a_node_that_was_removed_are_nowhere(api):
+async def test_the_pods_of_a_node_that_was_removed_are_nowhere(api) -> None:
     pod(api, "db-0", "n1", "StatefulSet", "db")
     pod(api, "db-1", "n2", "StatefulSet", "db")
     async with places(api) as one:
@@ -192,7 +192,7 @@ async def test_the_pods_of_a_node_that_was_removed_are_nowhere(api):
         await until(lambda: found(one, "db") == {"statefulset": {PlacedPod("db-1", "n2")}})
 
 
-async def test_a_pod_that_is_adopted_changes_its_workload(api):
+async def test_a_pod_that_is_adopted_changes_its_workload(api) -> None:
     pod(api, "web-5d-x", "n1")
     replica_set(api)
     async with places(api) as one:
@@ -201,7 +201,7 @@ async def test_a_pod_that_is_adopted_changes_its_workload(api):
         assert found(one, "web-5d-x") == {}
 
 
-async def test_the_last_view_stays_while_the_api_server_is_away(api):
+async def test_the_last_view_stays_while_the_api_server_is_away(api) -> None:
     pod(api, "alone", "n1")
     async with places(api) as one:
         api.fail("list", 503, times=100)
@@ -212,7 +212,7 @@ async def test_the_last_view_stays_while_the_api_server_is_away(api):
         assert one.current.loaded is True
 
 
-async def test_the_view_says_when_it_was_last_confirmed(api):
+async def test_the_view_says_when_it_was_last_confirmed(api) -> None:
     now = 10.0
     async with following(api, WorkloadFollower, lambda: now) as one:
         await until(lambda: one.current.loaded and api.watches == 3)
@@ -222,7 +222,7 @@ async def test_the_view_says_when_it_was_last_confirmed(api):
         await until(lambda: one.current.age_seconds(now) == 0.0)
 
 
-async def test_the_same_view_is_the_same_object(api):
+async def test_the_same_view_is_the_same_object(api) -> None:
     """Caches are kept by it."""
     async with places(api) as one:
         first = one.current
@@ -231,7 +231,7 @@ async def test_the_same_view_is_the_same_object(api):
         await until(lambda: one.current is not first)
 
 
-async def test_roles_are_the_label_s_and_change_only_with_it(api):
+async def test_roles_are_the_label_s_and_change_only_with_it(api) -> None:
     def node(name, role, **more):
         api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": {"kubernetes.io/role": role} if role else {}}} | more)
 
@@ -293,7 +293,7 @@ async def reachable(session, url):
                 await asyncio.sleep(0.01)
 
 
-async def test_an_extender_decides_by_them_and_shows_them_in_its_metrics(api):
+async def test_an_extender_decides_by_them_and_shows_them_in_its_metrics(api) -> None:
     pod(api, "db-0", "", "StatefulSet", "db")
     async with extender(api=ApiAccess(api.url)) as (url, ops), aiohttp.ClientSession() as session:
         await reachable(session, ops)
@@ -305,7 +305,7 @@ async def test_an_extender_decides_by_them_and_shows_them_in_its_metrics(api):
     assert 'leadsman_apiserver_reconnects_total{resource="replicasets"} 0.0' in metrics
 
 
-async def test_an_extender_without_an_api_server_says_that_no_workload_is_known():
+async def test_an_extender_without_an_api_server_says_that_no_workload_is_known() -> None:
     async with extender() as (url, ops), aiohttp.ClientSession() as session:
         await reachable(session, ops)
         assert "no workload is known yet" in await reasons(session, url, "delay_db")

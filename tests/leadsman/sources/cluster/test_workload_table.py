@@ -9,7 +9,7 @@ from leadsman.sources.cluster.workload_table import WorkloadTable
 WEB = ("ns", "deployment", "web")
 
 
-def test_a_pod_counts_for_its_workload_where_it_is_placed():
+def test_a_pod_counts_for_its_workload_where_it_is_placed() -> None:
     workloads = WorkloadTable()
     workloads.put("ns", ("pod", "web-0"), [WEB], PlacedPod("web-0", "n1"))
     workloads.put("ns", ("pod", "web-1"), [WEB], None)
@@ -17,7 +17,7 @@ def test_a_pod_counts_for_its_workload_where_it_is_placed():
     assert workloads.table == {("ns", "web"): {"deployment": (PlacedPod("web-0", "n1"),)}}
 
 
-def test_a_workload_without_places_exists_until_its_last_member_goes():
+def test_a_workload_without_places_exists_until_its_last_member_goes() -> None:
     workloads = WorkloadTable()
     workloads.put("ns", ("ReplicaSet", "web-5d"), [WEB], None)
     workloads.publish()
@@ -27,7 +27,7 @@ def test_a_workload_without_places_exists_until_its_last_member_goes():
     assert workloads.table == {}
 
 
-def test_two_kinds_of_one_name_stand_side_by_side():
+def test_two_kinds_of_one_name_stand_side_by_side() -> None:
     workloads = WorkloadTable()
     workloads.put("ns", ("pod", "a"), [WEB], PlacedPod("a", "n1"))
     workloads.put("ns", ("pod", "b"), [("ns", "statefulset", "web")], PlacedPod("b", "n2"))
@@ -37,7 +37,7 @@ def test_two_kinds_of_one_name_stand_side_by_side():
     assert places.find("ns", "statefulset/web") == {"statefulset": (PlacedPod("b", "n2"),)}
 
 
-def test_a_table_that_was_taken_does_not_change():
+def test_a_table_that_was_taken_does_not_change() -> None:
     workloads = WorkloadTable()
     workloads.put("ns", ("pod", "a"), [WEB], PlacedPod("a", "n1"))
     workloads.publish()
@@ -47,7 +47,7 @@ def test_a_table_that_was_taken_does_not_change():
     assert taken == {("ns", "web"): {"deployment": (PlacedPod("a", "n1"),)}}
 
 
-def test_nothing_new_is_the_same_table():
+def test_nothing_new_is_the_same_table() -> None:
     workloads = WorkloadTable()
     workloads.put("ns", ("pod", "a"), [WEB], None)
     workloads.publish()
@@ -56,7 +56,7 @@ def test_nothing_new_is_the_same_table():
     assert workloads.table is taken
 
 
-def test_only_what_was_touched_is_made_anew():
+def test_only_what_was_touched_is_made_anew() -> None:
     workloads = WorkloadTable()
     for name in ("a", "b"):
         workloads.put("ns", ("pod", name), [("ns", "pod", name)], PlacedPod(name, "n1"))
@@ -73,7 +73,7 @@ puts = st.tuples(pods, owners.map(lambda some: tuple(dict.fromkeys(some))), node
 
 
 @given(st.lists(st.one_of(puts, pods), max_size=20), st.integers(1, 5))
-def test_changes_one_by_one_equal_the_table_of_what_is_left(steps, every):
+def test_changes_one_by_one_equal_the_table_of_what_is_left(steps, every) -> None:
     workloads, left = WorkloadTable(), {}
     for number, step in enumerate(steps):
         if isinstance(step, str):
