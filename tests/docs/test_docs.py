@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import COMMANDS, build_parser
+from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
+from leadsman.state import keys
 
 ROOT = Path(__file__).parents[2]
 CODE = ("agent", "controller", "extender", "leadsman", "benchmarks")
@@ -157,14 +159,24 @@ def test_every_term_of_the_glossary_is_in_the_code_and_both_entrances_link_to_it
     assert all("docs/glossary.md" in documents()[path] for path in ("README.md", "CONTRIBUTING.md"))
 
 
+def test_the_refusals_of_static_files_are_quoted_as_they_are() -> None:
+    page = " ".join(documents()["docs/delays.md"].split())
+    good, row = '{"edge-1": 0, "edge-2": 1, "c": 2, "d": 3}', "0 1 2 3\n"
+    for matrix, metadata in (
+        (f"# ms\n{row * 3}0 x 2 3\n", good),
+        (row * 4, good.replace('"edge-2": 1', '"edge-2": 7')),
+    ):
+        with pytest.raises(BadMatrix) as refused:
+            parse_matrix(matrix, metadata)
+        assert f"`{refused.value}`" in page
+
+
 def test_the_words_are_plain_current_english() -> None:
     found = {(path, word) for path, text in documents().items() for word in PRIVATE_WORDS.findall(text)}
     assert found == set()
 
 
 def test_the_table_of_etcd_names_every_record_and_prefix() -> None:
-    from leadsman.state import keys
-
     page = documents()["docs/architecture.md"]
     kinds = [*keys.RECORD_BY_KIND, keys.REWARDS_KIND, "counted"]
     assert [kind for kind in kinds if f"`nodes/<node>/{kind}" not in page] == []
