@@ -2,8 +2,8 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import pytest
@@ -37,7 +37,7 @@ WITHIN_SECONDS = 15.0
 FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
 
 
-def policy(name: str = "p", **strategies: list[Mapping[str, Any]]) -> TasPolicy:
+def policy(name: str = "p", **strategies: Sequence[Mapping[str, Any]]) -> TasPolicy:
     """Of the namespace `ns`."""
     spec = {"strategies": {key: {"rules": rules} for key, rules in strategies.items()}}
     return taspolicy_document.parse_taspolicy({"metadata": {"name": name, "namespace": "ns"}, "spec": spec})
@@ -75,14 +75,16 @@ class Acting:
         return await self.loop.reconcile()
 
 
-@pytest.fixture
-def make() -> Any:
-    class Words:
-        pass
+class Make:
+    """The words above, for tests."""
 
-    words = Words()
-    words.policy, words.rule, words.known, words.free = policy, rule, known, FREE  # type: ignore[attr-defined]
-    return words
+    policy, rule, known = staticmethod(policy), staticmethod(rule), staticmethod(known)
+    free = FREE
+
+
+@pytest.fixture
+def make() -> Make:
+    return Make()
 
 
 @pytest.fixture
@@ -97,8 +99,11 @@ async def client(api: FakeApiServer) -> AsyncIterator[ApiClient]:
         yield one
 
 
+Act = Callable[..., AbstractAsyncContextManager[Acting]]
+
+
 @pytest.fixture
-def acting(api: FakeApiServer, client: ApiClient) -> Callable[..., Any]:
+def acting(api: FakeApiServer, client: ApiClient) -> Act:
     """acting(nodes, per_second=…, limits=…): runs until the block ends; the nodes are listed."""
 
     @asynccontextmanager
@@ -119,8 +124,11 @@ def acting(api: FakeApiServer, client: ApiClient) -> Callable[..., Any]:
     return run
 
 
+Run = Callable[..., AbstractAsyncContextManager[int]]
+
+
 @pytest.fixture
-def running(api: FakeApiServer) -> Callable[..., Any]:
+def running(api: FakeApiServer) -> Run:
     """running(dry_run=…): a process in this loop, without an etcd; it has left when the block ends. Yields its port."""
 
     @asynccontextmanager
@@ -142,7 +150,7 @@ def running(api: FakeApiServer) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def labels(api: FakeApiServer) -> Callable[..., Any]:
+def labels(api: FakeApiServer) -> Callable[[str], dict[str, str]]:
     """labels("n1"): what the API server holds of ours on a node."""
 
     def of(name: str) -> dict[str, str]:

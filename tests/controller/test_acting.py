@@ -3,21 +3,31 @@
 import asyncio
 import time
 from collections import Counter
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import pytest
 
 from controller.run import DEFAULT_PATCHES_PER_SECOND
+from leadsman.decision.telemetry.taspolicy import TasPolicy
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.controller.conftest import Act, Make
 
 HOT = {"heat": {"n1": 90, "n2": 10}}
 COOL = {"heat": {"n1": 10, "n2": 10}}
 
 
 @pytest.fixture
-def mark(make):
+def mark(make: "Make") -> TasPolicy:
     return make.policy("hot", deschedule=[make.rule("heat", "GreaterThan", 80)])
 
 
-async def test_a_violated_node_is_marked_and_a_healed_one_is_not_any_more(acting, mark, labels):
+async def test_a_violated_node_is_marked_and_a_healed_one_is_not_any_more(
+    acting: "Act", mark: TasPolicy, labels: Callable[[str], dict[str, str]]
+) -> None:
     async with acting(["n1", "n2"]) as controller:
         await controller.step([mark], HOT)
         assert (labels("n1"), labels("n2")) == ({"hot": "violating"}, {})
@@ -25,7 +35,7 @@ async def test_a_violated_node_is_marked_and_a_healed_one_is_not_any_more(acting
         assert labels("n1") == {}
 
 
-async def test_nothing_to_do_is_no_call(acting, mark, api):
+async def test_nothing_to_do_is_no_call(acting: "Act", mark: TasPolicy, api: FakeApiServer) -> None:
     async with acting(["n1", "n2"]) as controller:
         await controller.step([mark], HOT)
         before = len(api.requests)
@@ -34,7 +44,9 @@ async def test_nothing_to_do_is_no_call(acting, mark, api):
         assert "patch" not in api.verbs()[before:]
 
 
-async def test_each_action_is_told_in_an_event_with_its_reason(acting, mark, api, until):
+async def test_each_action_is_told_in_an_event_with_its_reason(
+    acting: "Act", mark: TasPolicy, api: FakeApiServer, until: "Until"
+) -> None:
     async with acting(["n1", "n2"]) as controller:
         await controller.step([mark], HOT)
         await until(lambda: "create" in api.verbs())
@@ -46,7 +58,9 @@ async def test_each_action_is_told_in_an_event_with_its_reason(acting, mark, api
     assert event["regarding"]["uid"]
 
 
-async def test_labels_of_others_stay(acting, mark, api, labels):
+async def test_labels_of_others_stay(
+    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
+) -> None:
     async with acting(["n1", "n2"]) as controller:
         await controller.step([mark], HOT)
         await controller.step([mark], COOL)
@@ -55,7 +69,9 @@ async def test_labels_of_others_stay(acting, mark, api, labels):
     assert patches == [{"hot": "violating"}, {"hot": None}]
 
 
-async def test_a_node_deleted_in_mid_plan_costs_only_itself(acting, make, api, labels):
+async def test_a_node_deleted_in_mid_plan_costs_only_itself(
+    acting: "Act", make: "Make", api: FakeApiServer, labels: Callable[[str], dict[str, str]]
+) -> None:
     both = make.policy(labeling=[make.rule("heat", "GreaterThan", 5, "hot=yes")])
     async with acting(["n1", "n2"]) as controller:
         api.delete("/api/v1/nodes/n1")
@@ -65,8 +81,8 @@ async def test_a_node_deleted_in_mid_plan_costs_only_itself(acting, make, api, l
 
 
 async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands_there(
-    acting, mark, api, labels, until
-):
+    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: "Until"
+) -> None:
     """409: nothing that another wrote is lost."""
     async with acting(["n1", "n2"]) as controller:
         api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"other": "x"}}})
@@ -77,7 +93,9 @@ async def test_a_node_that_changed_in_mid_plan_is_planned_again_from_what_stands
         assert labels("n1") == {"other": "x", "hot": "violating"}
 
 
-async def test_retry_after_is_obeyed(acting, mark, api, labels):
+async def test_retry_after_is_obeyed(
+    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
+) -> None:
     async with acting(["n1", "n2"]) as controller:
         api.fail("patch", 429, retry_after_seconds=1)
         began = time.monotonic()
@@ -87,7 +105,9 @@ async def test_retry_after_is_obeyed(acting, mark, api, labels):
 
 
 @pytest.mark.parametrize("status", [500, 503, 403, 422])
-async def test_a_failed_patch_is_planned_again(acting, mark, api, labels, status):
+async def test_a_failed_patch_is_planned_again(
+    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], status: int
+) -> None:
     async with acting(["n1", "n2"]) as controller:
         api.fail("patch", status)
         await controller.step([mark], HOT)
@@ -96,7 +116,7 @@ async def test_a_failed_patch_is_planned_again(acting, mark, api, labels, status
         assert labels("n1") == {"hot": "violating"}
 
 
-async def test_an_api_server_that_is_away_ends_the_round(acting, make, api):
+async def test_an_api_server_that_is_away_ends_the_round(acting: "Act", make: "Make", api: FakeApiServer) -> None:
     every = make.policy(labeling=[make.rule("heat", "GreaterThan", 5, "hot=yes")])
     nodes = [f"n{number}" for number in range(200)]
     async with acting(nodes) as controller:
@@ -105,7 +125,9 @@ async def test_an_api_server_that_is_away_ends_the_round(acting, make, api):
         assert controller.writer.results["failed"] < 40
 
 
-async def test_a_lost_watch_and_a_compaction_change_nothing_for_good(acting, mark, api, labels, until):
+async def test_a_lost_watch_and_a_compaction_change_nothing_for_good(
+    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: "Until"
+) -> None:
     async with acting(["n1", "n2"]) as controller:
         await until(lambda: api.watches)
         api.reset_watches(b'{"type":')
@@ -116,7 +138,9 @@ async def test_a_lost_watch_and_a_compaction_change_nothing_for_good(acting, mar
         assert labels("n1") == {"other": "y", "hot": "violating"}
 
 
-async def test_who_leads_no_longer_writes_no_more(acting, make, api, until):
+async def test_who_leads_no_longer_writes_no_more(
+    acting: "Act", make: "Make", api: FakeApiServer, until: "Until"
+) -> None:
     """Not even the rest of a plan that was begun."""
     every = make.policy(labeling=[make.rule("heat", "GreaterThan", 5, "hot=yes")])
     nodes = [f"n{number}" for number in range(100)]
@@ -128,7 +152,7 @@ async def test_who_leads_no_longer_writes_no_more(acting, make, api, until):
         assert 20 <= api.verbs().count("patch") < 90
 
 
-async def test_a_second_controller_finds_nothing_to_do(acting, mark, api):
+async def test_a_second_controller_finds_nothing_to_do(acting: "Act", mark: TasPolicy, api: FakeApiServer) -> None:
     """Actions do no harm twice: a lease is no fence."""
     async with acting(["n1", "n2"]) as first:
         await first.step([mark], HOT)
@@ -138,7 +162,9 @@ async def test_a_second_controller_finds_nothing_to_do(acting, mark, api):
 
 
 @pytest.mark.slow
-async def test_a_thousand_nodes_get_ten_labels_in_ten_seconds_at_the_default_rate(acting, make, api, labels):
+async def test_a_thousand_nodes_get_ten_labels_in_ten_seconds_at_the_default_rate(
+    acting: "Act", make: "Make", api: FakeApiServer, labels: Callable[[str], dict[str, str]]
+) -> None:
     """Written, changed and cleaned, one patch a node each time."""
     nodes = [f"n{number:04}" for number in range(1000)]
     rules = [make.rule(f"m{number}", "GreaterThan", 0, f"k{number}=low") for number in range(10)]

@@ -5,7 +5,9 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +27,7 @@ MARKED = {
 
 
 @pytest.fixture(scope="module")
-def cluster(kubernetes_binaries, tmp_path_factory):
+def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
     """With the CRD and the controller's own role, which is all that the processes may use."""
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
@@ -39,7 +41,7 @@ def cluster(kubernetes_binaries, tmp_path_factory):
         yield one
 
 
-def kubectl(cluster, *arguments, given=""):
+def kubectl(cluster: KubeApiServer, *arguments: str, given: str = "") -> str:
     command = ["kubectl", f"--kubeconfig={cluster.kubeconfig()}", *arguments]
     done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
     assert done.returncode == 0, done.stderr
@@ -47,11 +49,11 @@ def kubectl(cluster, *arguments, given=""):
 
 
 @pytest.fixture
-def start(cluster, tmp_path):
+def start(cluster: KubeApiServer, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
     """start(): a controller; all are gone after the test."""
     running = []
 
-    def started():
+    def started() -> subprocess.Popen[bytes]:
         (port,) = free_ports(1)
         flags = ["--kubeconfig", str(cluster.kubeconfig(ACCOUNT)), "--listen", f"127.0.0.1:{port}"]
         command = [sys.executable, "-m", "leadsman.cli.main", "controller", *flags, "--etcd", "http://127.0.0.1:1"]
@@ -68,7 +70,7 @@ def start(cluster, tmp_path):
         assert "Forbidden" not in log.read_text(), log.read_text()
 
 
-def until(true, what, seconds=30.0):
+def until(true: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
     deadline = time.monotonic() + seconds
     while not (found := true()):
         assert time.monotonic() < deadline, f"not within {seconds:g} s: {what}"
@@ -76,22 +78,22 @@ def until(true, what, seconds=30.0):
     return found
 
 
-def holder(cluster):
+def holder(cluster: KubeApiServer) -> str:
     found = json.loads(kubectl(cluster, "get", "leases", "-n", "leadsman", "-o", "json"))["items"]
     return found[0]["spec"]["holderIdentity"] if found else ""
 
 
-def marked_node(cluster, name):
+def marked_node(cluster: KubeApiServer, name: str) -> None:
     body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, **MARKED}}
     kubectl(cluster, "create", "-f", "-", given=json.dumps(body))
 
 
-def marks(cluster, name):
+def marks(cluster: KubeApiServer, name: str) -> dict[str, str]:
     labels = json.loads(kubectl(cluster, "get", "node", name, "-o", "json"))["metadata"]["labels"]
     return {key: value for key, value in labels.items() if key in ("gone", "kept")}
 
 
-def test_when_the_one_that_leads_is_killed_the_other_goes_on(cluster, start):
+def test_when_the_one_that_leads_is_killed_the_other_goes_on(cluster: KubeApiServer, start) -> None:
     marked_node(cluster, "n1")
     first = start()
     until(lambda: marks(cluster, "n1") == {"kept": "x"}, "the label of a policy that is gone removed")
@@ -104,7 +106,7 @@ def test_when_the_one_that_leads_is_killed_the_other_goes_on(cluster, start):
     assert holder(cluster) not in ("", leader)
 
 
-def test_what_was_done_is_seen_with_kubectl(cluster, start):
+def test_what_was_done_is_seen_with_kubectl(cluster: KubeApiServer, start) -> None:
     marked_node(cluster, "n3")
     policy = {"strategies": {"deschedule": {"rules": [{"metricname": "m", "operator": "Equals", "target": 1}]}}}
     body = {
@@ -120,7 +122,7 @@ def test_what_was_done_is_seen_with_kubectl(cluster, start):
     assert shown == {"Accepted": "True", "Active": "False"}, "no node reports its metric"
 
 
-def test_a_record_of_the_last_release_is_moved_to_the_new_annotation(cluster, start):
+def test_a_record_of_the_last_release_is_moved_to_the_new_annotation(cluster: KubeApiServer, start) -> None:
     deprecated = DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]
     marked_node(cluster, "n4")
     kubectl(cluster, "annotate", "node", "n4", f"{OWNERSHIP_ANNOTATION}-", f'{deprecated}={{"gone":"ns/gone"}}')
@@ -130,6 +132,6 @@ def test_a_record_of_the_last_release_is_moved_to_the_new_annotation(cluster, st
     assert not {deprecated, OWNERSHIP_ANNOTATION} & annotations.keys()
 
 
-def conditions(cluster):
+def conditions(cluster: KubeApiServer) -> dict[str, str]:
     found = json.loads(kubectl(cluster, "get", "tasp", "hot", "-n", "leadsman", "-o", "json"))
     return {each["type"]: each["status"] for each in found.get("status", {}).get("conditions", [])}

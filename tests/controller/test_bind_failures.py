@@ -7,17 +7,19 @@ from pathlib import Path
 import pytest
 
 from controller.bind_failures import REREAD_INTERVAL_SECONDS, BindFailureCounter, bind_failure_cause
+from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
 from leadsman.kube.resources import CORE_EVENTS
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.testbed.fake_api_server import FakeApiServer
 
 CAPTURED = json.loads((Path(__file__).parents[1] / "data" / "events" / "failed-binds.json").read_text())
 BY_POD = {event["involvedObject"]["name"]: event for event in CAPTURED}
 GAVE_UP, NO_NODE = (Condition("PodScheduled", "False", reason) for reason in ("SchedulerError", "Unschedulable"))
 
 
-def waiting(name="refused", condition=GAVE_UP):
+def waiting(name: str = "refused", condition: Condition = GAVE_UP) -> Pod:
     uid = BY_POD[name]["involvedObject"]["uid"]
     return Pod(ObjectMeta(name, "default", uid), status=PodStatus("Pending", conditions=(condition,)))
 
@@ -44,7 +46,7 @@ class Looking:
 
 
 @pytest.fixture
-def look(api, client):
+def look(api: FakeApiServer, client: ApiClient) -> Looking:
     return Looking(api, client)
 
 
@@ -57,30 +59,30 @@ def look(api, client):
         ("extbind", None),
     ],
 )
-def test_what_a_real_scheduler_writes_has_its_cause(pod, cause):
+def test_what_a_real_scheduler_writes_has_its_cause(pod: str, cause) -> None:
     assert bind_failure_cause(BY_POD[pod]["message"]) is cause
 
 
 @pytest.mark.parametrize("message", ["", "0/3 nodes are available: 3 Insufficient cpu.", "running Bind plugins failed"])
-def test_other_messages_are_no_failed_bind(message):
+def test_other_messages_are_no_failed_bind(message: str) -> None:
     assert bind_failure_cause(message) is None
 
 
-async def test_a_failure_is_counted_once_however_often_it_is_read(look):
+async def test_a_failure_is_counted_once_however_often_it_is_read(look: Looking) -> None:
     look.written("refused")
     for minute in range(5):
         found = await look.at(minute * REREAD_INTERVAL_SECONDS, waiting())
     assert found == {IncidentCause.BIND_REFUSED: 1}
 
 
-async def test_a_series_counts_what_was_added_to_it(look):
+async def test_a_series_counts_what_was_added_to_it(look: Looking) -> None:
     look.written("refused", times=2)
     assert await look.at(0, waiting()) == {IncidentCause.BIND_REFUSED: 2}
     look.written("refused", times=5)
     assert await look.at(REREAD_INTERVAL_SECONDS, waiting()) == {IncidentCause.BIND_REFUSED: 5}
 
 
-async def test_only_pods_that_were_given_up_with_an_error_are_asked_about_and_once_a_minute(look):
+async def test_only_pods_that_were_given_up_with_an_error_are_asked_about_and_once_a_minute(look: Looking) -> None:
     assert await look.at(0, waiting(condition=NO_NODE)) == {}
     assert look.asked() == []
     for second in range(int(REREAD_INTERVAL_SECONDS)):
@@ -88,13 +90,13 @@ async def test_only_pods_that_were_given_up_with_an_error_are_asked_about_and_on
     assert look.asked() == ["list"]
 
 
-async def test_events_of_another_pod_and_of_an_extender_count_nowhere(look):
+async def test_events_of_another_pod_and_of_an_extender_count_nowhere(look: Looking) -> None:
     look.written("timesout")
     look.written("extbind")
     assert await look.at(0, waiting("refused"), waiting("extbind")) == {}
 
 
-async def test_an_api_server_that_refuses_is_asked_again_later(look, caplog):
+async def test_an_api_server_that_refuses_is_asked_again_later(look: Looking, caplog: pytest.LogCaptureFixture) -> None:
     look.written("refused")
     look.api.fail("list", 403)
     assert await look.at(0, waiting()) == {}
@@ -102,14 +104,14 @@ async def test_an_api_server_that_refuses_is_asked_again_later(look, caplog):
     assert caplog.text.count("cannot read Events of pods that failed to bind") == 1
 
 
-async def test_a_pod_that_waits_no_more_is_forgotten(look):
+async def test_a_pod_that_waits_no_more_is_forgotten(look: Looking) -> None:
     look.written("refused")
     await look.at(0, waiting())
     await look.at(1)
     assert (look.unbound._read_at, look.unbound._counted) == ({}, {})
 
 
-async def test_the_metric_has_all_causes_from_the_start(look):
+async def test_the_metric_has_all_causes_from_the_start(look: Looking) -> None:
     (family,) = look.unbound.families()
     assert {sample.labels["cause"]: sample.value for sample in family.samples} == {
         "bind_refused": 0,

@@ -1,13 +1,21 @@
 """Events that are written once, whoever writes them."""
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from controller.event_recorder import EventRecorder
+from leadsman.kube.client import ApiClient
 from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
 
 
-async def test_of_one_name_one_is_written_and_none_is_missed(api, client, until):
+async def test_of_one_name_one_is_written_and_none_is_missed(
+    api: FakeApiServer, client: ApiClient, until: "Until"
+) -> None:
     recorder = EventRecorder(client, TokenBucket(1e6, 10), "one")
     task = asyncio.create_task(recorder.run())
     for name in ("p.1", "p.1", ""):

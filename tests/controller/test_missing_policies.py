@@ -3,6 +3,7 @@
 import re
 from datetime import UTC, datetime
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -29,17 +30,17 @@ class Told:
         self.events.append(SimpleNamespace(about=about, reason=reason, note=note, warning=warning, name=name))
 
 
-def pod(name="p", policy="gone", uid="u1", **more):
+def pod(name: str = "p", policy: str = "gone", uid: str = "u1", **more: Any) -> ObjectMeta:
     return ObjectMeta(name, "ns", uid, labels={"telemetry-policy": policy}, **more)
 
 
 @pytest.fixture
-def told():
+def told() -> Told:
     return Told()
 
 
 @pytest.fixture
-def now():
+def now() -> list[float]:
     return [100.0]
 
 
@@ -58,17 +59,17 @@ class Rounds:
 
 
 @pytest.fixture
-def looked(told, now) -> Rounds:
+def looked(told: Told, now: list[float]) -> Rounds:
     return Rounds(told, now)
 
 
-def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked):
+def test_it_is_told_once_on_the_pod_with_the_policy_s_name(looked: Rounds) -> None:
     (event,) = looked([pod()])
     assert (event.about.kind, event.about.namespace, event.about.name, event.about.uid) == ("Pod", "ns", "p", "u1")
     assert (event.reason, event.note, event.warning) == ("TelemetryPolicyMissing", NOTE, True)
 
 
-def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked):
+def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked: Rounds) -> None:
     assert looked([pod()], seconds=GRACE_SECONDS - 1) == []
     assert looked([pod()], TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, loaded=True)) == []
 
@@ -82,34 +83,34 @@ def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked):
     ],
     ids=["not listed yet", "used", "refused"],
 )
-def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked, policies):
+def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked: Rounds, policies) -> None:
     assert looked([pod()], policies) == []
 
 
-def test_a_policy_of_another_namespace_is_not_the_pod_s(looked):
+def test_a_policy_of_another_namespace_is_not_the_pod_s(looked: Rounds) -> None:
     assert len(looked([pod()], TasPolicies({PolicyKey("other", "gone"): TasPolicy("other", "gone")}, loaded=True))) == 1
 
 
-def test_a_pod_that_is_being_deleted_is_left_alone(looked):
+def test_a_pod_that_is_being_deleted_is_left_alone(looked: Rounds) -> None:
     assert looked([pod(deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))]) == []
 
 
-def test_an_empty_label_names_nothing(looked):
+def test_an_empty_label_names_nothing(looked: Rounds) -> None:
     assert looked([pod(policy="")]) == []
 
 
-def test_another_policy_or_another_pod_of_the_name_is_told_anew_and_under_another_name(looked):
+def test_another_policy_or_another_pod_of_the_name_is_told_anew_and_under_another_name(looked: Rounds) -> None:
     looked([pod()])
     looked([pod(policy="gone-2")])
     events = looked([pod(uid="u2")])
     assert len({event.name for event in events}) == len(events) == 3
 
 
-def test_more_than_the_rate_waits(looked):
+def test_more_than_the_rate_waits(looked: Rounds) -> None:
     assert len(looked([pod(uid=f"u{n}") for n in range(10)])) == 3
 
 
-def test_who_leads_next_writes_under_the_same_name(looked):
+def test_who_leads_next_writes_under_the_same_name(looked: Rounds) -> None:
     (first,) = looked([pod()])
     looked.missing.reset()
     looked([pod()])
@@ -117,12 +118,12 @@ def test_who_leads_next_writes_under_the_same_name(looked):
     assert first.name.startswith("p.")
 
 
-def test_pods_without_their_policy_are_counted(looked):
+def test_pods_without_their_policy_are_counted(looked: Rounds) -> None:
     looked([pod(), pod(uid="u2")])
     (family,) = looked.missing.families()
     assert (family.name, family.samples[0].value) == ("leadsman_controller_missing_policies", 2)
 
 
-def test_a_long_name_is_cut_to_one_that_an_object_may_have(looked):
+def test_a_long_name_is_cut_to_one_that_an_object_may_have(looked: Rounds) -> None:
     (event,) = looked([pod(name="a" * 199 + "-" + "b" * 53)])
     assert re.fullmatch(r"a{199}\.[0-9a-f]{16}", event.name)

@@ -8,16 +8,16 @@ from controller.node_cache import NodeCache
 from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 
 
-def node(version, **labels):
+def node(version: str, **labels: str) -> PartialObjectMetadata:
     return PartialObjectMetadata(ObjectMeta("n1", resource_version=version, labels=labels))
 
 
 @pytest.fixture
-def watched():
+def watched() -> SimpleNamespace:
     return SimpleNamespace(current={("", "n1"): node("1")})
 
 
-def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watched):
+def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watched: SimpleNamespace) -> None:
     nodes = NodeCache(watched)
     nodes.record_patch("n1", node("2", hot="violating"))
     (view,) = nodes.views()
@@ -28,7 +28,7 @@ def test_an_answer_to_a_patch_counts_until_the_watch_shows_another_version(watch
     assert nodes.views()[0].labels == {}, "it is forgotten for good"
 
 
-def test_a_node_that_is_gone_stays_gone(watched):
+def test_a_node_that_is_gone_stays_gone(watched: SimpleNamespace) -> None:
     nodes = NodeCache(watched)
     nodes.record_patch("n1", node("2"))
     watched.current = {}

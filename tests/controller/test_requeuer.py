@@ -5,17 +5,19 @@ import pytest
 from controller.requeuer import Requeuer
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
+from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.api_objects import parse_path
+from leadsman.testbed.fake_api_server import FakeApiServer
 
 NODES = ("a", "b", "c")
 
 
-def inputs(**to_a):
+def inputs(**to_a: float) -> DecisionInputs:
     """to_a: node → its RTT to node a, in ms."""
     windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in to_a.items()}
     state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=99.0)
@@ -23,7 +25,7 @@ def inputs(**to_a):
 
 
 @pytest.fixture
-def requeuer(client, api):
+def requeuer(client: ApiClient, api: FakeApiServer):
     """With the state that its inputs come from and its pods; it may touch once."""
     for node in NODES:
         api.put(f"/api/v1/nodes/{node}", {"metadata": {}})
@@ -34,7 +36,7 @@ def requeuer(client, api):
     return one, state, pods
 
 
-def touched(api):
+def touched(api: FakeApiServer) -> list[str]:
     return [
         a.path.rpartition("/")[2]
         for a in api.requests
@@ -42,14 +44,14 @@ def touched(api):
     ]
 
 
-async def test_the_node_s_annotation_is_touched_and_nothing_else(requeuer, api):
+async def test_the_node_s_annotation_is_touched_and_nothing_else(requeuer, api: FakeApiServer) -> None:
     one, *_ = requeuer
     await one.sync()
     assert touched(api) == ["a"]
     assert set(api.requests[-1].body["metadata"]) == {"annotations"}
 
 
-async def test_a_touch_removes_the_annotation_of_the_last_release(requeuer, api):
+async def test_a_touch_removes_the_annotation_of_the_last_release(requeuer, api: FakeApiServer) -> None:
     one, *_ = requeuer
     old = {"leadsman/retried-at": "2026-01-01T00:00:00Z", "other": "stays"}
     api.put("/api/v1/nodes/a", {"metadata": {"annotations": old}})
@@ -58,14 +60,14 @@ async def test_a_touch_removes_the_annotation_of_the_last_release(requeuer, api)
     assert set(node["metadata"]["annotations"]) == {RETRIED_AT_ANNOTATION, "other"}
 
 
-async def test_the_log_says_which_node_was_touched_and_why(requeuer, caplog):
+async def test_the_log_says_which_node_was_touched_and_why(requeuer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     one, *_ = requeuer
     await one.sync()
     assert "annotated node a so that kube-scheduler retries: node a now passes the filters for" in caplog.text
 
 
-async def test_touches_are_rate_limited(requeuer, api):
+async def test_touches_are_rate_limited(requeuer, api: FakeApiServer) -> None:
     one, state, _ = requeuer
     await one.sync()
     state["inputs"] = inputs(b=5.0, c=80.0)
@@ -76,7 +78,7 @@ async def test_touches_are_rate_limited(requeuer, api):
     assert touched(api) == ["a", "b"]
 
 
-async def test_a_touch_that_failed_is_made_later(requeuer, api):
+async def test_a_touch_that_failed_is_made_later(requeuer, api: FakeApiServer) -> None:
     one, *_ = requeuer
     api.fail("patch", 503)
     await one.sync()
@@ -87,14 +89,16 @@ async def test_a_touch_that_failed_is_made_later(requeuer, api):
     assert one.touched == 1
 
 
-async def test_without_waiting_pods_nothing_is_done(requeuer, api):
+async def test_without_waiting_pods_nothing_is_done(requeuer, api: FakeApiServer) -> None:
     one, _, pods = requeuer
     pods.clear()
     await one.sync()
     assert api.requests == []
 
 
-async def test_a_plugin_that_fails_is_logged_once_and_ends_nothing(requeuer, monkeypatch, caplog, api):
+async def test_a_plugin_that_fails_is_logged_once_and_ends_nothing(
+    requeuer, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, api: FakeApiServer
+) -> None:
     def broken(*_):
         raise RuntimeError("boom")
 

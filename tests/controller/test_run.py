@@ -3,13 +3,20 @@
 import asyncio
 import json
 from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, Any
 
 import aiohttp
+import pytest
 
 from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
 from leadsman.kube.resources import LEASES, NODES
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.controller.conftest import Run
 
 LEASE = LEASES.path("leadsman", "leadsman-controller")
 MARKED = {"labels": {"hot": "violating", "other": "x"}, "annotations": {OWNERSHIP_ANNOTATION: '{"hot":"ns/hot"}'}}
@@ -17,23 +24,25 @@ BAD = {"spec": {"strategies": {"deschedule": {"rules": [{"metricname": "a b", "o
 GOOD = {"spec": {"strategies": {"deschedule": {"rules": [{"metricname": "m", "operator": "Equals", "target": 1}]}}}}
 
 
-def of(api, path, *steps):
-    found = api.objects.get(parse_path(path))
+def of(api: FakeApiServer, path: str, *steps: str) -> Any:
+    found: Any = api.objects.get(parse_path(path))
     for step in steps:
         found = (found or {}).get(step)
     return found
 
 
-def node_labels(api, name="n1"):
+def node_labels(api: FakeApiServer, name: str = "n1") -> Any:
     return of(api, NODES.path("", name), "metadata", "labels")
 
 
-async def page(port, path):
+async def page(port: int, path: str) -> tuple[int, str]:
     async with aiohttp.ClientSession() as session, session.get(f"http://127.0.0.1:{port}{path}") as answer:
         return answer.status, await answer.text()
 
 
-async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(api, running, until):
+async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(
+    api: FakeApiServer, running: "Run", until: "Until"
+) -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running():
         await until(lambda: node_labels(api) == {"other": "x"})
@@ -41,7 +50,9 @@ async def test_labels_of_a_policy_that_is_gone_go_and_others_stay(api, running, 
     assert of(api, LEASE, "spec", "holderIdentity") == "", "given up at the end"
 
 
-async def test_a_node_marked_by_the_last_release_is_taken_over(api, running, until):
+async def test_a_node_marked_by_the_last_release_is_taken_over(
+    api: FakeApiServer, running: "Run", until: "Until"
+) -> None:
     deprecated = DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]
     by_last_release = {"labels": MARKED["labels"], "annotations": {deprecated: '{"hot":"ns/hot"}', "other": "stays"}}
     api.put(NODES.path("", "n1"), {"metadata": by_last_release})
@@ -50,7 +61,9 @@ async def test_a_node_marked_by_the_last_release_is_taken_over(api, running, unt
     assert of(api, NODES.path("", "n1"), "metadata", "annotations") == {"other": "stays"}
 
 
-async def test_the_log_says_what_goes_and_what_comes(api, running, until, caplog):
+async def test_the_log_says_what_goes_and_what_comes(
+    api: FakeApiServer, running: "Run", until: "Until", caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO")
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running():
@@ -58,7 +71,7 @@ async def test_the_log_says_what_goes_and_what_comes(api, running, until, caplog
     assert any(said.startswith("remove label hot from node n1: ") for said in caplog.messages), caplog.messages
 
 
-async def test_a_dry_run_shows_the_plan_and_writes_nothing(api, running, until):
+async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: FakeApiServer, running: "Run", until: "Until") -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running(dry_run=True) as port:
         plan = {}
@@ -70,14 +83,16 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing(api, running, until):
     assert set(api.verbs()) <= {"list", "watch"}
 
 
-async def listening(port):
+async def listening(port: int) -> bool:
     try:
         return (await page(port, "/readyz"))[0] > 0
     except aiohttp.ClientError:
         return False
 
 
-async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a_bad_one(api, running, until):
+async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a_bad_one(
+    api: FakeApiServer, running: "Run", until: "Until"
+) -> None:
     api.put(TASPOLICY_RESOURCE.path("ns", "good"), {"metadata": {"generation": 3}, **GOOD})
     api.put(TASPOLICY_RESOURCE.path("ns", "bad"), {"metadata": {"generation": 4}, **BAD})
 
@@ -97,7 +112,9 @@ async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a
         assert api.verbs().count("patch") == patches, "what is settled is not written again"
 
 
-async def test_the_second_of_two_takes_over_when_the_first_one_leaves(api, running, until):
+async def test_the_second_of_two_takes_over_when_the_first_one_leaves(
+    api: FakeApiServer, running: "Run", until: "Until"
+) -> None:
     async with AsyncExitStack() as second:
         async with running("one"):
             await until(lambda: of_lease(api) == "one")
@@ -106,14 +123,14 @@ async def test_the_second_of_two_takes_over_when_the_first_one_leaves(api, runni
         await until(lambda: of_lease(api) == "two")
 
 
-def of_lease(api):
+def of_lease(api: FakeApiServer) -> Any:
     try:
         return of(api, LEASE, "spec", "holderIdentity")
     except ApiStatusError:
         return ""
 
 
-async def test_metrics_say_who_leads_and_what_was_done(api, running, until):
+async def test_metrics_say_who_leads_and_what_was_done(api: FakeApiServer, running: "Run", until: "Until") -> None:
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running() as port:
         await until(lambda: node_labels(api) == {"other": "x"})
@@ -122,7 +139,7 @@ async def test_metrics_say_who_leads_and_what_was_done(api, running, until):
     assert 'leadsman_controller_patches_total{result="done"} 1.0' in text
 
 
-async def test_it_is_not_ready_until_everything_is_listed(api, running, until):
+async def test_it_is_not_ready_until_everything_is_listed(api: FakeApiServer, running: "Run", until: "Until") -> None:
     api.fail("list", 503, times=100)
     async with running() as port:
         await until(lambda: len(api.requests) > 3)

@@ -2,11 +2,14 @@
 
 import asyncio
 from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import aiohttp
 import pytest
 
 from controller.requeuer import Requeuer
+from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
@@ -16,24 +19,29 @@ from leadsman.state import codec, keys
 from leadsman.state.key_values import Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.controller.conftest import Run
 
 PODS = "/api/v1/namespaces/ns/pods"
 REFUSED = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
 UNSCHEDULABLE = PodStatus("Pending", conditions=(Condition("PodScheduled", "False", "Unschedulable"),))
 
 
-def waiting(api, **labels):
+def waiting(api: FakeApiServer, **labels: str) -> None:
     pod = {"metadata": {"labels": labels}, "spec": {}, "status": {"phase": "Pending", "conditions": [REFUSED]}}
     api.put(f"{PODS}/waiting", pod)
 
 
-def db(api, node=""):
+def db(api: FakeApiServer, node: str = "") -> None:
     owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "db", "uid": "s", "controller": True}
     spec = {"nodeName": node} if node else {}
     api.put(f"{PODS}/db-0", {"metadata": {"ownerReferences": [owner]}, "spec": spec, "status": {"phase": "Pending"}})
 
 
-def touched(api):
+def touched(api: FakeApiServer) -> list[str]:
     patches = [asked for asked in api.requests if asked.verb == "patch" and "annotations" in asked.body["metadata"]]
     return [
         one.path.rpartition("/")[2] for one in patches if RETRIED_AT_ANNOTATION in one.body["metadata"]["annotations"]
@@ -41,7 +49,7 @@ def touched(api):
 
 
 @pytest.fixture
-def files(tmp_path):
+def files(tmp_path: Path) -> tuple[Path, Path]:
     """n1 to n2 40 ms."""
     matrix, metadata = tmp_path / "matrix.txt", tmp_path / "nodes.json"
     matrix.write_text("0 40\n40 0\n")
@@ -50,19 +58,19 @@ def files(tmp_path):
 
 
 @pytest.fixture
-def nodes(api):
+def nodes(api: FakeApiServer) -> None:
     for name in ("n1", "n2"):
         api.put(f"/api/v1/nodes/{name}", {"metadata": {}})
 
 
-async def rounds(port):
+async def rounds(port: int) -> None:
     """Waiting pods were looked at."""
     async with asyncio.timeout(10), aiohttp.ClientSession() as session:
         while await looked_seconds(session, port) == 0:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
-async def looked_seconds(session, port):
+async def looked_seconds(session: aiohttp.ClientSession, port: int) -> float:
     try:
         async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
             lines = (await answer.text()).splitlines()
@@ -72,7 +80,9 @@ async def looked_seconds(session, port):
     return float(found.split()[1])
 
 
-async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(api, running, until, files, nodes):
+async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(
+    api: FakeApiServer, running: "Run", until: "Until", files: tuple[Path, Path], nodes: None
+) -> None:
     waiting(api, delay_db="5")
     db(api)
     async with running(delays=DelaySettings(matrix=files[0], metadata=files[1])) as port:
@@ -82,7 +92,9 @@ async def test_a_pod_bound_to_a_workload_is_woken_when_that_is_placed(api, runni
         await until(lambda: touched(api) == ["n2"])
 
 
-async def test_a_pod_bound_to_a_node_is_woken_by_new_static_delays(api, running, until, files, nodes):
+async def test_a_pod_bound_to_a_node_is_woken_by_new_static_delays(
+    api: FakeApiServer, running: "Run", until: "Until", files: tuple[Path, Path], nodes: None
+) -> None:
     api.delete("/api/v1/nodes/n1")
     waiting(api, delay_n1="5")
     async with running(delays=DelaySettings(matrix=files[0], metadata=files[1])) as port:
@@ -92,7 +104,9 @@ async def test_a_pod_bound_to_a_node_is_woken_by_new_static_delays(api, running,
         await until(lambda: touched(api) == ["n2"])
 
 
-async def test_a_pod_is_woken_by_a_policy_file_that_changed(api, running, until, files, nodes, tmp_path):
+async def test_a_pod_is_woken_by_a_policy_file_that_changed(
+    api: FakeApiServer, running: "Run", until: "Until", files: tuple[Path, Path], nodes: None, tmp_path: Path
+) -> None:
     """Of two ways, 40 and 4 ms, the worse counts until the policy says forward."""
     policy = tmp_path / "policy.yaml"
     policy.write_text("delay: {direction: worst}\n")
@@ -140,7 +154,9 @@ class World:
                 await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bound(api, client, until):
+async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bound(
+    api: FakeApiServer, client: ApiClient, until: "Until"
+) -> None:
     world = World()
     pod = Pod(ObjectMeta("p", "ns", labels={"delay_n00": "30"}), status=UNSCHEDULABLE)
     api.put("/api/v1/nodes/n05", {"metadata": {}})
@@ -161,7 +177,7 @@ async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bo
         assert touched(api) == ["n05"], "about 11 ms"
 
 
-async def test_a_pod_whose_policy_is_missing_gets_an_event(api, running, until):
+async def test_a_pod_whose_policy_is_missing_gets_an_event(api: FakeApiServer, running: "Run", until: "Until") -> None:
     api.put(f"{PODS}/p", {"metadata": {"uid": "u", "labels": {"telemetry-policy": "gone"}}, "spec": {"nodeName": "n1"}})
     api.put(f"{PODS}/other", {"metadata": {"labels": {}}, "spec": {}})
 
