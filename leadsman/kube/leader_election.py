@@ -19,6 +19,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, NotFound
 from leadsman.kube.objects import ObjectMeta
 from leadsman.kube.resources import LEASES
+from leadsman.runtime.problem_log import ProblemLog
 
 _log = logging.getLogger(__name__)
 
@@ -78,7 +79,7 @@ class LeaderElector:
     clock: monotonic seconds.
     wall_clock: UTC, written and never read.
     holder: the last known holder.
-    last_error: of the last attempt; "" when it succeeded.
+    problem: why the last attempt failed.
     """
 
     def __init__(
@@ -93,7 +94,12 @@ class LeaderElector:
         rng: random.Random | None = None,
     ):
         self.timing = timing or ElectionTiming()
-        self.holder, self.last_error = "", ""
+        self.holder = ""
+        self.problem = ProblemLog(
+            _log,
+            "cannot read or write the Lease; this replica does not lead unless a retry succeeds in time",
+            "the Lease is read and written again",
+        )
         self._client, self._identity, self._path = client, identity, LEASES.path(namespace, name)
         self._collection_path, self._name, self._namespace = LEASES.path(namespace), name, namespace
         self._clock, self._wall_clock, self._rng = clock, wall_clock, rng or random.Random()
@@ -116,9 +122,9 @@ class LeaderElector:
         """Reads the Lease once, and writes it if it is ours or free. Logs a change of leadership."""
         try:
             await self._attempt()
-            self.last_error = ""
+            self.problem.clear()
         except ApiError as error:
-            self.last_error = f"{type(error).__name__}: {error}"
+            self.problem.report(error)
         if self.is_leader != self._logged_leader:
             self._logged_leader = self.is_leader
             _log.info(
@@ -176,7 +182,7 @@ class LeaderElector:
         return {"apiVersion": LEASES.api_version, "kind": "Lease", "metadata": metadata, "spec": spec}
 
     def _loss_reason(self) -> tuple[str]:
-        return (self.last_error or f"{self.holder} holds the Lease",)
+        return (self.problem.text or f"{self.holder} holds the Lease",)
 
 
 __all__ = ["Conflict", "ElectionTiming", "LeaderElector", "Lease"]

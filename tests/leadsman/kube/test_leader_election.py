@@ -116,7 +116,7 @@ async def test_two_who_take_it_at_once_are_told_apart_by_the_resource_version(
     one._read = read_and_be_overtaken
     await one.try_acquire_or_renew()
     assert (one.is_leader, two.is_leader) == (False, True)
-    assert one.last_error.startswith("Conflict")
+    assert one.problem.text.startswith("Conflict")
 
 
 async def test_two_who_create_it_at_once_are_told_apart(elects, api: FakeApiServer) -> None:
@@ -170,7 +170,7 @@ async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api:
         api.silence()
         await one.try_acquire_or_renew()
         assert not one.is_leader
-        assert "no response within 0.1 s" in one.last_error
+        assert "no response within 0.1 s" in one.problem.text
         api.heal()
 
 
@@ -180,3 +180,12 @@ async def test_a_server_that_hangs_costs_no_more_than_the_call_s_time_limit(api:
 def test_times_that_would_let_two_lead_are_refused(wrong) -> None:
     with pytest.raises(ValueError, match="retry"):
         ElectionTiming(**wrong)
+
+
+async def test_a_lease_that_may_not_be_read_is_logged_by_a_replica_that_does_not_lead_too(elects, api, caplog):
+    api.fail("get", 403, times=2)
+    one = elects("a")
+    for _ in range(2):
+        await one.try_acquire_or_renew()
+    assert [record.levelname for record in caplog.records] == ["WARNING"]
+    assert "cannot read or write the Lease" in caplog.text
