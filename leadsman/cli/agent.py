@@ -36,63 +36,99 @@ POD_MODES = one_of("auto", "on", "off")
 
 
 def options(add: Options) -> None:
-    who = add.group("this node")
-    who.flag("node-name", "the node's name in Kubernetes", socket.gethostname().lower(), also=["NODE_NAME"])
-    who.flag("address", "address that peers probe", also=["POD_IP", "HOST_IP"])
-    who.flag("owner", "who writes this node's records; the pod's UID", also=["POD_UID"])
-    who.flag("zone", "topology.kubernetes.io/zone of the node", "", also=["NODE_ZONE"])
-    who.flag("rack", "rack or any group below a zone", "", also=["NODE_RACK"])
-    probing = add.group("probing")
-    probing.flag(
-        "peers", "static list of peers, `name address [zone [rack]]` a line", None, existing_file, metavar="FILE"
-    )
-    probing.flag("max-peers", "peers probed at most (default 16)", 16, positive_int, metavar="K")
-    probing.flag(
-        "probe-budget",
-        f"probes a second of all agents together; beyond, each probes less often (default {PROBE_BUDGET:g})",
-        PROBE_BUDGET,
-        positive_number,
-        metavar="N",
-    )
-    probing.flag("probe", "how (default auto: ICMP, TCP where it is blocked)", "auto", one_of("auto", "icmp", "tcp"))
-    probing.flag(
-        "probe-interval-seconds", "time between probes to one peer (default 1)", 1.0, positive_number, metavar="S"
-    )
-    probing.flag("window-seconds", "how long a probe counts (default 30)", 30.0, positive_number, metavar="S")
-    probing.flag(
-        "tcp-port", "peers' port for TCP probes (default: own listen port)", None, positive_int, metavar="PORT"
-    )
+    node = add.group("node")
+    node.flag("node-name", "the node's name in Kubernetes", socket.gethostname().lower(), also=["NODE_NAME"])
+    node.flag("address", "address at which peers probe this node", also=["POD_IP", "HOST_IP"])
+    node.flag("owner", "owner of this node's records in etcd: the pod's UID", also=["POD_UID"])
+    node.flag("zone", "the node's topology.kubernetes.io/zone", "", also=["NODE_ZONE"])
+    node.flag("rack", "the node's rack, or any group below a zone", "", also=["NODE_RACK"])
+    probing_options(add.group("probing"))
     report = add.group("reporting")
     report.flag("push-interval-seconds", "time between reports (default 5)", 5.0, positive_number, metavar="S")
     report.flag("call-timeout-seconds", "time limit of one call to etcd (default 3)", 3.0, positive_number, metavar="S")
-    report.flag("listen", "/metrics, /healthz, /readyz, /config (default 0.0.0.0:9102)", "0.0.0.0:9102", listen_address)
+    report.flag(
+        "listen",
+        "address of /metrics, /healthz, /readyz and /config (default 0.0.0.0:9102)",
+        "0.0.0.0:9102",
+        listen_address,
+        variable="LEADSMAN_AGENT_LISTEN",
+        metavar="HOST:PORT",
+    )
     roots = add.group("hardware")
-    roots.flag("proc-root", "the host's /proc", "/proc", existing_folder, metavar="DIR")
-    roots.flag("sys-root", "the host's /sys", "/sys", existing_folder, metavar="DIR")
+    roots.flag("proc-root", "the host's /proc (default /proc)", "/proc", existing_folder, metavar="DIR")
+    roots.flag("sys-root", "the host's /sys (default /sys)", "/sys", existing_folder, metavar="DIR")
     pod_options(add.group("pods"))
     add.api_server()
     add.etcd()
     add.log_level()
 
 
+def probing_options(add: Options) -> None:
+    add.flag("peers", "static list of peers, `name address [zone [rack]]` a line", None, existing_file, metavar="FILE")
+    add.flag("max-peers", "largest number of peers to probe (default 16)", 16, positive_int, metavar="K")
+    add.flag(
+        "probe-budget",
+        f"probes a second of all agents together; above it, each probes less often (default {PROBE_BUDGET:g})",
+        PROBE_BUDGET,
+        positive_number,
+        metavar="N",
+    )
+    add.flag(
+        "probe",
+        "probe method: auto, icmp or tcp (default auto: ICMP, and TCP where ICMP is blocked)",
+        "auto",
+        one_of("auto", "icmp", "tcp"),
+        metavar="METHOD",
+    )
+    add.flag("probe-interval-seconds", "time between probes to one peer (default 1)", 1.0, positive_number, metavar="S")
+    add.flag("window-seconds", "time for which a probe counts (default 30)", 30.0, positive_number, metavar="S")
+    add.flag(
+        "tcp-port", "peers' port for TCP probes (default: the port of --listen)", None, positive_int, metavar="PORT"
+    )
+
+
 def pod_options(add: Options) -> None:
-    add.flag("pods", "learn from this node's pods (default auto: where an API server is known)", "auto", POD_MODES)
+    add.flag(
+        "pods",
+        "follow this node's pods: auto, on or off (default auto: when an API server is configured)",
+        "auto",
+        POD_MODES,
+        metavar="MODE",
+    )
     limits = DEFAULT_LIMITS
     add.flag(
         "stuck-seconds",
-        "bound and not running for so long is stuck",
+        f"time after which a pod that is bound and does not run counts as stuck (default {limits.stuck_seconds:g})",
         limits.stuck_seconds,
         positive_number,
         metavar="S",
     )
-    half_life = "in which what was learned about a type of pod loses half its weight"
-    add.flag("half-life-seconds", half_life, limits.half_life_seconds, positive_number, metavar="S")
-    add.flag("account-seconds", "time between two accounts of health (default 15)", 15.0, positive_number, metavar="S")
-    add.flag("observe-seconds", "time between two observations of pods' metrics", 30.0, positive_number, metavar="S")
+    add.flag(
+        "half-life-seconds",
+        f"time in which evidence about a pod type loses half its weight (default {limits.half_life_seconds:g})",
+        limits.half_life_seconds,
+        positive_number,
+        metavar="S",
+    )
+    add.flag(
+        "health-summary-seconds",
+        "time between two health summaries of the pods (default 15)",
+        15.0,
+        positive_number,
+        aliases=["account-seconds"],
+        metavar="S",
+    )
+    add.flag(
+        "observe-seconds",
+        "time between two reads of pods' own metrics (default 30)",
+        30.0,
+        positive_number,
+        metavar="S",
+    )
 
 
 def settings(args: argparse.Namespace) -> AgentSettings:
-    """ValueError, with what to do, when the flags do not fit together."""
+    """What the agent runs with. ValueError, with what to do, when the flags do not fit together."""
     if not args.address:
         raise ValueError("--address is missing: the address at which other nodes reach this one [$POD_IP]")
     return AgentSettings(
@@ -115,7 +151,7 @@ def settings(args: argparse.Namespace) -> AgentSettings:
 
 
 def pod_settings(args: argparse.Namespace) -> PodSettings | None:
-    """None: pods are not followed. ValueError when they must be, and no API server is known."""
+    """What pods are followed with; None: they are not. ValueError for --pods on without an API server."""
     if args.pods == "off":
         return None
     try:
@@ -125,7 +161,7 @@ def pod_settings(args: argparse.Namespace) -> PodSettings | None:
             return None
         raise ValueError(f"--pods on: {error} with --kubeconfig or --kube-api") from error
     limits = LedgerLimits(args.stuck_seconds, args.half_life_seconds)
-    return PodSettings(api, limits, args.account_seconds, args.observe_seconds)
+    return PodSettings(api, limits, args.health_summary_seconds, args.observe_seconds)
 
 
 def probe_settings(args: argparse.Namespace) -> ProbeSettings:
@@ -145,6 +181,6 @@ def static_peers(path: Path) -> tuple[Peer, ...]:
 
 
 def main(args: argparse.Namespace) -> int:
-    wanted = settings(args)
+    agent_settings = settings(args)
     gc.freeze()  # what was imported stays; looking through it again took 5 % of the agent's CPU
-    return run_until_stopped(lambda stop: run(wanted, stop), expected=(NodeAlreadyOwned, IcmpRefused))
+    return run_until_stopped(lambda stop: run(agent_settings, stop), expected=(NodeAlreadyOwned, IcmpRefused))

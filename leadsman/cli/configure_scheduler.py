@@ -1,4 +1,4 @@
-"""`leadsman configure-scheduler`: make a kube-scheduler ask our extender, and take it back."""
+"""`leadsman configure-scheduler`: add the extender to a kube-scheduler's configuration, or remove it."""
 
 import argparse
 import difflib
@@ -22,33 +22,55 @@ def options(add: Options) -> None:
     add.parser.add_argument(
         "file",
         type=Path,
+        metavar="FILE",
         help="kube-scheduler's manifest (kubeadm: /etc/kubernetes/manifests/kube-scheduler.yaml), its configuration, or"
         " a second scheduler's Deployment and ConfigMap",
     )
-    add.parser.add_argument("--dry-run", action="store_true", help="show the changes as a diff and make none")
-    add.parser.add_argument("--undo", action="store_true", help="put every file back as it was")
-    asked = add.group("extender")
-    asked.flag("extender", "where it is called: https://IP-OR-NAME:9001", None, https_url, metavar="URL")
-    name = f"what its certificate says (default: the URL's name; for an address {EXTENDER_SERVICE})"
-    asked.flag("server-name", name, "", metavar="NAME")
-    asked.flag("weight", "of its scores; see docs/deploying.md (default 5)", "5", positive_int)
-    asked.flag("http-timeout", "how long a call may take (default 500ms)", "500ms", metavar="DURATION")
-    asked.switch("managed", "only pods that ask for the resource telemetry/scheduling are sent")
-    files = add.group("files")
-    certs = (
-        "ca.crt, client.crt and client.key of `leadsman certs`, on the scheduler's machine "
-        f"(default {CERTIFICATE_FOLDER})"
+    add.parser.add_argument("--dry-run", action="store_true", help="show the changes as a diff and write nothing")
+    add.parser.add_argument("--undo", action="store_true", help="restore every file as it was before")
+    extender = add.group("extender")
+    extender.argument(
+        "extender", "URL at which kube-scheduler calls the extender", None, https_url, metavar="https://IP-OR-NAME:9001"
     )
-    files.flag("certs", certs, CERTIFICATE_FOLDER, metavar="DIR")
-    config = "for a scheduler that has no configuration: the file to make (default scheduler.yaml in --certs)"
-    files.flag("config", config, "", metavar="FILE")
-    files.flag(
+    extender.argument(
+        "server-name",
+        f"name in the extender's certificate (default: the URL's name; for an address {EXTENDER_SERVICE})",
+        "",
+        metavar="NAME",
+    )
+    extender.argument(
+        "weight", "weight of the extender's scores; see docs/deploying.md (default 5)", "5", positive_int, metavar="N"
+    )
+    extender.argument("http-timeout", "time limit of one call (default 500ms)", "500ms", metavar="DURATION")
+    extender.parser.add_argument(
+        "--managed", action="store_true", help="send only pods that request the resource telemetry/scheduling"
+    )
+    files = add.group("files")
+    files.argument(
+        "certs",
+        "folder on the scheduler's machine with ca.crt, client.crt and client.key of `leadsman certs` "
+        f"(default {CERTIFICATE_FOLDER})",
+        CERTIFICATE_FOLDER,
+        metavar="DIR",
+    )
+    files.argument(
+        "config",
+        "file to write for a scheduler that has no configuration (default scheduler.yaml in --certs)",
+        "",
+        metavar="FILE",
+    )
+    files.argument(
         "backups",
-        f"where the files from before are kept (default {CERTIFICATE_FOLDER}/backup)",
+        f"folder of the files as they were before (default {CERTIFICATE_FOLDER}/backup)",
         f"{CERTIFICATE_FOLDER}/backup",
         Path,
+        metavar="DIR",
     )
-    files.switch("elsewhere", "the file is for another machine: do not look whether the certificates are here")
+    files.parser.add_argument(
+        "--elsewhere",
+        action="store_true",
+        help="the scheduler runs on another machine: do not check that the certificates exist on this one",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -56,54 +78,61 @@ def main(args: argparse.Namespace) -> int:
     try:
         return _undo(backups) if args.undo else _configure(args, backups)
     except OSError as error:
-        print(f"leadsman configure-scheduler: {error.filename}: {error.strerror}; nothing more done", file=sys.stderr)
+        print(
+            f"leadsman configure-scheduler: {error.filename}: {error.strerror}; stopped. "
+            "Files that were already written can be restored with --undo",
+            file=sys.stderr,
+        )
     except ConfigureError as error:
         print(f"leadsman configure-scheduler: {error}", file=sys.stderr)
     return 1
 
 
 def settings(args: argparse.Namespace) -> ConfigureSettings:
-    """ValueError when the flags do not fit together."""
+    """What the scheduler shall be told. ValueError when the flags do not fit together."""
     if not args.extender:
         raise ValueError("--extender https://IP-OR-NAME:9001 is missing")
     folder = args.certs.rstrip("/")
     name = args.server_name or ("" if has_dns_host(args.extender) else EXTENDER_SERVICE)
     config = args.config or f"{folder}/scheduler.yaml"
     if not Path(config).is_relative_to(folder):
-        raise ValueError(f"--config {config}: want a file inside --certs {folder}, which one mount shows")
+        raise ValueError(f"--config {config}: want a file inside --certs {folder}, so that one mount shows both")
     return ConfigureSettings(args.extender, name, folder, config, args.weight, args.http_timeout, args.managed)
 
 
 def _configure(args: argparse.Namespace, backups: Backups) -> int:
-    wanted = settings(args)
-    planned = plan_changes(str(args.file), args.file.read_bytes().decode(), _read, wanted)
-    if not planned:
-        print("nothing to do: the scheduler is set up already")
+    configured = settings(args)
+    changes = plan_changes(str(args.file), args.file.read_bytes().decode(), _read, configured)
+    if not changes:
+        print("nothing to do: the scheduler already asks the extender")
         return 0
-    print(*map(_diff, planned), sep="", end="")
+    print(*map(_diff, changes), sep="", end="")
     if args.dry_run:
         return 0
     if not args.elsewhere:
-        _check_certificates(wanted, planned)
-    backups.apply(planned, datetime.now(UTC))
-    print(f"\n{', '.join(change.path for change in planned)} written; --undo takes it back.")
-    print("kubelet restarts a static pod by itself; restart a kube-scheduler of your own, apply a Deployment.")
+        _check_certificates(configured, changes)
+    backups.apply(changes, datetime.now(UTC))
+    print(f"\n{', '.join(change.path for change in changes)} written; --undo restores what was there before.")
+    print("kubelet restarts a static pod by itself. Restart any other kube-scheduler; apply a Deployment with kubectl.")
     return 0
 
 
 def _undo(backups: Backups) -> int:
     files = backups.undo()
-    print(f"{', '.join(map(str, files))} put back" if files else "nothing to undo")
+    print(f"{', '.join(map(str, files))} restored" if files else "no backup of this file: nothing to undo")
     return 0
 
 
-def _check_certificates(wanted: ConfigureSettings, planned: Sequence[FileChange]) -> None:
+def _check_certificates(configured: ConfigureSettings, changes: Sequence[FileChange]) -> None:
     """kube-scheduler does not start without a file that its configuration names."""
-    named = [f"{wanted.folder}/{name}" for name in ("ca.crt", "client.crt", "client.key")]
-    text = "".join(change.after for change in planned)
+    named = [f"{configured.folder}/{name}" for name in ("ca.crt", "client.crt", "client.key")]
+    text = "".join(change.after for change in changes)
     missing = [path for path in named if path in text and not Path(path).is_file()]
     if missing:
-        raise ConfigureError(f"{', '.join(missing)} missing; copy them there from `leadsman certs`, or say --elsewhere")
+        raise ConfigureError(
+            f"{', '.join(missing)} missing on this machine; copy the files from the folder of `leadsman certs`, "
+            "or pass --elsewhere when the scheduler runs on another machine"
+        )
 
 
 def _diff(change: FileChange) -> str:

@@ -1,4 +1,4 @@
-"""`leadsman controller`: label nodes as telemetry policies say, and wake pods that were refused."""
+"""`leadsman controller`: label nodes as telemetry policies say, and requeue pods that the extender refused."""
 
 import argparse
 import socket
@@ -7,6 +7,7 @@ from uuid import uuid4
 from controller.run import ControllerSettings, run
 from leadsman.cli import delay_flags, telemetry_flags
 from leadsman.cli.options import (
+    POLICY_HELP,
     Options,
     api_access,
     etcd_access,
@@ -24,21 +25,45 @@ DEFAULT_LIMITS = LabelLimits()
 
 
 def options(add: Options) -> None:
-    add.switch("dry-run", "show the plan in the log and at /plan; write nothing")
+    add.switch("dry-run", "show the plan in the log and at /plan, and write nothing")
     acting = add.group("acting")
-    acting.flag("patches-per-second", "of nodes, at most (default 200)", 200.0, positive_number, metavar="N")
-    acting.flag("lease-namespace", "of the Lease (default leadsman)", "leadsman", also=["POD_NAMESPACE"])
-    acting.flag("lease-name", "of the Lease: one a cluster (default leadsman-controller)", "leadsman-controller")
-    acting.flag("listen", "/metrics, /healthz, /readyz, /plan (default 0.0.0.0:9003)", "0.0.0.0:9003", listen_address)
+    acting.flag(
+        "patches-per-second",
+        "largest number of node patches a second (default 200)",
+        200.0,
+        positive_number,
+        metavar="N",
+    )
+    acting.flag(
+        "lease-namespace",
+        "namespace of the Lease (default leadsman)",
+        "leadsman",
+        also=["POD_NAMESPACE"],
+        metavar="NAMESPACE",
+    )
+    acting.flag(
+        "lease-name",
+        "name of the Lease, one a cluster (default leadsman-controller)",
+        "leadsman-controller",
+        metavar="NAME",
+    )
+    acting.flag(
+        "listen",
+        "address of /metrics, /healthz, /readyz and /plan (default 0.0.0.0:9003)",
+        "0.0.0.0:9003",
+        listen_address,
+        variable="LEADSMAN_CONTROLLER_LISTEN",
+        metavar="HOST:PORT",
+    )
     acting.flag(
         "policy",
-        "the extender's policy file, for wake-ups; reloaded when it changes",
+        POLICY_HELP,
         None,
         existing_file,
         metavar="FILE",
     )
-    limit_options(add.group("restraint"))
-    delay_flags.options(add.group("delays besides our agents' own, as the extender's, for wake-ups (docs/delays.md)"))
+    limit_options(add.group("limits"))
+    delay_flags.options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
     add.api_server()
     add.etcd()
@@ -46,46 +71,62 @@ def options(add: Options) -> None:
 
 
 def limit_options(add: Options) -> None:
-    """failure-safe defaults: leadsman.planning.labels.label_planner.LabelLimits says what each means."""
+    """Flags of LabelLimits, which documents each."""
+    limits = DEFAULT_LIMITS
     add.flag(
-        "most-marked-ratio",
-        "of all nodes that may carry a deschedule mark; one node may always "
-        f"(default {DEFAULT_LIMITS.max_marked_ratio:g})",
-        DEFAULT_LIMITS.max_marked_ratio,
+        "max-marked-ratio",
+        "share of all nodes that may carry a deschedule mark; one node always may "
+        f"(default {limits.max_marked_ratio:g})",
+        limits.max_marked_ratio,
         positive_number,
+        aliases=["most-marked-ratio"],
+        metavar="RATIO",
     )
     add.flag(
         "marks-per-second",
-        f"new deschedule marks (default {DEFAULT_LIMITS.marks_per_second:g})",
-        DEFAULT_LIMITS.marks_per_second,
+        f"largest number of new deschedule marks a second (default {limits.marks_per_second:g})",
+        limits.marks_per_second,
         positive_number,
+        metavar="N",
     )
     add.flag(
-        "hold-seconds", "a label stays at least so long (default 60)", DEFAULT_LIMITS.hold_seconds, positive_number
-    )
-    add.flag(
-        "leave-ratio",
-        "a violation of T ends at this times T (default 0.8)",
-        DEFAULT_LIMITS.leave_ratio,
+        "hold-seconds",
+        f"shortest time for which a label stays (default {limits.hold_seconds:g})",
+        limits.hold_seconds,
         positive_number,
+        metavar="S",
     )
     add.flag(
-        "most-flips-per-hour",
-        "of one label; then it is frozen (default 6)",
-        DEFAULT_LIMITS.max_flips_per_hour,
+        "recovery-ratio",
+        "a node's violation of threshold T ends when the metric is below RATIO x T "
+        f"(default {limits.leave_ratio:g}; 1: at T)",
+        limits.leave_ratio,
+        positive_number,
+        aliases=["leave-ratio"],
+        metavar="RATIO",
+    )
+    add.flag(
+        "max-flips-per-hour",
+        f"changes of one label after which it is frozen (default {limits.max_flips_per_hour})",
+        limits.max_flips_per_hour,
         positive_int,
+        aliases=["most-flips-per-hour"],
+        metavar="N",
     )
     add.flag(
-        "least-fresh-ratio",
-        "of the nodes that report a metric; below it nothing is changed (default 0.5)",
-        DEFAULT_LIMITS.min_fresh_ratio,
+        "min-fresh-ratio",
+        "share of the nodes with a metric that must be fresh; below it no label changes "
+        f"(default {limits.min_fresh_ratio:g})",
+        limits.min_fresh_ratio,
         positive_number,
+        aliases=["least-fresh-ratio"],
+        metavar="RATIO",
     )
     add.switch("adopt", "take over the labels that Telemetry Aware Scheduling left behind")
 
 
 def settings(args: argparse.Namespace) -> ControllerSettings:
-    """ValueError, with what to do, when the flags do not fit together."""
+    """What the controller runs with. ValueError, with what to do, when the flags do not fit together."""
     return ControllerSettings(
         etcd=etcd_access(args),
         telemetry=telemetry_settings(args),
@@ -101,23 +142,23 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
 
 
 def main(args: argparse.Namespace) -> int:
-    wanted = settings(args)
-    return run_until_stopped(lambda stop: run(wanted, stop))
+    controller_settings = settings(args)
+    return run_until_stopped(lambda stop: run(controller_settings, stop))
 
 
 def limits(args: argparse.Namespace) -> LabelLimits:
     return LabelLimits(
-        args.most_marked_ratio,
+        args.max_marked_ratio,
         args.marks_per_second,
         args.hold_seconds,
-        args.leave_ratio,
-        args.most_flips_per_hour,
-        args.least_fresh_ratio,
+        args.recovery_ratio,
+        args.max_flips_per_hour,
+        args.min_fresh_ratio,
         args.adopt,
     )
 
 
 def telemetry_settings(args: argparse.Namespace) -> TelemetrySettings:
-    """ApiAccessError, which is a ValueError, when there is no API server to follow."""
+    """Where policies and metrics come from. ApiAccessError, a ValueError, when no API server is configured."""
     api = api_access(args)
     return telemetry_flags.settings(args, api) or TelemetrySettings((AGENTS_SOURCE,), api)

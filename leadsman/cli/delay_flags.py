@@ -1,4 +1,4 @@
-"""Flags of delays besides the agents' own: where they come from, and whether the rest is estimated."""
+"""Flags of delays besides the agents' own: their sources, and whether unmeasured pairs are estimated."""
 
 import argparse
 
@@ -7,21 +7,29 @@ from leadsman.sources.delay.delay_sources import DelaySettings
 
 
 def options(add: Options) -> None:
-    add.flag("goldpinger", "Goldpinger, polled for /check_all", "", optional_url, metavar="URL")
+    add.flag("goldpinger", "URL of Goldpinger, polled for /check_all", "", optional_url, metavar="URL")
     add.flag(
         "goldpinger-names",
-        'JSON {"host IP, pod IP or pod": "node"}, where agents do not tell',
+        'JSON {"host IP, pod IP or pod": "node"}, for addresses that no agent reports',
         None,
         existing_file,
         metavar="FILE",
     )
     add.flag("goldpinger-interval-seconds", "time between polls (default 30)", 30.0, positive_number, metavar="S")
-    add.flag("delay-matrix", "static round trips in ms, reloaded when it changes", None, existing_file, metavar="FILE")
-    add.flag("delay-metadata", 'JSON {"node": row} of --delay-matrix', None, existing_file, metavar="FILE")
-    add.switch("no-estimates", "fit no estimates for pairs that nobody measured")
+    add.flag(
+        "delay-matrix", "static round trips in ms, reloaded when the file changes", None, existing_file, metavar="FILE"
+    )
+    add.flag(
+        "delay-metadata",
+        'JSON {"node": row}: the node of each row of --delay-matrix',
+        None,
+        existing_file,
+        metavar="FILE",
+    )
+    add.switch("no-estimates", "do not estimate pairs that nobody measured")
     add.flag(
         "initial-layers",
-        "node groups within these round trips, unless the policy says",
+        "round trips that bound the node groups, where the policy sets none",
         "",
         layers_ms,
         also=["INITIAL_CLUSTER_LAYERS"],
@@ -30,7 +38,7 @@ def options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> DelaySettings:
-    """ValueError, with what to do, when the flags do not fit together."""
+    """The delay sources. ValueError, with what to do, when the flags do not fit together."""
     if (args.delay_matrix is None) is not (args.delay_metadata is None):
         raise ValueError("--delay-matrix and --delay-metadata belong together; give both or neither")
     return DelaySettings(
@@ -50,7 +58,7 @@ def optional_url(text: str) -> str:
 
 
 def layers_ms(text: str) -> tuple[float, ...]:
-    """Also as the original writes it, in brackets."""
+    """Milliseconds, comma-separated; also in brackets, as in the INITIAL_CLUSTER_LAYERS of earlier deployments."""
     found = [part.strip() for part in text.strip().removeprefix("[").removesuffix("]").split(",") if part.strip()]
     try:
         limits = tuple(map(float, found))

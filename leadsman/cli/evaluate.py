@@ -1,4 +1,4 @@
-"""`leadsman evaluate`: what telemetry policies do, without a cluster, by the code of extender and controller.
+"""`leadsman evaluate`: show what telemetry policies do, without a cluster, by the code of extender and controller.
 
 Exit code: 0: every policy is good; 1: a policy is refused or has a problem, or with --fail-on-violation a rule is
 violated; 2: a file cannot be read.
@@ -20,24 +20,32 @@ EXIT_POLICIES_BAD, EXIT_GOOD = 1, 0
 
 
 def options(add: Options) -> None:
-    add.parser.add_argument("--json", action="store_true", help="as JSON")
-    add.parser.add_argument("--fail-on-violation", action="store_true", help="exit with 1 when a rule is violated, too")
-    add.flag("policies", "folder or file of TASPolicies, as kubectl takes them", None, file_or_folder, metavar="DIR")
-    add.flag(
+    add.parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    add.parser.add_argument("--fail-on-violation", action="store_true", help="exit with 1 also when a rule is violated")
+    add.argument(
+        "policies", "folder or file of TASPolicies, as kubectl takes them", None, file_or_folder, metavar="PATH"
+    )
+    add.argument(
         "metrics",
-        'YAML or JSON: {METRIC: {NODE: "1500m"}}; an absent node has no value',
+        'metric values as YAML or JSON, {METRIC: {NODE: "1500m"}}; an absent node has no value',
         None,
         existing_file,
         metavar="FILE",
     )
-    add.flag(
+    add.argument(
         "nodes",
-        "`kubectl get nodes -o json`, or a list of names (default: those with metrics)",
+        "output of `kubectl get nodes -o json`, or a list of names (default: the nodes that have metrics)",
         None,
         existing_file,
         metavar="FILE",
     )
-    add.flag("request", "a body that kube-scheduler sends to filter or prioritize", None, existing_file, metavar="FILE")
+    add.argument(
+        "request",
+        "a request body that kube-scheduler sent to filter or prioritize",
+        None,
+        existing_file,
+        metavar="FILE",
+    )
 
 
 def file_or_folder(text: str) -> Path:
@@ -47,7 +55,7 @@ def file_or_folder(text: str) -> Path:
 def main(args: argparse.Namespace) -> int:
     """ValueError when a file cannot be read."""
     if args.policies is None or args.metrics is None:
-        raise ValueError("--policies and --metrics are missing: the policies, and values to try them on")
+        raise ValueError("--policies and --metrics are both needed: the policies, and the values to try them on")
     given = input_files.read_inputs(args.policies, args.metrics, args.nodes, args.request)
     found = report.evaluate(given)
     sys.stdout.write(_json(found) if args.json else report.render(found))

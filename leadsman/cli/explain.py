@@ -1,4 +1,4 @@
-"""`leadsman explain`: ask the extender why a pod went where it went."""
+"""`leadsman explain`: ask the extender why a pod was placed where it is."""
 
 import argparse
 from urllib.parse import quote
@@ -8,8 +8,8 @@ from leadsman.cli.options import Options
 
 
 def options(add: Options) -> None:
-    add.parser.add_argument("pod", help="NAMESPACE/NAME, or NAME in the namespace default")
-    extender_client.options(add, "every node and number, as JSON")
+    add.parser.add_argument("pod", metavar="POD", help="NAMESPACE/NAME, or NAME in the namespace default")
+    extender_client.options(add, "print every node and number as JSON")
 
 
 def main(args: argparse.Namespace) -> int:

@@ -6,6 +6,7 @@ from extender.probe_requests import REQUESTS_PER_SECOND
 from extender.run import ExtenderSettings, run
 from leadsman.cli import delay_flags, telemetry_flags
 from leadsman.cli.options import (
+    POLICY_HELP,
     Options,
     api_access,
     etcd_access,
@@ -21,31 +22,44 @@ from leadsman.runtime.process import run_until_stopped
 
 def options(add: Options) -> None:
     serving = add.group("serving")
-    serving.flag("listen", "what kube-scheduler calls (default 0.0.0.0:9001)", "0.0.0.0:9001", listen_address)
-    serving.flag("ops-listen", "/metrics, /healthz, /readyz (default 0.0.0.0:9002)", "0.0.0.0:9002", listen_address)
+    serving.flag(
+        "listen",
+        "address that kube-scheduler calls (default 0.0.0.0:9001)",
+        "0.0.0.0:9001",
+        listen_address,
+        variable="LEADSMAN_EXTENDER_LISTEN",
+        metavar="HOST:PORT",
+    )
+    serving.flag(
+        "ops-listen",
+        "address of /metrics, /healthz and /readyz (default 0.0.0.0:9002)",
+        "0.0.0.0:9002",
+        listen_address,
+        metavar="HOST:PORT",
+    )
     serving.switch("names-only", "refuse bodies over 4 MiB, for a scheduler with nodeCacheCapable: true")
     tls = add.group("mutual TLS of --listen; `leadsman certs` makes the files")
-    tls.flag("tls-cert", "our certificate", None, existing_file, metavar="FILE")
-    tls.flag("tls-key", "its private key", None, existing_file, metavar="FILE")
-    tls.flag("tls-client-ca", "what clients' certificates must chain to", None, existing_file, metavar="FILE")
+    tls.flag("tls-cert", "the extender's certificate", None, existing_file, metavar="FILE")
+    tls.flag("tls-key", "the certificate's private key", None, existing_file, metavar="FILE")
+    tls.flag("tls-client-ca", "CA that clients' certificates must chain to", None, existing_file, metavar="FILE")
     tls.flag(
         "tls-client-name",
-        "common or alternative names of the clients let in, exact (default kube-scheduler)",
+        "common or alternative names of the clients that are answered, exact (default kube-scheduler)",
         "kube-scheduler",
         client_names,
         metavar="NAME[,NAME]",
     )
-    tls.switch("plain-http", "no TLS: whoever reaches the port may ask")
+    tls.switch("plain-http", "serve without TLS: any client that reaches the port is answered")
     deciding = add.group("deciding")
-    deciding.flag("policy", "weights and thresholds, reloaded when it changes", None, existing_file, metavar="FILE")
+    deciding.flag("policy", POLICY_HELP, None, existing_file, metavar="FILE")
     deciding.flag(
         "probe-requests-per-second",
-        f"unmeasured pairs that agents are asked to measure, at most (default {REQUESTS_PER_SECOND})",
+        f"largest number of unmeasured pairs a second that agents are asked to measure (default {REQUESTS_PER_SECOND})",
         REQUESTS_PER_SECOND,
         positive_int,
         metavar="N",
     )
-    delay_flags.options(add.group("delays besides our agents' own, which count first (docs/delays.md)"))
+    delay_flags.options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
     binding = add.group("binding")
     binding.switch("bind", "offer the bind verb")
@@ -55,7 +69,7 @@ def options(add: Options) -> None:
 
 
 def settings(args: argparse.Namespace) -> ExtenderSettings:
-    """ValueError, with what to do, when the flags do not fit together."""
+    """What the extender runs with. ValueError, with what to do, when the flags do not fit together."""
     api = _api(args)
     return ExtenderSettings(
         etcd=etcd_access(args),
@@ -73,8 +87,8 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
 
 
 def main(args: argparse.Namespace) -> int:
-    wanted = settings(args)
-    return run_until_stopped(lambda stop: run(wanted, stop))
+    extender_settings = settings(args)
+    return run_until_stopped(lambda stop: run(extender_settings, stop))
 
 
 def client_names(text: str) -> frozenset[str]:
@@ -92,12 +106,12 @@ def _tls(args: argparse.Namespace) -> TlsFiles | None:
     if args.plain_http:
         return None
     if missing:
-        raise ValueError(f"{', '.join(missing)} missing; make them with `leadsman certs`, or say --plain-http")
+        raise ValueError(f"{', '.join(missing)} not given; make them with `leadsman certs`, or pass --plain-http")
     return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, args.tls_client_name)
 
 
 def _api(args: argparse.Namespace) -> ApiAccess | None:
-    """None: no API server is known here, so no place of any workload is."""
+    """None when no API server is configured: workload locations are then unknown."""
     try:
         return api_access(args)
     except NotInCluster as error:

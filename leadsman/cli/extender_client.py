@@ -1,4 +1,4 @@
-"""A page of the extender, printed: what `leadsman explain` and `leadsman rewards` have in common."""
+"""Fetches a page of the extender and prints it: what `leadsman explain` and `leadsman rewards` have in common."""
 
 import argparse
 import ssl
@@ -15,9 +15,20 @@ _TIMEOUT_SECONDS = 10
 
 def options(add: Options, json: str) -> None:
     """json: what --json shows."""
-    add.flag("extender", "the extender's URL (default http://127.0.0.1:9001)", "http://127.0.0.1:9001", _url, "URL")
-    certs = "folder that `leadsman certs` made, for an https extender: its CA, and the client to ask as"
-    add.flag("certs", certs, None, existing_folder, metavar="DIR")
+    add.flag(
+        "extender",
+        "the extender's URL (default http://127.0.0.1:9001)",
+        "http://127.0.0.1:9001",
+        _url,
+        metavar="URL",
+    )
+    add.flag(
+        "certs",
+        "for an https extender: the folder that `leadsman certs` made, with its CA and a client certificate",
+        None,
+        existing_folder,
+        metavar="DIR",
+    )
     add.parser.add_argument("--json", action="store_true", help=json)
 
 
@@ -27,20 +38,22 @@ def print_page(args: argparse.Namespace, path: str) -> int:
     request = Request(f"{args.extender}{path}", headers={"Accept": accept})
     try:
         with urlopen(request, timeout=_TIMEOUT_SECONDS, context=_tls_context(args.certs)) as answer:
-            print(answer.read().decode().rstrip("\n"))
-            return 0
+            page = answer.read().decode().rstrip("\n")
     except HTTPError as error:
         print(f"leadsman {args.command}: {error.read().decode().strip()}", file=sys.stderr)
+        return 1
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
-        print(f"leadsman {args.command}: no extender at {args.extender}: {reason}. {_hint(args)}", file=sys.stderr)
-    return 1
+        print(f"leadsman {args.command}: cannot reach {args.extender}: {reason}. {_hint(args)}", file=sys.stderr)
+        return 1
+    print(page)
+    return 0
 
 
 def _hint(args: argparse.Namespace) -> str:
     if args.certs is None and args.extender.startswith("https:"):
-        return "Name the folder of its certificates with --certs DIR."
-    return "Name it with --extender URL; with certificates the URL begins with https, else with http."
+        return "Name the folder of the extender's certificates with --certs DIR."
+    return "Set the extender's address with --extender URL: https with certificates, http without."
 
 
 def _url(text: str) -> str:

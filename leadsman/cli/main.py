@@ -14,24 +14,31 @@ from leadsman.runtime import import_trim
 COMMANDS = {
     "agent": "measure on this node and report",
     "extender": "answer kube-scheduler's filter and prioritize calls",
-    "controller": "label nodes as telemetry policies say, and wake pods that were refused",
-    "certs": "a CA of our own, and certificates for the extender and kube-scheduler",
-    "configure-scheduler": "make a kube-scheduler ask the extender, and take it back",
-    "evaluate": "say what telemetry policies do, without a cluster",
-    "explain": "say why a pod went where it went",
-    "rewards": "how each node has treated each type of pod",
-    "simulate": "compare policies on a cluster that does not exist",
-    "demo": "a small cluster on this machine: agents, etcd, extender, one placement explained",
+    "controller": "label nodes as telemetry policies say, and requeue pods that the extender refused",
+    "certs": "create the CA and the certificates that extender and kube-scheduler use",
+    "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
+    "evaluate": "show what telemetry policies do, without a cluster",
+    "explain": "show why a pod was placed where it is",
+    "rewards": "show each node's failure record by pod type",
+    "simulate": "compare scheduling strategies on a simulated cluster",
+    "demo": "run a small cluster on this machine and explain one placement",
 }
+
+EXIT_BAD_SETTINGS = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+"""As a shell reports a program that SIGPIPE ended."""
 
 
 def build_parser(environ: Mapping[str, str] = os.environ, only: str = "") -> argparse.ArgumentParser:
     """The command line. only: build the options of this command alone, so that an agent imports no extender."""
-    top = argparse.ArgumentParser(prog="leadsman", description="Measures what kube-scheduler cannot see.")
+    top = argparse.ArgumentParser(
+        prog="leadsman", description="Measures what kube-scheduler cannot see.", allow_abbrev=False
+    )
     top.add_argument("--version", action="version", version=f"leadsman {version('leadsman')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
         if only in ("", name):
             module = import_module(f"leadsman.cli.{name.replace('-', '_')}")
             module.options(Options(command, environ))
@@ -40,24 +47,30 @@ def build_parser(environ: Mapping[str, str] = os.environ, only: str = "") -> arg
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    os.environ.setdefault(
-        "OPENBLAS_NUM_THREADS", "1"
-    )  # numpy's threads spin beside the requests, and a fit gains nothing
+    """Runs the command that is named first. Exit code."""
+    # numpy's threads spin beside the requests, and a fit gains nothing from them.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     given = sys.argv[1:] if arguments is None else list(arguments)
     named = next((word for word in given if word in COMMANDS), "")
     if named == "agent":
         import_trim.import_aiohttp()
-    command_line = build_parser(only=named)
-    args = command_line.parse_args(given)
-    logging.basicConfig(
-        level=getattr(args, "log_level", "info").upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
     try:
-        return int(args.run(args))
+        args = build_parser(only=named).parse_args(given)
+        logging.basicConfig(
+            level=getattr(args, "log_level", "info").upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+        )
+        code = int(args.run(args))
+        sys.stdout.flush()
+        return code
     except ValueError as error:
-        command_line.exit(2, f"leadsman {args.command}: {error}\n")
+        print(f"leadsman {named}: {error}", file=sys.stderr)
+        sys.exit(EXIT_BAD_SETTINGS)
     except KeyboardInterrupt:
-        return 130
+        return EXIT_INTERRUPTED
+    except BrokenPipeError:
+        # The reader, such as `head`, has what it wants; the interpreter's last flush must find a file that is open.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
 
 
 if __name__ == "__main__":

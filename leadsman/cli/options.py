@@ -1,4 +1,9 @@
-"""Flags with environment fallbacks. Each flag reads LEADSMAN_<FLAG>; some also a name that Kubernetes users expect."""
+"""Flags of the command line, and the environment variables behind them.
+
+A long-running process is configured by a ConfigMap, so each of its flags reads LEADSMAN_<FLAG>, some also a name that
+Kubernetes users expect. The operator's commands read only what names the extender: an exported variable of one command
+must not reach another one that means something else by it.
+"""
 
 import argparse
 import os
@@ -13,6 +18,9 @@ from leadsman.kube.access import ApiAccessError, access_from_url, in_cluster_acc
 if TYPE_CHECKING:
     from leadsman.state.etcd_http import EtcdAccess
 
+POLICY_HELP = "the policy file: the extender's weights and thresholds, reloaded when it changes"
+"""Extender and controller read the same file: the controller requeues pods when the extender's answer may change."""
+
 
 class Options:
     """Adds flags to `parser` whose defaults come from `environ`."""
@@ -26,59 +34,106 @@ class Options:
         text: str,
         default: Any = None,
         parse: Callable[[str], Any] = str,
+        *,
+        variable: str = "",
         also: Sequence[str] = (),
+        aliases: Sequence[str] = (),
         **more: Any,
     ) -> None:
-        """also: further environment variables, after LEADSMAN_<FLAG>. The first one that is set and not empty wins."""
-        variables = [f"LEADSMAN_{name.upper().replace('-', '_')}", *also]
-        given = next((self._environ[v] for v in variables if self._environ.get(v)), None)
-        shown = f"{text} [{', '.join('$' + v for v in variables)}]"
+        """A flag that falls back on environment variables: the first one that is set and not empty wins.
+
+        variable: the first of them, where LEADSMAN_<FLAG> would mean another thing to each process; then ValueError
+            when LEADSMAN_<FLAG> is set, so that nobody believes it to be read.
+        also: those after it.
+        aliases: older names of the flag, read for one more release, with the variables that they stand for.
+        more: further arguments of argparse's add_argument.
+        """
+        if variable and self._environ.get(_variable(name)):
+            raise ValueError(
+                f"{_variable(name)} is not read, as it would mean another thing to each process; set {variable}"
+            )
+        variables = [variable or _variable(name), *also]
+        read = [*variables, *map(_variable, aliases)]
+        given = next((self._environ[each] for each in read if self._environ.get(each)), None)
+        shown = f"{text} [{', '.join('$' + each for each in variables)}]"
         self.parser.add_argument(f"--{name}", help=shown, type=parse, default=given or default, **more)
+        for alias in aliases:
+            self.parser.add_argument(
+                f"--{alias}", help=argparse.SUPPRESS, type=parse, dest=name.replace("-", "_"), default=argparse.SUPPRESS
+            )
+
+    def argument(
+        self, name: str, text: str, default: Any = None, parse: Callable[[str], Any] = str, **more: Any
+    ) -> None:
+        """A flag that reads no environment variable."""
+        self.parser.add_argument(f"--{name}", help=text, type=parse, default=default, **more)
 
     def switch(self, name: str, text: str) -> None:
-        """Off unless given; its variable switches it on with 1, true, yes or on."""
-        variable = f"LEADSMAN_{name.upper().replace('-', '_')}"
-        given = self._environ.get(variable, "").lower() in ("1", "true", "yes", "on")
-        self.parser.add_argument(f"--{name}", help=f"{text} [${variable}]", action="store_true", default=given)
+        """A flag without a value, off by default; LEADSMAN_<FLAG> set to 1, true, yes or on switches it on."""
+        given = self._environ.get(_variable(name), "").lower() in ("1", "true", "yes", "on")
+        self.parser.add_argument(f"--{name}", help=f"{text} [${_variable(name)}]", action="store_true", default=given)
 
     def group(self, title: str) -> "Options":
         return Options(self.parser.add_argument_group(title), self._environ)
 
     def for_subcommand(self, parser: argparse._ActionsContainer) -> "Options":
-        """The same, for a command of this one."""
+        """These options for a subcommand's parser."""
         return Options(parser, self._environ)
 
     def etcd(self) -> None:
-        """Where the state is, and how to be let in."""
+        """Flags of access to etcd, which holds the state."""
         group = self.group("etcd")
-        group.flag("etcd", "client URLs, comma-separated", "http://127.0.0.1:2379", url_list, metavar="URL[,URL]")
         group.flag(
-            "etcd-ca", "PEM file that the server's certificate must chain to", None, existing_file, metavar="FILE"
+            "etcd",
+            "etcd's client URLs (default http://127.0.0.1:2379)",
+            "http://127.0.0.1:2379",
+            url_list,
+            metavar="URL[,URL]",
         )
-        group.flag("etcd-user", "user name, when etcd's own access control is on", "", metavar="NAME")
-        group.flag("etcd-password-file", "file that holds the user's password", None, existing_file, metavar="FILE")
+        group.flag("etcd-ca", "CA that etcd's certificate must chain to, in PEM", None, existing_file, metavar="FILE")
+        group.flag("etcd-user", "user name, when etcd's access control is on", "", metavar="NAME")
+        group.flag("etcd-password-file", "file with the user's password", None, existing_file, metavar="FILE")
 
     def api_server(self) -> None:
-        """How to reach Kubernetes' API server."""
-        group = self.group("API server (default: of the cluster that this pod runs in)")
-        group.flag("kubeconfig", "how to reach it from outside of a cluster", None, existing_file, metavar="FILE")
-        group.flag("kube-api", "by its URL, instead of a kubeconfig", "", metavar="URL")
-        group.flag("kube-ca", "PEM file that its certificate must chain to", None, existing_file, metavar="FILE")
-        group.flag("kube-token-file", "bearer token for --kube-api", None, existing_file, metavar="FILE")
+        """Flags of access to Kubernetes' API server."""
+        group = self.group("API server (default: that of the cluster in which this pod runs)")
+        group.flag(
+            "kubeconfig", "kubeconfig file, for access from outside a cluster", None, existing_file, metavar="FILE"
+        )
+        group.flag("kube-api", "URL of the API server, instead of a kubeconfig", "", metavar="URL")
+        group.flag(
+            "kube-ca", "CA that the API server's certificate must chain to, in PEM", None, existing_file, metavar="FILE"
+        )
+        group.flag("kube-token-file", "file with the bearer token for --kube-api", None, existing_file, metavar="FILE")
 
     def log_level(self) -> None:
-        self.flag("log-level", "how much to say (default info)", "info", one_of("debug", "info", "warning", "error"))
+        self.flag(
+            "log-level",
+            "least severe level that is logged: debug, info, warning or error (default info)",
+            "info",
+            one_of("debug", "info", "warning", "error"),
+            metavar="LEVEL",
+        )
+
+
+def _variable(flag: str) -> str:
+    return f"LEADSMAN_{flag.upper().replace('-', '_')}"
 
 
 def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> "EtcdAccess":
-    from leadsman.state.etcd_http import EtcdAccess  # it imports aiohttp, which an agent must do first: leadsman.lean
+    from leadsman.state.etcd_http import (
+        EtcdAccess,
+    )  # it imports aiohttp, which an agent must do first: leadsman.runtime.import_trim
 
     password = args.etcd_password_file.read_text().strip() if args.etcd_password_file else ""
     return EtcdAccess(args.etcd, str(args.etcd_ca or ""), args.etcd_user, password, call_timeout_seconds)
 
 
 def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
-    """NotInCluster when none is named and this is no pod. ApiAccessError, a ValueError, for what cannot be used."""
+    """The API server that the flags name, or that of this pod's cluster.
+
+    NotInCluster when there is neither. ApiAccessError, a ValueError, for flags that cannot be used.
+    """
     if args.kubeconfig and args.kube_api:
         raise ApiAccessError("--kubeconfig and --kube-api exclude each other; leave one out")
     if args.kubeconfig:
@@ -86,7 +141,7 @@ def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ
     if args.kube_api:
         return access_from_url(args.kube_api, args.kube_ca, args.kube_token_file)
     if args.kube_ca or args.kube_token_file:
-        raise ApiAccessError("--kube-ca and --kube-token-file want --kube-api as well")
+        raise ApiAccessError("--kube-ca and --kube-token-file need --kube-api too")
     return in_cluster_access(environ)
 
 
@@ -133,7 +188,7 @@ def listen_address(text: str) -> str:
 
 
 def split_host_port(text: str) -> tuple[str, int]:
-    """Of an `address`."""
+    """Host and port of a `listen_address`."""
     host, _, port = text.rpartition(":")
     return host.strip("[]"), int(port)
 

@@ -1,4 +1,4 @@
-"""`leadsman rewards`: ask the extender how each node has treated each type of pod."""
+"""`leadsman rewards`: ask the extender for each node's failure record by pod type."""
 
 import argparse
 from urllib.parse import urlencode
@@ -8,9 +8,9 @@ from leadsman.cli.options import Options
 
 
 def options(add: Options) -> None:
-    add.flag("type", "only this type of pod", "", metavar="TYPE")
-    add.flag("node", "only this node", "", metavar="NODE")
-    extender_client.options(add, "by type and by node, every number, as JSON")
+    add.argument("type", "show this pod type only", "", metavar="TYPE")
+    add.argument("node", "show this node only", "", metavar="NODE")
+    extender_client.options(add, "print every number, by type and node, as JSON")
 
 
 def main(args: argparse.Namespace) -> int:

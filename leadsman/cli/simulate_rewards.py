@@ -1,4 +1,4 @@
-"""`leadsman simulate rewards`: what learning from failures is worth, on a virtual clock."""
+"""`leadsman simulate rewards`: what learning from failures is worth, simulated in virtual time."""
 
 import argparse
 import os
@@ -18,48 +18,70 @@ DEFAULTS = SimulationSettings()
 
 
 def options(add: Options) -> None:
-    add.flag("seeds", "how many (default 30)", 30, positive_int)
-    add.flag("first-seed", "the first of them (default 0)", 0, _whole, metavar="N")
-    add.flag("workers", "processes (default: one a CPU)", os.cpu_count() or 1, positive_int)
-    add.parser.add_argument("--json", action="store_true", help="every number, as JSON")
+    add.argument(
+        "seeds", "number of seeds, one run of each strategy a seed (default 30)", 30, positive_int, metavar="N"
+    )
+    add.argument("first-seed", "the first of the seeds (default 0)", 0, _whole, metavar="N")
+    add.argument("workers", "number of processes (default: one a CPU)", os.cpu_count() or 1, positive_int, metavar="N")
+    add.parser.add_argument("--json", action="store_true", help="print every number as JSON")
     cluster = add.group("cluster")
-    cluster.flag("nodes", f"(default {DEFAULTS.nodes})", DEFAULTS.nodes, positive_int)
-    cluster.flag("bad", f"nodes that fail pods (default {DEFAULTS.bad})", DEFAULTS.bad, positive_int)
-    cluster.flag("failures-on-bad-ratio", "of pods there (default 0.8)", DEFAULTS.failures_on_bad_ratio, _ratio)
-    cluster.flag("failures-elsewhere-ratio", "(default 0.02)", DEFAULTS.failures_elsewhere_ratio, _ratio)
+    cluster.argument("nodes", f"number of nodes (default {DEFAULTS.nodes})", DEFAULTS.nodes, positive_int, metavar="N")
+    cluster.argument("bad", f"nodes that fail pods (default {DEFAULTS.bad})", DEFAULTS.bad, positive_int, metavar="N")
+    cluster.argument(
+        "failures-on-bad-ratio",
+        f"share of pods that fail on a bad node (default {DEFAULTS.failures_on_bad_ratio:g})",
+        DEFAULTS.failures_on_bad_ratio,
+        _ratio,
+        metavar="RATIO",
+    )
+    cluster.argument(
+        "failures-elsewhere-ratio",
+        f"share of pods that fail on any other node (default {DEFAULTS.failures_elsewhere_ratio:g})",
+        DEFAULTS.failures_elsewhere_ratio,
+        _ratio,
+        metavar="RATIO",
+    )
     pods = add.group("pods")
-    pods.flag("placements", "before, and again after the faults move (default 1000)", DEFAULTS.placements, positive_int)
-    pods.flag("settle", "placements from the repair to the window (default 1500)", DEFAULTS.settle, positive_int)
-    pods.flag("join-settle", "placements from the join to the window (default 100)", DEFAULTS.join_settle, positive_int)
-    pods.flag("window", "placements that shares are taken of (default 1500)", DEFAULTS.window, positive_int)
-    pods.flag("interval-seconds", "between placements (default 6)", DEFAULTS.interval_seconds, positive_number)
-    pods.flag("outcome-seconds", "until a pod fails or not (default 10)", DEFAULTS.outcome_seconds, positive_number)
-    pods.flag("lifetime-seconds", "of a pod (default 600)", DEFAULTS.lifetime_seconds, positive_number)
-    add.flag("half-life-seconds", "of the agents' evidence (default 3600)", DEFAULTS.half_life_seconds, positive_number)
+    for name, text in {
+        "placements": "pods placed before the faults move, and as many after",
+        "settle": "pods placed between the repair and the window in which shares are taken",
+        "join-settle": "pods placed between a node's joining and that window",
+        "window": "pods placed in that window",
+    }.items():
+        default = getattr(DEFAULTS, name.replace("-", "_"))
+        pods.argument(name, f"{text} (default {default})", default, positive_int, metavar="N")
+    for name, text in {
+        "interval-seconds": "time between two placements",
+        "outcome-seconds": "time from a pod's start until it fails, or is known not to",
+        "lifetime-seconds": "time that a pod exists, failed or not",
+        "half-life-seconds": "time in which evidence loses half its weight",
+    }.items():
+        default = getattr(DEFAULTS, name.replace("-", "_"))
+        pods.argument(name, f"{text} (default {default:g})", default, positive_number, metavar="S")
 
 
 def settings(args: argparse.Namespace) -> SimulationSettings:
-    """ValueError when they do not fit together."""
+    """What is simulated. ValueError when the flags do not fit together."""
     return SimulationSettings(**{name: getattr(args, name) for name in SimulationSettings.__struct_fields__})
 
 
 def main(args: argparse.Namespace) -> int:
-    wanted = settings(args)
+    cluster = settings(args)
     with ProcessPoolExecutor(args.workers) as pool:
 
         def run(one: Callable[[RunJob], RunResult], jobs: list[RunJob]) -> Iterable[RunResult]:
             return _with_progress(pool.map(one, jobs), len(jobs))
 
-        found = comparison.compare(wanted, args.first_seed, args.seeds, run)
-    print(msgspec.json.format(msgspec.json.encode(found)).decode() if args.json else comparison.render(found))
+        compared = comparison.compare(cluster, args.first_seed, args.seeds, run)
+    print(msgspec.json.format(msgspec.json.encode(compared)).decode() if args.json else comparison.render(compared))
     return 0
 
 
 def _with_progress(results: Iterable[RunResult], total: int) -> Iterator[RunResult]:
-    """Progress for who watches."""
-    watched = sys.stderr.isatty()
+    """Shows progress on a terminal."""
+    on_terminal = sys.stderr.isatty()
     for done, result in enumerate(results, 1):
-        if watched:
+        if on_terminal:
             print(f"\r{done} of {total} runs", end="" if done < total else "\n", file=sys.stderr, flush=True)
         yield result
 

@@ -15,42 +15,52 @@ SOURCE_SYNTAX = "agents, custom-metrics, prometheus=URL"
 def options(add: Options) -> None:
     add.flag(
         "telemetry",
-        f"follow TASPolicies, on metrics of {SOURCE_SYNTAX}: the first that has one counts "
-        "(default: none; the controller:"
-        " agents)",
+        f"follow TASPolicies on metrics from {SOURCE_SYNTAX}; the first source that has a metric counts "
+        "(default: follow none; the controller: agents)",
         (),
         source_list,
         metavar="SOURCE[,SOURCE]",
     )
-    add.flag("telemetry-queries", "PromQL by metric, and the node's label", None, existing_file, metavar="FILE")
-    add.flag("prometheus-ca", "PEM file for an https Prometheus", None, existing_file, metavar="FILE")
-    add.flag("prometheus-token-file", "bearer token for Prometheus", None, existing_file, metavar="FILE")
-    add.flag("sync-seconds", "between two polls of metrics (default 5)", 5.0, positive_number, metavar="S")
+    add.flag(
+        "telemetry-queries",
+        "PromQL of each metric, and the label that names the node",
+        None,
+        existing_file,
+        metavar="FILE",
+    )
+    add.flag("prometheus-ca", "CA of an https Prometheus, in PEM", None, existing_file, metavar="FILE")
+    add.flag("prometheus-token-file", "file with the bearer token for Prometheus", None, existing_file, metavar="FILE")
+    add.flag("sync-seconds", "time between two polls of metrics (default 5)", 5.0, positive_number, metavar="S")
     add.flag(
         "metric-age-seconds",
-        "how long a polled value counts, unless the policy says (default 15)",
+        "time for which a polled value counts, where the policy sets none (default 15)",
         15.0,
         positive_number,
+        metavar="S",
     )
 
 
 def source_list(text: str) -> tuple[str, ...]:
-    """As written, each once; prometheus with its URL."""
+    """Metric sources in the order given, each once; prometheus with its URL."""
     found = tuple(part.strip() for part in text.split(",") if part.strip())
     names = [_name(part) for part in found]
     if not found or not set(names) <= set(SOURCE_NAMES) or len(set(names)) < len(names):
         raise argparse.ArgumentTypeError(f"{text!r}: want some of {SOURCE_SYNTAX}, comma-separated, each once")
     if any((_name(part) == prometheus.NAME) is not bool(_url(part)) for part in found):
-        raise argparse.ArgumentTypeError(f"{text!r}: prometheus and only that has a URL: prometheus=http://HOST:PORT")
+        raise argparse.ArgumentTypeError(
+            f"{text!r}: prometheus, and no other source, takes a URL: prometheus=http://HOST:PORT"
+        )
     return found
 
 
 def settings(args: argparse.Namespace, api: ApiAccess | None) -> TelemetrySettings | None:
-    """None: no policies. ValueError, with what to do, when the flags do not fit together."""
+    """How policies are followed; None: they are not. ValueError when the flags do not fit together."""
     if not args.telemetry:
         return None
     if api is None:
-        raise ApiAccessError("--telemetry: the policies are on an API server; name it with --kube-api or --kubeconfig")
+        raise ApiAccessError(
+            "--telemetry needs an API server, which holds the policies; name it with --kube-api or --kubeconfig"
+        )
     url = next(filter(None, map(_url, args.telemetry)), "")
     return TelemetrySettings(
         tuple(map(_name, args.telemetry)),

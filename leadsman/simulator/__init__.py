@@ -1,1 +1,1 @@
-"""Policies compared on a cluster that does not exist: the real decisions, a virtual clock, a seeded chance."""
+"""Simulated clusters: the real decisions and peering code, a virtual clock, seeded randomness."""

@@ -1,4 +1,4 @@
-"""A store that counts what goes through it: calls, and the bytes of keys and values."""
+"""Counts the calls to a store, and the bytes of keys and values."""
 
 from collections.abc import AsyncGenerator, Iterable, Sequence
 
@@ -7,7 +7,7 @@ from leadsman.state.store import Store
 
 
 class CountingStore:
-    """leadsman.state.store.Store on another one. A deletion counts its key."""
+    """A leadsman.state.store.Store over another one. A deletion counts the bytes of its key."""
 
     def __init__(self, store: Store) -> None:
         self.calls = self.read_bytes = self.written_bytes = 0

@@ -1,7 +1,7 @@
-"""Many agents on a virtual clock and one store in memory: what each costs, and how soon one that joins is at home.
+"""Simulates many agents on a virtual clock with one store in memory: what each costs, and how soon a new one converges.
 
-Everything but the packets is the real thing: the neighbourhood, the coordinates, the reports, the records' bytes.
-Probes are counted, not sent: a peer answers with the round trip of its place, a few times a reading.
+Everything but the packets is real: peer selection, coordinates, reports, the records' bytes. Probes are counted, not
+sent: a peer answers with the synthetic network's round trip, a few times a read.
 """
 
 import heapq
@@ -28,10 +28,16 @@ PEERING_SETTINGS = PeeringSettings(ReportTiming(), 1.0, 30.0)
 
 
 class ProbingSimulation:
-    """agents: by name. now: virtual seconds."""
+    """The agents, their store and the clock.
 
-    def __init__(self, places: SyntheticNetwork, k: int, seed: int, rhythm: PeeringSettings = PEERING_SETTINGS) -> None:
-        self.network, self.k, self.settings, self.rng = places, k, rhythm, Random(seed)
+    agents: those that run, by name.
+    now: virtual seconds.
+    """
+
+    def __init__(
+        self, network: SyntheticNetwork, k: int, seed: int, settings: PeeringSettings = PEERING_SETTINGS
+    ) -> None:
+        self.network, self.k, self.settings, self.rng = network, k, settings, Random(seed)
         self.now = 0.0
         self.store = MemoryStore(clock=lambda: self.now)
         self.agents: dict[str, SimulatedAgent] = {}
@@ -39,31 +45,39 @@ class ProbingSimulation:
         self._serial = count()
 
     def join(self, name: str, within_seconds: float) -> "SimulatedAgent":
-        """An agent that starts at some moment of the next so many seconds."""
+        """Adds an agent that starts at a random moment within so many seconds."""
         agent = self.agents[name] = SimulatedAgent(name, self)
         self.schedule(self.now + self.rng.uniform(0, within_seconds), agent.start)
         return agent
 
     async def leave(self, name: str) -> None:
+        """Stops an agent."""
         await self.agents.pop(name).reporter.close()
 
     def schedule(self, when: float, do: Callable[[], Awaitable[None]]) -> None:
+        """Runs `do` at a virtual time."""
         heapq.heappush(self._queue, (when, next(self._serial), do))
 
     async def run(self, until: float) -> None:
+        """Runs what is scheduled up to a virtual time."""
         while self._queue and self._queue[0][0] <= until:
             self.now, _, do = heapq.heappop(self._queue)
             await do()
         self.now = until
 
     def probed_by(self) -> Counter[str]:
-        """How many agents probe each node."""
+        """Number of agents that probe each node."""
         found = Counter(peer for agent in self.agents.values() for peer in agent.peers)
         return Counter({name: found[name] for name in self.agents})
 
 
 class SimulatedAgent:
-    """One agent without sockets. peers, interval_seconds: whom it probes, and how often each."""
+    """One agent without sockets.
+
+    peers: those that it probes, by name.
+    interval_seconds: time between two probes to one peer.
+    sent: number of probes so far.
+    """
 
     def __init__(self, name: str, world: ProbingSimulation) -> None:
         self.name, self.joined_at = name, world.now
@@ -80,7 +94,7 @@ class SimulatedAgent:
         progress = LoopLiveness({"all": lambda: next(self._rounds)}, 15.0, lambda: world.now)
         identity = Identity(f"pod-{name}", 0, "10.0.0.1", world.network.zone(name))
         self.reporter = Reporter(
-            self.meter, name, identity, self.peer_refresher.timing, self._records, progress, self._rng, _unexpected_exit
+            self.meter, name, identity, self.peer_refresher.timing, self._records, progress, self._rng, self._lost_claim
         )
 
     async def start(self) -> None:
@@ -139,6 +153,9 @@ class SimulatedAgent:
         latency = Latency({name: self._window(name) for name in self.measured_peers()})
         return {Latency: latency, Hardware: _HARDWARE, RingEntry: self.peer_refresher.ring_entry("10.0.0.1", place, "")}
 
+    async def _lost_claim(self, seconds: float) -> None:
+        raise AssertionError(f"agent {self.name} lost its claim: two agents share one name")
+
     def _window(self, name: str) -> PeerLatency:
         ms = round(self._rtt_ms(name), 3)
         return PeerLatency(30, 30, ms, ms, ms, 0.01, 0.5)
@@ -148,7 +165,3 @@ class SimulatedAgent:
 
 
 _HARDWARE = Hardware({"load1_per_cpu": 0.5})
-
-
-async def _unexpected_exit(seconds: float) -> None:
-    raise AssertionError("two agents of one name")

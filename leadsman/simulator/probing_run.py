@@ -1,4 +1,4 @@
-"""One size of cluster put through it: settled, measured for a minute, then joined by some and left by one."""
+"""Runs a simulated cluster of one size: it settles, is measured for a minute, some agents join, one leaves."""
 
 from collections.abc import Sequence
 from random import Random
@@ -17,13 +17,16 @@ PEERS_PER_NODE = 16
 MEASURED_SECONDS = 60.0
 GIVE_UP_SECONDS = 240.0
 SAMPLED_PAIRS = 2000
-"""Of which the estimates are judged."""
+"""Random pairs on which the error of estimates is measured."""
 CONVERGED_RATIO = 1.5
-"""A newcomer is at home when its median error is within so many times the others', and half a rack's noise."""
+"""A new agent's coordinate has converged when its median error is at most so many times the others'."""
 ERROR_FLOOR_RATIO = 0.05
+"""An error that counts as converged in any case: half of a rack's noise."""
 
 
 class Distribution(Struct, frozen=True):
+    """Of one figure over all nodes."""
+
     mean: float
     p50: float
     p99: float
@@ -31,7 +34,10 @@ class Distribution(Struct, frozen=True):
 
 
 class ProbingFigures(Struct, frozen=True):
-    """Bytes are keys and values, before the gateway's base64. Seconds are virtual; None: not within GIVE_UP_SECONDS."""
+    """What a run measured. Bytes are keys and values, before the gateway's base64. Seconds are virtual.
+
+    None: not within GIVE_UP_SECONDS.
+    """
 
     nodes: int
     estimated_nodes: float
@@ -54,6 +60,7 @@ class ProbingFigures(Struct, frozen=True):
 
 
 async def run_probing(nodes: int, settle_seconds: float = 240.0, newcomers: int = 10, seed: int = 1) -> ProbingFigures:
+    """Runs a cluster of so many nodes and measures it."""
     world = ProbingSimulation(SyntheticNetwork(seed), PEERS_PER_NODE, seed)
     for number in range(nodes):
         world.join(f"node-{number:05}", 5.0)
@@ -109,7 +116,7 @@ def _received(world: ProbingSimulation) -> dict[str, float]:
 
 
 def _errors(world: ProbingSimulation, seed: int) -> list[float]:
-    """Relative, of random pairs, in order."""
+    """Relative errors of the estimates of random pairs, ascending."""
     rng, names = Random(seed), list(world.agents)
     return sorted(_error(world, *rng.sample(names, 2)) for _ in range(SAMPLED_PAIRS))
 
@@ -121,8 +128,12 @@ def _error(world: ProbingSimulation, one: str, other: str) -> float:
 
 
 class JoinTimer:
-    """Newcomers, and how long each took: until what it measured is in the store, until as many as should by the ring
-    probe it, until its estimates are as good as the others'."""
+    """Lets agents join and measures how long each step takes.
+
+    reported: until the record of a new agent holds its peers.
+    probed: until half as many agents as it probes itself probe it.
+    placed: until its coordinate has converged.
+    """
 
     def __init__(self, world: ProbingSimulation, count: int, usual_error: float) -> None:
         self.seconds_by_step: dict[str, list[float]] = {"reported": [], "probed": [], "placed": []}
@@ -140,7 +151,7 @@ class JoinTimer:
                 self.seconds_by_step[what].append(self._world.now - self._world.agents[name].joined_at)
 
     def median_seconds(self, what: str) -> float | None:
-        """None when half of them never got there."""
+        """Median over the new agents; None when half of them never reached this step."""
         missing = len(self._joins) - len(self.seconds_by_step[what])
         ordered = [*sorted(self.seconds_by_step[what]), *[None] * missing]
         return ordered[len(ordered) // 2]
@@ -156,13 +167,13 @@ class JoinTimer:
                 return median(_error(self._world, name, other) for other in sample) <= self._good_enough
 
     async def _reported(self, name: str) -> int:
-        """Peers in its record."""
+        """Number of peers in its record."""
         (listing,) = await self._world.store.read_ranges([KeyRange.single_key(keys.record_key(name, Latency))])
         return sum(len(codec.decode(Latency, item.value).peers) for item in listing.items)
 
 
 async def _seconds_until_forgotten(world: ProbingSimulation) -> float | None:
-    """Until nobody probes a node that has left."""
+    """Time until no agent probes a node that has left; None: not within GIVE_UP_SECONDS."""
     name, began = next(iter(world.agents)), world.now
     await world.leave(name)
     while world.now < began + GIVE_UP_SECONDS:

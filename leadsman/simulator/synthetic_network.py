@@ -1,4 +1,4 @@
-"""Round trips of a made-up cluster of any size, without a matrix: zones in a plane, racks in zones, links of hosts.
+"""Round trips of a synthetic cluster of any size, without a matrix: zones in a plane, racks in zones, links of hosts.
 
 Within a rack 0.05 to 0.15 ms, within a zone 0.2 to 0.6, between zones 1 to 25 ms: a cluster over one continent.
 """
@@ -12,7 +12,10 @@ ZONE_PLANE_MS = 20.0
 
 
 class SyntheticNetwork:
-    """seed: of the zones. Every name has its place, whether or not a node of that name is there."""
+    """The network. Every name has a zone, a rack and a link, whether or not a node of that name exists.
+
+    seed: of the zones' positions.
+    """
 
     def __init__(self, seed: int) -> None:
         rng = Random(seed)
@@ -20,7 +23,7 @@ class SyntheticNetwork:
         self._racks: dict[str, tuple[int, int, float]] = {}
 
     def rtt_ms(self, one: str, other: str) -> float:
-        """Symmetric."""
+        """Round trip between two nodes, the same in both directions."""
         (zone, rack, link), (other_zone, other_rack, other_link) = self._rack(one), self._rack(other)
         if zone != other_zone:
             (x, y), (other_x, other_y) = self._zones[zone], self._zones[other_zone]
@@ -31,7 +34,7 @@ class SyntheticNetwork:
         return f"zone-{self._rack(name)[0]}"
 
     def _rack(self, name: str) -> tuple[int, int, float]:
-        """Zone, rack in it, and the host's own share of a round trip."""
+        """Zone, rack in it, and the host's link: its share of a round trip in ms."""
         if name not in self._racks:
             number = int.from_bytes(blake2b(name.encode(), digest_size=6, person=b"places").digest(), "big")
             rack = number % 1_000_003

@@ -1,4 +1,4 @@
-"""What a fake API server holds: plain dicts by path, the log of their changes, selectors and patches. No I/O."""
+"""The objects of a fake API server: plain dicts by path, the log of their changes, selectors and patches. No I/O."""
 
 import copy
 import datetime
@@ -10,9 +10,12 @@ Object = dict[str, Any]
 
 
 class ObjectPath(NamedTuple):
-    """Of /apis/apps/v1/namespaces/web/replicasets/front/status: collection "/apis/apps/v1/replicasets", and the rest.
+    """The parts of a path such as /apis/apps/v1/namespaces/web/replicasets/front/status.
 
-    namespace "" is all of them, or none where objects have none. name "" is the whole collection.
+    collection: "/apis/apps/v1/replicasets" here.
+    namespace: "" for all namespaces, or where objects have none.
+    name: "" for the whole collection.
+    subresource: "status" here; "" for the object itself.
     """
 
     collection: str
@@ -29,7 +32,12 @@ class ObjectPath(NamedTuple):
 
 
 class LoggedChange(NamedTuple):
-    """One change. before None: it was added; after None: it was deleted; last: its last state then."""
+    """One change of an object.
+
+    before: None: the object was added.
+    after: None: the object was deleted.
+    last_state: the object with this change's resourceVersion, also when it was deleted.
+    """
 
     revision: int
     path: ObjectPath
@@ -39,7 +47,7 @@ class LoggedChange(NamedTuple):
 
 
 class ApiStatusError(Exception):
-    """What an API server says no to: HTTP's status, Kubernetes' reason, and the message."""
+    """A request that the API server refuses: HTTP status, Kubernetes' reason, and the message."""
 
     def __init__(self, status: int, reason: str, message: str):
         super().__init__(message)
@@ -47,7 +55,7 @@ class ApiStatusError(Exception):
 
 
 def parse_path(path: str) -> ObjectPath:
-    """Refused when the path is none of an API."""
+    """The parts of a path. ApiStatusError 404 when it is not a path of an API."""
     parts = path.strip("/").split("/")
     root = 2 if parts[0] == "api" else 3
     if parts[0] not in ("api", "apis") or len(parts) <= root:
@@ -59,7 +67,10 @@ def parse_path(path: str) -> ObjectPath:
 
 
 class ObjectStore:
-    """Every change has the next resourceVersion. compacted: what was before it cannot be watched from any longer."""
+    """Objects and the log of their changes; each change has the next resourceVersion.
+
+    compacted: revision before which changes can no longer be watched.
+    """
 
     def __init__(self) -> None:
         self.revision, self.compacted = 1, 0
@@ -78,7 +89,7 @@ class ObjectStore:
         return [one for at, one in sorted(self._objects.items()) if place.contains(at) and wanted(one)]
 
     def put(self, place: ObjectPath, body: Object) -> Object:
-        """Created or replaced, whatever was there."""
+        """Creates or replaces the object."""
         before, after = self._objects.get(place.key), copy.deepcopy(body)
         self._described(after.setdefault("metadata", {}), place, before)
         self._objects[place.key] = after
@@ -113,13 +124,13 @@ class ObjectStore:
         return before
 
     def changes_since(self, revision: int) -> Sequence[LoggedChange]:
-        """Refused when some of it was compacted."""
+        """The changes after a revision. ApiStatusError 410 when some of them were compacted."""
         if revision < self.compacted:
             raise ApiStatusError(410, "Expired", f"too old resource version: {revision} ({self.compacted})")
         return [logged for logged in self.log if logged.revision > revision]
 
     def compact(self) -> None:
-        """Forgets how the objects came to be what they are."""
+        """Deletes the log; the objects stay."""
         self.compacted = self.revision = self.revision + 1
         self.log.clear()
 
@@ -149,7 +160,7 @@ def json_merge_patch(target: Any, patch: Any) -> Any:
 
 
 def object_selector(labels: str, fields: str) -> Callable[[Object], bool]:
-    """Of labelSelector and fieldSelector: key=value, key==value, key!=value, key, !key; joined by commas."""
+    """Predicate of labelSelector and fieldSelector: key=value, key==value, key!=value, key, !key; joined by commas."""
     of_labels = [_parse_requirement(part) for part in labels.split(",") if part]
     of_fields = [_parse_requirement(part) for part in fields.split(",") if part]
 

@@ -18,7 +18,7 @@ _PATIENCE_SECONDS = 10.0
 
 
 class ApiServerThread:
-    """Every method runs on the server's own loop and returns when it is done."""
+    """A FakeApiServer whose methods run on its own loop and return when they are done."""
 
     def __init__(self) -> None:
         self.url = ""

@@ -1,4 +1,4 @@
-"""Certificates for tests: an authority of its own, for an hour. Needs `cryptography`."""
+"""Makes certificates for tests: a CA and what it signs, valid for an hour. Needs `cryptography`."""
 
 import datetime
 import os
@@ -15,13 +15,13 @@ _VALID = datetime.timedelta(hours=1)
 
 
 class PemPair(NamedTuple):
-    """In PEM."""
+    """A certificate and its key, in PEM."""
 
     certificate: str
     key: str
 
     def write(self, folder: Path, name: str) -> tuple[Path, Path]:
-        """<name>.crt and <name>.key, which only the owner may read."""
+        """Writes <name>.crt and <name>.key, which only the owner may read."""
         certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
         certificate.write_text(self.certificate)
         key.touch(mode=0o600)
@@ -30,7 +30,7 @@ class PemPair(NamedTuple):
 
 
 class CertificateAuthority:
-    """pem: its certificate."""
+    """A self-signed CA. pem: its certificate."""
 
     def __init__(self, name: str = "testbed") -> None:
         self._key, self._name = ec.generate_private_key(ec.SECP256R1()), _named(name)
@@ -40,7 +40,7 @@ class CertificateAuthority:
         self.pem = own.public_bytes(serialization.Encoding.PEM).decode()
 
     def issue(self, *names: str, group: str = "") -> PemPair:
-        """For a server or a client. names: hosts and addresses; the first is the common name."""
+        """A certificate for a server or a client. names: hosts and addresses; the first is the common name."""
         key = ec.generate_private_key(ec.SECP256R1())
         subject = _named(names[0], group)
         alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
@@ -49,7 +49,7 @@ class CertificateAuthority:
         return PemPair(certificate.public_bytes(serialization.Encoding.PEM).decode(), key_pem(key))
 
     def server_context(self, *names: str, ask_client: bool = False) -> ssl.SSLContext:
-        """ask_client: only clients with a certificate of this authority are let in."""
+        """TLS of a server with these names. ask_client: clients must show a certificate of this CA."""
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         pair = self.issue(*names)
         _load(tls, pair)

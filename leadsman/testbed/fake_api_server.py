@@ -5,7 +5,7 @@
         api.fail("list", 429, retry_after_seconds=1)
         api.url
 
-Any path of an API is served; objects are plain dicts. A strategic merge patch is done as a merge patch: lists are
+Any path of an API is served; objects are plain dicts. A strategic merge patch is applied as a merge patch: lists are
 replaced.
 """
 
@@ -23,7 +23,7 @@ from leadsman.testbed.watch_stream import WatchStream, event_line, failure_statu
 
 
 class RecordedRequest(NamedTuple):
-    """A request as it came. verb: list, watch, get, create, update, patch or delete."""
+    """One request that the server received. verb: list, watch, get, create, update, patch or delete."""
 
     verb: str
     path: str
@@ -42,9 +42,12 @@ class _Failure(NamedTuple):
 
 
 class FakeApiServer:
-    """asked: every request, the oldest first. token: who shows another one gets 401; "": anybody is let in.
+    """A server on a free loopback port, from entry to exit.
 
-    slow_seconds: before each answer. page_items: a list without a limit is whole; a limit above this is cut to it.
+    requests: every request, the oldest first.
+    token: requests with another token get 401; "": no authentication.
+    slow_seconds: delay before each answer.
+    page_items: largest page of a list that has a limit; a list without a limit is whole.
     """
 
     def __init__(self, *, token: str = "", tls: ssl.SSLContext | None = None, port: int = 0):
@@ -72,16 +75,16 @@ class FakeApiServer:
 
     @property
     def watches(self) -> int:
-        """Open now."""
+        """Number of open watches."""
         return len(self._streams)
 
     def verbs(self) -> Sequence[str]:
         return [asked.verb for asked in self.requests]
 
-    # What it holds.
+    # Objects.
 
     def put(self, path: str, body: Object) -> Object:
-        """Created or replaced, at the path of one object."""
+        """Creates or replaces the object at this path."""
         place = parse_path(path)
         found = self.objects.put(place, body)
         self._send_changes()
@@ -92,14 +95,14 @@ class FakeApiServer:
         self._send_changes()
 
     def drop_node(self, node: str) -> None:
-        """The pods of a node are gone, as when it was removed."""
+        """Deletes the pods of a node, as when the node was removed."""
         pods = ObjectPath("/api/v1/pods")
         for pod in self.objects.all(pods, object_selector("", f"spec.nodeName={node}")):
             meta = pod["metadata"]
             self.objects.delete(pods._replace(namespace=meta["namespace"], name=meta["name"]))
         self._send_changes()
 
-    # What it does wrong.
+    # Scripted failures.
 
     def fail(
         self,
@@ -111,33 +114,36 @@ class FakeApiServer:
         body: bytes | None = None,
         in_stream: bool = False,
     ) -> None:
-        """The next requests of this verb. body: instead of a Status, with whatever status. in_stream: a watch begins
-        with 200 and its first line is an ERROR."""
+        """Fails the next requests of this verb.
+
+        body: answered in place of a Status.
+        in_stream: a watch begins with 200 and its first line is an ERROR.
+        """
         headers = {} if retry_after_seconds is None else {"Retry-After": str(retry_after_seconds)}
         said = json.dumps(failure_status(status, "Scripted", f"scripted {status}")).encode() if body is None else body
         self._failures[verb].extend([_Failure(status, said, headers, in_stream)] * times)
 
     def fail_after(self, verb: str, good: int, status: int) -> None:
-        """The next requests of this verb but the first `good`."""
+        """Fails one request of this verb, after the next `good` ones."""
         self._failures[verb].extend([None] * good)
         self.fail(verb, status)
 
     def deny(self, plural: str) -> None:
-        """Whatever is asked of this resource is forbidden, as without a role."""
+        """Forbids every request for this resource, as without a role."""
         self._denied.add(plural)
 
     def compact(self) -> None:
-        """Old versions cannot be watched from, and lists that were begun cannot be continued: 410."""
+        """Answers 410 to watches from old versions and to lists that were begun."""
         self.objects.compact()
         self._pages.clear()
 
     def fail_watches(self, status: int) -> None:
-        """Open watches end with an ERROR."""
+        """Ends open watches with an ERROR."""
         self.send_line(event_line("ERROR", failure_status(status, "Expired", f"scripted {status}")))
         self.end_watches()
 
     def send_line(self, line: bytes) -> None:
-        """On every open watch, as it is."""
+        """Sends a line on every open watch, as it is."""
         for stream in self._streams:
             stream.send_line(line)
 
@@ -146,23 +152,23 @@ class FakeApiServer:
             stream.send_bookmark(self.objects.revision)
 
     def end_watches(self) -> None:
-        """Open watches end, as at their timeout."""
+        """Ends open watches, as at their timeout."""
         for stream in self._streams:
             stream.end()
 
     def reset_watches(self, begun: bytes = b"") -> None:
-        """Open watches are cut by TCP's RST, after the beginning of a line."""
+        """Cuts open watches by TCP's RST, after the beginning of a line."""
         for stream in self._streams:
             stream.reset(begun)
 
     def silence(self) -> None:
-        """Connections are taken and stay open, and nothing is said."""
+        """Accepts connections and keeps them open without an answer."""
         self._responding.clear()
 
     def heal(self) -> None:
         self._responding.set()
 
-    # What it answers.
+    # Answers.
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         try:

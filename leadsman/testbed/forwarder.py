@@ -28,6 +28,7 @@ from leadsman.testbed.tun import open_tun
 DEVICE_NAME = "eth0"
 ANY_GROUP_RANGE = "0 2147483647"
 
+_PING_GROUPS = "net/ipv4/ping_group_range"
 _LARGEST_PACKET = 65_535
 _SPIN_SECONDS = 0.0002
 """The last stretch before a departure is polled, not slept: a woken process is late by 50 to 100 us."""
@@ -78,7 +79,7 @@ def _build(name: str, host: int) -> int:
         tun = open_tun(DEVICE_NAME)
         # Before the device is up, so that IPv6 sends nothing of its own.
         _sysctl(f"net/ipv6/conf/{DEVICE_NAME}/addr_gen_mode", "1")
-        _sysctl("net/ipv4/ping_group_range", ANY_GROUP_RANGE)
+        _allow_icmp_sockets()
         namespaces.configure(_commands(host))
     return tun
 
@@ -88,6 +89,14 @@ def _commands(host: int) -> list[str]:
     commands += [f"route add local {ipv4_block(host)} dev lo", f"route add 10.214.0.0/16 dev {DEVICE_NAME}"]
     with_ipv6 = FilePath("/proc/sys/net/ipv6").is_dir()
     return [*commands, f"addr add {ipv6(host)}/64 dev {DEVICE_NAME} nodad"] if with_ipv6 else commands
+
+
+def _allow_icmp_sockets() -> None:
+    """To every group that exists. A user namespace with one group refuses a range of groups that it does not have."""
+    try:
+        _sysctl(_PING_GROUPS, ANY_GROUP_RANGE)
+    except OSError:
+        _sysctl(_PING_GROUPS, f"{os.getegid()} {os.getegid()}")
 
 
 def _sysctl(key: str, value: str) -> None:
@@ -119,7 +128,7 @@ def _wait_seconds(due: float | None) -> float | None:
 
 
 def _take(tun: int, host: int, links: Links) -> None:
-    """A packet's time is read after it, or one that came while others were taken would leave early."""
+    """Takes all waiting packets. The clock is read after each, or a packet that came meanwhile would leave early."""
     with contextlib.suppress(BlockingIOError):
         while True:
             packet = os.read(tun, _LARGEST_PACKET)
@@ -140,13 +149,13 @@ def _set_path(links: Links, line: bytes) -> None:
 
 
 class _Lines:
-    """Whole lines from standard input."""
+    """Reads whole lines from standard input."""
 
     def __init__(self, handle: Callable[[bytes], None]) -> None:
         self._handle, self._rest = handle, b""
 
     def read(self) -> bool:
-        """Handles the lines that have come. False at the end of the input."""
+        """Handles the lines that have arrived. False at the end of the input."""
         data = os.read(_STDIN, _LARGEST_PACKET)
         *lines, self._rest = (self._rest + data).split(b"\n")
         for line in lines:

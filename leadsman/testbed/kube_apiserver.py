@@ -1,10 +1,10 @@
-"""A real kube-apiserver on loopback, with an etcd of its own. KUBEBUILDER_ASSETS names the folder that holds both.
+"""Runs a real kube-apiserver on loopback, with its own etcd. KUBEBUILDER_ASSETS names the folder that holds both.
 
-    with Kubernetes(assets(), Path("/tmp/kubernetes")) as api:
+    with KubeApiServer(find_assets(), Path("/tmp/kubernetes")) as api:
         api.url, api.ca_file, api.token("admin"), api.kubeconfig
 
-RBAC and ServiceAccount tokens work; there is no kubelet, no controller-manager and no scheduler, so pods run only on
-paper, and a namespace gets its account "default" only when it is made. Needs `cryptography`.
+RBAC and ServiceAccount tokens work. There is no kubelet, controller-manager or scheduler: pods are objects that never
+run, and a test creates the ServiceAccounts that it needs. Needs `cryptography`.
 """
 
 import contextlib
@@ -49,9 +49,11 @@ def find_assets(environ: Mapping[str, str] = os.environ) -> Path:
 
 
 class KubeApiServer:
-    """One API server. Its data is in `folder` and goes with it at the end.
+    """One API server, from entry to exit.
 
-    users: name → groups, beside "admin" of system:masters; each has a token. flags: further ones of kube-apiserver.
+    folder: holds its data, and is deleted at the end.
+    users: name → groups, beside "admin" of system:masters; each has a token.
+    flags: further flags of kube-apiserver.
     """
 
     def __init__(
@@ -94,7 +96,7 @@ class KubeApiServer:
 
     @property
     def pid(self) -> int:
-        """Of the running API server. KubeApiServerFailed when there is none."""
+        """The process id of the running API server. KubeApiServerFailed when there is none."""
         if self._process is None:
             raise KubeApiServerFailed("kube-apiserver is not running")
         return self._process.pid
@@ -108,7 +110,7 @@ class KubeApiServer:
         return path
 
     def kubeconfig(self, user: str = ADMIN_USER) -> Path:
-        """A file for kubectl, in JSON, which is YAML."""
+        """A kubeconfig file, in JSON, which is YAML."""
         path = self.folder / f"{user.replace(':', '-')}.kubeconfig"
         cluster = {"server": self.url, "certificate-authority": str(self.ca_file)}
         config = {
@@ -123,7 +125,7 @@ class KubeApiServer:
         return path
 
     def start(self) -> None:
-        """KubeApiServerFailed when it is not ready in time. The process dies with the thread that calls this."""
+        """Starts it. KubeApiServerFailed when it is not ready in time. It dies with the thread that calls this."""
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(
                 [str(self._binaries / "kube-apiserver"), *self._own_flags(), *self.flags],
@@ -145,19 +147,19 @@ class KubeApiServer:
         self._process = None
 
     def kill(self) -> None:
-        """As kill -9 does; `start` brings the same API server back."""
+        """Sends SIGKILL; `start` brings the same API server back."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
             self._process = None
 
     def compact(self) -> None:
-        """etcd forgets how everything came to be what it is."""
+        """Compacts etcd: earlier revisions can no longer be read."""
         revision = self._etcd.post("/v3/kv/range", {"key": "AA=="})["header"]["revision"]
         self._etcd.post("/v3/kv/compaction", {"revision": revision})
 
     def call(self, method: str, path: str, body: Any = None, user: str = ADMIN_USER) -> Any:
-        """The decoded answer, blocking. urllib.error.HTTPError when it is refused."""
+        """Sends a request, blocking, and returns the decoded answer. urllib.error.HTTPError when it is refused."""
         request = urllib.request.Request(
             self.url + path,
             None if body is None else json.dumps(body).encode(),
@@ -208,7 +210,7 @@ class KubeApiServer:
             time.sleep(0.1)
 
     def _ready(self) -> bool:
-        """/readyz answers `ok`, which is no JSON."""
+        """Whether /readyz answers 200; its text is not JSON."""
         request = urllib.request.Request(f"{self.url}/readyz", headers={"Authorization": f"Bearer {self.token()}"})
         try:
             with urllib.request.urlopen(request, timeout=2, context=self._tls()) as answer:

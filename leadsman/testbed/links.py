@@ -1,4 +1,4 @@
-"""Which packet goes where, when, and whether at all. Pure: time and chance are arguments."""
+"""Decides where a packet goes, when, and whether it is lost. Pure: time and randomness are arguments."""
 
 import heapq
 from random import Random
@@ -9,7 +9,11 @@ _IPV6_HEADER = 40
 
 
 class LinkProperties(NamedTuple):
-    """Between two hosts. Half of rtt_ms is added each way; of the round trips, loss_ratio (0..1) is lost."""
+    """Delay and loss between two hosts.
+
+    rtt_ms: half of it is added each way.
+    loss_ratio: share of round trips that are lost, 0..1.
+    """
 
     rtt_ms: float = 0.0
     loss_ratio: float = 0.0
@@ -20,11 +24,11 @@ class LinkProperties(NamedTuple):
 
     @property
     def drop_ratio(self) -> float:
-        """Of the packets in each direction, so that a round trip survives both with 1 - loss_ratio."""
+        """Share of packets dropped in each direction, so that a round trip survives both with 1 - loss_ratio."""
         return float(1 - (1 - self.loss_ratio) ** 0.5)
 
     def validated(self) -> "LinkProperties":
-        """ValueError when no network is like that."""
+        """Itself. ValueError when a value is out of its range."""
         if not 0 <= self.rtt_ms < float("inf"):
             raise ValueError(f"rtt_ms {self.rtt_ms}: want a finite number of milliseconds, 0 or more")
         if not 0 <= self.loss_ratio <= 1:
@@ -33,6 +37,8 @@ class LinkProperties(NamedTuple):
 
 
 class Departure(NamedTuple):
+    """A packet that leaves to a host at a time."""
+
     due: float
     serial: int
     host: int
@@ -48,7 +54,10 @@ def destination(packet: bytes) -> bytes | None:
 
 
 class Links:
-    """Hosts are numbered. addresses: packed IPv4 or IPv6 address, or the first three bytes of an IPv4 /24 → host."""
+    """The packets under way between numbered hosts.
+
+    addresses: packed IPv4 or IPv6 address, or the first three bytes of an IPv4 /24 → host.
+    """
 
     def __init__(self, addresses: dict[bytes, int], rng: Random) -> None:
         self._addresses, self._rng = addresses, rng
@@ -57,11 +66,11 @@ class Links:
         self._serial = 0
 
     def set_path(self, one: int, other: int, path: LinkProperties) -> None:
-        """In both directions, for packets that enter from now on."""
+        """Sets delay and loss in both directions, for packets that enter from now on."""
         self._paths[one, other] = self._paths[other, one] = path
 
     def enter(self, host: int, packet: bytes, now: float) -> None:
-        """A packet that `host` sent. One to an unknown address vanishes, as in a network without such a host."""
+        """Takes a packet that `host` sent. One to an unknown address is lost, as in a network without such a host."""
         to = self._owner(destination(packet))
         if to is None:
             return
@@ -71,7 +80,7 @@ class Links:
             heapq.heappush(self._waiting, Departure(now + path.one_way_seconds, self._serial, to, packet))
 
     def leave(self, now: float) -> list[Departure]:
-        """The packets whose time has come, in order."""
+        """The packets that are due, in order."""
         departures = []
         while self._waiting and self._waiting[0].due <= now:
             departures.append(heapq.heappop(self._waiting))

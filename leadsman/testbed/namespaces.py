@@ -1,6 +1,6 @@
-"""Network namespaces with names that say which process made them, so that what a dead one left can be told.
+"""Network namespaces whose names say which process made them, so that those of a dead process can be removed.
 
-leadsman-<pid>-<start of that process in clock ticks since boot>-<host>
+Name: leadsman-<pid>-<start of that process in clock ticks since boot>-<host>.
 """
 
 import contextlib
@@ -20,17 +20,17 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def run_prefix(pid: int) -> str:
-    """The beginning of the names that process `pid` gives."""
+    """The prefix of the names that process `pid` gives."""
     return f"{PREFIX}-{pid}-{_started(pid)}-"
 
 
 def existing() -> list[str]:
-    """All names of ours, whoever made them."""
+    """The names of all our namespaces, of any process."""
     return sorted(p.name for p in _HOME.glob(f"{PREFIX}-*")) if _HOME.is_dir() else []
 
 
 def stale() -> list[str]:
-    """Those whose maker no longer runs."""
+    """The names of namespaces whose process no longer runs."""
     return [name for name in existing() if not _maker_runs(name)]
 
 
@@ -39,7 +39,7 @@ def add(names: Iterable[str]) -> None:
 
 
 def remove(names: Sequence[str]) -> None:
-    """Kills what runs in them, then removes them. One that is gone already is no error."""
+    """Kills the processes in the namespaces and removes them. A namespace that does not exist is no error."""
     for name in names:
         for pid in _pids(name):
             with contextlib.suppress(ProcessLookupError):
@@ -50,7 +50,7 @@ def remove(names: Sequence[str]) -> None:
 
 @contextlib.contextmanager
 def inside(name: str) -> Iterator[None]:
-    """The calling thread works in the namespace: sockets, devices, /proc/sys/net and child processes."""
+    """Puts the calling thread into the namespace: its sockets, devices, /proc/sys/net and child processes."""
     back = os.open(_OWN, os.O_RDONLY)
     try:
         _enter(_HOME / name)
@@ -61,7 +61,7 @@ def inside(name: str) -> Iterator[None]:
 
 
 def configure(commands: Iterable[str]) -> None:
-    """Runs `ip` commands in the namespace that the thread is in. CalledProcessError when one is refused."""
+    """Runs `ip` commands in the calling thread's namespace. CalledProcessError when one is refused."""
     _ip_batch(commands)
 
 
@@ -102,7 +102,7 @@ def _maker_runs(name: str) -> bool:
 
 
 def _started(pid: int) -> str:
-    """Field 22 of /proc/<pid>/stat, proc(5); "" when there is no such process or only its remains."""
+    """Field 22 of /proc/<pid>/stat, proc(5); "" when the process does not exist or is a zombie."""
     try:
         state, *fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].decode().split()
     except OSError:

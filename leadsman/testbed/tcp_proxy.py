@@ -1,4 +1,4 @@
-"""A TCP proxy on loopback that can fall silent: the half-open connections that a lost network leaves behind."""
+"""A TCP proxy on loopback that can stop passing bytes: the half-open connections that a lost network leaves behind."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from typing import Self
 
 
 class TcpProxy:
-    """Passes bytes to a port of 127.0.0.1 and back, from `async with` on. `taken` counts connections."""
+    """Passes bytes to a port of 127.0.0.1 and back, from entry to exit. accepted: number of connections."""
 
     def __init__(self, target_port: int):
         self.accepted = 0
@@ -33,11 +33,11 @@ class TcpProxy:
         return int(self._server.sockets[0].getsockname()[1])
 
     def silence(self) -> None:
-        """Connections stay open, and new ones are taken, but no byte passes."""
+        """Stops passing bytes; connections stay open and new ones are accepted."""
         self._passing.clear()
 
     def silence_open_connections(self) -> None:
-        """Only the connections that exist fall silent, for good."""
+        """Stops passing bytes on the existing connections only, until the end."""
         for pump in self._pumps:
             pump.cancel()
 

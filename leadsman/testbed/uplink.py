@@ -1,10 +1,10 @@
-"""A wire without delay from this machine to each host of a Network: what a store and an operator's curl go over.
+"""Connects this machine to each host of a VirtualNetwork without delay, for a store and for an operator's curl.
 
-    with Network(["a", "b"]) as net, Uplinks(net) as up:
-        up.here            this machine's address, as the hosts see it
+    with VirtualNetwork(["a", "b"]) as net, Uplinks(net) as up:
+        up.local_address   this machine's address, as the hosts see it
         up.address("a")    host a's address, as this machine sees it
 
-One veth pair a host; it goes with the host's namespace. Addresses are from 198.18.0.0/15 (RFC 2544, benchmarks).
+One veth pair a host, removed with the host's namespace. Addresses are from 198.18.0.0/15 (RFC 2544, benchmarks).
 """
 
 import os
@@ -16,7 +16,7 @@ from leadsman.testbed.virtual_network import NetworkFailed, VirtualNetwork
 
 
 class Uplinks(AbstractContextManager["Uplinks"]):
-    """NetworkFailed says which step was refused."""
+    """The connections, made on entry and removed on exit. NetworkFailed says which step was refused."""
 
     def __init__(self, network: VirtualNetwork) -> None:
         self._network = network
@@ -47,7 +47,7 @@ class Uplinks(AbstractContextManager["Uplinks"]):
         _ip(f"-n {namespace} link set uplink up")
 
     def _device(self, host: str) -> str:
-        """At most 15 characters, as IFNAMSIZ wants it; a process id has 7 at most."""
+        """The device's name: at most 15 characters (IFNAMSIZ); a process id has at most 7."""
         return f"up{os.getpid()}n{self._numbers[host]}"
 
 

@@ -1,11 +1,11 @@
-"""A network on one machine: hosts with addresses of their own, and a delay and a loss between any two, set live.
+"""A network on one machine: hosts with their own addresses, and a delay and loss between any two that can be changed.
 
-    with Network(["edge-1", "edge-2"]) as net:
+    with VirtualNetwork(["edge-1", "edge-2"]) as net:
         net.set_delay("edge-1", "edge-2", 40, loss_ratio=0.2)
         subprocess.run(net.command("edge-1", ["ping", "-c", "3", net.address("edge-2")]))
 
 Each host is a network namespace; a child process carries the packets between TUN devices, because not every kernel has
-`tc netem`. What is built goes when the block ends, and also when this process dies in it, with all that runs inside.
+`tc netem`. The network is removed, with all that runs in it, when the block ends and when this process dies in it.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ from leadsman.testbed.tun import DEVICE
 
 MAX_HOSTS = 250
 _HOST = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
-_LAST_WORD_SECONDS = 20.0
+_STOP_WITHIN_SECONDS = 20.0
 _NEEDED_CAPABILITIES = 1 << 12 | 1 << 21
 """CAP_NET_ADMIN, CAP_SYS_ADMIN: capabilities(7)."""
 
@@ -35,20 +35,29 @@ class NetworkFailed(Exception):
 
 
 def why_unavailable() -> str | None:
-    """Why no Network can be built here, with the line that would bring what is missing; None when it can."""
-    if os.geteuid() != 0 or not _may_administer():
-        return "not root, or without CAP_SYS_ADMIN and CAP_NET_ADMIN: network namespaces need them; run with sudo"
+    """Why no VirtualNetwork can be built here, with the line that brings what is missing; None when it can."""
     if shutil.which("ip") is None:
         return "no `ip`: apt-get install iproute2"
     if not os.path.exists(DEVICE):
         return f"no {DEVICE}: modprobe tun"
+    if not may_administer():
+        return "not root, or without CAP_SYS_ADMIN and CAP_NET_ADMIN: network namespaces need them; run with sudo"
     return None
 
 
-class VirtualNetwork:
-    """paths: (host, host) → round-trip milliseconds to begin with; 0 without. seed: of the packets lost.
+def may_administer() -> bool:
+    """Whether this process is root, with the capabilities to build network namespaces."""
+    status = dict(line.split(":", 1) for line in FilePath("/proc/self/status").read_text("ascii").splitlines())
+    return os.geteuid() == 0 and int(status["CapEff"], 16) & _NEEDED_CAPABILITIES == _NEEDED_CAPABILITIES
 
-    Within a host, ICMP datagram sockets are allowed to every group.
+
+class VirtualNetwork:
+    """Builds the hosts on entry and removes them on exit.
+
+    paths: (host, host) → round-trip milliseconds to begin with; a pair without has 0.
+    seed: of the random numbers that decide which packets are lost.
+
+    Within a host, ICMP datagram sockets are allowed to every group that exists there.
     """
 
     def __init__(
@@ -96,7 +105,7 @@ class VirtualNetwork:
         with contextlib.suppress(BrokenPipeError):
             process.stdin.close()
         try:
-            process.wait(_LAST_WORD_SECONDS)
+            process.wait(_STOP_WITHIN_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
@@ -115,19 +124,20 @@ class VirtualNetwork:
         return forwarder.ipv6(self._numbers[host])
 
     def block(self, host: str) -> str:
-        """An IPv4 /24, all of whose addresses are the host's too: for many targets on few hosts."""
+        """An IPv4 /24 whose addresses are all the host's: for many targets on few hosts."""
         return forwarder.ipv4_block(self._numbers[host])
 
     def namespace(self, host: str) -> str:
-        """As `ip netns` calls it."""
+        """The host's name in `ip netns`."""
         return f"{self._prefix}{host}" if host in self._numbers else self._unknown(host)
 
     def command(self, host: str, argv: Sequence[str]) -> list[str]:
-        """`argv` as it is to be started to run on the host."""
+        """The command that runs `argv` on the host."""
         return ["ip", "netns", "exec", self.namespace(host), *argv]
 
     def set_delay(self, one: str, other: str, rtt_ms: float, loss_ratio: float = 0.0) -> None:
-        """Of round trips, both ways, from when this returns. ValueError out of bounds, KeyError: no such host."""
+        """Sets delay and loss of round trips between two hosts, from when this returns. ValueError when out of bounds,
+        KeyError when there is no such host."""
         path = LinkProperties(rtt_ms, loss_ratio).validated()
         self._order({"one": self._numbers[one], "other": self._numbers[other], "path": path})
 
@@ -139,7 +149,7 @@ class VirtualNetwork:
         raise KeyError(f"no host {host!r}: want one of {', '.join(self._numbers)}")
 
     def _order(self, order: dict[str, object]) -> None:
-        """Waits until it is carried out."""
+        """Sends an order to the forwarder and waits until it is carried out."""
         if self._process is None:
             raise NetworkFailed("the network is not up: use it in a `with` block")
         assert self._process.stdin
@@ -152,11 +162,6 @@ class VirtualNetwork:
         answer = self._process.stdout.readline().strip()
         if answer != "ok":
             raise NetworkFailed(answer or why_unavailable() or "the forwarder has died")
-
-
-def _may_administer() -> bool:
-    status = dict(line.split(":", 1) for line in FilePath("/proc/self/status").read_text("ascii").splitlines())
-    return int(status["CapEff"], 16) & _NEEDED_CAPABILITIES == _NEEDED_CAPABILITIES
 
 
 def _checked(host: str) -> str:

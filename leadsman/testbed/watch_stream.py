@@ -13,10 +13,10 @@ from leadsman.testbed.api_objects import LoggedChange, Object, ObjectPath, objec
 
 
 class WatchStream:
-    """One open watch. told: the revision up to which it was told."""
+    """One open watch. sent_revision: the revision up to which changes were sent."""
 
-    def __init__(self, place: ObjectPath, request: web.BaseRequest, told: int):
-        self.sent_revision = told
+    def __init__(self, place: ObjectPath, request: web.BaseRequest, sent_revision: int):
+        self.sent_revision = sent_revision
         self._place, self._request, self._selected = place, request, query_selector(request.query)
         self._lines: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._bookmarks = request.query.get("allowWatchBookmarks") in ("1", "true")
@@ -29,7 +29,7 @@ class WatchStream:
                 self.send_line(event_line(kind, logged.last_state))
 
     def _kind(self, logged: LoggedChange) -> str:
-        """An object that leaves the selection counts as deleted."""
+        """The event's type; "" for none. An object that leaves the selection counts as deleted."""
         was = logged.before is not None and self._selected(logged.before)
         now = logged.after is not None and self._selected(logged.after)
         return {(False, True): "ADDED", (True, True): "MODIFIED", (True, False): "DELETED"}.get((was, now), "")

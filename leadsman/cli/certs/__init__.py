@@ -1,4 +1,4 @@
-"""`leadsman certs`: a CA of our own, the extender's certificate and kube-scheduler's, so that the two know each other.
+"""`leadsman certs`: create the CA and the certificates that extender and kube-scheduler use for mutual TLS.
 
 The CA's key stays in the folder, on the operator's machine: no Secret holds it. The cluster's own CA has no part in it.
 """
@@ -29,27 +29,35 @@ def options(add: Options) -> None:
         "action",
         choices=ACTIONS,
         metavar="{" + ",".join(ACTIONS) + "}",
-        help="create: CA, server and client; renew: the same CA, new server and client; show: what expires when, exit"
-        f" code 1 within {WARN_DAYS} days; secrets: Kubernetes Secrets on stdout",
+        help="create: make a CA, a server and a client certificate; renew: make server and client certificate again,"
+        f" from the same CA; show: print when each expires, exit with 1 when one does within {WARN_DAYS} days; secrets:"
+        " print Kubernetes Secrets",
     )
-    add.flag("dir", "folder of the files (default leadsman-certs)", "leadsman-certs", Path, metavar="DIR")
+    add.argument("dir", "folder of the files (default leadsman-certs)", "leadsman-certs", Path, metavar="DIR")
     making = add.group("making")
-    making.flag(
+    making.argument(
         "names",
-        "names and addresses by which the extender is called "
-        f"(default {','.join(DEFAULT_SERVER_NAMES)}; renew: as before)",
+        "DNS names and addresses at which clients reach the extender "
+        f"(default {','.join(DEFAULT_SERVER_NAMES)}; renew: those of the old certificate)",
         None,
         name_list,
         metavar="NAME[,NAME]",
     )
-    client = f"the client's common name (default {DEFAULT_CLIENT_NAME}; renew: as before)"
-    making.flag("client-name", client, None, metavar="NAME")
-    making.flag("days", "how long server and client are valid (default 365)", "365", positive_int)
-    making.flag("ca-days", "how long the CA is valid (default 3650)", "3650", positive_int)
-    making.parser.add_argument("--force", action="store_true", help="create: replace files that are there")
+    client = f"the client's common name (default {DEFAULT_CLIENT_NAME}; renew: the old one)"
+    making.argument("client-name", client, None, metavar="NAME")
+    making.argument("days", "validity of server and client certificate (default 365)", "365", positive_int, metavar="N")
+    making.argument("ca-days", "validity of the CA (default 3650)", "3650", positive_int, metavar="N")
+    making.parser.add_argument("--force", action="store_true", help="create: replace existing files")
     showing = add.group("secrets")
-    showing.flag("namespace", "of the extender's Secret (default leadsman)", "leadsman")
-    showing.flag("scheduler-namespace", "of the scheduler's Secret (default kube-system)", "kube-system")
+    showing.argument(
+        "namespace", "namespace of the extender's Secret (default leadsman)", "leadsman", metavar="NAMESPACE"
+    )
+    showing.argument(
+        "scheduler-namespace",
+        "namespace of the scheduler's Secret (default kube-system)",
+        "kube-system",
+        metavar="NAMESPACE",
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -57,7 +65,7 @@ def main(args: argparse.Namespace) -> int:
         from leadsman.cli.certs import actions
         from leadsman.cli.certs.certificate_files import CertsError
     except ImportError as error:
-        raise ValueError(f"{error.name} is missing; pip install 'leadsman[setup]'") from error
+        raise ValueError(f"the package {error.name} is missing; run pip install 'leadsman[setup]'") from error
     try:
         return actions.run(args, datetime.now(UTC))
     except OSError as error:

@@ -15,7 +15,7 @@ from leadsman.cli.certs.certificate_files import PAIR_NAMES, CertsError, load_pa
 
 
 def run(args: argparse.Namespace, now: datetime) -> int:
-    """Exit code. Refused when it would destroy something; OSError when a file cannot be written."""
+    """Does args.action. Exit code. CertsError when it would overwrite a file; OSError when it cannot write."""
     if args.action == "secrets":
         print(
             yaml.safe_dump_all(secret_manifests(args.dir, args.namespace, args.scheduler_namespace), sort_keys=False),
@@ -34,7 +34,7 @@ def _create(args: argparse.Namespace, now: datetime) -> None:
 
 
 def _renew(args: argparse.Namespace, now: datetime) -> None:
-    """New keys and certificates under the names that stand in the old ones."""
+    """New keys and certificates with the names in the old certificates."""
     ca, server, client = (load_pair(args.dir, name) for name in PAIR_NAMES)
     names = args.names or authority.alternative_names(server.certificate)
     called = args.client_name or authority.common_name(client.certificate)
@@ -42,7 +42,7 @@ def _renew(args: argparse.Namespace, now: datetime) -> None:
 
 
 def secret_manifests(folder: Path, namespace: str, scheduler_namespace: str) -> Iterator[dict[str, Any]]:
-    """The extender's and the scheduler's; neither holds the CA's key."""
+    """The Secrets of extender and scheduler; neither holds the CA's key."""
     ca = load_pair(folder, "ca").certificate_pem
     yield _secret("leadsman-extender-tls", namespace, "extender", load_pair(folder, "server"), ca)
     yield _secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
@@ -63,12 +63,12 @@ def _leaves(
 def _valid(ca: CertificatePair, now: datetime) -> CertificatePair:
     end = ca.certificate.not_valid_after_utc
     if end <= now:
-        raise CertsError(f"the CA expired on {end:%Y-%m-%d}; make a new one with `leadsman certs create --force`")
+        raise CertsError(f"the CA expired on {end:%Y-%m-%d}; make another with `leadsman certs create --force`")
     return ca
 
 
 def _show(folder: Path, now: datetime) -> int:
-    """1 when something expires within WARN_DAYS, so that a cron job can tell."""
+    """Prints when each certificate expires. 1 when one does within WARN_DAYS, for a cron job."""
     ends = {name: load_pair(folder, name).certificate.not_valid_after_utc for name in PAIR_NAMES}
     for name, end in ends.items():
         print(f"{pair_path(folder, name, 'crt')}  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")

@@ -1,4 +1,4 @@
-"""Keys and certificates: a CA, and what it signs. Pure but for the chance in keys and serial numbers.
+"""Makes keys and certificates: a CA, and those that it signs. No I/O; keys and serial numbers are random.
 
 ECDSA P-256 throughout. A certificate is valid from five minutes before `now`, because clocks differ between nodes, and
 never longer than the CA that signed it.
@@ -26,6 +26,8 @@ SERVER_USAGE, CLIENT_USAGE = ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOI
 
 
 class CertificatePair(NamedTuple):
+    """A certificate and its private key."""
+
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey
 
@@ -39,6 +41,7 @@ class CertificatePair(NamedTuple):
 
 
 def create_ca(now: datetime, days: int) -> CertificatePair:
+    """A self-signed CA that is valid for so many days."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _named("Leadsman CA")
     builder = _builder(name, key, now, now + timedelta(days=days)).issuer_name(name)
@@ -48,16 +51,17 @@ def create_ca(now: datetime, days: int) -> CertificatePair:
 
 
 def issue_server(ca: CertificatePair, names: Sequence[str], now: datetime, days: int) -> CertificatePair:
-    """names: DNS names and addresses. ValueError when one cannot stand in a certificate."""
+    """A server certificate. names: DNS names and addresses; ValueError when a certificate cannot hold one."""
     return _issued(ca, "leadsman-extender", names, SERVER_USAGE, now, days)
 
 
 def issue_client(ca: CertificatePair, name: str, now: datetime, days: int) -> CertificatePair:
+    """A client certificate whose common name is `name`."""
     return _issued(ca, name, (), CLIENT_USAGE, now, days)
 
 
 def pair_from_pem(certificate_pem: bytes, key_pem: bytes) -> CertificatePair:
-    """ValueError when one is no PEM, or the key is not ours in kind or not the certificate's."""
+    """The pair in PEM. ValueError when one is not PEM, or the key is no EC key or not the certificate's."""
     certificate, key = x509.load_pem_x509_certificate(certificate_pem), load_pem_private_key(key_pem, None)
     if not isinstance(key, ec.EllipticCurvePrivateKey) or key.public_key() != certificate.public_key():
         raise ValueError("the key is not this certificate's")
@@ -65,7 +69,7 @@ def pair_from_pem(certificate_pem: bytes, key_pem: bytes) -> CertificatePair:
 
 
 def alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
-    """DNS names and addresses, as `server` takes them."""
+    """The certificate's DNS names and addresses, as `issue_server` takes them."""
     found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     return tuple(str(name.value) for name in found)
 

@@ -1,4 +1,4 @@
-"""The files of `leadsman certs`: <name>.crt and <name>.key for each of ca, server and client.
+"""Reads and writes the files of `leadsman certs`: <name>.crt and <name>.key for each of ca, server and client.
 
 A key is readable by its owner alone from its first byte. A file is replaced as a whole or not at all.
 """
@@ -14,7 +14,7 @@ PAIR_NAMES = ("ca", "server", "client")
 
 
 class CertsError(Exception):
-    """What was asked for would destroy something, or cannot be done with these files. The text says what can."""
+    """The command would overwrite a file, or its files are missing or do not match. The text says what to do."""
 
 
 def pair_path(folder: Path, name: str, ending: str) -> Path:
@@ -22,7 +22,7 @@ def pair_path(folder: Path, name: str, ending: str) -> Path:
 
 
 def load_pair(folder: Path, name: str) -> CertificatePair:
-    """Refused when the files are missing or do not fit together."""
+    """The pair of this name. CertsError when its files are missing or do not match."""
     certificate, key = pair_path(folder, name, "crt"), pair_path(folder, name, "key")
     try:
         return authority.pair_from_pem(certificate.read_bytes(), key.read_bytes())
@@ -33,15 +33,15 @@ def load_pair(folder: Path, name: str) -> CertificatePair:
 
 
 def write_pairs(folder: Path, pairs: Mapping[str, CertificatePair], replace: bool) -> None:
-    """All pairs, keys first. Refused, with nothing written, when a file is there and `replace` is off."""
+    """Writes all pairs, keys first. CertsError, with nothing written, when a file exists and `replace` is off."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    wanted = {pair_path(folder, name, "key"): (pair.key_pem, 0o600) for name, pair in pairs.items()}
-    wanted |= {pair_path(folder, name, "crt"): (pair.certificate_pem, 0o644) for name, pair in pairs.items()}
-    there = [str(each) for each in wanted if each.exists()]
-    if there and not replace:
-        raise CertsError(f"{', '.join(there)} would be overwritten; use renew, another --dir, or --force")
-    for each, (content, mode) in wanted.items():
-        _replace(each, content, mode)
+    files = {pair_path(folder, name, "key"): (pair.key_pem, 0o600) for name, pair in pairs.items()}
+    files |= {pair_path(folder, name, "crt"): (pair.certificate_pem, 0o644) for name, pair in pairs.items()}
+    existing = [str(path) for path in files if path.exists()]
+    if existing and not replace:
+        raise CertsError(f"{', '.join(existing)} would be overwritten; use renew, another --dir, or --force")
+    for path, (content, mode) in files.items():
+        _replace(path, content, mode)
 
 
 def _replace(target: Path, content: bytes, mode: int) -> None:

@@ -1,8 +1,12 @@
-"""What `leadsman configure-scheduler` does: from a kube-scheduler that does not know our extender to one that does.
+"""Changes the files of a kube-scheduler so that it asks the extender.
 
-Here live YAML edited in place (text), what a configuration and a pod must hold (config, pod), what follows for a file
-(plan), and backups (backup). Everything but `backup` is pure. An operator's line that we do not change stays as it is,
-byte for byte: comments, order, quotes and widths.
+    yaml_editing       YAML edited in place
+    scheduler_config   what a KubeSchedulerConfiguration must hold
+    scheduler_pod      what a kube-scheduler's pod must hold
+    file_changes       the changes that follow for each file
+    backup             files written, with copies to restore; the one module with I/O
+
+A line that need not change stays as it is, byte for byte: comments, order, quotes and widths.
 """
 
 from collections.abc import Mapping
@@ -13,11 +17,11 @@ YamlPath = tuple[str | int, ...]
 
 
 class ConfigureError(Exception):
-    """The file is none that we can change rightly. The text names the place and what would help."""
+    """The file cannot be changed safely. The text names the place and what to do."""
 
 
 def value_at(data: Any, *path: str | int) -> Any:
-    """What stands there; None when nothing does."""
+    """The value at this path; None when there is none."""
     for step in path:
         if isinstance(step, str):
             data = data.get(step) if isinstance(data, Mapping) else None

@@ -1,4 +1,5 @@
-"""Files replaced with the way back kept: a copy of each before the first is changed, and a record of what was written.
+"""Writes files that can be restored: a copy of each is made before the first is changed, and a record of what was
+written.
 
 Copies lie in a folder of their own. In kubelet's manifests folder every file that does not begin with a dot is a pod.
 """
@@ -19,8 +20,12 @@ from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 
 class BackupEntry(Struct, frozen=True):
-    """path: the file. copy: what it was before we first touched it, a name in the record's folder; None: it was not.
-    digest: of what we wrote."""
+    """One file that was written.
+
+    path: the file.
+    copy: name, in the record's folder, of what it was before the first write; None: the file did not exist.
+    digest: SHA-256 of what was written.
+    """
 
     path: str
     copy: str | None
@@ -28,14 +33,14 @@ class BackupEntry(Struct, frozen=True):
 
 
 class Backups:
-    """Of one file that was configured, and of those that changed with it."""
+    """Backups of one file that was configured, and of those that changed with it."""
 
     def __init__(self, folder: Path, configured: Path) -> None:
         self._folder = folder / str(configured.absolute()).strip("/").replace("/", "_")
         self._record = self._folder / "record.json"
 
     def apply(self, changes: Sequence[FileChange], now: datetime) -> None:
-        """OSError before anything is changed when a copy cannot be made."""
+        """Writes the changes. OSError, before anything is changed, when a copy cannot be made."""
         known = {entry.path: entry for entry in self._entries()}
         entries = [self._kept(change, known.get(change.path), now) for change in changes]
         rest = [entry for path, entry in known.items() if path not in {change.path for change in changes}]
@@ -45,12 +50,15 @@ class Backups:
             _replace(Path(change.path), change.after.encode(), 0o644)
 
     def undo(self) -> list[Path]:
-        """The files put back. Refused, with nothing changed, when somebody else has changed one since."""
+        """Restores the files and names them. ConfigureError, with nothing changed, when one was changed since."""
         entries = [entry for entry in reversed(self._entries()) if not self._is_back(entry)]
         for entry in entries:
             if _digest(Path(entry.path)) != entry.digest:
-                copy = f"; {self._folder / entry.copy} is what it was" if entry.copy else "; it was not there before"
-                raise ConfigureError(f"{entry.path}: changed since we wrote it, so take our lines out by hand{copy}")
+                copy = f"{self._folder / entry.copy} is what it was" if entry.copy else "the file did not exist before"
+                raise ConfigureError(
+                    f"{entry.path} was changed after configure-scheduler wrote it; remove the extender's lines by hand"
+                    f"; {copy}"
+                )
         for entry in entries:
             if entry.copy:
                 _replace(Path(entry.path), (self._folder / entry.copy).read_bytes(), 0o644)
@@ -66,11 +74,11 @@ class Backups:
             return msgspec.json.decode(self._record.read_bytes(), type=list[BackupEntry])
         except UNREADABLE as error:
             raise ConfigureError(
-                f"{self._record}: {explain(error)}; move it away, the copies beside it stay good"
+                f"{self._record}: {explain(error)}; move this file away; the copies beside it remain valid"
             ) from error
 
     def _kept(self, change: FileChange, known: BackupEntry | None, now: datetime) -> BackupEntry:
-        """What we wrote ourselves needs no copy: the one from before the first time stays."""
+        """The entry of a change. A file that we wrote needs no copy: the one from before the first time stays."""
         digest = hashlib.sha256(change.after.encode()).hexdigest()
         if known and _digest(Path(change.path)) == known.digest:
             return BackupEntry(change.path, known.copy, digest)

@@ -1,4 +1,4 @@
-"""What must change in which file so that a kube-scheduler asks our extender. Pure: files are read through `read`."""
+"""The changes that make a kube-scheduler ask the extender, file by file. Pure: files are read through `read`."""
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
@@ -20,8 +20,11 @@ ReadFile = Callable[[str], str | None]
 
 
 class ConfigureSettings(Struct, frozen=True):
-    """folder: holds ca.crt, client.crt and client.key, where the scheduler runs. config: made for a scheduler that has
-    none; inside `folder`, so that one mount shows both."""
+    """What the scheduler shall be told about the extender.
+
+    folder: holds ca.crt, client.crt and client.key, on the scheduler's machine.
+    config: file to write for a scheduler that has none; inside `folder`, so that one mount shows both.
+    """
 
     url: str
     server_name: str
@@ -33,7 +36,7 @@ class ConfigureSettings(Struct, frozen=True):
 
 
 class FileChange(Struct, frozen=True):
-    """before None: the file is new."""
+    """A file's text before and after. before None: the file is new."""
 
     path: str
     before: str | None
@@ -41,12 +44,12 @@ class FileChange(Struct, frozen=True):
 
 
 def plan_changes(path: str, text: str, read: ReadFile, settings: ConfigureSettings) -> list[FileChange]:
-    """In the order to write them, only what differs. Refused when the file is none that we know how to change."""
+    """The changes, in the order to write them. ConfigureError for a file that cannot be changed safely."""
     found = list(_planned(path, text, read, settings))
     if not found:
         raise ConfigureError(
-            f"{path}: neither a kube-scheduler's pod nor a KubeSchedulerConfiguration of "
-            f"{scheduler_config.API_GROUP} in it"
+            f"{path}: contains neither a kube-scheduler's pod nor a KubeSchedulerConfiguration of "
+            f"{scheduler_config.API_GROUP}"
         )
     return [change for change in found if change.before != change.after]
 
@@ -89,7 +92,7 @@ def _for_pod(
         return [], scheduler_pod.edits(found, secret, SECRET_FOLDER, "", settings.url)
     if "hostPath" not in volume:
         raise ConfigureError(
-            f"--config={found.config}: comes from no hostPath and no ConfigMap; put it into one of them"
+            f"--config={found.config}: comes from neither a hostPath nor a ConfigMap; put it into one of them"
         )
     own = _edited(str(PurePosixPath(volume["hostPath"]["path"]) / rest), read, settings)
     return [own], scheduler_pod.edits(found, host, settings.folder, "", settings.url)
@@ -101,7 +104,7 @@ def _created(found: SchedulerPod, read: ReadFile, settings: ConfigureSettings) -
     made = scheduler_config.new_config(found.flag_values, _on_host(settings))
     text, there = NEW_CONFIG_HEADER + yaml.safe_dump(made, sort_keys=False, width=10_000), read(settings.config)
     if there not in (None, text):
-        raise ConfigureError(f"{settings.config}: is there already; name another file with --config")
+        raise ConfigureError(f"{settings.config} exists already; name another file with --config")
     return FileChange(settings.config, there, text)
 
 
@@ -115,13 +118,13 @@ def _edited(path: str, read: ReadFile, settings: ConfigureSettings) -> FileChang
     if text is None:
         raise ConfigureError(f"{path}: kube-scheduler's configuration is not on this machine; run this where it is")
     if not scheduler_config.is_scheduler_config((load_documents(text) or [None])[0]):
-        raise ConfigureError(f"{path}: no KubeSchedulerConfiguration")
+        raise ConfigureError(f"{path}: contains no KubeSchedulerConfiguration")
     puts = _with_location(path, scheduler_config.edits, load_documents(text)[0], _on_host(settings))
     return FileChange(path, text, apply_edits(text, 0, puts))
 
 
 def _configurations(data: Any) -> Iterator[tuple[str, str]]:
-    """Key → text, of a ConfigMap."""
+    """The scheduler configurations in a ConfigMap: key and text."""
     values: Mapping[str, Any] = (value_at(data, "data") or {}) if value_at(data, "kind") == "ConfigMap" else {}
     for key, inner in values.items():
         if "KubeSchedulerConfiguration" in str(inner):
@@ -154,7 +157,7 @@ def _extender_parameters(settings: ConfigureSettings, ca: str, certificate: str,
 
 
 def _with_location(place: str, step: Callable[..., Any], *arguments: Any) -> Any:
-    """The step's answer; a refusal says where."""
+    """What the step returns; its ConfigureError says where."""
     try:
         return step(*arguments)
     except ConfigureError as error:

@@ -1,4 +1,4 @@
-"""What a KubeSchedulerConfiguration must hold so that our extender is asked. Pure: data in, edits out."""
+"""The edits of a KubeSchedulerConfiguration that make it ask the extender. Pure: data in, edits out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,10 +25,13 @@ election still count (k8s.io/kubernetes cmd/kube-scheduler/app/options)."""
 
 
 class ExtenderParameters(Struct, frozen=True):
-    """url: https://…. server_name: what the extender's certificate says, where it is not the URL's host.
+    """One entry of `extenders`.
 
-    ca, certificate, key: paths as kube-scheduler sees them. managed: only pods that ask for telemetry/scheduling are
-    sent. timeout: a Go duration.
+    url: https://….
+    server_name: name in the extender's certificate, where it is not the URL's host.
+    ca, certificate, key: paths as kube-scheduler sees them.
+    timeout: a Go duration.
+    managed: only pods that request telemetry/scheduling are sent.
     """
 
     url: str
@@ -95,21 +98,21 @@ def _check(data: Any) -> None:
         return
     if str(version).startswith(f"{API_GROUP}/"):
         raise ConfigureError(
-            f"apiVersion: {version}; want {API_GROUP}/v1, which every kube-scheduler since 1.25 reads. Raise it "
-            "first, with"
-            " your plugins' arguments as its release notes say, see that the scheduler starts, then come back"
+            f"apiVersion: {version}; want {API_GROUP}/v1, which every kube-scheduler since 1.25 reads. Convert the "
+            "file, with your plugins' arguments as the release notes say, check that the scheduler starts, and run "
+            "this again"
         )
     raise ConfigureError(f"apiVersion: {version!r}; want {API_GROUP}/v1")
 
 
 def _is_ours(present: Any, wanted: ExtenderParameters) -> bool:
-    """Of an earlier run: the same place, whatever the scheme, or the same CA of ours."""
+    """Whether an earlier run wrote it: the same address, whatever the scheme, or the same CA."""
     place = str(value_at(present, "urlPrefix")).partition("://")[2].rstrip("/")
     return place == wanted.url.partition("://")[2].rstrip("/") or value_at(present, "tlsConfig", "caFile") == wanted.ca
 
 
 def _typed(value: str) -> Any:
-    """As YAML reads it: a number, a truth, or the word itself."""
+    """The value as YAML reads it: a number, a boolean, or the word itself."""
     if value in ("true", "false"):
         return value == "true"
     try:

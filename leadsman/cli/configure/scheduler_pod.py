@@ -1,4 +1,4 @@
-"""What a kube-scheduler's pod must hold: where it reads its configuration, and our certificates. Pure."""
+"""The edits of a kube-scheduler's pod: its --config, and the volume of the certificates. Pure."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -31,8 +31,13 @@ image has versions of its own, which say nothing."""
 
 
 class SchedulerPod(Struct, frozen=True):
-    """A kube-scheduler found in a document. path: to its pod spec. container: its position. flags: "command" or "args",
-    the list that holds them; given: flag without dashes → value."""
+    """A kube-scheduler found in a document.
+
+    path: leads to its pod spec, `spec`.
+    container: its position in the pod.
+    flags_field: "command" or "args", the list that holds its flags.
+    flag_values: flag without dashes → value.
+    """
 
     path: YamlPath
     spec: Mapping[str, Any]
@@ -42,11 +47,11 @@ class SchedulerPod(Struct, frozen=True):
 
     @property
     def config(self) -> str:
-        """The file it reads; "" when it has none."""
+        """The configuration file that it reads; "" when it has none."""
         return self.flag_values.get("config", "")
 
     def config_source(self) -> tuple[str, Mapping[str, Any]]:
-        """What `config` is there, relative to the volume it comes from, and that volume; {} for the root itself."""
+        """The path of `config` within the volume it comes from, and that volume; {} for the container's own root."""
         mounts = value_at(self.spec, "containers", self.container, "volumeMounts") or []
         inside = [m for m in mounts if PurePosixPath(self.config).is_relative_to(m["mountPath"])]
         if not inside:
@@ -55,12 +60,12 @@ class SchedulerPod(Struct, frozen=True):
         rest = PurePosixPath(self.config).relative_to(mount["mountPath"])
         volume = next((v for v in value_at(self.spec, "volumes") or [] if v["name"] == mount["name"]), None)
         if volume is None:
-            raise ConfigureError(f"volumeMounts: {mount['name']}: no volume of that name")
+            raise ConfigureError(f"volumeMounts: {mount['name']}: the pod has no volume of that name")
         return str(PurePosixPath(mount.get("subPath", "")) / rest), volume
 
 
 def find_scheduler(data: Any) -> SchedulerPod | None:
-    """The kube-scheduler in a document; None when it holds no pod, or another one."""
+    """The kube-scheduler in a document; None when the document holds none."""
     path = POD_SPEC_PATHS.get(value_at(data, "kind") or "")
     spec = value_at(data, *path) if path else None
     for number, container in enumerate(value_at(spec, "containers") or []):
@@ -72,7 +77,11 @@ def find_scheduler(data: Any) -> SchedulerPod | None:
 
 
 def edits(found: SchedulerPod, volume: Mapping[str, Any], folder: str, config: str, url: str) -> list[YamlEdit]:
-    """volume: what holds the certificates, mounted at `folder`. config: its new configuration; "": it keeps its own."""
+    """The edits of its pod.
+
+    volume: holds the certificates, and is mounted at `folder`.
+    config: its new configuration; "": it keeps its own.
+    """
     container = (*found.path, "containers", found.container)
     mount = {"name": VOLUME_NAME, "mountPath": folder, "readOnly": True}
     puts = (
@@ -100,7 +109,7 @@ HOST_NETWORK_DNS_POLICY = "ClusterFirstWithHostNet"
 def _scheduler(path: YamlPath, spec: Any, number: int, container: Any) -> SchedulerPod:
     lists = {name: [str(word) for word in value_at(container, name) or []] for name in ("command", "args")}
     if any(word in ("-c", "-ec", "-lc") for words in lists.values() for word in words):
-        raise ConfigureError(f"containers.{number}: a shell starts kube-scheduler; give its flags as a list")
+        raise ConfigureError(f"containers.{number}: a shell starts kube-scheduler; give the flags as a list")
     flags = "args" if lists["args"] or not lists["command"] else "command"
     _check_image(str(value_at(container, "image") or ""), number)
     return SchedulerPod(path, spec, number, flags, dict(_flags([*lists["command"], *lists["args"]])))
@@ -130,7 +139,7 @@ def _length(found: SchedulerPod, name: str) -> int:
 
 
 def _put_named_item(path: YamlPath, present: Any, item: Mapping[str, Any]) -> list[YamlEdit]:
-    """The item of this name put into the list there, unless it stands there so."""
+    """Puts the item into the list, in place of the one of its name; nothing when the list holds it already."""
     if present is None:
         return [YamlEdit(path, [dict(item)])]
     place = next((number for number, each in enumerate(present) if each["name"] == item["name"]), len(present))

@@ -1,7 +1,7 @@
-"""YAML changed where it must change and nowhere else.
+"""Edits YAML text in place.
 
-PyYAML says where each node begins and ends; new text is put there, in the indentation and style that it finds. A result
-that does not read as what was wanted is never returned.
+PyYAML says where each node begins and ends; new text is put there, in the indentation and style around it. A result
+that does not parse to the intended data is never returned.
 """
 
 import json
@@ -15,34 +15,36 @@ from leadsman.cli.configure import ConfigureError, YamlPath
 
 
 class YamlEdit(Struct, frozen=True):
-    """path → value. What the last step leads to is replaced, or added: a key to a mapping, an item after the last."""
+    """Sets the value at a path: it is replaced, or added as a key of a mapping or an item after the last."""
 
     path: YamlPath
     value: Any
 
 
 def load_documents(text: str) -> list[Any]:
-    """The data of each. Refused when it is no YAML."""
+    """The data of each document. ConfigureError when the text is not YAML."""
     try:
         return list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
-        raise ConfigureError(f"no YAML that we can read: {error}") from error
+        raise ConfigureError(f"cannot be read as YAML: {error}") from error
 
 
 def apply_edits(text: str, document: int, puts: Sequence[YamlEdit]) -> str:
-    """The text with all of them in the document of that number."""
+    """The text with all edits made in the document of that number. ConfigureError when one cannot be made in place."""
     for put in puts:
-        wanted = _unshared(load_documents(text))
-        _put_data(wanted, (document, *put.path), put.value)
+        intended = _unshared(load_documents(text))
+        _put_data(intended, (document, *put.path), put.value)
         text = _put_text(text, document, put)
-        if load_documents(text) != wanted:
+        if load_documents(text) != intended:
             shown = ".".join(map(str, put.path))
-            raise ConfigureError(f"{shown}: cannot be changed in place (anchors or an unusual form?); write it plainly")
+            raise ConfigureError(
+                f"{shown}: cannot be changed in place, perhaps because of anchors; write it without them"
+            )
     return text
 
 
 def _unshared(data: Any) -> Any:
-    """A copy in which an alias is a value of its own, as it is to whoever reads the file."""
+    """A copy in which each alias is a value of its own."""
     if isinstance(data, list):
         return [_unshared(item) for item in data]
     return {key: _unshared(value) for key, value in data.items()} if isinstance(data, dict) else data
@@ -99,7 +101,7 @@ def _appended(text: str, parent: yaml.Node, value: Any) -> str:
 
 
 def _block_scalar(text: str, node: yaml.ScalarNode, value: str) -> str:
-    """As the old one: its header, its indentation."""
+    """The value with the header and indentation of the old scalar."""
     header, _, rest = text[node.start_mark.index : node.end_mark.index].partition("\n")
     first = next(line for line in rest.splitlines() if line.strip())
     width = len(first) - len(first.lstrip())
@@ -123,7 +125,7 @@ def _child(parent: yaml.Node, step: str | int) -> yaml.Node | None:
 
 
 def _end(node: yaml.Node) -> int:
-    """Where its text ends. PyYAML ends a block where the next begins, past comments that are not its own."""
+    """Index of the end of the node's text. PyYAML ends a block where the next begins, past comments that follow it."""
     if isinstance(node, yaml.ScalarNode) or _flowing(node) or not node.value:
         return int(node.end_mark.index)
     last = node.value[-1]
@@ -146,7 +148,7 @@ def _block(value: Any) -> str:
 
 
 def _flow(value: Any) -> str:
-    """JSON is YAML."""
+    """The value on one line. JSON is YAML."""
     return json.dumps(value) if not isinstance(value, str) else _word(value)
 
 

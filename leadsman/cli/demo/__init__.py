@@ -8,9 +8,11 @@ import argparse
 import signal
 import sys
 
-from leadsman.cli.demo import rewards_demo
-from leadsman.cli.demo.delay_demo import DemoFailed, run
+from leadsman.cli.demo import delay_demo, rewards_demo
+from leadsman.cli.demo.delay_demo import DemoFailed
 from leadsman.cli.options import Options, positive_int
+from leadsman.decision.delay.bounds import BadBound, parse_bounds
+from leadsman.decision.model import PodInfo
 from leadsman.testbed.etcd import EtcdFailed, EtcdMissing
 from leadsman.testbed.virtual_network import NetworkFailed
 
@@ -18,11 +20,26 @@ EXIT_INTERRUPTED = 130
 
 
 def options(add: Options) -> None:
-    text = "delays (default): a bound is held; rewards: nodes that crash pods are avoided"
-    add.parser.add_argument("which", help=text, nargs="?", choices=("delays", "rewards"), default="delays")
-    add.parser.add_argument("--keep", action="store_true", help="leave it running, with its URLs, until Ctrl-C")
-    add.flag("within-ms", "the pod's delay bound to edge-1, in ms (default 25)", "25", metavar="MS")
-    add.flag("seed", "for rewards: chance among equal nodes (default 1)", 1, positive_int, metavar="N")
+    add.parser.add_argument(
+        "which",
+        help="delays (default): a delay bound is held; rewards: nodes that crash pods are avoided",
+        nargs="?",
+        choices=("delays", "rewards"),
+        metavar="{delays,rewards}",
+        default="delays",
+    )
+    add.parser.add_argument("--keep", action="store_true", help="delays: keep the cluster running until Ctrl-C")
+    add.argument("within-ms", "delays: the pod's bound to edge-1, in ms (default 25)", "25", delay_bound, metavar="MS")
+    add.argument("seed", "rewards: seed of the choice among equal nodes (default 1)", 1, positive_int, metavar="N")
+
+
+def delay_bound(text: str) -> str:
+    """The value of the pod's label, as a pod may carry it."""
+    try:
+        parse_bounds(PodInfo("default", "demo", labels=delay_demo.bound_label(text)))
+    except BadBound:
+        raise argparse.ArgumentTypeError(f"{text!r}: want milliseconds such as 25 or 2.5") from None
+    return text
 
 
 def main(args: argparse.Namespace) -> int:
@@ -31,11 +48,11 @@ def main(args: argparse.Namespace) -> int:
         if args.which == "rewards":
             rewards_demo.run(args.seed)
         else:
-            run(args.within_ms, args.keep)
+            delay_demo.run(args.within_ms, args.keep)
     except (DemoFailed, EtcdFailed, EtcdMissing, NetworkFailed) as error:
         print(f"\nleadsman demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nstopped; nothing is left behind", file=sys.stderr)
+        print("\nstopped; nothing is left running", file=sys.stderr)
         return EXIT_INTERRUPTED
     return 0

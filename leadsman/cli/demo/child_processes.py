@@ -1,5 +1,6 @@
-"""The demo's child processes: started, watched, and gone when the demo is gone."""
+"""The demo's child processes: started, watched, and ended with the demo."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -11,33 +12,37 @@ from types import TracebackType
 
 from leadsman.testbed.etcd import die_with_parent
 
-_PATIENCE_SECONDS = 5
+_STOP_WITHIN_SECONDS = 5
 
 
 class ChildProcesses(AbstractContextManager["ChildProcesses"]):
-    """Runs `leadsman ARGUMENTS` children; logs go to files in `folder`. On exit all are ended, the last first, and
-    the folder is deleted."""
+    """Runs `leadsman ARGUMENTS` children. On exit all are ended, the last first, and their logs deleted.
+
+    folder: holds the logs.
+    """
 
     def __init__(self) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="leadsman-demo-"))
         self._running: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, arguments: Sequence[str], prefix: Sequence[str] = ()) -> None:
-        """prefix: what puts the command somewhere else, such as `ip netns exec NAME`."""
+        """Starts a child. prefix: runs the command elsewhere, such as `ip netns exec NAME`."""
         command = [*prefix, sys.executable, "-m", "leadsman.cli.main", *arguments]
+        # The viewer's own LEADSMAN_ variables are about another cluster.
+        environ = {name: value for name, value in os.environ.items() if not name.startswith("LEADSMAN_")}
         with (self.folder / f"{name}.log").open("wb") as log:
             # A session of its own: Ctrl-C reaches the demo alone, which ends its children in order.
             self._running[name] = subprocess.Popen(
-                command, stdout=log, stderr=log, start_new_session=True, preexec_fn=die_with_parent
+                command, stdout=log, stderr=log, env=environ, start_new_session=True, preexec_fn=die_with_parent
             )
 
     def first_exit(self) -> str:
-        """What ended by itself, with the end of its log; "" when all run."""
+        """The first child that exited, with the end of its log; "" when all run."""
         name = next((name for name, child in self._running.items() if child.poll() is not None), None)
-        return "" if name is None else f"{name} ended: {self.log_tail(name)}"
+        return "" if name is None else f"{name} exited unexpectedly: {self.log_tail(name)}"
 
     def log_tail(self, name: str) -> str:
-        """Its end."""
+        """The end of a child's log."""
         return (self.folder / f"{name}.log").read_text(errors="replace")[-2000:].strip()
 
     def __exit__(
@@ -53,7 +58,7 @@ class ChildProcesses(AbstractContextManager["ChildProcesses"]):
 
 def _wait(child: subprocess.Popen[bytes]) -> None:
     try:
-        child.wait(_PATIENCE_SECONDS)
+        child.wait(_STOP_WITHIN_SECONDS)
     except subprocess.TimeoutExpired:
         child.kill()
         child.wait()

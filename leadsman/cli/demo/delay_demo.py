@@ -1,16 +1,16 @@
-"""The demo's run: start everything, wait for measurements, ask as the scheduler asks, show the answer."""
+"""Runs `leadsman demo`: starts everything, waits for measurements, asks as kube-scheduler does, shows the answer."""
 
 import asyncio
 import json
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from urllib.error import URLError
 
-from leadsman.cli.demo import delay_table, scheduler_request
+from leadsman.cli.demo import delay_table, demo_network, hints, scheduler_request
 from leadsman.cli.demo.child_processes import ChildProcesses
-from leadsman.cli.demo.demo_network import AGENT_PORT, NODES, DemoHost, DemoNetwork, build_network
+from leadsman.cli.demo.demo_network import AGENT_PORT, NODES, DemoHost, DemoNetwork
 from leadsman.state import keys
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
@@ -18,19 +18,26 @@ from leadsman.state.snapshot import Snapshot, snapshot_from_listing
 from leadsman.testbed.etcd import Etcd, free_ports
 
 REFERENCE_NODE = next(iter(NODES))
-FRESH_WITHIN_SECONDS = 60.0
-AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 0.2, "window": 10}
-"""Seconds; faster than in a cluster, so that a viewer need not wait."""
+MEASURED_WITHIN_SECONDS = 60.0
+WINDOW_SECONDS = 6.0
+AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 0.2, "window": WINDOW_SECONDS}
+"""Shorter than in a cluster, so that a viewer waits seconds."""
 
 
 class DemoFailed(Exception):
-    """Something did not start. The text says what, with the end of its log."""
+    """A part of the demo did not work. The text says which, with the end of its log."""
+
+
+def bound_label(within_ms: str) -> dict[str, str]:
+    """The pod's label."""
+    return {f"delay_{REFERENCE_NODE}": within_ms}
 
 
 def run(within_ms: str, keep: bool) -> None:
     """DemoFailed, or what testbed raises when this machine cannot do it."""
+    missing = demo_network.why_only_loopback(["--within-ms", within_ms, *(["--keep"] if keep else [])])
     with ExitStack() as stack:
-        surroundings = stack.enter_context(build_network())
+        surroundings = stack.enter_context(demo_network.build_network(missing))
         _say(f"network    {surroundings.note}")
         processes = stack.enter_context(ChildProcesses())
         etcd = stack.enter_context(_etcd(processes.folder / "etcd", surroundings))
@@ -67,40 +74,67 @@ def _start(processes: ChildProcesses, surroundings: DemoNetwork, etcd: Etcd) -> 
 
 def _agent(host: DemoHost, etcd: str) -> list[str]:
     listen = f"0.0.0.0:{AGENT_PORT}" if host.command_prefix else host.metrics_address
-    rhythm = [word for name, seconds in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(seconds))]
-    return ["agent", "--node-name", host.node, "--address", host.address, "--etcd", etcd, "--listen", listen, *rhythm]
+    intervals = [
+        word for name, seconds in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(seconds))
+    ]
+    return [
+        "agent",
+        "--node-name",
+        host.node,
+        "--address",
+        host.address,
+        "--etcd",
+        etcd,
+        "--listen",
+        listen,
+        *intervals,
+    ]
+
+
+class FullWindow:
+    """Tells when every node has measured all its peers for a whole window of probes.
+
+    A median over less still shows how busy the machine was while everything started.
+    """
+
+    def __init__(self) -> None:
+        self._complete_since = float("inf")
+
+    def observe(self, measured_nodes: int, now: float) -> bool:
+        """Whether the window is full at `now`; it begins again when a node loses sight of a peer."""
+        self._complete_since = min(self._complete_since, now) if measured_nodes == len(NODES) else float("inf")
+        return now - self._complete_since >= WINDOW_SECONDS
 
 
 def _wait(processes: ChildProcesses, extender: str) -> None:
-    """Until every node is fresh and knows every other."""
-    deadline = time.monotonic() + FRESH_WITHIN_SECONDS
-    while (known := _measured(extender)) < len(NODES):
-        if ended := processes.first_exit():
-            raise DemoFailed(ended)
+    """Until the extender has fresh records of every node, each with a full window of every other node."""
+    deadline, window = time.monotonic() + MEASURED_WITHIN_SECONDS, FullWindow()
+    while not window.observe(measured := _measured_nodes(extender), time.monotonic()):
+        if exited := processes.first_exit():
+            raise DemoFailed(exited)
+        progress = f"{measured} of {len(NODES)} nodes measured all their peers"
         if time.monotonic() > deadline:
-            late = f"{known} of {len(NODES)} nodes know all their peers after {FRESH_WITHIN_SECONDS:g} s"
-            raise DemoFailed(f"{late}; the extender says:\n{processes.log_tail('extender')}")
-        _say(f"measuring  {known} of {len(NODES)} nodes know all their peers", for_now=True)
+            log = processes.log_tail("extender")
+            raise DemoFailed(f"only {progress} within {MEASURED_WITHIN_SECONDS:g} s. Extender log:\n{log}")
+        _say(f"measuring  {progress}", for_now=True)
         time.sleep(0.2)
-    _say(f"measuring  {known} of {len(NODES)} nodes know all their peers")
+    _say(f"measuring  {measured} of {len(NODES)} nodes measured all their peers for {WINDOW_SECONDS:g} s")
 
 
-def _measured(extender: str) -> int:
+def _measured_nodes(extender: str) -> int:
     try:
         nodes = json.loads(scheduler_request.get_page(f"{extender}/state"))["nodes"].values()
     except URLError:
         return 0
-    known = [node for node in nodes if node["freshness"] == "fresh" and _knows_all(node["peers_p50_ms"])]
-    return len(known)
+    return sum(node["freshness"] == "fresh" and _has_all_peers(node["peers_p50_ms"]) for node in nodes)
 
 
-def _knows_all(peers: dict[str, float | None]) -> bool:
-    return len(peers) == len(NODES) - 1 and None not in peers.values()
+def _has_all_peers(p50_ms: dict[str, float | None]) -> bool:
+    return len(p50_ms) == len(NODES) - 1 and None not in p50_ms.values()
 
 
 def _show(extender: str, etcd: str, within_ms: str) -> None:
-    label = {f"delay_{REFERENCE_NODE}": within_ms}
-    body = scheduler_request.captured_args(list(NODES), label)
+    body = scheduler_request.captured_args(list(NODES), bound_label(within_ms))
     scheduler_request.filter_and_prioritize(extender, body)
     pod = scheduler_request.pod_name(body)
     explanation = json.loads(scheduler_request.get_page(f"{extender}/explain?pod={pod}"))["explanation"]
@@ -123,14 +157,17 @@ async def _snapshot(etcd: str) -> Snapshot:
 
 
 def _keep_running(surroundings: DemoNetwork, etcd: Etcd, extender: str, processes: ChildProcesses) -> None:
-    pages = [f"curl http://{host.metrics_address}/metrics   # agent of {host.node}" for host in surroundings.hosts]
-    print("\nStill running; Ctrl-C stops it and leaves nothing behind. Try:\n")
-    print(f"  leadsman explain cap-00000 --extender {extender}\n  curl {extender}/state")
-    pages.append(f"etcdctl --endpoints {etcd.client_url} get --prefix {keys.NODES_PREFIX}")
-    print("\n".join(f"  {page}" for page in pages), flush=True)
-    while not (ended := processes.first_exit()):
-        time.sleep(0.5)
-    raise DemoFailed(ended)
+    """Until Ctrl-C, which is how a kept demo ends and so no failure."""
+    pages = [f"http://{host.metrics_address}/metrics" for host in surroundings.hosts]
+    print("\nThe cluster keeps running; Ctrl-C stops it and leaves nothing behind. Try:\n")
+    for command in hints.commands(extender, pages, etcd.client_url):
+        print(f"  {command}")
+    print("\nRunning.", flush=True)
+    with suppress(KeyboardInterrupt):
+        while not (exited := processes.first_exit()):
+            time.sleep(0.5)
+        raise DemoFailed(exited)
+    _say("\nstopped; nothing is left running")
 
 
 def _say(text: str, for_now: bool = False) -> None:

@@ -1,4 +1,4 @@
-"""The demo's one screen: what was measured, what was decided, and why. Pure."""
+"""The demo's table: what was measured, what was decided, and why. Pure."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,7 +11,7 @@ HEADER = ["NODE", "RTT p50", "p95", "LOSS", "CPU busy", "MEM free", "VERDICT", "
 
 
 def render(snapshot: Snapshot, explanation: Mapping[str, Any], reference: str) -> str:
-    """explanation: /explain's JSON. RTTs are those that the reference node measured."""
+    """The table. explanation: /explain's JSON. RTTs are those that the reference node measured."""
     states, here = snapshot.nodes, snapshot.nodes[reference]
     rows = [_row(node, states[node["node"]], _rtt(here, node["node"])) for node in explanation["nodes"]]
     return "\n".join(align_columns([HEADER, *rows]))

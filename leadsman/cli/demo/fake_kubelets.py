@@ -1,4 +1,4 @@
-"""The nodes' kubelets, played: pods that crash as their node makes them, written to a scripted API server. Pure.
+"""Fake kubelets: pods that crash as their node's fault makes them, written to a fake API server. Pure.
 
 A node with a fault crashes every pod of the type at multiples of its period; a pod that is a service is restarted, one
 that runs once fails. What is real: the agents that watch this, and everything behind them.
@@ -11,13 +11,17 @@ from typing import Any
 from msgspec import Struct
 
 POD_TYPE = "D"
-"""kubeRL's experiment names it so."""
+"""The type's name in kubeRL's experiment."""
 
 _PATH = "/api/v1/namespaces/default/pods/"
 
 
 class FakePod(Struct):
-    """born, ended: seconds. lives_seconds: how long it runs if nothing happens; None: for ever, and it is restarted."""
+    """One pod.
+
+    lifetime_seconds: how long it runs without a crash; None: it is a service and is restarted.
+    ended_seconds: None while it runs.
+    """
 
     name: str
     node: str
@@ -29,24 +33,29 @@ class FakePod(Struct):
 
 
 class FakeKubelets:
-    """faults: node → seconds between two crashes; a node without a fault is absent, and may be repaired at any time."""
+    """The kubelets of all nodes.
+
+    faults: node → seconds between two crashes; remove a node to repair it.
+    pods: those that exist, by name.
+    crashes: node → number of crashes so far.
+    """
 
     def __init__(self, faults: Mapping[str, float], epoch: float) -> None:
         self.faults, self.pods = dict(faults), dict[str, FakePod]()
         self.crashes: dict[str, int] = {}
-        self._epoch, self._looked_at = epoch, 0.0
+        self._epoch, self._stepped_at = epoch, 0.0
 
     def start_pod(
-        self, name: str, node: str, now: float, lives_seconds: float | None = None
+        self, name: str, node: str, now: float, lifetime_seconds: float | None = None
     ) -> tuple[str, dict[str, Any]]:
-        """Path and body of the new pod."""
-        self.pods[name] = FakePod(name, node, now, lives_seconds)
+        """Starts a pod. Its path and body."""
+        self.pods[name] = FakePod(name, node, now, lifetime_seconds)
         return self._written(self.pods[name])
 
     def step(self, now: float) -> Iterator[tuple[str, dict[str, Any] | None]]:
-        """What changed since the last step: path and body, None when the pod is gone."""
-        crashed = {node for node, period in self.faults.items() if now // period > self._looked_at // period}
-        self._looked_at = now
+        """Moves time to `now`. The changes: path and body, None when the pod was deleted."""
+        crashed = {node for node, period in self.faults.items() if now // period > self._stepped_at // period}
+        self._stepped_at = now
         for pod in list(self.pods.values()):
             yield from self._stepped(pod, now, pod.node in crashed)
 

@@ -1,8 +1,8 @@
 """`leadsman demo rewards`: kubeRL's experiment on this machine.
 
 Pods crash every 10 s on one node, every 60 s on another, never on the rest; later pods of the type go elsewhere; then
-the worst node is repaired and gets its share back. Agents, etcd and extender are real processes; the API server is a
-scripted one, and the kubelets behind it are played. Time is compressed, and the screen says by how much.
+the worst node is repaired and gets its share back. Agents, etcd and extender are real processes; the API server and the
+kubelets behind it are fake. Time is compressed, and the screen says by how much.
 """
 
 import json
@@ -42,7 +42,13 @@ ELSEWHERE_TARGET = 0.95
 FAIR_SHARE_TARGET = 0.9
 RECOVER_WITHIN_SECONDS = 180.0
 READY_WITHIN_SECONDS = 60.0
-AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 1, "window": 10, "account": 1}
+AGENT_INTERVALS_SECONDS = {
+    "push-interval": 1,
+    "call-timeout": 1,
+    "probe-interval": 1,
+    "window": 10,
+    "health-summary": 1,
+}
 
 
 def run(seed: int) -> None:
@@ -60,9 +66,11 @@ def run(seed: int) -> None:
 
 
 def _start_processes(processes: ChildProcesses, etcd: Etcd, api: ApiServerThread) -> str:
-    """The extender's URL."""
-    rhythm = [word for name, seconds in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(seconds))]
-    follow = ["--kube-api", api.url, "--half-life-seconds", str(HALF_LIFE_SECONDS), *rhythm]
+    """Starts everything. The extender's URL."""
+    intervals = [
+        word for name, seconds in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(seconds))
+    ]
+    follow = ["--kube-api", api.url, "--half-life-seconds", str(HALF_LIFE_SECONDS), *intervals]
     for number, (node, port) in enumerate(zip(NODES, free_ports(len(NODES)), strict=True), start=1):
         address = f"127.0.8.{number}"
         listen = ["--address", address, "--listen", f"{address}:{port}", "--etcd", etcd.client_url]
@@ -70,11 +78,13 @@ def _start_processes(processes: ChildProcesses, etcd: Etcd, api: ApiServerThread
     port, ops = free_ports(2)
     serving = ["--plain-http", "--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}"]
     processes.start("extender", ["extender", *serving, "--etcd", etcd.client_url])
-    _say(f"started    etcd, {len(NODES)} agents, one extender; a scripted API server")
+    _say(f"started    etcd, {len(NODES)} agents, one extender; a fake API server")
     return f"http://127.0.0.1:{port}"
 
 
 class RewardsExperiment:
+    """The three parts of the experiment, each with its screen."""
+
     def __init__(self, api: ApiServerThread, processes: ChildProcesses, extender: str, seed: int) -> None:
         self._api, self._processes, self._extender = api, processes, extender
         self._rng, self._began = Random(seed), time.monotonic()
@@ -85,16 +95,19 @@ class RewardsExperiment:
         self._drawn_at, self._lines = float("-inf"), 0
 
     def wait_until_fresh(self) -> None:
-        """Until every agent reports."""
+        """Waits until every agent reports."""
         deadline = time.monotonic() + READY_WITHIN_SECONDS
         while (fresh := self._fresh()) < len(NODES):
             self._check()
             if time.monotonic() > deadline:
-                raise DemoFailed(f"{fresh} of {len(NODES)} agents report; {self._processes.log_tail('extender')}")
+                raise DemoFailed(
+                    f"only {fresh} of {len(NODES)} agents reported within {READY_WITHIN_SECONDS:g} s. "
+                    f"Extender log:\n{self._processes.log_tail('extender')}"
+                )
             time.sleep(0.1)
 
     def learn(self) -> None:
-        """One pod of the type on every node, as in kubeRL's demo, and nothing placed yet."""
+        """Runs one pod of the type on every node, as in kubeRL's demo, and places none yet."""
         _title(
             f"1. A service of type {POD_TYPE} runs on every node. It crashes every 10 s on {WORST_NODE}, "
             f"every 60 s on {BAD_NODE}.\n"
@@ -102,24 +115,25 @@ class RewardsExperiment:
             f"{HALF_LIFE_SECONDS:g} s instead of an hour, {HOUR_SECONDS / HALF_LIFE_SECONDS:,.0f} times as fast."
         )
         for node in NODES:
-            self._put(*self._kubelets.start_pod(f"standing-{node}", node, self._now()))
+            self._put(*self._kubelets.start_pod(f"service-{node}", node, self._now()))
         until = self._now() + LEARN_SECONDS
         while self._now() < until:
             self._tick(place=False)
         self._draw(last=True)
 
     def place_later_pods(self) -> None:
+        """Places pods while the faults last. DemoFailed when too many go to the nodes at fault."""
         _title(f"2. {LATER_PODS} more pods of the type are scheduled, while the faults last.")
         while self._placed.total() < LATER_PODS:
             self._tick(place=True)
         self._draw(last=True)
         elsewhere = rewards_table.share_placed_on(self._placed, GOOD_NODES)
-        print(f"{elsewhere:.0%} of the later pods went to the other nodes (wanted: {ELSEWHERE_TARGET:.0%}).")
+        print(f"{elsewhere:.0%} of the later pods went to the other nodes (target: {ELSEWHERE_TARGET:.0%}).")
         if elsewhere < ELSEWHERE_TARGET:
             raise DemoFailed(f"only {elsewhere:.0%} of the later pods went to the other nodes")
 
     def repair(self) -> None:
-        """Fair is what every node gets that is not at fault."""
+        """Repairs the worst node and waits for its fair share: what every node without a fault gets."""
         fair = 1 / (len(NODES) - 1)
         _title(f"3. {WORST_NODE} is repaired, {BAD_NODE} is not. Fair for {WORST_NODE} is {fair:.0%} of all pods.")
         del self._kubelets.faults[WORST_NODE]
@@ -179,7 +193,7 @@ class RewardsExperiment:
         )
 
     def _draw(self, last: bool = False) -> None:
-        """A terminal shows it move, twice a second; a file gets each part's last state."""
+        """Draws the table: on a terminal twice a second, into a file the last state of each part."""
         live = sys.stdout.isatty()
         if not last and (not live or self._now() - self._drawn_at < 0.5):
             return
@@ -196,8 +210,8 @@ class RewardsExperiment:
         return sum(node["freshness"] == "fresh" for node in nodes)
 
     def _check(self) -> None:
-        if ended := self._processes.first_exit():
-            raise DemoFailed(ended)
+        if exited := self._processes.first_exit():
+            raise DemoFailed(exited)
 
     def _put(self, path: str, body: dict[str, Any] | None) -> None:
         if body is None:

@@ -1,4 +1,4 @@
-"""The rewards demo's screen: one table, drawn again and again on a terminal. Pure."""
+"""The rewards demo's table. Pure."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,9 +10,12 @@ HEADER = ["NODE", "FAULT", "CRASHES", "REWARD", "BLAME", "SCORE", "LATER PODS", 
 
 
 class RewardsRow(Struct, frozen=True):
-    """reward, blame: 0..1, as the extender explains them; None: nothing is known. score: its answer, 0..10.
+    """One node.
 
-    placed, lately: pods that went here, and their share of the last ones.
+    reward, blame: 0..1, as the extender explains them; None: unknown.
+    score: the extender's answer, 0..10.
+    placed: number of later pods that went here.
+    recent_share: this node's share of the last ones, 0..1.
     """
 
     node: str
@@ -30,14 +33,14 @@ def render(rows: Sequence[RewardsRow]) -> str:
 
 
 def fault_text(period: float | None, was: float | None, compressed: float) -> str:
-    """In the experiment's own seconds."""
+    """The fault in the experiment's own seconds, before compression."""
     if period is not None:
         return f"crash every {period * compressed:g} s"
     return "none" if was is None else "repaired"
 
 
 def share_placed_on(nodes: Mapping[str, int], among: Sequence[str]) -> float:
-    """Of all that was placed, what went to `among`."""
+    """Share of all placed pods that went to `among`, 0..1."""
     return sum(nodes.get(node, 0) for node in among) / max(1, sum(nodes.values()))
 
 

@@ -1,7 +1,7 @@
 """The scheduler's side of the demo: a request that a real kube-scheduler 1.36.2 sent, and its two calls.
 
-`request.json` is that request's body, byte for byte. The demo puts its own nodes' names in and a delay bound on
-the pod; everything else is as the scheduler sent it.
+`request.json` is that request's body, byte for byte. The demo replaces the nodes' names and adds labels to the pod;
+everything else is as the scheduler sent it.
 """
 
 import json
@@ -26,7 +26,7 @@ def pod_name(body: dict[str, Any]) -> str:
 
 
 def filter_and_prioritize(extender: str, body: dict[str, Any]) -> None:
-    """Filter, then prioritize with the nodes that were kept, as kube-scheduler does."""
+    """Calls filter, then prioritize with the nodes that were kept, as kube-scheduler does."""
     kept = _post(f"{extender}/filter", body)["NodeNames"]
     if kept:
         _post(f"{extender}/prioritize", body | {"NodeNames": kept})

@@ -1,4 +1,4 @@
-"""The files of an evaluation → policies, facts, nodes and a request."""
+"""Reads the files of an evaluation: policies, metrics, nodes and a request."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,11 +23,16 @@ NOW = 0.0
 
 
 class BadInputFile(ValueError):
-    """Names the file, the place in it, what stands there and what is wanted."""
+    """A file cannot be used. The text names the file, the place in it, the value and what is allowed."""
 
 
 class EvaluationInputs(Struct, frozen=True):
-    """facts: with the policies that are good. where: policy → the file that it is from."""
+    """What is evaluated.
+
+    decision_inputs: with the policies that are valid.
+    policy_files: policy → the file that defines it.
+    extender_args: the request; None: none was given.
+    """
 
     decision_inputs: DecisionInputs
     nodes: Sequence[NodeView]
@@ -42,7 +47,7 @@ class EvaluationInputs(Struct, frozen=True):
 def read_inputs(
     policies: Path, metrics: Path, nodes: Path | None = None, request: Path | None = None
 ) -> EvaluationInputs:
-    """BadInputFile."""
+    """Reads the files. BadInputFile."""
     used, refused, where = _policies(policies)
     columns = _columns(metrics)
     telemetry = TelemetryInputs(TasPolicies(used, refused, loaded=True), (PolledMetrics(columns),))
@@ -65,7 +70,7 @@ def _policies(path: Path) -> tuple[dict[PolicyKey, TasPolicy], dict[PolicyKey, R
         for plain in _documents(file):
             key = _key(plain, file)
             if key in where:
-                raise BadInputFile(f"{file}: policy {key} stands in {where[key]} too, want it once")
+                raise BadInputFile(f"{file}: policy {key} is defined in {where[key]} too; define it once")
             where[key] = str(file)
             try:
                 used[key] = taspolicy_document.parse_taspolicy(
@@ -74,7 +79,7 @@ def _policies(path: Path) -> tuple[dict[PolicyKey, TasPolicy], dict[PolicyKey, R
             except taspolicy_document.BadTasPolicy as error:
                 refused[key] = RefusedPolicy(error.problem)
     if not where:
-        raise BadInputFile(f"{path}: no {TASPOLICY_KIND} in it, want *.yaml, *.yml or *.json with at least one")
+        raise BadInputFile(f"{path}: contains no {TASPOLICY_KIND}, want *.yaml, *.yml or *.json with at least one")
     return used, refused, where
 
 
@@ -87,7 +92,7 @@ def _files(path: Path) -> Sequence[Path]:
 
 
 def _documents(file: Path) -> Iterator[Mapping[str, Any]]:
-    """Those of our kind; a List is what it holds."""
+    """The TASPolicies of a file, also those in a List."""
     for found in _yaml(file, every=True):
         items = (
             found.get("items") if isinstance(found, dict) and str(found.get("kind", "")).endswith("List") else [found]
@@ -152,7 +157,7 @@ def _extender_args(file: Path) -> wire.ExtenderArgs:
 
 
 def _yaml(file: Path, *, every: bool = False) -> Sequence[Any]:
-    """All documents but empty ones, or the one. JSON is YAML."""
+    """All documents but empty ones; without `every` exactly one. JSON is YAML."""
     try:
         found = [each for each in yaml.safe_load_all(file.read_text()) if each is not None]
     except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:

@@ -1,4 +1,4 @@
-"""What the policies of an evaluation do, as data and as text."""
+"""Reports what the policies of an evaluation do, as data and as text."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -13,10 +13,12 @@ from leadsman.planning.labels.model import LabelLimits, PlanMemory
 from leadsman.runtime import text_table
 
 UNLIMITED = LabelLimits(max_marked_ratio=1.0, marks_per_second=float("inf"), hold_seconds=0.0, min_fresh_ratio=0.0)
-"""All that the policies want, at once; the controller goes there in steps. Its memory's budget is opened as well."""
+"""Every label change at once, where the controller makes them in steps. The mark budget in its memory is raised too."""
 
 
 class ReportedProblem(Struct, frozen=True):
+    """A fault of a policy. refused: the whole policy is not used because of it."""
+
     policy: str
     file: str
     field: str
@@ -25,7 +27,11 @@ class ReportedProblem(Struct, frozen=True):
 
 
 class RuleViolation(Struct, frozen=True):
-    """value: the metric's, as a decimal number. strategy_violated: under the strategy's logical operator."""
+    """A node that violates a rule.
+
+    value: the metric's value, as a decimal number.
+    strategy_violated: whether the strategy's logical operator counts the node as violating.
+    """
 
     policy: str
     strategy: str
@@ -46,7 +52,13 @@ class LabelChange(Struct, frozen=True):
 
 
 class ExtenderAnswer(Struct, frozen=True):
-    """What the extender answers. policy: the pod's, "": it names none; missing: it names one that is not there."""
+    """What the extender answers.
+
+    policy: the one that the pod names; "": none.
+    missing: the named policy does not exist.
+    refused: node → reason.
+    neutral: why all nodes score alike; "" when they do not.
+    """
 
     pod: str
     policy: str
@@ -58,7 +70,11 @@ class ExtenderAnswer(Struct, frozen=True):
 
 
 class EvaluationReport(Struct, frozen=True):
-    """unmeasured: metrics that a policy names and the file has not. withheld: labels that stay as they are, and why."""
+    """What the policies do.
+
+    unmeasured: metrics that a policy names and the file lacks.
+    withheld: labels that stay unchanged, and why.
+    """
 
     problems: Sequence[ReportedProblem]
     violations: Sequence[RuleViolation]
@@ -154,14 +170,14 @@ def _label_changes(report: EvaluationReport) -> list[str]:
         for a in report.labels
     ]
     lines = text_table.align_columns([["NODE", "LABEL", "POLICY", "REASON"], *rows]) if rows else ["no label changes"]
-    return [*lines, *(f"not touched: {each}" for each in report.withheld)]
+    return [*lines, *(f"unchanged: {each}" for each in report.withheld)]
 
 
 def _answer_lines(answer: ExtenderAnswer | None) -> list[str]:
     if answer is None:
         return []
-    linked = f"policy {answer.policy}{', which is missing' * answer.missing}" if answer.policy else "no policy"
-    head = f"pod {answer.pod}, {linked}" + (f": all alike: {answer.neutral}" if answer.neutral else "")
+    linked = f"policy {answer.policy}{', which does not exist' * answer.missing}" if answer.policy else "no policy"
+    head = f"pod {answer.pod}, {linked}" + (f": all nodes score alike: {answer.neutral}" if answer.neutral else "")
     best = sorted(answer.scores, key=lambda node: -answer.scores[node])
     rows = [[node, "kept", str(answer.scores[node]), ""] for node in best]
     rows += [[node, "refused", "-", reason] for node, reason in answer.refused.items()]

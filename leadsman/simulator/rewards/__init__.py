@@ -1,5 +1,5 @@
-"""What each way to choose nodes costs in failed pods, where faults come, move, are repaired, and a node joins.
+"""Compares strategies by the pods that fail under them: faults appear, move and are repaired, and a node joins.
 
-The same pods, faults and luck for every contestant. Ours is the real thing: the ledger of the agents, the records'
-bytes, a snapshot, `decide`.
+Every strategy meets the same pods, faults and random numbers. Leadsman's is the real code: the agents' rewards, the
+records' bytes, a snapshot, `decide`.
 """

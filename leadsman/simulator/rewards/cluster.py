@@ -1,4 +1,4 @@
-"""The cluster: which nodes are bad when, and what becomes of a pod there."""
+"""The simulated cluster: which nodes are bad at which time, and which pods fail."""
 
 from random import Random
 
@@ -6,11 +6,20 @@ from msgspec import Struct
 
 
 class SimulationSettings(Struct, frozen=True):
-    """placements: in each of the two phases, before and after the faults move. Then half of the bad nodes are
-    repaired: after `settle` placements their share of the next `window` is taken. Then a node joins: the same after
-    `join_settle`.
+    """What is simulated. After two phases, half of the bad nodes are repaired; then a node joins.
 
-    outcome_seconds: from a pod's start until it fails, or is known not to. lifetime_seconds: of a pod, failed or not.
+    nodes: number of nodes.
+    bad: number of nodes that fail pods.
+    failures_on_bad_ratio: share of pods that fail on a bad node, 0..1.
+    failures_elsewhere_ratio: share of pods that fail on any other node, 0..1.
+    placements: pods placed in each of the two phases, before and after the faults move.
+    settle: pods placed between the repair and the window in which shares are taken.
+    window: pods placed in that window.
+    join_settle: pods placed between the joining and that window.
+    interval_seconds: time between two placements.
+    outcome_seconds: time from a pod's start until it fails, or is known not to.
+    lifetime_seconds: time that a pod exists, failed or not.
+    half_life_seconds: time in which evidence loses half its weight.
     """
 
     nodes: int = 20
@@ -34,7 +43,13 @@ class SimulationSettings(Struct, frozen=True):
 
 
 class SimulatedCluster:
-    """nodes: names, in order; bad: those that fail pods now."""
+    """The nodes and their pods.
+
+    nodes: names, in order.
+    bad: those that fail pods now.
+    running: node → number of pods.
+    repaired: nodes that were bad before.
+    """
 
     def __init__(self, settings: SimulationSettings, seed: int) -> None:
         self.settings = settings
@@ -46,27 +61,28 @@ class SimulatedCluster:
         self.repaired: set[str] = set()
 
     def move_faults(self) -> None:
-        """The faults go to other nodes."""
+        """Moves the faults to other nodes."""
         self.bad, self._next = self._next, self.bad
 
     def repair_nodes(self) -> None:
-        """Half of the bad nodes, at least one, are good from now on."""
+        """Repairs half of the bad nodes, at least one."""
         self.repaired = set(sorted(self.bad)[: max(1, len(self.bad) // 2)])
         self.bad -= self.repaired
 
     def add_node(self) -> str:
+        """Adds a good node. Its name."""
         name = f"node-{len(self.nodes):02d}"
         self.nodes.append(name)
         self.running[name] = 0
         return name
 
     def draw_failures(self) -> tuple[bool, bool]:
-        """Whether the next pod fails on a bad node, and elsewhere: the same for every contestant."""
+        """Whether the next pod fails on a bad node, and whether elsewhere: the same for every strategy."""
         luck, settings = self._luck.random(), self.settings
         return luck < settings.failures_on_bad_ratio, luck < settings.failures_elsewhere_ratio
 
     def choose_node(self, scores: dict[str, float]) -> str:
-        """As kube-scheduler: the best score; among equals the fewest pods; among those any."""
+        """The node that kube-scheduler would choose: the best score, then the fewest pods, then at random."""
         best = max(scores.values())
         equal = [node for node in self.nodes if scores[node] == best]
         fewest = min(self.running[node] for node in equal)
@@ -74,5 +90,5 @@ class SimulatedCluster:
 
     @property
     def fair_share(self) -> float:
-        """Of one sound node."""
+        """Share of one node without a fault, 0..1."""
         return 1.0 / (len(self.nodes) - len(self.bad))

@@ -1,4 +1,4 @@
-"""All contestants on many seeds: means, with their standard errors, as data and as a table."""
+"""Runs every strategy on many seeds: means with their standard errors, as data and as a table."""
 
 from collections.abc import Callable, Iterable, Mapping
 from math import sqrt
@@ -13,7 +13,7 @@ from leadsman.simulator.rewards.strategy_run import RunResult, run_strategy
 
 
 class StrategyMeans(Struct, frozen=True):
-    """Of one contestant over all seeds. standard_errors: of the four numbers, by their names."""
+    """Means of one strategy over all seeds. standard_errors: of the four numbers, by name."""
 
     failures_per_1000: float
     failures_per_1000_after_move: float
@@ -23,7 +23,11 @@ class StrategyMeans(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """policies: contestant → means. against_kuberl: our failures / those of kubeRL's rule."""
+    """What the strategies cost.
+
+    policies: strategy → means.
+    against_kuberl: failures under Leadsman / failures under kubeRL's rule, before and after the faults move.
+    """
 
     settings: SimulationSettings
     first_seed: int
@@ -34,7 +38,7 @@ class Comparison(Struct, frozen=True):
 
 RunJob = tuple[str, SimulationSettings, int]
 Mapper = Callable[[Callable[[RunJob], RunResult], list[RunJob]], Iterable[RunResult]]
-"""As the built-in map; a process pool's does, too."""
+"""Maps as the built-in does; a process pool's map is one too."""
 
 
 def compare(settings: SimulationSettings, first_seed: int, seeds: int, run: Mapper = map) -> Comparison:
@@ -63,9 +67,9 @@ def mean_results(results: list[RunResult]) -> StrategyMeans:
 
 
 def render(found: Comparison) -> str:
-    """A table for people."""
+    """The comparison as a table."""
     settings = found.settings
-    header = ["POLICY", "FAILURES/1000", "AFTER MOVE", "REPAIRED/FAIR", "JOINED/FAIR"]
+    header = ["STRATEGY", "FAILURES/1000", "AFTER MOVE", "REPAIRED/FAIR", "JOINED/FAIR"]
     rows = [[name, *_cells(each)] for name, each in found.policies.items()]
     lines = [
         f"{found.seeds} seeds from {found.first_seed}; {settings.nodes} nodes, {settings.bad} bad",

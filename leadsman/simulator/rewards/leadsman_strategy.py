@@ -1,4 +1,4 @@
-"""Leadsman itself: each node's ledger, its record's bytes, a reader's snapshot, and `decide`."""
+"""The strategy that is Leadsman: each node's rewards, their records' bytes, a reader's snapshot, and `decide`."""
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import decide
@@ -15,16 +15,16 @@ from leadsman.state.snapshot import Snapshot, apply_changes
 
 POD_TYPE = "web"
 _UNIX_SECONDS = 1_700_000_000.0
-"""The agents' clock at the start. It is not the reader's, which begins at 0."""
+"""The agents' Unix time at the start of the simulation; the reader's monotonic clock starts at 0."""
 
 _POLICY = Policy(scores=ScoresPolicy(pressure=PressurePolicy(weight=0.0)))
-"""The default, without hardware, which these nodes do not have."""
+"""The default policy without the hardware score: these nodes have no hardware."""
 
 _BEAT_SECONDS = 100.0
 
 
 class LeadsmanStrategy:
-    """What changed since the last placement is written before the next: agents report within seconds."""
+    """Writes what changed since the last placement before the next one: agents report within seconds."""
 
     def __init__(self, world: SimulatedCluster, seed: int) -> None:
         self._world, self._seed = world, seed

@@ -1,4 +1,4 @@
-"""Ways to choose a node. Each is told outcomes as they become known; ours is told of health as it lasts, too."""
+"""Strategies that score nodes. Each gets a pod's outcome when it is known, and the health of pods while they run."""
 
 from collections.abc import Callable
 from random import Random
@@ -10,20 +10,23 @@ from leadsman.simulator.rewards.leadsman_strategy import LeadsmanStrategy
 
 
 class Strategy(Protocol):
+    """Scores nodes for a pod, and learns from what becomes of pods."""
+
     def scores(self, serial: int, now: float) -> dict[str, float]:
-        """node → score for pod number `serial`; the highest is taken."""
+        """Node → score for pod number `serial`; the highest wins."""
 
     def record_outcome(self, node: str, failed: bool, now: float) -> None:
-        """A pod's outcome is known."""
+        """Learns a pod's outcome."""
 
     def record_health(self, node: str, from_seconds: float, to_seconds: float, now: float) -> None:
-        """A pod stayed healthy from one age to the other."""
+        """Learns that a pod stayed healthy from one age to the other."""
 
-    def node_joined(self, node: str) -> None: ...
+    def node_joined(self, node: str) -> None:
+        """Learns that a node joined."""
 
 
 class Spreading:
-    """kube-scheduler alone: all nodes alike, so the one with fewest pods."""
+    """kube-scheduler alone: all nodes score alike, so the one with the fewest pods is chosen."""
 
     def __init__(self, world: SimulatedCluster, seed: int) -> None:
         self._world = world
@@ -42,15 +45,15 @@ class Spreading:
 
 
 class Oracle(Spreading):
-    """Knows which nodes are bad now."""
+    """Knows which nodes are bad, which no real strategy does: the best possible result."""
 
     def scores(self, serial: int, now: float) -> dict[str, float]:
         return {node: float(node not in self._world.bad) for node in self._world.nodes}
 
 
 class KubeRl(Spreading):
-    """kubeRL's documented rule with honest outcomes: 1 for a pod that runs, 0 for one that fails. A node unknown under
-    a known type reads 0, as in its extender."""
+    """kubeRL's documented rule with honest outcomes: 1 for a pod that runs, 0 for one that fails. A node without a
+    value for a type that has some reads 0, as in its extender."""
 
     def __init__(self, world: SimulatedCluster, seed: int) -> None:
         super().__init__(world, seed)
@@ -89,4 +92,4 @@ STRATEGIES: dict[str, Callable[[SimulatedCluster, int], Strategy]] = {
     "leadsman": LeadsmanStrategy,
     "oracle": Oracle,
 }
-"""Name in the report → contestant."""
+"""Name in the report → how the strategy is made."""

@@ -1,4 +1,4 @@
-"""One contestant on one seed: pods are placed one by one, and what becomes of them is told when it is known."""
+"""Runs one strategy on one seed: pods are placed one by one, and the strategy learns outcomes when they are known."""
 
 import heapq
 from collections import Counter
@@ -10,11 +10,11 @@ from leadsman.simulator.rewards.cluster import SimulatedCluster, SimulationSetti
 from leadsman.simulator.rewards.strategies import STRATEGIES, Strategy
 
 _HEALTH_REPORT_AGES_SECONDS = (10.0, 60.0, 180.0, 300.0, 600.0)
-"""Ages of a healthy pod at which its agent writes down its health."""
+"""Ages of a healthy pod at which its agent records its health."""
 
 
 class RunResult(Struct, frozen=True):
-    """Failures per 1,000 placements, before and after the faults moved; shares of what is fair, 1 being fair."""
+    """Failures per 1,000 placements, before and after the faults moved; shares as multiples of the fair one."""
 
     failures_per_1000: float
     failures_per_1000_after_move: float
@@ -23,7 +23,7 @@ class RunResult(Struct, frozen=True):
 
 
 class PlacementCounts(Struct, frozen=True):
-    """What some placements came to."""
+    """Outcome of some placements. placed: node → number of pods."""
 
     failures: int
     placed: Counter[str]
@@ -32,11 +32,12 @@ class PlacementCounts(Struct, frozen=True):
         return 1_000.0 * self.failures / self.placed.total()
 
     def share_of_fair(self, nodes: set[str], fair: float) -> float:
-        """Of these nodes together, as a multiple of what is fair."""
+        """Share of these nodes together, as a multiple of the fair one."""
         return sum(self.placed[node] for node in nodes) / self.placed.total() / (fair * len(nodes))
 
 
 def run_strategy(name: str, settings: SimulationSettings, seed: int) -> RunResult:
+    """Runs all phases with the strategy of this name."""
     world = SimulatedCluster(settings, seed)
     run = StrategyRun(world, STRATEGIES[name](world, seed))
     before = run.place_pods(settings.placements)
@@ -53,10 +54,10 @@ def run_strategy(name: str, settings: SimulationSettings, seed: int) -> RunResul
 
 
 class StrategyRun:
-    """Virtual time, and what is still to be told."""
+    """Virtual time, and the events still to come."""
 
-    def __init__(self, world: SimulatedCluster, contestant: Strategy) -> None:
-        self.world, self.strategy = world, contestant
+    def __init__(self, world: SimulatedCluster, strategy: Strategy) -> None:
+        self.world, self.strategy = world, strategy
         self._now, self._serial, self._events = 0.0, count(), list[tuple[float, int, str, str, float, float]]()
 
     def place_pods(self, placements: int) -> PlacementCounts:
@@ -77,7 +78,7 @@ class StrategyRun:
         return node, failed
 
     def _follow(self, node: str, failed: bool) -> None:
-        """A failed pod stays on its node, as one that is restarted in vain does."""
+        """Schedules the pod's events. A failed pod stays on its node, as one that is restarted without success does."""
         settings = self.world.settings
         self._schedule(settings.outcome_seconds, "failed" if failed else "well", node)
         self._schedule(settings.lifetime_seconds, "gone", node)

@@ -66,5 +66,5 @@ def test_two_at_once_exclude_each_other(config) -> None:
 
 @pytest.mark.parametrize("flag", ["--kube-ca", "--kube-token-file"])
 def test_a_ca_or_token_without_the_url_is_not_ignored(flag: str, pem) -> None:
-    with pytest.raises(ValueError, match="want --kube-api as well"):
+    with pytest.raises(ValueError, match="need --kube-api too"):
         settings(flag, pem)

@@ -1,8 +1,10 @@
 """The demo as a newcomer runs it: real processes, real delays, nothing left behind."""
 
+import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -11,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.demo import scheduler_request
+from leadsman.cli.demo.delay_demo import WINDOW_SECONDS, FullWindow
 from leadsman.testbed import virtual_network
 
 DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo"]
@@ -80,18 +83,64 @@ def test_without_rights_it_says_so_and_runs_on_loopback(nothing_left: None) -> N
     assert len(rows(done.stdout)) == 5
 
 
-def test_ctrl_c_stops_a_kept_demo_and_leaves_nothing(nothing_left: None, tmp_path: Path) -> None:
-    with (tmp_path / "out").open("w") as out:
-        demo = subprocess.Popen([*DEMO, "--keep"], stdout=subprocess.PIPE, stderr=out, text=True)
+def test_a_kept_demo_offers_commands_that_work_and_ctrl_c_is_its_regular_end(
+    nothing_left: None, tmp_path: Path
+) -> None:
+    """PATH leads to no `leadsman` and no `etcdctl`."""
+    environ = {**os.environ, "PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
+    with (tmp_path / "err").open("w") as err:
+        demo = subprocess.Popen([*DEMO, "--keep"], stdout=subprocess.PIPE, stderr=err, text=True, env=environ)
     assert demo.stdout
-    for line in demo.stdout:
-        if line.startswith("  etcdctl"):
-            break
+    shown = list(iter(demo.stdout.readline, "Running.\n")) if demo.poll() is None else []
+    commands = [line.strip() for line in shown if line.startswith("  ")]
+    done = [subprocess.run(line, shell=True, capture_output=True, text=True, env=environ) for line in commands]
     demo.send_signal(signal.SIGINT)
-    assert demo.wait(30) == 130, (tmp_path / "out").read_text()
+    assert demo.wait(30) == 0, (tmp_path / "err").read_text()
     demo.stdout.close()
-    assert "nothing is left behind" in (tmp_path / "out").read_text()
+    assert "nothing is left running" in (tmp_path / "err").read_text()
+    assert [each.args for each in done if each.returncode or not each.stdout] == []
+    assert "default/cap-00000: edge-1 first" in done[0].stdout
+    assert len(done) >= 7
 
 
 def is_root() -> bool:
     return virtual_network.why_unavailable() is None
+
+
+def test_a_window_is_full_when_all_nodes_have_measured_each_other_for_that_long() -> None:
+    window = FullWindow()
+    assert [window.observe(5, now) for now in (100.0, 103.0, 100.0 + WINDOW_SECONDS)] == [False, False, True]
+
+
+def test_a_node_that_loses_sight_of_a_peer_begins_the_window_again() -> None:
+    window = FullWindow()
+    seen = [window.observe(nodes, now) for nodes, now in ((5, 100.0), (4, 105.0), (5, 105.5), (5, 106.0), (5, 111.5))]
+    assert seen == [False, False, False, False, True]
+
+
+AS_A_PLAIN_USER = """set -e
+mount -t tmpfs tmpfs /dev/net && mknod /dev/net/tun c 10 200 && chmod 666 /dev/net/tun
+if [ -n "$HIDDEN" ]; then
+    mkdir -p /run/python && mount -t tmpfs tmpfs /run/python && mkdir /run/python/bound
+    mount --bind "$PYTHON" /run/python/bound
+    mount -t tmpfs -o mode=755 tmpfs "$HIDDEN" && mkdir -p "$PYTHON" && mount --bind /run/python/bound "$PYTHON"
+fi
+exec setpriv --reuid=65534 --regid=65534 --clear-groups --inh-caps=-all "$@"
+"""
+"""On a machine of its own kind: /dev/net/tun open to all, and a Python in root's home where everybody may read it."""
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(
+    virtual_network.why_unavailable() is not None,
+    reason=f"no network namespaces here: {virtual_network.why_unavailable()}",
+)
+def test_a_plain_user_has_real_delays_in_a_user_namespace(nothing_left: None) -> None:
+    hidden = [str(folder) for folder in Path(sys.base_prefix).parents if not folder.stat().st_mode & stat.S_IXOTH]
+    environ = {**os.environ, "HIDDEN": next(iter(hidden), ""), "PYTHON": sys.base_prefix, "TMPDIR": "/tmp"}
+    command = ["unshare", "--mount", "sh", "-c", AS_A_PLAIN_USER, "sh", *DEMO]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, env=environ)
+    assert done.returncode == 0, done.stderr
+    assert "network namespaces in a user namespace" in done.stderr
+    assert rows(done.stdout)["cloud-1"][6] == "refused"
+    assert 44 < float(rows(done.stdout)["cloud-1"][1].split()[0]) < 55

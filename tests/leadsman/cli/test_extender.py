@@ -26,7 +26,7 @@ def given(file):
 
 
 def test_nothing_is_served_in_the_open_by_omission() -> None:
-    with pytest.raises(ValueError, match=r"--tls-cert, --tls-key, --tls-client-ca missing.*--plain-http"):
+    with pytest.raises(ValueError, match=r"--tls-cert, --tls-key, --tls-client-ca not given.*--plain-http"):
         parsed()
 
 
@@ -37,7 +37,7 @@ def test_plain_http_is_a_flag_of_its_own() -> None:
 @pytest.mark.parametrize("missing", TLS)
 def test_a_certificate_wants_all_three_files(given, missing) -> None:
     at = given.index(missing)
-    with pytest.raises(ValueError, match=f"^{missing} missing"):
+    with pytest.raises(ValueError, match=f"^{missing} not given"):
         parsed(*given[:at], *given[at + 2 :])
 
 

@@ -50,7 +50,7 @@ def test_tls_that_is_spoken_to_in_plain_http_is_said_with_what_to_do(capsys: pyt
         closing.start()
         assert main(["rewards", "--extender", f"http://127.0.0.1:{server.getsockname()[1]}"]) == 1
         closing.join()
-    assert "begins with https" in capsys.readouterr().err
+    assert "https with certificates" in capsys.readouterr().err
 
 
 def test_https_without_certificates_names_the_flag(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,4 +66,4 @@ def test_what_is_no_url_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_no_extender_is_said_with_what_to_do(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rewards", "--extender", "http://127.0.0.1:1"]) == 1
-    assert "Name it with --extender URL" in capsys.readouterr().err
+    assert "Set the extender's address with --extender URL" in capsys.readouterr().err

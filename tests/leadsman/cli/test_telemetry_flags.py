@@ -42,8 +42,8 @@ def test_the_environment_sets_it_too() -> None:
         ("guess", "want some of agents, custom-metrics, prometheus=URL"),
         ("agents,agents", "each once"),
         (",", "want some of"),
-        ("prometheus", "prometheus and only that has a URL"),
-        ("agents=http://x", "prometheus and only that has a URL"),
+        ("prometheus", "prometheus, and no other source, takes a URL"),
+        ("agents=http://x", "prometheus, and no other source, takes a URL"),
     ],
 )
 def test_other_sources_are_refused(text: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -54,7 +54,7 @@ def test_other_sources_are_refused(text: str, said: str, capsys: pytest.CaptureF
 
 def test_policies_without_an_api_server_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(ValueError, match="--telemetry: the policies are on an API server; name it"):
+    with pytest.raises(ValueError, match="--telemetry needs an API server, which holds the policies; name it"):
         settings("--telemetry", "agents")
 
 

@@ -59,7 +59,7 @@ def test_it_writes_what_the_diff_shows(configure, machine) -> None:
 def test_a_second_run_does_nothing(configure, machine) -> None:
     configure()
     before = contents(machine)
-    assert configure()[:2] == (0, "nothing to do: the scheduler is set up already\n")
+    assert configure()[:2] == (0, "nothing to do: the scheduler already asks the extender\n")
     assert contents(machine) == before
 
 
@@ -68,7 +68,7 @@ def test_undo_puts_back_every_byte_and_takes_away_what_was_made(configure, machi
     configure()
     assert configure("--undo")[0] == 0
     assert contents(machine) == before
-    assert configure("--undo")[:2] == (0, "nothing to undo\n")
+    assert configure("--undo")[:2] == (0, "no backup of this file: nothing to undo\n")
 
 
 def test_undo_goes_back_past_a_change_of_address(configure, machine) -> None:
@@ -86,7 +86,7 @@ def test_undo_leaves_alone_what_somebody_else_has_changed(configure, machine) ->
     before = contents(machine)
     code, _, err = configure("--undo")
     assert code == 1
-    assert f"{manifest}: changed since we wrote it" in err
+    assert f"{manifest} was changed after configure-scheduler wrote it" in err
     assert contents(machine) == before
 
 

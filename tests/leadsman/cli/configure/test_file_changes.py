@@ -136,11 +136,11 @@ def config_map(version):
     [
         ("kind: Pod\nspec: {containers: [{name: x, image: nginx}]}\n", "neither a kube-scheduler's pod nor"),
         ("", "neither a kube-scheduler's pod nor"),
-        ("a: b: c", "no YAML that we can read"),
+        ("a: b: c", "cannot be read as YAML"),
         (CONFIG.replace("/v1\n", "/v1beta3\n"), "v1beta3; want kubescheduler.config.k8s.io/v1, which every"),
         (CONFIG.replace("apiVersion: kubescheduler.config.k8s.io/v1\n", ""), "apiVersion: None; want"),
         (config_map("v1beta2"), "c.yaml: apiVersion: kubescheduler.config.k8s.io/v1beta2"),
-        (POD.format(", --config=/nowhere.yaml"), "comes from no hostPath and no ConfigMap"),
+        (POD.format(", --config=/nowhere.yaml"), "comes from neither a hostPath nor a ConfigMap"),
         (POD.replace("[kube-scheduler{}]", '[sh, -c, "kube-scheduler --v=2"]'), "a shell starts kube-scheduler"),
         (
             POD.format(", --config=/etc/s/c.yaml")
@@ -198,7 +198,7 @@ def test_an_image_that_is_new_enough_or_tells_no_version_is_taken(image: str) ->
 
 def test_a_configuration_that_stands_in_the_way_is_not_overwritten() -> None:
     setup = Setup("kubeadm-1.33")
-    with pytest.raises(ConfigureError, match="is there already; name another file"):
+    with pytest.raises(ConfigureError, match="exists already; name another file"):
         setup.changed(setup.before | {"scheduler.yaml": "mine"})
 
 

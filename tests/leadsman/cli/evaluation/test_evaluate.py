@@ -158,7 +158,7 @@ def test_a_list_of_policies_as_kubectl_gives_it_is_read(run: Run, metrics: str, 
         ("nodes", "{items: 7}", "want a list of names"),
         ("nodes", "[7]", "[0]: "),
         ("request", "{}", "$.Pod: null or absent"),
-        ("policies", "kind: ConfigMap", "no TASPolicy in it"),
+        ("policies", "kind: ConfigMap", "contains no TASPolicy"),
     ],
 )
 def test_a_file_that_cannot_be_read_ends_with_2_and_is_named(
@@ -178,7 +178,7 @@ def test_without_the_two_flags_it_says_what_is_missing(capsys: pytest.CaptureFix
     with pytest.raises(SystemExit) as ended:
         main(["evaluate"])
     assert ended.value.code == 2
-    assert "--policies and --metrics are missing" in capsys.readouterr().err
+    assert "--policies and --metrics are both needed" in capsys.readouterr().err
 
 
 def test_as_text(metrics: str, write: Any, capsys: pytest.CaptureFixture[str]) -> None:

@@ -44,4 +44,4 @@ def test_a_comparison_has_every_contestant_and_the_ratios() -> None:
     assert list(found.policies) == list(STRATEGIES)
     ours, theirs = found.policies["leadsman"], found.policies["kuberl"]
     assert found.against_kuberl["before_move"] == ours.failures_per_1000 / theirs.failures_per_1000
-    assert comparison.render(found).splitlines()[1].startswith("POLICY")
+    assert comparison.render(found).splitlines()[1].startswith("STRATEGY")

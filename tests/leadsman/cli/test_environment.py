@@ -1,0 +1,78 @@
+"""Which environment variables the commands read, and what each means."""
+
+import re
+from collections import defaultdict
+
+import pytest
+
+from leadsman.cli import configure_scheduler
+from leadsman.cli.main import COMMANDS, build_parser, main
+
+PROCESSES = ("agent", "controller", "extender")
+KUBERNETES_USERS_EXPECT = {
+    "HOST_IP",
+    "INITIAL_CLUSTER_LAYERS",
+    "NODE_NAME",
+    "NODE_RACK",
+    "NODE_ZONE",
+    "POD_IP",
+    "POD_NAMESPACE",
+    "POD_UID",
+}
+
+
+def meanings(command: str, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """Variable → the help text of the flag that reads it."""
+    with pytest.raises(SystemExit):
+        build_parser({}, only=command).parse_args([command, "--help"])
+    text = " ".join(capsys.readouterr().out.split()).replace("- ", "-")
+    flags = re.findall(r"--[a-z-]+(?: [A-Z][\w:,=\[\]]*)? ((?:(?! --[a-z]).)*?) \[(\$[A-Z_, $]+)\]", text)
+    return {variable: meaning for meaning, read in flags for variable in re.findall(r"\$(\w+)", read)}
+
+
+def test_a_variable_means_the_same_to_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    found: dict[str, set[str]] = defaultdict(set)
+    for command in COMMANDS:
+        for variable, meaning in meanings(command, capsys).items():
+            found[variable].add(meaning)
+    assert {"LEADSMAN_ETCD", "LEADSMAN_POLICY", "LEADSMAN_EXTENDER", "LEADSMAN_AGENT_LISTEN"} <= set(found)
+    assert {variable: texts for variable, texts in found.items() if len(texts) > 1} == {}
+
+
+@pytest.mark.parametrize("command", sorted(COMMANDS))
+def test_a_variable_is_ours_by_its_prefix_or_one_that_kubernetes_users_expect(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert {v for v in meanings(command, capsys) if not v.startswith("LEADSMAN_")} <= KUBERNETES_USERS_EXPECT
+
+
+@pytest.mark.parametrize("command", sorted(set(COMMANDS) - set(PROCESSES)))
+def test_the_operator_s_commands_read_at_most_where_the_extender_is(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    expected = {"LEADSMAN_EXTENDER", "LEADSMAN_CERTS"} if command in ("explain", "rewards") else set()
+    assert set(meanings(command, capsys)) == expected
+
+
+def test_the_folder_of_the_operator_s_certificates_never_becomes_the_scheduler_s() -> None:
+    environ = {"LEADSMAN_CERTS": "/home/me/leadsman-certs", "LEADSMAN_EXTENDER": "http://127.0.0.1:9001"}
+    args = build_parser(environ, "configure-scheduler").parse_args(["configure-scheduler", "manifest.yaml"])
+    assert args.certs == configure_scheduler.CERTIFICATE_FOLDER
+    assert args.extender is None
+
+
+@pytest.mark.parametrize("command", PROCESSES)
+def test_a_listen_address_for_all_processes_is_refused_naming_the_right_variable(
+    command: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("LEADSMAN_LISTEN", "0.0.0.0:80")
+    with pytest.raises(SystemExit) as ended:
+        main([command])
+    assert ended.value.code == 2
+    assert f"set LEADSMAN_{command.upper()}_LISTEN" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("command", PROCESSES)
+def test_each_process_reads_its_own_listen_address(command: str) -> None:
+    environ = {f"LEADSMAN_{command.upper()}_LISTEN": "127.0.0.1:80"}
+    assert build_parser(environ, command).parse_args([command]).listen == "127.0.0.1:80"

@@ -1,0 +1,72 @@
+"""`leadsman` as a whole: how it reads its flags and how it ends."""
+
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+import pytest
+
+from leadsman.cli.main import EXIT_BROKEN_PIPE, build_parser, main
+
+LEADSMAN = [sys.executable, "-m", "leadsman.cli.main"]
+
+
+class LongPage(BaseHTTPRequestHandler):
+    """More than a pipe holds."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"a line of the page\n" * 100_000)
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class's name
+        return
+
+
+@pytest.fixture
+def long_page() -> Iterator[str]:
+    with HTTPServer(("127.0.0.1", 0), LongPage) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+        thread.join()
+
+
+def test_a_reader_that_stops_early_ends_it_quietly(long_page: str) -> None:
+    command = [*LEADSMAN, "explain", "web-0", "--extender", long_page]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as explain:
+        assert explain.stdout
+        assert explain.stderr
+        assert explain.stdout.readline() == b"a line of the page\n"
+        explain.stdout.close()
+        assert explain.stderr.read() == b""
+    assert explain.returncode == EXIT_BROKEN_PIPE
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--vers"],
+        ["agent", "--node", "edge-1"],
+        ["explain", "web-0", "--ext", "http://127.0.0.1:1"],
+        ["simulate", "rewards", "--see", "2"],
+    ],
+)
+def test_a_flag_is_never_abbreviated(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        build_parser({}).parse_args(arguments)
+    assert ended.value.code == 2
+    assert "leadsman" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("text", ["abc", "-1", "1e3", "", "25ms"])
+def test_a_bound_of_the_demo_that_no_pod_could_carry_is_refused_before_anything_starts(
+    text: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["demo", f"--within-ms={text}"])
+    assert ended.value.code == 2
+    assert f"argument --within-ms: {text!r}: want milliseconds such as 25 or 2.5" in capsys.readouterr().err
