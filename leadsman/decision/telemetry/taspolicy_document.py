@@ -5,7 +5,7 @@ and does nothing (a strategy that we do not know, a label that no node can carry
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -39,6 +39,13 @@ class BadTasPolicy(ValueError):
         self.problem = PolicyProblem(path, text)
 
 
+class WholeNumber(int):
+    """An integer, or a number that equals one: the API server makes 10 of 10.0."""
+
+
+_INT64 = range(-(2**63), 2**63)
+
+
 class _Metadata(Struct):
     name: str
     namespace: str = "default"
@@ -53,7 +60,7 @@ class _Metrics(Struct, rename="camel"):
 class _Rule(Struct):
     metricname: Annotated[str, Meta(pattern=r"^[a-zA-Z0-9_-]+\Z")]
     operator: Operator
-    target: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
+    target: WholeNumber = WholeNumber(0)
     labels: list[str] | None = None
 
 
@@ -61,7 +68,15 @@ class _Strategy(Struct, rename="camel"):
     rules: list[_Rule]
     logical_operator: LogicalOperator = LogicalOperator.ANY_OF
     scoring: Scoring = Scoring.RANK
+    policy_name: Any = None
 
+
+class _Spec(Struct):
+    metrics: Any = None
+    strategies: Any = None
+
+
+_TOP_FIELDS = ("apiVersion", "kind", "metadata", "spec", "status")
 
 _ALLOWED = {
     "metricname": "letters, digits, _ and -",
@@ -86,6 +101,8 @@ def parse_taspolicy(plain: Mapping[str, Any]) -> TasPolicy:
         name: _converted(given[name], _Strategy, f"spec.strategies.{name}") for name in STRATEGY_NAMES if name in given
     }
     problems = [
+        *_unknown_fields(plain, spec, given),
+        *_missing_strategies(spec, given),
         *_unknown_strategies(given),
         *_unused_rules(read),
         *_mixed_operators(read),
@@ -110,9 +127,16 @@ def _mapping(plain: object, path: str) -> Mapping[str, Any]:
 
 def _converted(plain: Any, kind: type[Any], path: str) -> Any:
     try:
-        return msgspec.convert(plain, kind)
+        return msgspec.convert(plain, kind, dec_hook=_whole_number)
     except msgspec.ValidationError as error:
         raise _bad(decode_errors.explain(error), plain, path) from error
+
+
+def _whole_number(_: type[Any], value: Any) -> WholeNumber:
+    whole = int(value) if isinstance(value, float) and value.is_integer() else value
+    if type(whole) is not int or whole not in _INT64:
+        raise ValueError("no whole number of 64 bits")
+    return WholeNumber(whole)
 
 
 _MISSING = re.compile(r"missing required field (.*)")
@@ -146,7 +170,7 @@ def _strategy(read: _Strategy, policy: str) -> Strategy:
 
 def _rule(read: _Rule, policy: str) -> Rule:
     labels = tuple(RuleLabel(*text.split("=", 1)) for text in read.labels or [] if not label_problem(policy, text))
-    return Rule(read.metricname, read.operator, read.target, labels)
+    return Rule(read.metricname, read.operator, int(read.target), labels)
 
 
 # apimachinery/pkg/util/validation/validation.go: IsQualifiedName's name part, and IsValidLabelValue.
@@ -171,6 +195,34 @@ def label_problem(policy: str, text: str) -> str:
 def is_valid_mark(policy: str) -> bool:
     """Whether a node can carry the label `<policy>=violating`."""
     return bool(_NAME.fullmatch(policy))
+
+
+def _unknown_fields(
+    plain: Mapping[str, Any], spec: Mapping[str, Any], strategies: Mapping[str, Any]
+) -> Iterator[PolicyProblem]:
+    """A misspelt field: the API server drops it with no more than a warning, and then a default counts."""
+    yield from _not_among(_TOP_FIELDS, plain, "")
+    yield from _not_among(_Spec.__struct_encode_fields__, spec, "spec.")
+    yield from _not_among(_Metrics.__struct_encode_fields__, spec.get("metrics") or {}, "spec.metrics.")
+    for name, strategy in ((name, strategies[name]) for name in STRATEGY_NAMES if name in strategies):
+        path = f"spec.strategies.{name}."
+        yield from _not_among(_Strategy.__struct_encode_fields__, strategy, path)
+        for number, rule in enumerate(strategy["rules"]):
+            yield from _not_among(_Rule.__struct_encode_fields__, rule, f"{path}rules[{number}].")
+
+
+def _not_among(fields: Sequence[str], given: Mapping[str, Any], path: str) -> Iterator[PolicyProblem]:
+    for name in (str(name)[:60] for name in given if name not in fields):
+        if name in STRATEGY_NAMES:
+            yield PolicyProblem(f"{path}{name}", f"is not used here; move it to spec.strategies.{name}")
+        else:
+            yield PolicyProblem(f"{path}{name}", f"is no field and not used, known are {', '.join(fields)}")
+
+
+def _missing_strategies(spec: Mapping[str, Any], strategies: Mapping[str, Any]) -> Iterator[PolicyProblem]:
+    if not strategies:
+        state = "empty" if "strategies" in spec else "missing"
+        yield PolicyProblem("spec.strategies", f"is {state}, so the policy does nothing")
 
 
 def _unknown_strategies(given: Mapping[str, Any]) -> Iterator[PolicyProblem]:

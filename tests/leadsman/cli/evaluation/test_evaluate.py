@@ -143,7 +143,9 @@ def test_a_violation_ends_with_1_only_when_asked(run: Run, metrics: str, more: l
 
 
 def test_a_list_of_policies_as_kubectl_gives_it_is_read(run: Run, metrics: str, write: Any) -> None:
-    item = {"kind": "TASPolicy", "metadata": {"name": "p"}, "spec": {"strategies": {}}}
+    rule = {"metricname": "m", "operator": "Equals"}
+    spec = {"strategies": {"dontschedule": {"rules": [rule]}}}
+    item = {"apiVersion": "telemetry.intel.com/v1alpha1", "kind": "TASPolicy", "metadata": {"name": "p"}, "spec": spec}
     code, report = run("--policies", write("all.json", {"kind": "List", "items": [item]}), "--metrics", metrics)
     assert (code, report["problems"]) == (0, [])
 

@@ -106,6 +106,59 @@ def test_our_own_fields_are_checked_too(tas: SimpleNamespace, metrics: Any, mess
     assert str(refused.value) == f"spec.metrics.{message}"
 
 
+@pytest.mark.parametrize("target", [10.0, 1e3, -(2.0**63)])
+def test_a_target_that_equals_a_whole_number_is_one_as_the_api_server_reads_it(
+    tas: SimpleNamespace, target: Any
+) -> None:
+    found = parse_taspolicy(tas.obj(dontschedule=[{**RULE, "target": target}]))
+    assert found.dontschedule is not None
+    read = found.dontschedule.rules[0].target
+    assert (read, type(read)) == (int(target), int)
+
+
+RULE_FIELDS, STRATEGY_FIELDS = "metricname, operator, target, labels", "rules, logicalOperator, scoring, policyName"
+
+
+@pytest.mark.parametrize(
+    ("plain", "path", "text"),
+    [
+        ({"spec": {}}, "spec.strategies", "is missing, so the policy does nothing"),
+        ({}, "spec.strategies", "is missing, so the policy does nothing"),
+        ({"spec": {"strategies": {}}}, "spec.strategies", "is empty, so the policy does nothing"),
+        (
+            {"spec": {"strategies": {"labeling": {"rules": [RULE]}}, "dontschedule": {"rules": [RULE]}}},
+            "spec.dontschedule",
+            "is not used here; move it to spec.strategies.dontschedule",
+        ),
+        (
+            {"spec": {"strategies": {"labeling": {"rules": [RULE]}}}, "strategies": {}},
+            "strategies",
+            "is no field and not used, known are apiVersion, kind, metadata, spec, status",
+        ),
+        (
+            {"spec": {"strategies": {"labeling": {"rules": [RULE], "logicaloperator": "allOf"}}}},
+            "spec.strategies.labeling.logicaloperator",
+            f"is no field and not used, known are {STRATEGY_FIELDS}",
+        ),
+        (
+            {"spec": {"strategies": {"labeling": {"rules": [RULE, {**RULE, "Target": 5}]}}}},
+            "spec.strategies.labeling.rules[1].Target",
+            f"is no field and not used, known are {RULE_FIELDS}",
+        ),
+        (
+            {"spec": {"strategies": {"labeling": {"rules": [RULE]}}, "metrics": {"failmode": "closed"}}},
+            "spec.metrics.failmode",
+            "is no field and not used, known are maxAgeSeconds, failMode",
+        ),
+    ],
+)
+def test_what_is_not_used_is_named_and_the_rest_works(plain: Any, path: str, text: str) -> None:
+    found = parse_taspolicy({"metadata": {"name": "p"}, **plain})
+    assert (problem := found.problems[0]).path == path
+    assert problem.text == text
+    assert len(found.problems) == 1
+
+
 @pytest.mark.parametrize("plain", [{}, {"metadata": None}, {"metadata": {"name": "p"}, "spec": "x"}])
 def test_an_object_of_another_shape_is_refused(plain: Any) -> None:
     with pytest.raises(BadTasPolicy):
