@@ -1,5 +1,5 @@
-"""The label plan: which labels and marks telemetry policies want on nodes, and which may change now.
+"""Plans which labels and marks of telemetry policies change on nodes now.
 
-`desired_labels` says what policies want, `ownership` what is ours to change, `label_history` what flapped, `limits`
-what the budgets allow; `label_planner` makes the plan of them.
+`desired_labels` computes the labels that policies ask for, `ownership` says which labels are ours to change,
+`label_history` how often they changed, `limits` which changes may be made now; `label_planner` combines them.
 """

@@ -1,4 +1,4 @@
-"""Which labels each policy wants on which nodes."""
+"""Computes which labels each policy asks for on which nodes."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -26,7 +26,7 @@ CurrentLabels = Mapping[str, Mapping[str, str]]
 
 
 class DesiredValue(Struct, frozen=True):
-    """What a policy wants a label to be on one node, and why."""
+    """The value that a policy asks for on one node, and why."""
 
     policy: PolicyKey
     value: str
@@ -34,9 +34,11 @@ class DesiredValue(Struct, frozen=True):
 
 
 class DesiredLabel(Struct, frozen=True):
-    """One label key of one policy. values: those that its rules can write. claims: node → the one that it wants there.
+    """One label key of one policy.
 
-    stopped: why nothing is known well enough to change anything; "" when it is.
+    possible_values: those that its rules can write.
+    by_node: node → the value that the policy asks for there.
+    stopped: why too little is known to change the label; "" when enough is.
     """
 
     policy: PolicyKey
@@ -46,7 +48,12 @@ class DesiredLabel(Struct, frozen=True):
 
 
 class DesiredLabelInputs(Struct, frozen=True):
-    """reported: metric → the nodes that are known to report it."""
+    """What the labels of every policy are computed from.
+
+    nodes: all of the cluster.
+    reporters: metric → the nodes that report it, or did within the hour.
+    leave_ratio, min_fresh_ratio: as in LabelLimits.
+    """
 
     nodes: Sequence[str]
     inputs: DecisionInputs
@@ -55,51 +62,61 @@ class DesiredLabelInputs(Struct, frozen=True):
     min_fresh_ratio: float
 
 
-def find_desired_labels(policy: TasPolicy, stands: CurrentLabels, asked: DesiredLabelInputs) -> dict[str, DesiredLabel]:
-    """Label key → what the policy wants. stands: its labels that hysteresis keeps standing."""
-    return {**_desired_marks(policy, stands, asked), **_desired_node_labels(policy, stands, asked)}
+def find_desired_labels(
+    policy: TasPolicy, current: CurrentLabels, label_inputs: DesiredLabelInputs
+) -> dict[str, DesiredLabel]:
+    """Label key → what the policy asks for. current: its labels on the nodes, which hysteresis may keep."""
+    return {**_desired_marks(policy, current, label_inputs), **_desired_node_labels(policy, current, label_inputs)}
 
 
-def _desired_marks(policy: TasPolicy, stands: CurrentLabels, asked: DesiredLabelInputs) -> dict[str, DesiredLabel]:
+def _desired_marks(
+    policy: TasPolicy, current: CurrentLabels, label_inputs: DesiredLabelInputs
+) -> dict[str, DesiredLabel]:
     strategy = policy.deschedule
     if strategy is None or not strategy.rules:
         return {}
-    key, columns = mark_key(policy.key), readings.for_rules(strategy.rules, policy, asked.inputs)
-    stopped = _stop_reason(strategy, columns, policy, asked)
-    claims = {} if stopped else dict(_violating_nodes(policy, strategy, columns, stands, asked))
-    return {key: DesiredLabel(policy.key, frozenset([VIOLATING]), claims, stopped)}
+    key, columns = mark_key(policy.key), readings.for_rules(strategy.rules, policy, label_inputs.inputs)
+    stopped = _stop_reason(strategy, columns, policy, label_inputs)
+    by_node = {} if stopped else dict(_violating_nodes(policy, strategy, columns, current, label_inputs))
+    return {key: DesiredLabel(policy.key, frozenset([VIOLATING]), by_node, stopped)}
 
 
 def _violating_nodes(
-    policy: TasPolicy, strategy: Strategy, columns: Sequence[Readings], stands: CurrentLabels, asked: DesiredLabelInputs
+    policy: TasPolicy,
+    strategy: Strategy,
+    columns: Sequence[Readings],
+    current: CurrentLabels,
+    label_inputs: DesiredLabelInputs,
 ) -> Iterator[tuple[str, DesiredValue]]:
     key, closed = mark_key(policy.key), policy.fail_mode is FailMode.CLOSED
-    for node in asked.nodes:
-        marked = key in stands.get(node, {})
+    for node in label_inputs.nodes:
+        marked = key in current.get(node, {})
         values = [column.values.get(node) for column in columns]
-        states = [_is_violated(value, rule, marked, asked) for value, rule in zip(values, strategy.rules, strict=True)]
+        states = [
+            _is_violated(value, rule, marked, label_inputs) for value, rule in zip(values, strategy.rules, strict=True)
+        ]
         if rules.strategy_violated(strategy, states, unknown=marked and closed):
-            told = zip(strategy.rules, values, states, strict=True)
-            reasons = [_reason(rule, value) for rule, value, state in told if state is not False]
+            checked = zip(strategy.rules, values, states, strict=True)
+            reasons = [_reason(rule, value) for rule, value, state in checked if state is not False]
             yield node, DesiredValue(policy.key, VIOLATING, "; ".join(reasons))
 
 
 def _desired_node_labels(
-    policy: TasPolicy, stands: CurrentLabels, asked: DesiredLabelInputs
+    policy: TasPolicy, current: CurrentLabels, label_inputs: DesiredLabelInputs
 ) -> dict[str, DesiredLabel]:
     strategy = policy.labeling
     if strategy is None or not any(rule.labels for rule in strategy.rules):
         return {}
-    columns = readings.for_rules(strategy.rules, policy, asked.inputs)
-    stopped = _stop_reason(strategy, columns, policy, asked)
-    claims: dict[str, dict[str, DesiredValue]] = {}
-    for node in () if stopped else asked.nodes:
-        for key, claim in _node_labels(node, policy, strategy, columns, stands.get(node, {}), asked):
-            claims.setdefault(key, {})[node] = claim
+    columns = readings.for_rules(strategy.rules, policy, label_inputs.inputs)
+    stopped = _stop_reason(strategy, columns, policy, label_inputs)
+    by_key: dict[str, dict[str, DesiredValue]] = {}
+    for node in () if stopped else label_inputs.nodes:
+        for key, desired in _node_labels(node, policy, strategy, columns, current.get(node, {}), label_inputs):
+            by_key.setdefault(key, {})[node] = desired
     values: dict[str, set[str]] = {}
     for label in (label for rule in strategy.rules for label in rule.labels):
         values.setdefault(label_key(policy.key, label.key), set()).add(label.value)
-    return {key: DesiredLabel(policy.key, frozenset(of), claims.get(key, {}), stopped) for key, of in values.items()}
+    return {key: DesiredLabel(policy.key, frozenset(of), by_key.get(key, {}), stopped) for key, of in values.items()}
 
 
 def _node_labels(
@@ -107,15 +124,15 @@ def _node_labels(
     policy: TasPolicy,
     strategy: Strategy,
     columns: Sequence[Readings],
-    stand: Mapping[str, str],
-    asked: DesiredLabelInputs,
+    current: Mapping[str, str],
+    label_inputs: DesiredLabelInputs,
 ) -> Iterator[tuple[str, DesiredValue]]:
     violated = []
     for rule, column in zip(strategy.rules, columns, strict=True):
-        stood = _was_violated(rule, strategy, policy, stand)
+        was_violated = _was_violated(rule, strategy, policy, current)
         value = column.values.get(node)
-        state = _is_violated(value, rule, stood, asked)
-        if state or (state is None and stood and policy.fail_mode is FailMode.CLOSED):
+        state = _is_violated(value, rule, was_violated, label_inputs)
+        if state or (state is None and was_violated and policy.fail_mode is FailMode.CLOSED):
             violated.append((rule, value))
     if strategy.logic is LogicalOperator.ALL_OF and len(violated) < len(strategy.rules):
         return
@@ -123,32 +140,33 @@ def _node_labels(
         yield label_key(policy.key, key), DesiredValue(policy.key, label.value, _reason(rule, value))
 
 
-def _was_violated(rule: Rule, strategy: Strategy, policy: TasPolicy, stand: Mapping[str, str]) -> bool:
-    """Whether the rule's violation stands: then hysteresis keeps what is there, and can add nothing.
+def _was_violated(rule: Rule, strategy: Strategy, policy: TasPolicy, current: Mapping[str, str]) -> bool:
+    """Whether the rule is violated as the node's labels show: then hysteresis may keep them, and add none.
 
-    Of anyOf, when all of its labels do; of allOf, where rules are violated together, when all keys of the strategy do.
+    With anyOf, when the node has all labels of the rule; with allOf, where rules are violated together, when it has
+    all keys of the strategy.
     """
     if strategy.logic is LogicalOperator.ALL_OF:
-        return all(label_key(policy.key, label.key) in stand for each in strategy.rules for label in each.labels)
-    return bool(rule.labels) and all(stand.get(label_key(policy.key, key)) == value for key, value in rule.labels)
+        return all(label_key(policy.key, label.key) in current for each in strategy.rules for label in each.labels)
+    return bool(rule.labels) and all(current.get(label_key(policy.key, key)) == value for key, value in rule.labels)
 
 
 _Violated = tuple[Rule, int | None]
 
 
 def _winners(violated: Sequence[_Violated]) -> dict[str, tuple[RuleLabel, Rule, int | None]]:
-    """Label key → the label that keeps it. The operator of the first violated rule says how the others compare."""
-    kept: dict[str, tuple[RuleLabel, Rule, int | None]] = {}
+    """Label key → the label that wins it. The operator of the first violated rule says how the others compare."""
+    winners: dict[str, tuple[RuleLabel, Rule, int | None]] = {}
     for rule, value in violated:
         for label in rule.labels:
-            before = kept.get(label.key)
+            before = winners.get(label.key)
             if before is None or _wins_over(rule, value, before[1], before[2]):
-                kept[label.key] = (label, rule, value)
-    return kept
+                winners[label.key] = (label, rule, value)
+    return winners
 
 
 def _wins_over(rule: Rule, value: int | None, before: Rule, value_before: int | None) -> bool:
-    """Largest for GreaterThan, smallest for LessThan; else, and in a tie, the first."""
+    """The largest wins for GreaterThan, the smallest for LessThan; else, and in a tie, the first."""
     if rule.operator is not before.operator or value is None:
         return False
     if value_before is None:
@@ -158,23 +176,31 @@ def _wins_over(rule: Rule, value: int | None, before: Rule, value_before: int | 
     return rule.operator is Operator.LESS_THAN and value < value_before
 
 
-def _is_violated(value: int | None, rule: Rule, stands: bool, asked: DesiredLabelInputs) -> bool | None:
+def _is_violated(value: int | None, rule: Rule, was_violated: bool, label_inputs: DesiredLabelInputs) -> bool | None:
     if value is None:
         return None
-    return rules.still_violates(value, rule, asked.leave_ratio) if stands else rules.violates(value, rule)
+    return rules.still_violates(value, rule, label_inputs.leave_ratio) if was_violated else rules.violates(value, rule)
 
 
 def _reason(rule: Rule, value: int | None) -> str:
-    return f"{rule}: it is {format_quantity(value)}" if value is not None else f"{rule}: no current value, so it stays"
+    return (
+        f"{rule}: the value is {format_quantity(value)}"
+        if value is not None
+        else f"{rule}: no current value, so the label stays"
+    )
 
 
-def _stop_reason(strategy: Strategy, columns: Sequence[Readings], policy: TasPolicy, asked: DesiredLabelInputs) -> str:
-    """A metric that no node ever reported is left out, unless there is no other."""
-    names, heard = {rule.metric: column for rule, column in zip(strategy.rules, columns, strict=True)}, False
-    for metric, column in names.items():
-        expected = asked.reporters.get(metric, frozenset())
-        heard = heard or bool(expected)
+def _stop_reason(
+    strategy: Strategy, columns: Sequence[Readings], policy: TasPolicy, label_inputs: DesiredLabelInputs
+) -> str:
+    """Why the strategy changes nothing. A metric that no node ever reported is left out, unless there is no other."""
+    by_metric, any_reported = {rule.metric: column for rule, column in zip(strategy.rules, columns, strict=True)}, False
+    for metric, column in by_metric.items():
+        expected = label_inputs.reporters.get(metric, frozenset())
+        any_reported = any_reported or bool(expected)
         fresh = len(expected & column.values.keys())
-        if fresh < asked.min_fresh_ratio * len(expected):
-            return f"policy {policy.key}: {fresh} of {len(expected)} nodes have a current {metric}"
-    return "" if heard else f"policy {policy.key}: no node reports {', '.join(sorted(names))}"
+        if fresh < label_inputs.min_fresh_ratio * len(expected):
+            return (
+                f"policy {policy.key}: only {fresh} of {len(expected)} nodes have a current {metric}; its labels stay"
+            )
+    return "" if any_reported else f"policy {policy.key}: no node reports {', '.join(sorted(by_metric))}"

@@ -1,4 +1,4 @@
-"""How labels stood over time: what hold times, flips and the stop for want of fresh data are counted on."""
+"""Keeps the plan's memory: when labels changed, and which nodes report which metrics."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -12,7 +12,11 @@ from leadsman.planning.labels.ownership import NodeView, OwnedLabels
 
 
 class ObservedNode(Struct, frozen=True):
-    """A node. recorded: as its annotation says. owned: those of them that stand there."""
+    """A node and its labels of ours.
+
+    recorded: as its annotation says.
+    owned: recorded or adopted, and on the node.
+    """
 
     view: NodeView
     recorded: OwnedLabels
@@ -22,9 +26,9 @@ class ObservedNode(Struct, frozen=True):
 def updated_memory(
     before: PlanMemory, nodes: Iterable[ObservedNode], inputs: DecisionInputs, limits: LabelLimits
 ) -> PlanMemory:
-    """The memory at inputs.now. What it has not seen before began now, as far as hold times go."""
-    nodes, known = list(nodes), _by_node(before)
-    labels = {key: found for each in nodes for key, found in _label_histories(before, each, known, inputs.now)}
+    """The memory at inputs.now. For hold times, a label that is new to it began now."""
+    nodes, remembered = list(nodes), _by_node(before)
+    labels = {key: history for each in nodes for key, history in _label_histories(before, each, remembered, inputs.now)}
     return PlanMemory(
         labels=MappingProxyType(
             {key: label for key, label in labels.items() if _is_relevant(label, inputs.now, limits)}
@@ -41,17 +45,17 @@ _Keys = Mapping[str, Sequence[str]]
 
 
 def _by_node(memory: PlanMemory) -> _Keys:
-    found: dict[str, list[str]] = {}
+    keys: dict[str, list[str]] = {}
     for node, key in memory.labels:
-        found.setdefault(node, []).append(key)
-    return found
+        keys.setdefault(node, []).append(key)
+    return keys
 
 
 def _label_histories(
-    before: PlanMemory, node: ObservedNode, known: _Keys, now: float
+    before: PlanMemory, node: ObservedNode, remembered: _Keys, now: float
 ) -> Iterator[tuple[tuple[str, str], LabelHistory]]:
     name = node.view.name
-    gone = (key for key in known.get(name, ()) if key not in node.owned)
+    gone = (key for key in remembered.get(name, ()) if key not in node.owned)
     for key in (*node.owned, *gone):
         value = node.view.labels[key] if key in node.owned else None
         yield (
@@ -61,7 +65,7 @@ def _label_histories(
 
 
 def _updated_history(before: LabelHistory | None, value: str | None, now: float, counts: bool) -> LabelHistory:
-    """counts: whether there was a plan before this one, so that what is new has changed since."""
+    """counts: whether there was a plan before this one, so that a new label has changed since."""
     if before is None:
         return LabelHistory(value, now, (now,) if counts else ())
     flips = tuple(at for at in before.flips if now - at < HOUR_SECONDS)
@@ -83,10 +87,10 @@ def _reported_at(
 
 
 def _reporters(before: PlanMemory, metric: str, nodes: frozenset[str], inputs: DecisionInputs) -> Mapping[str, float]:
-    """A node that fell silent is missed for an hour, or until it leaves the cluster."""
-    known = {node: at for node, at in before.reported_at.get(metric, {}).items() if inputs.now - at < HOUR_SECONDS}
-    known.update(dict.fromkeys(readings.reporting_nodes(metric, inputs), inputs.now))
-    return {node: at for node, at in known.items() if node in nodes}
+    """Node → when it last reported. A node that stopped counts for an hour, or until it leaves the cluster."""
+    reporters = {node: at for node, at in before.reported_at.get(metric, {}).items() if inputs.now - at < HOUR_SECONDS}
+    reporters.update(dict.fromkeys(readings.reporting_nodes(metric, inputs), inputs.now))
+    return {node: at for node, at in reporters.items() if node in nodes}
 
 
 def _mark_budget(before: PlanMemory, now: float, limits: LabelLimits) -> float:

@@ -1,4 +1,4 @@
-"""Which changes may be made now: hold times, flips, and the budgets of marks."""
+"""Decides which label changes may be made now: hold times, flips, and the budgets of marks."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,7 +11,11 @@ from leadsman.planning.labels.ownership import mark_key
 
 
 class LabelChange(Struct, frozen=True):
-    """at_once: the policy changed, not the metric, so it waits for nothing. foreign: the label there is not ours."""
+    """A change that the policies ask for.
+
+    immediate: the policy changed, not the metric, so no hold time applies.
+    foreign: the node has the label already, and it is not ours.
+    """
 
     action: LabelAction
     immediate: bool
@@ -19,18 +23,23 @@ class LabelChange(Struct, frozen=True):
 
     @property
     def is_removal(self) -> bool:
+        """Whether it removes the label."""
         return self.action.value is None
 
     @property
     def is_mark(self) -> bool:
-        """Whether it marks a node, upon which a descheduler evicts pods."""
+        """Whether it marks a node, so that a descheduler evicts its pods."""
         action = self.action
-        new = action.value == VIOLATING and action.before != VIOLATING
-        return new and action.label == mark_key(action.policy)
+        is_new = action.value == VIOLATING and action.before != VIOLATING
+        return is_new and action.label == mark_key(action.policy)
 
 
 class LimitedChanges(Struct, frozen=True):
-    """allowed: by node. marks: what is left of the budget."""
+    """The changes that may be made, and those that may not.
+
+    allowed: node → its actions.
+    mark_budget: what is left of it.
+    """
 
     allowed: Mapping[str, Sequence[LabelAction]]
     withheld: Sequence[WithheldAction]
@@ -40,14 +49,14 @@ class LimitedChanges(Struct, frozen=True):
 def apply_limits(
     changes: Sequence[LabelChange], nodes: Sequence[ObservedNode], memory: PlanMemory, limits: LabelLimits
 ) -> LimitedChanges:
-    """Removals first, as they make room in the budget."""
+    """Divides the changes; removals first, because they make room in the budget."""
     allowed: dict[str, list[LabelAction]] = {}
     withheld = []
     budget = _Budget(nodes, memory, limits)
     for change in sorted(changes, key=lambda change: not change.is_removal):
-        why = _hold_reason(change, memory, limits) or (budget.refuses(change) if change.is_mark else "")
-        if why:
-            withheld.append(WithheldAction(change.action, why))
+        reason = _hold_reason(change, memory, limits) or (budget.refusal_reason(change) if change.is_mark else "")
+        if reason:
+            withheld.append(WithheldAction(change.action, reason))
         else:
             budget.spend(change)
             allowed.setdefault(change.action.node, []).append(change.action)
@@ -56,15 +65,18 @@ def apply_limits(
 
 def _hold_reason(change: LabelChange, memory: PlanMemory, limits: LabelLimits) -> str:
     if change.foreign:
-        return "the label stands there and is not ours"
+        return "the label was set by somebody else; remove it or use --adopt"
     before = memory.labels.get((change.action.node, change.action.label))
     if change.immediate or before is None:
         return ""
     age = memory.planned_at - before.since
     if age < limits.hold_seconds:
-        return f"changed {age:.0f} s ago, stays {limits.hold_seconds:g} s"
+        return f"changed {age:.0f} s ago; held for {limits.hold_seconds:g} s"
     if len(before.flips) >= limits.max_flips_per_hour:
-        return f"frozen: changed {len(before.flips)} times within an hour, allowed {limits.max_flips_per_hour}"
+        return (
+            f"changed {len(before.flips)} times within an hour (limit {limits.max_flips_per_hour});"
+            " frozen until the first change is an hour old"
+        )
     return ""
 
 
@@ -74,14 +86,14 @@ class _Budget:
     def __init__(self, nodes: Sequence[ObservedNode], memory: PlanMemory, limits: LabelLimits) -> None:
         marks = {each.view.name: {key for key, owner in each.owned.items() if key == mark_key(owner)} for each in nodes}
         self._marks = {node: keys for node, keys in marks.items() if keys}
-        self._most = max(1, int(limits.max_marked_ratio * len(nodes))) if limits.max_marked_ratio else 0
+        self._max_marked = max(1, int(limits.max_marked_ratio * len(nodes))) if limits.max_marked_ratio else 0
         self._nodes = len(nodes)
         self.left = memory.mark_budget
 
-    def refuses(self, change: LabelChange) -> str:
-        if change.action.node not in self._marks and len(self._marks) >= self._most:
-            return f"{len(self._marks)} of {self._nodes} nodes are marked, allowed {self._most}"
-        return "" if self.left >= 1 else "too many marks in a short time"
+    def refusal_reason(self, change: LabelChange) -> str:
+        if change.action.node not in self._marks and len(self._marks) >= self._max_marked:
+            return f"{len(self._marks)} of {self._nodes} nodes are marked; at most {self._max_marked} are allowed"
+        return "" if self.left >= 1 else "mark rate limit reached; the node is marked later"
 
     def spend(self, change: LabelChange) -> None:
         node, label = change.action.node, change.action.label

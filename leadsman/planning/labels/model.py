@@ -1,4 +1,4 @@
-"""The words of a plan: what limits it, what it remembers, what it does."""
+"""The terms of the label plan: its limits, its memory, its actions."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -14,14 +14,15 @@ HOUR_SECONDS = 3600.0
 
 
 class LabelLimits(Struct, frozen=True):
-    """How much, how fast and how steadily.
+    """How much, how fast and how often labels may change.
 
-    most_marked_ratio: of all nodes that carry a mark (`<policy>=violating`), but one node may always. marks_per_second:
-    new marks. hold_seconds: a label stays as it is at least so long. leave_ratio: a violation entered at target T
-    stands until 0.8 T (see `rules.still_violates`); 1 switches the hysteresis off. most_flips_per_hour: changes of one
-    label on one node, then it is frozen until the first of them is an hour old. least_fresh_ratio: of the nodes that
-    report a strategy's metrics; below it the strategy changes nothing. adopt: take over the labels that stand under our
-    keys and are not recorded as ours, as the original leaves them behind.
+    max_marked_ratio: share of all nodes that may carry a mark (`<policy>=violating`); one node always may.
+    marks_per_second: new marks.
+    hold_seconds: a label is not changed again for at least this long.
+    leave_ratio: a violation entered at target T lasts until 0.8 T (`rules.still_violates`); 1 switches hysteresis off.
+    max_flips_per_hour: changes of one label on one node; then it stays until the first of them is an hour old.
+    min_fresh_ratio: of the nodes that report a strategy's metrics; below it the strategy changes nothing.
+    adopt: take over labels under our keys that are not recorded as ours, as Telemetry Aware Scheduling leaves them.
     """
 
     max_marked_ratio: float = 0.1
@@ -34,7 +35,12 @@ class LabelLimits(Struct, frozen=True):
 
 
 class LabelHistory(Struct, frozen=True):
-    """One label on one node as last seen. value: None: gone. since: monotonic seconds. flips: when it changed."""
+    """One label on one node as last observed.
+
+    value: None: removed.
+    since: monotonic seconds of its last change.
+    flips: monotonic seconds of its changes within the last hour.
+    """
 
     value: str | None
     since: float
@@ -42,10 +48,13 @@ class LabelHistory(Struct, frozen=True):
 
 
 class PlanMemory(Struct, frozen=True):
-    """What a plan must know of those before it. Pass on the newest; a fresh one is safe and only more cautious.
+    """What a plan needs from earlier plans. Pass the newest; an empty one is safe and only more cautious.
 
-    labels: (node, label key) → how it stood. reported: metric → node → when it last had a current value. policies:
-    those of the last plan. marks: what is left of the budget of marks at `at`.
+    labels: (node, label key) → its history.
+    reported_at: metric → node → when it last had a current value.
+    policies: those of the last plan.
+    mark_budget: new marks that were left at `planned_at`.
+    planned_at: monotonic seconds of the last plan.
     """
 
     labels: Mapping[tuple[str, str], LabelHistory] = MappingProxyType({})
@@ -56,7 +65,12 @@ class PlanMemory(Struct, frozen=True):
 
 
 class LabelAction(Struct, frozen=True):
-    """One label on one node. value: None: it goes. before: what stood there. reason: for the Event."""
+    """Sets or removes one label of one node.
+
+    value: None: remove it.
+    before: its value until now; None: the node has not got it.
+    reason: for the Event.
+    """
 
     node: str
     label: str
@@ -67,14 +81,19 @@ class LabelAction(Struct, frozen=True):
 
 
 class WithheldAction(Struct, frozen=True):
-    """What would have been done, and why not now."""
+    """An action that is not taken now, and why."""
 
     action: LabelAction
     why: str
 
 
 class NodePatch(Struct, frozen=True):
-    """All that changes on one node, in one request. owned: what is ours afterwards."""
+    """All changes of one node, in one request.
+
+    owned: which labels are ours afterwards.
+    annotation: the record of that; None: it is removed.
+    resource_version: the node must still have this one; "": any.
+    """
 
     node: str
     labels: Mapping[str, str | None]
@@ -84,7 +103,7 @@ class NodePatch(Struct, frozen=True):
     resource_version: str = ""
 
     def body(self) -> bytes:
-        """As application/merge-patch+json. With a resourceVersion, a node that has changed is answered with 409."""
+        """The body, as application/merge-patch+json. With a resourceVersion, a node that has changed gives 409."""
         version = {"resourceVersion": self.resource_version} if self.resource_version else {}
         metadata = {
             "labels": self.labels,
@@ -95,7 +114,13 @@ class NodePatch(Struct, frozen=True):
 
 
 class LabelPlan(Struct, frozen=True):
-    """patches: one a node. stopped: why a policy changes nothing now. memory: for the next plan."""
+    """What to do now.
+
+    patches: one for each node that changes.
+    withheld: what the limits do not allow now.
+    stopped: why a policy changes nothing now.
+    memory: for the next plan.
+    """
 
     patches: tuple[NodePatch, ...]
     withheld: tuple[WithheldAction, ...]
@@ -104,4 +129,5 @@ class LabelPlan(Struct, frozen=True):
 
     @property
     def actions(self) -> tuple[LabelAction, ...]:
+        """The actions of all patches."""
         return tuple(action for patch in self.patches for action in patch.actions)

@@ -1,7 +1,7 @@
-"""Which labels of a node are ours: recorded in an annotation on the node, as label key → namespace/name of its policy.
+"""Reads and writes which labels of a node are ours: an annotation with label key → namespace/name of its policy.
 
-Only a label that stands there is ever changed or removed, and only if its key is one that the named policy could have
-written: so an annotation that somebody forged does not make us remove other labels.
+Only a recorded label is ever changed or removed, and only if its key is one that the named policy could have written,
+so that a forged annotation does not make us remove other labels.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ from leadsman.runtime.decode_errors import UNREADABLE
 
 
 class BadOwnership(ValueError):
-    """The annotation is not ours to understand. The node is left alone until it is mended or removed."""
+    """The annotation cannot be parsed. The node is left alone until the annotation is fixed or removed."""
 
 
 class NodeView(Struct, frozen=True):
-    """What is used of a Node object. resource_version: passed on to the patch, which the API server then guards."""
+    """What the label plan uses of a Node object. resource_version: the patch requires that it is still this one."""
 
     name: str
     labels: Mapping[str, str] = {}
@@ -59,23 +59,26 @@ def _parse_annotation(node: NodeView, annotation: str) -> OwnedLabels:
         owners = _decode(node.annotations.get(annotation, "{}"))
         return {key: PolicyKey(*owner.split("/", 1)) for key, owner in owners.items()}
     except (*UNREADABLE, TypeError) as error:
-        raise BadOwnership(f"annotation {annotation} of node {node.name} is not ours: {error}") from error
+        raise BadOwnership(
+            f"annotation {annotation} of node {node.name} cannot be parsed; fix or remove it: {error}"
+        ) from error
 
 
 def format_ownership(owned: OwnedLabels) -> str | None:
-    """The annotation's value; None: it goes."""
+    """The annotation's value; None: it is removed."""
     return msgspec.json.encode({key: str(owned[key]) for key in sorted(owned)}).decode() if owned else None
 
 
 def mark_key(policy: PolicyKey) -> str:
-    """Of the label that deschedule sets."""
+    """The key of the label that the policy's deschedule strategy sets."""
     return policy.name
 
 
 def label_key(policy: PolicyKey, key: str) -> str:
-    """Of a label that labeling sets."""
+    """The key of a label that the policy's labeling strategy sets."""
     return f"{LABEL_PREFIX}{policy.name}/{key}"
 
 
 def writable_by(policy: PolicyKey, key: str) -> bool:
+    """Whether the policy could have written a label with this key."""
     return key == mark_key(policy) or key.startswith(label_key(policy, ""))

@@ -27,7 +27,7 @@ def test_the_reason_names_rule_and_value(make: SimpleNamespace) -> None:
     (action,) = make.cluster("a").step([make.hot], {"heat": {"a": "100500m"}}).actions
     assert (action.node, action.label, action.value) == ("a", "p", "violating")
     assert str(action.policy) == "ns/p"
-    assert action.reason == "heat GreaterThan 100: it is 100.5"
+    assert action.reason == "heat GreaterThan 100: the value is 100.5"
 
 
 def test_labels_have_the_originals_keys(make: SimpleNamespace) -> None:
@@ -119,7 +119,7 @@ def test_a_label_that_is_not_ours_is_never_touched(make: SimpleNamespace) -> Non
     cluster.nodes["b"] = NodeView("b", {"p": "of somebody"})
     made = cluster.step([make.hot], {"heat": {"a": 1, "b": 101}})
     assert made.patches == ()
-    assert [each.why for each in made.withheld] == ["the label stands there and is not ours"]
+    assert [each.why for each in made.withheld] == ["the label was set by somebody else; remove it or use --adopt"]
 
 
 def test_a_forged_record_does_not_make_us_remove_other_labels(make: SimpleNamespace) -> None:
@@ -138,7 +138,7 @@ def test_a_node_whose_record_cannot_be_read_is_left_alone(make: SimpleNamespace,
     cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {OWNERSHIP_ANNOTATION: record})
     made = cluster.step([make.hot], {"heat": {"a": 101}})
     assert made.patches == ()
-    assert "annotation leadsman.dev/telemetry-labels of node a is not ours" in made.stopped[0]
+    assert "annotation leadsman.dev/telemetry-labels of node a cannot be parsed; fix or remove it" in made.stopped[0]
 
 
 @pytest.mark.parametrize("violated", [True, False])
@@ -175,7 +175,7 @@ def test_a_deprecated_record_that_cannot_be_read_leaves_the_node_alone(make: Sim
     cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {DEPRECATED: "{"})
     made = cluster.step([make.hot], {"heat": {"a": 1}})
     assert made.patches == ()
-    assert "annotation leadsman/telemetry-labels of node a is not ours" in made.stopped[0]
+    assert "annotation leadsman/telemetry-labels of node a cannot be parsed; fix or remove it" in made.stopped[0]
 
 
 def test_a_label_that_somebody_removed_comes_back_and_one_that_nobody_wants_leaves_the_record(

@@ -73,7 +73,7 @@ def test_nothing_is_done_before_the_policies_are_listed(make: SimpleNamespace) -
     cluster = make.cluster("a")
     cluster.step([make.hot], {"heat": {"a": 101}})
     made = cluster.round(DecisionInputs(Snapshot(), Policy(), cluster.now))
-    assert (made.patches, made.stopped) == ((), ("the policies are not listed yet",))
+    assert (made.patches, made.stopped) == ((), ("telemetry policies are not listed yet; labels are left as they are",))
 
 
 def test_labels_of_a_policy_whose_only_version_is_a_bad_one_stay(make: SimpleNamespace) -> None:

@@ -39,7 +39,7 @@ def test_a_label_is_held_for_a_minute(make: SimpleNamespace) -> None:
     cluster = make.cluster("a", limits=LabelLimits(marks_per_second=9))
     cluster.step([make.hot], {"heat": {"a": 101}})
     (held,) = cluster.step([make.hot], {"heat": {"a": 1}}, after=1.0).withheld
-    assert held.why == "changed 0 s ago, stays 60 s"
+    assert held.why == "changed 0 s ago; held for 60 s"
     cluster.step([make.hot], {"heat": {"a": 1}}, after=59.0)
     assert cluster.ours("a") == {"p": "violating"}
     cluster.step([make.hot], {"heat": {"a": 1}}, after=1.0)
@@ -71,7 +71,7 @@ def test_a_flapping_metric_changes_a_label_six_times_an_hour(make: SimpleNamespa
         made = cluster.step([make.hot], {"heat": {"a": 101 if minute % 2 else 1}}, after=60.0)
         changes += len(made.actions)
     assert changes == 6
-    assert cluster.step([make.hot], {"heat": {"a": 101}}).withheld[0].why.startswith("frozen: changed 6 times")
+    assert cluster.step([make.hot], {"heat": {"a": 101}}).withheld[0].why.startswith("changed 6 times")
     cluster.step([make.hot], {"heat": {"a": 101}}, after=3600.0)
     assert cluster.ours("a") == {"p": "violating"}
 
@@ -82,7 +82,7 @@ def test_at_most_a_tenth_of_the_nodes_is_marked(make: SimpleNamespace) -> None:
     for _ in range(20):
         made = cluster.step([make.hot], {"heat": dict.fromkeys(nodes, 101)}, after=60.0)
     assert sum(bool(cluster.ours(node)) for node in nodes) == 3
-    assert "3 of 30 nodes are marked, allowed 3" in {each.why for each in made.withheld}
+    assert "3 of 30 nodes are marked; at most 3 are allowed" in {each.why for each in made.withheld}
 
 
 def test_one_node_may_always_be_marked_and_none_when_switched_off(make: SimpleNamespace) -> None:
@@ -138,7 +138,7 @@ def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh(make: Simp
     cluster = make.cluster("a", "b", "c", limits=make.free)
     cluster.step([make.hot], {"heat": {"a": 101, "b": 1, "c": 1}})
     made = cluster.step([make.hot], {"heat": {"b": 101}}, after=20.0)
-    assert made.stopped == ("policy ns/p: 1 of 3 nodes have a current heat",)
+    assert made.stopped == ("policy ns/p: only 1 of 3 nodes have a current heat; its labels stay",)
     assert made.patches == ()
     cluster.step([make.hot], {"heat": {"b": 101, "c": 1}})
     assert cluster.ours("b") == {"p": "violating"}
@@ -193,7 +193,7 @@ def test_a_label_that_stands_stays_on_a_silent_node_when_the_policy_fails_closed
 def test_values_too_old_count_as_none(make: SimpleNamespace) -> None:
     cluster = make.cluster("a")
     made = cluster.step([make.hot], {"heat": {"a": 101}}, read_at=900.0)
-    assert made.stopped == ("policy ns/p: 0 of 1 nodes have a current heat",)
+    assert made.stopped == ("policy ns/p: only 0 of 1 nodes have a current heat; its labels stay",)
 
 
 def test_a_patch_passes_on_the_version_that_it_was_made_for(make: SimpleNamespace) -> None:
