@@ -1,5 +1,5 @@
-"""What happened to this node's pods: incidents with their cause, healthy time, and how well each type ran.
+"""Learns from this node's pods: their incidents with causes, their healthy time, and how well each type of pod runs.
 
-Pure rules on a pod's status stand beside the thin shell that follows the pods. Nothing here compares nodes: a decision
-does, who sees them all.
+Pure rules on a pod's status stand beside the thin shell that follows the pods. Nothing here compares nodes: a decision,
+which sees all of them, does.
 """

@@ -1,8 +1,8 @@
-"""How a container's runs ended: how often, and what the last end was. Pure.
+"""Counts how often a container exited, and finds its last exit. Pure.
 
 A container's run number n (from 0) is over once restartCount is above n, or once it is n and the state no longer runs.
-So the count only grows, and whoever remembers how many ends he counted counts each once, however often and however
-late he looks.
+So the count only grows, and a reader that remembers its last count counts each exit once, however often and late it
+looks.
 """
 
 from leadsman.kube.objects import ContainerStateTerminated, ContainerStatus
@@ -13,13 +13,13 @@ _SIGNAL_EXIT_BASE = 128
 
 
 def exit_count(container: ContainerStatus) -> int:
-    """Ends so far. A last run that finished well is none until a restart follows: it may just be done."""
-    over = _current_exit(container)
-    return container.restart_count + (over is not None and not exited_cleanly(over))
+    """Exits so far. A clean exit of the last run counts only once a restart follows: the container may be done."""
+    current = _current_exit(container)
+    return container.restart_count + (current is not None and not exited_cleanly(current))
 
 
 def last_exit(container: ContainerStatus) -> ContainerStateTerminated | None:
-    """None when no run has ended, or when the kubelet no longer knows how."""
+    """How the last run ended; None when none has ended, or when the kubelet no longer knows."""
     return _current_exit(container) or container.last_state.terminated
 
 
@@ -33,7 +33,7 @@ def may_be_probe_kill(end: ContainerStateTerminated) -> bool:
 
 
 def _current_exit(container: ContainerStatus) -> ContainerStateTerminated | None:
-    """Of the run that restartCount numbers. While it waits to be restarted, that run is the last one."""
+    """The exit of the run that restartCount numbers. While the container waits for a restart, that is its last run."""
     if container.state.terminated is not None:
         return container.state.terminated
     return container.last_state.terminated if container.state.waiting is not None else None

@@ -1,7 +1,7 @@
-"""Asks for the Warning Events of pods that are in trouble, and of no other: the load follows the problems.
+"""Looks up the Warning Events of failing pods, and of no others: the load follows the problems.
 
-One pod at a time, with a pause, each pod once however often it is put forward meanwhile. A pod whose Events cannot be
-had is judged by its status alone in the end: what happened to it is known, only the cause may be coarser.
+One pod at a time, with a pause between two. A pod that is put forward several times meanwhile is looked up once. When a
+pod's Events cannot be read, its incidents are counted by its status alone, with causes that may be coarser.
 """
 
 import asyncio
@@ -22,15 +22,18 @@ MAX_ATTEMPTS = 3
 
 
 class EventLookup:
-    """lookups, failures: for metrics."""
+    """A queue of pods to look up.
+
+    lookups, failures: since the start, for metrics.
+    """
 
     def __init__(
-        self, client: ApiClient, book: Callable[[], IncidentLedger], pause_seconds: float = PAUSE_SECONDS
+        self, client: ApiClient, ledger: Callable[[], IncidentLedger], pause_seconds: float = PAUSE_SECONDS
     ) -> None:
-        self._client, self._book, self._pause_seconds = client, book, pause_seconds
+        self._client, self._ledger, self._pause_seconds = client, ledger, pause_seconds
         self._waiting: asyncio.Queue[str] = asyncio.Queue()
-        self._known: set[str] = set()
-        self._tries: dict[str, int] = {}
+        self._queued: set[str] = set()
+        self._attempts: dict[str, int] = {}
         self.lookups, self.failures = 0, 0
         self._problem = ProblemLog(
             log,
@@ -39,42 +42,42 @@ class EventLookup:
         )
 
     def enqueue(self, uid: str) -> None:
-        if uid not in self._known:
-            self._known.add(uid)
+        if uid not in self._queued:
+            self._queued.add(uid)
             self._waiting.put_nowait(uid)
 
     async def run(self) -> None:
-        """For ever."""
+        """Looks pods up until cancelled."""
         while True:
             uid = await self._waiting.get()
-            self._known.discard(uid)
-            life = self._book().pods.get(uid)
-            if life is None:
-                self._tries.pop(uid, None)  # it is gone, and was judged when it went
+            self._queued.discard(uid)
+            health = self._ledger().pods.get(uid)
+            if health is None:
+                self._attempts.pop(uid, None)  # deleted, and counted when it was
                 continue
-            await self._judged(uid, life.pod)
+            await self._look_up(uid, health.pod)
             await asyncio.sleep(self._pause_seconds)
 
-    async def _judged(self, uid: str, pod: Pod) -> None:
+    async def _look_up(self, uid: str, pod: Pod) -> None:
         self.lookups += 1
         try:
             events = await warnings_about(self._client, pod.metadata)
         except ApiError as error:
             self._failed(uid, error)
             return
-        self._settled(uid, events)
+        self._count(uid, events)
         self._problem.clear()
 
     def _failed(self, uid: str, error: ApiError) -> None:
         self.failures += 1
         self._problem.report(error)
-        self._tries[uid] = self._tries.get(uid, 0) + 1
-        if isinstance(error, Forbidden) or self._tries[uid] >= MAX_ATTEMPTS:
-            self._settled(uid, ())
+        self._attempts[uid] = self._attempts.get(uid, 0) + 1
+        if isinstance(error, Forbidden) or self._attempts[uid] >= MAX_ATTEMPTS:
+            self._count(uid, ())
         else:
             self.enqueue(uid)
 
-    def _settled(self, uid: str, events: tuple[Event, ...]) -> None:
-        self._tries.pop(uid, None)
-        if uid in self._book().pods:
-            self._book().count_incidents(uid, events)
+    def _count(self, uid: str, events: tuple[Event, ...]) -> None:
+        self._attempts.pop(uid, None)
+        if uid in self._ledger().pods:
+            self._ledger().count_incidents(uid, events)

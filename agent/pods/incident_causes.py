@@ -1,4 +1,4 @@
-"""What the kubelet said of a pod → the cause of its incident. Pure.
+"""Finds the cause of an incident in the kubelet's Events and container states. Pure.
 
 Tables, read from the top; the first row that fits decides. Reasons: pkg/kubelet/events/event.go, container states:
 pkg/kubelet/kuberuntime and pkg/kubelet/images/types.go of Kubernetes 1.36.
@@ -16,7 +16,7 @@ from leadsman.rewards.incident_causes import IncidentCause
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
 _POD_FAULT: Final = "own"
-"""The pod asks for what its namespace does not have: no incident of any node."""
+"""The pod refers to an object that does not exist: no incident of any node."""
 
 _Verdict = IncidentCause | str
 
@@ -57,27 +57,26 @@ _CLOCK_TOLERANCE = timedelta(seconds=2)
 def container_exit_cause(
     container: str, end: ContainerStateTerminated, events: Iterable[Event]
 ) -> IncidentCause | None:
-    """PROBE_FAILURE when a liveness or startup probe of the container failed in its last run; None: not told."""
-    told = (each for each in events if _is_about(each, container) and _happened_in(each, end))
-    return (
-        IncidentCause.PROBE_FAILURE if any(_event_cause(each) is IncidentCause.PROBE_FAILURE for each in told) else None
-    )
+    """PROBE_FAILURE when a liveness or startup probe of the container failed in its last run, else None."""
+    of_this_run = (each for each in events if _is_about(each, container) and _happened_in(each, end))
+    probe_failed = any(_event_cause(each) is IncidentCause.PROBE_FAILURE for each in of_this_run)
+    return IncidentCause.PROBE_FAILURE if probe_failed else None
 
 
 def start_failure_cause(pod: Pod, events: Iterable[Event]) -> IncidentCause | None:
-    """Why it does not start: the newest Event that says, else the container that waits, else that it is stuck.
+    """Why the pod does not start, by its newest Event that says so, else by a waiting container, else START_STUCK.
 
-    None: for want of something of the pod's own.
+    None when the pod itself is at fault: it refers to an object that does not exist.
     """
     newest = sorted(events, key=last_seen_at, reverse=True)
     waiting = (each.state.waiting for each in all_containers(pod) if each.state.waiting)
     verdicts = (*map(_event_cause, newest), *map(_waiting_cause, waiting), IncidentCause.START_STUCK)
-    told = next(each for each in verdicts if each and each is not IncidentCause.PROBE_FAILURE)
-    return told if isinstance(told, IncidentCause) else None
+    first = next(each for each in verdicts if each and each is not IncidentCause.PROBE_FAILURE)
+    return first if isinstance(first, IncidentCause) else None
 
 
 def last_seen_at(event: Event) -> datetime:
-    """When it was last seen."""
+    """When the Event was last seen; a time long past when it carries none."""
     observed = event.series.last_observed_time if event.series else None
     return observed or event.last_timestamp or event.event_time or event.metadata.creation_timestamp or _LONG_AGO
 
@@ -101,6 +100,6 @@ def _is_about(event: Event, container: str) -> bool:
 
 
 def _happened_in(event: Event, end: ContainerStateTerminated) -> bool:
-    """Unknown times are taken to fit: the Event is of this pod at least."""
+    """Whether the Event falls into the run that ended. Unknown times fit: the Event is of this pod at least."""
     at, began, over = last_seen_at(event), end.started_at, end.finished_at
     return at is _LONG_AGO or ((began is None or began <= at) and (over is None or at <= over + _CLOCK_TOLERANCE))

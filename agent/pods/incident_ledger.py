@@ -1,6 +1,6 @@
-"""The node's book: what every incident, every healthy second and every observation did to each type's reward.
+"""The node's ledger turns incidents, healthy time and observations of pods into a reward for each type of pod. Pure.
 
-Two things make it exact: a total that was counted is noted in the same transaction as the reward that it changed, and
+Two things make it exact. A total that was counted is written in the same transaction as the reward that it changed, and
 health is credited by age, which grows with time only.
 """
 
@@ -28,17 +28,22 @@ RUN_SECONDS_QUALITY = "run_seconds"
 """The quality that needs no code: how long a finished pod ran."""
 
 MAX_TYPES = 64
-"""Kept a node. Beyond, the type that nothing has happened to for longest goes, unless it has pods here."""
+"""Rewards that a node keeps. One type more drops the one that was idle for longest; types with pods here go last."""
 
 MAX_QUALITIES = 8
-"""Of a type, as leadsman.state.records.Reward bounds them."""
+"""Qualities that a type has at most. leadsman.state.records.Reward holds no more."""
 
 _QUALITY_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]{0,127}")
 
 
 class LedgerLimits(Struct, frozen=True):
-    """stuck_seconds: a pod that is bound and does not run for so long is asked about; the kubelet itself waits two
-    minutes for a volume. half_life_seconds: of all evidence."""
+    """The bounds of what a ledger counts and keeps.
+
+    stuck_seconds: a pod that is bound and has not started for so long is an incident. The kubelet itself waits two
+        minutes for a volume.
+    half_life_seconds: the time in which all evidence loses half its weight.
+    most_types: types of pod with a reward.
+    """
 
     stuck_seconds: float = 150.0
     half_life_seconds: float = reward_updates.HALF_LIFE_SECONDS
@@ -49,7 +54,10 @@ DEFAULT_LIMITS = LedgerLimits()
 
 
 class RestoredState(Struct, frozen=True):
-    """What an earlier agent of this node left. first: there was none; what the pods went through before is history."""
+    """What an earlier agent of this node left in etcd.
+
+    first_start: there was no earlier agent. What happened to the pods before is history and is not counted.
+    """
 
     rewards: Mapping[str, Reward]
     counted_totals: CountedTotals
@@ -57,39 +65,48 @@ class RestoredState(Struct, frozen=True):
 
 
 class IncidentLedger:
-    """clock: monotonic seconds. unix: Unix seconds.
+    """The rewards of this node's pod types, and all that was counted to make them.
 
-    rewards: type → its reward. changed: types whose incidents moved since they were last cleared from it. told: what
-    was counted as the extender wrote it → whether that is kept by now. incidents, healthy_seconds: since the start,
-    for metrics.
+    rewards: type → its reward.
+    counted_totals: what was counted of each pod.
+    changed_types: types that had an incident or finished a pod since they were last removed from this set.
+    dropped_types: types whose rewards must be deleted from etcd.
+    counted_bind_failures: key of a bind failure in etcd → whether its count is saved.
+    incident_counts, healthy_seconds: since the start, for metrics.
+    pods: UID → health of the pods of this node.
     """
 
     def __init__(
         self,
-        kept: RestoredState,
+        restored: RestoredState,
         clock: Callable[[], float],
         unix: Callable[[], float],
         limits: LedgerLimits = DEFAULT_LIMITS,
     ) -> None:
-        self.rewards, self.counted_totals, self.changed_types = dict(kept.rewards), kept.counted_totals, set[str]()
+        """clock: monotonic seconds. unix: Unix seconds."""
+        self.rewards, self.counted_totals = dict(restored.rewards), restored.counted_totals
+        self.changed_types: set[str] = set()
         self.incident_counts: Counter[tuple[str, IncidentCause]] = Counter()
         self.healthy_seconds: defaultdict[str, float] = defaultdict(float)
         self.pods: dict[str, PodHealth] = {}
         self.dropped_types: set[str] = set()
         self.counted_bind_failures: dict[str, bool] = {}
         self._clock, self._unix, self._limits = clock, unix, limits
-        self._first = kept.first_start
-        self._kept_until = {name: reward.at_seconds for name, reward in kept.rewards.items()}
-        self._opened_at = unix() if kept.first_start else max(self._kept_until.values(), default=unix())
+        self._first_start = restored.first_start
+        self._credited_until = {name: reward.at_seconds for name, reward in restored.rewards.items()}
+        self._opened_at = unix() if restored.first_start else max(self._credited_until.values(), default=unix())
 
     def on_first_list(self, pods: Iterable[Pod]) -> None:
-        """The first listing. Marks of pods that are gone go; what happened before the very first start is history."""
+        """Takes the first list of the node's pods. Totals of pods that are gone are dropped.
+
+        On the node's very first start, all that has happened to the pods so far is noted as counted.
+        """
         pods = tuple(pods)
         self.counted_totals.keep_only(pod.metadata.uid for pod in pods)
-        if self._first:
+        if self._first_start:
             for pod in pods:
-                self._note_all(pod)
-        self._first = False
+                self._mark_as_counted(pod)
+        self._first_start = False
 
     def on_pod_updated(self, pod: Pod) -> bool:
         """Takes the pod's present state. Counts what is new of it, unless Events may say more about the cause.
@@ -111,10 +128,10 @@ class IncidentLedger:
         del self.pods[pod.metadata.uid]
 
     def stuck_pods(self) -> list[str]:
-        """UIDs of pods that have been starting for too long, and were not counted for it."""
+        """UIDs of pods that have been starting for too long and were not counted for it."""
         now = self._clock()
-        late = (uid for uid, life in self.pods.items() if life.is_stuck(now, self._limits.stuck_seconds))
-        return [uid for uid in late if self.counted_totals.uncounted(uid, START_MARK, 1)]
+        stuck = (uid for uid, health in self.pods.items() if health.is_stuck(now, self._limits.stuck_seconds))
+        return [uid for uid in stuck if self.counted_totals.uncounted(uid, START_MARK, 1)]
 
     def count_incidents(self, uid: str, events: Sequence[Event] = ()) -> None:
         """Counts what is new of the pod, with the causes that its Events give."""
@@ -122,29 +139,31 @@ class IncidentLedger:
         self._count(health, self._uncounted(health), events)
 
     def count_bind_failure(self, key: str, name: str, cause: IncidentCause) -> None:
-        """A pod of this type never came here. key: names the failure, wherever it is met again."""
+        """Counts a pod of type `name` that could not be bound to this node; each key in etcd once."""
         if key not in self.counted_bind_failures:
             self.counted_bind_failures[key] = False
-            self._failed(name, cause)
+            self._record_incident(name, cause)
 
     def credit_health(self) -> None:
-        """Accounts for the health of every pod up to now."""
+        """Credits each pod's type with the pod's health up to now."""
         now, unix = self._clock(), self._unix()
-        for life in self.pods.values():
-            before, after = life.advance(now)
-            if after > before and self._admits(life.type):
-                self.healthy_seconds[life.type] += after - before
-                self.rewards[life.type] = reward_updates.credit_health(self._reward(life.type), before, after, unix)
+        for health in self.pods.values():
+            before, after = health.advance(now)
+            if after > before and self._admits(health.type):
+                self.healthy_seconds[health.type] += after - before
+                self.rewards[health.type] = reward_updates.credit_health(self._reward(health.type), before, after, unix)
 
     def observe_quality(self, uid: str, name: str, cost: float) -> None:
-        """A quality of the pod, lower being better. One quality too many for the type, and one whose name no record
-        can hold, is left out."""
-        life = self.pods.get(uid)
-        if life is None or not _QUALITY_NAME.fullmatch(name) or not self._admits(life.type):
+        """Records a quality of the pod; a lower cost is better.
+
+        A quality beyond MAX_QUALITIES of the type, and one whose name no record can hold, is ignored.
+        """
+        health = self.pods.get(uid)
+        if health is None or not _QUALITY_NAME.fullmatch(name) or not self._admits(health.type):
             return
-        reward = self._reward(life.type)
+        reward = self._reward(health.type)
         if name in reward.qualities or len(reward.qualities) < MAX_QUALITIES:
-            self.rewards[life.type] = reward_updates.record_quality(reward, name, cost, self._unix())
+            self.rewards[health.type] = reward_updates.record_quality(reward, name, cost, self._unix())
 
     def _update_health(self, pod: Pod) -> PodHealth:
         now, health = self._clock(), self.pods.get(pod.metadata.uid)
@@ -152,8 +171,8 @@ class IncidentLedger:
             health.update(pod, now)
             return health
         name = pod_type_of(pod)
-        kept_until = self._kept_until.get(name, self._opened_at)
-        health = pod_health.first_seen_health(pod, name, now, self._unix(), kept_until)
+        credited_until = self._credited_until.get(name, self._opened_at)
+        health = pod_health.first_seen_health(pod, name, now, self._unix(), credited_until)
         self.pods[pod.metadata.uid] = health
         return health
 
@@ -169,17 +188,17 @@ class IncidentLedger:
             self.counted_totals.record(health.pod.metadata.uid, incident.mark, incident.total)
             if cause := _cause(incident, health.pod, events):
                 for _ in range(times):
-                    self._failed(health.type, cause)
-        self._finished(health)
+                    self._record_incident(health.type, cause)
+        self._count_completion(health)
 
-    def _failed(self, name: str, cause: IncidentCause) -> None:
+    def _record_incident(self, name: str, cause: IncidentCause) -> None:
         self.rewards[name] = reward_updates.record_incident(self._reward(name), cause, self._unix())
         self.incident_counts[name, cause] += 1
         self.changed_types.add(name)
 
-    def _finished(self, life: PodHealth) -> None:
-        """Counted once, like an incident."""
-        pod, uid = life.pod, life.pod.metadata.uid
+    def _count_completion(self, health: PodHealth) -> None:
+        """Counts a pod that succeeded, once, like an incident."""
+        pod, uid = health.pod, health.pod.metadata.uid
         if (
             pod.status.phase != "Succeeded"
             or pod.terminating
@@ -187,40 +206,42 @@ class IncidentLedger:
         ):
             return
         self.counted_totals.record(uid, SUCCEEDED_MARK, 1)
-        if not self._admits(life.type):
+        if not self._admits(health.type):
             return
-        self.rewards[life.type] = reward_updates.credit_completion(
-            self._reward(life.type), life.age_seconds, self._unix()
+        self.rewards[health.type] = reward_updates.credit_completion(
+            self._reward(health.type), health.age_seconds, self._unix()
         )
-        self.changed_types.add(life.type)
+        self.changed_types.add(health.type)
         if (seconds := run_seconds(pod)) is not None:
             self.observe_quality(uid, RUN_SECONDS_QUALITY, seconds)
 
-    def _note_all(self, pod: Pod) -> None:
+    def _mark_as_counted(self, pod: Pod) -> None:
         for each in find_incidents(pod):
             self.counted_totals.record(pod.metadata.uid, each.mark, each.total)
         if pod.status.phase == "Succeeded":
             self.counted_totals.record(pod.metadata.uid, SUCCEEDED_MARK, 1)
 
     def _reward(self, name: str) -> Reward:
-        found = self.rewards.get(name)
-        if found is None:
+        if name not in self.rewards:
             self._make_room()
-            found = self.rewards[name] = reward_updates.new_reward(self._unix(), self._limits.half_life_seconds)
+            self.rewards[name] = reward_updates.new_reward(self._unix(), self._limits.half_life_seconds)
             self.dropped_types.discard(name)
-        return found
+        return self.rewards[name]
 
     def _admits(self, name: str) -> bool:
-        """What went well does not drive out what was learned of another type that has pods here; an incident may."""
+        """Whether what went well may be recorded for this type.
+
+        It never drives out the reward of another type that has pods here. An incident may.
+        """
         if name in self.rewards or len(self.rewards) < self._limits.most_types:
             return True
-        return not self.rewards.keys() <= {life.type for life in self.pods.values()}
+        return not self.rewards.keys() <= {health.type for health in self.pods.values()}
 
     def _make_room(self) -> None:
-        """The type that was idle for longest goes; when all have pods here, of those too."""
+        """Drops the type that was idle for longest; types that have pods here go last."""
         if len(self.rewards) < self._limits.most_types:
             return
-        here = {life.type for life in self.pods.values()}
+        here = {health.type for health in self.pods.values()}
         oldest = min(self.rewards, key=lambda name: (name in here, self.rewards[name].at_seconds))
         del self.rewards[oldest]
         self.dropped_types.add(oldest)

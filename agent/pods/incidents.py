@@ -1,6 +1,6 @@
-"""What went wrong with a pod so far, read from its status alone. Pure.
+"""Finds the incidents of a pod so far in its status alone. Pure.
 
-An incident is named by its pod's UID and a mark, and `total` says how often it has happened by now. Whoever keeps
+An incident is named by its pod's UID and a mark, and `total` says how often it has happened by now. A reader that keeps
 (UID, mark) → total counts each once: a re-list, a patch of an annotation or a restart of the agent adds nothing.
 
     mark           total                                                     cause
@@ -30,9 +30,11 @@ _PHASE_CAUSES: dict[str, IncidentCause] = {"Evicted": IncidentCause.EVICTED}
 
 
 class Incident(Struct, frozen=True):
-    """cause None: it is to be remembered, and was no failure. doubtful: Warning Events may tell another cause.
+    """Something that happened to a pod `total` times so far.
 
-    end: of the container's last run.
+    cause: None for an end that was no failure; it is noted as counted all the same.
+    needs_events: Warning Events may give another cause.
+    last_exit: how the container's last run ended.
     """
 
     mark: str
@@ -43,8 +45,11 @@ class Incident(Struct, frozen=True):
 
 
 def find_incidents(pod: Pod, stuck: bool = False) -> tuple[Incident, ...]:
-    """All so far; none of a pod that is being deleted, whose containers are stopped on purpose. stuck: it has been
-    starting for too long."""
+    """All incidents of the pod so far.
+
+    A pod that is being deleted has none: its containers are stopped on purpose.
+    stuck: it has been starting for too long.
+    """
     if pod.terminating:
         return ()
     if pod.status.phase == "Failed":
@@ -56,11 +61,11 @@ def find_incidents(pod: Pod, stuck: bool = False) -> tuple[Incident, ...]:
 
 
 def _of_failed(pod: Pod) -> Iterator[Incident]:
-    """With a reason the kubelet ended the pod, and how its containers ended is a consequence."""
+    """A reason in the status means that the kubelet ended the pod; how its containers ended is a consequence of it."""
     reason = pod.status.reason
-    ended = [] if reason else list(_of_containers(pod))
-    yield from ended
-    if not any(each.cause for each in ended):
+    exits = [] if reason else list(_of_containers(pod))
+    yield from exits
+    if not any(each.cause for each in exits):
         cause = None if reason in _BENIGN_REASONS else _PHASE_CAUSES.get(reason, IncidentCause.FAILED_PHASE)
         yield Incident(PHASE_MARK, 1, cause)
 
@@ -72,7 +77,7 @@ def _of_containers(pod: Pod) -> Iterator[Incident]:
 
 
 def _of_container(container: ContainerStatus, total: int) -> Incident:
-    """Several ends since the last look are taken to be like the last; one that the kubelet forgot, for a crash."""
+    """Several exits since the last look count as the last one; an exit that the kubelet no longer knows is a crash."""
     end = last_exit(container)
     if end is None:
         return Incident(container.name, total, IncidentCause.CRASH)

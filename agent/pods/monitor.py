@@ -1,4 +1,4 @@
-"""Follows the pods of this node, and keeps the node's book of them. The shell around agent.pods' rules."""
+"""Follows the pods of this node and keeps the ledger of them: the loops around the pure rules of this room."""
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
@@ -18,60 +18,65 @@ from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import PODS
 
 MAX_LOOP_SLEEP_SECONDS = 1.0
-"""Well within three push intervals of 1 s, after which a loop that stands counts as stalled."""
+"""Well within three push intervals of 1 s, after which a loop without progress counts as stalled."""
 
 
 class PodMonitor:
-    """book: None until what was kept is read back; before that nothing can be counted without counting it twice.
+    """The loops that learn from this node's pods.
 
-    clock: monotonic seconds. unix: Unix seconds. rounds: accounts made, or waits for the store: the loop turns.
+    ledger: None until the saved state is restored; before that, anything counted could be counted twice.
+    rounds: completed turns of the health loop, and attempts to restore; it stands still when the monitor hangs.
     """
 
     def __init__(
         self,
         node: str,
         settings: PodSettings,
-        cache: RewardPersistence,
-        keep_seconds: Callable[[], float],
+        persistence: RewardPersistence,
+        save_interval_seconds: Callable[[], float],
         clock: Callable[[], float],
         unix: Callable[[], float],
     ) -> None:
-        self._settings, self._cache, self._keep_seconds = settings, cache, keep_seconds
+        """clock: monotonic seconds. unix: Unix seconds."""
+        self._settings, self._persistence = settings, persistence
+        self._save_interval_seconds = save_interval_seconds
         self._clock, self._unix = clock, unix
         self._listed = False
         self.client = ApiClient(settings.api, connections=4)
-        wanted = ListOptions(PODS, field_selector=f"spec.nodeName={node}")
+        own_pods = ListOptions(PODS, field_selector=f"spec.nodeName={node}")
         self.pods: Reflector[Pod] = Reflector(
-            self.client, wanted, Pod, on_changes=self._changed, cached=True, clock=clock
+            self.client, own_pods, Pod, on_changes=self._apply_changes, cached=True, clock=clock
         )
-        self.bind_failures = BindFailureCounter(cache.store, node)
-        self.event_lookup = EventLookup(self.client, self._opened)
-        self.observer = QualityObserver(self._opened, settings.observe_seconds)
+        self.bind_failures = BindFailureCounter(persistence.store, node)
+        self.event_lookup = EventLookup(self.client, self._restored_ledger)
+        self.observer = QualityObserver(self._restored_ledger, settings.observe_seconds)
         self.ledger: IncidentLedger | None = None
         self.rounds = 0
 
     async def run(self) -> None:
-        """For ever. Faults of the API server, the store and the pods' own endpoints are survived."""
-        kept = await self._cache.restore(self._turned)
-        self.ledger = IncidentLedger(kept, self._clock, self._unix, self._settings.limits)
+        """Runs until cancelled. Survives faults of the API server, of etcd and of the pods' own endpoints."""
+        restored = await self._persistence.restore(self._count_round)
+        self.ledger = IncidentLedger(restored, self._clock, self._unix, self._settings.limits)
         async with asyncio.TaskGroup() as group:
             for name, loop in self._loops().items():
                 group.create_task(loop, name=name)
 
     async def close(self) -> None:
-        """What was counted is kept, if the store takes it, and connections are closed."""
+        """Saves what was counted, if etcd takes it, and closes the connections."""
         if self.ledger is not None:
-            await self._cache.save(self.ledger)
+            await self._persistence.save(self.ledger)
         await self.client.close()
 
     @property
     def is_current(self) -> bool:
-        """Whether the view is what the API server says now."""
+        """Whether the list of pods is what the API server has now."""
         return self.pods.loaded.is_set() and not self.pods.problem.text
 
     def account_health(self) -> None:
-        """Health up to now, and pods that have been starting for too long. While the API server is away nothing is
-        known to be healthy: what went on unchanged is credited when it is back."""
+        """Credits health up to now and looks up pods that have been starting for too long.
+
+        Does nothing while the API server is away: what stayed healthy meanwhile is credited when it is back.
+        """
         if self.ledger is None or not self.is_current:
             return
         if not self._listed:
@@ -83,47 +88,47 @@ class PodMonitor:
     def _loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         return {
             "follow pods": self.pods.run(),
-            "account for health": self._account(),
-            "ask for events": self.event_lookup.run(),
+            "credit health": self._credit_health(),
+            "look up events": self.event_lookup.run(),
             "observe pods": self.observer.run(),
-            "keep rewards": self._keep(),
-            "count binds": self.bind_failures.run(self._opened),
+            "save rewards": self._save(),
+            "count bind failures": self.bind_failures.run(self._restored_ledger),
         }
 
-    def _opened(self) -> IncidentLedger:
-        assert self.ledger is not None, "pods are followed after the book is opened"
+    def _restored_ledger(self) -> IncidentLedger:
+        assert self.ledger is not None, "pods are followed once the ledger is restored"
         return self.ledger
 
-    def _turned(self) -> None:
+    def _count_round(self) -> None:
         self.rounds += 1
 
-    def _changed(self, changes: Sequence[ObjectChange[Pod]]) -> None:
+    def _apply_changes(self, changes: Sequence[ObjectChange[Pod]]) -> None:
         if not self._listed:
             self._first_seen([change.object for change in changes if self.pods.relists == 0])
         for change in changes:
-            self._take(change)
+            self._apply(change)
 
     def _first_seen(self, pods: Sequence[Pod]) -> None:
         self._listed = True
-        self._opened().on_first_list(pods)
+        self._restored_ledger().on_first_list(pods)
 
-    def _take(self, change: ObjectChange[Pod]) -> None:
+    def _apply(self, change: ObjectChange[Pod]) -> None:
         if change.kind is ChangeType.DELETED:
-            self._opened().on_pod_deleted(change.object)
-        elif self._opened().on_pod_updated(change.object):
+            self._restored_ledger().on_pod_deleted(change.object)
+        elif self._restored_ledger().on_pod_updated(change.object):
             self.event_lookup.enqueue(change.object.metadata.uid)
 
-    async def _account(self) -> None:
-        """The loop turns oftener than it accounts, so that a long account interval does not look like a hang."""
+    async def _credit_health(self) -> None:
+        """Turns more often than it credits, so that a long interval does not look like a hang."""
         due = self._clock()
         while True:
             if self._clock() >= due:
                 due += self._settings.account_seconds
                 self.account_health()
-            self._turned()
+            self._count_round()
             await asyncio.sleep(min(MAX_LOOP_SLEEP_SECONDS, self._settings.account_seconds))
 
-    async def _keep(self) -> None:
+    async def _save(self) -> None:
         while True:
-            await asyncio.sleep(self._keep_seconds())
-            await self._cache.save(self._opened())
+            await asyncio.sleep(self._save_interval_seconds())
+            await self._persistence.save(self._restored_ledger())

@@ -1,7 +1,7 @@
-"""How long each pod has been healthy, and how long it has been starting: time that was seen, not events. Pure.
+"""How long each pod has been healthy, and how long it has been starting. Pure.
 
-A pod's health is as old as the container that was started last. Time in which it is not ready counts for nothing and
-does not begin a new health; a restart does.
+A pod's health is as old as the container that was started last. A restart begins a new health. Time in which the pod is
+not ready counts for nothing, and its health goes on afterwards.
 """
 
 from msgspec import Struct
@@ -12,18 +12,23 @@ from leadsman.kube.objects import Pod
 
 
 class PodHealth(Struct):
-    """pod: as it is now. age_seconds: health that was accounted for. healthy_since, starting_since: monotonic seconds;
-    None: it is not. tries: how often Events were asked for in vain."""
+    """One pod's health.
+
+    pod: its present state.
+    type: of the pod.
+    age_seconds: health that was credited.
+    healthy_since, starting_since: monotonic seconds; None while it is not healthy, not starting.
+    """
 
     pod: Pod
     type: str
     age_seconds: float = 0.0
     healthy_since: float | None = None
     starting_since: float | None = None
-    tries: int = 0
 
     def update(self, pod: Pod, now: float) -> None:
-        """The time since the last account is lost when the pod is not healthy any more: nobody saw when that began."""
+        """Takes the pod's present state. Health since the last credit is lost when it is no longer healthy: nobody saw
+        when that began."""
         if _total_exits(pod) != _total_exits(self.pod):
             self.age_seconds, self.healthy_since = 0.0, None
         self.pod = pod
@@ -35,7 +40,7 @@ class PodHealth(Struct):
         )
 
     def advance(self, now: float) -> tuple[float, float]:
-        """The health's age at the last account, and now."""
+        """The age of its health in seconds, at the last call and now."""
         before = self.age_seconds
         if self.healthy_since is not None:
             self.age_seconds += max(0.0, now - self.healthy_since)
@@ -46,20 +51,20 @@ class PodHealth(Struct):
         return self.starting_since is not None and now - self.starting_since > limit_seconds
 
 
-def first_seen_health(pod: Pod, pod_type: str, now: float, unix: float, kept_until: float) -> PodHealth:
-    """A pod that is met for the first time.
+def first_seen_health(pod: Pod, pod_type: str, now: float, unix: float, credited_until: float) -> PodHealth:
+    """The health of a pod that this agent sees for the first time.
 
-    kept_until: Unix seconds up to which its health was accounted for by whoever ran before. What came after is credited
-    when it is next accounted for: the container that runs now has run all the while.
+    credited_until: Unix seconds up to which an earlier agent credited its health. What came after is credited at the
+    next credit: the container that runs now has run all the while.
     """
-    life = PodHealth(pod, pod_type)
-    life.update(pod, now)
+    health = PodHealth(pod, pod_type)
+    health.update(pod, now)
     started = last_container_started_at(pod)
-    if life.healthy_since is not None and started is not None:
+    if health.healthy_since is not None and started is not None:
         age = max(0.0, unix - started)
-        life.age_seconds = min(age, max(0.0, kept_until - started))
-        life.healthy_since = now - (age - life.age_seconds)
-    return life
+        health.age_seconds = min(age, max(0.0, credited_until - started))
+        health.healthy_since = now - (age - health.age_seconds)
+    return health
 
 
 def last_container_started_at(pod: Pod) -> float | None:

@@ -1,4 +1,4 @@
-"""Whether a pod does its work at this moment, has finished, or never began. Pure."""
+"""Tells from its status whether a pod is healthy, is starting, or has finished. Pure."""
 
 from collections.abc import Iterator
 
@@ -7,8 +7,10 @@ from leadsman.kube.objects import ContainerStatus, Pod
 
 
 def is_healthy(pod: Pod) -> bool:
-    """All its containers run and are ready, but for those that are done; at least one runs. One that crashes is enough
-    for the pod not to be healthy. A pod that is being deleted earns nothing more."""
+    """Whether every container is running and ready or has completed, and at least one is running.
+
+    One crashing container makes the pod unhealthy. A pod that is being deleted is not healthy.
+    """
     states = pod.status.container_statuses
     running = [each for each in states if each.state.running is not None]
     fine = all(each.ready if each.state.running is not None else _is_completed(each) for each in states)
@@ -16,15 +18,18 @@ def is_healthy(pod: Pod) -> bool:
 
 
 def is_starting(pod: Pod) -> bool:
-    """Bound to the node and not running yet, though no init container works and none has failed: those are other cases.
-    One that runs and is ready is a sidecar."""
+    """Whether the pod is bound to the node and has not started.
+
+    Not while an init container runs or after one failed, which are other cases. An init container that runs and is
+    ready is a sidecar.
+    """
     if pod.status.phase != "Pending" or pod.terminating or not pod.spec.node_name:
         return False
     return not any((each.state.running and not each.ready) or exit_count(each) for each in all_containers(pod))
 
 
 def all_containers(pod: Pod) -> Iterator[ContainerStatus]:
-    """Init containers too: one that fails keeps the pod from running just the same."""
+    """The status of every container, init containers first: one of them that fails keeps the pod from running too."""
     yield from pod.status.init_container_statuses
     yield from pod.status.container_statuses
 

@@ -1,4 +1,4 @@
-"""The type of a pod of the API's. Pure."""
+"""The type of a pod, under which its reward is kept. Pure."""
 
 from leadsman.kube.objects import Pod
 from leadsman.kube.owners import pod_owner
@@ -9,7 +9,7 @@ OTHER_TYPE = "other"
 
 
 def pod_type_of(pod: Pod) -> str:
-    """A name that cannot stand in a key, which the API server lets nobody have, counts as "other"."""
+    """The type of a pod. One that cannot be part of a key, which the API server would refuse, is "other"."""
     owner = pod_owner(pod.metadata.name, pod.metadata.owner_references)
-    found = pod_type(pod.metadata.labels, owner.name, owner.kind)
-    return found if is_pod_type(found) else OTHER_TYPE
+    name = pod_type(pod.metadata.labels, owner.name, owner.kind)
+    return name if is_pod_type(name) else OTHER_TYPE

@@ -1,4 +1,4 @@
-"""Observes how well healthy pods run: by their own metric, and by plugins. What cannot be had changes nothing."""
+"""Observes how well healthy pods run, by their own metric and by plugins. An unreadable value changes nothing."""
 
 import asyncio
 import logging
@@ -15,17 +15,24 @@ from leadsman.kube.objects import Pod
 log = logging.getLogger(__name__)
 
 MAX_PODS = 128
-"""Scraped in one round; of more, those that come first by UID."""
+"""Scraped in one round. Of more pods, those that come first by UID are."""
 
 
 class QualityObserver:
-    """interval_seconds: between rounds; 0: never. problems: UID → what was wrong with its annotations; "": nothing."""
+    """Observes all healthy pods in rounds.
+
+    annotation_errors: pod's UID → what is wrong with its annotations; "" when nothing is.
+    """
 
     def __init__(
-        self, book: Callable[[], IncidentLedger], interval_seconds: float, found: Sequence[RewardPlugin] | None = None
+        self,
+        ledger: Callable[[], IncidentLedger],
+        interval_seconds: float,
+        plugins: Sequence[RewardPlugin] | None = None,
     ) -> None:
-        self._book, self._interval_seconds = book, interval_seconds
-        self._plugins = reward_plugins.load_plugins() if found is None else found
+        """interval_seconds: between two rounds; 0 switches them off. plugins: those installed, if None."""
+        self._ledger, self._interval_seconds = ledger, interval_seconds
+        self._plugins = reward_plugins.load_plugins() if plugins is None else plugins
         self.scraper = MetricScraper()
         self.annotation_errors: dict[str, str] = {}
 
@@ -38,39 +45,38 @@ class QualityObserver:
             await self.scraper.close()
 
     async def observe_all(self) -> None:
-        """One observation of every healthy pod, by all that can be asked."""
-        pods = [life.pod for life in self._book().pods.values() if is_healthy(life.pod)]
+        """Observes every healthy pod once, by its own metric and by each plugin."""
+        pods = [health.pod for health in self._ledger().pods.values() if is_healthy(health.pod)]
         await self._scrape(pods)
         for plugin in self._plugins:
             for pod in pods:
-                self._observed(pod, await plugin.observe(pod))
+                self._record(pod, await plugin.observe(pod))
 
     async def _scrape(self, pods: Iterable[Pod]) -> None:
         pods = tuple(pods)
         self.annotation_errors = {pod.metadata.uid: self.annotation_errors.get(pod.metadata.uid, "") for pod in pods}
-        wanted = sorted((pod for pod in pods if self._asks(pod)), key=lambda pod: pod.metadata.uid)[:MAX_PODS]
-        self.scraper.keep_only({pod.metadata.uid for pod in wanted})
-        for start in range(0, len(wanted), MAX_CONCURRENT):
-            await asyncio.gather(*map(self._scraped, wanted[start : start + MAX_CONCURRENT]))
+        scraped = sorted((pod for pod in pods if self._has_metric(pod)), key=lambda pod: pod.metadata.uid)[:MAX_PODS]
+        self.scraper.keep_only({pod.metadata.uid for pod in scraped})
+        for start in range(0, len(scraped), MAX_CONCURRENT):
+            await asyncio.gather(*map(self._scrape_pod, scraped[start : start + MAX_CONCURRENT]))
 
-    def _asks(self, pod: Pod) -> bool:
-        """A pod whose annotations are wrong is told of once, and not scraped."""
+    def _has_metric(self, pod: Pod) -> bool:
+        """Whether the pod names a metric to scrape. Wrong annotations are logged once, and the pod is not scraped."""
         uid = pod.metadata.uid
         try:
-            found = parse_reward_metric(pod) is not None
+            return parse_reward_metric(pod) is not None
         except InvalidAnnotation as error:
             if self.annotation_errors[uid] != str(error):
-                log.warning("pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, error)
+                log.warning("agent does not scrape pod %s/%s: %s", pod.metadata.namespace, pod.metadata.name, error)
             self.annotation_errors[uid] = str(error)
             return False
-        return found
 
-    async def _scraped(self, pod: Pod) -> None:
-        wanted = parse_reward_metric(pod)
-        cost = await self.scraper.scrape_cost(pod.metadata.uid, wanted) if wanted else None
-        if wanted and cost is not None:
-            self._observed(pod, {wanted.quality: cost})
+    async def _scrape_pod(self, pod: Pod) -> None:
+        metric = parse_reward_metric(pod)
+        cost = await self.scraper.scrape_cost(pod.metadata.uid, metric) if metric else None
+        if metric and cost is not None:
+            self._record(pod, {metric.quality: cost})
 
-    def _observed(self, pod: Pod, costs: Mapping[str, float]) -> None:
+    def _record(self, pod: Pod, costs: Mapping[str, float]) -> None:
         for name, cost in costs.items():
-            self._book().observe_quality(pod.metadata.uid, name, cost)
+            self._ledger().observe_quality(pod.metadata.uid, name, cost)

@@ -1,4 +1,4 @@
-"""What a pod says of its own reward: where its metric is, and which way is better. Pure.
+"""A pod's annotations on its own reward: where its metric is, and which direction is better. Pure.
 
 leadsman.dev/reward-port: "9100"                the pod's port
 leadsman.dev/reward-path: /metrics              default /metrics
@@ -22,11 +22,15 @@ _LONGEST_QUALITY = 128
 
 
 class InvalidAnnotation(ValueError):
-    """Names the annotation, its value and what is allowed."""
+    """An annotation has a value that is not allowed. The text names both, and what is allowed."""
 
 
 class RewardMetric(Struct, frozen=True):
-    """url: on the pod's own address. quality: its name in the reward."""
+    """The metric that a pod names.
+
+    url: on the pod's own address.
+    quality: its name in the reward.
+    """
 
     url: str
     series: SeriesExpression
@@ -34,37 +38,35 @@ class RewardMetric(Struct, frozen=True):
     higher_is_better: bool
 
     def cost(self, value: float) -> float:
-        """Lower is better; 0 for a value that has no cost, which an observation leaves out."""
+        """The cost of a value: lower is better. 0 for a value that has no cost, which observations ignore."""
         return value if not self.higher_is_better else 1 / value if value > 0 else 0.0
 
 
 def parse_reward_metric(pod: Pod) -> RewardMetric | None:
-    """None when the pod has none of its own, or no address of its own: on the host's it could name anybody's port.
+    """The metric that the pod's annotations name; None when they name none. InvalidAnnotation.
 
-    InvalidAnnotation.
+    None too for a pod without an address of its own: on its host's address it could name any port.
     """
-    said, address = pod.metadata.annotations, pod.status.pod_ip
-    if SERIES_ANNOTATION not in said or not address or address == pod.status.host_ip:
+    annotations, address = pod.metadata.annotations, pod.status.pod_ip
+    if SERIES_ANNOTATION not in annotations or not address or address == pod.status.host_ip:
         return None
     host = f"[{address}]" if ":" in address else address
-    wanted = said[SERIES_ANNOTATION]
-    return RewardMetric(
-        f"http://{host}:{_port(said)}{_path(said)}", _series(wanted), _quality_name(wanted), _parse_direction(said)
-    )
+    series, url = annotations[SERIES_ANNOTATION], f"http://{host}:{_port(annotations)}{_path(annotations)}"
+    return RewardMetric(url, _series(series), _quality_name(series), _parse_direction(annotations))
 
 
-def _port(said: Mapping[str, str]) -> int:
-    text = said.get(PORT_ANNOTATION, "")
+def _port(annotations: Mapping[str, str]) -> int:
+    text = annotations.get(PORT_ANNOTATION, "")
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MAX_PORT):
-        raise InvalidAnnotation(f"{PORT_ANNOTATION} {text!r}: want a port number")
+        raise InvalidAnnotation(f"{PORT_ANNOTATION} {text!r}: must be a port number")
     return int(text)
 
 
-def _path(said: Mapping[str, str]) -> str:
-    path = said.get(PATH_ANNOTATION, "/metrics")
+def _path(annotations: Mapping[str, str]) -> str:
+    path = annotations.get(PATH_ANNOTATION, "/metrics")
     if not re.fullmatch(r"/[!-~]*", path) or len(path) > _LONGEST_PATH:
         raise InvalidAnnotation(
-            f"{PATH_ANNOTATION} {path!r}: want a path that begins with /, at most {_LONGEST_PATH} characters"
+            f"{PATH_ANNOTATION} {path!r}: must begin with / and have at most {_LONGEST_PATH} characters"
         )
     return path
 
@@ -76,13 +78,13 @@ def _series(text: str) -> SeriesExpression:
         raise InvalidAnnotation(f"{SERIES_ANNOTATION} {error}") from error
 
 
-def _parse_direction(said: Mapping[str, str]) -> bool:
-    direction = said.get(DIRECTION_ANNOTATION, "lower")
+def _parse_direction(annotations: Mapping[str, str]) -> bool:
+    direction = annotations.get(DIRECTION_ANNOTATION, "lower")
     if direction not in ("lower", "higher"):
-        raise InvalidAnnotation(f"{DIRECTION_ANNOTATION} {direction!r}: want lower or higher")
+        raise InvalidAnnotation(f"{DIRECTION_ANNOTATION} {direction!r}: must be lower or higher")
     return direction == "higher"
 
 
-def _quality_name(wanted: str) -> str:
-    """A metric's name, as a reward's qualities have it."""
-    return re.sub(r"[^a-zA-Z0-9_]+", "_", wanted).strip("_")[:_LONGEST_QUALITY]
+def _quality_name(series: str) -> str:
+    """The series as a metric's name, which a reward's qualities have."""
+    return re.sub(r"[^a-zA-Z0-9_]+", "_", series).strip("_")[:_LONGEST_QUALITY]

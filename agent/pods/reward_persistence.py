@@ -1,8 +1,8 @@
-"""The rewards' cache: the node's book, kept in etcd when the agent is gone, and read back by the next one.
+"""Saves the node's ledger in etcd, where it outlives the agent, and restores it for the next one.
 
-Rewards and what was counted for them are written in one transaction, guarded by the claim of the node. So after a
-kill -9 at any moment the two agree: what was not written is counted by the next agent, what was written is not counted
-again. Lost are at most the health since the last write, and pods that failed and were deleted while no agent ran.
+Rewards and what was counted for them are written in one transaction, guarded by the ownership of the node. So the two
+agree after a kill -9 at any moment: the next agent counts what was not written, and nothing twice. What can be lost is
+the health since the last write, and pods that failed and were deleted while no agent ran.
 """
 
 import asyncio
@@ -27,22 +27,24 @@ log = logging.getLogger(__name__)
 R = TypeVar("R", bound=Record)
 
 MIN_CHANGE = 0.1
-"""Of a trial, or of the value if that is more: health that is worth a write."""
+"""The change of health, in trials or as a share of the value if that is more, that is worth a write."""
 
 MAX_DELETES_PER_WRITE = 16
-"""A write: with 64 types, 16 parts and 32 binds it stays one transaction."""
+"""With 64 types, 16 shards and 32 bind failures a write stays one transaction of etcd (128 operations)."""
 
 _POLL_SECONDS = 0.1
 
 
 class RewardPersistence:
-    """held: the claim under which the node is written now; None: it is not ours at this moment.
+    """Writes what changed in a ledger, and reads back what an earlier agent wrote.
 
-    For metrics: writes, failures, and problem: why the last write failed.
+    writes, failures: since the start, for metrics.
+    problem: why the last read or write failed.
     """
 
-    def __init__(self, store: Store, node: str, held: Callable[[], NodeOwnership | None], rng: Random) -> None:
-        self.store, self._node, self._held, self._rng = store, node, held, rng
+    def __init__(self, store: Store, node: str, ownership: Callable[[], NodeOwnership | None], rng: Random) -> None:
+        """ownership: the claim under which this agent writes the node now; None while the node is not its own."""
+        self.store, self._node, self._ownership, self._rng = store, node, ownership, rng
         self._written: dict[str, Reward] = {}
         self.writes, self.failures = 0, 0
         self.problem = ProblemLog(
@@ -51,44 +53,42 @@ class RewardPersistence:
             "agent writes rewards to etcd again",
         )
 
-    async def restore(self, waited: Callable[[], None] = lambda: None) -> RestoredState:
-        """What was kept, read once the node is ours, so that nobody writes it meanwhile. For as long as it takes.
+    async def restore(self, on_attempt: Callable[[], None] = lambda: None) -> RestoredState:
+        """Reads what an earlier agent saved, once this agent owns the node, so that nobody writes it meanwhile.
 
-        waited: called now and then, to tell that this still goes on.
+        Tries until it succeeds, and calls on_attempt before each attempt.
         """
         while True:
-            waited()
+            on_attempt()
             try:
-                if self._held() is not None:
-                    return self._opened((await self.store.read_prefix(keys.node_prefix(self._node))).items)
+                if self._ownership() is not None:
+                    return self._restored((await self.store.read_prefix(keys.node_prefix(self._node))).items)
             except StoreError as error:
                 self._failed(error)
             await asyncio.sleep(self._rng.uniform(_POLL_SECONDS, 2 * _POLL_SECONDS))
 
-    async def save(self, book: IncidentLedger) -> None:
-        """Writes what moved. What cannot be written now is written the next time: nothing is ever added up in etcd."""
-        held = self._held()
-        types, parts, gone = (
-            self._moved(book),
-            set(book.counted_totals.changed_shards),
-            sorted(book.dropped_types)[:MAX_DELETES_PER_WRITE],
-        )
-        told = [key for key, kept in book.counted_bind_failures.items() if not kept]
-        if held is None or not (types or parts or gone):
+    async def save(self, ledger: IncidentLedger) -> None:
+        """Writes what changed. What cannot be written now is written the next time: values are set, never added."""
+        ownership = self._ownership()
+        rewards = {name: ledger.rewards[name] for name in self._changed_types(ledger)}
+        shards = set(ledger.counted_totals.changed_shards)
+        dropped = sorted(ledger.dropped_types)[:MAX_DELETES_PER_WRITE]
+        if ownership is None or not (rewards or shards or dropped):
             return
-        rewards = {name: book.rewards[name] for name in types}
-        book.counted_totals.changed_shards -= parts
+        unsaved_failures = [key for key, saved in ledger.counted_bind_failures.items() if not saved]
+        deletes = (Delete(keys.reward_key(self._node, name)) for name in dropped)
+        writes: list[Write] = [*self._puts(rewards, shards, ledger), *deletes, *map(Delete, unsaved_failures)]
+        ledger.counted_totals.changed_shards -= shards
         try:
-            writes: list[Write] = [*self._puts(rewards, parts, book), *self._deletes(gone), *map(Delete, told)]
-            await self.store.write(writes, precondition=held.guard)
+            await self.store.write(writes, precondition=ownership.guard)
         except StoreError as error:
-            book.counted_totals.changed_shards |= parts
+            ledger.counted_totals.changed_shards |= shards
             self._failed(error)
             return
-        self._done(book, rewards, gone)
-        book.counted_bind_failures |= dict.fromkeys(told, True)
+        self._written_down(ledger, rewards, dropped)
+        ledger.counted_bind_failures |= dict.fromkeys(unsaved_failures, True)
 
-    def _opened(self, items: Iterable[StoredItem]) -> RestoredState:
+    def _restored(self, items: Iterable[StoredItem]) -> RestoredState:
         counted_prefix = keys.counted_totals_prefix(self._node)
         counted_items = [item for item in items if item.key.startswith(counted_prefix)]
         shards = (_decoded(CountedTotalsShard, item) for item in counted_items)
@@ -103,29 +103,26 @@ class RewardPersistence:
         )
         return RestoredState(self._written, totals, first_start=not counted_items)
 
-    def _moved(self, book: IncidentLedger) -> set[str]:
+    def _changed_types(self, ledger: IncidentLedger) -> set[str]:
         return {
             name
-            for name, reward in book.rewards.items()
-            if name in book.changed_types or _worth_writing(self._written.get(name), reward)
+            for name, reward in ledger.rewards.items()
+            if name in ledger.changed_types or _worth_writing(self._written.get(name), reward)
         }
 
-    def _puts(self, rewards: dict[str, Reward], parts: set[str], book: IncidentLedger) -> Iterable[Put]:
+    def _puts(self, rewards: dict[str, Reward], shards: set[str], ledger: IncidentLedger) -> Iterable[Put]:
         for name, reward in rewards.items():
             yield Put(keys.reward_key(self._node, name), codec.encode(reward))
-        for part in sorted(parts):
-            record = book.counted_totals.shard_record(part)
-            yield Put(keys.counted_totals_key(self._node, part), codec.encode(record))
+        for shard in sorted(shards):
+            record = ledger.counted_totals.shard_record(shard)
+            yield Put(keys.counted_totals_key(self._node, shard), codec.encode(record))
 
-    def _deletes(self, types: Iterable[str]) -> Iterable[Delete]:
-        return (Delete(keys.reward_key(self._node, name)) for name in types)
-
-    def _done(self, book: IncidentLedger, rewards: dict[str, Reward], gone: Iterable[str]) -> None:
-        """What changed while the write was under way stays to be written."""
+    def _written_down(self, ledger: IncidentLedger, rewards: dict[str, Reward], dropped: Iterable[str]) -> None:
+        """What changed while the write was under way is written the next time."""
         self._written |= rewards
-        book.changed_types -= {name for name, reward in rewards.items() if book.rewards.get(name) is reward}
-        for name in gone:
-            book.dropped_types.discard(name)
+        ledger.changed_types -= {name for name, reward in rewards.items() if ledger.rewards.get(name) is reward}
+        for name in dropped:
+            ledger.dropped_types.discard(name)
             self._written.pop(name, None)
         self.writes += 1
         self.problem.clear()
@@ -151,7 +148,7 @@ def _decoded(record: type[R], item: StoredItem) -> R | None:
 
 
 def _worth_writing(before: Reward | None, after: Reward) -> bool:
-    """Fading alone is nothing to write: every reader does it by itself."""
+    """Whether health or qualities changed enough. Fading alone is no change: each reader computes it."""
     if before is None:
         return after.healthy > MIN_CHANGE or bool(after.qualities)
     faded = reward_updates.decay(before, after.at_seconds)

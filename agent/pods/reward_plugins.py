@@ -1,4 +1,4 @@
-"""Rewards of one's own: `leadsman.rewards` entry points, each a function of a pod.
+"""Plugins that observe qualities of pods: `leadsman.rewards` entry points, each a function of a pod.
 
     [options.entry_points]
     leadsman.rewards =
@@ -6,8 +6,8 @@
 
     def frames(pod: leadsman.kube.objects.Pod) -> Mapping[str, float]: ...
 
-What it returns are costs by quality, lower being better; nothing for a pod that it has no say in. It is called in a
-thread, for every healthy pod each `observe_seconds`, one after another, and must answer within 2 s.
+It returns costs by quality, where lower is better, and an empty mapping for a pod that it does not observe. It is
+called in a thread for every healthy pod each `observe_seconds`, one pod after another, and must return within 2 s.
 """
 
 import asyncio
@@ -27,8 +27,11 @@ CostFunction = Callable[[Pod], Mapping[str, float]]
 
 
 class RewardPlugin:
-    """A cost function and why it gave no costs the last time. One that overran is not called again: its thread may
-    never come back."""
+    """One installed plugin.
+
+    problem: why its last call gave no costs.
+    timed_out: a call exceeded the deadline. It is not called again, since its thread may never end.
+    """
 
     def __init__(self, name: str, cost_function: CostFunction) -> None:
         self.name, self._cost_function, self.timed_out = name, cost_function, False
@@ -39,9 +42,8 @@ class RewardPlugin:
             return {}
         try:
             async with asyncio.timeout(DEADLINE_SECONDS):
-                found = {
-                    str(name): float(cost) for name, cost in (await asyncio.to_thread(self._cost_function, pod)).items()
-                }
+                costs = await asyncio.to_thread(self._cost_function, pod)
+                observed = {str(name): float(cost) for name, cost in costs.items()}
         except TimeoutError:
             self.timed_out = True
             self.problem.report(
@@ -51,14 +53,14 @@ class RewardPlugin:
             self.problem.report(f"{type(error).__name__}: {error}")
         else:
             self.problem.clear()
-            return found
+            return observed
         return {}
 
 
 def load_plugins() -> list[RewardPlugin]:
-    """Those that can be loaded; of the others the log tells."""
-    found = (_load(point) for point in entry_points(group=ENTRY_POINT_GROUP))
-    return [plugin for plugin in found if plugin is not None]
+    """The installed plugins that can be loaded. The others are logged."""
+    loaded = (_load(point) for point in entry_points(group=ENTRY_POINT_GROUP))
+    return [plugin for plugin in loaded if plugin is not None]
 
 
 def _load(point: EntryPoint) -> RewardPlugin | None:

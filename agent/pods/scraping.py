@@ -1,6 +1,6 @@
-"""Reads a pod's own metric over HTTP. Whatever goes wrong, nothing is learned: a dead endpoint is no bad value.
+"""Reads a pod's own metric over HTTP. A read that fails teaches nothing: a dead endpoint is no bad value.
 
-Bounds: 2 s, 1 MiB, 4 at once, no redirect, and a metric no oftener than `observe_seconds`.
+Bounds: 2 s, 1 MiB, 4 at once, no redirect, and each metric once in `observe_seconds`.
 """
 
 import asyncio
@@ -18,7 +18,10 @@ ScrapedSums = tuple[float, float | None]
 
 
 class MetricScraper:
-    """failures: for metrics."""
+    """Scrapes pods, and remembers the last sums of each for values that are a rate of two counters.
+
+    scrapes, failures: since the start, for metrics.
+    """
 
     def __init__(self, deadline_seconds: float = DEADLINE_SECONDS) -> None:
         self._deadline_seconds = deadline_seconds
@@ -27,7 +30,7 @@ class MetricScraper:
         self.scrapes, self.failures = 0, 0
 
     async def scrape_cost(self, uid: str, metric: RewardMetric) -> float | None:
-        """None: unknown, for whatever reason."""
+        """The cost that the metric has now; None when it is unknown."""
         self.scrapes += 1
         page = await self._page(metric.url)
         after = series_expression.evaluate_page(metric.series, page) if page is not None else None
@@ -50,9 +53,9 @@ class MetricScraper:
         try:
             async with (
                 asyncio.timeout(self._deadline_seconds),
-                self._http().get(url, allow_redirects=False, headers={"Accept": "text/plain"}) as answer,
+                self._http().get(url, allow_redirects=False, headers={"Accept": "text/plain"}) as response,
             ):
-                body = await _read(answer) if answer.status == 200 else None
+                body = await _read(response) if response.status == 200 else None
         except (TimeoutError, aiohttp.ClientError, OSError, ValueError):
             return None
         return None if body is None else body.decode(errors="replace")
@@ -64,10 +67,10 @@ class MetricScraper:
         return self._session
 
 
-async def _read(answer: aiohttp.ClientResponse) -> bytes | None:
-    """None for a page that is too large."""
+async def _read(response: aiohttp.ClientResponse) -> bytes | None:
+    """The page; None when it is too large."""
     body = bytearray()
-    async for chunk in answer.content.iter_chunked(1 << 16):
+    async for chunk in response.content.iter_chunked(1 << 16):
         body += chunk
         if len(body) > MAX_PAGE_BYTES:
             return None

@@ -19,44 +19,52 @@ _SAMPLE = re.compile(rf"({_NAME})(?:\{{(.*)\}})?\s+(\S+)(?:\s+-?\d+)?\s*")
 
 
 class InvalidSeries(ValueError):
-    """The text names no series. Says what is wanted."""
+    """The text names no series. The message says what is allowed."""
 
 
 class SeriesSelector(Struct, frozen=True):
+    """The samples of one name that have all these labels."""
+
     name: str
     labels: Mapping[str, str]
 
 
 class SeriesExpression(Struct, frozen=True):
-    """per: None for a gauge; else both are counters, and `of` is told for one of `per`."""
+    """One value of a page.
+
+    denominator: None for a gauge. Otherwise both are counters, and the value is the increase of the numerator divided
+        by that of the denominator.
+    """
 
     numerator: SeriesSelector
     denominator: SeriesSelector | None = None
 
 
 def parse_expression(text: str) -> SeriesExpression:
-    """InvalidSeries when it is none."""
-    of, slash, per = text.partition(" / ")
-    return SeriesExpression(_selector(of), _selector(per) if slash else None)
+    """The expression that the text is. InvalidSeries when it is none."""
+    numerator, slash, denominator = text.partition(" / ")
+    return SeriesExpression(_selector(numerator), _selector(denominator) if slash else None)
 
 
 def evaluate_page(series: SeriesExpression, page: str) -> tuple[float, float | None] | None:
-    """What the page says of `of` and of `per`; None when one of them is not there."""
-    of = _values(series.numerator, page)
-    per = _values(series.denominator, page) if series.denominator else []
-    if not of or (series.denominator and not per):
+    """The sums of numerator and denominator on the page, or (mean, None) of a gauge; None when a series is missing."""
+    numerators = _values(series.numerator, page)
+    denominators = _values(series.denominator, page) if series.denominator else []
+    if not numerators or (series.denominator and not denominators):
         return None
-    return (sum(of), sum(per)) if series.denominator else (sum(of) / len(of), None)
+    if series.denominator:
+        return sum(numerators), sum(denominators)
+    return sum(numerators) / len(numerators), None
 
 
 def value_between(before: tuple[float, float | None] | None, after: tuple[float, float | None]) -> float | None:
-    """The value between two readings. None: there is none yet, nothing happened, or the counters began anew."""
+    """The value between two reads; None at the first read, when nothing happened and when the counters were reset."""
     if after[1] is None:
         return after[0]
     if before is None or before[1] is None:
         return None
-    of, per = after[0] - before[0], after[1] - before[1]
-    return of / per if per > 0 and of >= 0 else None
+    numerator, denominator = after[0] - before[0], after[1] - before[1]
+    return numerator / denominator if denominator > 0 and numerator >= 0 else None
 
 
 def _values(selector: SeriesSelector, page: str) -> list[float]:
@@ -73,10 +81,10 @@ def _matching_values(selector: SeriesSelector, page: str) -> Iterator[float]:
 
 
 def _selector(text: str) -> SeriesSelector:
-    found = _SELECTOR.fullmatch(text.strip())
-    if found is None:
-        raise InvalidSeries(f'{text.strip()!r}: want name, name{{label="value"}} or one / another')
-    return SeriesSelector(found[1], _labels(found[2] or ""))
+    match = _SELECTOR.fullmatch(text.strip())
+    if match is None:
+        raise InvalidSeries(f'{text.strip()!r}: must be name, name{{label="value"}} or one / another')
+    return SeriesSelector(match[1], _labels(match[2] or ""))
 
 
 def _labels(text: str) -> dict[str, str]:
@@ -84,9 +92,9 @@ def _labels(text: str) -> dict[str, str]:
 
 
 def _number(text: str) -> float:
-    """+Inf and what is no number are no value."""
+    """NaN for infinities and for what is no number: neither is a value."""
     try:
-        found = float(text)
+        number = float(text)
     except ValueError:
         return float("nan")
-    return found if abs(found) != float("inf") else float("nan")
+    return number if abs(number) != float("inf") else float("nan")

@@ -1,4 +1,4 @@
-"""The knobs of following pods. Read once from flags in `leadsman`, then passed down."""
+"""The settings of following pods, read once from flags and passed down."""
 
 from msgspec import Struct
 
@@ -7,8 +7,13 @@ from leadsman.kube.access import ApiAccess
 
 
 class PodSettings(Struct, frozen=True):
-    """api: where pods are listed and watched. account_seconds: how often health is accounted for and stuck pods looked
-    for. observe_seconds: between two observations of a pod's own metric or by plugins; 0 switches both off."""
+    """How this node's pods are followed.
+
+    api: where pods are listed and watched.
+    limits: of the ledger.
+    account_seconds: time between two credits of health, which also look for stuck pods.
+    observe_seconds: time between two observations of pods' own metrics and by plugins; 0 switches both off.
+    """
 
     api: ApiAccess
     limits: LedgerLimits = DEFAULT_LIMITS

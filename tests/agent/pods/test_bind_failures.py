@@ -22,10 +22,10 @@ class World:
 
     async def agent(self) -> tuple[RewardPersistence, IncidentLedger, BindFailureCounter]:
         held = await claim_node(self.store, NODE, Identity("a", 0, "10.0.0.1"), 600)
-        cache = RewardPersistence(self.store, NODE, lambda: held, Random(1))
+        persistence = RewardPersistence(self.store, NODE, lambda: held, Random(1))
         return (
-            cache,
-            IncidentLedger(await cache.restore(), lambda: 0.0, lambda: 1_772_366_400.0),
+            persistence,
+            IncidentLedger(await persistence.restore(), lambda: 0.0, lambda: 1_772_366_400.0),
             BindFailureCounter(self.store, NODE),
         )
 
@@ -43,59 +43,59 @@ def world() -> World:
 
 
 async def test_each_is_counted_once_and_goes_with_the_reward_it_changed(world):
-    cache, book, binds = await world.agent()
+    persistence, ledger, binds = await world.agent()
     await world.tell("uid-1")
     await world.tell("uid-2")
     await world.tell("uid-3", node="edge-2")
     for _ in range(3):
-        await binds.poll(book)
-    assert book.rewards["web"].incidents == {"bind_refused": 2}
+        await binds.poll(ledger)
+    assert ledger.rewards["web"].incidents == {"bind_refused": 2}
     assert await world.waiting() == 2
-    await cache.save(book)
+    await persistence.save(ledger)
     assert await world.waiting() == 0
-    await binds.poll(book)
-    assert book.counted_bind_failures == {}
-    assert book.rewards["web"].incidents == {"bind_refused": 2}
+    await binds.poll(ledger)
+    assert ledger.counted_bind_failures == {}
+    assert ledger.rewards["web"].incidents == {"bind_refused": 2}
 
 
 async def test_an_agent_killed_before_it_wrote_leaves_them_to_the_next(world):
-    _, book, binds = await world.agent()
+    _, ledger, binds = await world.agent()
     await world.tell("uid-1")
-    await binds.poll(book)
-    cache, after, binds = await world.agent()
+    await binds.poll(ledger)
+    persistence, after, binds = await world.agent()
     assert after.rewards == {}
     await binds.poll(after)
-    await cache.save(after)
+    await persistence.save(after)
     _, last, binds = await world.agent()
     await binds.poll(last)
     assert last.rewards["web"].incidents == {"bind_refused": 1}
 
 
 async def test_a_listing_from_before_the_write_counts_nothing_again(world):
-    cache, book, binds = await world.agent()
+    persistence, ledger, binds = await world.agent()
     await world.tell("uid-1")
-    await binds.poll(book)
-    await cache.save(book)
+    await binds.poll(ledger)
+    await persistence.save(ledger)
     await world.tell("uid-1")  # what an old listing would still show
-    await binds.poll(book)
-    assert book.rewards["web"].incidents == {"bind_refused": 1}
+    await binds.poll(ledger)
+    assert ledger.rewards["web"].incidents == {"bind_refused": 1}
 
 
 async def test_garbage_is_left_out_and_the_rest_counted(world):
-    _, book, binds = await world.agent()
+    _, ledger, binds = await world.agent()
     await world.tell("uid-1", b"garbage")
     await world.tell("uid-2", codec.encode(BindFailure("web", "moonlight")))
     await world.tell("uid-3")
-    await binds.poll(book)
-    assert book.rewards["web"].incidents == {"bind_refused": 1}
+    await binds.poll(ledger)
+    assert ledger.rewards["web"].incidents == {"bind_refused": 1}
 
 
 async def test_a_flood_is_counted_in_bounded_steps(world):
-    cache, book, binds = await world.agent()
+    persistence, ledger, binds = await world.agent()
     for number in range(MAX_UNSAVED + 5):
         await world.tell(f"uid-{number:03}")
-    await binds.poll(book)
-    assert book.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED}
-    await cache.save(book)
-    await binds.poll(book)
-    assert book.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED + 5}
+    await binds.poll(ledger)
+    assert ledger.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED}
+    await persistence.save(ledger)
+    await binds.poll(ledger)
+    assert ledger.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED + 5}

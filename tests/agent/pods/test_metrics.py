@@ -25,15 +25,15 @@ def scraped(given):
 
     def page(most_types, pods):
         settings = PodSettings(ApiAccess("http://127.0.0.1:1"), LedgerLimits(most_types=most_types))
-        cache = RewardPersistence(MemoryStore(), "edge-1", lambda: None, Random(1))
-        monitor = PodMonitor("edge-1", settings, cache, lambda: 1.0, time.monotonic, time.time)
+        persistence = RewardPersistence(MemoryStore(), "edge-1", lambda: None, Random(1))
+        monitor = PodMonitor("edge-1", settings, persistence, lambda: 1.0, time.monotonic, time.time)
         monitor.ledger = IncidentLedger(
             RestoredState({}, CountedTotals(), False), time.monotonic, time.time, settings.limits
         )
         for pod in pods:
             monitor.ledger.on_pod_updated(pod)
         monitor.ledger.credit_health()
-        return generate_latest(create_registry(lambda: families(monitor, cache))).decode()
+        return generate_latest(create_registry(lambda: families(monitor, persistence))).decode()
 
     return page
 

@@ -45,8 +45,8 @@ class World:
     async def agent(self, stuck_seconds: float = 100.0, account_seconds: float = 0.02) -> PodMonitor:
         held = await claim_node(self.store, "edge-1", Identity("a", 0, "10.0.0.1"), 600)
         settings = PodSettings(ApiAccess(self.api.url), LedgerLimits(stuck_seconds), account_seconds, 0)
-        cache = RewardPersistence(self.store, "edge-1", lambda: held, Random(1))
-        monitor = PodMonitor("edge-1", settings, cache, lambda: 0.02, time.monotonic, time.time)
+        persistence = RewardPersistence(self.store, "edge-1", lambda: held, Random(1))
+        monitor = PodMonitor("edge-1", settings, persistence, lambda: 0.02, time.monotonic, time.time)
         self.running.append((monitor, asyncio.create_task(monitor.run())))
         await until(lambda: monitor.pods.loaded.is_set())
         return monitor
@@ -111,7 +111,7 @@ async def test_a_killed_agent_s_successor_replays_nothing_and_misses_nothing(wor
     first = await world.agent()
     world.put("here", body(restarts=2))
     await until(lambda: incidents(first) == {"crash": 2})
-    await until(lambda: first._cache.writes and not first.ledger.changed_types)
+    await until(lambda: first._persistence.writes and not first.ledger.changed_types)
     await world.kill()
     world.put("here", body(restarts=3))
     second = await world.agent()

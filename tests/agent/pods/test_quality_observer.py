@@ -47,13 +47,13 @@ async def exporter():
 
 
 @pytest.fixture
-def book():
+def ledger():
     return IncidentLedger(RestoredState({}, CountedTotals(), False), time.monotonic, time.time)
 
 
 @pytest.fixture
-async def observing(book):
-    one = QualityObserver(lambda: book, 30.0, [])
+async def observing(ledger):
+    one = QualityObserver(lambda: ledger, 30.0, [])
     one.scraper = MetricScraper(deadline_seconds=0.2)
     yield one
     await one.scraper.close()
@@ -64,18 +64,18 @@ def asking(given, exporter, series="queue_seconds"):
     return given.pod("Running", given.running(), annotations=said, ip="127.0.0.1")
 
 
-def qualities(book):
-    return book.rewards["shop"].qualities if "shop" in book.rewards else {}
+def qualities(ledger):
+    return ledger.rewards["shop"].qualities if "shop" in ledger.rewards else {}
 
 
-async def test_a_metric_becomes_a_quality_of_the_type(given, exporter, book, observing):
-    book.on_pod_updated(asking(given, exporter))
+async def test_a_metric_becomes_a_quality_of_the_type(given, exporter, ledger, observing):
+    ledger.on_pod_updated(asking(given, exporter))
     await observing.observe_all()
-    assert set(qualities(book)) == {"queue_seconds"}
+    assert set(qualities(ledger)) == {"queue_seconds"}
 
 
 @pytest.mark.parametrize("trouble", ["refused", "silent", "status", "absent", "redirect", "large"])
-async def test_an_unreachable_metric_changes_nothing(given, exporter, book, observing, trouble):
+async def test_an_unreachable_metric_changes_nothing(given, exporter, ledger, observing, trouble):
     exporter.silent = trouble == "silent"
     exporter.status = {"status": 500, "redirect": 302}.get(trouble, 200)
     exporter.answer = {"absent": "other 1\n", "large": "queue_seconds 2\n" * MAX_PAGE_BYTES}.get(
@@ -83,50 +83,50 @@ async def test_an_unreachable_metric_changes_nothing(given, exporter, book, obse
     )
     if trouble == "refused":
         await exporter.__aexit__()
-    book.on_pod_updated(asking(given, exporter))
+    ledger.on_pod_updated(asking(given, exporter))
     await observing.observe_all()
-    assert book.rewards == {}
+    assert ledger.rewards == {}
     assert observing.scraper.failures == 1
     assert exporter.asked <= 1
 
 
-async def test_a_pod_that_is_not_healthy_is_not_asked(given, exporter, book, observing):
+async def test_a_pod_that_is_not_healthy_is_not_asked(given, exporter, ledger, observing):
     said = asking(given, exporter).metadata.annotations
-    book.on_pod_updated(given.pod("Running", given.running(ready=False), annotations=said, ip="127.0.0.1"))
+    ledger.on_pod_updated(given.pod("Running", given.running(ready=False), annotations=said, ip="127.0.0.1"))
     await observing.observe_all()
     assert exporter.asked == 0
 
 
-async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(given, exporter, book, observing):
-    book.on_pod_updated(asking(given, exporter))
+async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(given, exporter, ledger, observing):
+    ledger.on_pod_updated(asking(given, exporter))
     wrong = {"leadsman.dev/reward-series": "a b", "leadsman.dev/reward-port": "80"}
-    book.on_pod_updated(given.pod("Running", given.running(), annotations=wrong, uid="other", ip="127.0.0.1"))
+    ledger.on_pod_updated(given.pod("Running", given.running(), annotations=wrong, uid="other", ip="127.0.0.1"))
     await observing.observe_all()
-    assert "want name" in observing.annotation_errors["other"]
+    assert "must be name" in observing.annotation_errors["other"]
     assert exporter.asked == 1
 
 
-async def test_a_plugin_s_costs_become_qualities_and_bad_names_are_left_out(given, book):
-    book.on_pod_updated(given.pod("Running", given.running()))
+async def test_a_plugin_s_costs_become_qualities_and_bad_names_are_left_out(given, ledger):
+    ledger.on_pod_updated(given.pod("Running", given.running()))
     await QualityObserver(
-        lambda: book, 30.0, [RewardPlugin("mine", lambda _: {"frames": 3.0, "no name": 1.0})]
+        lambda: ledger, 30.0, [RewardPlugin("mine", lambda _: {"frames": 3.0, "no name": 1.0})]
     ).observe_all()
-    assert set(qualities(book)) == {"frames"}
+    assert set(qualities(ledger)) == {"frames"}
 
 
-async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given, book):
+async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given, ledger):
     def broken(_):
         raise KeyError("frames")
 
-    book.on_pod_updated(given.pod("Running", given.running()))
+    ledger.on_pod_updated(given.pod("Running", given.running()))
     for costs in (broken, lambda _: None, lambda _: {"frames": "many"}):
         plugin = RewardPlugin("mine", costs)  # type: ignore[arg-type]
-        await QualityObserver(lambda: book, 30.0, [plugin]).observe_all()
+        await QualityObserver(lambda: ledger, 30.0, [plugin]).observe_all()
         assert plugin.problem.text
-    assert book.rewards == {}
+    assert ledger.rewards == {}
 
 
-async def test_a_plugin_that_overran_is_not_asked_again(given, book, monkeypatch):
+async def test_a_plugin_that_overran_is_not_asked_again(given, ledger, monkeypatch):
     monkeypatch.setattr(reward_plugins, "DEADLINE_SECONDS", 0.05)
     asked = []
 
@@ -136,9 +136,9 @@ async def test_a_plugin_that_overran_is_not_asked_again(given, book, monkeypatch
         return {}
 
     plugin = RewardPlugin("slow", slow)
-    book.on_pod_updated(given.pod("Running", given.running()))
+    ledger.on_pod_updated(given.pod("Running", given.running()))
     for _ in range(2):
-        await QualityObserver(lambda: book, 30.0, [plugin]).observe_all()
+        await QualityObserver(lambda: ledger, 30.0, [plugin]).observe_all()
     assert len(asked) == 1
 
 

@@ -40,7 +40,7 @@ def test_a_pod_without_annotations_or_with_the_host_s_address_has_none(given):
     [
         ({"series": "a"}, "reward-port"),
         ({"series": "a", "port": "70000"}, "70000"),
-        ({"series": "a", "port": "80", "path": "http://elsewhere/"}, "begins with /"),
+        ({"series": "a", "port": "80", "path": "http://elsewhere/"}, "begin with /"),
         ({"series": "a b", "port": "80"}, "reward-series"),
         ({"series": "a", "port": "80", "direction": "up"}, "lower or higher"),
     ],

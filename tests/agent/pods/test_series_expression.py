@@ -45,5 +45,5 @@ def test_counters_tell_the_mean_of_what_came_since():
 
 @pytest.mark.parametrize("text", ["", "1x", "a b", "a{b=1}", "a / ", "rate(a[5m])"])
 def test_what_is_no_series_is_refused_with_what_is_wanted(text):
-    with pytest.raises(InvalidSeries, match="want name"):
+    with pytest.raises(InvalidSeries, match="must be name"):
         series_expression.parse_expression(text)
