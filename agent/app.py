@@ -1,4 +1,4 @@
-"""The agent's HTTP side: /metrics, /healthz, /readyz, /config. Read-only, and without I/O behind it."""
+"""The agent's HTTP endpoints: /metrics, /healthz, /readyz, /config. Read-only, answered from memory."""
 
 import msgspec
 from aiohttp import web
@@ -10,14 +10,17 @@ from agent.settings import AgentSettings
 from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
 
 ENDPOINTS = (
-    "/metrics  measurements for Prometheus\n/healthz  loops turn\n/readyz   reports arrive\n/config   settings\n"
+    "/metrics  measurements for Prometheus\n"
+    "/healthz  agent loops make progress\n"
+    "/readyz   last report was acknowledged\n"
+    "/config   settings\n"
 )
 
 
 def create_app(
     settings: AgentSettings,
     registry: CollectorRegistry,
-    progress: LoopLiveness,
+    liveness: LoopLiveness,
     reporter: Reporter,
 ) -> web.Application:
     async def index(_: web.Request) -> web.Response:
@@ -26,11 +29,14 @@ def create_app(
     def healthz() -> Health:
         """The process's own loops. Never depends on etcd: a restart would not bring it back."""
         return good_unless(
-            "\n".join(f"{name}: no round for {seconds:.0f} s" for name, seconds in progress.stalled().items())
+            "\n".join(
+                f"loop {name} has not completed a round for {seconds:.0f} s"
+                for name, seconds in liveness.stalled().items()
+            )
         )
 
     def readyz() -> Health:
-        return good_unless(reporter.problem.text or ("" if reporter.report_count else "no report yet"))
+        return good_unless(reporter.problem.text or ("" if reporter.report_count else "no report was acknowledged yet"))
 
     async def config(_: web.Request) -> web.Response:
         return web.json_response(text=msgspec.json.encode(redacted(settings)).decode())

@@ -1,4 +1,4 @@
-"""Whether a record has changed enough to be worth a write. Pure.
+"""Decides whether a record has changed enough to be written again. Pure.
 
 The heartbeat vouches for what was written before, so a reader is wrong by at most the band. The bands are
 about what a window's statistics move by chance; a wider one would save little and cost accuracy.
@@ -17,10 +17,10 @@ TAIL_BAND_RATIO = 0.20
 LOSS_BAND_RATIO = 0.05
 HARDWARE_BAND_RATIO = 0.10
 HARDWARE_BANDS = {"_ratio": 0.02, "_celsius": 1.0, "_per_cpu": 0.1}
-"""By the ending of the metric's name, in the metric's unit; others have the relative band only."""
+"""Ending of the metric's name → band in the metric's unit. Other metrics have the relative band only."""
 COORDINATE_BAND_MS = 0.05
 COORDINATE_BAND_REACHES = 0.1
-"""Of the RTT within which other nodes are near: finer would tell nobody apart."""
+"""Of the RTT within which other nodes are near; a smaller move changes no order of nodes."""
 ERROR_BAND_RATIO = 0.1
 REACH_BAND_RATIO = 0.25
 
@@ -28,6 +28,7 @@ V = TypeVar("V")
 
 
 def worth_writing(before: AnyRecord | None, after: AnyRecord) -> bool:
+    """before: as it was last written; None when it was not."""
     match before, after:
         case Latency(), Latency():
             return _any_moved(before.peers, after.peers, lambda _, a, b: _peer_moved(a, b))
@@ -54,7 +55,7 @@ def _peer_moved(before: PeerLatency, after: PeerLatency) -> bool:
 
 
 def _entry_moved(before: RingEntry, after: RingEntry) -> bool:
-    """The nearest are not looked at: they change with every microsecond, and those written last are near enough."""
+    """Ignores which nodes are nearest: they change with every microsecond, and those written last are near enough."""
     if before.coordinate is None or after.coordinate is None:
         return before != after
     where = (before.address, before.zone, before.rack) != (after.address, after.zone, after.rack)
@@ -70,7 +71,7 @@ def _entry_moved(before: RingEntry, after: RingEntry) -> bool:
 
 
 def _shift_ms(before: RingCoordinate, after: RingCoordinate) -> float:
-    """What an estimate can change by at most."""
+    """The most that an estimate can change, in milliseconds."""
     moved = dist(before.point, after.point) if len(before.point) == len(after.point) else inf
     return moved + abs(before.height - after.height) + abs(before.adjustment - after.adjustment)
 

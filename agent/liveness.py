@@ -1,4 +1,4 @@
-"""Whether the agent's loops still turn. A loop that hangs must not look alive: /healthz fails and reports stop."""
+"""Finds loops of the agent that make no progress. While one hangs, /healthz fails and reports stop. Pure."""
 
 from collections.abc import Callable, Mapping
 
@@ -6,7 +6,12 @@ from msgspec import Struct
 
 
 class LoopLiveness(Struct):
-    """loops: name → its count of completed rounds. A count that stands for `limit_seconds` is a stalled loop."""
+    """Watches counts of completed rounds.
+
+    loops: name → its count of completed rounds.
+    limit_seconds: a loop whose count does not change for so long is stalled.
+    clock: monotonic seconds.
+    """
 
     loops: Mapping[str, Callable[[], int]]
     limit_seconds: float

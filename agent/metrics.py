@@ -8,14 +8,16 @@ from agent.reporting import Reporter
 
 
 def report_metrics(reporter: Reporter) -> Iterator[Metric]:
-    """How the reports to etcd fare."""
-    yield CounterMetricFamily("leadsman_reports", "Reports acknowledged by etcd.", reporter.report_count)
-    failures = CounterMetricFamily("leadsman_report_failures", "Reports that failed, by cause.", labels=["cause"])
+    """The metrics of the reporter."""
+    yield CounterMetricFamily("leadsman_reports", "Reports that etcd acknowledged.", reporter.report_count)
+    failures = CounterMetricFamily(
+        "leadsman_report_failures", "Reports to etcd that failed, by cause.", labels=["cause"]
+    )
     for cause, count in reporter.failures.items():
         failures.add_metric([cause], count)
     yield failures
     yield GaugeMetricFamily(
         "leadsman_node_claimed",
-        "1 while this agent holds its node's records under a lease.",
+        "1 while this agent owns its node's records in etcd under a lease.",
         reporter.ownership is not None,
     )

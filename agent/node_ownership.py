@@ -1,11 +1,11 @@
-"""The claim: one agent writes one node's records, and the loser steps back.
+"""Claims a node, so that one agent alone writes its records.
 
-The identity is written only where there is none or where it is our own from before, in one transaction; every
-later write is guarded by that very value. The epoch is the store's revision before the claim: whoever claims
-later has a larger one, without any clock.
+The identity is written only where there is none, or this agent's own from before, in one transaction. Every later write
+is guarded by that very value. The epoch is the store's revision before the claim: a later claim has a larger one,
+without any clock.
 """
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
@@ -15,11 +15,11 @@ from leadsman.state.store import PreconditionFailed, Store
 
 
 class NodeAlreadyOwned(Exception):
-    """Another agent holds the node."""
+    """Another agent owns the node's records. End this process: one agent a node."""
 
 
 class NodeOwnership(Struct, frozen=True):
-    """What a report needs to write: the lease it lives under and the guard that proves it is still ours."""
+    """What a write needs: the lease that the records live under, and the guard that proves the ownership."""
 
     identity: Identity
     lease: int
@@ -28,22 +28,26 @@ class NodeOwnership(Struct, frozen=True):
 
 
 async def claim_node(
-    store: Store, node: str, wanted: Identity, lease_seconds: int, entry: RingEntry | None = None
+    store: Store, node: str, identity: Identity, lease_seconds: int, entry: RingEntry | None = None
 ) -> NodeOwnership:
-    """Takes the node under a new lease. Taken when another owner has it. StoreErrors as they come.
+    """Claims the node under a new lease. NodeAlreadyOwned when another owner has it; StoreError as the store raised it.
 
-    entry: takes the node's place on the ring with it; None: the ring is not used.
+    identity: without its epoch, which is set here.
+    entry: written to the ring in the same transaction; None when the ring is not used.
     """
     key = keys.record_key(node, Identity)
     listing = await store.read_prefix(key)
-    held = next((item.value for item in listing.items if item.key == key), None)
-    if held is not None and _owner(held) != wanted.owner:
-        raise NodeAlreadyOwned(f"node {node} is written by agent {_owner(held)}, and this is {wanted.owner}")
-    identity = Identity(wanted.owner, listing.revision, wanted.address, wanted.zone, wanted.rack)
+    stored = next((item.value for item in listing.items if item.key == key), None)
+    if stored is not None and _owner(stored) != identity.owner:
+        raise NodeAlreadyOwned(
+            f"another agent (owner {_owner(stored)}) owns the records of node {node}; "
+            f"this agent is {identity.owner}: run one agent per node"
+        )
+    identity = structs.replace(identity, epoch=listing.revision)
     lease = await store.grant(lease_seconds)
     try:
-        places = [Put(keys.record_key(node, RingEntry), codec.encode(entry))] if entry else []
-        await store.write([Put(key, codec.encode(identity)), *places], lease, Precondition(key, held))
+        ring_puts = [Put(keys.record_key(node, RingEntry), codec.encode(entry))] if entry else []
+        await store.write([Put(key, codec.encode(identity)), *ring_puts], lease, Precondition(key, stored))
     except PreconditionFailed as error:
         await store.revoke(lease)
         raise NodeAlreadyOwned(f"another agent claimed node {node} at the same moment") from error
@@ -51,7 +55,7 @@ async def claim_node(
 
 
 def _owner(value: bytes) -> str:
-    """An identity that nobody can read still has an owner: not us."""
+    """The owner in an identity. One that cannot be decoded is somebody else's."""
     try:
         return codec.decode(Identity, value).owner
     except BadRecord as error:

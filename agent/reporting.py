@@ -1,6 +1,6 @@
-"""Reports: the latest measurements → records → one transaction under the agent's lease.
+"""Writes the latest measurements to etcd: records in one transaction under the agent's lease.
 
-The lease is renewed only after a completed measure and put: nothing keeps frozen data alive in the background.
+The lease is renewed only after a completed round and write: nothing keeps frozen data alive in the background.
 """
 
 import asyncio
@@ -24,18 +24,19 @@ log = logging.getLogger(__name__)
 
 FIRST_BACKOFF_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 5.0
-"""Back within 8 s once the store heals: this wait, then a claim and a report."""
+"""The agent reports within 8 s once the store answers again: this wait, then a claim and a report."""
 OUT_OF_SPACE_BACKOFF_SECONDS = 30.0
 """Only an operator can make room; until then a cluster of retries would be a storm."""
 
 NodeRecords = Mapping[type[AnyRecord], AnyRecord | None]
-"""What to say now. None: nothing is known, and what was said before must go."""
+"""What to write now. None: nothing is known, and the record written before must be deleted."""
 
 
 class Reporter:
-    """Claims the node, then reports every P ± 10 %, until another owner holds the node: then Taken.
+    """Claims the node and reports every push interval ± 10 %, until another agent owns the node: NodeAlreadyOwned.
 
-    timing: asked before each report, because P stretches with the cluster. report_count and failures are for /metrics;
+    ownership: the claim; None before it and after it was lost.
+    report_count, failures (by cause): since the start, for metrics.
     problem: why the last report failed.
     """
 
@@ -43,21 +44,24 @@ class Reporter:
         self,
         store: Store,
         node: str,
-        wanted: Identity,
+        identity: Identity,
         timing: Callable[[], ReportTiming],
         records: Callable[[], NodeRecords],
-        progress: LoopLiveness,
+        liveness: LoopLiveness,
         rng: Random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         pause: Callable[[float], Awaitable[None]] | None = None,
     ) -> None:
-        """pause: between two reports; it may end early when there is something to say. None: as `sleep`."""
-        self._store, self._node, self._wanted = store, node, wanted
-        self._timing, self._records, self._progress = timing, records, progress
+        """timing: asked before each report, because the push interval stretches with the cluster.
+
+        pause: sleeps between two reports, and may end early when a report is due at once. None: as `sleep`.
+        """
+        self._store, self._node, self._identity = store, node, identity
+        self._timing, self._records, self._liveness = timing, records, liveness
         self._rng, self._sleep, self._pause = rng, sleep, pause or sleep
         self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng)
         self._out_of_space_backoff = Backoff(FIRST_BACKOFF_SECONDS, OUT_OF_SPACE_BACKOFF_SECONDS, rng)
-        self._said: dict[type[AnyRecord], AnyRecord | None] = {}
+        self._reported: dict[type[AnyRecord], AnyRecord | None] = {}
         self._seq = 0
         self.ownership: NodeOwnership | None = None
         self.report_count = 0
@@ -67,7 +71,7 @@ class Reporter:
         )
 
     async def run(self) -> None:
-        """Never returns. Taken: stop this process, another one writes this node."""
+        """Never returns. NodeAlreadyOwned: another agent writes this node; end this process."""
         await self._sleep(self._rng.uniform(0, self._timing().push_interval_seconds))
         while True:
             try:
@@ -82,15 +86,15 @@ class Reporter:
                 await self._pause(self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1))
 
     async def report(self) -> None:
-        """One report, unless a loop has stalled: then nothing is renewed and the node goes stale, as it should."""
-        if stalled := self._progress.stalled():
+        """Reports once. While a loop is stalled it renews nothing, so that the node goes stale, as it should."""
+        if stalled := self._liveness.stalled():
             self.problem.report(f"{', '.join(stalled)} made no progress; kubelet restarts the agent by /healthz")
             return
         timing = self._timing()
         try:
-            held = self.ownership = await self._claimed(timing)
-            await self._write(held, timing)
-            await self._store.keep_alive(held.lease)
+            ownership = self.ownership = await self._claimed(timing)
+            await self._write(ownership, timing)
+            await self._store.keep_alive(ownership.lease)
         except (LeaseLost, PreconditionFailed):
             self.ownership = None
             raise
@@ -98,7 +102,7 @@ class Reporter:
         self.problem.clear()
 
     async def close(self) -> None:
-        """Ends the lease, so that the node's records go at once. StoreError when the store cannot be reached."""
+        """Revokes the lease, which deletes the node's records. StoreError when the store cannot be reached."""
         if self.ownership is not None:
             await self._store.revoke(self.ownership.lease)
             self.ownership = None
@@ -106,11 +110,11 @@ class Reporter:
     async def _claimed(self, timing: ReportTiming) -> NodeOwnership:
         if self.ownership is not None and self.ownership.lease_seconds == timing.lease_seconds:
             return self.ownership
-        self._said.clear()
+        self._reported.clear()
         return await self._waited_for_claim(timing)
 
     async def _waited_for_claim(self, timing: ReportTiming) -> NodeOwnership:
-        """An agent that was killed holds the node until its lease ends: wait that long for it, and not longer."""
+        """Waits until the lease of an agent that was killed expires, and no longer."""
         for _ in range(timing.lease_seconds + 2):
             try:
                 return await self._claim(timing)
@@ -122,20 +126,20 @@ class Reporter:
     async def _claim(self, timing: ReportTiming) -> NodeOwnership:
         entry = self._records().get(RingEntry)
         assert entry is None or isinstance(entry, RingEntry)
-        return await claim_node(self._store, self._node, self._wanted, timing.lease_seconds, entry)
+        return await claim_node(self._store, self._node, self._identity, timing.lease_seconds, entry)
 
-    async def _write(self, held: NodeOwnership, timing: ReportTiming) -> None:
-        """While a write is under way, and after it failed, nobody knows what the store has: all is said again."""
+    async def _write(self, ownership: NodeOwnership, timing: ReportTiming) -> None:
+        """Writes what changed. After a write that failed nobody knows what the store has, so all is written again."""
         now = {kind: record for kind, record in self._records().items() if record is not None}
-        changed = [record for kind, record in now.items() if worth_writing(self._said.get(kind), record)]
-        gone = [Delete(keys.record_key(self._node, kind)) for kind in self._said.keys() - now.keys()]
-        after = {kind: self._said.get(kind) for kind in now} | {type(record): record for record in changed}
-        self._said = dict.fromkeys(self._said | now)
+        changed = [record for kind, record in now.items() if worth_writing(self._reported.get(kind), record)]
+        gone = [Delete(keys.record_key(self._node, kind)) for kind in self._reported.keys() - now.keys()]
+        after = {kind: self._reported.get(kind) for kind in now} | {type(record): record for record in changed}
+        self._reported = dict.fromkeys(self._reported | now)
         self._seq += 1
-        beat = Heartbeat(held.identity.epoch, self._seq, timing.push_interval_seconds)
+        beat = Heartbeat(ownership.identity.epoch, self._seq, timing.push_interval_seconds)
         puts = [Put(keys.record_key(self._node, type(record)), codec.encode(record)) for record in (*changed, beat)]
-        await self._store.write([*gone, *puts], held.lease, held.guard)
-        self._said = after
+        await self._store.write([*gone, *puts], ownership.lease, ownership.guard)
+        self._reported = after
 
     def _failed(self, error: StoreError) -> None:
         self.failures[type(error).__name__] += 1

@@ -1,4 +1,4 @@
-"""The agent's process: builds the parts, runs their loops as one group, and leaves without a trace.
+"""The agent's process: builds its components, runs their loops as one group, and removes its records at the end.
 
 Any loop that ends or fails ends the process, and kubelet starts a new one. Shutdown: not ready → loops cancelled →
 lease revoked, within a time limit.
@@ -49,7 +49,7 @@ SHUTDOWN_TIMEOUT_SECONDS = 3.0
 
 
 async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
-    """Until `stop`. Raises what ended a loop: agent.node_ownership.Taken when another agent writes this node."""
+    """Runs until `stop`. Raises what ended a loop: NodeAlreadyOwned when another agent writes this node."""
     parts = AgentComponents(settings, clock)
     host, _, port = settings.listen.rpartition(":")
     async with contextlib.AsyncExitStack() as stack:
@@ -65,19 +65,21 @@ async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], 
 
 
 class AgentComponents:
-    """Everything an agent is made of, wired: what each does stands in its own module."""
+    """The components of an agent, wired together."""
 
     def __init__(self, settings: AgentSettings, clock: Callable[[], float]) -> None:
         self.settings, self.clock = settings, clock
         self.store = EtcdStore(settings.etcd, silence_seconds=settings.timing.stale_seconds)
         self.wakeup = Wakeup()
         self.prober = Prober(settings.probing, Locality(settings.zone, settings.rack), answered=self.on_rtt)
-        probing, how = ProberAdapter(self.prober, clock), settings.probing
-        rhythm = PeeringSettings(settings.timing, how.interval_seconds, how.window_seconds, settings.probe_budget)
-        self.peer_refresher = PeerRefresher(
-            self.store, settings.node, settings.max_peers, rhythm, probing, self.wakeup.wake, clock
+        prober, probing = ProberAdapter(self.prober, clock), settings.probing
+        peering = PeeringSettings(
+            settings.timing, probing.interval_seconds, probing.window_seconds, settings.probe_budget
         )
-        self.probe_requests = ProbeRequestHandler(self.store, self.peer_refresher, probing, self.wakeup.wake, clock)
+        self.peer_refresher = PeerRefresher(
+            self.store, settings.node, settings.max_peers, peering, prober, self.wakeup.wake, clock
+        )
+        self.probe_requests = ProbeRequestHandler(self.store, self.peer_refresher, prober, self.wakeup.wake, clock)
         roots = HostRoots(str(settings.proc_root), str(settings.sys_root))
         psutil_source.set_proc_root(roots.proc)
         self.hardware = HardwareMonitor(roots, clock=clock, interval_seconds=settings.timing.push_interval_seconds)
@@ -122,16 +124,19 @@ class AgentComponents:
         }
 
     def ring_entry(self) -> RingEntry | None:
-        """None with a static list: the ring is not used, and need not be writable."""
-        who = self.settings
-        return self.peer_refresher.ring_entry(who.address, who.zone, who.rack) if who.peers is None else None
+        """This node's entry; None with a static list of peers, where the ring is not used and need not be writable."""
+        settings = self.settings
+        if settings.peers is not None:
+            return None
+        return self.peer_refresher.ring_entry(settings.address, settings.zone, settings.rack)
 
     def _pods(self) -> PodMonitor | None:
-        who = self.settings
-        if who.pods is None:
+        settings = self.settings
+        if settings.pods is None:
             return None
+        interval = settings.timing.push_interval_seconds
         return PodMonitor(
-            who.node, who.pods, self.reward_persistence, lambda: who.timing.push_interval_seconds, self.clock, time.time
+            settings.node, settings.pods, self.reward_persistence, lambda: interval, self.clock, time.time
         )
 
     def _rounds(self) -> Mapping[str, Callable[[], int]]:

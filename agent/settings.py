@@ -1,4 +1,4 @@
-"""The agent's knobs. Read once from flags and environment in `leadsman`, then passed down."""
+"""The agent's settings, read once from flags and environment and passed down."""
 
 from pathlib import Path
 
@@ -14,12 +14,15 @@ from leadsman.state.report_timing import ReportTiming
 
 
 class AgentSettings(Struct, frozen=True):
-    """node, address: under which peers find this node. owner: the pod's UID; two owners never write one node.
+    """What one agent is told at its start.
 
-    peers: a static list; None: the agents that the state names. max_peers: how many are probed; the cost of an agent
-    grows with it and with nothing else. probe_budget: probes a second that all agents together may send; each
-    derives its share from the number of nodes, so all must be told the same. pods: None: the node's pods are not
-    followed.
+    node, address: the node's name and the address that its peers probe.
+    owner: the pod's UID. Two owners never write one node's records.
+    peers: a static list; None finds peers on the ring in etcd.
+    max_peers: how many are probed. An agent's cost grows with it, not with the cluster.
+    probe_budget: probes a second that all agents together may send. Each computes its share from the number of nodes,
+        so all must have the same budget.
+    pods: None when the node's pods are not followed.
     """
 
     node: str

@@ -1,4 +1,4 @@
-"""How the agent finds its peers, for /metrics."""
+"""Metrics of how the agent finds its peers."""
 
 from collections.abc import Iterator
 
@@ -9,17 +9,36 @@ from agent.peering.peer_refresh import PeerRefresher
 from agent.peering.probe_requests import ProbeRequestHandler
 
 
-def families(neighbours: PeerRefresher, requests: ProbeRequestHandler) -> Iterator[Metric]:
-    estimated = neighbours.selection.ring_size.nodes
-    yield GaugeMetricFamily("leadsman_nodes_estimated", "Nodes, counted or estimated from the ring.", estimated)
-    yield GaugeMetricFamily("leadsman_nodes_assumed", "Nodes that the rhythm reckons with.", neighbours.assumed_nodes)
-    interval = neighbours.probe_interval_seconds
-    yield GaugeMetricFamily("leadsman_probe_interval_seconds", "Time between two probes to one peer.", interval)
-    error = neighbours.own_coordinate.current.error
-    yield GaugeMetricFamily("leadsman_coordinate_error_ratio", "Relative error that the coordinate expects.", error)
-    yield CounterMetricFamily("leadsman_ring_reads", "Readings of the ring.", neighbours.refreshes)
-    failures = CounterMetricFamily("leadsman_ring_read_failures", "Readings that failed, by cause.", labels=["cause"])
-    for cause, count in neighbours.failures.items():
+def families(peer_refresher: PeerRefresher, requests: ProbeRequestHandler) -> Iterator[Metric]:
+    estimated = peer_refresher.selection.ring_size.nodes
+    yield GaugeMetricFamily(
+        "leadsman_nodes_estimated", "Number of nodes, counted or estimated from the ring of peers.", estimated
+    )
+    yield GaugeMetricFamily(
+        "leadsman_nodes_assumed",
+        "Number of nodes assumed when probe and report intervals are computed.",
+        peer_refresher.assumed_nodes,
+    )
+    interval = peer_refresher.probe_interval_seconds
+    yield GaugeMetricFamily(
+        "leadsman_probe_interval_seconds", "Time between two probes to one peer, in seconds.", interval
+    )
+    error = peer_refresher.own_coordinate.current.error
+    yield GaugeMetricFamily(
+        "leadsman_coordinate_error_ratio",
+        "Relative error that this node's network coordinate expects of its estimates.",
+        error,
+    )
+    yield CounterMetricFamily(
+        "leadsman_coordinate_resets",
+        "Times this node's network coordinate became invalid and started again at the origin.",
+        peer_refresher.own_coordinate.resets,
+    )
+    yield CounterMetricFamily("leadsman_ring_reads", "Reads of the peer ring from etcd.", peer_refresher.refreshes)
+    failures = CounterMetricFamily(
+        "leadsman_ring_read_failures", "Reads of the peer ring from etcd that failed, by cause.", labels=["cause"]
+    )
+    for cause, count in peer_refresher.failures.items():
         failures.add_metric([cause], count)
     yield failures
     served = CounterMetricFamily("leadsman_probe_requests", "Requests to probe a pair, by result.", labels=["result"])

@@ -1,7 +1,7 @@
-"""Where this node stands in the network, moved with every few replies, and how it says so. Pure but for its memory.
+"""This node's network coordinate, which moves with its peers' replies. Pure: it holds state and does no I/O.
 
-Peers' coordinates are read now and then and so are old by half a minute. Pulling on an old one again and again would
-move two nodes past each other, so each reading of a coordinate is used a few times only.
+Peers' coordinates are read every so often, and so are up to half a minute old. Pulling on an old one again and again
+would move two nodes past each other, so each read of a coordinate is used a few times only.
 """
 
 from collections import deque
@@ -11,13 +11,16 @@ from leadsman.network import vivaldi
 from leadsman.network.vivaldi import Coordinate, VivaldiState
 
 MAX_USES_PER_READ = 4
-"""Of one reading of a peer's coordinate."""
+"""How often one read of a peer's coordinate is used."""
 _MEDIAN_OF_REPLIES = 5
-"""Replies whose median counts as the round trip: two stragglers in a row move nothing."""
+"""Replies whose median counts as the round trip: two late ones in a row move nothing."""
 
 
 class OwnCoordinate:
-    """resets: how often the own one made no sense and began anew."""
+    """The Vivaldi state of this node.
+
+    resets: how often the coordinate became invalid and started again at the origin.
+    """
 
     def __init__(self, rng: Random) -> None:
         self.position = vivaldi.initial_state()
@@ -31,12 +34,12 @@ class OwnCoordinate:
         return self.position.coordinate
 
     def on_peers_read(self, peers: set[str]) -> None:
-        """Coordinates were read again. Nothing is kept of who is no peer any more."""
+        """Peers' coordinates were read again. Replies of nodes that are no longer peers are dropped."""
         self._replies = {name: replies for name, replies in self._replies.items() if name in peers}
         self._uses.clear()
 
     def update(self, name: str, rtt_ms: float, there: Coordinate | None) -> None:
-        """A peer answered. there: its coordinate as last read; None: not known."""
+        """Moves the coordinate by a peer's reply. there: the peer's coordinate as last read; None when it has none."""
         if not vivaldi.MIN_RTT_MS <= rtt_ms <= vivaldi.MAX_RTT_MS:
             return
         replies = self._replies.setdefault(name, deque(maxlen=_MEDIAN_OF_REPLIES))

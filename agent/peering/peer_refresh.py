@@ -1,6 +1,6 @@
-"""Keeps the neighbourhood current: reads every so often, and soon when a peer has fallen silent.
+"""Keeps the peers current: reads the ring every so often, and soon after a peer stops answering.
 
-A read that fails changes nothing: an agent never probes nobody because the store is away.
+A read that fails changes nothing: the agent goes on probing the same peers while the store is away.
 """
 
 import asyncio
@@ -26,28 +26,32 @@ from leadsman.state.store import Store, StoreError
 log = logging.getLogger(__name__)
 
 REFRESH_INTERVALS = 3
-"""Of the push interval, as it is set and not as it stretches: 15 s. A peer that left is probed for so long at most, one
-that joined is probed by its neighbours after so long, and one that died is not taken for another after so long."""
+"""Push intervals between two reads, of the interval as it is set and not as it stretches: 15 s. So long at most is a
+peer probed that left, and a node that joined is not probed by its neighbours on the ring."""
 MAX_REREAD_DELAY_SECONDS = 1.0
-"""Between noticing that a peer is silent and reading again: neighbours of one node notice together."""
+"""The longest random delay before the read that a silent peer causes: all that probe the node notice at once."""
 _POLL_SECONDS = 0.5
 
 
 class PeerProber(Protocol):
-    """What is needed of the prober."""
+    """What peer refresh needs of the prober."""
 
     def probe_peers(self, peers: Iterable[Peer], interval_seconds: float, window_seconds: float) -> None:
-        """These from now on, each once an interval."""
+        """Probes exactly these peers from now on, each once an interval."""
 
     def measured_peers(self) -> Collection[str]:
-        """Peers with an outcome."""
+        """Peers with at least one answered or lost probe in their window."""
 
     def silent_peers(self) -> Collection[str]:
-        """Peers that answer no longer."""
+        """Peers that stopped answering."""
 
 
 class PeeringSettings(Struct, frozen=True):
-    """What is asked for at any size; it stretches with the cluster. budget: probes a second in the whole cluster."""
+    """Intervals of a small cluster; they stretch as it grows.
+
+    window_seconds: span of the statistics.
+    probe_budget: probes a second that all agents together may send.
+    """
 
     timing: ReportTiming
     probe_interval_seconds: float
@@ -56,26 +60,30 @@ class PeeringSettings(Struct, frozen=True):
 
 
 class PeerRefresher:
-    """nodes: how many are reckoned with. refreshes, failures (by cause): for /metrics. problem: why the ring cannot
-    be read now."""
+    """Reads the ring, selects peers and has them probed.
+
+    assumed_nodes: the number of nodes that intervals are computed with.
+    refreshes, failures (by cause): since the start, for metrics.
+    problem: why the ring cannot be read now.
+    """
 
     def __init__(
         self,
         store: Store,
         own_name: str,
         k: int,
-        rhythm: PeeringSettings,
+        settings: PeeringSettings,
         probing: PeerProber,
         report: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
     ) -> None:
-        """report: soon, because there is something to say."""
+        """report: called when a report is due at once. clock: monotonic seconds."""
         self._rng = rng or Random()
-        self.settings, self.own_coordinate = rhythm, OwnCoordinate(self._rng)
+        self.settings, self.own_coordinate = settings, OwnCoordinate(self._rng)
         self.selection = PeerSelection(own_name, k, lambda: self.own_coordinate.current, self._rng)
         self.assumed_nodes = probe_rate.MIN_NODES
-        self.probe_interval_seconds = rhythm.probe_interval_seconds
+        self.probe_interval_seconds = settings.probe_interval_seconds
         self.refreshes = 0
         self.problem = ProblemLog(
             log,
@@ -84,11 +92,11 @@ class PeerRefresher:
         )
         self.failures: Counter[str] = Counter()
         self._store, self._probing, self._report, self._clock = store, probing, report, clock
-        self._noticed: frozenset[str] = frozenset()
+        self._silent: frozenset[str] = frozenset()
         self._unreported: set[str] = set()
 
     async def run(self) -> None:
-        """For ever. StoreErrors are survived, anything else is raised."""
+        """Refreshes until cancelled. Survives StoreErrors; anything else is raised."""
         while True:
             try:
                 await self.refresh()
@@ -99,11 +107,11 @@ class PeerRefresher:
                 await self._rest(self._interval() * self._rng.uniform(0.9, 1.1))
 
     async def refresh(self) -> None:
-        """Reads once, and probes by what it found."""
+        """Reads the ring once and probes the peers that follow from it."""
         before = set(self.selection.ring_peers())
-        wanted = self.selection.next_query(self._clock())
-        found = await ring_reads.read_ring(self._store, wanted)
-        self.selection.apply_result(found, wanted, self._clock())
+        query = self.selection.next_query(self._clock())
+        result = await ring_reads.read_ring(self._store, query)
+        self.selection.apply_result(result, query, self._clock())
         self.assumed_nodes = probe_rate.assumed_nodes(self.assumed_nodes, self.selection.ring_size.nodes)
         self._unreported |= set(self.selection.ring_peers()) - before
         self.refreshes += 1
@@ -111,7 +119,7 @@ class PeerRefresher:
         self.problem.clear()
 
     def apply_selection(self) -> None:
-        """Probes whoever is to be probed now, as often as the budget allows."""
+        """Has the selected peers probed, as often as the budget allows."""
         peers = self.selection.peers(self._clock())
         base = self.settings.probe_interval_seconds
         interval = probe_rate.probe_interval_seconds(base, len(peers), self.assumed_nodes, self.settings.probe_budget)
@@ -120,23 +128,25 @@ class PeerRefresher:
         self._probing.probe_peers(peers, interval, probe_rate.window_seconds(self.settings.window_seconds, interval))
 
     def on_rtt(self, name: str, rtt_ms: float) -> None:
-        """A peer answered a probe."""
+        """Moves this node's coordinate by a peer's reply."""
         self.own_coordinate.update(name, rtt_ms, self.selection.candidates.coordinate_of(name))
 
     def report_new_peers(self) -> None:
-        """New neighbours on the ring are reported as soon as all have answered, and not at the end of a long
-        interval: a node that joins is known, and knows, within seconds at any size."""
+        """Reports new peers on the ring as soon as all have answered, and not at the end of a long interval.
+
+        So a node that joins is measured in both directions within seconds, at any size.
+        """
         self._unreported &= set(self.selection.ring_peers())
         if self._unreported and self._unreported <= set(self._probing.measured_peers()):
             self._unreported.clear()
             self._report()
 
     def timing(self) -> ReportTiming:
-        """P, and with it S and L, for as many nodes as there seem to be."""
+        """Push interval, staleness and lease for the assumed number of nodes."""
         return timing_for_nodes(self.settings.timing, self.assumed_nodes)
 
     def ring_entry(self, address: str, zone: str, rack: str) -> RingEntry:
-        """What this node says of itself."""
+        """This node's entry on the ring."""
         there = self.own_coordinate.current
         reach = self.selection.candidates.reach_ms(there)
         return RingEntry(
@@ -149,21 +159,21 @@ class PeerRefresher:
         )
 
     def _interval(self) -> float:
-        """Shorter while nobody is there: where all start at once, the first look comes too early."""
+        """Seconds to the next read. Fewer while there is no peer: where all start at once, the first read is early."""
         times = REFRESH_INTERVALS if self.selection.peers(self._clock()) else 1
         return times * self.settings.timing.push_interval_seconds
 
     async def _rest(self, seconds: float) -> None:
-        """Cut short by a peer that falls silent. One that stays so does not cut it short again."""
+        """Sleeps; a peer that stops answering ends the sleep early, and only once."""
         until = self._clock() + seconds
-        while (left := until - self._clock()) > 0:
-            await asyncio.sleep(min(_POLL_SECONDS, left))
+        while (remaining := until - self._clock()) > 0:
+            await asyncio.sleep(min(_POLL_SECONDS, remaining))
             self.report_new_peers()
             silent = frozenset(self._probing.silent_peers())
-            if silent - self._noticed:
+            if silent - self._silent:
                 await asyncio.sleep(self._rng.uniform(0, MAX_REREAD_DELAY_SECONDS))
                 until = self._clock()
-            self._noticed = silent
+            self._silent = silent
 
     def _failed(self, error: StoreError) -> None:
         self.failures[type(error).__name__] += 1
@@ -171,6 +181,6 @@ class PeerRefresher:
 
 
 def _rounded_coordinate(own: vivaldi.Coordinate) -> RingCoordinate:
-    """To microseconds, which is finer than any of it is known."""
+    """Rounded to microseconds, which is finer than the coordinate's error."""
     point = tuple(round(number, 3) for number in own.point)
     return RingCoordinate(point, round(own.height, 3), round(own.adjustment, 3), round(own.error, 3))

@@ -1,12 +1,12 @@
-"""Whom to probe: half of the k peers by the ring, a quarter at random, a quarter near, and those asked for. Pure.
+"""Selects the peers to probe: half of k by the ring, a quarter at random, a quarter near, and requested ones. Pure.
 
     ring     the first k/2 that follow on the ring   every node is probed by as many; a join or leave moves one peer of
-                                                     k/2 others; with the others it makes the graph connected
+                                                     k/2 others; these links keep the graph connected
     random   k/4, one replaced every minute          long pairs, so that estimates hold across the whole network, and
-                                                     unknown nodes to find near ones among
+                                                     new nodes to find near ones among
     near     k/4 by estimated RTT                    the pairs that bounds of a few milliseconds turn on
 
-Slots that nobody fills go to the next on the ring, so with at most k + 1 nodes these are all pairs.
+Slots that stay empty go to the next nodes on the ring, so with at most k + 1 nodes these are all pairs.
 """
 
 from collections.abc import Callable, Collection
@@ -21,22 +21,27 @@ from leadsman.state import keys
 from leadsman.state.records import RingEntry
 
 RANDOM_ARC_SIZE = 8
-"""Members read at a random place. One of them is taken at random: the first alone would be whoever has a gap before
-it, and be probed by as many more as its gap is wide."""
+"""Members read at a random position. One of them is taken at random: always the first would favour nodes behind a wide
+gap on the ring, and they would be probed by more."""
 NEAR_CANDIDATES = 4
-"""Nearest ones that are no near peers yet. They may have left, so only those read of anew become any."""
+"""Nearest nodes that are no near peers yet. They may have left, so their entries are read before they become peers."""
 MAX_REFERRALS = 4
-"""Strangers read about at a time, because near peers name them."""
+"""Nodes that near peers name, whose entries are read at a time."""
 RANDOM_REPLACE_SECONDS = 60.0
-"""Between two replacements of a random peer."""
+"""The time between two replacements of a random peer."""
 MAX_REQUESTED = 8
 REQUESTED_SECONDS = 300.0
-"""How long a pair that was asked for stays measured. Asking again prolongs it."""
+"""How long a requested pair stays measured. Another request prolongs it."""
 MAX_PUBLISHED_NEAR = 4
 
 
 class RingQuery(NamedTuple):
-    """What to read: `size` members from place `own` on, a few from `other` on, and the entries of these nodes."""
+    """What to read from the ring.
+
+    own_start, size: the arc behind this node.
+    random_start: of an arc of RANDOM_ARC_SIZE members.
+    nodes: names whose entries are read.
+    """
 
     own_start: int
     random_start: int
@@ -45,7 +50,7 @@ class RingQuery(NamedTuple):
 
 
 class RingReadResult(NamedTuple):
-    """members: of the names wanted, those that have an entry."""
+    """What was read. members: of the query's nodes, those that have an entry."""
 
     own_arc: Arc
     random_arc: Arc
@@ -53,12 +58,13 @@ class RingReadResult(NamedTuple):
 
 
 class PeerSelection:
-    """k: peers at most, requested ones besides. where: this node's coordinate now."""
+    """The peers of this node, and what is read next to keep them current."""
 
-    def __init__(self, own_name: str, k: int, where: Callable[[], Coordinate], rng: Random) -> None:
+    def __init__(self, own_name: str, k: int, own_coordinate: Callable[[], Coordinate], rng: Random) -> None:
+        """k: peers at most, requested ones not counted."""
         self.own_name, self.k = own_name, k
         self.candidates, self.ring_size = Candidates(own_name), RingSizeEstimator()
-        self._where, self._rng = where, rng
+        self._own_coordinate, self._rng = own_coordinate, rng
         self._successors: list[str] = []
         self._random: list[str] = []
         self._near: list[str] = []
@@ -66,30 +72,30 @@ class PeerSelection:
         self._replace_at = float("-inf")
 
     def next_query(self, now: float) -> RingQuery:
-        """The next reads. All that is probed off the ring is read of again, in case it moved or left."""
+        """The next read. Peers that are not the next on the ring are read again, in case they moved or left."""
         self._expire(now)
-        held = (*self._random, *self._near, *self._requested)
-        here = self._where()
-        hopeful = [name for _, name in self.candidates.by_distance(here) if name not in held][:NEAR_CANDIDATES]
-        names = dict.fromkeys((*held, *hopeful, *self.candidates.referrals(here, MAX_REFERRALS)))
+        current = (*self._random, *self._near, *self._requested)
+        own = self._own_coordinate()
+        nearest = [name for _, name in self.candidates.by_distance(own) if name not in current][:NEAR_CANDIDATES]
+        names = dict.fromkeys((*current, *nearest, *self.candidates.referrals(own, MAX_REFERRALS)))
         return RingQuery(
             keys.ring_position(self.own_name) + 1, self._rng.randrange(keys.RING_SIZE), self.k, tuple(names)
         )
 
-    def apply_result(self, found: RingReadResult, wanted: RingQuery, now: float) -> None:
-        """What the reads brought. now: monotonic seconds."""
-        self.ring_size.add_arcs(self.own_name, found.own_arc, found.random_arc)
-        here = {member.node for member in found.members}
-        self._drop([name for name in wanted.nodes if name not in here])
-        self.candidates.update((*found.members, *found.random_arc.members, *found.own_arc.members), now)
-        self._successors = [member.node for member in found.own_arc.members if member.node != self.own_name]
-        self._take_random(found.random_arc, now)
-        own, quarter = self._where(), self.k // 4
+    def apply_result(self, result: RingReadResult, query: RingQuery, now: float) -> None:
+        """Selects by what the query read. now: monotonic seconds."""
+        self.ring_size.add_arcs(self.own_name, result.own_arc, result.random_arc)
+        present = {member.node for member in result.members}
+        self._drop([name for name in query.nodes if name not in present])
+        self.candidates.update((*result.members, *result.random_arc.members, *result.own_arc.members), now)
+        self._successors = [member.node for member in result.own_arc.members if member.node != self.own_name]
+        self._take_random(result.random_arc, now)
+        own, quarter = self._own_coordinate(), self.k // 4
         self._near = self.candidates.mutually_near(own, quarter, self._near, {*self.ring_peers(), *self._random}, now)
         self.candidates.trim(own, self._all(), now)
 
     def add_requested(self, member: RingMember, now: float) -> bool:
-        """Measures this one too for REQUESTED_SECONDS; False when as many as may be are asked for already."""
+        """Makes the node a peer for REQUESTED_SECONDS; False when MAX_REQUESTED are requested already."""
         self._expire(now)
         if member.node not in self._requested and len(self._requested) >= MAX_REQUESTED:
             return False
@@ -102,29 +108,31 @@ class PeerSelection:
         return frozenset(self._requested)
 
     def peers(self, now: float) -> list[Peer]:
-        """The k, and those asked for."""
+        """The k peers and the requested ones."""
         self._expire(now)
-        seen = self.candidates.by_name
-        return [_peer(name, seen[name].entry) for name in self._all() if name in seen]
+        candidates = self.candidates.by_name
+        return [_peer(name, candidates[name].entry) for name in self._all() if name in candidates]
 
     def published_near(self) -> tuple[str, ...]:
-        """For others in search of near peers. Sorted, so that the same ones are the same entry."""
-        return tuple(sorted(name for _, name in self.candidates.by_distance(self._where())[:MAX_PUBLISHED_NEAR]))
+        """The nearest nodes, for others in search of near peers. Sorted, so that the same set is the same entry."""
+        return tuple(
+            sorted(name for _, name in self.candidates.by_distance(self._own_coordinate())[:MAX_PUBLISHED_NEAR])
+        )
 
     def ring_peers(self) -> list[str]:
         """The peers that follow on the ring."""
         return self._successors[: self.k - 2 * (self.k // 4)]
 
     def _all(self) -> list[str]:
-        chosen = dict.fromkeys((*self.ring_peers(), *self._random, *self._near))
+        names = dict.fromkeys((*self.ring_peers(), *self._random, *self._near))
         for name in self._successors:
-            if len(chosen) >= self.k:
+            if len(names) >= self.k:
                 break
-            chosen[name] = None
-        return list(dict.fromkeys((*chosen, *self._requested)))
+            names[name] = None
+        return list(dict.fromkeys((*names, *self._requested)))
 
     def _take_random(self, other: Arc, now: float) -> None:
-        """One replaced when it is time; missing ones at once. Those that the ring has taken make room."""
+        """Replaces one random peer when it is due and missing ones at once. Those that became ring peers make room."""
         quarter = self.k // 4
         self._random = [name for name in self._random if name not in self.ring_peers()]
         strangers = [m.node for m in other.members if m.node not in (self.own_name, *self.ring_peers(), *self._random)]

@@ -1,4 +1,4 @@
-"""Pairs to measure now: the extender asks for one when a decision turns on it and nobody has measured it.
+"""Serves probe requests: the extender asks for a pair when a decision turns on it and nobody has measured it.
 
 The agent watches its own prefix alone. It probes the target a few times at once, reports at once, and goes on probing
 it for a while, so that the pair is measured when the pod is tried again.
@@ -26,7 +26,7 @@ from leadsman.state.store import Store, StoreError
 log = logging.getLogger(__name__)
 
 BURST_PROBES = 5
-"""Of a burst: with two of them lost there is still a median."""
+"""Probes of a burst: with two of them lost there is still a median."""
 BURST_INTERVAL_SECONDS = 0.05
 ANSWER_TIMEOUT_SECONDS = 1.2
 MAX_BACKOFF_SECONDS = 5.0
@@ -34,32 +34,36 @@ _FIRST_BACKOFF_SECONDS = 0.2
 
 
 class OnDemandProber(Protocol):
-    """What is needed of the prober."""
+    """What probe requests need of the prober."""
 
     def probe_now(self, name: str) -> None: ...
 
     def measured_peers(self) -> Collection[str]:
-        """Peers with an outcome."""
+        """Peers with at least one answered or lost probe in their window."""
 
 
 class ProbeRequestHandler:
-    """report: soon. served: requests by what became of them, for /metrics."""
+    """Watches and serves this node's requests.
+
+    result_counts: requests by result, since the start, for metrics.
+    """
 
     def __init__(
         self,
         store: Store,
-        neighbours: PeerRefresher,
+        peer_refresher: PeerRefresher,
         probing: OnDemandProber,
         report: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
         rng: Random | None = None,
     ) -> None:
+        """report: called when a report is due at once. clock: monotonic seconds."""
         self.result_counts: Counter[str] = Counter()
-        self._store, self._neighbours = store, neighbours
+        self._store, self._peer_refresher = store, peer_refresher
         self._probing, self._report = probing, report
         self._clock = clock
         self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng or Random())
-        self._prefix = keys.probes_prefix(neighbours.selection.own_name)
+        self._prefix = keys.probes_prefix(peer_refresher.selection.own_name)
         self._problem = ProblemLog(
             log,
             "agent cannot watch probe requests in etcd; it tries again",
@@ -67,7 +71,7 @@ class ProbeRequestHandler:
         )
 
     async def run(self) -> None:
-        """For ever. StoreErrors are survived, anything else is raised."""
+        """Serves until cancelled. Survives StoreErrors; anything else is raised."""
         while True:
             began = self._clock()
             try:
@@ -79,20 +83,20 @@ class ProbeRequestHandler:
             await asyncio.sleep(self._backoff.next_seconds())
 
     async def serve(self, targets: Iterable[str]) -> None:
-        """Probes them a few times, then has it reported, answered or not."""
+        """Probes the targets a few times, then has the result reported, answered or not."""
         accepted = [target for target in dict.fromkeys(targets) if await self._accept(target)]
         if not accepted:
             return
-        self._neighbours.apply_selection()
+        self._peer_refresher.apply_selection()
         for _ in range(BURST_PROBES):
             for target in accepted:
                 self._probing.probe_now(target)
             await asyncio.sleep(BURST_INTERVAL_SECONDS)
-        await self._answered(accepted)
+        await self._until_measured(accepted)
         self._report()
 
     async def _follow(self) -> None:
-        """A request of before a lost line is served too, as long as its lease has not ended."""
+        """Serves requests that stand already, as long as their leases last, and then new ones."""
         listing = await self._store.read_prefix(self._prefix)
         await self.serve(_targets(listing.items))
         async with aclosing(self._store.watch(self._prefix, listing.revision + 1, listing.cluster_id)) as batches:
@@ -106,14 +110,14 @@ class ProbeRequestHandler:
         return result == "accepted"
 
     async def _added(self, target: str) -> str:
-        if target == self._neighbours.selection.own_name:
+        if target == self._peer_refresher.selection.own_name:
             return "self"
-        found = await ring_reads.read_entry(self._store, target)
-        if found is None:
+        member = await ring_reads.read_entry(self._store, target)
+        if member is None:
             return "unknown"
-        return "accepted" if self._neighbours.selection.add_requested(found, self._clock()) else "full"
+        return "accepted" if self._peer_refresher.selection.add_requested(member, self._clock()) else "full"
 
-    async def _answered(self, targets: Collection[str]) -> None:
+    async def _until_measured(self, targets: Collection[str]) -> None:
         for _ in range(round(ANSWER_TIMEOUT_SECONDS / BURST_INTERVAL_SECONDS)):
             if set(targets) <= set(self._probing.measured_peers()):
                 return
@@ -121,9 +125,9 @@ class ProbeRequestHandler:
 
 
 def _targets(items: Iterable[StoredItem | Updated]) -> list[str]:
-    """The nodes named. A request that cannot be read is none."""
-    found = (_target(item.value) for item in items)
-    return [target for target in found if target is not None]
+    """The nodes that the requests name. A request that cannot be decoded is ignored."""
+    targets = (_target(item.value) for item in items)
+    return [target for target in targets if target is not None]
 
 
 def _target(value: bytes) -> str | None:

@@ -1,4 +1,4 @@
-"""The prober as the neighbours and the requests see it."""
+"""The prober as peer refresh and probe requests use it."""
 
 from collections.abc import Callable, Collection, Iterable
 

@@ -1,4 +1,4 @@
-"""Arcs of the ring of name hashes: which reads find one, who stands on it, and how many stand on the whole. Pure."""
+"""Arcs of the ring of name hashes: the ranges to read, the members, and the number of nodes that they imply. Pure."""
 
 from collections import deque
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,11 @@ from leadsman.state.key_values import KeyRange, StoredItem
 from leadsman.state.records import RingEntry
 
 MAX_SAMPLES = 32
-"""For the estimate. 16 and 32 x 8 steps leave a standard error of 6 %; at an arc each 15 s they span 8 minutes."""
+"""Arcs in the estimate. 16 and 32 x 8 steps leave a standard error of 6 %; at an arc each 15 s they span 8 minutes."""
 
 
 class RingMember(NamedTuple):
-    """revision: of its entry in the store."""
+    """A node on the ring. revision: of its entry in the store."""
 
     node: str
     entry: RingEntry
@@ -22,7 +22,12 @@ class RingMember(NamedTuple):
 
 
 class Arc(NamedTuple):
-    """start: place, inclusive. members: in order. whole: the arc has come round to its start, so this is everyone."""
+    """A part of the ring.
+
+    start: ring position, inclusive.
+    members: in the order of their positions.
+    covers_ring: the arc has come round to its start, so its members are all nodes.
+    """
 
     start: int
     members: tuple[RingMember, ...]
@@ -30,32 +35,32 @@ class Arc(NamedTuple):
 
     @property
     def length(self) -> int:
-        """In places, from the start to the last member."""
+        """In ring positions, from the start to the last member."""
         return (keys.ring_position(self.members[-1].node) - self.start) % keys.RING_SIZE if self.members else 0
 
 
 class DensitySample(NamedTuple):
-    """Of the ring's density."""
+    """One measurement of the ring's density: `steps` members on `length` positions."""
 
     steps: int
     length: int
 
 
 def range_to_end(start: int, count: int) -> KeyRange:
-    """The first read of an arc of `count`."""
+    """The range of the first read of an arc of `count` members: up to the ring's end."""
     return KeyRange(keys.ring_position_prefix(start % keys.RING_SIZE), keys.RING_END, count)
 
 
 def range_from_start(start: int, count: int) -> KeyRange:
-    """The second one, when the first was short by `count`."""
+    """The range of the second read, when the first was short by `count`: from the ring's beginning."""
     return KeyRange(keys.RING_PREFIX, keys.ring_position_prefix(start % keys.RING_SIZE), count)
 
 
 def decode_members(items: Iterable[StoredItem]) -> list[RingMember]:
-    """Who stands there. What cannot be read is nobody: a peer that one cannot reach."""
-    found = ((item, keys.parse_ring_key(item.key)) for item in items)
-    read = (_decode_member(node, item) for item, node in found if node is not None)
-    return [member for member in read if member is not None]
+    """The members in these items. An entry that cannot be decoded is no member: nobody could reach it."""
+    named = ((item, keys.parse_ring_key(item.key)) for item in items)
+    members = (_decode_member(node, item) for item, node in named if node is not None)
+    return [member for member in members if member is not None]
 
 
 def estimate_nodes(samples: Sequence[DensitySample]) -> float:
@@ -69,10 +74,10 @@ def estimate_nodes(samples: Sequence[DensitySample]) -> float:
 
 
 class RingSizeEstimator:
-    """How many nodes there are, as far as one knows: counted while an arc is the whole ring, estimated beyond.
+    """The number of nodes: counted while an arc covers the whole ring, estimated beyond.
 
-    The own arc counts once, however often it is read, and each arc at a random place is another sample; the first one
-    is not, because in a cluster that starts all at once most are still to come.
+    The own arc counts once, however often it is read, and each arc at a random position is another sample. The first
+    random arc is none, because in a cluster that starts all at once most nodes are still to come.
     """
 
     def __init__(self) -> None:
@@ -83,13 +88,13 @@ class RingSizeEstimator:
 
     @property
     def nodes(self) -> float:
-        """This one included; 1.0 before the first arc."""
+        """The number, with this node; 1.0 before the first arc."""
         if self._counted is not None:
             return float(self._counted)
         return max(1.0, estimate_nodes([self._own, *self._others]))
 
     def add_arcs(self, own_name: str, own: Arc, other: Arc) -> None:
-        """own: begins behind this node; so it may end with it, when it has been written already."""
+        """Takes one read of both arcs. own: begins behind this node; ends with it if its entry is written already."""
         if own.covers_ring:
             self._counted = len({member.node for member in own.members} | {own_name})
             self._others.clear()

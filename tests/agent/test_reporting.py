@@ -178,7 +178,7 @@ async def test_a_second_agent_waits_one_lease_and_then_gives_up(world: World) ->
         world.rounds += 1
         await holder.report()
 
-    with pytest.raises(NodeAlreadyOwned, match=r"edge-1 is written by agent uid-1, and this is uid-2"):
+    with pytest.raises(NodeAlreadyOwned, match=r"owner uid-1\) owns the records of node edge-1; this agent is uid-2"):
         await world.reporter("uid-2", sleep).run()
     assert ReportTiming().lease_seconds <= world.now <= ReportTiming().lease_seconds + 10
     assert holder.ownership is not None

@@ -46,7 +46,7 @@ def test_a_second_agent_of_the_node_gives_up_naming_the_first(agent, until) -> N
     until(lambda: first.get("/readyz")[0] == 200, "the first agent ready")
     second = agent("edge-1", 2, "--owner", "pod-2")
     assert second.child.wait(30) == 1
-    assert "node edge-1 is written by agent pod-1, and this is pod-2" in second.log
+    assert "another agent (owner pod-1) owns the records of node edge-1; this agent is pod-2" in second.log
     assert "Traceback" not in second.log
     assert first.get("/readyz")[0] == 200
 
