@@ -265,7 +265,7 @@ async def test_failures_back_off_with_full_jitter(world: World, failure: StoreEr
     world.store.fail(failure)
     world.rounds = 1
     reporter = world.reporter(sleep=sleep)
-    reporter._progress.limit_seconds = 1e9
+    reporter._liveness.limit_seconds = 1e9
     with pytest.raises(asyncio.CancelledError):
         await reporter.run()
     waits = world.slept[20:]

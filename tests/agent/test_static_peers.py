@@ -46,7 +46,7 @@ def test_a_static_list_is_read_with_comments_and_optional_fields() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("edge-1", "line 1: 1 fields; want: name address"),
+        ("edge-1", "line 1: 1 fields; must be: name address"),
         ("ok 10.0.0.1\nEdge 10.0.0.2", "line 2: node name 'Edge'"),
         ("a 10.0.0.1 z r extra", "line 1: 5 fields"),
         ("a 10.0.0.1\na 10.0.0.2", "listed more than once: a"),
