@@ -71,7 +71,7 @@ class AgentComponents:
         self.settings, self.clock = settings, clock
         self.store = EtcdStore(settings.etcd, silence_seconds=settings.timing.stale_seconds)
         self.wakeup = Wakeup()
-        self.prober = Prober(settings.probing, Locality(settings.zone, settings.rack), answered=self.on_rtt)
+        self.prober = Prober(settings.probing, Locality(settings.zone, settings.rack), on_rtt=self.on_rtt)
         prober, probing = ProberAdapter(self.prober, clock), settings.probing
         peering = PeeringSettings(
             settings.timing, probing.interval_seconds, probing.window_seconds, settings.probe_budget

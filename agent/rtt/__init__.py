@@ -1,5 +1,6 @@
-"""Round-trip times to peers: probes out, windows in.
+"""Measures round-trip times to peers: sends probes and keeps windows of their outcomes.
 
-`packet`, `clock`, `window`, `counters`, `probe_method`, `local_fault` and `peer` think without I/O; `sockets`,
-`echo`, `tcp`, `endpoints` and `prober` send and wait. Nothing here knows where peers come from or where results go.
+`packet`, `clock`, `window`, `counters`, `probe_method`, `probe_result`, `local_fault`, `schedule` and `peer` do no I/O;
+`sockets`, `echo`, `tcp`, `endpoints` and `prober` send and wait. Nothing here knows where peers come from or where
+results go.
 """

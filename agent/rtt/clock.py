@@ -1,4 +1,4 @@
-"""Two clocks read together, and the only way to subtract them. Pure.
+"""The round-trip time between two readings of a pair of clocks. Pure.
 
 The kernel stamps received packets with CLOCK_REALTIME, which may be set at any moment. CLOCK_MONOTONIC read
 before sending and after receiving bounds the truth from above and shows that the other one was set.
@@ -12,6 +12,8 @@ _TOLERANCE_NS = 50_000
 
 
 class DualTimestamp(NamedTuple):
+    """Both clocks, read together."""
+
     monotonic_ns: int
     wall_ns: int
 

@@ -1,13 +1,13 @@
-"""Counts that only grow, for /metrics."""
+"""Counts that only grow, for metrics. Pure."""
 
 from bisect import bisect_left
 
 BUCKET_BOUNDS_SECONDS = tuple(50e-6 * 2**power for power in range(20))
-"""Upper bounds of the buckets: doubling from 50 us to 26.2 s, as smokeping_prober's."""
+"""Upper bounds of the buckets, doubling from 50 us to 26.2 s, as smokeping_prober's do."""
 
 
 class RttHistogram:
-    """RTTs by bucket. A timeout is never entered: it is no latency."""
+    """Counts RTTs by bucket. A timeout is not counted: it is no latency."""
 
     __slots__ = ("_counts", "sum_seconds")
 
@@ -29,9 +29,10 @@ class RttHistogram:
 
 
 class ProbeCounts:
-    """Of one peer. Every probe sent ends as answered, lost or unusable, or is still under way.
+    """Counts the probes to one peer. Every probe sent ends as answered, lost or unusable, or is still open.
 
-    unusable: answered while the wall clock was set. unsent: kept back by this host, so no probe at all.
+    unusable: answered, but the wall clock was set meanwhile.
+    unsent: could not leave this host, so it is no probe at all.
     """
 
     __slots__ = ("lost", "sent", "unsent", "unusable")

@@ -1,7 +1,7 @@
-"""Echo requests out, answers matched.
+"""Sends echo requests and matches the replies.
 
-An answer counts when its cookie is this process's, its counter is of a probe still under way, and it comes from
-the address probed. So a stranger's reply, a forged one, a duplicate and a late one are no samples.
+A reply counts when its cookie is this process's, its counter is of an open probe, and it comes from the address probed.
+So another process's reply, a forged one, a duplicate and a late one are no samples.
 """
 
 import os
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 ResultCallback = Callable[[T, float, ProbeResult], None]
-"""Told of every probe that was under way, once: target, monotonic seconds of sending, result."""
+"""Called once for every probe that was sent: target, monotonic seconds of sending, result."""
 
 
 class _InFlight(NamedTuple, Generic[T]):
@@ -28,7 +28,10 @@ class _InFlight(NamedTuple, Generic[T]):
 
 
 class EchoClient(Generic[T]):
-    """strays: received messages that answer nothing, by reason."""
+    """Probes by ICMP echo.
+
+    unmatched_replies: received messages that match no open probe, by reason.
+    """
 
     def __init__(
         self,
@@ -43,11 +46,11 @@ class EchoClient(Generic[T]):
         self._cookie = cookie or os.urandom(COOKIE_BYTES)
         self._identifier = int.from_bytes(self._cookie[:2], "big")
         self._counter = 0
-        self._under_way: dict[int, _InFlight[T]] = {}
+        self._in_flight: dict[int, _InFlight[T]] = {}
         self.unmatched_replies: Counter[str] = Counter()
 
     def send(self, target: T, version: IpVersion, to: SocketAddress) -> SendResult:
-        """One probe. Only one under way will be heard of through `done`."""
+        """Sends one probe. `done` is called later if the result is IN_FLIGHT, and never otherwise."""
         if version not in self._sockets:
             return SendResult.UNSENT
         self._counter += 1
@@ -55,45 +58,45 @@ class EchoClient(Generic[T]):
         stamp = self._clock()
         sent = self._sockets[version].send(message, to)
         if sent is SendResult.IN_FLIGHT:
-            self._under_way[self._counter] = _InFlight(target, to[0], stamp)
+            self._in_flight[self._counter] = _InFlight(target, to[0], stamp)
         return sent
 
     def receive(self, version: IpVersion) -> None:
-        """Takes all that has arrived on this family's socket."""
+        """Handles all messages that arrived on this family's socket."""
         for datagram in self._sockets[version].drain():
             self.handle_datagram(version, datagram)
 
     def handle_datagram(self, version: IpVersion, datagram: Datagram) -> None:
-        """One message. The clock is read here, after it arrived."""
-        probe, stray = self._match(decode_reply(version, datagram.message), datagram.source)
+        """Handles one message. The clock is read here, after it arrived."""
+        probe, reason = self._match(decode_reply(version, datagram.message), datagram.source)
         if probe is None:
-            self.unmatched_replies[stray] += 1
+            self.unmatched_replies[reason] += 1
             return
         rtt = round_trip_ns(probe.sent, datagram.wall_ns, self._clock())
-        self._done(probe.target, probe.sent.seconds, self._judge(rtt))
+        self._done(probe.target, probe.sent.seconds, self._result(rtt))
 
     def expire(self) -> None:
-        """Gives up what is over its time, after taking what waited in the sockets: it may have come in time."""
+        """Ends overdue probes as lost, after handling what waits in the sockets: it may have come in time."""
         deadline = self._clock().monotonic_ns - self._timeout_ns
         if not self._overdue(deadline):
             return
         for version in self._sockets:
             self.receive(version)
         for counter, probe in self._overdue(deadline):
-            del self._under_way[counter]
+            del self._in_flight[counter]
             self._done(probe.target, probe.sent.seconds, Lost())
 
     def _match(self, echo: EchoPayload | None, source: str) -> tuple[_InFlight[T] | None, str]:
         if echo is None or echo.cookie != self._cookie:
             return None, "stranger"
-        probe = self._under_way.get(echo.counter)
+        probe = self._in_flight.get(echo.counter)
         if probe is None:
             return None, "duplicate_or_late"
         if probe.address != source:
             return None, "wrong_source"
-        return self._under_way.pop(echo.counter), ""
+        return self._in_flight.pop(echo.counter), ""
 
-    def _judge(self, rtt_ns: int | None) -> ProbeResult:
+    def _result(self, rtt_ns: int | None) -> ProbeResult:
         if rtt_ns is None:
             return Unusable()
         return Answered(rtt_ns / 1e9) if rtt_ns <= self._timeout_ns else Lost()
@@ -101,7 +104,7 @@ class EchoClient(Generic[T]):
     def _overdue(self, deadline_ns: int) -> "list[tuple[int, _InFlight[T]]]":
         """Probes sent before the deadline: the first ones, since a dict keeps the order of sending."""
         overdue = []
-        for counter, probe in self._under_way.items():
+        for counter, probe in self._in_flight.items():
             if probe.sent.monotonic_ns > deadline_ns:
                 break
             overdue.append((counter, probe))

@@ -1,4 +1,4 @@
-"""From a peer's address to a socket address. Literal addresses at once, names by the resolver, off the loop."""
+"""Turns a peer's address into a socket address: literal addresses at once, host names by the resolver on a thread."""
 
 import asyncio
 import socket
@@ -11,6 +11,8 @@ from agent.rtt.sockets import FAMILY_BY_VERSION, VERSION_BY_FAMILY, SocketAddres
 
 
 class Endpoint(NamedTuple):
+    """Where a peer is probed."""
+
     version: IpVersion
     address: SocketAddress
 
@@ -26,24 +28,24 @@ def parse_literal(address: str) -> Endpoint | None:
     """The endpoint of an IPv4 or IPv6 address, with its zone if it has one; None for a name."""
     try:
         ip_address(address)
-        found = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
+        addresses = socket.getaddrinfo(address, 0, type=socket.SOCK_DGRAM, flags=socket.AI_NUMERICHOST)
     except (ValueError, OSError):
         return None
-    return _first(found)
+    return _first(addresses)
 
 
 async def resolve(name: str) -> Endpoint | None:
-    """The endpoint of a host name; None when it has none just now."""
+    """The endpoint of a host name; None when it does not resolve now."""
     try:
-        found = await asyncio.get_running_loop().getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
+        addresses = await asyncio.get_running_loop().getaddrinfo(name, 0, type=socket.SOCK_DGRAM)
     except (OSError, UnicodeError):
         return None
-    return _first(found)
+    return _first(addresses)
 
 
-def _first(found: Iterable[tuple[Any, ...]]) -> Endpoint | None:
-    """The resolver's own order of preference (RFC 6724)."""
-    for family, _kind, _protocol, _name, address in found:
+def _first(addresses: Iterable[tuple[Any, ...]]) -> Endpoint | None:
+    """The first usable address, in the resolver's order of preference (RFC 6724)."""
+    for family, _kind, _protocol, _name, address in addresses:
         if family in VERSION_BY_FAMILY:
             return Endpoint(VERSION_BY_FAMILY[family], address)
     return None

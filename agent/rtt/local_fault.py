@@ -1,4 +1,4 @@
-"""Tells "this node hears nobody" from "that peer is gone".
+"""Distinguishes a fault of this node, which hears nobody, from a peer that is gone. Pure.
 
 When every peer is silent, the common cause is on this side: a cable, a firewall rule, a full conntrack table.
 So a loss counts only once some peer has answered a probe sent no earlier, and the losses of a long common
@@ -12,28 +12,30 @@ _MIN_PEERS = 2
 
 
 class SilentPeriod(NamedTuple):
-    """Between the sending of two answered probes, in monotonic seconds."""
+    """Between two answered probes: when each was sent, in monotonic seconds."""
 
     after: float
     before: float
 
 
 class LocalFaultDetector:
-    def __init__(self, patience_seconds: float) -> None:
-        """patience_seconds: a common silence longer than this is a local fault. Much shorter, and two lossy
-        peers would pass for one; much longer, and false losses are reported for that long."""
-        self.silence_limit_seconds = patience_seconds
+    def __init__(self, silence_limit_seconds: float) -> None:
+        """silence_limit_seconds: a longer silence of all peers is a local fault.
+
+        Much shorter, and two lossy peers would look like one; much longer, and false losses are reported for that long.
+        """
+        self.silence_limit_seconds = silence_limit_seconds
         self._since: float | None = None
         self._comparable = False
 
     def set_peer_count(self, peers: int, now: float) -> None:
-        """To be told how many peers are probed, whenever some are."""
+        """Takes the number of probed peers. Call it every round."""
         self._comparable = peers >= _MIN_PEERS
         if self._since is None or not self._comparable:
             self._since = now
 
     def record_reply(self, sent: float) -> SilentPeriod | None:
-        """A peer answered the probe sent then. The gap that this ends, if it was a local fault."""
+        """Takes a reply to a probe sent at monotonic seconds. The silence that it ends, if that was a local fault."""
         before = self._since
         self._since = sent if before is None else max(before, sent)
         too_long = before is not None and self._comparable and sent - before > self.silence_limit_seconds
@@ -41,11 +43,11 @@ class LocalFaultDetector:
 
     @property
     def losses_valid_until(self) -> float:
-        """Losses of probes sent after this are not evidence yet. Monotonic seconds."""
+        """Monotonic seconds. Losses of probes sent later are not evidence yet."""
         return self._since if self._comparable and self._since is not None else math.inf
 
     def fault(self, now: float) -> str | None:
-        """Why nothing can be said of any peer; None when something can."""
+        """Why no latency is known; None when some are."""
         if not self._comparable or self._since is None or now - self._since <= self.silence_limit_seconds:
             return None
         return f"no peer has answered for {now - self._since:.0f} s: the fault is on this node or on all paths from it"

@@ -1,9 +1,9 @@
-"""ICMP echo for IPv4 (RFC 792) and IPv6 (RFC 4443), bytes only.
+"""Encodes and decodes ICMP echo for IPv4 (RFC 792) and IPv6 (RFC 4443). Pure.
 
     type 1 | code 1 | checksum 2 | identifier 2 | sequence 2 | cookie 8 | counter 8 | zeros 40
 
-A reply is ours by the cookie and the counter in its payload. The identifier is not asked: a datagram socket
-rewrites it and a raw socket sees everybody's.
+A reply is ours by the cookie and the counter in its payload. The identifier does not count: a datagram socket rewrites
+it, and a raw socket sees every process's.
 """
 
 import struct
@@ -34,7 +34,11 @@ REPLY_TYPES = {IpVersion.V4: 0, IpVersion.V6: 129}
 
 
 class EchoPayload(NamedTuple):
-    """cookie: 8 random bytes, one set a process. counter: 0 .. 2^64 - 1, never twice in a process."""
+    """What identifies a probe.
+
+    cookie: 8 random bytes, the same for all probes of a process.
+    counter: 0 .. 2^64 - 1, never twice in a process.
+    """
 
     cookie: bytes
     counter: int
@@ -49,7 +53,7 @@ def encode_request(version: IpVersion, echo: EchoPayload, identifier: int) -> by
 
 
 def decode_reply(version: IpVersion, data: bytes) -> EchoPayload | None:
-    """What an ICMP message answers; None for anything but an echo reply with room for our payload."""
+    """The payload that an ICMP message returns; None for anything but an echo reply of sufficient length."""
     if len(data) < _HEADER.size + _BODY.size or data[0] != REPLY_TYPES[version] or data[1] != 0:
         return None
     return EchoPayload(*_BODY.unpack_from(data, _HEADER.size))

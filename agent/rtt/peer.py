@@ -1,4 +1,4 @@
-"""Who is probed, and how far away it should be."""
+"""Peers, and the class of the path to each by zone and rack. Pure."""
 
 from enum import StrEnum
 
@@ -6,7 +6,7 @@ from msgspec import Struct
 
 
 class Locality(Struct, frozen=True):
-    """Where a node stands. "": not known."""
+    """A node's zone and rack; "" when unknown."""
 
     zone: str = ""
     rack: str = ""
@@ -35,7 +35,7 @@ class PathClass(StrEnum):
 
 
 def path_class(here: Locality, there: Locality) -> PathClass:
-    """Racks are compared within a zone only, since two zones may each have a rack "1"."""
+    """The class of the path between two nodes. Racks count within a zone only: two zones may each have a rack "1"."""
     if not here.zone or not there.zone:
         return PathClass.UNKNOWN
     if here.zone != there.zone:

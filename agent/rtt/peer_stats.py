@@ -1,4 +1,4 @@
-"""The peers under probe and what their probes came to. No I/O: told of everything, asked by the report and /metrics."""
+"""Keeps the outcomes of all probes, peer by peer. It does no probing itself; the report and /metrics read it."""
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
@@ -14,15 +14,14 @@ from agent.rtt.settings import ProbeSettings
 from leadsman.state.records import PeerLatency, ProbeMethod
 
 _SILENCE_LIMIT_INTERVALS = 5
-"""Of common silence before it is a local fault: two peers at 50 % loss are silent that long once in 1,000 times."""
-
+"""Intervals of common silence that make a local fault: two peers at 50 % loss reach it once in 1,000 times."""
 
 _SILENT_AFTER_LOSSES = 3
-"""Probes lost in a row. At 5 % loss that happens once in 8,000 probes, and costs one read of the ring."""
+"""Probes lost in a row that make a peer silent. At 5 % loss that happens once in 8,000 probes; it costs one read."""
 
 
 class Probe(NamedTuple):
-    """One question. endpoint: where the target was when it was asked."""
+    """One probe. endpoint: the target's when the probe was sent."""
 
     target: ProbeTarget
     endpoint: Endpoint
@@ -30,34 +29,38 @@ class Probe(NamedTuple):
 
 
 class PeerStats:
-    """targets: peer's name → state. histograms: every RTT since the start, by class of path."""
+    """The peers under probe.
+
+    targets: peer's name → its state.
+    histograms: class of path → all RTTs since the start.
+    """
 
     def __init__(
-        self, settings: ProbeSettings, here: Locality, answered: Callable[[str, float], None] = lambda *_: None
+        self, settings: ProbeSettings, here: Locality, on_rtt: Callable[[str, float], None] = lambda *_: None
     ) -> None:
-        """answered: told of every round trip that counts: the peer's name, milliseconds."""
+        """on_rtt: called with every round trip that counts: the peer's name, milliseconds."""
         self._window_seconds, self._mode, self._here = settings.window_seconds, settings.mode, here
-        self._timeout_seconds, self._answered = settings.timeout_seconds, answered
+        self._timeout_seconds, self._on_rtt = settings.timeout_seconds, on_rtt
         self._silence = LocalFaultDetector(self._patience_seconds(settings.interval_seconds))
         self.targets: dict[str, ProbeTarget] = {}
         self.histograms = {path: RttHistogram() for path in PathClass}
 
     def set_peers(self, peers: Iterable[Peer]) -> tuple[list[str], list[str]]:
-        """The names that left and those that came. One whose address changed has done both: nothing of it is kept."""
-        wanted = {peer.name: peer for peer in peers}
-        left = [n for n, t in self.targets.items() if n not in wanted or wanted[n].address != t.peer.address]
-        for name in left:
+        """The names that were removed and added. A peer whose address changed is both, and its outcomes are dropped."""
+        by_name = {peer.name: peer for peer in peers}
+        removed = [n for n, t in self.targets.items() if n not in by_name or by_name[n].address != t.peer.address]
+        for name in removed:
             del self.targets[name]
-        came = [name for name in wanted if name not in self.targets]
-        for name, peer in wanted.items():
+        added = [name for name in by_name if name not in self.targets]
+        for name, peer in by_name.items():
             if name in self.targets:
                 self.targets[name].set_peer(peer, self._here)
             else:
                 self.targets[name] = ProbeTarget(peer, self._here, self._mode, self._window_seconds)
-        return left, came
+        return removed, added
 
     def set_timing(self, interval_seconds: float, window_seconds: float) -> None:
-        """Another interval and window from now on."""
+        """Sets the probe interval and the span of the windows."""
         self._window_seconds = window_seconds
         self._silence.silence_limit_seconds = self._patience_seconds(interval_seconds)
         for target in self.targets.values():
@@ -69,46 +72,46 @@ class PeerStats:
             target.method_selector = MethodSelector(ProbeMode.TCP)
 
     def start_round(self, now: float) -> None:
-        """To be called once a round, so that a silence is timed only while there are peers to hear."""
+        """Call once a round, so that silence is timed only while there are peers that could answer."""
         self._silence.set_peer_count(sum(t.endpoint is not None for t in self.targets.values()), now)
 
     def record_sent(self, probe: Probe) -> None:
-        """A probe is under way, or was found undeliverable. A try of the other method counts nowhere."""
+        """Counts a probe that was sent or was undeliverable. A try of the other method is not counted."""
         probe.target.counts.sent += probe.method is probe.target.method_selector.method
 
     def record_unsent(self, probe: Probe) -> None:
-        """No probe left this host: no loss, but the method has failed."""
+        """Counts a probe that did not leave this host: no loss, but the method failed."""
         probe.target.counts.unsent += 1
         probe.target.record_result(probe.method, answered=False)
 
     def record_result(self, probe: Probe, sent: float, result: ProbeResult) -> None:
-        """A probe sent at monotonic seconds was answered or lost. Nothing is kept of a peer that has left or moved."""
+        """Takes the result of a probe sent at monotonic seconds. Results of a peer that left or moved are dropped."""
         target = probe.target
         if self.targets.get(target.peer.name) is not target or target.endpoint != probe.endpoint:
             return
         target.record_result(probe.method, answered=got_reply(result))
         if probe.method is target.method_selector.method:
-            self._enter(target, sent, result)
+            self._record_outcome(target, sent, result)
 
     def latencies(self, now: float) -> dict[str, PeerLatency]:
-        """Peer → its window at monotonic `now`. Absent: no outcome yet. Empty during a fault."""
+        """Peer → its window at monotonic `now`. A peer without an outcome is absent; all are during a local fault."""
         if self.local_fault(now):
             return {}
         until = self._silence.losses_valid_until
-        found = {n: t.window.latency(now, t.method_selector.method, until) for n, t in self.targets.items()}
-        return {name: latency for name, latency in found.items() if latency.sent}
+        windows = {n: t.window.latency(now, t.method_selector.method, until) for n, t in self.targets.items()}
+        return {name: latency for name, latency in windows.items() if latency.sent}
 
     def silent_peers(self, now: float) -> set[str]:
-        """Peers that may have left. Nobody during a fault, which is this node's."""
+        """Peers that stopped answering and may have left. None during a local fault, which is this node's own."""
         if self.local_fault(now):
             return set()
         return {name for name, target in self.targets.items() if target.consecutive_losses >= _SILENT_AFTER_LOSSES}
 
     def local_fault(self, now: float) -> str | None:
-        """Why nothing is known of any peer just now; None when something is. See `silence`."""
+        """Why no latency is known now; None when some are. See agent.rtt.local_fault."""
         return self._silence.fault(now)
 
-    def _enter(self, target: ProbeTarget, sent: float, result: ProbeResult) -> None:
+    def _record_outcome(self, target: ProbeTarget, sent: float, result: ProbeResult) -> None:
         if isinstance(result, Unusable):
             target.counts.unusable += 1
             self._break_silence(sent)
@@ -117,7 +120,7 @@ class PeerStats:
             target.consecutive_losses = 0
             self.histograms[target.path_class].observe(result.rtt_seconds)
             self._break_silence(sent)
-            self._answered(target.peer.name, result.rtt_seconds * 1e3)
+            self._on_rtt(target.peer.name, result.rtt_seconds * 1e3)
         else:
             target.counts.lost += 1
             target.consecutive_losses += 1

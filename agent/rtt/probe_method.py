@@ -1,4 +1,4 @@
-"""ICMP or TCP, decided for each peer by what it answers.
+"""Selects ICMP or TCP for each peer by what it answers. Pure.
 
 method   next probes                                           changes when
 ICMP     ICMP; TCP too once it has been silent for long        TCP answers while ICMP is silent → TCP
@@ -10,18 +10,18 @@ from enum import StrEnum
 from leadsman.state.records import ProbeMethod
 
 _SILENT_IF_NEVER_ANSWERED = 5
-"""Unanswered ICMP probes before TCP is tried, when none was ever answered: blocked, most likely."""
+"""Unanswered ICMP probes before TCP is tried, when none was ever answered: ICMP is most likely blocked."""
 
 _SILENT_IF_EVER_ANSWERED = 30
-"""The same when some were: at 20 % loss, five in a row are lost every hour, thirty never."""
+"""The same when some were answered: at 20 % loss, five in a row are lost every hour, thirty never."""
 
 _TRY_TCP_EVERY = 5
 _TRY_ICMP_EVERY = 30
-"""In turns. Each try costs a probe that enters no window."""
+"""Turns between two tries. Each try costs a probe that enters no window."""
 
 
 class ProbeMode(StrEnum):
-    """auto: ICMP, and TCP to those peers that answer only it. icmp, tcp: that alone."""
+    """auto: ICMP, and TCP to peers that answer only that. icmp, tcp: that method alone."""
 
     AUTO = "auto"
     ICMP = "icmp"
@@ -29,6 +29,8 @@ class ProbeMode(StrEnum):
 
 
 class MethodSelector:
+    """The method for one peer."""
+
     def __init__(self, mode: ProbeMode) -> None:
         self.method = ProbeMethod.TCP if mode is ProbeMode.TCP else ProbeMethod.ICMP
         self._fixed = mode is not ProbeMode.AUTO
@@ -36,12 +38,12 @@ class MethodSelector:
         self._silent = self._turn = 0
 
     def next_methods(self) -> tuple[ProbeMethod, ...]:
-        """How to probe now: by the method, and by the other one when it is to be tried."""
+        """The methods to probe with now: the current one, and the other when it is due for a try."""
         self._turn += 1
         return (self.method, self._other) if not self._fixed and self._try_other() else (self.method,)
 
     def record_result(self, method: ProbeMethod, answered: bool) -> bool:
-        """A probe was answered or lost. True when that changes the method: what is in the window is of the old one."""
+        """Takes a result. True when it changes the method: outcomes in the window are then of the old one."""
         if method is ProbeMethod.ICMP:
             self._silent = 0 if answered else self._silent + 1
             self._ever_answered = self._ever_answered or answered
@@ -53,7 +55,7 @@ class MethodSelector:
 
     @property
     def icmp_blocked(self) -> bool:
-        """The peer answers TCP and not ICMP."""
+        """Whether the peer answers TCP and not ICMP."""
         return self.method is ProbeMethod.TCP and not self._fixed
 
     @property

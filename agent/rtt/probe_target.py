@@ -1,4 +1,4 @@
-"""One peer under probe: how it is asked and what it has answered."""
+"""One peer under probe: how it is probed and what its probes came to."""
 
 from agent.rtt.counters import ProbeCounts
 from agent.rtt.endpoints import Endpoint, parse_literal
@@ -9,7 +9,10 @@ from leadsman.state.records import ProbeMethod
 
 
 class ProbeTarget:
-    """endpoint: None while the host name is not resolved."""
+    """A peer's state.
+
+    endpoint: None while the host name is not resolved.
+    """
 
     def __init__(self, peer: Peer, here: Locality, mode: ProbeMode, window_seconds: float) -> None:
         self.endpoint: Endpoint | None = parse_literal(peer.address)
@@ -21,17 +24,17 @@ class ProbeTarget:
         self.set_peer(peer, here)
 
     def set_peer(self, peer: Peer, here: Locality) -> None:
-        """Takes a new zone or rack; what was measured stays true."""
+        """Takes a new zone or rack. What was measured stays valid."""
         self.peer = peer
         self.path_class: PathClass = path_class(here, peer.locality)
 
     def set_endpoint(self, endpoint: Endpoint) -> None:
-        """The name stands for another address: another path, of which nothing measured before holds."""
+        """Takes the address that the host name resolves to. Another address is another path: the window is cleared."""
         if endpoint != self.endpoint:
             self.endpoint = endpoint
             self.window.clear()
 
     def record_result(self, method: ProbeMethod, answered: bool) -> None:
-        """A window holds probes of one method only."""
+        """Takes a result of either method. A change of method clears the window, which holds one method only."""
         if self.method_selector.record_result(method, answered):
             self.window.clear()

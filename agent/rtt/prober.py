@@ -1,6 +1,6 @@
-"""The prober: asks every peer once an interval and keeps what they answered.
+"""The prober: probes every peer once an interval and keeps the outcomes.
 
-    set_peers ─▶ Ledger, Schedule      run: due → probe → answered or lost → Ledger      latencies, fault ◀─ Ledger
+    set_peers ─▶ PeerStats, ProbeSchedule    run: due → probe → answered or lost → PeerStats    latencies ◀─ PeerStats
 
 One event loop; no call blocks it and no probe waits for another.
 """
@@ -29,20 +29,23 @@ from leadsman.state.records import PeerLatency, ProbeMethod
 _log = logging.getLogger(__name__)
 
 _PROBES_PER_WAKEUP = 8
-"""Sent together on average: waking an idle process costs about as much as two probes."""
+"""Probes sent together on average: waking an idle process costs about as much as two probes."""
 
 _SHORTEST_SLEEP_SECONDS = 0.005
 _LONGEST_SLEEP_SECONDS = 0.5
 _MAX_HANDSHAKES = 256
-"""Open at once; more would come near the usual limit of 1,024 descriptors. The next are kept back and counted."""
+"""Handshakes open at once; more would come near the usual limit of 1,024 descriptors. Others count as unsent."""
 
 _RESOLVE_INTERVAL_SECONDS = 60.0
 _RESOLVE_RETRY_SECONDS = 5.0
 
 
 class Prober:
-    """ledger: what is known, for `metrics`. rounds: intervals, as they are set, gone through; it stands still when
-    `run` hangs."""
+    """Probes peers and answers with their latencies.
+
+    stats: the peers' outcomes, also for `metrics`.
+    rounds: completed probe intervals, as they are set; it stands still when `run` hangs.
+    """
 
     def __init__(
         self,
@@ -52,53 +55,53 @@ class Prober:
         rng: Random | None = None,
         opener: Callable[[], Mapping[IpVersion, EchoSocket]] = open_sockets,
         resolve: Callable[[str], Awaitable[endpoints.Endpoint | None]] = endpoints.resolve,
-        answered: Callable[[str, float], None] = lambda *_: None,
+        on_rtt: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
-        """here: where this node stands, for the classes of paths. answered: told each peer and RTT in milliseconds."""
+        """here: this node's zone and rack, for the classes of paths. on_rtt: called with each peer's name and RTT (ms)."""
         self._settings, self._clock, self._opener, self._resolve = settings, clock, opener, resolve
         self._schedule: ProbeSchedule[str] = ProbeSchedule(settings.interval_seconds, rng or Random())
         self._echoes = self._echoes_on({})
-        self._came = asyncio.Event()
+        self._peers_changed = asyncio.Event()
         self._handshakes = 0
         self._problem = ProblemLog(_log, "agent reports no latencies", "agent reports latencies again")
         self._group: asyncio.TaskGroup | None = None
-        self.stats = PeerStats(settings, here or Locality(), answered)
+        self.stats = PeerStats(settings, here or Locality(), on_rtt)
         self.rounds = 0
         self.icmp_refusal: str | None = None
         """Why the kernel allows no ICMP socket, so that all peers are probed by TCP; None otherwise."""
 
     def set_peers(self, peers: Iterable[Peer]) -> None:
-        """Probes exactly these from now on. Nothing is kept of one that has left or has changed its address."""
-        left, came = self.stats.set_peers(peers)
-        for name in left:
+        """Probes exactly these peers from now on. Outcomes of a peer that left or changed its address are dropped."""
+        removed, added = self.stats.set_peers(peers)
+        for name in removed:
             self._schedule.remove(name)
-        for name in came:
+        for name in added:
             self._schedule.add(name, self._clock().seconds)
-        self._came.set()
+        self._peers_changed.set()
 
     def set_timing(self, interval_seconds: float, window_seconds: float) -> None:
-        """Another interval between two probes to one peer, and another window, from now on."""
+        """Sets the interval between two probes to one peer and the span of the statistics."""
         self._schedule.interval_seconds = interval_seconds
         self.stats.set_timing(interval_seconds, window_seconds)
 
     def probe_now(self, name: str) -> None:
-        """One probe besides the regular ones. None when it is no peer or `run` does not run."""
+        """Sends one probe besides the regular ones, if the name is a peer's and `run` is running."""
         target = self.stats.targets.get(name)
         if target and self._group:
-            self._ask(target, self._group)
+            self._probe(target, self._group)
 
     def latencies(self, now: float) -> dict[str, PeerLatency]:
-        """Peer → its window at monotonic `now`. Absent: no outcome yet. Empty during a fault."""
+        """Peer → its window at monotonic `now`. A peer without an outcome is absent; all are during a local fault."""
         return self.stats.latencies(now)
 
     @property
     def local_fault(self) -> str | None:
-        """Why nothing is known of any peer just now; None when something is."""
+        """Why no latency is known now; None when some are."""
         return self.stats.local_fault(self._clock().seconds)
 
     @property
     def unmatched_replies(self) -> Mapping[str, int]:
-        """Received ICMP messages that answer no probe of ours, by reason."""
+        """Received ICMP messages that match no open probe, by reason."""
         return self._echoes.unmatched_replies
 
     async def run(self) -> None:
@@ -111,7 +114,7 @@ class Prober:
 
     @contextlib.contextmanager
     def _sockets(self) -> Iterator[Mapping[IpVersion, EchoSocket]]:
-        """Open, and watched by the event loop."""
+        """Opens the sockets and has the event loop watch them."""
         sockets, loop = self._open(), asyncio.get_running_loop()
         for version, sock in sockets.items():
             loop.add_reader(sock.fileno(), lambda version: self._echoes.receive(version), version)
@@ -147,14 +150,14 @@ class Prober:
             now = self._clock().seconds
             self._echoes.expire()
             for name in self._schedule.due(now):
-                self._ask(self.stats.targets[name], group)
+                self._probe(self.stats.targets[name], group)
             if now >= round_ends:
                 round_ends = now + self._settings.interval_seconds
                 self._end_round(now)
             await asyncio.sleep(self._pause_seconds())
 
     def _pause_seconds(self) -> float:
-        """Until a few probes are due; it also bounds how late a loss is noticed."""
+        """Seconds until a few probes are due. It also bounds how late a loss is noticed."""
         interval = self._schedule.interval_seconds
         a_few = _PROBES_PER_WAKEUP * interval / max(1, len(self._schedule))
         return min(max(a_few, _SHORTEST_SLEEP_SECONDS), _LONGEST_SLEEP_SECONDS, interval)
@@ -167,7 +170,7 @@ class Prober:
         else:
             self._problem.clear()
 
-    def _ask(self, target: ProbeTarget, group: asyncio.TaskGroup) -> None:
+    def _probe(self, target: ProbeTarget, group: asyncio.TaskGroup) -> None:
         if target.endpoint is None:
             return
         for method in target.method_selector.next_methods():
@@ -207,18 +210,18 @@ class Prober:
             self.stats.record_result(probe, sent, result)
 
     async def _keep_resolved(self) -> None:
-        """Looks up new names at once, those without an answer every 5 s, all every minute."""
+        """Resolves new host names at once, unresolved ones every 5 s, and all every minute."""
         look_up_all_at = 0.0
         while True:
-            self._came.clear()
+            self._peers_changed.clear()
             now = self._clock().seconds
             everyone = now >= look_up_all_at
             look_up_all_at = now + _RESOLVE_INTERVAL_SECONDS if everyone else look_up_all_at
-            named = [t for t in self.stats.targets.values() if t.is_hostname and (everyone or t.endpoint is None)]
-            await asyncio.gather(*(self._look_up(target) for target in named))
+            unresolved = [t for t in self.stats.targets.values() if t.is_hostname and (everyone or t.endpoint is None)]
+            await asyncio.gather(*(self._look_up(target) for target in unresolved))
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_RESOLVE_RETRY_SECONDS):
-                    await self._came.wait()
+                    await self._peers_changed.wait()
 
     async def _look_up(self, target: ProbeTarget) -> None:
         endpoint = await self._resolve(target.peer.address)

@@ -1,4 +1,4 @@
-"""When to probe whom: each key once an interval, ± 10 %, at phases of its own.
+"""Schedules each key once an interval, ± 10 %, at a phase of its own. Pure.
 
 Random phases spread the probes over the interval and keep agents that started together from probing together.
 """
@@ -12,13 +12,15 @@ K = TypeVar("K", bound=Hashable)
 
 _JITTER = 0.1
 MAX_FIRST_DELAY_SECONDS = 1.0
-"""A new key is not kept waiting for a long interval."""
+"""A new key comes first within this time, however long the interval is."""
 
 
 class ProbeSchedule(Generic[K]):
+    """The next due time of each key."""
+
     def __init__(self, interval_seconds: float, rng: Random) -> None:
         self.interval_seconds = interval_seconds
-        """May be changed: it holds from each key's next turn on."""
+        """May be changed; a change holds from each key's next turn on."""
         self._rng = rng
         self._heap: list[tuple[float, int, K]] = []
         self._serials: dict[K, int] = {}
@@ -28,7 +30,7 @@ class ProbeSchedule(Generic[K]):
         return len(self._serials)
 
     def add(self, key: K, now: float) -> None:
-        """First due at random within an interval from `now`, within MAX_FIRST_DELAY_SECONDS if that is shorter."""
+        """Adds a key, first due at a random time within an interval, or MAX_FIRST_DELAY_SECONDS if that is shorter."""
         self._serial += 1
         self._serials[key] = self._serial
         first = self._rng.random() * min(self.interval_seconds, MAX_FIRST_DELAY_SECONDS)
@@ -38,7 +40,7 @@ class ProbeSchedule(Generic[K]):
         del self._serials[key]
 
     def due(self, now: float) -> list[K]:
-        """The keys whose time has come, each once. What was missed while nobody asked is not caught up."""
+        """The keys that are due, each once. Turns that were missed are not caught up."""
         keys = []
         while self._heap and self._heap[0][0] <= now:
             when, serial, key = heapq.heappop(self._heap)
@@ -48,7 +50,7 @@ class ProbeSchedule(Generic[K]):
         return keys
 
     def wait_seconds(self, now: float) -> float | None:
-        """Until the next key is due; None when there is none."""
+        """Seconds until the next key is due; None when there is no key."""
         return max(0.0, self._heap[0][0] - now) if self._heap else None
 
     def _next(self, when: float, now: float) -> float:

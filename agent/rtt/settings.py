@@ -1,4 +1,4 @@
-"""How to probe."""
+"""How peers are probed. Pure."""
 
 import math
 
@@ -11,12 +11,13 @@ _LONGEST_TIMEOUT_SECONDS = 60.0
 
 
 class ProbeSettings(Struct, frozen=True):
-    """
-    mode             auto: ICMP, and TCP to those who answer only it. icmp: refused sockets are an error.
-    interval         one probe a peer this often, ± 10 %. Shorter: sooner noticed, and more load.
-    timeout          an answer after this is a loss. May exceed the interval; several probes are then under way.
-    window           what p50, p95, loss and jitter speak of. At least an interval.
-    tcp_port         where a peer's host answers a handshake or refuses it; the agent's own port by default.
+    """What a prober is told at its start. ValueError for a value out of bounds.
+
+    mode: auto probes by ICMP, and by TCP where a peer answers only that. With icmp, refused sockets are an error.
+    interval_seconds: time between two probes to one peer, ± 10 %. Shorter notices changes sooner and costs more.
+    timeout_seconds: a later reply is a loss. It may exceed the interval; several probes are then open.
+    window_seconds: span of p50, p95, loss and jitter. At least an interval.
+    tcp_port: where a peer's host answers or refuses a handshake; the agent's own port by default.
     """
 
     mode: ProbeMode = ProbeMode.AUTO
@@ -30,9 +31,9 @@ class ProbeSettings(Struct, frozen=True):
         _check("probe timeout", self.timeout_seconds, 0.001, _LONGEST_TIMEOUT_SECONDS)
         _check("window", self.window_seconds, self.interval_seconds, 86_400)
         if not 1 <= self.tcp_port <= 65_535:
-            raise ValueError(f"TCP probe port {self.tcp_port}: want 1 to 65535")
+            raise ValueError(f"TCP probe port {self.tcp_port}: must be 1 to 65535")
 
 
 def _check(name: str, seconds: float, least: float, most: float) -> None:
     if not (math.isfinite(seconds) and least <= seconds <= most):
-        raise ValueError(f"{name} {seconds} s: want {least:g} to {most:g}")
+        raise ValueError(f"{name} {seconds} s: must be {least:g} to {most:g}")

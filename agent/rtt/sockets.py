@@ -1,4 +1,4 @@
-"""ICMP sockets: one a family for all targets, unprivileged if the kernel lets us, raw otherwise.
+"""ICMP sockets: one a family for all targets, unprivileged if the kernel allows that, raw otherwise.
 
 IP_RECVERR stays off, so ICMP errors about one target (unreachable, time exceeded) never become errors of the
 socket that all share; such a probe is lost by its timeout.
@@ -48,9 +48,9 @@ class SendResult(Enum):
 
     IN_FLIGHT = "under_way"
     UNREACHABLE = "unreachable"
-    """No route or no such neighbour: the network's answer, so the probe is lost."""
+    """No route or no such neighbour: an answer of the network, so the probe is lost."""
     UNSENT = "kept_back"
-    """This host did not let it out (buffers full, a firewall rule, a bad address): no probe at all."""
+    """This host did not send it (buffers full, a firewall rule, a bad address): no probe at all."""
 
 
 class Datagram(NamedTuple):
@@ -108,15 +108,15 @@ def read_clocks() -> DualTimestamp:
 
 def open_sockets(opener: Callable[..., socket.socket] = socket.socket) -> Mapping[IpVersion, EchoSocket]:
     """A socket for each family that this kernel has. IcmpRefused when it allows none."""
-    found = {version: _open(version, opener) for version in IpVersion}
-    sockets = {version: opened for version, opened in found.items() if opened is not None}
+    opened = {version: _open(version, opener) for version in IpVersion}
+    sockets = {version: sock for version, sock in opened.items() if sock is not None}
     if not sockets:
         raise IcmpRefused(_how_to_allow(_ping_group_range()))
     return sockets
 
 
 def _open(version: IpVersion, opener: Callable[..., socket.socket]) -> EchoSocket | None:
-    """None when the family does not exist or both kinds are refused."""
+    """The family's socket; None when the family does not exist or both kinds are refused."""
     for kind in (socket.SOCK_DGRAM, socket.SOCK_RAW):
         try:
             sock = opener(FAMILY_BY_VERSION[version], kind, _PROTOCOL[version])
@@ -129,7 +129,7 @@ def _open(version: IpVersion, opener: Callable[..., socket.socket]) -> EchoSocke
 
 
 def _replies_only(sock: socket.socket, version: IpVersion) -> None:
-    """A raw socket would see every ICMP message; the kernel is told to pass echo replies alone. A set bit blocks."""
+    """Has the kernel pass echo replies alone: a raw socket would see every ICMP message. A set bit blocks a type."""
     if version is IpVersion.V4:
         sock.setsockopt(_SOL_RAW, _ICMP_FILTER, struct.pack("@I", 0xFFFFFFFF & ~(1 << REPLY_TYPES[version])))
         return
@@ -154,9 +154,9 @@ def _ping_group_range(path: str = "/proc/sys/net/ipv4/ping_group_range") -> str:
         return "unreadable"
 
 
-def _how_to_allow(found: str) -> str:
+def _how_to_allow(group_range: str) -> str:
     return (
-        f'ICMP sockets are refused: net.ipv4.ping_group_range is "{found}" and does not include this process\'s group, '
+        f'ICMP sockets are refused: net.ipv4.ping_group_range is "{group_range}" and excludes this process\'s group, '
         'and it lacks CAP_NET_RAW. Allow it with `sysctl -w net.ipv4.ping_group_range="0 2147483647"`, in a pod with '
         "securityContext.sysctls (a safe sysctl; with hostNetwork set it on the node), or probe by TCP"
     )

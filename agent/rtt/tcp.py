@@ -1,7 +1,7 @@
 """A TCP handshake as a probe, for peers that answer no ICMP.
 
-The kernel's own first RTT sample (TCP_INFO) times it, so that a busy event loop does not. A refused connection
-is an answer too: the RST comes from the host. A handshake that needed its SYN twice is a lost probe.
+The RTT is the kernel's own first sample (TCP_INFO), which a busy event loop does not change. A refused connection is an
+answer too: the RST comes from the host. A handshake that needed its SYN twice is a lost probe.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ _UNSENT_ERRNOS = {
 
 
 async def handshake(family: socket.AddressFamily, to: SocketAddress, timeout_seconds: float) -> ProbeResult | None:
-    """One handshake; None when this host kept it back (no descriptors, buffers or ports; a firewall rule)."""
+    """Probes once; None when this host could not send (no descriptors, buffers or ports; a firewall rule)."""
     try:
         sock = socket.socket(family, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
     except OSError:
@@ -68,7 +68,7 @@ def _tcp_info(sock: socket.socket) -> bytes:
 
 
 def parse_tcp_info(tcp_info: bytes, elapsed_seconds: float) -> ProbeResult:
-    """What struct tcp_info says of a handshake. `elapsed_seconds` bounds it, and stands in for an empty one."""
+    """The result by struct tcp_info. elapsed_seconds: bounds the RTT, and is the RTT when the struct is empty."""
     if len(tcp_info) < _TCP_INFO_BYTES:
         return Answered(elapsed_seconds)
     if _U32.unpack_from(tcp_info, _RETRANSMITS_AT)[0]:

@@ -1,4 +1,4 @@
-"""The probes to one peer in the last seconds, summed up as a PeerLatency."""
+"""A sliding window of the probes to one peer, summarised as a PeerLatency. Pure."""
 
 import math
 from bisect import bisect_left, insort
@@ -10,7 +10,7 @@ from leadsman.state.records import PeerLatency, ProbeMethod
 
 
 class ProbeOutcome(NamedTuple):
-    """sent: monotonic seconds. rtt_ms: None when lost."""
+    """A probe that ended. sent_seconds: monotonic. rtt_ms: None when it was lost."""
 
     sent_seconds: float
     rtt_ms: float | None
@@ -30,7 +30,7 @@ class ProbeWindow:
         """Monotonic seconds; it outlives the span."""
 
     def add(self, sent: float, rtt_ms: float | None) -> None:
-        """One outcome. Outcomes may come in another order than their probes were sent."""
+        """Adds one outcome. Outcomes may come in another order than their probes were sent."""
         if self._outcomes and sent < self._outcomes[-1].sent_seconds:
             insort(self._outcomes, ProbeOutcome(sent, rtt_ms), key=_sent)
         else:
@@ -43,11 +43,11 @@ class ProbeWindow:
         self._outcomes.clear()
 
     def forget_losses(self, after: float, before: float) -> None:
-        """Takes back the losses of probes sent strictly between the two: they said nothing about the peer."""
+        """Removes losses of probes sent strictly between the two times: they said nothing about the peer."""
         self._outcomes = [o for o in self._outcomes if o.rtt_ms is not None or not after < o.sent_seconds < before]
 
     def latency(self, now: float, method: ProbeMethod, losses_until: float = math.inf) -> PeerLatency:
-        """The span up to `now`. A loss of a probe sent after `losses_until` is not counted yet."""
+        """Statistics of the span up to `now`. Losses of probes sent after `losses_until` are not counted yet."""
         self._drop_before(now - self.span_seconds)
         rtts = [o.rtt_ms for o in self._outcomes if o.rtt_ms is not None]
         lost = sum(o.rtt_ms is None and o.sent_seconds <= losses_until for o in self._outcomes)
@@ -78,6 +78,6 @@ def nearest_rank(ordered: Sequence[float], share: float) -> float | None:
 
 
 def jitter(rtts: Sequence[float]) -> float | None:
-    """The mean absolute difference of neighbours; None for fewer than two."""
+    """The mean absolute difference of consecutive values; None for fewer than two."""
     differences = [abs(b - a) for a, b in pairwise(rtts)]
     return sum(differences) / len(differences) if differences else None
