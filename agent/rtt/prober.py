@@ -57,7 +57,7 @@ class Prober:
         resolve: Callable[[str], Awaitable[endpoints.Endpoint | None]] = endpoints.resolve,
         on_rtt: Callable[[str, float], None] = lambda *_: None,
     ) -> None:
-        """here: this node's zone and rack, for the classes of paths. on_rtt: called with each peer's name and RTT (ms)."""
+        """here: this node's zone and rack, for the classes of paths. on_rtt: called with a peer and its RTT in ms."""
         self._settings, self._clock, self._opener, self._resolve = settings, clock, opener, resolve
         self._schedule: ProbeSchedule[str] = ProbeSchedule(settings.interval_seconds, rng or Random())
         self._echoes = self._echoes_on({})

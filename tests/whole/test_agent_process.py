@@ -22,7 +22,7 @@ ALL = ["hardware", "heartbeat", "identity", "latency"]
 def test_it_reports_everything_and_takes_it_along_when_it_is_stopped(agent, etcd, until) -> None:
     process = agent("edge-1", 1)
     until(lambda: stored(etcd, "edge-1") == ALL, "all four records")
-    assert process.get("/readyz") == (200, "ok\n")
+    until(lambda: process.get("/readyz") == (200, "ok\n"), "the lease renewed after that report")
     assert process.stop() == 0
     assert stored(etcd, "edge-1") == []
 
