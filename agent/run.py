@@ -1,6 +1,6 @@
 """The agent's process: builds its components, runs their loops as one group, and removes its records at the end.
 
-Any loop that ends or fails ends the process, and kubelet starts a new one. Shutdown: not ready → loops cancelled →
+A loop that fails ends the process, and kubelet starts a new one. Shutdown: not ready → loops cancelled →
 lease revoked, within a time limit.
 """
 
