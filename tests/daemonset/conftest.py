@@ -17,6 +17,8 @@ BUILDS = {"base": [], **{name: [name] for name in COMPONENTS}, "everything": COM
 PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
 
 Objects = list[dict[str, Any]]
+Render = Callable[[str], Objects]
+Find = Callable[[str, str], dict[str, Any]]
 
 
 @pytest.fixture(scope="session")
@@ -36,7 +38,7 @@ def files() -> Objects:
 
 
 @pytest.fixture(scope="session")
-def render(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Objects]:
+def render(tmp_path_factory: pytest.TempPathFactory) -> Render:
     """name of a build → what `kubectl kustomize` makes of it."""
     if shutil.which("kubectl") is None:
         pytest.skip("install kubectl")
@@ -78,7 +80,7 @@ def privileged(build_name: str) -> bool:
 
 
 @pytest.fixture
-def find(objects: Objects) -> Callable[[str, str], dict[str, Any]]:
+def find(objects: Objects) -> Find:
     """kind, name → the one object."""
 
     def one(kind: str, name: str) -> dict[str, Any]:

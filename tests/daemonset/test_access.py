@@ -1,5 +1,10 @@
 """Who may ask the API server for what, and who may talk to whom."""
 
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tests.daemonset.conftest import Find, Objects
+
 PART = "app.kubernetes.io/component"
 
 
@@ -22,7 +27,9 @@ ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
 
 
-def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_says_so(objects, build_name):
+def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_says_so(
+    objects: "Objects", build_name: str
+) -> None:
     rules = {o["metadata"]["name"]: o["rules"] for o in objects if o["kind"] in ("Role", "ClusterRole")}
     binding = {"leadsman-extender-bind"} if build_name in ("files", "bind", "everything") else set()
     wanted = {name: ROLES[name] for name in ALWAYS | binding}
@@ -30,7 +37,7 @@ def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_say
     assert build_name in WITH_TELEMETRY + WITH_CONTROLLER or rules == wanted
 
 
-def test_the_controller_patches_nodes_and_status_and_writes_one_lease(objects, build_name):
+def test_the_controller_patches_nodes_and_status_and_writes_one_lease(objects: "Objects", build_name: str) -> None:
     if build_name not in WITH_CONTROLLER:
         return
     roles = {o["kind"]: o["rules"] for o in objects if o["metadata"]["name"] == "leadsman-controller" and "rules" in o}
@@ -51,14 +58,14 @@ def test_the_controller_patches_nodes_and_status_and_writes_one_lease(objects, b
     assert create["verbs"] == ["create"]
 
 
-def test_roles_go_to_our_own_accounts_only(objects):
+def test_roles_go_to_our_own_accounts_only(objects: "Objects") -> None:
     accounts = {o["metadata"]["name"] for o in objects if o["kind"] == "ServiceAccount"}
     for binding in (o for o in objects if o["kind"].endswith("RoleBinding")):
         assert {(s["kind"], s["namespace"]) for s in binding["subjects"]} == {("ServiceAccount", "leadsman")}
         assert {s["name"] for s in binding["subjects"]} <= accounts
 
 
-def test_only_who_asks_the_api_server_has_a_token(objects, workloads, build_name):
+def test_only_who_asks_the_api_server_has_a_token(objects: "Objects", workloads: "Objects", build_name: str) -> None:
     assert not any(o["automountServiceAccountToken"] for o in objects if o["kind"] == "ServiceAccount")
     with_token = {
         w["metadata"]["name"] for w in workloads if w["spec"]["template"]["spec"]["automountServiceAccountToken"]
@@ -67,11 +74,13 @@ def test_only_who_asks_the_api_server_has_a_token(objects, workloads, build_name
     assert with_token == {"leadsman-agent", "leadsman-extender"} | controller
 
 
-def test_no_object_is_a_secret(objects):
+def test_no_object_is_a_secret(objects: "Objects") -> None:
     assert "Secret" not in {o["kind"] for o in objects}
 
 
-def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(objects, workloads):
+def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(
+    objects: "Objects", workloads: "Objects"
+) -> None:
     policies = {
         o["spec"]["podSelector"]["matchLabels"][PART]: o["spec"] for o in objects if o["kind"] == "NetworkPolicy"
     }
@@ -82,7 +91,7 @@ def test_every_pod_on_the_pod_network_is_behind_a_policy_for_both_directions(obj
     assert all(policy["policyTypes"] == ["Ingress", "Egress"] for policy in policies.values())
 
 
-def test_only_our_own_pods_reach_etcd(find, build_name):
+def test_only_our_own_pods_reach_etcd(find: "Find", build_name: str) -> None:
     callers = open_to(find("NetworkPolicy", "leadsman-etcd"), "client")
     nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
     on_host = nodes if build_name in ("hostnetwork", "everything") else set()
@@ -90,17 +99,17 @@ def test_only_our_own_pods_reach_etcd(find, build_name):
     assert callers == {"agent", "extender"} | controller | on_host
 
 
-def test_etcd_s_members_reach_each_other(find):
+def test_etcd_s_members_reach_each_other(find: "Find") -> None:
     assert open_to(find("NetworkPolicy", "leadsman-etcd"), "peer") == {"etcd"}
 
 
-def test_the_extender_s_scheduling_port_is_open_and_its_metrics_are_prometheus_s(find):
+def test_the_extender_s_scheduling_port_is_open_and_its_metrics_are_prometheus_s(find: "Find") -> None:
     policy = find("NetworkPolicy", "leadsman-extender")
     assert open_to(policy, "https") == {"anyone"}
     assert open_to(policy, "ops") == {"monitoring"}
 
 
-def test_agents_reach_each_other_by_any_protocol(objects):
+def test_agents_reach_each_other_by_any_protocol(objects: "Objects") -> None:
     """ICMP has no name in a NetworkPolicy: only a rule without ports lets it pass."""
     for policy in (
         o["spec"] for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", "leadsman-agent")
@@ -109,7 +118,7 @@ def test_agents_reach_each_other_by_any_protocol(objects):
         assert [name_of(rule["to"][0]) for rule in policy["egress"] if "ports" not in rule] == ["agent"]
 
 
-def test_callers_may_call_what_lets_them_in(objects):
+def test_callers_may_call_what_lets_them_in(objects: "Objects") -> None:
     for name in ("leadsman-agent", "leadsman-extender", "leadsman-controller"):
         for policy in (o["spec"] for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", name)):
             outward = {
@@ -121,13 +130,13 @@ def test_callers_may_call_what_lets_them_in(objects):
             assert ("etcd", 2379) in outward
 
 
-def open_to(policy, port):
+def open_to(policy: dict[str, Any], port: str) -> set[str]:
     """Who may come in on the named port."""
     rules = [r for r in policy["spec"]["ingress"] if port in [p["port"] for p in r.get("ports", [])]]
     return {name_of(peer) for rule in rules for peer in rule.get("from", [None])}
 
 
-def name_of(peer):
+def name_of(peer: dict[str, Any] | None) -> str:
     if peer is None:
         return "anyone"
     if "ipBlock" in peer:

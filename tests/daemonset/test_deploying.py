@@ -3,6 +3,8 @@
 import re
 import shutil
 import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
@@ -11,40 +13,45 @@ from leadsman.cli.configure.file_changes import ConfigureSettings
 from leadsman.cli.main import build_parser
 from leadsman.state.report_timing import ReportTiming, timing_for_nodes
 
+if TYPE_CHECKING:
+    from tests.daemonset.conftest import Find, Render
+
 REPORT_BYTES = 14_400
 """Database bytes of one report whose values have the largest size, measured on etcd 3.5."""
 
 
 @pytest.fixture
-def text(root):
+def text(root: Path) -> str:
     return (root / "docs/deploying.md").read_text()
 
 
-def blocks(text, language):
+def blocks(text: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
-def test_every_path_in_it_exists(text, root):
+def test_every_path_in_it_exists(text: str, root: Path) -> None:
     paths = set(re.findall(r"(?<![\w/])daemonset/(?!leadsman-)[\w./-]*\w", text))
     assert {"daemonset/overlay", "daemonset/scheduler/kube-scheduler.yaml"} <= paths
     assert not [path for path in paths if not (root / path).exists()]
 
 
-def test_it_and_the_overlay_name_every_component(text, root):
+def test_it_and_the_overlay_name_every_component(text: str, root: Path) -> None:
     components = {folder.name for folder in (root / "daemonset/components").iterdir()}
     assert set(re.findall(r"^\| `([\w-]+)` \| .* \| .* \|$", text, re.MULTILINE)) >= components
     overlay = (root / "daemonset/overlay/kustomization.yaml").read_text()
     assert set(re.findall(r"# - \.\./components/([\w-]+)", overlay)) == components
 
 
-def test_uncommenting_a_component_in_the_overlay_is_all_it_takes(root):
+def test_uncommenting_a_component_in_the_overlay_is_all_it_takes(root: Path) -> None:
     text = (root / "daemonset/overlay/kustomization.yaml").read_text()
     chosen = yaml.safe_load(text.replace("# - ../components/bind", "- ../components/bind"))
     assert chosen["components"] == ["../components/bind"]
 
 
 @pytest.mark.integration
-def test_the_overlay_with_every_component_builds_what_base_and_components_do(root, render, tmp_path):
+def test_the_overlay_with_every_component_builds_what_base_and_components_do(
+    root: Path, render: "Render", tmp_path: Path
+) -> None:
     everything = render("everything")
     shutil.copytree(root / "daemonset", tmp_path / "daemonset")
     overlay = tmp_path / "daemonset/overlay/kustomization.yaml"
@@ -55,7 +62,7 @@ def test_the_overlay_with_every_component_builds_what_base_and_components_do(roo
 
 
 @pytest.mark.integration
-def test_its_patches_apply(text, root, tmp_path):
+def test_its_patches_apply(text: str, root: Path, tmp_path: Path) -> None:
     if shutil.which("kubectl") is None:
         pytest.skip("install kubectl")
     shutil.copytree(root / "daemonset", tmp_path / "daemonset")
@@ -68,7 +75,7 @@ def test_its_patches_apply(text, root, tmp_path):
         subprocess.run(["kubectl", "kustomize", str(overlay)], capture_output=True, check=True)
 
 
-def test_its_scheduler_settings_are_the_file_s(text, scheduler):
+def test_its_scheduler_settings_are_the_file_s(text: str, scheduler: dict[str, Any]) -> None:
     (extender,) = scheduler["extenders"]
     known = {**scheduler, **extender}
     settings = text.partition("| setting |")[2].partition("\n\n")[0]
@@ -76,7 +83,7 @@ def test_its_scheduler_settings_are_the_file_s(text, scheduler):
         assert str(known[name]).lower() == value.replace(" ", ""), name
 
 
-def test_its_commands_have_the_flags_they_use(text, capsys):
+def test_its_commands_have_the_flags_they_use(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     for command in ("certs", "configure-scheduler", "explain"):
         with pytest.raises(SystemExit):
             build_parser({}, only=command).parse_args([command, "--help"])
@@ -88,7 +95,7 @@ def test_its_commands_have_the_flags_they_use(text, capsys):
         assert used <= known, command
 
 
-def test_kubeadm_s_own_configuration_leads_to_the_same_files(text):
+def test_kubeadm_s_own_configuration_leads_to_the_same_files(text: str) -> None:
     (block,) = [yaml.safe_load(block) for block in blocks(text, "yaml") if block.startswith("scheduler:")]
     assert block["scheduler"]["extraArgs"] == [{"name": "config", "value": ConfigureSettings("https://x", "").config}]
     (volume,) = block["scheduler"]["extraVolumes"]
@@ -97,7 +104,7 @@ def test_kubeadm_s_own_configuration_leads_to_the_same_files(text):
 
 @pytest.mark.parametrize("nodes", [100, 1_000, 5_000, 20_000])
 @pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_ten_minutes_of_the_largest_reports_fit_the_quota(nodes, find):
+def test_ten_minutes_of_the_largest_reports_fit_the_quota(nodes: int, find: "Find") -> None:
     (etcd,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["containers"]
     (quota,) = [int(a.partition("=")[2]) for a in etcd["args"] if a.startswith("--quota-backend-bytes=")]
     reports = 600 * nodes / timing_for_nodes(ReportTiming(), nodes).push_interval_seconds

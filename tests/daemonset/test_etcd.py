@@ -1,10 +1,16 @@
 """A real etcd takes the arguments in the manifest and does what they are for."""
 
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
 import pytest
 
 from leadsman.testbed.etcd import Etcd
+
+if TYPE_CHECKING:
+    from tests.daemonset.conftest import Find
 
 OF_THE_PLACE = {
     "--name",
@@ -20,7 +26,7 @@ OF_THE_PLACE = {
 
 
 @pytest.fixture
-def etcd(find, tmp_path):
+def etcd(find: "Find", tmp_path: Path) -> Iterator[Etcd]:
     (container,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["containers"]
     kept = [a for a in container["args"] if a.partition("=")[0] not in OF_THE_PLACE]
     assert len(container["args"]) - len(kept) == len(OF_THE_PLACE)
@@ -30,7 +36,7 @@ def etcd(find, tmp_path):
 
 
 @pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_it_starts_with_two_gibibytes_of_quota(etcd):
+def test_it_starts_with_two_gibibytes_of_quota(etcd: Etcd) -> None:
     etcd.start()
     with urlopen(f"{etcd.metrics_url}/metrics", timeout=5) as answer:
         lines = answer.read().decode().splitlines()
@@ -39,13 +45,13 @@ def test_it_starts_with_two_gibibytes_of_quota(etcd):
 
 
 @pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_history_is_compacted_after_minutes(find):
+def test_history_is_compacted_after_minutes(find: "Find") -> None:
     (container,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["containers"]
     assert {"--auto-compaction-mode=periodic", "--auto-compaction-retention=5m"} <= set(container["args"])
 
 
 @pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_the_volume_holds_more_than_the_quota(find):
+def test_the_volume_holds_more_than_the_quota(find: "Find") -> None:
     spec = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]
     (volume,) = spec["volumes"]
     assert volume["emptyDir"]["sizeLimit"] == "4Gi"

@@ -2,9 +2,14 @@
 
 import re
 from configparser import ConfigParser
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import kubernetes_validate
 import pytest
+
+if TYPE_CHECKING:
+    from tests.daemonset.conftest import Find, Objects, Render
 
 LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")}
 COMPONENT = "app.kubernetes.io/component"
@@ -13,13 +18,13 @@ SHARED = {"Namespace", "PriorityClass"}
 
 
 @pytest.mark.parametrize("version", ["1.28", "1.32", "1.37"])
-def test_every_object_is_valid_against_the_schemas_of(version, objects):
+def test_every_object_is_valid_against_the_schemas_of(version: str, objects: "Objects") -> None:
     for found in objects:
         if not found["apiVersion"].startswith("monitoring.coreos.com/"):
             kubernetes_validate.validate(found, version, strict=True)
 
 
-def test_a_misspelt_field_is_found():
+def test_a_misspelt_field_is_found() -> None:
     with pytest.raises(kubernetes_validate.ValidationError):
         kubernetes_validate.validate(
             {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "x"}, "spec": {"prots": []}},
@@ -28,12 +33,12 @@ def test_a_misspelt_field_is_found():
         )
 
 
-def test_no_object_stands_twice(objects):
+def test_no_object_stands_twice(objects: "Objects") -> None:
     names = [(o["apiVersion"], o["kind"], o["metadata"]["name"]) for o in objects]
     assert len(names) == len(set(names))
 
 
-def test_built_objects_carry_the_recommended_labels(objects, build_name, root):
+def test_built_objects_carry_the_recommended_labels(objects: "Objects", build_name: str, root: Path) -> None:
     if build_name == "files":
         return
     version = setup(root)["metadata"]["version"]
@@ -44,13 +49,15 @@ def test_built_objects_carry_the_recommended_labels(objects, build_name, root):
         assert COMPONENT in labels or found["kind"] in SHARED or name.startswith("leadsman-settings"), name
 
 
-def test_images_carry_the_version_of_setup_cfg(workloads, root):
+def test_images_carry_the_version_of_setup_cfg(workloads: "Objects", root: Path) -> None:
     images = {c["image"] for w in workloads for c in w["spec"]["template"]["spec"]["containers"]}
     ours = {image for image in images if image.startswith("leadsman:")}
     assert ours == {f"leadsman:{setup(root)['metadata']['version']}"}
 
 
-def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(objects, workloads):
+def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(
+    objects: "Objects", workloads: "Objects"
+) -> None:
     pods = [w["spec"]["template"]["metadata"]["labels"] for w in workloads]
     for found in objects:
         selector = selects(found)
@@ -61,24 +68,24 @@ def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(objec
             assert "app.kubernetes.io/version" not in selector
 
 
-def test_etcd_is_not_restarted_by_our_own_new_version(find):
+def test_etcd_is_not_restarted_by_our_own_new_version(find: "Find") -> None:
     template = find("StatefulSet", "leadsman-etcd")["spec"]["template"]
     assert "app.kubernetes.io/version" not in template["metadata"]["labels"]
 
 
-def test_etcd_is_new_enough(find):
+def test_etcd_is_new_enough(find: "Find") -> None:
     (etcd,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["containers"]
     version = tuple(int(part) for part in etcd["image"].rpartition(":v")[2].split("."))
     assert (3, 6, 14) <= version < (3, 7) or version >= (3, 7, 1)
 
 
-def test_the_agent_runs_everywhere_and_is_replaced_before_a_new_one_starts(find):
+def test_the_agent_runs_everywhere_and_is_replaced_before_a_new_one_starts(find: "Find") -> None:
     spec = find("DaemonSet", "leadsman-agent")["spec"]
     assert spec["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": "10%", "maxSurge": 0}
     assert spec["template"]["spec"]["tolerations"] == [{"operator": "Exists"}]
 
 
-def test_the_agent_learns_who_it_is_from_the_downward_api(find):
+def test_the_agent_learns_who_it_is_from_the_downward_api(find: "Find") -> None:
     (agent,) = find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"]["containers"]
     assert {e["name"]: e["valueFrom"]["fieldRef"]["fieldPath"] for e in agent["env"]} == {
         "NODE_NAME": "spec.nodeName",
@@ -90,20 +97,20 @@ def test_the_agent_learns_who_it_is_from_the_downward_api(find):
     }
 
 
-def test_the_extender_survives_the_loss_of_a_pod(find):
+def test_the_extender_survives_the_loss_of_a_pod(find: "Find") -> None:
     extender, budget = find("Deployment", "leadsman-extender"), find("PodDisruptionBudget", "leadsman-extender")
     assert extender["spec"]["replicas"] > budget["spec"]["minAvailable"] >= 1
     assert "podAntiAffinity" in extender["spec"]["template"]["spec"]["affinity"]
 
 
-def test_one_controller_stays_when_nodes_are_drained(find, build_name):
+def test_one_controller_stays_when_nodes_are_drained(find: "Find", build_name: str) -> None:
     if build_name not in ("controller", "everything", "files"):
         return
     controller, budget = find("Deployment", "leadsman-controller"), find("PodDisruptionBudget", "leadsman-controller")
     assert controller["spec"]["replicas"] > budget["spec"]["minAvailable"] >= 1
 
 
-def test_pods_run_under_accounts_and_a_priority_that_exist(objects, workloads):
+def test_pods_run_under_accounts_and_a_priority_that_exist(objects: "Objects", workloads: "Objects") -> None:
     names = {(o["kind"], o["metadata"]["name"]) for o in objects}
     for workload in workloads:
         pod = workload["spec"]["template"]["spec"]
@@ -111,19 +118,19 @@ def test_pods_run_under_accounts_and_a_priority_that_exist(objects, workloads):
         assert ("PriorityClass", pod["priorityClassName"]) in names
 
 
-def test_no_service_becomes_a_setting(workloads):
+def test_no_service_becomes_a_setting(workloads: "Objects") -> None:
     """Service links would set LEADSMAN_ETCD_PORT and its like in every pod."""
     assert not any(w["spec"]["template"]["spec"]["enableServiceLinks"] for w in workloads)
 
 
-def test_memory_is_limited_and_cpu_is_not(workloads):
+def test_memory_is_limited_and_cpu_is_not(workloads: "Objects") -> None:
     for workload in workloads:
         (container,) = workload["spec"]["template"]["spec"]["containers"]
         assert set(container["resources"]["requests"]) == {"cpu", "memory"}
         assert set(container["resources"]["limits"]) == {"memory"}
 
 
-def test_every_reference_in_an_argument_is_a_variable_of_the_container(workloads):
+def test_every_reference_in_an_argument_is_a_variable_of_the_container(workloads: "Objects") -> None:
     """Kubernetes leaves an unknown $(NAME) as it stands."""
     for workload in workloads:
         (container,) = workload["spec"]["template"]["spec"]["containers"]
@@ -131,7 +138,7 @@ def test_every_reference_in_an_argument_is_a_variable_of_the_container(workloads
         assert used <= {variable["name"] for variable in container.get("env", [])}
 
 
-def test_every_mount_has_its_volume_or_its_claim_and_not_both(workloads):
+def test_every_mount_has_its_volume_or_its_claim_and_not_both(workloads: "Objects") -> None:
     for workload in workloads:
         pod = workload["spec"]["template"]["spec"]
         volumes = [v["name"] for v in pod.get("volumes", [])]
@@ -139,7 +146,7 @@ def test_every_mount_has_its_volume_or_its_claim_and_not_both(workloads):
         assert sorted(m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])) == sorted(volumes)
 
 
-def test_every_config_map_asked_for_is_generated(objects, workloads, build_name):
+def test_every_config_map_asked_for_is_generated(objects: "Objects", workloads: "Objects", build_name: str) -> None:
     if build_name == "files":
         return
     generated = {o["metadata"]["name"] for o in objects if o["kind"] == "ConfigMap"}
@@ -149,7 +156,7 @@ def test_every_config_map_asked_for_is_generated(objects, workloads, build_name)
     assert volumes | settings == generated
 
 
-def test_the_policy_is_read_where_it_is_mounted(find, root):
+def test_the_policy_is_read_where_it_is_mounted(find: "Find", root: Path) -> None:
     pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
     (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "policy"]
     assert "subPath" not in mount
@@ -157,7 +164,7 @@ def test_the_policy_is_read_where_it_is_mounted(find, root):
     assert "files: [policy.yaml]" in (root / "daemonset/base/kustomization.yaml").read_text()
 
 
-def test_the_certificates_are_read_where_the_secret_of_leadsman_certs_is_mounted(find):
+def test_the_certificates_are_read_where_the_secret_of_leadsman_certs_is_mounted(find: "Find") -> None:
     pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
     (mount,) = [mount for mount in pod["containers"][0]["volumeMounts"] if mount["name"] == "tls"]
     (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "tls"]
@@ -167,7 +174,7 @@ def test_the_certificates_are_read_where_the_secret_of_leadsman_certs_is_mounted
     assert {f"{flag}={mount['mountPath']}/{name}" for flag, name in files.items()} <= set(pod["containers"][0]["args"])
 
 
-def test_the_certificates_are_readable_by_our_group_and_nobody_else(find):
+def test_the_certificates_are_readable_by_our_group_and_nobody_else(find: "Find") -> None:
     pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
     (volume,) = [volume for volume in pod["volumes"] if volume["name"] == "tls"]
     assert volume["secret"]["defaultMode"] == 0o440
@@ -175,26 +182,26 @@ def test_the_certificates_are_readable_by_our_group_and_nobody_else(find):
 
 
 @pytest.mark.integration
-def test_a_changed_policy_keeps_its_name_and_changed_settings_get_a_new_one(render):
+def test_a_changed_policy_keeps_its_name_and_changed_settings_get_a_new_one(render: "Render") -> None:
     names = {o["metadata"]["name"] for o in render("base") if o["kind"] == "ConfigMap"}
     assert "leadsman-policy" in names
     assert "leadsman-settings" not in names
 
 
-def selects(found):
+def selects(found: dict[str, Any]) -> dict[str, Any]:
     """The labels that a Service, a workload, a budget, a NetworkPolicy or a monitor selects pods by; {} for others."""
     spec = found.get("spec", {})
     selector = spec.get("podSelector") or spec.get("selector") or {}
     return selector.get("matchLabels", selector)
 
 
-def setup(root):
+def setup(root: Path) -> ConfigParser:
     config = ConfigParser()
     config.read(root / "setup.cfg")
     return config
 
 
-def test_everything_with_a_namespace_is_in_ours(objects, build_name):
+def test_everything_with_a_namespace_is_in_ours(objects: "Objects", build_name: str) -> None:
     """A component's own objects have no namespace unless they say so; they would go to `default`."""
     free = {"Namespace", "PriorityClass", "ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
     if build_name != "files":

@@ -1,8 +1,13 @@
 """Pods meet the restricted profile: https://kubernetes.io/docs/concepts/security/pod-security-standards/."""
 
 from copy import deepcopy
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.daemonset.conftest import Find, Objects
 
 SAFE_SYSCTLS = {
     "kernel.shm_rmid_forced",
@@ -16,7 +21,7 @@ HOST_NAMESPACES = ("hostNetwork", "hostPID", "hostIPC")
 ENFORCE = "pod-security.kubernetes.io/enforce"
 
 
-def violations(pod):
+def violations(pod: dict[str, Any]) -> list[str]:
     """The rules of the restricted profile that a pod spec breaks."""
     security = pod.get("securityContext", {})
     broken = [name for name in HOST_NAMESPACES if pod.get(name)]
@@ -27,7 +32,7 @@ def violations(pod):
     return broken
 
 
-def container_violations(container, pod_security):
+def container_violations(container: dict[str, Any], pod_security: dict[str, Any]) -> list[str]:
     own = {**pod_security, **container.get("securityContext", {})}
     capabilities = own.get("capabilities", {})
     rules = {
@@ -40,7 +45,7 @@ def container_violations(container, pod_security):
     return [rule for rule, kept in rules.items() if not kept]
 
 
-def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workloads, build_name):
+def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workloads: "Objects", build_name: str) -> None:
     allowed = {"hostnetwork": {"hostNetwork"}, "host-metrics": {"volume"}, "everything": {"hostNetwork", "volume"}}
     for workload in workloads:
         agent = workload["kind"] == "DaemonSet"
@@ -49,12 +54,12 @@ def test_every_pod_is_restricted_but_for_what_an_opt_in_component_needs(workload
         )
 
 
-def test_the_namespace_enforces_what_its_pods_meet(find, privileged):
+def test_the_namespace_enforces_what_its_pods_meet(find: "Find", privileged: bool) -> None:
     labels = find("Namespace", "leadsman")["metadata"]["labels"]
     assert labels[ENFORCE] == ("privileged" if privileged else "restricted")
 
 
-def test_root_is_read_only_and_the_user_is_the_image_s(workloads, root):
+def test_root_is_read_only_and_the_user_is_the_image_s(workloads: "Objects", root: Path) -> None:
     assert "\nUSER 10001:10001\n" in (root / "Dockerfile").read_text()
     for workload in workloads:
         pod = workload["spec"]["template"]["spec"]
@@ -62,18 +67,18 @@ def test_root_is_read_only_and_the_user_is_the_image_s(workloads, root):
         assert all(c["securityContext"]["readOnlyRootFilesystem"] for c in pod["containers"])
 
 
-def test_icmp_is_allowed_by_a_safe_sysctl_that_the_host_network_does_not_take(find):
+def test_icmp_is_allowed_by_a_safe_sysctl_that_the_host_network_does_not_take(find: "Find") -> None:
     pod = find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"]
     sysctls = [] if pod.get("hostNetwork") else [{"name": "net.ipv4.ping_group_range", "value": "0 2147483647"}]
     assert pod["securityContext"].get("sysctls", []) == sysctls
 
 
-def test_the_host_network_resolves_cluster_names(find):
+def test_the_host_network_resolves_cluster_names(find: "Find") -> None:
     pod = find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"]
     assert pod.get("dnsPolicy", "ClusterFirst") == "ClusterFirst" + "WithHostNet" * pod.get("hostNetwork", False)
 
 
-def test_host_paths_are_read_only(workloads):
+def test_host_paths_are_read_only(workloads: "Objects") -> None:
     for pod in (w["spec"]["template"]["spec"] for w in workloads):
         host = {v["name"] for v in pod.get("volumes", []) if "hostPath" in v}
         mounts = [m for c in pod["containers"] for m in c.get("volumeMounts", []) if m["name"] in host]
@@ -94,7 +99,7 @@ BREAKS = {
 
 @pytest.mark.parametrize("build_name", ["files"], indirect=True)
 @pytest.mark.parametrize("rule", BREAKS)
-def test_the_check_sees_a_broken(rule, find):
+def test_the_check_sees_a_broken(rule, find: "Find") -> None:
     pod = deepcopy(find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"])
     BREAKS[rule](pod)
     assert violations(pod) == [rule]

@@ -1,6 +1,11 @@
 """One port number, wherever it is named."""
 
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from tests.daemonset.conftest import Find, Objects
 
 LISTEN = {
     "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https"},
@@ -12,26 +17,26 @@ MONITORS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
 """Kind → its list of endpoints, in monitoring.coreos.com/v1."""
 
 
-def containers(workloads):
+def containers(workloads: "Objects") -> "Objects":
     return [w["spec"]["template"]["spec"]["containers"][0] for w in workloads]
 
 
-def ports(container):
+def ports(container: dict[str, Any]) -> dict[str, int]:
     return {port["name"]: port["containerPort"] for port in container["ports"]}
 
 
-def arguments(container):
+def arguments(container: dict[str, Any]) -> dict[str, str]:
     return dict(argument.partition("=")[::2] for argument in container["args"])
 
 
-def test_ours_listen_on_the_ports_they_declare(workloads):
+def test_ours_listen_on_the_ports_they_declare(workloads: "Objects") -> None:
     for container in (c for c in containers(workloads) if c["name"] != "etcd"):
         given = arguments(container)
         listens = {names[container["name"]]: given[flag] for flag, names in LISTEN.items() if flag in given}
         assert listens == {name: f"0.0.0.0:{number}" for name, number in ports(container).items()}
 
 
-def test_etcd_listens_on_the_ports_it_declares(find):
+def test_etcd_listens_on_the_ports_it_declares(find: "Find") -> None:
     (etcd,) = containers([find("StatefulSet", "leadsman-etcd")])
     given = arguments(etcd)
     assert {name: urlsplit(given[flag]).port for flag, name in ETCD_URLS.items()} == ports(etcd)
@@ -39,19 +44,19 @@ def test_etcd_listens_on_the_ports_it_declares(find):
     assert urlsplit(given["--initial-advertise-peer-urls"].replace("$(POD_NAME)", "x")).port == ports(etcd)["peer"]
 
 
-def test_agents_probe_each_other_by_tcp_where_they_listen(find):
+def test_agents_probe_each_other_by_tcp_where_they_listen(find: "Find") -> None:
     (agent,) = containers([find("DaemonSet", "leadsman-agent")])
     assert int(arguments(agent)["--tcp-port"]) == ports(agent)["metrics"] == 9102
 
 
-def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads):
+def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Objects") -> None:
     for container in containers(workloads):
         asked = {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")}
         assert asked == {"ops" if container["name"] == "extender" else "metrics"}
         assert asked <= set(ports(container))
 
 
-def test_probes_ask_for_health_and_readiness(workloads):
+def test_probes_ask_for_health_and_readiness(workloads: "Objects") -> None:
     paths = {
         c["name"]: (c["livenessProbe"]["httpGet"]["path"], c["readinessProbe"]["httpGet"]["path"])
         for c in containers(workloads)
@@ -62,21 +67,21 @@ def test_probes_ask_for_health_and_readiness(workloads):
     assert paths.keys() >= {"agent", "extender", "etcd"}
 
 
-def test_services_lead_to_declared_ports_under_the_same_number(objects, workloads):
+def test_services_lead_to_declared_ports_under_the_same_number(objects: "Objects", workloads: "Objects") -> None:
     behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
     for service in (o for o in objects if o["kind"] == "Service"):
         declared = behind[service["metadata"]["labels"]["app.kubernetes.io/component"]]
         assert all(declared[port["targetPort"]] == port["port"] for port in service["spec"]["ports"])
 
 
-def test_settings_name_etcd_s_service(find, root):
+def test_settings_name_etcd_s_service(find: "Find", root: Path) -> None:
     service = find("Service", "leadsman-etcd")
     (port,) = service["spec"]["ports"]
     url = f"http://{service['metadata']['name']}:{port['port']}"
     assert f"LEADSMAN_ETCD={url}\n" in (root / "daemonset/base/settings.env").read_text()
 
 
-def test_the_scheduler_calls_the_extender_s_service(find, scheduler):
+def test_the_scheduler_calls_the_extender_s_service(find: "Find", scheduler: dict[str, Any]) -> None:
     service = find("Service", "leadsman-extender")
     (extender,) = scheduler["extenders"]
     url = urlsplit(extender["urlPrefix"])
@@ -84,7 +89,7 @@ def test_the_scheduler_calls_the_extender_s_service(find, scheduler):
     assert [port["name"] for port in service["spec"]["ports"] if port["port"] == url.port] == ["https"]
 
 
-def test_monitors_scrape_declared_ports(objects, workloads):
+def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects") -> None:
     behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
     monitors = [o for o in objects if o["apiVersion"].startswith("monitoring.coreos.com/")]
     assert not monitors or {m["metadata"]["labels"]["app.kubernetes.io/component"] for m in monitors} >= behind.keys()
@@ -97,7 +102,7 @@ def test_monitors_scrape_declared_ports(objects, workloads):
         assert endpoint["path"] == "/metrics"
 
 
-def test_each_member_of_etcd_is_named_in_the_initial_cluster(find):
+def test_each_member_of_etcd_is_named_in_the_initial_cluster(find: "Find") -> None:
     spec = find("StatefulSet", "leadsman-etcd")["spec"]
     (etcd,) = spec["template"]["spec"]["containers"]
     (cluster,) = [e["value"] for e in etcd["env"] if e["name"] == "INITIAL_CLUSTER"]
@@ -107,5 +112,5 @@ def test_each_member_of_etcd_is_named_in_the_initial_cluster(find):
     assert f".{spec['serviceName']}:" in peer
 
 
-def paired(workloads):
+def paired(workloads: "Objects") -> list[tuple[dict[str, Any], dict[str, Any]]]:
     return list(zip(workloads, containers(workloads), strict=True))

@@ -6,6 +6,7 @@ field stops it.
 """
 
 import re
+from typing import Any
 
 import pytest
 import yaml
@@ -60,24 +61,24 @@ SYSTEMD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfig
 
 
 @pytest.fixture
-def extender(scheduler):
+def extender(scheduler: dict[str, Any]) -> dict[str, Any]:
     (only,) = scheduler["extenders"]
     return only
 
 
-def test_it_is_the_stable_configuration(scheduler):
+def test_it_is_the_stable_configuration(scheduler: dict[str, Any]) -> None:
     assert scheduler["apiVersion"] == "kubescheduler.config.k8s.io/v1"
     assert scheduler["kind"] == "KubeSchedulerConfiguration"
 
 
-def test_every_field_is_known_and_of_its_type(scheduler, extender):
+def test_every_field_is_known_and_of_its_type(scheduler: dict[str, Any], extender: dict[str, Any]) -> None:
     assert set(scheduler) <= TOP
     assert set(scheduler["clientConnection"]) <= CLIENT
     assert set(scheduler["leaderElection"]) <= LEADER
     assert {name: type(value) for name, value in extender.items()} == {name: EXTENDER[name] for name in extender}
 
 
-def test_all_three_verbs_are_served(extender):
+def test_all_three_verbs_are_served(extender: dict[str, Any]) -> None:
     """Who refuses nodes must also answer preempt, or pods are evicted from nodes that we refuse."""
     assert [extender[verb] for verb in ("filterVerb", "prioritizeVerb", "preemptVerb")] == [
         "filter",
@@ -86,48 +87,48 @@ def test_all_three_verbs_are_served(extender):
     ]
 
 
-def test_nobody_s_scheduling_depends_on_us(extender):
+def test_nobody_s_scheduling_depends_on_us(extender: dict[str, Any]) -> None:
     assert extender["ignorable"] is True
     assert "bindVerb" not in extender
     assert "managedResources" not in extender
 
 
-def test_all_nodes_are_offered_and_by_name(scheduler, extender):
+def test_all_nodes_are_offered_and_by_name(scheduler: dict[str, Any], extender: dict[str, Any]) -> None:
     assert scheduler["percentageOfNodesToScore"] == 100
     assert extender["nodeCacheCapable"] is True
 
 
-def test_the_best_of_our_scores_outbids_the_built_in_total(extender):
+def test_the_best_of_our_scores_outbids_the_built_in_total(extender: dict[str, Any]) -> None:
     best, scale = 10, 10
     assert best * extender["weight"] * scale > BUILT_IN_TOTAL
     assert best * (extender["weight"] - 1) * scale < BUILT_IN_TOTAL
 
 
-def test_a_lost_extender_costs_a_pod_at_most_two_seconds(extender):
+def test_a_lost_extender_costs_a_pod_at_most_two_seconds(extender: dict[str, Any]) -> None:
     milliseconds = re.fullmatch(r"(\d+)ms", extender["httpTimeout"])
     assert milliseconds
     assert 300 <= int(milliseconds[1]) <= 1000
 
 
-def test_tls_is_mutual_and_verified(extender):
+def test_tls_is_mutual_and_verified(extender: dict[str, Any]) -> None:
     """enableHTTPS without a caFile verifies nothing."""
     assert extender["enableHTTPS"] is True
     assert extender["urlPrefix"].startswith("https://")
     assert set(extender["tlsConfig"]) == {"serverName", "caFile", "certFile", "keyFile"}
 
 
-def test_the_extender_s_certificate_says_the_name_that_is_asked_for(extender):
+def test_the_extender_s_certificate_says_the_name_that_is_asked_for(extender: dict[str, Any]) -> None:
     assert extender["tlsConfig"]["serverName"] in DEFAULT_SERVER_NAMES
 
 
-def test_it_is_what_configure_scheduler_writes(scheduler, extender):
+def test_it_is_what_configure_scheduler_writes(scheduler: dict[str, Any], extender: dict[str, Any]) -> None:
     settings = ConfigureSettings(extender["urlPrefix"], extender["tlsConfig"]["serverName"])
     (change,) = plan_changes("f", SYSTEMD, lambda _: None, settings)
     assert yaml.safe_load(change.after)["extenders"] == [extender]
     assert yaml.safe_load(change.after)["percentageOfNodesToScore"] == scheduler["percentageOfNodesToScore"]
 
 
-def test_the_scheduler_still_finds_the_api_server_and_its_peers(scheduler):
+def test_the_scheduler_still_finds_the_api_server_and_its_peers(scheduler: dict[str, Any]) -> None:
     """With --config, kube-scheduler ignores --kubeconfig."""
     assert scheduler["clientConnection"]["kubeconfig"]
     assert scheduler["leaderElection"]["leaderElect"] is True

@@ -1,6 +1,9 @@
 """Our CRD takes every policy that the original's takes, and refuses what could not be read."""
 
 import copy
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -10,31 +13,31 @@ from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_t
 
 
 @pytest.fixture(scope="module")
-def crd(root):
+def crd(root: Path) -> dict[str, Any]:
     return yaml.safe_load((root / "daemonset/components/telemetry/crd.yaml").read_text())
 
 
 @pytest.fixture(scope="module")
-def version(crd):
+def version(crd: dict[str, Any]) -> dict[str, Any]:
     (only,) = crd["spec"]["versions"]
     return only
 
 
 @pytest.fixture(scope="module")
-def accepts(version):
+def accepts(version: dict[str, Any]) -> Callable[[Any], bool]:
     """As the API server checks a value; structural schemas have draft 4's keywords."""
     schema = version["schema"]["openAPIV3Schema"]
     Draft4Validator.check_schema(schema)
     return Draft4Validator(schema).is_valid
 
 
-def documented(root):
+def documented(root: Path) -> list[dict[str, Any]]:
     files = sorted((root / "tests/data/taspolicies").glob("*.yaml"))
     assert len(files) == 3
     return [policy for file in files for policy in yaml.safe_load_all(file.read_text())]
 
 
-def test_its_names_are_the_original_s(crd, version):
+def test_its_names_are_the_original_s(crd: dict[str, Any], version: dict[str, Any]) -> None:
     names = crd["spec"]["names"]
     assert crd["metadata"]["name"] == "taspolicies.telemetry.intel.com"
     assert (crd["spec"]["group"], crd["spec"]["scope"], version["name"]) == (
@@ -50,20 +53,20 @@ def test_its_names_are_the_original_s(crd, version):
     )
 
 
-def test_it_adds_a_short_name_columns_and_a_status(crd, version):
+def test_it_adds_a_short_name_columns_and_a_status(crd: dict[str, Any], version: dict[str, Any]) -> None:
     assert crd["spec"]["names"]["shortNames"] == ["tasp"]
     assert [column["name"] for column in version["additionalPrinterColumns"]] == ["Accepted", "Active", "Reason", "Age"]
     assert version["subresources"] == {"status": {}}
 
 
-def test_the_documented_policies_apply_unchanged(root, accepts):
+def test_the_documented_policies_apply_unchanged(root: Path, accepts: Callable[[Any], bool]) -> None:
     assert all(accepts(policy) for policy in documented(root))
 
 
 RULE = {"metricname": "m", "operator": "Equals"}
 
 
-def policy(strategy=None, **spec):
+def policy(strategy: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
     return {"metadata": {"name": "p"}, "spec": {"strategies": {"labeling": strategy or {"rules": [RULE]}}, **spec}}
 
 
@@ -92,7 +95,9 @@ def policy(strategy=None, **spec):
         (policy(metrics={"failMode": "ajar"}), False),
     ],
 )  # fmt: skip
-def test_what_it_takes_can_be_read_and_what_it_refuses_cannot(accepts, plain, taken):
+def test_what_it_takes_can_be_read_and_what_it_refuses_cannot(
+    accepts: Callable[[Any], bool], plain, taken: bool
+) -> None:
     assert accepts(plain) is taken
     try:
         parse_taspolicy(copy.deepcopy(plain))
@@ -102,7 +107,7 @@ def test_what_it_takes_can_be_read_and_what_it_refuses_cannot(accepts, plain, ta
         assert taken
 
 
-def test_the_extender_may_read_policies_and_metrics_and_write_nothing(root):
+def test_the_extender_may_read_policies_and_metrics_and_write_nothing(root: Path) -> None:
     documents = yaml.safe_load_all((root / "daemonset/components/telemetry/rbac.yaml").read_text())
     (role,) = [each for each in documents if each["kind"] == "ClusterRole"]
     assert {verb for rule in role["rules"] for verb in rule["verbs"]} == {"get", "list", "watch"}

@@ -52,6 +52,11 @@ class Process:
         return self.child.wait(PATIENCE_SECONDS)
 
 
+Start = Callable[..., Process]
+Until = Callable[..., Any]
+Fresh = Callable[[Process], set[str]]
+
+
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[Etcd]:
     found = Etcd(tmp_path / "etcd")
@@ -62,7 +67,7 @@ def etcd(tmp_path: Path) -> Iterator[Etcd]:
 
 
 @pytest.fixture
-def start(tmp_path: Path, etcd: Etcd) -> Iterator[Callable[..., Process]]:
+def start(tmp_path: Path, etcd: Etcd) -> Iterator[Start]:
     """`start("agent", "--node-name", "a")`: on free ports, with the test's etcd. All are gone after the test."""
     running: list[Process] = []
 
@@ -84,7 +89,7 @@ def start(tmp_path: Path, etcd: Etcd) -> Iterator[Callable[..., Process]]:
 
 
 @pytest.fixture
-def agent(start: Callable[..., Process]) -> Callable[..., Process]:
+def agent(start: Start) -> Start:
     """`agent("a", 1)`: node a at 127.0.3.1."""
 
     def started(node: str, number: int, *more: str, port: int = 0) -> Process:
@@ -95,7 +100,7 @@ def agent(start: Callable[..., Process]) -> Callable[..., Process]:
 
 
 @pytest.fixture
-def until() -> Callable[..., Any]:
+def until() -> Until:
     """`until(condition, what)`: waits for the thing itself; AssertionError names it."""
 
     def waited(true: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> Any:
@@ -109,7 +114,7 @@ def until() -> Callable[..., Any]:
 
 
 @pytest.fixture
-def fresh() -> Callable[[Process], set[str]]:
+def fresh() -> Fresh:
     """The nodes that an extender holds for fresh."""
 
     def nodes(extender: Process) -> set[str]:

@@ -3,8 +3,15 @@
 import base64
 import json
 import signal
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+from leadsman.testbed.etcd import Etcd
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Start, Until
 
 
 def stored(etcd, node: str) -> list[str]:
@@ -19,7 +26,9 @@ def stored(etcd, node: str) -> list[str]:
 ALL = ["hardware", "heartbeat", "identity", "latency"]
 
 
-def test_it_reports_everything_and_takes_it_along_when_it_is_stopped(agent, etcd, until) -> None:
+def test_it_reports_everything_and_takes_it_along_when_it_is_stopped(
+    agent: "Start", etcd: Etcd, until: "Until"
+) -> None:
     process = agent("edge-1", 1)
     until(lambda: stored(etcd, "edge-1") == ALL, "all four records")
     until(lambda: process.get("/readyz") == (200, "ok\n"), "the lease renewed after that report")
@@ -27,21 +36,21 @@ def test_it_reports_everything_and_takes_it_along_when_it_is_stopped(agent, etcd
     assert stored(etcd, "edge-1") == []
 
 
-def test_agents_find_each_other_through_the_state_and_measure(agent, until) -> None:
+def test_agents_find_each_other_through_the_state_and_measure(agent: "Start", until: "Until") -> None:
     one = agent("edge-1", 1)
     agent("edge-2", 2)
     p50 = until(lambda: one.metric('leadsman_peer_rtt_p50_seconds{peer="edge-2"}'), "an RTT from edge-1 to edge-2")
     assert 0 < p50 < 0.05
 
 
-def test_the_series_of_a_peer_that_left_go_at_once(agent, until) -> None:
+def test_the_series_of_a_peer_that_left_go_at_once(agent: "Start", until: "Until") -> None:
     one, two = agent("edge-1", 1), agent("edge-2", 2)
     until(lambda: one.metric('leadsman_peer_rtt_p50_seconds{peer="edge-2"}'), "an RTT")
     two.stop()
     until(lambda: 'peer="edge-2"' not in one.get("/metrics")[1], "no series of edge-2", 5)
 
 
-def test_a_second_agent_of_the_node_gives_up_naming_the_first(agent, until) -> None:
+def test_a_second_agent_of_the_node_gives_up_naming_the_first(agent: "Start", until: "Until") -> None:
     first = agent("edge-1", 1, "--owner", "pod-1")
     until(lambda: first.get("/readyz")[0] == 200, "the first agent ready")
     second = agent("edge-1", 2, "--owner", "pod-2")
@@ -51,7 +60,9 @@ def test_a_second_agent_of_the_node_gives_up_naming_the_first(agent, until) -> N
     assert first.get("/readyz")[0] == 200
 
 
-def test_without_etcd_it_measures_serves_and_reports_once_etcd_is_there(agent, etcd, until) -> None:
+def test_without_etcd_it_measures_serves_and_reports_once_etcd_is_there(
+    agent: "Start", etcd: Etcd, until: "Until"
+) -> None:
     etcd.kill()
     process = agent("edge-1", 1)
     until(lambda: process.get("/healthz") == (200, "ok\n"), "alive without etcd")
@@ -64,7 +75,9 @@ def test_without_etcd_it_measures_serves_and_reports_once_etcd_is_there(agent, e
 
 
 @pytest.mark.parametrize("down_seconds", [1, 7])
-def test_after_etcd_was_killed_and_came_back_it_reports_within_8_seconds(agent, etcd, until, down_seconds) -> None:
+def test_after_etcd_was_killed_and_came_back_it_reports_within_8_seconds(
+    agent: "Start", etcd: Etcd, until: "Until", down_seconds: int
+) -> None:
     process = agent("edge-1", 1)
     until(lambda: stored(etcd, "edge-1") == ALL, "all records")
     etcd.kill()
@@ -78,7 +91,9 @@ def test_after_etcd_was_killed_and_came_back_it_reports_within_8_seconds(agent, 
     until(lambda: process.metric("leadsman_reports_total") > reports, "a report after etcd came back", 8)
 
 
-def test_a_frozen_agent_goes_when_its_lease_ends_and_comes_back_when_thawed(agent, etcd, until) -> None:
+def test_a_frozen_agent_goes_when_its_lease_ends_and_comes_back_when_thawed(
+    agent: "Start", etcd: Etcd, until: "Until"
+) -> None:
     process = agent("edge-1", 1)
     until(lambda: stored(etcd, "edge-1") == ALL, "all records")
     process.child.send_signal(signal.SIGSTOP)
@@ -87,7 +102,7 @@ def test_a_frozen_agent_goes_when_its_lease_ends_and_comes_back_when_thawed(agen
     until(lambda: stored(etcd, "edge-1") == ALL, "all records again", 8)
 
 
-def test_config_shows_the_settings_without_the_password(agent, tmp_path, until) -> None:
+def test_config_shows_the_settings_without_the_password(agent: "Start", tmp_path: Path, until: "Until") -> None:
     (tmp_path / "password").write_text("s3cret")
     process = agent("edge-1", 1, "--etcd-password-file", str(tmp_path / "password"))
     until(lambda: process.get("/config")[0] == 200, "/config")
@@ -97,7 +112,7 @@ def test_config_shows_the_settings_without_the_password(agent, tmp_path, until) 
     assert "s3cret" not in text
 
 
-def test_a_port_that_is_taken_is_one_clear_line(agent, until) -> None:
+def test_a_port_that_is_taken_is_one_clear_line(agent: "Start", until: "Until") -> None:
     first = agent("edge-1", 1)
     until(lambda: first.get("/healthz")[0] == 200, "the first agent")
     second = agent("edge-2", 1, port=int(first.url.rpartition(":")[2]))

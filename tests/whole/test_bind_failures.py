@@ -2,6 +2,8 @@
 
 import base64
 import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -9,27 +11,31 @@ import pytest
 from leadsman.cli.demo import scheduler_request
 from leadsman.state import keys
 from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import Etcd
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Process, Start, Until
 
 
 @pytest.fixture
-def api():
+def api() -> Iterator[ApiServerThread]:
     with ApiServerThread() as one:
         yield one
 
 
 @pytest.fixture
-def extender(start, api, until):
+def extender(start: "Start", api: ApiServerThread, until: "Until") -> "Process":
     found = start("extender", "--bind", "--kube-api", api.url)
     until(lambda: found.get("/readyz")[0] == 200, "the extender is ready")
     return found
 
 
-def posted(extender, verb, body):
+def posted(extender: "Process", verb: str, body: Any) -> Any:
     with urlopen(Request(f"{extender.url}/{verb}", json.dumps(body).encode()), timeout=10) as answer:
         return json.load(answer)
 
 
-def bind(extender, node):
+def bind(extender: "Process", node: str) -> tuple[str, str]:
     """filter and bind, as kube-scheduler asks. What bind answers."""
     body = scheduler_request.captured_args([node, "other"], {"app": "shop"})
     posted(extender, "filter", body)
@@ -38,18 +44,20 @@ def bind(extender, node):
     return meta["uid"], posted(extender, "bind", binding)["Error"]
 
 
-def told(etcd, node):
+def told(etcd: Etcd, node: str) -> dict[str, Any]:
     """Key → record, of the binds to `node` that failed."""
     prefix = keys.bind_failures_prefix(node)
     found = etcd.post("/v3/kv/range", {"key": _b64(prefix), "range_end": _b64(prefix[:-1] + "0")}).get("kvs", [])
     return {base64.b64decode(kv["key"]).decode(): json.loads(base64.b64decode(kv["value"])) for kv in found}
 
 
-def _b64(text):
+def _b64(text: str) -> str:
     return base64.b64encode(text.encode()).decode()
 
 
-def test_a_refused_bind_is_told_to_the_node_with_type_and_cause(extender, api, etcd, until):
+def test_a_refused_bind_is_told_to_the_node_with_type_and_cause(
+    extender: "Process", api: ApiServerThread, etcd: Etcd, until: "Until"
+) -> None:
     api.call(lambda server: server.fail("create", 422))
     uid, error = bind(extender, "edge-1")
     assert "422" in error
@@ -59,7 +67,9 @@ def test_a_refused_bind_is_told_to_the_node_with_type_and_cause(extender, api, e
     assert told(etcd, "other") == {}
 
 
-def test_an_api_server_that_is_away_blames_no_node(extender, api, etcd, until):
+def test_an_api_server_that_is_away_blames_no_node(
+    extender: "Process", api: ApiServerThread, etcd: Etcd, until: "Until"
+) -> None:
     api.call(lambda server: server.fail("create", 503, times=10))
     assert bind(extender, "edge-1")[1]
     api.call(lambda server: server.fail("create", 422))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from urllib.request import Request, urlopen
 
 import pytest
@@ -18,6 +19,9 @@ from leadsman.testbed import virtual_network
 from leadsman.testbed.etcd import Etcd
 from leadsman.testbed.uplink import Uplinks
 from leadsman.testbed.virtual_network import VirtualNetwork
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Fresh, Process, Start, Until
 
 pytestmark = [
     pytest.mark.integration,
@@ -44,7 +48,7 @@ PORT = 9102
 
 
 @pytest.fixture
-def net():
+def net() -> Iterator[VirtualNetwork]:
     """Half of the others are near to begin with."""
     delays = {(HERE, name): NEAR_MS if name in OTHERS[:4] else FAR_MS for name in OTHERS}
     with VirtualNetwork([HERE, *OTHERS], delays) as found:
@@ -69,7 +73,9 @@ def etcd(uplinks: Uplinks, tmp_path: Path) -> Iterator[Etcd]:
 
 
 @pytest.fixture
-def cluster(net, uplinks, etcd, start, until, tmp_path, fresh):
+def cluster(
+    net: VirtualNetwork, uplinks: Uplinks, etcd: Etcd, start: "Start", until: "Until", tmp_path: Path, fresh: "Fresh"
+) -> Iterator["Process"]:
     """An extender that knows nine nodes, each measured by every other."""
     children = []
     etcd_url = f"http://{uplinks.local_address}:{etcd.port}"
@@ -88,28 +94,30 @@ def cluster(net, uplinks, etcd, start, until, tmp_path, fresh):
         child.wait(10)
 
 
-def measured(extender) -> int:
+def measured(extender: "Process") -> int:
     status, text = extender.get("/state?format=json")
     nodes = json.loads(text)["nodes"].values() if status == 200 else ()
     return sum(n["freshness"] == "fresh" and len(n["peers_p50_ms"] or ()) == len(OTHERS) for n in nodes)
 
 
-def ask(extender, verb: str, nodes: list[str]):
+def ask(extender: "Process", verb: str, nodes: list[str]) -> Any:
     body = json.dumps(scheduler_request.captured_args(nodes, {f"delay_{HERE}": str(BOUND_MS)})).encode()
     with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
         return json.load(answer)
 
 
-def kept(extender) -> set[str]:
+def kept(extender: "Process") -> set[str]:
     return set(ask(extender, "filter", [HERE, *OTHERS])["NodeNames"])
 
 
-def best(extender) -> str:
+def best(extender: "Process") -> str:
     scores = ask(extender, "prioritize", sorted(kept(extender) - {HERE}))
     return max(scores, key=lambda row: row["Score"])["Host"]
 
 
-def test_placements_follow_delays_that_change_and_change_back(net, cluster, until) -> None:
+def test_placements_follow_delays_that_change_and_change_back(
+    net: VirtualNetwork, cluster: "Process", until: "Until"
+) -> None:
     assert kept(cluster) == {HERE, *OTHERS[:4]}
     for near in (OTHERS[2:6], OTHERS[:4], OTHERS[4:]):
         change(net, near)

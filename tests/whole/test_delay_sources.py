@@ -5,12 +5,15 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.request import Request, urlopen
 
 import pytest
 
 from leadsman.cli.demo import scheduler_request
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Start, Until
 
 NODES = ["edge-1", "edge-2", "edge-3"]
 
@@ -45,7 +48,9 @@ def files(tmp_path: Path) -> tuple[Path, Path]:
     return matrix, metadata
 
 
-def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(start, until, files) -> None:
+def test_a_bound_holds_on_a_static_matrix_that_is_reloaded(
+    start: "Start", until: "Until", files: tuple[Path, Path]
+) -> None:
     matrix, metadata = files
     given = ["--delay-matrix", str(matrix), "--delay-metadata", str(metadata), "--initial-layers", "15"]
     extender = start("extender", *given)
@@ -105,7 +110,9 @@ def goldpinger() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_bound_holds_on_what_goldpinger_measured(start, until, goldpinger, tmp_path) -> None:
+def test_a_bound_holds_on_what_goldpinger_measured(
+    start: "Start", until: "Until", goldpinger: str, tmp_path: Path
+) -> None:
     names = tmp_path / "names.json"
     names.write_text(json.dumps({f"10.0.0.{node}": f"edge-{node}" for node in (1, 2, 3)}))
     extender = start("extender", "--goldpinger", goldpinger, "--goldpinger-names", str(names))
@@ -117,7 +124,7 @@ def test_a_bound_holds_on_what_goldpinger_measured(start, until, goldpinger, tmp
     assert "goldpinger" in explained(extender)[0]
 
 
-def test_files_that_cannot_be_used_end_the_start_with_a_sentence(start, files) -> None:
+def test_files_that_cannot_be_used_end_the_start_with_a_sentence(start: "Start", files: tuple[Path, Path]) -> None:
     matrix, metadata = files
     metadata.write_text('{"edge-1": 0, "edge-2": 7}')
     extender = start("extender", "--delay-matrix", str(matrix), "--delay-metadata", str(metadata))

@@ -1,20 +1,25 @@
 """The extender's process behind mutual TLS, with the files of `leadsman certs`."""
 
 import ssl
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.cli import main
 
+if TYPE_CHECKING:
+    from tests.whole.conftest import Process, Start, Until
+
 
 @pytest.fixture
-def certs(tmp_path):
+def certs(tmp_path: Path) -> Path:
     assert main.main(["certs", "create", "--dir", str(tmp_path / "certs")]) == 0
     return tmp_path / "certs"
 
 
 @pytest.fixture
-def extender(start, certs, until):
+def extender(start: "Start", certs: Path, until: "Until") -> "Process":
     files = [f"{certs}/{name}" for name in ("server.crt", "server.key", "ca.crt")]
     flags = ("--tls-cert", "--tls-key", "--tls-client-ca")
     process = start("extender", *(word for pair in zip(flags, files, strict=True) for word in pair))
@@ -23,17 +28,21 @@ def extender(start, certs, until):
     return process
 
 
-def test_explain_asks_with_the_folder_s_certificates(extender, certs, capsys):
+def test_explain_asks_with_the_folder_s_certificates(
+    extender: "Process", certs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main.main(["explain", "p", "--extender", extender.url, "--certs", str(certs)]) == 1
     assert "default/p" in capsys.readouterr().err
 
 
-def test_explain_without_certificates_says_that_it_has_none(extender, capsys):
+def test_explain_without_certificates_says_that_it_has_none(
+    extender: "Process", capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main.main(["explain", "p", "--extender", extender.url]) == 1
     assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
 
 
-def test_renewed_certificates_are_served_without_a_restart(extender, certs, until):
+def test_renewed_certificates_are_served_without_a_restart(extender: "Process", certs: Path, until: "Until") -> None:
     def served():
         host, _, port = extender.url.removeprefix("https://").partition(":")
         return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port))))

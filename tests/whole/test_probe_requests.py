@@ -2,8 +2,9 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from contextlib import aclosing
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -13,20 +14,24 @@ from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import Deleted, StoredItem, Updated
 from leadsman.state.records import Latency, PeerLatency
+from leadsman.testbed.etcd import Etcd
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Process, Start, Until
 
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 FEW = ["--max-peers", "1", "--push-interval-seconds", "5"]
 
 
 @pytest.fixture
-async def store(etcd):
+async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
     found = EtcdStore(EtcdAccess((etcd.client_url,)))
     yield found
     await found.close()
 
 
 @pytest.fixture
-def agents(agent, until):
+def agents(agent: "Start", until: "Until") -> dict[str, "Process"]:
     """Each probes one other, and reports every 5 s."""
     found = {name: agent(name, number, *FEW) for number, name in enumerate(NODES, start=1)}
     until(lambda: all(len(peers(one)) == 1 for one in found.values()), "one peer each")
@@ -39,7 +44,7 @@ def peers(process) -> set[str]:
     return {line.split('"')[1] for line in lines if line.startswith("leadsman_peer_rtt_p50_seconds{")}
 
 
-async def test_a_pair_asked_for_is_in_etcd_within_two_seconds(store, agents) -> None:
+async def test_a_pair_asked_for_is_in_etcd_within_two_seconds(store: EtcdStore, agents: dict[str, "Process"]) -> None:
     await until_reported(store, "edge-1", 1)
     target = next(name for name in NODES[1:] if name not in peers(agents["edge-1"]))
     requests = ProbeRequestQueue(store)
@@ -54,7 +59,9 @@ async def test_a_pair_asked_for_is_in_etcd_within_two_seconds(store, agents) -> 
     assert agents["edge-1"].metric('leadsman_probe_requests_total{result="accepted"}') == 1
 
 
-async def test_a_request_for_a_node_that_is_not_there_is_counted_and_nothing_else(store, agents, until) -> None:
+async def test_a_request_for_a_node_that_is_not_there_is_counted_and_nothing_else(
+    store: EtcdStore, agents: dict[str, "Process"], until: "Until"
+) -> None:
     requests = ProbeRequestQueue(store)
     requests.enqueue([("edge-1", "nobody")])
     await requests.write()

@@ -3,6 +3,9 @@
 import json
 import shutil
 import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 from urllib.request import urlopen
 
@@ -14,19 +17,22 @@ from leadsman.sources.telemetry.polling import MetricUnavailable
 from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusSource
 from leadsman.testbed.etcd import free_ports
 
+if TYPE_CHECKING:
+    from tests.whole.conftest import Fresh, Process, Start, Until
+
 pytestmark = pytest.mark.integration
 PATIENCE_SECONDS = 40
 
 
 @pytest.fixture
-def cluster(agent, start, until, fresh):
+def cluster(agent: "Start", start: "Start", until: "Until", fresh: "Fresh") -> list["Process"]:
     processes = [agent("edge-1", 1), agent("edge-2", 2), start("extender")]
     until(lambda: fresh(processes[-1]) == {"edge-1", "edge-2"}, "both nodes fresh in the extender")
     return processes
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus")
-def test_promtool_has_no_objection_to_any_process(cluster) -> None:
+def test_promtool_has_no_objection_to_any_process(cluster: list["Process"]) -> None:
     for process in cluster:
         text = process.get("/metrics")[1]
         checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
@@ -34,7 +40,7 @@ def test_promtool_has_no_objection_to_any_process(cluster) -> None:
 
 
 @pytest.fixture
-def prometheus(cluster, tmp_path):
+def prometheus(cluster: list["Process"], tmp_path: Path) -> Iterator[str]:
     targets = json.dumps([process.ops_url.removeprefix("http://") for process in cluster])
     config = tmp_path / "prometheus.yml"
     job = f"- job_name: leadsman\n  static_configs:\n  - targets: {targets}\n"
@@ -59,7 +65,7 @@ def query(prometheus: str, expression: str) -> dict[tuple, float]:
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
-def test_prometheus_scrapes_agents_and_extender(prometheus, until) -> None:
+def test_prometheus_scrapes_agents_and_extender(prometheus: str, until: "Until") -> None:
     until(lambda: sum(query(prometheus, 'up{job="leadsman"}').values()) == 3, "three targets up", PATIENCE_SECONDS)
     rtts = until(lambda: query(prometheus, "sum by (peer) (leadsman_peer_rtt_p50_seconds)"), "RTTs", PATIENCE_SECONDS)
     assert rtts.keys() == {("edge-1",), ("edge-2",)}
@@ -73,7 +79,9 @@ def test_prometheus_scrapes_agents_and_extender(prometheus, until) -> None:
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
-def test_a_node_that_left_is_gone_from_the_series_of_the_others(prometheus, cluster, until) -> None:
+def test_a_node_that_left_is_gone_from_the_series_of_the_others(
+    prometheus: str, cluster: list["Process"], until: "Until"
+) -> None:
     seen = "sum by (peer) (leadsman_peer_rtt_p50_seconds)"
     until(lambda: ("edge-2",) in query(prometheus, seen), "edge-2 as a peer", PATIENCE_SECONDS)
     cluster[1].stop()
@@ -93,7 +101,7 @@ QUERIES = PrometheusQueries(
 
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
-async def test_policies_read_metrics_and_queries_from_it_by_node(prometheus, until) -> None:
+async def test_policies_read_metrics_and_queries_from_it_by_node(prometheus: str, until: "Until") -> None:
     until(lambda: len(query(prometheus, MEMORY)) == 2, "both agents scraped", PATIENCE_SECONDS)
     async with ApiClient(ApiAccess(prometheus)) as client:
         source = PrometheusSource(client, QUERIES)

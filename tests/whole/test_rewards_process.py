@@ -3,10 +3,16 @@
 import base64
 import json
 import signal
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import Etcd
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Start, Until
 
 CRASHES = 'leadsman_incidents_total{cause="crash",type="shop"}'
 
@@ -30,12 +36,14 @@ def reward(etcd) -> dict:
 
 
 @pytest.fixture
-def api():
+def api() -> Iterator[ApiServerThread]:
     with ApiServerThread() as one:
         yield one
 
 
-def test_after_kill_9_the_next_agent_counts_what_it_missed_and_nothing_twice(agent, api, etcd, until):
+def test_after_kill_9_the_next_agent_counts_what_it_missed_and_nothing_twice(
+    agent: "Start", api: ApiServerThread, etcd: Etcd, until: "Until"
+) -> None:
     where = "/api/v1/namespaces/d/pods/shop-0"
     api.put(where, pod(0))
     follow = ("--kube-api", api.url, "--owner", "pod-1")
@@ -54,7 +62,9 @@ def test_after_kill_9_the_next_agent_counts_what_it_missed_and_nothing_twice(age
     assert reward(etcd)["incidents"] == {"crash": 5}, "kept when the agent leaves"
 
 
-def test_killed_again_and_again_while_a_pod_crashes_every_crash_is_counted_once(agent, api, etcd, until):
+def test_killed_again_and_again_while_a_pod_crashes_every_crash_is_counted_once(
+    agent: "Start", api: ApiServerThread, etcd: Etcd, until: "Until"
+) -> None:
     """The agent is killed at moments it does not choose: between seeing and writing, too."""
     where = "/api/v1/namespaces/d/pods/shop-0"
     api.put(where, pod(0))

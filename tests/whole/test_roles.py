@@ -2,6 +2,8 @@
 
 import asyncio
 import base64
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +14,10 @@ from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import Put
 from leadsman.state.records import Identity, RingEntry
 from leadsman.state.store import Denied
+from leadsman.testbed.etcd import Etcd
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Start, Until
 
 NODES = ["edge-1", "edge-2", "edge-3"]
 EXTENDER = {("READ", keys.NODES_PREFIX), ("READWRITE", keys.PROBES_PREFIX)}
@@ -29,7 +35,7 @@ def role_of(node: str) -> set[tuple[str, str]]:
 
 
 @pytest.fixture
-def guarded(etcd):
+def guarded(etcd: Etcd) -> Etcd:
     """The test's etcd with a user for each node and one for the extender."""
     etcd.post("/v3/auth/user/add", {"name": "root", "password": "root"})
     etcd.post("/v3/auth/user/grant", {"user": "root", "role": "root"})
@@ -54,7 +60,9 @@ def access(etcd, user: str) -> EtcdAccess:
     return EtcdAccess((etcd.client_url,), user=user, password=PASSWORD)
 
 
-def test_agents_of_these_roles_find_each_other_report_and_serve_requests(guarded, agent, until, tmp_path) -> None:
+def test_agents_of_these_roles_find_each_other_report_and_serve_requests(
+    guarded: Etcd, agent: "Start", until: "Until", tmp_path: Path
+) -> None:
     password = tmp_path / "password"
     password.write_text(PASSWORD)
     agents = [
@@ -89,7 +97,7 @@ async def ask(etcd, pairs) -> None:
         ("extender", keys.record_key("edge-1", RingEntry)),
     ],
 )
-async def test_nobody_writes_what_is_anothers(guarded, user: str, key: str) -> None:
+async def test_nobody_writes_what_is_anothers(guarded: Etcd, user: str, key: str) -> None:
     store = EtcdStore(access(guarded, user))
     try:
         with pytest.raises(Denied):
@@ -98,7 +106,7 @@ async def test_nobody_writes_what_is_anothers(guarded, user: str, key: str) -> N
         await store.close()
 
 
-async def test_an_agent_reads_no_other_nodes_measurements(guarded) -> None:
+async def test_an_agent_reads_no_other_nodes_measurements(guarded: Etcd) -> None:
     store = EtcdStore(access(guarded, "edge-1"))
     try:
         with pytest.raises(Denied):
