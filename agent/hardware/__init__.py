@@ -1,4 +1,4 @@
-"""Hardware: reads what the node's kernel and drivers say about it.
+"""Reads the node's hardware values from its kernel and drivers.
 
 A source file holds a pure parser (text → values), the metric families and a `collect(roots)` that yields Samples.
 psutil is asked through `psutil_source`, which keeps its one root for the process, and by nobody else.

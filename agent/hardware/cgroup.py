@@ -2,8 +2,8 @@
 
 Source: docs.kernel.org/admin-guide/cgroup-v2.html
 
-Read are the root and the slices next below it, never a pod's own group: the number of series does not grow
-with the pods. The root has no memory files.
+Reads the root and the slices next below it, never a pod's own group: the number of series does not grow with the pods.
+The root has no memory files.
 """
 
 import os
@@ -19,20 +19,31 @@ SLICES = ("", "kubepods.slice", "kubepods", "system.slice")
 """kubepods.slice with the systemd driver, kubepods with cgroupfs."""
 
 CPU_SECONDS = counter("cgroup_cpu_seconds_total", "CPU seconds used by the slice.", "slice")
-THROTTLED_SECONDS = counter("cgroup_cpu_throttled_seconds_total", "Seconds held back by a CPU limit.", "slice")
+THROTTLED_SECONDS = counter(
+    "cgroup_cpu_throttled_seconds_total", "Seconds that a CPU limit kept the slice from running.", "slice"
+)
 MEMORY = gauge("cgroup_memory_current_bytes", "Memory used by the slice.", "slice")
 MEMORY_MAX = gauge("cgroup_memory_max_bytes", "Memory limit of the slice; no series without a limit.", "slice")
-EVENTS = counter("cgroup_memory_events_total", "Times the slice met each memory bound.", "slice", "event")
-WAITING = counter("cgroup_pressure_waiting_seconds_total", "Seconds some task waited.", "slice", "resource")
+EVENTS = counter("cgroup_memory_events_total", "memory.events of the slice, by event.", "slice", "event")
+WAITING = counter(
+    "cgroup_pressure_waiting_seconds_total",
+    "Seconds in which some task of the slice waited, by resource.",
+    "slice",
+    "resource",
+)
 
 _EVENTS = ("high", "max", "oom", "oom_kill")
 
 
 class Cgroup(Struct, frozen=True):
-    """One control group. None or missing: the controller is off, the limit is "max" or the kernel is older."""
+    """One control group. None or missing: the controller is off, the limit is "max" or the kernel is older.
+
+    cpu: cpu.stat, microseconds and counts.
+    events: memory.events.
+    waiting: resource → its pressure.
+    """
 
     cpu: dict[str, int] | None
-    """cpu.stat, microseconds and counts."""
     memory_bytes: int | None
     memory_max_bytes: int | None
     events: dict[str, int] | None

@@ -1,7 +1,7 @@
 """Running collectors in threads under a deadline.
 
 One thread works down the list. When a collector overruns, that thread is left to it and a fresh one takes the
-rest: a round without trouble costs one thread, and each stuck collector holds exactly one. The threads are
+rest: a round without a stuck collector costs one thread, and each stuck collector holds exactly one. The threads are
 daemons, since a read that hangs in a driver cannot be interrupted and must not hold up the process's exit.
 """
 
@@ -20,7 +20,7 @@ MonotonicClock = Callable[[], float]
 
 
 class StuckCollector(Struct, frozen=True):
-    """A collector that overran, and the thread it holds."""
+    """A collector that exceeded its deadline, and the thread that it holds."""
 
     began_seconds: float
     thread: Thread
@@ -34,26 +34,26 @@ class CollectorRun(Struct, frozen=True):
 async def run_collectors(
     todo: Mapping[str, CollectFunction], roots: HostRoots, clock: MonotonicClock, deadline_seconds: float
 ) -> CollectorRun:
-    """Run all of `todo`. Takes at most deadline_seconds for each that gets stuck, over what the others take."""
-    swept = CollectorRun({}, {})
+    """Runs all of `todo`. Each stuck collector adds at most deadline_seconds to the time that the others take."""
+    run = CollectorRun({}, {})
     while todo:
         worker = CollectorThread(todo, roots, clock)
-        todo = await _attend(worker, swept, deadline_seconds)
-    return swept
+        todo = await _attend(worker, run, deadline_seconds)
+    return run
 
 
 async def _attend(
-    worker: "CollectorThread", swept: CollectorRun, deadline_seconds: float
+    worker: "CollectorThread", run: CollectorRun, deadline_seconds: float
 ) -> Mapping[str, CollectFunction]:
-    """What is left to run because the worker got stuck; nothing when it finished."""
+    """Waits for the worker and takes its outcomes. The collectors that are still to run because it got stuck."""
     try:
         stuck = await worker.finished_or_stuck(deadline_seconds)
     finally:
         rest = worker.stop()
-    swept.outcomes.update(worker.outcomes())
+    run.outcomes.update(worker.outcomes())
     if stuck:
-        swept.stuck[stuck[0]] = stuck[1]
-        swept.outcomes.pop(stuck[0], None)
+        run.stuck[stuck[0]] = stuck[1]
+        run.outcomes.pop(stuck[0], None)
     return rest
 
 

@@ -32,6 +32,8 @@ def collect(roots: HostRoots) -> Iterator[Sample]:
     if not controllers:
         raise NoData("no memory controller reports errors (no EDAC driver, or memory without ECC)")
     for name in controllers:
-        found = parse(name[2:], parse_file(f"{root}/{name}/ce_count", str), parse_file(f"{root}/{name}/ue_count", str))
-        yield CORRECTABLE(found.correctable, found.number)
-        yield UNCORRECTABLE(found.uncorrectable, found.number)
+        controller = parse(
+            name[2:], parse_file(f"{root}/{name}/ce_count", str), parse_file(f"{root}/{name}/ue_count", str)
+        )
+        yield CORRECTABLE(controller.correctable, controller.number)
+        yield UNCORRECTABLE(controller.uncorrectable, controller.number)

@@ -32,7 +32,7 @@ class Mount(Struct, frozen=True):
 
 
 class Usage(Protocol):
-    """What psutil.disk_usage answers, in bytes; `free` is what a plain user gets."""
+    """What psutil.disk_usage returns, in bytes; `free` is what a plain user can use."""
 
     @property
     def total(self) -> int: ...
@@ -45,8 +45,8 @@ class Usage(Protocol):
 def parse(text: str) -> tuple[Mount, ...]:
     """The node's own filesystems, one a device. Source: proc_pid_mounts(5), fstab(5) for the escapes."""
     mounts = [_mount(*line.split()[:4]) for line in text.splitlines()]
-    kept = [mount for mount in mounts if _is_own(mount)]
-    shortest = {mount.device: mount for mount in sorted(kept, key=lambda mount: -len(mount.mountpoint))}
+    own = [mount for mount in mounts if _is_own(mount)]
+    shortest = {mount.device: mount for mount in sorted(own, key=lambda mount: -len(mount.mountpoint))}
     return tuple(sorted(shortest.values(), key=lambda mount: mount.mountpoint))
 
 
@@ -54,7 +54,7 @@ def collect(
     roots: HostRoots, usage: Callable[[str], Usage] = psutil_source.disk_usage
 ) -> Iterator[Sample | SensorFault]:
     if roots.rootfs == "/" and roots.proc != "/proc":
-        raise NoData(f"mounts of {roots.proc}, but rootfs is this container's own: say where the host's root is")
+        raise NoData(f"{roots.proc} lists the host's mounts, but the host's root filesystem is not mounted here")
     mounts = parse_optional_file(f"{roots.proc}/1/mounts", parse)
     for mount in parse_file(f"{roots.proc}/self/mounts", parse) if mounts is None else mounts:
         yield from _samples(mount, f"{roots.rootfs.rstrip('/')}{mount.mountpoint}", usage)

@@ -47,8 +47,8 @@ class SensorAttribute(Struct, frozen=True):
 def parse_attributes(files: list[str]) -> list[SensorAttribute]:
     """Those of a chip's files that are read, by the table above."""
     matches = (_SENSOR_FILE.fullmatch(file) for file in files)
-    found = (SensorAttribute(match[0], match[1], match[2], match[3]) for match in matches if match)
-    return [attribute for attribute in found if (attribute.kind, attribute.name) in ATTRIBUTES]
+    attributes = (SensorAttribute(match[0], match[1], match[2], match[3]) for match in matches if match)
+    return [attribute for attribute in attributes if (attribute.kind, attribute.name) in ATTRIBUTES]
 
 
 def redundant_sensors(labels: Mapping[str, str]) -> frozenset[str]:

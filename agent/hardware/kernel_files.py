@@ -12,7 +12,7 @@ _CHUNK_BYTES = 65_536
 
 
 class MalformedFile(ValueError):
-    """Text that the parser does not know. Nothing to do on the node: report it with the kernel's version."""
+    """Text that a parser cannot read. Nothing to do on the node: report it with the kernel's version."""
 
 
 def read_file(path: str) -> str:
@@ -25,7 +25,7 @@ def read_file(path: str) -> str:
 
 
 def parse_file(path: str, parse: Callable[[str], T]) -> T:
-    """parse(text of path). Malformed names the file and shows the text's start."""
+    """parse(text of path). MalformedFile names the file and shows the start of its text."""
     text = read_file(path)
     try:
         return parse(text)
@@ -34,7 +34,7 @@ def parse_file(path: str, parse: Callable[[str], T]) -> T:
 
 
 def parse_optional_file(path: str, parse: Callable[[str], T]) -> T | None:
-    """As `parsed`; None where the kernel has none."""
+    """As parse_file; None where the kernel has no such file or value."""
     try:
         return parse_file(path, parse)
     except OSError as error:
@@ -44,7 +44,7 @@ def parse_optional_file(path: str, parse: Callable[[str], T]) -> T | None:
 
 
 def parse_file_or_fault(path: str, parse: Callable[[str], T]) -> T | SensorFault | None:
-    """As `optional`; a Fault where the file is there and cannot be read or parsed."""
+    """As parse_optional_file; a SensorFault where the file is there and cannot be read or parsed."""
     try:
         return parse_optional_file(path, parse)
     except MalformedFile as error:

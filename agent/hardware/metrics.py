@@ -1,4 +1,4 @@
-"""The latest reading as Prometheus families. Rendered from memory: a scrape reads no file and waits for no sensor.
+"""Metrics of the latest reading, made from memory: a scrape reads no file and waits for no sensor.
 
 Names and meanings are node_exporter's behind `leadsman_`, in snake_case throughout, which `promtool check metrics`
 asks for (memory_available_bytes, not memory_MemAvailable_bytes). The number of series is bounded by the hardware,
@@ -14,23 +14,23 @@ from agent.hardware.samples import MetricFamily, Sample
 
 _PREFIX = "leadsman_"
 
-SUCCESS = "collector_success", "1 when the collector's last reading had no fault; 0 also while it is quarantined."
-DURATION = "collector_duration_seconds", "How long the collector's last reading took, or has been taking."
-ABSENT = "collector_absent", "1 when this node has none of what the collector reads; that is no fault."
-QUARANTINED = "collector_quarantined", "1 while the collector rests because it did not answer in time."
+SUCCESS = "collector_success", "1 when the collector's last run had no fault; 0 also while it is quarantined."
+DURATION = "collector_duration_seconds", "Duration of the collector's last run, or of its present one."
+ABSENT = "collector_absent", "1 when this node has no such hardware, driver or kernel feature; that is no fault."
+QUARANTINED = "collector_quarantined", "1 while the collector is quarantined after it exceeded its deadline."
 
 
 def families(latest: HardwareReading | None) -> Iterator[Metric]:
-    """All metrics of the reading; nothing before the first."""
+    """All metrics of the reading; none before the first."""
     if latest is None:
         return
-    yield _counter("hardware_rounds_total", "Completed rounds of all collectors.", latest.round)
+    yield _counter("hardware_rounds_total", "Completed rounds of all hardware collectors.", latest.round)
     yield from _collectors(latest)
     yield from _hardware(latest)
 
 
 def _collectors(latest: HardwareReading) -> Iterator[Metric]:
-    """A collector that is absent succeeded: there was nothing to read."""
+    """The metrics of the collectors. One with nothing to read succeeded."""
     for (name, text), value in (
         (SUCCESS, _is_success),
         (DURATION, lambda outcome: outcome.duration_seconds),

@@ -1,4 +1,4 @@
-"""The rounds: every few seconds all collectors that are not in quarantine, the result kept in memory."""
+"""Runs all collectors that are not in quarantine every few seconds, and holds the latest reading in memory."""
 
 import asyncio
 import logging
@@ -21,10 +21,9 @@ log = logging.getLogger(__name__)
 
 
 class HardwareMonitor:
-    """`run` for ever; `latest` and `record` answer from memory.
+    """Reads the hardware in rounds; `latest` and `record` answer from memory.
 
-    deadline_seconds: for each collector; longer means that a stuck one delays its round by more. collectors:
-    name → function, all by default. clock: monotonic seconds.
+    latest: the last reading; None before the first.
     """
 
     def __init__(
@@ -36,6 +35,10 @@ class HardwareMonitor:
         interval_seconds: float = INTERVAL_SECONDS,
         deadline_seconds: float = DEADLINE_SECONDS,
     ) -> None:
+        """collectors: name → function, all by default. clock: monotonic seconds.
+
+        deadline_seconds: of each collector. A stuck one delays its round by so much.
+        """
         self._roots, self._collectors, self._clock = (
             roots,
             default_collectors() if collectors is None else collectors,
@@ -49,29 +52,29 @@ class HardwareMonitor:
 
     @property
     def rounds(self) -> int:
-        """Completed rounds; one that stands still says that the monitor does."""
+        """Completed rounds; the number stands still when the monitor hangs."""
         return self.latest.round if self.latest else 0
 
     async def run(self) -> None:
-        """Rounds that never overlap. Ends only by cancellation; stuck threads, which are daemons, may outlive it."""
+        """Runs rounds that never overlap, until cancelled. Stuck threads, which are daemons, may outlive it."""
         while True:
             began = self._clock()
             await self.run_round()
             await asyncio.sleep(max(0.0, self._interval_seconds - (self._clock() - began)))
 
     async def run_round(self) -> HardwareReading:
-        """One reading of every collector that is not in quarantine."""
+        """Runs every collector that is not in quarantine once."""
         todo = {name: collect for name, collect in self._collectors.items() if self._may_run(name)}
-        swept = await run_collectors(todo, self._roots, self._clock, self._deadline_seconds)
-        self._settle(todo, swept.stuck)
-        outcomes = {name: swept.outcomes.get(name) or self._overdue(name) for name in self._collectors}
+        run = await run_collectors(todo, self._roots, self._clock, self._deadline_seconds)
+        self._settle(todo, run.stuck)
+        outcomes = {name: run.outcomes.get(name) or self._overdue(name) for name in self._collectors}
         self._before, self.latest = self.latest, HardwareReading(self._clock(), self.rounds + 1, outcomes)
         return self.latest
 
     def record(self, now: float, oldest_seconds: float | None = None) -> Hardware | None:
-        """The record for the store; None while there is no reading, or none younger than oldest_seconds.
+        """The record for etcd; None while no reading is younger than oldest_seconds, at monotonic `now`.
 
-        By default three intervals, as long as a reader trusts what it last saw.
+        By default that is three intervals, as long as readers of the record trust it.
         """
         oldest = stale_seconds(self._interval_seconds) if oldest_seconds is None else oldest_seconds
         if self.latest is None or now - self.latest.at_seconds > oldest:
@@ -87,14 +90,14 @@ class HardwareMonitor:
         return self._stuck
 
     def _settle(self, ran: Mapping[str, CollectFunction], stuck: Mapping[str, StuckCollector]) -> None:
-        """Release those that came back in time, put those that did not into quarantine."""
+        """Releases collectors that finished in time, and puts those that did not into quarantine."""
         for name in ran.keys() - stuck.keys():
             if self._quarantines.pop(name, None):
-                log.info("collector %s answers again", name)
-        for name, held in stuck.items():
+                log.info("collector %s left quarantine: it finished within its deadline", name)
+        for name, run in stuck.items():
             if name not in self._quarantines:
                 log.warning("collector %s overran its deadline of %g s: quarantined", name, self._deadline_seconds)
-            self._quarantines[name] = after_overrun(self._quarantines.get(name), held.began_seconds, self._clock())
+            self._quarantines[name] = after_overrun(self._quarantines.get(name), run.began_seconds, self._clock())
         self._stuck.update(stuck)
 
     def _overdue(self, name: str) -> CollectorOutcome:

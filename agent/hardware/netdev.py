@@ -58,5 +58,5 @@ def collect(roots: HostRoots) -> Iterator[Sample]:
 def _counts(text: str) -> tuple[int, ...]:
     counts = tuple(map(int, text.split()))
     if len(counts) != 16:
-        raise ValueError(f"{len(counts)} columns, want 16")
+        raise ValueError(f"{len(counts)} columns, must be 16")
     return counts

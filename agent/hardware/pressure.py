@@ -17,7 +17,10 @@ WAITING_SECONDS = {
     for name in RESOURCES
 }
 STALLED_SECONDS = {
-    name: counter(f"pressure_{name}_stalled_seconds_total", f"Seconds in which no task could run for want of {name}.")
+    name: counter(
+        f"pressure_{name}_stalled_seconds_total",
+        f"Seconds in which no task could run because {name} was not available.",
+    )
     for name in RESOURCES
 }
 WAITING_RATIO = {
@@ -27,14 +30,17 @@ WAITING_RATIO = {
 
 
 class Stall(Struct, frozen=True):
-    """avg10_ratio: share of the last 10 s, 0..1. total_seconds: since boot."""
+    """One line. avg10_ratio: share of the last 10 s, 0..1. total_seconds: since boot."""
 
     avg10_ratio: float
     total_seconds: float
 
 
 class Pressure(Struct, frozen=True):
-    """some: at least one task waited; full: all did. None: the kernel does not tell (irq has no `some`)."""
+    """The stall of one resource.
+
+    some: at least one task waited. full: all did. None: the kernel has no such line (irq has no `some`).
+    """
 
     some: Stall | None = None
     full: Stall | None = None
@@ -46,10 +52,10 @@ def parse(text: str) -> Pressure:
 
 
 def collect(roots: HostRoots) -> Iterator[Sample]:
-    found = {name: parse_optional_file(f"{roots.proc}/pressure/{name}", parse) for name in RESOURCES}
-    if not any(found.values()):
+    by_resource = {name: parse_optional_file(f"{roots.proc}/pressure/{name}", parse) for name in RESOURCES}
+    if not any(by_resource.values()):
         raise NoData("the kernel has no pressure stall information, or was started with psi=0")
-    for name, pressure in found.items():
+    for name, pressure in by_resource.items():
         yield from _samples(name, pressure or Pressure())
 
 

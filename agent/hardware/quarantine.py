@@ -1,4 +1,4 @@
-"""When a collector that overran its deadline may run again: after a pause that doubles with each overrun in a row."""
+"""Decides when a collector that exceeded its deadline may run again: after a pause that doubles each time. Pure."""
 
 from msgspec import Struct
 
@@ -7,7 +7,7 @@ MAX_PAUSE_SECONDS = 300.0
 
 
 class Quarantine(Struct, frozen=True):
-    """overruns in a row; not before: on the monotonic clock."""
+    """overruns: in a row. began_seconds, not_before_seconds: monotonic."""
 
     overruns: int
     began_seconds: float

@@ -1,9 +1,9 @@
-"""What one round found: an outcome a collector.
+"""The result of one round: an outcome for each collector.
 
 Measured   samples; `faults` names sensors that failed beside them
-Absent     this node has none: nothing to repair
-Failed     the reading failed: somebody should look
-Overdue    it did not answer in time, or rests since it last did not
+Absent     this node has no such hardware, driver or kernel feature: nothing to repair
+Failed     the collector failed: somebody should look
+Overdue    the collector exceeded its deadline, or is quarantined since it did
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from agent.hardware.samples import ABSENT_ERRNOS, CollectFunction, HostRoots, No
 
 
 class Measured(Struct, frozen=True):
-    """at_seconds: the monotonic clock when it began, for rates."""
+    """at_seconds: the monotonic clock when the collector began, for rates."""
 
     at_seconds: float
     duration_seconds: float
@@ -33,7 +33,7 @@ class Failed(Struct, frozen=True):
 
 
 class Overdue(Struct, frozen=True):
-    """duration_seconds: how long it has been running or ran; overruns: how many times in a row."""
+    """overruns: in a row. duration_seconds: since the collector began."""
 
     overruns: int
     duration_seconds: float
@@ -43,7 +43,12 @@ CollectorOutcome = Measured | Absent | Failed | Overdue
 
 
 class HardwareReading(Struct, frozen=True):
-    """One round. at_seconds: the monotonic clock at its end; round: 1 for the first."""
+    """All outcomes of one round.
+
+    at_seconds: the monotonic clock at its end.
+    round: 1 for the first.
+    outcomes: name of the collector → its outcome.
+    """
 
     at_seconds: float
     round: int
@@ -57,16 +62,16 @@ class HardwareReading(Struct, frozen=True):
 
 
 def run_collector(collect: CollectFunction, roots: HostRoots, clock: Callable[[], float]) -> CollectorOutcome:
-    """Run one collector. Whatever it raises is its own failure, so that one cannot end the others."""
+    """Runs one collector. An exception is that collector's failure, so that one cannot end the others."""
     began = clock()
-    found: list[Sample | SensorFault] = []
+    items: list[Sample | SensorFault] = []
     try:
-        found.extend(collect(roots))
+        items.extend(collect(roots))
     except NoData as absent:
         return Absent(str(absent), clock() - began)
     except Exception as error:
         return _failure(error, clock() - began)
-    return _outcome(found, began, clock() - began)
+    return _outcome(items, began, clock() - began)
 
 
 def _failure(error: Exception, duration_seconds: float) -> CollectorOutcome:
@@ -75,9 +80,13 @@ def _failure(error: Exception, duration_seconds: float) -> CollectorOutcome:
     return Failed(f"{type(error).__name__}: {error}", duration_seconds)
 
 
-def _outcome(found: list[Sample | SensorFault], began: float, duration_seconds: float) -> CollectorOutcome:
-    samples = tuple(item for item in found if isinstance(item, Sample))
-    faults = tuple(item.message for item in found if isinstance(item, SensorFault))
+def _outcome(items: list[Sample | SensorFault], began: float, duration_seconds: float) -> CollectorOutcome:
+    samples = tuple(item for item in items if isinstance(item, Sample))
+    faults = tuple(item.message for item in items if isinstance(item, SensorFault))
     if samples:
         return Measured(began, duration_seconds, samples, faults)
-    return Failed("; ".join(faults), duration_seconds) if faults else Absent("no device", duration_seconds)
+    return (
+        Failed("; ".join(faults), duration_seconds)
+        if faults
+        else Absent("the collector found no device of its kind", duration_seconds)
+    )

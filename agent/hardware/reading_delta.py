@@ -1,4 +1,4 @@
-"""What changed between two readings: values now, growth and rates of counters. Pure.
+"""Values now, and growth and rates of counters between two readings. Pure.
 
 Rates are per second of the monotonic clock between the two runs of the same collector.
 """

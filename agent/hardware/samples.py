@@ -1,4 +1,4 @@
-"""What a collector yields: a Sample of a metric Family, or a Fault where one of several sensors could not be read."""
+"""What a collector yields: a Sample of a MetricFamily, or a SensorFault where one of several sensors failed. Pure."""
 
 import errno
 from collections.abc import Callable, Iterable
@@ -10,7 +10,10 @@ Labels = tuple[str, ...]
 
 
 class MetricFamily(Struct, frozen=True):
-    """A metric, its name without `leadsman_`, ending in the unit or `_total`. Calling it makes a Sample."""
+    """A metric; calling it makes a Sample.
+
+    name: without `leadsman_`, ending in the unit or `_total`.
+    """
 
     name: str
     kind: Literal["gauge", "counter"]
@@ -22,7 +25,7 @@ class MetricFamily(Struct, frozen=True):
 
 
 class Sample(Struct, frozen=True):
-    """One value; `labels` are the values of the family's labels, in its order."""
+    """One value. labels: values of the family's labels, in its order."""
 
     family: MetricFamily
     value: float
@@ -30,13 +33,13 @@ class Sample(Struct, frozen=True):
 
 
 class SensorFault(Struct, frozen=True):
-    """One sensor that failed beside others that answered: path and error."""
+    """A sensor that failed beside others that did not. message: path and error."""
 
     message: str
 
 
 class HostRoots(Struct, frozen=True):
-    """Where the host's trees are mounted. rootfs: prefix of its mount points, to read the space on its filesystems."""
+    """Where the host's /proc, /sys and root filesystem are mounted. rootfs: prefix of the host's mount points."""
 
     proc: str = "/proc"
     sys: str = "/sys"

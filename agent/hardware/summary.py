@@ -1,4 +1,4 @@
-"""From two successive readings to the values of a Hardware record: about twenty, whatever the size of the node.
+"""Summarises two successive readings as the values of a Hardware record: about twenty, whatever the size of the node.
 
 Pure. A value that cannot be known (no such hardware, a collector that failed, a counter that was reset, no reading
 before this one) is absent.
@@ -42,8 +42,8 @@ MeasureFunction = Callable[[ReadingDelta], float | None]
 def summarize(before: HardwareReading | None, after: HardwareReading) -> dict[str, float]:
     """Well-known name → value, all finite, rounded to 4 digits after the point."""
     change = delta_between(before, after)
-    found = ((name, measure(change)) for name, measure in MEASURES.items())
-    return {name: round(value, 4) for name, value in found if value is not None and math.isfinite(value)}
+    values = ((name, measure(change)) for name, measure in MEASURES.items())
+    return {name: round(value, 4) for name, value in values if value is not None and math.isfinite(value)}
 
 
 def _single(family: MetricFamily) -> MeasureFunction:
@@ -135,8 +135,8 @@ def _sriov_headroom(change: ReadingDelta) -> float | None:
 
 def _max_celsius(change: ReadingDelta) -> float | None:
     families = (hwmon.TEMPERATURE, thermal.TEMPERATURE)
-    found = (value for family in families for value in change.values(family).values())
-    return max((value for value in found if PLAUSIBLE_CELSIUS[0] <= value <= PLAUSIBLE_CELSIUS[1]), default=None)
+    celsius = (value for family in families for value in change.values(family).values())
+    return max((value for value in celsius if PLAUSIBLE_CELSIUS[0] <= value <= PLAUSIBLE_CELSIUS[1]), default=None)
 
 
 def _throttled(change: ReadingDelta) -> float | None:

@@ -63,7 +63,7 @@ def test_a_broken_filesystem_is_a_fault(tree):
 
 
 def test_the_hosts_mounts_without_the_hosts_root_are_not_mixed_up(server):
-    with pytest.raises(NoData, match="rootfs"):
+    with pytest.raises(NoData, match="root filesystem is not mounted"):
         list(filesystems.collect(HostRoots(server.proc, server.sys)))
 
 

@@ -150,7 +150,7 @@ async def test_quarantine_and_return_are_logged_once_each(monitor, sensor, clock
     await monitor.run_round()
     assert [record.message for record in caplog.records] == [
         "collector hwmon overran its deadline of 0.1 s: quarantined",
-        "collector hwmon answers again",
+        "collector hwmon left quarantine: it finished within its deadline",
     ]
 
 

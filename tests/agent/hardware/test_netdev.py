@@ -35,5 +35,5 @@ def test_without_process_1_the_own_namespace_is_read(unpacked, values):
 
 
 def test_a_line_with_columns_missing_is_named(tree):
-    with pytest.raises(MalformedFile, match=r"net/dev.*3 columns, want 16"):
+    with pytest.raises(MalformedFile, match=r"net/dev.*3 columns, must be 16"):
         list(netdev.collect(tree({"proc/net/dev": HEAD + "eth0: 1 2 3"})))

@@ -34,7 +34,7 @@ def test_faults_alone_are_failure():
 
 
 def test_nothing_yielded_is_absent():
-    assert run() == Absent("no device", 2.0)
+    assert run() == Absent("the collector found no device of its kind", 2.0)
 
 
 def test_nothing_here_is_absent_with_its_reason():
