@@ -48,6 +48,12 @@ def read_by_psutil(roots: HostRoots) -> HostRoots:
     return roots
 
 
+Unpacked = Callable[[str], HostRoots]
+Tree = Callable[[Mapping[str, str]], HostRoots]
+Values = Callable[[CollectFunction, HostRoots, MetricFamily], dict[Labels, float]]
+ReadingOf = Callable[..., HardwareReading]
+
+
 @pytest.fixture(autouse=True)
 def own_proc() -> Iterator[None]:
     """After each test psutil reads this machine's /proc again."""
@@ -56,7 +62,7 @@ def own_proc() -> Iterator[None]:
 
 
 @pytest.fixture
-def unpacked(tmp_path: Path) -> Callable[[str], HostRoots]:
+def unpacked(tmp_path: Path) -> Unpacked:
     """Host name → the roots of its unpacked tree, which psutil reads from then on."""
 
     def host(name: str) -> HostRoots:
@@ -67,12 +73,12 @@ def unpacked(tmp_path: Path) -> Callable[[str], HostRoots]:
 
 
 @pytest.fixture
-def server(unpacked: Callable[[str], HostRoots]) -> HostRoots:
+def server(unpacked: Unpacked) -> HostRoots:
     return unpacked("server")
 
 
 @pytest.fixture
-def tree(tmp_path: Path) -> Callable[[Mapping[str, str]], HostRoots]:
+def tree(tmp_path: Path) -> Tree:
     """Path → text of a tree of the test's own, which psutil reads from then on."""
 
     def write(files: Mapping[str, str]) -> HostRoots:
@@ -93,7 +99,7 @@ def no_package() -> None:
 
 
 @pytest.fixture
-def values() -> Callable[[CollectFunction, HostRoots, MetricFamily], dict[Labels, float]]:
+def values() -> Values:
     """A collector's samples of one family: labels → value."""
 
     def of(collect: CollectFunction, roots: HostRoots, family: MetricFamily) -> dict[Labels, float]:
@@ -104,7 +110,7 @@ def values() -> Callable[[CollectFunction, HostRoots, MetricFamily], dict[Labels
 
 
 @pytest.fixture
-def reading_of() -> Callable[..., HardwareReading]:
+def reading_of() -> ReadingOf:
     """All collectors on one tree, at a clock that stands still."""
 
     def of(roots: HostRoots, at_seconds: float = 0.0, number: int = 1) -> HardwareReading:

@@ -1,15 +1,20 @@
+from typing import TYPE_CHECKING
+
 import pytest
 
 from agent.hardware import cgroup
-from agent.hardware.samples import NoData
+from agent.hardware.samples import HostRoots, NoData
+
+if TYPE_CHECKING:
+    from tests.agent.hardware.conftest import Tree, Unpacked, Values
 
 
-def test_max_is_no_limit():
+def test_max_is_no_limit() -> None:
     assert cgroup.parse_limit("max\n") is None
     assert cgroup.parse_limit("4096\n") == 4096
 
 
-def test_the_slice_of_all_pods(server, values):
+def test_the_slice_of_all_pods(server: HostRoots, values: "Values") -> None:
     assert values(cgroup.collect, server, cgroup.MEMORY)[("kubepods.slice",)] == 30112044032
     assert values(cgroup.collect, server, cgroup.MEMORY_MAX) == {("kubepods.slice",): 62914560000}
     assert values(cgroup.collect, server, cgroup.CPU_SECONDS)[("kubepods.slice",)] == 81203.34412
@@ -18,15 +23,15 @@ def test_the_slice_of_all_pods(server, values):
     assert values(cgroup.collect, server, cgroup.WAITING)[("kubepods.slice", "io")] == 301.223344
 
 
-def test_the_root_has_no_memory_files(server, values):
+def test_the_root_has_no_memory_files(server: HostRoots, values: "Values") -> None:
     assert ("/",) in values(cgroup.collect, server, cgroup.CPU_SECONDS)
     assert ("/",) not in values(cgroup.collect, server, cgroup.MEMORY)
 
 
-def test_a_hybrid_host_has_its_hierarchy_one_below(unpacked, values):
+def test_a_hybrid_host_has_its_hierarchy_one_below(unpacked: "Unpacked", values: "Values") -> None:
     assert values(cgroup.collect, unpacked("vm"), cgroup.CPU_SECONDS).keys() == {("/",)}
 
 
-def test_version_1_alone_is_nothing(tree):
+def test_version_1_alone_is_nothing(tree: "Tree") -> None:
     with pytest.raises(NoData, match="cgroup v2"):
         list(cgroup.collect(tree({"sys/fs/cgroup/cpu/cpu.shares": "1024"})))

@@ -46,13 +46,13 @@ def swept(todo):
     return run_collectors(todo, HostRoots(), time.monotonic, DEADLINE)
 
 
-async def test_all_run_and_no_thread_remains(gate):
+async def test_all_run_and_no_thread_remains(gate) -> None:
     result = await swept({"a": fast, "b": fast})
     assert list(result.outcomes) == ["a", "b"]
     assert result.stuck == {}
 
 
-async def test_one_thread_serves_a_round_without_trouble(gate):
+async def test_one_thread_serves_a_round_without_trouble(gate) -> None:
     seen = []
 
     def where(roots):
@@ -63,14 +63,14 @@ async def test_one_thread_serves_a_round_without_trouble(gate):
     assert len(set(seen)) == 1
 
 
-async def test_a_stuck_collector_does_not_keep_the_others(gate):
+async def test_a_stuck_collector_does_not_keep_the_others(gate) -> None:
     result = await swept({"a": fast, "stuck": stuck_at(gate), "b": fast})
     assert result.outcomes.keys() == {"a", "b"}
     assert all(isinstance(outcome, Measured) for outcome in result.outcomes.values())
     assert result.stuck.keys() == {"stuck"}
 
 
-async def test_each_stuck_collector_holds_one_thread(gate):
+async def test_each_stuck_collector_holds_one_thread(gate) -> None:
     result = await swept({"one": stuck_at(gate), "two": stuck_at(gate), "a": fast})
     assert result.stuck["one"].thread is not result.stuck["two"].thread
     held = {stuck.thread for stuck in result.stuck.values()}
@@ -78,13 +78,13 @@ async def test_each_stuck_collector_holds_one_thread(gate):
     assert result.outcomes.keys() == {"a"}
 
 
-async def test_the_round_takes_one_deadline_a_stuck_collector(gate):
+async def test_the_round_takes_one_deadline_a_stuck_collector(gate) -> None:
     began = time.monotonic()
     await swept({"one": stuck_at(gate), "two": stuck_at(gate)})
     assert 2 * DEADLINE <= time.monotonic() - began < 20 * DEADLINE
 
 
-async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate):
+async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate) -> None:
     calls = []
 
     def after(roots):
@@ -97,7 +97,9 @@ async def test_a_stuck_thread_starts_nothing_when_it_comes_back(gate):
     assert calls == [1]
 
 
-async def test_a_collector_that_comes_back_while_it_is_given_up_loses_no_other(gate, monkeypatch):
+async def test_a_collector_that_comes_back_while_it_is_given_up_loses_no_other(
+    gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Found overdue, it returns before its thread is told to leave: the next must not begin in that thread."""
     left, leave = threading.Event(), CollectorThread.stop
 
@@ -117,7 +119,7 @@ async def test_a_collector_that_comes_back_while_it_is_given_up_loses_no_other(g
     assert (list(result.outcomes), list(result.stuck)) == (["after"], ["stuck"])
 
 
-async def test_a_deadline_counts_for_each_collector_not_for_the_round(gate):
+async def test_a_deadline_counts_for_each_collector_not_for_the_round(gate) -> None:
     def slow(roots):
         time.sleep(DEADLINE * 0.7)
         yield SAMPLE
@@ -126,7 +128,7 @@ async def test_a_deadline_counts_for_each_collector_not_for_the_round(gate):
     assert len(result.outcomes) == 4
 
 
-async def test_a_collector_that_raises_leaves_the_others(gate):
+async def test_a_collector_that_raises_leaves_the_others(gate) -> None:
     def broken(roots):
         raise ZeroDivisionError
 
@@ -135,7 +137,7 @@ async def test_a_collector_that_raises_leaves_the_others(gate):
     assert isinstance(result.outcomes["a"], Measured)
 
 
-async def test_cancelled_it_starts_no_further_collector(gate):
+async def test_cancelled_it_starts_no_further_collector(gate) -> None:
     begun, calls = threading.Event(), []
 
     def first(roots):
@@ -157,11 +159,11 @@ async def test_cancelled_it_starts_no_further_collector(gate):
     assert calls == []
 
 
-async def test_nothing_to_do_needs_no_thread(gate):
+async def test_nothing_to_do_needs_no_thread(gate) -> None:
     assert (await swept({})).outcomes == {}
 
 
-def test_a_thread_that_comes_back_after_the_loop_closed_ends_quietly(gate):
+def test_a_thread_that_comes_back_after_the_loop_closed_ends_quietly(gate) -> None:
     """Warnings and unhandled thread exceptions are errors here."""
     result = asyncio.run(swept({"stuck": stuck_at(gate)}))
     gate.set()
@@ -169,7 +171,7 @@ def test_a_thread_that_comes_back_after_the_loop_closed_ends_quietly(gate):
     assert not result.stuck["stuck"].thread.is_alive()
 
 
-async def test_a_cancellation_is_never_lost_to_a_round_that_ends_at_that_moment():
+async def test_a_cancellation_is_never_lost_to_a_round_that_ends_at_that_moment() -> None:
     """Python 3.11's asyncio.wait_for swallows it; hence asyncio.timeout."""
     loop, lost = asyncio.get_running_loop(), 0
     for _ in range(200):

@@ -19,10 +19,10 @@ MACHINERY = {
 }
 
 
-def test_every_source_file_is_in_the_table():
+def test_every_source_file_is_in_the_table() -> None:
     files = {path.stem for path in Path(agent.hardware.__file__).parent.glob("*.py")}
     assert files - MACHINERY == {collect.__module__.rpartition(".")[2] for collect in default_collectors().values()}
 
 
-def test_two_tables_share_no_state():
+def test_two_tables_share_no_state() -> None:
     assert default_collectors()["nvidia"] is not default_collectors()["nvidia"]

@@ -1,21 +1,27 @@
+from typing import TYPE_CHECKING
+
 import pytest
 
 from agent.hardware import conntrack
 from agent.hardware.reading import Absent, run_collector
+from agent.hardware.samples import HostRoots
+
+if TYPE_CHECKING:
+    from tests.agent.hardware.conftest import Tree, Unpacked, Values
 
 
-def test_entries_and_limit(server, values):
+def test_entries_and_limit(server: HostRoots, values: "Values") -> None:
     assert values(conntrack.collect, server, conntrack.ENTRIES) == {(): 18230}
     assert values(conntrack.collect, server, conntrack.LIMIT) == {(): 262144}
 
 
-def test_without_the_module_there_is_none(unpacked):
+def test_without_the_module_there_is_none(unpacked: "Unpacked") -> None:
     outcome = run_collector(conntrack.collect, unpacked("edge"), lambda: 0.0)
     assert isinstance(outcome, Absent)
     assert "nf_conntrack_count" in outcome.reason
 
 
 @pytest.mark.parametrize("text", ["", "many"])
-def test_text_that_is_no_number_is_named(tree, text):
+def test_text_that_is_no_number_is_named(tree: "Tree", text: str) -> None:
     with pytest.raises(ValueError, match="nf_conntrack_count"):
         list(conntrack.collect(tree({"proc/sys/net/netfilter/nf_conntrack_count": text})))

@@ -1,5 +1,6 @@
 import errno
 from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -7,6 +8,9 @@ from agent.hardware import filesystems
 from agent.hardware.kernel_files import parse_file
 from agent.hardware.reading import Measured, run_collector
 from agent.hardware.samples import HostRoots, NoData, SensorFault
+
+if TYPE_CHECKING:
+    from tests.agent.hardware.conftest import Tree, Values
 
 
 def space(path):
@@ -17,34 +21,34 @@ def mountpoints(text):
     return [mount.mountpoint for mount in filesystems.parse(text)]
 
 
-def test_only_the_nodes_own_filesystems(server):
+def test_only_the_nodes_own_filesystems(server: HostRoots) -> None:
     mounts = parse_file(f"{server.proc}/1/mounts", filesystems.parse)
     assert [mount.mountpoint for mount in mounts] == ["/", "/boot/efi", "/data"]
 
 
-def test_a_device_mounted_twice_counts_once_at_the_shortest_place():
+def test_a_device_mounted_twice_counts_once_at_the_shortest_place() -> None:
     assert mountpoints("/dev/sda /srv/data ext4 rw 0 0\n/dev/sda /srv ext4 rw 0 0\n") == ["/srv"]
 
 
-def test_network_filesystems_are_never_touched():
+def test_network_filesystems_are_never_touched() -> None:
     """statvfs on a dead NFS server hangs."""
     assert mountpoints("filer:/x / nfs4 rw 0 0\nfiler:/y /home nfs4 rw 0 0\n//box/z /mnt cifs rw 0 0\n") == []
 
 
-def test_a_containers_root_counts():
+def test_a_containers_root_counts() -> None:
     assert mountpoints("overlay / overlay rw,lowerdir=/l 0 0\noverlay /x overlay rw 0 0\n") == ["/"]
 
 
-def test_escaped_spaces_are_spaces():
+def test_escaped_spaces_are_spaces() -> None:
     assert mountpoints("/dev/sda /my\\040disk ext4 rw 0 0\n") == ["/my disk"]
 
 
-def test_read_only_is_an_option_not_a_substring():
+def test_read_only_is_an_option_not_a_substring() -> None:
     mounts = filesystems.parse("/dev/sda / ext4 rw,errors=remount-ro 0 0\n/dev/sdb /b ext4 ro,noatime 0 0\n")
     assert [mount.read_only for mount in mounts] == [False, True]
 
 
-def test_free_counts_what_is_kept_for_root(tree, values):
+def test_free_counts_what_is_kept_for_root(tree: "Tree", values: "Values") -> None:
     roots = tree({"proc/1/mounts": "/dev/sda / ext4 rw 0 0"})
     labels = ("/dev/sda", "ext4", "/")
     collect = lambda roots: filesystems.collect(roots, space)  # noqa: E731
@@ -54,7 +58,7 @@ def test_free_counts_what_is_kept_for_root(tree, values):
     assert values(collect, roots, filesystems.READ_ONLY) == {labels: 0}
 
 
-def test_a_broken_filesystem_is_a_fault(tree):
+def test_a_broken_filesystem_is_a_fault(tree: "Tree") -> None:
     def broken(path):
         raise OSError(errno.EIO, "Input/output error")
 
@@ -62,12 +66,12 @@ def test_a_broken_filesystem_is_a_fault(tree):
     assert list(filesystems.collect(roots, broken)) == [SensorFault(f"{roots.rootfs}/data: Input/output error")]
 
 
-def test_the_hosts_mounts_without_the_hosts_root_are_not_mixed_up(server):
+def test_the_hosts_mounts_without_the_hosts_root_are_not_mixed_up(server: HostRoots) -> None:
     with pytest.raises(NoData, match="root filesystem is not mounted"):
         list(filesystems.collect(HostRoots(server.proc, server.sys)))
 
 
-def test_this_machines_own_root_has_a_size():
+def test_this_machines_own_root_has_a_size() -> None:
     outcome = run_collector(filesystems.collect, HostRoots(), lambda: 0.0)
     assert isinstance(outcome, Measured)
     assert all(sample.value > 0 for sample in outcome.samples if sample.family == filesystems.SIZE)

@@ -4,12 +4,18 @@ import os
 import shutil
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import CollectorRegistry, Metric, generate_latest
 
 from agent.hardware.metrics import families
 from agent.hardware.reading import HardwareReading
+from agent.hardware.samples import HostRoots
+
+if TYPE_CHECKING:
+    from tests.agent.hardware.conftest import ReadingOf, Unpacked
 
 NAMES = ["server", "edge", "vm"]
 
@@ -31,7 +37,7 @@ def rendered(reading: HardwareReading) -> str:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_host_gives_its_golden_text(name, unpacked, reading_of, hosts):
+def test_a_host_gives_its_golden_text(name, unpacked: "Unpacked", reading_of: "ReadingOf", hosts: Path) -> None:
     text = rendered(reading_of(unpacked(name)))
     golden = hosts / f"{name}.metrics"
     if os.environ.get("LEADSMAN_GOLDEN") == "write":
@@ -41,7 +47,7 @@ def test_a_host_gives_its_golden_text(name, unpacked, reading_of, hosts):
 
 @pytest.mark.integration
 @pytest.mark.parametrize("name", NAMES)
-def test_promtool_finds_nothing_wrong(name, unpacked, reading_of):
+def test_promtool_finds_nothing_wrong(name, unpacked: "Unpacked", reading_of: "ReadingOf") -> None:
     if not shutil.which("promtool"):
         pytest.skip("apt-get install prometheus")
     text = rendered(reading_of(unpacked(name)))
@@ -49,7 +55,7 @@ def test_promtool_finds_nothing_wrong(name, unpacked, reading_of):
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")
 
 
-def test_no_series_counts_the_pods_or_the_cores(server, reading_of):
+def test_no_series_counts_the_pods_or_the_cores(server: HostRoots, reading_of: "ReadingOf") -> None:
     text = rendered(reading_of(server))
     for left_out in ("veth", "cali", "cni0", "loop", "rbd", "dm-0", "nvme0n1p2", "kubelet", "cpu=", "Core 0"):
         assert left_out not in text

@@ -51,7 +51,7 @@ print(json.dumps(seen))
 
 
 @pytest.fixture
-def seen(tmp_path):
+def seen(tmp_path: Path):
     """What the pod's collectors give, with what psutil and its own /sys show there."""
     command = [*UNSHARE.split(), HOST, str(tmp_path), sys.executable, "-c", POD, str(tmp_path)]
     pod = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -63,21 +63,21 @@ def values(seen, family):
     return {tuple(labels): value for name, labels, value in seen["samples"] if name == family}
 
 
-def test_network_counters_are_of_the_hosts_devices_not_of_the_pods(seen):
+def test_network_counters_are_of_the_hosts_devices_not_of_the_pods(seen) -> None:
     assert values(seen, "network_transmit_bytes_total").keys() == {("host0",)}
     assert seen["pid"] == 1
 
 
-def test_psutil_shows_the_pods_network_devices_below_the_hosts_proc(seen):
+def test_psutil_shows_the_pods_network_devices_below_the_hosts_proc(seen) -> None:
     assert "host0" not in seen["psutil_devices"]
 
 
-def test_links_are_listed_from_the_hosts_sys(seen):
+def test_links_are_listed_from_the_hosts_sys(seen) -> None:
     assert "host0" in seen["host_links"]
     assert "host0" not in seen["own_links"]
 
 
-def test_cpu_and_memory_are_the_hosts_by_psutil(seen):
+def test_cpu_and_memory_are_the_hosts_by_psutil(seen) -> None:
     assert values(seen, "cpu_online")[()] == Path("/proc/stat").read_text().count("\ncpu")
     assert values(seen, "cpu_seconds_total")[("idle",)] > 0
     assert values(seen, "memory_total_bytes")[()] == 1024 * int(Path("/proc/meminfo").read_text().split()[1])

@@ -1,8 +1,14 @@
+from typing import TYPE_CHECKING
+
 import pytest
 
 from agent.hardware import loadavg
 from agent.hardware.metrics import families
 from agent.hardware.reading import Absent, Failed, HardwareReading, Measured, Overdue
+from agent.hardware.samples import HostRoots
+
+if TYPE_CHECKING:
+    from tests.agent.hardware.conftest import ReadingOf
 
 LOAD = loadavg.LOAD1(0.5)
 
@@ -24,25 +30,25 @@ def flags(outcome):
         (Overdue(1, 2.0), (0, 0, 1)),
     ],
 )
-def test_every_outcome_is_told_apart(outcome, expected):
+def test_every_outcome_is_told_apart(outcome, expected) -> None:
     assert flags(outcome) == expected
 
 
-def test_before_the_first_reading_there_is_nothing():
+def test_before_the_first_reading_there_is_nothing() -> None:
     assert list(families(None)) == []
 
 
-def test_a_failed_collector_leaves_no_old_series():
+def test_a_failed_collector_leaves_no_old_series() -> None:
     assert "leadsman_load1" not in {metric.name for metric in families(HardwareReading(1.0, 7, {"load": Failed("x")}))}
 
 
-def test_duration_and_rounds():
+def test_duration_and_rounds() -> None:
     found = {metric.name: metric for metric in families(HardwareReading(1.0, 7, {"it": Overdue(1, 2.5)}))}
     assert found["leadsman_collector_duration_seconds"].samples[0].value == 2.5
     assert found["leadsman_hardware_rounds"].samples[0].value == 7
 
 
-def test_a_scrape_reads_no_file(server, reading_of, monkeypatch):
+def test_a_scrape_reads_no_file(server: HostRoots, reading_of: "ReadingOf", monkeypatch: pytest.MonkeyPatch) -> None:
     reading = reading_of(server)
     monkeypatch.setattr("os.open", None)
     monkeypatch.setattr("os.listdir", None)

@@ -34,7 +34,7 @@ def clock():
 
 
 @pytest.fixture
-def sensor(server):
+def sensor(server: HostRoots):
     """A sensor of the server made a FIFO; released at the end, so that no thread outlives the test."""
     path = Path(server.sys) / "class/hwmon/hwmon4/temp1_input"
     path.unlink()
@@ -44,7 +44,7 @@ def sensor(server):
 
 
 @pytest.fixture
-def monitor(server, clock):
+def monitor(server: HostRoots, clock):
     return HardwareMonitor(server, clock=clock, deadline_seconds=DEADLINE)
 
 
@@ -74,44 +74,44 @@ def release(path):
     assert threads() == []
 
 
-async def test_before_the_first_round_there_is_nothing(monitor):
+async def test_before_the_first_round_there_is_nothing(monitor) -> None:
     assert (monitor.latest, monitor.rounds, monitor.record(0.0)) == (None, 0, None)
 
 
-async def test_a_round_holds_every_collector(monitor):
+async def test_a_round_holds_every_collector(monitor) -> None:
     reading = await monitor.run_round()
     assert monitor.latest is reading
     assert monitor.rounds == 1
     assert {"cpu", "hwmon", "nvidia"} <= reading.outcomes.keys()
 
 
-async def test_a_stuck_sensor_is_flagged_and_the_others_are_read(monitor, sensor):
+async def test_a_stuck_sensor_is_flagged_and_the_others_are_read(monitor, sensor) -> None:
     reading = await monitor.run_round()
     assert isinstance(reading.outcomes["hwmon"], Overdue)
     assert all(isinstance(reading.outcomes[name], Measured) for name in ("cpu", "edac", "thermal", "filesystems"))
 
 
-async def test_a_stuck_sensor_costs_the_next_rounds_nothing(monitor, sensor):
+async def test_a_stuck_sensor_costs_the_next_rounds_nothing(monitor, sensor) -> None:
     await monitor.run_round()
     began = time.monotonic()
     await monitor.run_round()
     assert time.monotonic() - began < DEADLINE
 
 
-async def test_its_thread_is_never_doubled(monitor, sensor, clock):
+async def test_its_thread_is_never_doubled(monitor, sensor, clock) -> None:
     for _ in range(5):
         await monitor.run_round()
         clock.offset += 1_000
     assert len(lasting_threads()) == 1
 
 
-async def test_its_age_grows_while_it_is_stuck(monitor, sensor, clock):
+async def test_its_age_grows_while_it_is_stuck(monitor, sensor, clock) -> None:
     await monitor.run_round()
     clock.offset += 60
     assert (await monitor.run_round()).outcomes["hwmon"].duration_seconds > 60
 
 
-async def test_it_comes_back_when_it_has_finished_and_its_pause_is_over(monitor, sensor, clock):
+async def test_it_comes_back_when_it_has_finished_and_its_pause_is_over(monitor, sensor, clock) -> None:
     await monitor.run_round()
     release(sensor)
     assert isinstance((await monitor.run_round()).outcomes["hwmon"], Overdue)
@@ -119,7 +119,9 @@ async def test_it_comes_back_when_it_has_finished_and_its_pause_is_over(monitor,
     assert isinstance((await monitor.run_round()).outcomes["hwmon"], Measured)
 
 
-async def test_the_pause_doubles_while_it_stays_slow(server, clock, caplog):
+async def test_the_pause_doubles_while_it_stays_slow(
+    server: HostRoots, clock, caplog: pytest.LogCaptureFixture
+) -> None:
     """A collector that always takes two deadlines: it finishes, and overruns again."""
 
     def slow(roots):
@@ -140,7 +142,9 @@ async def test_the_pause_doubles_while_it_stays_slow(server, clock, caplog):
     assert len(caplog.records) == 1
 
 
-async def test_quarantine_and_return_are_logged_once_each(monitor, sensor, clock, caplog):
+async def test_quarantine_and_return_are_logged_once_each(
+    monitor, sensor, clock, caplog: pytest.LogCaptureFixture
+) -> None:
     caplog.set_level("INFO", "agent.hardware.monitor")
     await monitor.run_round()
     await monitor.run_round()
@@ -154,18 +158,18 @@ async def test_quarantine_and_return_are_logged_once_each(monitor, sensor, clock
     ]
 
 
-async def test_the_record_is_of_the_latest_reading(monitor, clock):
+async def test_the_record_is_of_the_latest_reading(monitor, clock) -> None:
     await monitor.run_round()
     assert monitor.record(clock()).values[metric_names.TEMPERATURE] == 61.0
 
 
-async def test_an_old_reading_makes_no_record(monitor, clock):
+async def test_an_old_reading_makes_no_record(monitor, clock) -> None:
     await monitor.run_round()
     assert monitor.record(clock() + 14) is not None
     assert monitor.record(clock() + 16) is None
 
 
-async def test_how_old_is_too_old_follows_the_interval(server, clock):
+async def test_how_old_is_too_old_follows_the_interval(server: HostRoots, clock) -> None:
     monitor = HardwareMonitor(server, clock=clock, interval_seconds=30)
     await monitor.run_round()
     assert monitor.record(clock() + 89) is not None
@@ -173,7 +177,7 @@ async def test_how_old_is_too_old_follows_the_interval(server, clock):
     assert monitor.record(clock() + 89, oldest_seconds=60) is None
 
 
-async def test_the_second_round_knows_rates(server, monitor, clock):
+async def test_the_second_round_knows_rates(server: HostRoots, monitor, clock) -> None:
     await monitor.run_round()
     disks = Path(server.proc) / "diskstats"
     disks.write_text(disks.read_text().replace(" 711220 ", " 713720 "))
@@ -182,7 +186,7 @@ async def test_the_second_round_knows_rates(server, monitor, clock):
     assert monitor.record(clock()).values[metric_names.DISK_BUSY] == pytest.approx(0.5, abs=0.02)
 
 
-async def test_it_runs_round_after_round_until_cancelled(server):
+async def test_it_runs_round_after_round_until_cancelled(server: HostRoots) -> None:
     fourth, calls = threading.Event(), []
 
     def count(roots):
@@ -203,7 +207,7 @@ async def test_it_runs_round_after_round_until_cancelled(server):
     assert threads() == []
 
 
-def test_a_stuck_sensor_does_not_keep_the_process(server, tmp_path):
+def test_a_stuck_sensor_does_not_keep_the_process(server: HostRoots, tmp_path: Path) -> None:
     """In a process of its own: it must end although the sensor's read never returns."""
     path = Path(server.sys) / "class/hwmon/hwmon4/temp1_input"
     path.unlink()
@@ -223,7 +227,7 @@ def test_a_stuck_sensor_does_not_keep_the_process(server, tmp_path):
     assert ended.stderr == "collector hwmon overran its deadline of 0.1 s: quarantined\n"
 
 
-async def test_this_machine_has_a_record(clock):
+async def test_this_machine_has_a_record(clock) -> None:
     monitor = HardwareMonitor(HostRoots(), clock=clock)
     await monitor.run_round()
     assert monitor.record(clock()).values[metric_names.MEMORY_AVAILABLE] > 0

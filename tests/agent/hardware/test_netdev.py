@@ -1,18 +1,24 @@
+from typing import TYPE_CHECKING
+
 import pytest
 
 from agent.hardware import netdev
 from agent.hardware.kernel_files import MalformedFile
+from agent.hardware.samples import HostRoots
+
+if TYPE_CHECKING:
+    from tests.agent.hardware.conftest import Tree, Unpacked, Values
 
 HEAD = "Inter-|\n face |\n"
 LINE = " eth0:{} 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16\n"
 
 
 @pytest.mark.parametrize("received", ["1", " 1"])
-def test_a_large_count_may_touch_the_colon(received):
+def test_a_large_count_may_touch_the_colon(received: str) -> None:
     assert netdev.parse(HEAD + LINE.format(received)) == (netdev.NetworkDevice("eth0", tuple(range(1, 17))),)
 
 
-def test_columns_by_family(server, values):
+def test_columns_by_family(server: HostRoots, values: "Values") -> None:
     assert values(netdev.collect, server, netdev.RECEIVED_BYTES)[("ens1f0",)] == 8812044120331
     assert values(netdev.collect, server, netdev.SENT_BYTES)[("ens1f0",)] == 4410223120334
     assert values(netdev.collect, server, netdev.COUNTERS[2])[("eno1",)] == 2
@@ -20,20 +26,20 @@ def test_columns_by_family(server, values):
 
 
 @pytest.mark.parametrize("name", ["lo", "veth12", "cali0a", "lxc9", "cni0", "docker0", "flannel.1", "eni0123456789a"])
-def test_ends_of_pods_links_are_left_out(name):
+def test_ends_of_pods_links_are_left_out(name: str) -> None:
     assert netdev.IGNORED_DEVICES.fullmatch(name)
 
 
 @pytest.mark.parametrize("name", ["eth0", "ens1f0", "eno1", "enp3s0", "bond0", "wlan0", "ib0", "lo0net", "enial"])
-def test_the_nodes_own_devices_are_kept(name):
+def test_the_nodes_own_devices_are_kept(name: str) -> None:
     assert not netdev.IGNORED_DEVICES.fullmatch(name)
 
 
-def test_without_process_1_the_own_namespace_is_read(unpacked, values):
+def test_without_process_1_the_own_namespace_is_read(unpacked: "Unpacked", values: "Values") -> None:
     """The edge tree has no proc/1, as under hidepid."""
     assert values(netdev.collect, unpacked("edge"), netdev.RECEIVED_BYTES) == {("eth0",): 0, ("wlan0",): 9120334}
 
 
-def test_a_line_with_columns_missing_is_named(tree):
+def test_a_line_with_columns_missing_is_named(tree: "Tree") -> None:
     with pytest.raises(MalformedFile, match=r"net/dev.*3 columns, must be 16"):
         list(netdev.collect(tree({"proc/net/dev": HEAD + "eth0: 1 2 3"})))

@@ -56,7 +56,7 @@ def run(collector):
     return run_collector(collector, HostRoots(), lambda: 0.0)
 
 
-def test_a_gpu_by_index_and_uuid():
+def test_a_gpu_by_index_and_uuid() -> None:
     assert run(NvidiaCollector(Nvml)).samples == (
         nvidia.UTILIZATION(0.37, *GPU),
         nvidia.MEMORY_USED(20, *GPU),
@@ -66,13 +66,13 @@ def test_a_gpu_by_index_and_uuid():
     )
 
 
-def test_a_uuid_in_bytes_is_text():
+def test_a_uuid_in_bytes_is_text() -> None:
     nvml = Nvml()
     nvml.uuid = b"GPU-5f1c"
     assert run(NvidiaCollector(lambda: nvml)).samples[0].labels == GPU
 
 
-def test_without_the_package_it_is_absent():
+def test_without_the_package_it_is_absent() -> None:
     def none():
         raise ImportError("pynvml")
 
@@ -80,27 +80,27 @@ def test_without_the_package_it_is_absent():
 
 
 @pytest.mark.parametrize("error", [Nvml.NVMLError_LibraryNotFound, Nvml.NVMLError_DriverNotLoaded])
-def test_without_a_driver_it_is_absent(error):
+def test_without_a_driver_it_is_absent(error) -> None:
     assert isinstance(run(NvidiaCollector(lambda: Nvml(nvmlInit=error()))), Absent)
 
 
-def test_another_error_at_the_start_is_a_failure():
+def test_another_error_at_the_start_is_a_failure() -> None:
     assert isinstance(run(NvidiaCollector(lambda: Nvml(nvmlInit=Nvml.NVMLError("version mismatch")))), Failed)
 
 
-def test_what_the_gpu_cannot_tell_is_left_out():
+def test_what_the_gpu_cannot_tell_is_left_out() -> None:
     outcome = run(NvidiaCollector(lambda: Nvml(nvmlDeviceGetPowerUsage=Nvml.NVMLError_NotSupported())))
     assert isinstance(outcome, Measured)
     assert outcome.faults == ()
     assert {sample.family for sample in outcome.samples}.isdisjoint({nvidia.POWER})
 
 
-def test_a_lost_gpu_is_a_fault():
+def test_a_lost_gpu_is_a_fault() -> None:
     outcome = run(NvidiaCollector(lambda: Nvml(nvmlDeviceGetHandleByIndex=Nvml.NVMLError_GpuIsLost("lost"))))
     assert outcome == Failed("GPU 0: lost")
 
 
-def test_it_is_opened_once():
+def test_it_is_opened_once() -> None:
     nvml = Nvml()
     collector = NvidiaCollector(lambda: nvml)
     run(collector)
@@ -108,7 +108,7 @@ def test_it_is_opened_once():
     assert nvml.calls.count("nvmlInit") == 1
 
 
-def test_after_a_driver_went_away_it_is_opened_anew():
+def test_after_a_driver_went_away_it_is_opened_anew() -> None:
     nvml = Nvml(nvmlDeviceGetCount=Nvml.NVMLError("uninitialized"))
     collector = NvidiaCollector(lambda: nvml)
     assert isinstance(run(collector), Failed)
@@ -117,7 +117,7 @@ def test_after_a_driver_went_away_it_is_opened_anew():
     assert nvml.calls.count("nvmlInit") == 2
 
 
-def test_a_driver_that_comes_later_is_found_within_a_minute():
+def test_a_driver_that_comes_later_is_found_within_a_minute() -> None:
     nvml = Nvml(nvmlInit=Nvml.NVMLError_DriverNotLoaded())
     collector = NvidiaCollector(lambda: nvml)
     run(collector)

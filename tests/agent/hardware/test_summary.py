@@ -1,4 +1,5 @@
 import math
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -7,9 +8,13 @@ from hypothesis import strategies as st
 
 from agent.hardware import cgroup, cpu, disks, filesystems, hwmon, links, loadavg, netdev, nvidia, throttle, vmstat
 from agent.hardware.reading import HardwareReading, Measured
+from agent.hardware.samples import HostRoots
 from agent.hardware.summary import MEASURES, summarize
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware
+
+if TYPE_CHECKING:
+    from tests.agent.hardware.conftest import ReadingOf, Unpacked
 
 FS = ("/dev/sda", "ext4", "/")
 
@@ -27,7 +32,7 @@ def cpus(busy, idle, iowait):
     return cpu.SECONDS(busy, "user"), cpu.SECONDS(idle, "idle"), cpu.SECONDS(iowait, "iowait")
 
 
-def test_the_servers_values(server, reading_of):
+def test_the_servers_values(server: HostRoots, reading_of: "ReadingOf") -> None:
     assert summarize(None, reading_of(server)) == {
         metric_names.CPU_PRESSURE: 0.0412,
         metric_names.MEMORY_PRESSURE: 0.002,
@@ -44,7 +49,7 @@ def test_the_servers_values(server, reading_of):
     }
 
 
-def test_a_bare_machine_leaves_out_what_it_does_not_have(unpacked, reading_of):
+def test_a_bare_machine_leaves_out_what_it_does_not_have(unpacked: "Unpacked", reading_of: "ReadingOf") -> None:
     values = summarize(None, reading_of(unpacked("vm")))
     assert metric_names.MEMORY_AVAILABLE in values
     assert not values.keys() & {
@@ -55,29 +60,29 @@ def test_a_bare_machine_leaves_out_what_it_does_not_have(unpacked, reading_of):
     }
 
 
-def test_waiting_for_a_disk_is_not_busy():
+def test_waiting_for_a_disk_is_not_busy() -> None:
     assert after(*cpus(13, 86, 11), before=cpus(10, 80, 10))[metric_names.CPU_BUSY] == 0.3
 
 
-def test_the_busiest_disk_counts_and_never_above_one():
+def test_the_busiest_disk_counts_and_never_above_one() -> None:
     before = disks.IO_SECONDS(0, "sda"), disks.IO_SECONDS(0, "sdb")
     busy = after(disks.IO_SECONDS(2, "sda"), disks.IO_SECONDS(7, "sdb"), before=before)
     assert busy[metric_names.DISK_BUSY] == 0.7
     assert after(disks.IO_SECONDS(11, "sda"), before=before)[metric_names.DISK_BUSY] == 1.0
 
 
-def test_disk_bytes_are_reads_and_writes_of_all():
+def test_disk_bytes_are_reads_and_writes_of_all() -> None:
     before = disks.READ_BYTES(0, "sda"), disks.WRITTEN_BYTES(0, "sda"), disks.WRITTEN_BYTES(0, "sdb")
     now = disks.READ_BYTES(100, "sda"), disks.WRITTEN_BYTES(200, "sda"), disks.WRITTEN_BYTES(300, "sdb")
     assert after(*now, before=before)[metric_names.DISK_BYTES] == 60
 
 
-def test_swapping_is_in_and_out():
+def test_swapping_is_in_and_out() -> None:
     before = vmstat.SWAP_IN(0), vmstat.SWAP_OUT(0)
     assert after(vmstat.SWAP_IN(20), vmstat.SWAP_OUT(30), before=before)[metric_names.SWAP_PAGES] == 5
 
 
-def test_bytes_on_a_bridge_do_not_count_twice():
+def test_bytes_on_a_bridge_do_not_count_twice() -> None:
     before = netdev.RECEIVED_BYTES(0, "eth0"), netdev.RECEIVED_BYTES(0, "bond0")
     now = netdev.RECEIVED_BYTES(50, "eth0"), netdev.RECEIVED_BYTES(50, "bond0")
     assert after(*now, links.UP(1, "eth0"), before=before)[metric_names.NETWORK_RECEIVED] == 5
@@ -88,17 +93,17 @@ def network_at(device, received, sent):
     return netdev.RECEIVED_BYTES(received, device), netdev.SENT_BYTES(sent, device)
 
 
-def test_headroom_is_what_the_busier_direction_leaves():
+def test_headroom_is_what_the_busier_direction_leaves() -> None:
     now = *network_at("a", 400, 100), links.UP(1, "a"), links.SPEED(100, "a")
     assert after(*now, before=network_at("a", 0, 0))[metric_names.NETWORK_HEADROOM] == 60
 
 
-def test_a_link_that_is_down_has_no_headroom():
+def test_a_link_that_is_down_has_no_headroom() -> None:
     now = *network_at("a", 0, 0), links.UP(0, "a"), links.SPEED(100, "a")
     assert metric_names.NETWORK_HEADROOM not in after(*now, before=network_at("a", 0, 0))
 
 
-def test_sriov_headroom_is_of_links_with_a_free_function():
+def test_sriov_headroom_is_of_links_with_a_free_function() -> None:
     before = *network_at("a", 0, 0), *network_at("b", 0, 0)
     now = [*before, links.UP(1, "a"), links.UP(1, "b"), links.SPEED(100, "a"), links.SPEED(40, "b")]
     values = after(*now, links.VFS_FREE(0, "a"), links.VFS_FREE(3, "b"), before=before)
@@ -111,23 +116,23 @@ def space(size, free, available, read_only=0, labels=FS):
     return *made, filesystems.AVAILABLE(available, *labels), filesystems.READ_ONLY(read_only, *labels)
 
 
-def test_filesystem_use_is_as_df_counts_it():
+def test_filesystem_use_is_as_df_counts_it() -> None:
     assert after(*space(100, 40, 30))[metric_names.FILESYSTEM_USED] == round(60 / 90, 4)
 
 
-def test_a_full_read_only_filesystem_is_no_reason():
+def test_a_full_read_only_filesystem_is_no_reason() -> None:
     image = ("/dev/loop9", "squashfs", "/image")
     assert after(*space(100, 40, 40), *space(9, 0, 0, 1, image))[metric_names.FILESYSTEM_USED] == 0.6
 
 
 @pytest.mark.parametrize("impossible", [-273.2, 255.0, 65261.0])
-def test_an_impossible_temperature_is_no_temperature(impossible):
+def test_an_impossible_temperature_is_no_temperature(impossible: float) -> None:
     sensors = hwmon.TEMPERATURE(impossible, "a", "temp1"), hwmon.TEMPERATURE(44, "a", "temp2")
     assert after(*sensors)[metric_names.TEMPERATURE] == 44
     assert metric_names.TEMPERATURE not in after(sensors[0])
 
 
-def test_throttled_says_whether_it_happened_since_the_last_reading():
+def test_throttled_says_whether_it_happened_since_the_last_reading() -> None:
     before = throttle.CORE_THROTTLES(7, "0"), throttle.PACKAGE_THROTTLES(2, "0")
     assert after(*before, before=before)[metric_names.CPU_THROTTLED] == 0
     assert (
@@ -139,11 +144,11 @@ def test_throttled_says_whether_it_happened_since_the_last_reading():
     assert metric_names.CPU_THROTTLED not in after(*before)
 
 
-def test_pods_without_a_limit_have_no_share_of_it():
+def test_pods_without_a_limit_have_no_share_of_it() -> None:
     assert metric_names.PODS_MEMORY_USED not in after(cgroup.MEMORY(9, "kubepods.slice"))
 
 
-def test_gpus_are_counted_and_their_load_averaged():
+def test_gpus_are_counted_and_their_load_averaged() -> None:
     gpus = [nvidia.UTILIZATION(0.2, "0", "a"), nvidia.UTILIZATION(0.6, "1", "b")]
     gpus += [family(value, *gpu) for gpu in (("0", "a"), ("1", "b")) for family, value in GPU_MEMORY]
     values = after(*gpus)
@@ -157,18 +162,18 @@ def test_gpus_are_counted_and_their_load_averaged():
 GPU_MEMORY = [(nvidia.MEMORY_USED, 10), (nvidia.MEMORY_SIZE, 40)]
 
 
-def test_a_node_without_cpus_online_has_no_load_a_cpu():
+def test_a_node_without_cpus_online_has_no_load_a_cpu() -> None:
     assert metric_names.LOAD_PER_CPU not in after(loadavg.LOAD1(3), cpu.ONLINE(0))
 
 
 @given(st.lists(st.floats(), min_size=8, max_size=8), st.floats(), st.floats())
-def test_only_finite_numbers_are_written(numbers, load1, online):
+def test_only_finite_numbers_are_written(numbers, load1, online) -> None:
     samples = [disks.READ_BYTES(value, str(index)) for index, value in enumerate(numbers)]
     values = after(*samples, loadavg.LOAD1(load1), cpu.ONLINE(online), before=samples[::-1])
     assert all(math.isfinite(value) for value in values.values())
 
 
-def test_a_record_with_every_value_is_far_below_4_kib():
+def test_a_record_with_every_value_is_far_below_4_kib() -> None:
     record = Hardware(dict.fromkeys(MEASURES, 123456789012.3456))
     assert msgspec.convert(msgspec.to_builtins(record), Hardware) == record
     assert len(msgspec.json.encode(record)) < 2048

@@ -1,13 +1,18 @@
+from typing import TYPE_CHECKING
+
 from agent.hardware import thermal
-from agent.hardware.samples import SensorFault
+from agent.hardware.samples import HostRoots, SensorFault
+
+if TYPE_CHECKING:
+    from tests.agent.hardware.conftest import Tree, Values
 
 
-def test_zones_by_number_and_type(server, values):
+def test_zones_by_number_and_type(server: HostRoots, values: "Values") -> None:
     expected = {("0", "x86_pkg_temp"): 61.0, ("1", "x86_pkg_temp"): 58.0}
     assert values(thermal.collect, server, thermal.TEMPERATURE) == expected
 
 
-def test_a_broken_zone_is_a_fault_beside_the_others(tree):
+def test_a_broken_zone_is_a_fault_beside_the_others(tree: "Tree") -> None:
     zone = "sys/class/thermal/thermal_zone"
     roots = tree({f"{zone}0/type": "a", f"{zone}0/temp": "hot", f"{zone}1/type": "b", f"{zone}1/temp": "5000"})
     fault, sample = thermal.collect(roots)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Collection, Iterable
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,6 +13,9 @@ from leadsman.state import codec
 from leadsman.state.records import RingEntry
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Unavailable
+
+if TYPE_CHECKING:
+    from tests.agent.peering.conftest import Ring
 
 
 class Prober:
@@ -46,18 +50,18 @@ class World:
 
 
 @pytest.fixture
-def world(ring) -> World:
+def world(ring: "Ring") -> World:
     return World(ring, PeeringSettings(ReportTiming(), 1.0, 30.0))
 
 
-async def test_whoever_is_found_is_probed(world) -> None:
+async def test_whoever_is_found_is_probed(world: World) -> None:
     await world.ring.fill(5)
     await world.neighbours.refresh()
     assert len(world.prober.peers) == 5
     assert (world.prober.interval_seconds, world.prober.window_seconds) == (1.0, 30.0)
 
 
-async def test_a_reading_that_fails_keeps_the_peers(world) -> None:
+async def test_a_reading_that_fails_keeps_the_peers(world: World) -> None:
     await world.ring.fill(5)
     await world.neighbours.refresh()
     world.ring.store.fail(Unavailable("down"))
@@ -66,7 +70,7 @@ async def test_a_reading_that_fails_keeps_the_peers(world) -> None:
     assert len(world.prober.peers) == 5
 
 
-async def test_many_nodes_share_the_budget_and_report_less_often(ring) -> None:
+async def test_many_nodes_share_the_budget_and_report_less_often(ring: "Ring") -> None:
     world = World(ring, PeeringSettings(ReportTiming(), 1.0, 30.0, probe_budget=1600.0))
     await ring.fill(2000)
     for _ in range(10):
@@ -77,7 +81,7 @@ async def test_many_nodes_share_the_budget_and_report_less_often(ring) -> None:
     assert world.neighbours.timing().push_interval_seconds >= 10.0
 
 
-async def test_a_node_says_where_it_is_in_bounds_from_the_start(world) -> None:
+async def test_a_node_says_where_it_is_in_bounds_from_the_start(world: World) -> None:
     entry = world.neighbours.ring_entry("10.0.0.1", "zone-a", "rack-1")
     assert codec.decode(RingEntry, codec.encode(entry)) == entry
     assert entry.coordinate is not None
@@ -85,7 +89,7 @@ async def test_a_node_says_where_it_is_in_bounds_from_the_start(world) -> None:
     assert entry.reach_ms is None
 
 
-async def test_new_neighbours_are_reported_once_when_all_have_answered(world) -> None:
+async def test_new_neighbours_are_reported_once_when_all_have_answered(world: World) -> None:
     world.prober.answered = False
     await world.ring.fill(3)
     await world.neighbours.refresh()
@@ -101,7 +105,7 @@ async def test_new_neighbours_are_reported_once_when_all_have_answered(world) ->
     assert world.told == 2
 
 
-async def test_a_peer_that_falls_silent_cuts_the_rest_short_once(world, monkeypatch) -> None:
+async def test_a_peer_that_falls_silent_cuts_the_rest_short_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     slept = clockwork(world, monkeypatch)
     world.prober.lost = {"a"}
     await world.neighbours._rest(15.0)
@@ -116,7 +120,9 @@ async def test_a_peer_that_falls_silent_cuts_the_rest_short_once(world, monkeypa
     assert max(slept) <= 1.0
 
 
-async def test_the_store_away_is_survived_and_logged_once(world, monkeypatch, caplog) -> None:
+async def test_the_store_away_is_survived_and_logged_once(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     clockwork(world, monkeypatch, most=200)
     world.ring.store.fail(Unavailable("down"))
     with pytest.raises(asyncio.CancelledError):
@@ -127,7 +133,7 @@ async def test_the_store_away_is_survived_and_logged_once(world, monkeypatch, ca
 
 @pytest.mark.parametrize(("others", "seconds"), [(0, 5.0), (3, 15.0)])
 async def test_readings_are_a_stale_time_apart_and_closer_while_nobody_is_there(
-    world, monkeypatch, others, seconds
+    world: World, monkeypatch: pytest.MonkeyPatch, others: int, seconds: float
 ) -> None:
     await world.ring.fill(others)
     clockwork(world, monkeypatch, most=2000)

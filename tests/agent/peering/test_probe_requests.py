@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -16,6 +17,9 @@ from leadsman.state.key_values import Put
 from leadsman.state.records import ProbeRequest
 from leadsman.state.report_timing import ReportTiming
 from leadsman.state.store import Unavailable
+
+if TYPE_CHECKING:
+    from tests.agent.peering.conftest import Ring
 
 
 class Prober:
@@ -53,14 +57,14 @@ class World:
 
 
 @pytest.fixture
-async def world(ring, monkeypatch) -> World:
+async def world(ring: "Ring", monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(module, "BURST_INTERVAL_SECONDS", 0.001)
     await ring.fill(50)
     return World(ring)
 
 
 @pytest.fixture
-async def running(world) -> AsyncIterator[World]:
+async def running(world: World) -> AsyncIterator[World]:
     task = asyncio.create_task(world.requests.run())
     yield world
     task.cancel()
@@ -72,7 +76,7 @@ async def reported(world) -> None:
     world.reported.clear()
 
 
-async def test_a_request_is_probed_at_once_reported_and_kept(running) -> None:
+async def test_a_request_is_probed_at_once_reported_and_kept(running: World) -> None:
     await running.ask("own", "node-00007")
     await reported(running)
     assert running.prober.probed == ["node-00007"] * BURST_PROBES
@@ -80,7 +84,7 @@ async def test_a_request_is_probed_at_once_reported_and_kept(running) -> None:
     assert running.requests.result_counts == {"accepted": 1}
 
 
-async def test_one_that_stood_there_before_the_agent_looked_is_served(world) -> None:
+async def test_one_that_stood_there_before_the_agent_looked_is_served(world: World) -> None:
     await world.ask("own", "node-00007")
     task = asyncio.create_task(world.requests.run())
     await reported(world)
@@ -88,7 +92,7 @@ async def test_one_that_stood_there_before_the_agent_looked_is_served(world) -> 
     assert "node-00007" in world.prober.peers
 
 
-async def test_what_another_node_is_asked_is_not_ours(running) -> None:
+async def test_what_another_node_is_asked_is_not_ours(running: World) -> None:
     await running.ask("other", "node-00007")
     await running.ask("own", "node-00008")
     await reported(running)
@@ -98,34 +102,36 @@ async def test_what_another_node_is_asked_is_not_ours(running) -> None:
 @pytest.mark.parametrize(
     ("target", "result"), [("own", "self"), ("nobody", "unknown"), ("node-00009", "accepted")], ids=str
 )
-async def test_who_cannot_be_probed_is_not_and_is_counted(world, target: str, result: str) -> None:
+async def test_who_cannot_be_probed_is_not_and_is_counted(world: World, target: str, result: str) -> None:
     await world.requests.serve([target])
     assert world.requests.result_counts == {result: 1}
     assert bool(world.prober.probed) is (result == "accepted")
 
 
 @pytest.mark.parametrize("value", [b"", b"\xff", b'{"v":1,"target":"../b"}', b'{"v":2,"target":"node-00001"}'])
-async def test_a_request_that_cannot_be_read_is_none(running, value: bytes) -> None:
+async def test_a_request_that_cannot_be_read_is_none(running: World, value: bytes) -> None:
     await running.ask("own", "", value)
     await running.ask("own", "node-00008")
     await reported(running)
     assert set(running.prober.probed) == {"node-00008"}
 
 
-async def test_a_flood_of_requests_is_measured_up_to_a_bound(world) -> None:
+async def test_a_flood_of_requests_is_measured_up_to_a_bound(world: World) -> None:
     await world.requests.serve([f"node-{number:05}" for number in range(50)])
     assert world.requests.result_counts == {"accepted": MAX_REQUESTED, "full": 50 - MAX_REQUESTED}
     assert len(world.prober.probed) == MAX_REQUESTED * BURST_PROBES
 
 
-async def test_it_is_reported_although_the_target_does_not_answer(world, monkeypatch) -> None:
+async def test_it_is_reported_although_the_target_does_not_answer(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(module, "ANSWER_TIMEOUT_SECONDS", 0.01)
-    world.prober.known = lambda: ()
+    monkeypatch.setattr(world.prober, "measured_peers", lambda: ())
     await world.requests.serve(["node-00007"])
     assert world.reported.is_set()
 
 
-async def test_a_store_that_comes_back_is_watched_again(world, caplog) -> None:
+async def test_a_store_that_comes_back_is_watched_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.ring.store.fail(Unavailable("down"))
     task = asyncio.create_task(world.requests.run())
     for _ in range(10):

@@ -2,6 +2,7 @@
 
 from random import Random
 from statistics import mean, stdev
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from agent.peering.ring import MAX_SAMPLES, Arc, DensitySample, RingMember, Ring
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Put, StoredItem
 from leadsman.state.records import RingEntry
+
+if TYPE_CHECKING:
+    from tests.agent.peering.conftest import Ring
 
 
 def member(name: str) -> RingMember:
@@ -22,7 +26,7 @@ async def arc(ring, own: str, size: int) -> Arc:
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 17, 18, 100])
-async def test_an_arc_holds_those_who_follow_in_order_round_the_end(ring, count) -> None:
+async def test_an_arc_holds_those_who_follow_in_order_round_the_end(ring: "Ring", count: int) -> None:
     names = await ring.fill(count)
     for own in names:
         found = await arc(ring, own, 16)
@@ -32,14 +36,16 @@ async def test_an_arc_holds_those_who_follow_in_order_round_the_end(ring, count)
         assert found.covers_ring is (count < 16)
 
 
-async def test_entries_that_cannot_be_read_or_stand_elsewhere_are_nobody(ring) -> None:
+async def test_entries_that_cannot_be_read_or_stand_elsewhere_are_nobody(ring: "Ring") -> None:
     names = await ring.fill(3)
     await ring.store.write([Put(keys.record_key(names[0], RingEntry), b"\xff")])
     await ring.store.write([Put(f"{keys.RING_PREFIX}{0:016x}/node-00007", codec.encode(RingEntry("10.0.0.1")))])
     assert {one.node for one in (await arc(ring, names[1], 16)).members} == set(names[1:])
 
 
-async def test_an_arc_that_does_not_come_round_the_end_is_one_call(ring) -> None:
+async def test_an_arc_that_does_not_come_round_the_end_is_one_call(
+    ring: "Ring", monkeypatch: pytest.MonkeyPatch
+) -> None:
     names = await ring.fill(100)
     first = min(names, key=keys.ring_position)
     calls = 0
@@ -49,7 +55,7 @@ async def test_an_arc_that_does_not_come_round_the_end_is_one_call(ring) -> None
         calls += 1
         return await type(ring.store).read_ranges(ring.store, ranges)
 
-    ring.store.read_ranges = counted
+    monkeypatch.setattr(ring.store, "read_ranges", counted)
     await arc(ring, first, 16)
     assert calls == 1
 

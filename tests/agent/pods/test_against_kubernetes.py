@@ -26,7 +26,7 @@ PODS, EVENTS = "/api/v1/namespaces/default/pods", "/api/v1/namespaces/default/ev
 
 
 @pytest.fixture
-def cluster(kubernetes_binaries, tmp_path):
+def cluster(kubernetes_binaries: Path, tmp_path: Path):
     """With the agent's role from the manifests, given to a user "agent"."""
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={"agent": ()}) as one:
         for found in yaml.safe_load_all(ACCOUNTS.read_text()):
@@ -66,7 +66,7 @@ async def until(true):
             await asyncio.sleep(0.01)
 
 
-async def test_a_restart_by_a_liveness_probe_is_counted_with_its_cause(cluster):
+async def test_a_restart_by_a_liveness_probe_is_counted_with_its_cause(cluster) -> None:
     spec = {"nodeName": "edge-1", "containers": [{"name": "app", "image": "x"}]}
     made = cluster.call("POST", PODS, {"metadata": {"name": "web-0", "labels": {"app": "web"}}, "spec": spec})
     other = spec | {"nodeName": "edge-2"}

@@ -42,7 +42,7 @@ def world() -> World:
     return World()
 
 
-async def test_each_is_counted_once_and_goes_with_the_reward_it_changed(world):
+async def test_each_is_counted_once_and_goes_with_the_reward_it_changed(world: World) -> None:
     persistence, ledger, binds = await world.agent()
     await world.tell("uid-1")
     await world.tell("uid-2")
@@ -58,7 +58,7 @@ async def test_each_is_counted_once_and_goes_with_the_reward_it_changed(world):
     assert ledger.rewards["web"].incidents == {"bind_refused": 2}
 
 
-async def test_an_agent_killed_before_it_wrote_leaves_them_to_the_next(world):
+async def test_an_agent_killed_before_it_wrote_leaves_them_to_the_next(world: World) -> None:
     _, ledger, binds = await world.agent()
     await world.tell("uid-1")
     await binds.poll(ledger)
@@ -71,7 +71,7 @@ async def test_an_agent_killed_before_it_wrote_leaves_them_to_the_next(world):
     assert last.rewards["web"].incidents == {"bind_refused": 1}
 
 
-async def test_a_listing_from_before_the_write_counts_nothing_again(world):
+async def test_a_listing_from_before_the_write_counts_nothing_again(world: World) -> None:
     persistence, ledger, binds = await world.agent()
     await world.tell("uid-1")
     await binds.poll(ledger)
@@ -81,7 +81,7 @@ async def test_a_listing_from_before_the_write_counts_nothing_again(world):
     assert ledger.rewards["web"].incidents == {"bind_refused": 1}
 
 
-async def test_garbage_is_left_out_and_the_rest_counted(world):
+async def test_garbage_is_left_out_and_the_rest_counted(world: World) -> None:
     _, ledger, binds = await world.agent()
     await world.tell("uid-1", b"garbage")
     await world.tell("uid-2", codec.encode(BindFailure("web", "moonlight")))
@@ -90,7 +90,7 @@ async def test_garbage_is_left_out_and_the_rest_counted(world):
     assert ledger.rewards["web"].incidents == {"bind_refused": 1}
 
 
-async def test_a_flood_is_counted_in_bounded_steps(world):
+async def test_a_flood_is_counted_in_bounded_steps(world: World) -> None:
     persistence, ledger, binds = await world.agent()
     for number in range(MAX_UNSAVED + 5):
         await world.tell(f"uid-{number:03}")

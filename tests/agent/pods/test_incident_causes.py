@@ -1,9 +1,14 @@
 """What the kubelet's words mean. Messages as Kubernetes 1.30 to 1.36 and containerd write them."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from agent.pods import incident_causes
 from leadsman.rewards.incident_causes import IncidentCause
+
+if TYPE_CHECKING:
+    from tests.agent.pods.conftest import Given
 
 NO_IMAGE = (
     'Failed to pull image "registry.example/shop:nope": rpc error: code = NotFound desc = failed to pull image '
@@ -49,21 +54,21 @@ NO_REGISTRY = (
         ("SomethingNew", "what nobody knows", IncidentCause.START_STUCK),
     ],
 )
-def test_why_a_pod_does_not_start(given, reason, message, cause):
+def test_why_a_pod_does_not_start(given: "type[Given]", reason: str, message, cause) -> None:
     assert (
         incident_causes.start_failure_cause(given.pod("Pending", given.waiting()), [given.warning(reason, message)])
         is cause
     )
 
 
-def test_without_events_the_container_that_waits_says_why(given):
+def test_without_events_the_container_that_waits_says_why(given: "type[Given]") -> None:
     wrong = given.waiting("ImagePullBackOff", 'Back-off pulling image "shop:nope": ErrImagePull: shop:nope: not found')
     assert incident_causes.start_failure_cause(given.pod("Pending", wrong), []) is IncidentCause.IMAGE_UNKNOWN
     unset = given.waiting("CreateContainerConfigError", 'configmap "shop" not found')
     assert incident_causes.start_failure_cause(given.pod("Pending", unset), []) is None
 
 
-def test_the_newest_event_that_says_anything_decides(given):
+def test_the_newest_event_that_says_anything_decides(given: "type[Given]") -> None:
     told = [
         given.warning("FailedMount", "timed out", at="2026-03-01T12:00:00Z"),
         given.warning("BackOff", "Back-off pulling image", at="2026-03-01T12:09:00Z"),
@@ -74,7 +79,7 @@ def test_the_newest_event_that_says_anything_decides(given):
     )
 
 
-def test_a_normal_event_says_nothing(given):
+def test_a_normal_event_says_nothing(given: "type[Given]") -> None:
     normal = given.warning("FailedMount", "timed out", type="Normal")
     assert (
         incident_causes.start_failure_cause(given.pod("Pending", given.waiting()), [normal])
@@ -87,17 +92,17 @@ def end_of(given):
 
 
 @pytest.mark.parametrize("probe", ["Liveness", "Startup"])
-def test_a_container_killed_by_its_probe_did_not_crash(given, probe):
+def test_a_container_killed_by_its_probe_did_not_crash(given: "type[Given]", probe: str) -> None:
     told = given.warning("Unhealthy", f"{probe} probe failed: HTTP probe failed with statuscode: 500", container="app")
     assert incident_causes.container_exit_cause("app", end_of(given), [told]) is IncidentCause.PROBE_FAILURE
 
 
-def test_a_readiness_probe_kills_nobody(given):
+def test_a_readiness_probe_kills_nobody(given: "type[Given]") -> None:
     told = given.warning("Unhealthy", "Readiness probe failed: connection refused", container="app")
     assert incident_causes.container_exit_cause("app", end_of(given), [told]) is None
 
 
-def test_another_container_s_probe_and_an_earlier_run_s_say_nothing(given):
+def test_another_container_s_probe_and_an_earlier_run_s_say_nothing(given: "type[Given]") -> None:
     message = "Liveness probe failed: timeout"
     assert (
         incident_causes.container_exit_cause(

@@ -1,5 +1,7 @@
 """The node's ledger: each incident once, each healthy second once, whatever is told how often."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from agent.pods.counted_totals import CountedTotals
@@ -8,6 +10,9 @@ from leadsman.rewards import reward_updates
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.state import codec, keys
 from leadsman.state.records import Reward
+
+if TYPE_CHECKING:
+    from tests.agent.pods.conftest import Given
 
 START_UNIX = 1_772_366_400.0  # 2026-03-01T12:00:00Z, as the pods in conftest
 
@@ -45,20 +50,20 @@ def world() -> World:
     return World()
 
 
-def test_a_restart_is_counted_once_however_often_it_is_seen(world, given):
+def test_a_restart_is_counted_once_however_often_it_is_seen(world: World, given: "type[Given]") -> None:
     for _ in range(3):
         world.ledger.on_pod_updated(given.pod("Running", given.restarted(1)))
     assert world.incidents() == {"crash": 1}
     assert 0.99 < world.reward().failed <= 1.0
 
 
-def test_restarts_that_nobody_watched_are_all_counted(world, given):
+def test_restarts_that_nobody_watched_are_all_counted(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(1)))
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(4)))
     assert world.incidents() == {"crash": 4}
 
 
-def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world, given):
+def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     world.passes(60)
     before = world.reward()
@@ -67,14 +72,14 @@ def test_a_thousand_annotation_patches_on_a_healthy_pod_change_no_reward(world, 
     assert world.reward() == before
 
 
-def test_an_hour_of_health_does(world, given):
+def test_an_hour_of_health_does(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     world.passes(3600)
     assert world.reward().healthy > 1.0
     assert world.ledger.healthy_seconds["shop"] == pytest.approx(3600)
 
 
-def test_a_restart_of_the_agent_replays_nothing(world, given):
+def test_a_restart_of_the_agent_replays_nothing(world: World, given: "type[Given]") -> None:
     crashed = given.pod("Running", given.restarted(2))
     world.ledger.on_pod_updated(crashed)
     world.restart()
@@ -83,7 +88,7 @@ def test_a_restart_of_the_agent_replays_nothing(world, given):
     assert world.incidents() == {"crash": 2}
 
 
-def test_what_happened_while_no_agent_ran_is_counted_by_the_next(world, given):
+def test_what_happened_while_no_agent_ran_is_counted_by_the_next(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(2)))
     world.restart(down_seconds=60)
     later = [given.pod("Running", given.restarted(5)), given.pod("Running", given.restarted(1), uid="another")]
@@ -93,7 +98,7 @@ def test_what_happened_while_no_agent_ran_is_counted_by_the_next(world, given):
     assert world.incidents() == {"crash": 6}
 
 
-def test_what_happened_before_the_very_first_agent_is_history(given):
+def test_what_happened_before_the_very_first_agent_is_history(given: "type[Given]") -> None:
     world, old = World(first=True), given.pod("Running", given.restarted(57))
     world.ledger.on_first_list([old])
     world.ledger.on_pod_updated(old)
@@ -102,7 +107,7 @@ def test_what_happened_before_the_very_first_agent_is_history(given):
     assert world.incidents() == {"crash": 1}
 
 
-def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world, given):
+def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world: World, given: "type[Given]") -> None:
     pod = given.pod("Running", given.running())
     whole, again = World(), world
     for one in (whole, again):
@@ -116,7 +121,7 @@ def test_health_goes_on_over_a_restart_of_the_agent_and_is_credited_once(world, 
     assert again.reward().healthy == pytest.approx(whole.reward().healthy, rel=0.02)
 
 
-def test_health_before_the_first_agent_is_not_credited(given):
+def test_health_before_the_first_agent_is_not_credited(given: "type[Given]") -> None:
     world = World(first=True)
     world.now = 86_400.0
     world.ledger = world.opened(RestoredState({}, CountedTotals(), True))
@@ -128,14 +133,14 @@ def test_health_before_the_first_agent_is_not_credited(given):
     assert world.reward().healthy < 0.1
 
 
-def test_one_container_that_crashes_keeps_the_whole_pod_from_being_healthy(world, given):
+def test_one_container_that_crashes_keeps_the_whole_pod_from_being_healthy(world: World, given: "type[Given]") -> None:
     down = given.waiting("CrashLoopBackOff", **given.ended(1)) | {"restartCount": 1}
     world.ledger.on_pod_updated(given.pod("Running", given.running(), down, given.running()))
     world.passes(600)
     assert world.reward().healthy == 0.0
 
 
-def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world, given):
+def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world: World, given: "type[Given]") -> None:
     for ready in (True, False, True):
         world.ledger.on_pod_updated(given.pod("Running", given.running(ready=ready)))
         world.passes(300)
@@ -144,13 +149,13 @@ def test_a_pod_that_is_not_ready_earns_nothing_and_goes_on_where_it_was(world, g
     assert twice * 0.8 < world.reward().healthy < twice
 
 
-def test_a_container_that_recovered_earns_again(world, given):
+def test_a_container_that_recovered_earns_again(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(1)))
     world.passes(600)
     assert world.reward().healthy > 0.8
 
 
-def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world, given):
+def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world: World, given: "type[Given]") -> None:
     done = given.pod("Succeeded", {"state": given.ended(0, "Completed")})
     for _ in range(3):
         world.ledger.on_pod_updated(done)
@@ -162,7 +167,7 @@ def test_a_finished_job_is_one_success_and_its_run_time_one_sample(world, given)
     assert world.reward().qualities[RUN_SECONDS_QUALITY].samples == pytest.approx(1.0)
 
 
-def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world, given):
+def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world: World, given: "type[Given]") -> None:
     killed = given.pod("Running", given.restarted(1, 137))
     assert world.ledger.on_pod_updated(killed) is True
     assert world.incidents() == {}
@@ -173,7 +178,7 @@ def test_a_restart_that_a_probe_may_have_caused_waits_for_events(world, given):
     assert world.ledger.on_pod_updated(killed) is False
 
 
-def test_a_restart_that_went_well_is_no_incident_unless_a_probe_failed(world, given):
+def test_a_restart_that_went_well_is_no_incident_unless_a_probe_failed(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(1, 0, "Completed")))
     world.ledger.count_incidents(given.UID)
     assert world.incidents() == {}
@@ -181,7 +186,7 @@ def test_a_restart_that_went_well_is_no_incident_unless_a_probe_failed(world, gi
     assert world.incidents() == {"crash": 1}
 
 
-def test_a_pod_is_stuck_after_the_limit_and_counted_once(world, given):
+def test_a_pod_is_stuck_after_the_limit_and_counted_once(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Pending", given.waiting()))
     world.passes(DEFAULT_LIMITS.stuck_seconds)
     assert world.ledger.stuck_pods() == []
@@ -192,7 +197,7 @@ def test_a_pod_is_stuck_after_the_limit_and_counted_once(world, given):
     assert world.ledger.stuck_pods() == []
 
 
-def test_an_image_that_does_not_exist_is_recorded_and_lowers_no_reward(world, given):
+def test_an_image_that_does_not_exist_is_recorded_and_lowers_no_reward(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Pending", given.waiting("ImagePullBackOff", "shop:nope: not found")))
     world.passes(DEFAULT_LIMITS.stuck_seconds + 5)
     world.ledger.count_incidents(given.UID)
@@ -200,21 +205,21 @@ def test_an_image_that_does_not_exist_is_recorded_and_lowers_no_reward(world, gi
     assert world.reward().failed == 0.0
 
 
-def test_a_pod_that_failed_and_was_deleted_at_once_is_counted(world, given):
+def test_a_pod_that_failed_and_was_deleted_at_once_is_counted(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     world.ledger.on_pod_deleted(given.pod("Failed", reason="Evicted"))
     assert world.incidents() == {"evicted": 1}
     assert world.ledger.pods == {}
 
 
-def test_marks_of_pods_that_are_gone_are_forgotten(world, given):
+def test_marks_of_pods_that_are_gone_are_forgotten(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(1)))
     assert world.ledger.counted_totals.totals(given.UID)
     world.ledger.on_pod_deleted(given.pod("Running", given.restarted(1), deleted=True))
     assert not world.ledger.counted_totals.totals(given.UID)
 
 
-def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given):
+def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given: "type[Given]") -> None:
     world = World(limits=LedgerLimits(most_types=2))
     for number, name in enumerate(("a", "b", "c")):
         world.now += 1
@@ -227,7 +232,7 @@ def test_types_are_bounded_and_the_longest_idle_one_without_pods_goes(given):
     assert world.ledger.dropped_types == {"a"}
 
 
-def test_health_of_a_type_too_many_drives_out_no_incident(given):
+def test_health_of_a_type_too_many_drives_out_no_incident(given: "type[Given]") -> None:
     world = World(limits=LedgerLimits(most_types=1))
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(1), labels={"podtype": "a"}, uid="uid-a"))
     world.ledger.on_pod_updated(given.pod("Running", given.running(), labels={"podtype": "b"}, uid="uid-b"))
@@ -236,14 +241,14 @@ def test_health_of_a_type_too_many_drives_out_no_incident(given):
     assert set(world.ledger.healthy_seconds) == {"a"}
 
 
-def test_a_type_has_a_bounded_number_of_qualities(world, given):
+def test_a_type_has_a_bounded_number_of_qualities(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     for number in range(20):
         world.ledger.observe_quality(given.UID, f"quality_{number}", 1.0)
     assert len(world.reward().qualities) == 8
 
 
-def test_a_total_never_goes_back():
+def test_a_total_never_goes_back() -> None:
     """The kubelet may forget restarts; what was counted stays counted."""
     counted = CountedTotals()
     counted.record("u", "app", 5)
@@ -251,7 +256,7 @@ def test_a_total_never_goes_back():
     assert counted.uncounted("u", "app", 5) == 0
 
 
-def test_health_begins_anew_with_a_restart(world, given):
+def test_health_begins_anew_with_a_restart(world: World, given: "type[Given]") -> None:
     world.ledger.on_pod_updated(given.pod("Running", given.running()))
     world.passes(300)
     world.ledger.on_pod_updated(given.pod("Running", given.restarted(1)))
@@ -259,7 +264,7 @@ def test_health_begins_anew_with_a_restart(world, given):
     assert world.ledger.pods[given.UID].age_seconds == pytest.approx(300)
 
 
-def test_a_shard_never_outgrows_its_value():
+def test_a_shard_never_outgrows_its_value() -> None:
     counted = CountedTotals()
     for number in range(5000):
         counted.record(f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}", "app", number + 1)

@@ -4,6 +4,7 @@ import shutil
 import subprocess
 import time
 from random import Random
+from typing import TYPE_CHECKING
 
 import pytest
 from prometheus_client import generate_latest
@@ -18,9 +19,12 @@ from leadsman.kube.access import ApiAccess
 from leadsman.runtime.scrape import create_registry
 from leadsman.state.memory_store import MemoryStore
 
+if TYPE_CHECKING:
+    from tests.agent.pods.conftest import Given
+
 
 @pytest.fixture
-def scraped(given):
+def scraped(given: "type[Given]"):
     """`scraped(most_types, pods)`: the page after these pods were seen."""
 
     def page(most_types, pods):
@@ -43,13 +47,13 @@ def crashing(given, number):
     return given.pod("Running", given.restarted(number + 1), labels=labels, uid=f"uid-{number}")
 
 
-def test_incidents_stand_by_type_and_cause_and_health_by_type(scraped, given):
+def test_incidents_stand_by_type_and_cause_and_health_by_type(scraped, given: "type[Given]") -> None:
     page = scraped(8, [crashing(given, 2)])
     assert 'leadsman_incidents_total{cause="crash",type="type-2"} 3.0' in page
     assert 'leadsman_pod_healthy_seconds_total{type="type-2"}' in page
 
 
-def test_series_are_bounded_by_the_types_that_are_kept(scraped, given):
+def test_series_are_bounded_by_the_types_that_are_kept(scraped, given: "type[Given]") -> None:
     page = scraped(4, [crashing(given, number) for number in range(50)])
     assert page.count("leadsman_incidents_total{") == 4
     assert page.count("leadsman_pod_healthy_seconds_total{") <= 4
@@ -57,7 +61,7 @@ def test_series_are_bounded_by_the_types_that_are_kept(scraped, given):
 
 @pytest.mark.integration
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus")
-def test_promtool_finds_nothing_wrong(scraped, given):
+def test_promtool_finds_nothing_wrong(scraped, given: "type[Given]") -> None:
     page = scraped(4, [crashing(given, 1)])
     checked = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True)
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")

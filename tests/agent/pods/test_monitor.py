@@ -82,7 +82,7 @@ async def world():
         await one.kill()
 
 
-async def test_it_follows_this_node_s_pods_only(world):
+async def test_it_follows_this_node_s_pods_only(world) -> None:
     world.put("here", body())
     world.put("there", body(node="edge-2", restarts=9))
     monitor = await world.agent()
@@ -93,7 +93,7 @@ async def test_it_follows_this_node_s_pods_only(world):
     assert {asked.query.get("fieldSelector") for asked in world.api.requests} == {"spec.nodeName=edge-1"}
 
 
-async def test_a_closed_watch_a_relist_and_a_thousand_patches_add_nothing(world):
+async def test_a_closed_watch_a_relist_and_a_thousand_patches_add_nothing(world) -> None:
     world.put("here", body())
     monitor = await world.agent()
     world.put("here", body(restarts=1))
@@ -106,7 +106,7 @@ async def test_a_closed_watch_a_relist_and_a_thousand_patches_add_nothing(world)
     assert incidents(monitor) == {"crash": 1}
 
 
-async def test_a_killed_agent_s_successor_replays_nothing_and_misses_nothing(world):
+async def test_a_killed_agent_s_successor_replays_nothing_and_misses_nothing(world) -> None:
     world.put("here", body())
     first = await world.agent()
     world.put("here", body(restarts=2))
@@ -118,7 +118,7 @@ async def test_a_killed_agent_s_successor_replays_nothing_and_misses_nothing(wor
     await until(lambda: incidents(second) == {"crash": 3})
 
 
-async def test_events_are_asked_of_the_pod_in_trouble_and_of_no_other(world):
+async def test_events_are_asked_of_the_pod_in_trouble_and_of_no_other(world) -> None:
     for number in range(20):
         world.put(f"fine-{number}", body())
     world.put("killed", body())
@@ -132,7 +132,7 @@ async def test_events_are_asked_of_the_pod_in_trouble_and_of_no_other(world):
     ]
 
 
-async def test_a_stuck_pod_is_asked_about_and_counted_with_its_cause(world):
+async def test_a_stuck_pod_is_asked_about_and_counted_with_its_cause(world) -> None:
     world.put("late", body(phase="Pending"))
     monitor = await world.agent(stuck_seconds=0.2)
     uid = next(iter(monitor.pods.current.values())).metadata.uid
@@ -142,7 +142,7 @@ async def test_a_stuck_pod_is_asked_about_and_counted_with_its_cause(world):
     assert incidents(monitor) == {"volume": 1}
 
 
-async def test_events_that_nobody_may_read_leave_the_cause_coarse(world):
+async def test_events_that_nobody_may_read_leave_the_cause_coarse(world) -> None:
     world.put("here", body())
     monitor = await world.agent()
     monitor.event_lookup._pause_seconds = 0.0
@@ -153,7 +153,7 @@ async def test_events_that_nobody_may_read_leave_the_cause_coarse(world):
     assert monitor.event_lookup.lookups == 1, "a role that is missing is missing the next time too"
 
 
-async def test_events_that_come_late_are_asked_for_again(world):
+async def test_events_that_come_late_are_asked_for_again(world) -> None:
     world.put("here", body())
     monitor = await world.agent()
     world.api.fail("list", 500, times=2)
@@ -162,7 +162,7 @@ async def test_events_that_come_late_are_asked_for_again(world):
     assert (incidents(monitor), monitor.event_lookup.lookups) == ({"crash": 1}, 3)
 
 
-async def test_a_failed_list_is_not_an_empty_node(world):
+async def test_a_failed_list_is_not_an_empty_node(world) -> None:
     world.put("here", body())
     monitor = await world.agent()
     world.api.fail("list", 500, times=3)
@@ -173,7 +173,7 @@ async def test_a_failed_list_is_not_an_empty_node(world):
     assert not monitor.is_current
 
 
-async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_it_went_on(world):
+async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_it_went_on(world) -> None:
     world.put("here", body())
     monitor = await world.agent()
     await until(lambda: monitor.ledger.healthy_seconds["shop"] > 0.1)
@@ -186,7 +186,7 @@ async def test_health_is_not_credited_while_the_api_server_is_away_and_is_when_i
     await until(lambda: monitor.ledger.healthy_seconds["shop"] > before + 0.1)
 
 
-async def test_a_long_account_interval_does_not_look_like_a_loop_that_hangs(world):
+async def test_a_long_account_interval_does_not_look_like_a_loop_that_hangs(world) -> None:
     monitor = await world.agent(account_seconds=600.0)
     before = monitor.rounds
     await until(lambda: monitor.rounds >= before + 3)

@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
@@ -13,6 +15,9 @@ from agent.pods.quality_observer import QualityObserver
 from agent.pods.reward_plugins import RewardPlugin
 from agent.pods.scraping import MAX_PAGE_BYTES, MetricScraper
 from leadsman.kube.objects import Pod
+
+if TYPE_CHECKING:
+    from tests.agent.pods.conftest import Given
 
 
 class Exporter:
@@ -68,14 +73,16 @@ def qualities(ledger):
     return ledger.rewards["shop"].qualities if "shop" in ledger.rewards else {}
 
 
-async def test_a_metric_becomes_a_quality_of_the_type(given, exporter, ledger, observing):
+async def test_a_metric_becomes_a_quality_of_the_type(given: "type[Given]", exporter, ledger, observing) -> None:
     ledger.on_pod_updated(asking(given, exporter))
     await observing.observe_all()
     assert set(qualities(ledger)) == {"queue_seconds"}
 
 
 @pytest.mark.parametrize("trouble", ["refused", "silent", "status", "absent", "redirect", "large"])
-async def test_an_unreachable_metric_changes_nothing(given, exporter, ledger, observing, trouble):
+async def test_an_unreachable_metric_changes_nothing(
+    given: "type[Given]", exporter, ledger, observing, trouble: str
+) -> None:
     exporter.silent = trouble == "silent"
     exporter.status = {"status": 500, "redirect": 302}.get(trouble, 200)
     exporter.answer = {"absent": "other 1\n", "large": "queue_seconds 2\n" * MAX_PAGE_BYTES}.get(
@@ -90,14 +97,16 @@ async def test_an_unreachable_metric_changes_nothing(given, exporter, ledger, ob
     assert exporter.asked <= 1
 
 
-async def test_a_pod_that_is_not_healthy_is_not_asked(given, exporter, ledger, observing):
+async def test_a_pod_that_is_not_healthy_is_not_asked(given: "type[Given]", exporter, ledger, observing) -> None:
     said = asking(given, exporter).metadata.annotations
     ledger.on_pod_updated(given.pod("Running", given.running(ready=False), annotations=said, ip="127.0.0.1"))
     await observing.observe_all()
     assert exporter.asked == 0
 
 
-async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(given, exporter, ledger, observing):
+async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(
+    given: "type[Given]", exporter, ledger, observing
+) -> None:
     ledger.on_pod_updated(asking(given, exporter))
     wrong = {"leadsman.dev/reward-series": "a b", "leadsman.dev/reward-port": "80"}
     ledger.on_pod_updated(given.pod("Running", given.running(), annotations=wrong, uid="other", ip="127.0.0.1"))
@@ -106,7 +115,7 @@ async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(given, ex
     assert exporter.asked == 1
 
 
-async def test_a_plugin_s_costs_become_qualities_and_bad_names_are_left_out(given, ledger):
+async def test_a_plugin_s_costs_become_qualities_and_bad_names_are_left_out(given: "type[Given]", ledger) -> None:
     ledger.on_pod_updated(given.pod("Running", given.running()))
     await QualityObserver(
         lambda: ledger, 30.0, [RewardPlugin("mine", lambda _: {"frames": 3.0, "no name": 1.0})]
@@ -114,7 +123,7 @@ async def test_a_plugin_s_costs_become_qualities_and_bad_names_are_left_out(give
     assert set(qualities(ledger)) == {"frames"}
 
 
-async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given, ledger):
+async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given: "type[Given]", ledger) -> None:
     def broken(_):
         raise KeyError("frames")
 
@@ -126,7 +135,9 @@ async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given, l
     assert ledger.rewards == {}
 
 
-async def test_a_plugin_that_overran_is_not_asked_again(given, ledger, monkeypatch):
+async def test_a_plugin_that_overran_is_not_asked_again(
+    given: "type[Given]", ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reward_plugins, "DEADLINE_SECONDS", 0.05)
     asked = []
 
@@ -142,7 +153,7 @@ async def test_a_plugin_that_overran_is_not_asked_again(given, ledger, monkeypat
     assert len(asked) == 1
 
 
-def test_a_plugin_is_found_by_its_entry_point(tmp_path, monkeypatch):
+def test_a_plugin_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     info = tmp_path / "mine-1.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")

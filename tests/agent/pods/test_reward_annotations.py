@@ -1,9 +1,14 @@
 """What a pod may say of its own reward."""
 
+from typing import TYPE_CHECKING
+
 import pytest
 
 from agent.pods.reward_annotations import InvalidAnnotation, parse_reward_metric
 from leadsman.kube.names import DIRECTION_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
+
+if TYPE_CHECKING:
+    from tests.agent.pods.conftest import Given
 
 
 def asking(given, **said):
@@ -16,20 +21,20 @@ def asking(given, **said):
     return given.pod("Running", given.running(), annotations={names[name]: value for name, value in said.items()})
 
 
-def test_a_metric_is_read_from_the_pod_s_own_address(given):
+def test_a_metric_is_read_from_the_pod_s_own_address(given: "type[Given]") -> None:
     found = parse_reward_metric(asking(given, port="9100", series="queue_seconds"))
     assert found.url == "http://10.244.1.7:9100/metrics"
     assert found.quality == "queue_seconds"
     assert found.cost(2.0) == 2.0
 
 
-def test_higher_is_better_turns_the_cost_around(given):
+def test_higher_is_better_turns_the_cost_around(given: "type[Given]") -> None:
     found = parse_reward_metric(asking(given, port="9100", path="/m", series="frames_per_second", direction="higher"))
     assert found.cost(4.0) == 0.25
     assert found.cost(0.0) == 0.0
 
 
-def test_a_pod_without_annotations_or_with_the_host_s_address_has_none(given):
+def test_a_pod_without_annotations_or_with_the_host_s_address_has_none(given: "type[Given]") -> None:
     assert parse_reward_metric(given.pod("Running", given.running())) is None
     on_host = {SERIES_ANNOTATION: "a", PORT_ANNOTATION: "10250"}
     assert parse_reward_metric(given.pod("Running", given.running(), annotations=on_host, ip="10.0.0.1")) is None
@@ -45,6 +50,6 @@ def test_a_pod_without_annotations_or_with_the_host_s_address_has_none(given):
         ({"series": "a", "port": "80", "direction": "up"}, "lower or higher"),
     ],
 )
-def test_a_wrong_annotation_is_named_with_what_is_allowed(given, said, wrong):
+def test_a_wrong_annotation_is_named_with_what_is_allowed(given: "type[Given]", said, wrong: str) -> None:
     with pytest.raises(InvalidAnnotation, match=wrong):
         parse_reward_metric(asking(given, **said))

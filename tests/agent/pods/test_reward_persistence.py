@@ -54,7 +54,7 @@ def world() -> World:
     return World()
 
 
-async def test_a_reward_and_what_was_counted_for_it_are_one_transaction(world):
+async def test_a_reward_and_what_was_counted_for_it_are_one_transaction(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(2))
@@ -64,7 +64,7 @@ async def test_a_reward_and_what_was_counted_for_it_are_one_transaction(world):
     assert set(counted.values()) == {stored["rewards/shop"]}
 
 
-async def test_the_next_agent_goes_on_where_the_last_one_was_killed(world):
+async def test_the_next_agent_goes_on_where_the_last_one_was_killed(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(2))
@@ -76,7 +76,7 @@ async def test_the_next_agent_goes_on_where_the_last_one_was_killed(world):
     assert after.rewards["shop"].incidents == {"crash": 4}
 
 
-async def test_rewards_outlive_the_lease(world):
+async def test_rewards_outlive_the_lease(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(1))
@@ -86,7 +86,7 @@ async def test_rewards_outlive_the_lease(world):
     assert "identity" not in await world.stored()
 
 
-async def test_a_first_agent_leaves_a_sign_even_when_nothing_happened(world):
+async def test_a_first_agent_leaves_a_sign_even_when_nothing_happened(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     await persistence.save(ledger)
@@ -96,7 +96,7 @@ async def test_a_first_agent_leaves_a_sign_even_when_nothing_happened(world):
     assert after.rewards["shop"].incidents == {"crash": 1}
 
 
-async def test_what_could_not_be_written_is_written_later(world):
+async def test_what_could_not_be_written_is_written_later(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(1))
@@ -109,7 +109,7 @@ async def test_what_could_not_be_written_is_written_later(world):
     assert persistence.problem.text == ""
 
 
-async def test_nothing_is_written_that_did_not_move(world):
+async def test_nothing_is_written_that_did_not_move(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(1))
@@ -122,7 +122,7 @@ async def test_nothing_is_written_that_did_not_move(world):
     }
 
 
-async def test_health_is_written_once_it_moved(world):
+async def test_health_is_written_once_it_moved(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(0))
@@ -138,7 +138,7 @@ async def test_health_is_written_once_it_moved(world):
     assert "rewards/shop" in await world.stored()
 
 
-async def test_without_the_claim_nothing_is_written(world):
+async def test_without_the_claim_nothing_is_written(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(1))
@@ -152,7 +152,7 @@ async def test_without_the_claim_nothing_is_written(world):
     assert "PreconditionFailed" in persistence.problem.text
 
 
-async def test_a_type_that_had_to_go_is_deleted(world):
+async def test_a_type_that_had_to_go_is_deleted(world: World) -> None:
     persistence, ledger = await world.agent(limits=LedgerLimits(most_types=1))
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(1, "old"))
@@ -163,7 +163,7 @@ async def test_a_type_that_had_to_go_is_deleted(world):
     assert {key for key in await world.stored() if key.startswith("rewards/")} == {"rewards/new"}
 
 
-async def test_a_reward_that_cannot_be_read_begins_anew(world, caplog):
+async def test_a_reward_that_cannot_be_read_begins_anew(world: World, caplog: pytest.LogCaptureFixture) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     ledger.on_pod_updated(pod(1))
@@ -174,7 +174,9 @@ async def test_a_reward_that_cannot_be_read_begins_anew(world, caplog):
     assert f"cannot decode the value under {keys.reward_key(NODE, 'shop')}" in caplog.text
 
 
-async def test_totals_that_cannot_be_read_count_as_none_and_are_logged(world, caplog):
+async def test_totals_that_cannot_be_read_count_as_none_and_are_logged(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
     await persistence.save(ledger)

@@ -20,20 +20,20 @@ def read(text, page=PAGE):
     return series_expression.evaluate_page(series_expression.parse_expression(text), page)
 
 
-def test_a_gauge_is_the_mean_of_its_samples():
+def test_a_gauge_is_the_mean_of_its_samples() -> None:
     assert read("queue_seconds") == (3.0, None)
 
 
-def test_labels_choose_among_them():
+def test_labels_choose_among_them() -> None:
     assert read('queue_seconds{queue="out"}') == (4.0, None)
 
 
 @pytest.mark.parametrize("text", ["absent", 'queue_seconds{queue="other"}', "broken_seconds", "queue_seconds / absent"])
-def test_what_is_not_there_is_unknown(text):
+def test_what_is_not_there_is_unknown(text: str) -> None:
     assert read(text) is None
 
 
-def test_counters_tell_the_mean_of_what_came_since():
+def test_counters_tell_the_mean_of_what_came_since() -> None:
     text = "request_seconds_sum / request_seconds_count"
     later = PAGE.replace('sum{path="/"} 30', 'sum{path="/"} 36').replace('count{path="/"} 10', 'count{path="/"} 13')
     before, after = read(text), read(text, later)
@@ -44,6 +44,6 @@ def test_counters_tell_the_mean_of_what_came_since():
 
 
 @pytest.mark.parametrize("text", ["", "1x", "a b", "a{b=1}", "a / ", "rate(a[5m])"])
-def test_what_is_no_series_is_refused_with_what_is_wanted(text):
+def test_what_is_no_series_is_refused_with_what_is_wanted(text: str) -> None:
     with pytest.raises(InvalidSeries, match="must be name"):
         series_expression.parse_expression(text)

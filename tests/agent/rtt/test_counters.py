@@ -6,13 +6,13 @@ from hypothesis import strategies as st
 from agent.rtt.counters import BUCKET_BOUNDS_SECONDS, RttHistogram
 
 
-def test_the_bounds_double_from_50_microseconds_to_26_seconds():
+def test_the_bounds_double_from_50_microseconds_to_26_seconds() -> None:
     assert BUCKET_BOUNDS_SECONDS[0] == 50e-6
     assert all(b == 2 * a for a, b in pairwise(BUCKET_BOUNDS_SECONDS))
     assert 26 < BUCKET_BOUNDS_SECONDS[-1] < 27
 
 
-def test_a_value_on_a_bound_is_within_it():
+def test_a_value_on_a_bound_is_within_it() -> None:
     """Prometheus' `le` means less or equal."""
     histogram = RttHistogram()
     histogram.observe(100e-6)
@@ -20,7 +20,7 @@ def test_a_value_on_a_bound_is_within_it():
 
 
 @given(st.lists(st.floats(1e-6, 60)))
-def test_buckets_only_grow_and_the_last_holds_all(values):
+def test_buckets_only_grow_and_the_last_holds_all(values) -> None:
     histogram = RttHistogram()
     for value in values:
         histogram.observe(value)

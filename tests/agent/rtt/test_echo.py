@@ -64,14 +64,14 @@ def bench():
     return Bench()
 
 
-def test_an_answer_is_timed_to_the_kernels_stamp(bench):
+def test_an_answer_is_timed_to_the_kernels_stamp(bench) -> None:
     bench.send()
     bench.pass_ms(90)
     bench.take(bench.answer(age_ms=50))
     assert bench.ended == [Answered(0.040)]
 
 
-def test_a_duplicate_is_no_sample(bench):
+def test_a_duplicate_is_no_sample(bench) -> None:
     bench.send()
     bench.pass_ms(5)
     bench.take(bench.answer())
@@ -80,7 +80,7 @@ def test_a_duplicate_is_no_sample(bench):
     assert bench.echoes.unmatched_replies == {"duplicate_or_late": 1}
 
 
-def test_a_reply_from_another_address_is_no_sample_and_the_true_one_still_counts(bench):
+def test_a_reply_from_another_address_is_no_sample_and_the_true_one_still_counts(bench) -> None:
     bench.send()
     bench.pass_ms(5)
     bench.take(bench.answer(source="10.0.0.2"))
@@ -91,7 +91,7 @@ def test_a_reply_from_another_address_is_no_sample_and_the_true_one_still_counts
 
 
 @pytest.mark.parametrize("message", [b"", bytes(64), bytes([3]) + bytes(63), b"\xff" * 2000])
-def test_a_strangers_message_is_no_sample(bench, message):
+def test_a_strangers_message_is_no_sample(bench, message) -> None:
     bench.send()
     bench.pass_ms(5)
     bench.take(Datagram(message, HOST[0], bench.now.wall_ns))
@@ -99,7 +99,7 @@ def test_a_strangers_message_is_no_sample(bench, message):
     assert bench.echoes.unmatched_replies == {"stranger": 1}
 
 
-def test_silence_is_lost_at_the_timeout_and_not_before(bench):
+def test_silence_is_lost_at_the_timeout_and_not_before(bench) -> None:
     bench.send()
     bench.pass_ms(999)
     bench.echoes.expire()
@@ -109,7 +109,7 @@ def test_silence_is_lost_at_the_timeout_and_not_before(bench):
     assert bench.ended == [Lost()]
 
 
-def test_a_late_reply_is_lost_and_never_a_latency(bench):
+def test_a_late_reply_is_lost_and_never_a_latency(bench) -> None:
     bench.send()
     bench.pass_ms(1001)
     bench.take(bench.answer())
@@ -117,7 +117,7 @@ def test_a_late_reply_is_lost_and_never_a_latency(bench):
     assert bench.ended == [Lost()]
 
 
-def test_a_reply_that_waited_in_the_socket_while_the_loop_was_busy_is_in_time(bench):
+def test_a_reply_that_waited_in_the_socket_while_the_loop_was_busy_is_in_time(bench) -> None:
     bench.send()
     bench.pass_ms(5000)
     bench.line.arrived.append(bench.answer(age_ms=4990))
@@ -126,7 +126,7 @@ def test_a_reply_that_waited_in_the_socket_while_the_loop_was_busy_is_in_time(be
 
 
 @pytest.mark.parametrize("step_ms", [-3_600_000, -20, 20, 3_600_000])
-def test_a_clock_set_under_way_makes_no_latency_and_no_loss(bench, step_ms):
+def test_a_clock_set_under_way_makes_no_latency_and_no_loss(bench, step_ms: int) -> None:
     bench.send()
     bench.pass_ms(30, wall_step_ms=step_ms)
     bench.take(bench.answer())
@@ -134,7 +134,7 @@ def test_a_clock_set_under_way_makes_no_latency_and_no_loss(bench, step_ms):
 
 
 @pytest.mark.parametrize("outcome", [SendResult.UNREACHABLE, SendResult.UNSENT])
-def test_what_was_not_sent_is_not_waited_for(outcome):
+def test_what_was_not_sent_is_not_waited_for(outcome) -> None:
     bench = Bench(outcome)
     assert bench.send() is outcome
     bench.pass_ms(2000)
@@ -142,17 +142,17 @@ def test_what_was_not_sent_is_not_waited_for(outcome):
     assert bench.ended == []
 
 
-def test_a_family_without_a_socket_is_kept_back(bench):
+def test_a_family_without_a_socket_is_kept_back(bench) -> None:
     assert bench.echoes.send("target", IpVersion.V6, ("::1", 0, 0, 0)) is SendResult.UNSENT
 
 
-def test_no_counter_is_used_twice(bench):
+def test_no_counter_is_used_twice(bench) -> None:
     for _ in range(70_000):
         bench.send()
     assert len({message[8:24] for message in bench.line.sent}) == 70_000
 
 
-def test_two_processes_have_different_cookies():
+def test_two_processes_have_different_cookies() -> None:
     lines = [Line(), Line()]
     for line in lines:
         echoes: EchoClient[str] = EchoClient({IpVersion.V4: line}, 1.0, read_clocks, lambda *_: None)

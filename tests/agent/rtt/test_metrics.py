@@ -51,7 +51,7 @@ def samples(text):
     return {(s.name, *sorted(s.labels.values())): s.value for s in found}
 
 
-def test_the_values_are_in_seconds_and_per_peer(prober):
+def test_the_values_are_in_seconds_and_per_peer(prober) -> None:
     found = samples(rendered(prober))
     assert found["leadsman_peer_rtt_p50_seconds", "near"] == 0.004
     assert found["leadsman_peer_loss_ratio", "near"] == 0.5
@@ -61,30 +61,30 @@ def test_the_values_are_in_seconds_and_per_peer(prober):
     assert found["leadsman_peer_probe_info", "icmp", "near", "same_rack"] == 1
 
 
-def test_a_timeout_is_in_no_bucket(prober):
+def test_a_timeout_is_in_no_bucket(prober) -> None:
     found = samples(rendered(prober))
     assert found["leadsman_rtt_seconds_count", "same_rack"] == 1
     assert found["leadsman_rtt_seconds_count", "cross_zone"] == 1
     assert found["leadsman_rtt_seconds_sum", "cross_zone"] == 0.040
 
 
-def test_the_series_of_a_departed_peer_go_and_the_histogram_stays(prober):
+def test_the_series_of_a_departed_peer_go_and_the_histogram_stays(prober) -> None:
     prober.set_peers(PEERS[:1])
     text = rendered(prober)
     assert "far" not in text
     assert samples(text)["leadsman_rtt_seconds_count", "cross_zone"] == 1
 
 
-def test_no_address_is_a_label(prober):
+def test_no_address_is_a_label(prober) -> None:
     assert "10.0.0." not in rendered(prober)
 
 
-def test_during_a_fault_no_window_is_shown(prober):
+def test_during_a_fault_no_window_is_shown(prober) -> None:
     assert not any(name == "leadsman_peer_loss_ratio" for name, *_ in samples(rendered(prober, now=10.0)))
 
 
 @pytest.mark.integration
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="apt-get install prometheus")
-def test_promtool_has_no_objection(prober):
+def test_promtool_has_no_objection(prober) -> None:
     done = subprocess.run(["promtool", "check", "metrics"], input=rendered(prober), text=True, capture_output=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

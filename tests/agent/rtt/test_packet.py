@@ -26,49 +26,49 @@ def answer(version, message):
 
 
 @given(versions, echoes, identifiers)
-def test_the_answer_to_a_request_carries_its_echo(version, echo, identifier):
+def test_the_answer_to_a_request_carries_its_echo(version, echo, identifier) -> None:
     assert decode_reply(version, answer(version, encode_request(version, echo, identifier))) == echo
 
 
 @given(versions, echoes, identifiers)
-def test_a_request_is_no_reply(version, echo, identifier):
+def test_a_request_is_no_reply(version, echo, identifier) -> None:
     """A raw socket on loopback sees its own requests."""
     assert decode_reply(version, encode_request(version, echo, identifier)) is None
 
 
 @given(versions, echoes, identifiers)
-def test_the_checksum_of_a_whole_request_is_zero(version, echo, identifier):
+def test_the_checksum_of_a_whole_request_is_zero(version, echo, identifier) -> None:
     assert checksum(encode_request(version, echo, identifier)) == 0
 
 
-def test_the_checksum_is_that_of_rfc_1071():
+def test_the_checksum_is_that_of_rfc_1071() -> None:
     words = [0x0001, 0xF203, 0xF4F5, 0xF6F7]
     assert checksum(struct.pack("!4H", *words) + bytes(56)) == ~0xDDF2 & 0xFFFF
 
 
-def test_a_request_is_as_long_as_that_of_ping():
+def test_a_request_is_as_long_as_that_of_ping() -> None:
     assert len(encode_request(IpVersion.V4, EchoPayload(bytes(8), 1), 1)) == 8 + 56
 
 
 @given(versions, st.binary(max_size=100))
 @example(IpVersion.V4, b"")
 @example(IpVersion.V6, bytes([129]) + bytes(22))
-def test_hostile_bytes_are_an_echo_or_nothing(version, data):
+def test_hostile_bytes_are_an_echo_or_nothing(version, data) -> None:
     found = decode_reply(version, data)
     assert found is None or (len(found.cookie) == 8 and 0 <= found.counter <= MAX_COUNTER)
 
 
 @given(st.binary(max_size=100))
-def test_hostile_ip_headers_give_a_tail_of_the_packet(data):
+def test_hostile_ip_headers_give_a_tail_of_the_packet(data) -> None:
     assert data.endswith(strip_ipv4_header(data))
 
 
 @pytest.mark.parametrize("options", [0, 4, 40])
-def test_the_ip_header_goes_with_its_options(options):
+def test_the_ip_header_goes_with_its_options(options: int) -> None:
     header = bytes([0x45 + options // 4]) + bytes(19 + options)
     assert strip_ipv4_header(header + b"message") == b"message"
 
 
 @pytest.mark.parametrize("data", [bytes([0x44]) + bytes(40), bytes([0x65]) + bytes(40), bytes([0x4F]) + bytes(40)])
-def test_what_is_no_whole_ipv4_packet_has_no_payload(data):
+def test_what_is_no_whole_ipv4_packet_has_no_payload(data) -> None:
     assert strip_ipv4_header(data) == b""

@@ -14,5 +14,5 @@ from agent.rtt.peer import Locality, PathClass, Peer, path_class
         (("z1", "r1"), ("", "r1"), PathClass.UNKNOWN),
     ],
 )
-def test_the_class_of_a_path_follows_zone_and_rack(here, there, expected):
+def test_the_class_of_a_path_follows_zone_and_rack(here, there, expected) -> None:
     assert path_class(Locality(*here), Peer("n", "10.0.0.1", *there).locality) is expected

@@ -29,7 +29,7 @@ def end(ledger, name, sent, result, method=ProbeMethod.ICMP):
     ledger.record_result(asked, sent, result)
 
 
-def test_an_answer_enters_window_and_histogram_and_a_loss_only_the_counts():
+def test_an_answer_enters_window_and_histogram_and_a_loss_only_the_counts() -> None:
     ledger = of(ONE)
     end(ledger, "one", 1.0, Answered(0.004))
     end(ledger, "one", 2.0, Lost())
@@ -39,18 +39,18 @@ def test_an_answer_enters_window_and_histogram_and_a_loss_only_the_counts():
     assert (ledger.targets["one"].counts.sent, ledger.targets["one"].counts.lost) == (2, 1)
 
 
-def test_an_answer_without_a_usable_time_is_neither_latency_nor_loss():
+def test_an_answer_without_a_usable_time_is_neither_latency_nor_loss() -> None:
     ledger = of(ONE)
     end(ledger, "one", 1.0, Unusable())
     assert ledger.latencies(1.0) == {}
     assert ledger.targets["one"].counts.unusable == 1
 
 
-def test_a_peer_without_an_outcome_is_absent():
+def test_a_peer_without_an_outcome_is_absent() -> None:
     assert of(ONE, TWO).latencies(0.5) == {}
 
 
-def test_nothing_is_kept_of_a_departed_peer():
+def test_nothing_is_kept_of_a_departed_peer() -> None:
     ledger = of(ONE, TWO)
     end(ledger, "one", 1.0, Answered(0.004))
     late = probe(ledger, "one")
@@ -61,7 +61,7 @@ def test_nothing_is_kept_of_a_departed_peer():
     assert ledger.histograms[PathClass.SAME_RACK].cumulative_buckets()[-1][1] == 1
 
 
-def test_a_changed_address_starts_anew_and_an_answer_from_the_old_one_is_none():
+def test_a_changed_address_starts_anew_and_an_answer_from_the_old_one_is_none() -> None:
     ledger = of(ONE)
     end(ledger, "one", 1.0, Answered(0.004))
     old = probe(ledger, "one")
@@ -70,7 +70,7 @@ def test_a_changed_address_starts_anew_and_an_answer_from_the_old_one_is_none():
     assert ledger.latencies(2.0) == {}
 
 
-def test_a_name_that_points_elsewhere_starts_anew():
+def test_a_name_that_points_elsewhere_starts_anew() -> None:
     ledger = of(Peer("named", "peer.example"))
     target = ledger.targets["named"]
     target.set_endpoint(parse_literal("10.0.0.7"))
@@ -83,7 +83,7 @@ def test_a_name_that_points_elsewhere_starts_anew():
     assert ledger.latencies(2.0) == {}
 
 
-def test_a_changed_zone_keeps_the_window():
+def test_a_changed_zone_keeps_the_window() -> None:
     ledger = of(ONE)
     end(ledger, "one", 1.0, Answered(0.004))
     ledger.set_peers([structs.replace(ONE, zone="z9")])
@@ -92,7 +92,7 @@ def test_a_changed_zone_keeps_the_window():
     assert ledger.histograms[PathClass.CROSS_ZONE].cumulative_buckets()[-1][1] == 1
 
 
-def test_a_dead_peer_among_living_ones_is_lost():
+def test_a_dead_peer_among_living_ones_is_lost() -> None:
     ledger = of(ONE, TWO)
     for second in range(20):
         end(ledger, "one", second + 0.0, Lost())
@@ -107,7 +107,7 @@ def silent_for(ledger, seconds):
             end(ledger, name, 10.0 + second, Lost())
 
 
-def test_a_silence_of_all_peers_makes_all_unknown_and_no_loss_of_it_remains():
+def test_a_silence_of_all_peers_makes_all_unknown_and_no_loss_of_it_remains() -> None:
     ledger = of(ONE, TWO)
     for name in ledger.targets:
         end(ledger, name, 9.5, Answered(0.004))
@@ -119,7 +119,7 @@ def test_a_silence_of_all_peers_makes_all_unknown_and_no_loss_of_it_remains():
     assert {latency.loss_ratio for latency in ledger.latencies(20.5).values()} == {0.0}
 
 
-def test_a_silence_is_no_loss_even_before_it_is_a_fault():
+def test_a_silence_is_no_loss_even_before_it_is_a_fault() -> None:
     ledger = of(ONE, TWO)
     for name in ledger.targets:
         end(ledger, name, 9.5, Answered(0.004))
@@ -128,7 +128,7 @@ def test_a_silence_is_no_loss_even_before_it_is_a_fault():
     assert ledger.latencies(13.0)["one"].loss_ratio == 0.0
 
 
-def test_a_window_never_mixes_methods():
+def test_a_window_never_mixes_methods() -> None:
     ledger = of(ONE)
     for second in range(5):
         end(ledger, "one", second, Lost())
@@ -137,7 +137,7 @@ def test_a_window_never_mixes_methods():
     assert (latency.method, latency.sent, latency.received) == (ProbeMethod.TCP, 1, 1)
 
 
-def test_a_try_of_the_other_method_that_fails_counts_nowhere():
+def test_a_try_of_the_other_method_that_fails_counts_nowhere() -> None:
     ledger = of(ONE)
     end(ledger, "one", 1.0, Answered(0.004))
     end(ledger, "one", 2.0, Lost(), ProbeMethod.TCP)
@@ -145,7 +145,7 @@ def test_a_try_of_the_other_method_that_fails_counts_nowhere():
     assert ledger.targets["one"].counts.sent == 1
 
 
-def test_a_probe_kept_back_is_no_loss_but_speaks_against_the_method():
+def test_a_probe_kept_back_is_no_loss_but_speaks_against_the_method() -> None:
     ledger = of(ONE)
     for _ in range(5):
         ledger.record_unsent(probe(ledger, "one"))
@@ -155,7 +155,7 @@ def test_a_probe_kept_back_is_no_loss_but_speaks_against_the_method():
     assert ledger.targets["one"].method_selector.icmp_blocked
 
 
-def test_three_losses_in_a_row_make_a_peer_silent_and_an_answer_ends_it():
+def test_three_losses_in_a_row_make_a_peer_silent_and_an_answer_ends_it() -> None:
     ledger = of(ONE, TWO)
     for second in range(1, 4):
         assert ledger.silent_peers(second) == set()
@@ -166,7 +166,7 @@ def test_three_losses_in_a_row_make_a_peer_silent_and_an_answer_ends_it():
     assert ledger.silent_peers(4.0) == set()
 
 
-def test_when_nobody_answers_nobody_is_silent():
+def test_when_nobody_answers_nobody_is_silent() -> None:
     ledger = of(ONE, TWO)
     for second in range(1, 30):
         end(ledger, "one", second, Lost())
@@ -176,7 +176,7 @@ def test_when_nobody_answers_nobody_is_silent():
     assert ledger.silent_peers(30.0) == set()
 
 
-def test_whoever_wants_to_know_is_told_of_each_round_trip_that_counts():
+def test_whoever_wants_to_know_is_told_of_each_round_trip_that_counts() -> None:
     told = []
     ledger = PeerStats(ProbeSettings(), Locality(), lambda *what: told.append(what))
     ledger.set_peers([ONE])
@@ -186,7 +186,7 @@ def test_whoever_wants_to_know_is_told_of_each_round_trip_that_counts():
     assert told == [("one", 4.0), ("one", 5.0)]
 
 
-def test_another_pace_is_another_window_for_those_here_and_those_to_come():
+def test_another_pace_is_another_window_for_those_here_and_those_to_come() -> None:
     ledger = of(ONE)
     ledger.set_timing(4.0, 40.0)
     ledger.set_peers([ONE, TWO])

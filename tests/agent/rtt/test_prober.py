@@ -48,7 +48,7 @@ def have_answered(prober, times):
     return {name for name, latency in known(prober).items() if latency.received >= times}
 
 
-async def test_two_peers_on_loopback_are_measured(icmp):
+async def test_two_peers_on_loopback_are_measured(icmp) -> None:
     prober = Prober(FAST)
     prober.set_peers([ONE, TWO])
     async with running(prober):
@@ -58,7 +58,7 @@ async def test_two_peers_on_loopback_are_measured(icmp):
         assert 0 < latency.min_ms <= latency.p50_ms <= latency.p95_ms < 500
 
 
-async def test_ipv6_is_measured(icmp):
+async def test_ipv6_is_measured(icmp) -> None:
     prober = Prober(FAST)
     prober.set_peers([Peer("six", "::1")])
     async with running(prober):
@@ -66,7 +66,7 @@ async def test_ipv6_is_measured(icmp):
     assert known(prober)["six"].p50_ms > 0
 
 
-async def test_a_thousand_targets_are_measured_in_one_round(icmp):
+async def test_a_thousand_targets_are_measured_in_one_round(icmp) -> None:
     prober = Prober(ProbeSettings(timeout_seconds=0.9))
     prober.set_peers(Peer(f"n{i}", f"127.1.{i >> 8}.{i & 255}") for i in range(1, 1001))
     async with running(prober):
@@ -78,7 +78,7 @@ async def test_a_thousand_targets_are_measured_in_one_round(icmp):
     assert received >= 0.99 * sent
 
 
-async def test_peers_come_and_go_while_it_runs(icmp):
+async def test_peers_come_and_go_while_it_runs(icmp) -> None:
     prober = Prober(FAST)
     async with running(prober):
         prober.set_peers([ONE])
@@ -88,14 +88,14 @@ async def test_peers_come_and_go_while_it_runs(icmp):
         await until(lambda: set(known(prober)) == {"two"})
 
 
-async def test_rounds_go_on_without_peers():
+async def test_rounds_go_on_without_peers() -> None:
     """A node alone is healthy."""
     prober = Prober(FAST, opener=dict)
     async with running(prober):
         await until(lambda: prober.rounds >= 3)
 
 
-async def test_a_host_name_is_resolved_and_followed_when_it_moves(icmp):
+async def test_a_host_name_is_resolved_and_followed_when_it_moves(icmp) -> None:
     answers = [None, parse_literal("127.0.0.5")]
 
     async def resolver(name):
@@ -110,7 +110,7 @@ async def test_a_host_name_is_resolved_and_followed_when_it_moves(icmp):
         await until(lambda: "named" in known(prober))
 
 
-async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog):
+async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog: pytest.LogCaptureFixture) -> None:
     server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
     settings = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5, tcp_port=server.sockets[0].getsockname()[1])
     prober = Prober(settings, opener=refuse)
@@ -125,12 +125,12 @@ async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog):
     ]
 
 
-async def test_in_mode_icmp_a_refusal_ends_it():
+async def test_in_mode_icmp_a_refusal_ends_it() -> None:
     with pytest.raises(IcmpRefused, match="no ICMP here"):
         await Prober(ProbeSettings(mode=ProbeMode.ICMP), opener=refuse).run()
 
 
-async def test_a_wall_clock_that_jumps_at_random_makes_no_impossible_value(icmp):
+async def test_a_wall_clock_that_jumps_at_random_makes_no_impossible_value(icmp) -> None:
     rng, offset = Random(1), 0
 
     def jumping():
@@ -149,7 +149,7 @@ async def test_a_wall_clock_that_jumps_at_random_makes_no_impossible_value(icmp)
     assert all(0 < latency.min_ms <= latency.p95_ms < 500 for latency in latencies.values() if latency.received)
 
 
-async def test_nothing_is_left_open_when_it_is_cancelled(icmp):
+async def test_nothing_is_left_open_when_it_is_cancelled(icmp) -> None:
     """Warnings are errors: an unclosed socket or a pending task would be one."""
     prober = Prober(FAST)
     prober.set_peers([ONE])
@@ -159,7 +159,7 @@ async def test_nothing_is_left_open_when_it_is_cancelled(icmp):
     assert asyncio.all_tasks() == before
 
 
-async def test_a_probe_besides_the_regular_ones_is_sent_at_once(icmp):
+async def test_a_probe_besides_the_regular_ones_is_sent_at_once(icmp) -> None:
     prober = Prober(ProbeSettings(interval_seconds=600.0, window_seconds=600.0, timeout_seconds=0.5))
     async with running(prober):
         prober.set_peers([ONE])
@@ -171,7 +171,7 @@ async def test_a_probe_besides_the_regular_ones_is_sent_at_once(icmp):
     prober.probe_now("one")
 
 
-async def test_a_longer_interval_means_fewer_probes_and_the_same_rounds(icmp):
+async def test_a_longer_interval_means_fewer_probes_and_the_same_rounds(icmp) -> None:
     prober = Prober(FAST, rng=Random(1))
     async with running(prober):
         prober.set_peers([ONE, TWO])

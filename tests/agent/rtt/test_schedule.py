@@ -14,7 +14,7 @@ def simulate(schedule, start, end, step=0.01):
     return found
 
 
-def test_every_key_comes_once_an_interval():
+def test_every_key_comes_once_an_interval() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
     for key in range(100):
         schedule.add(key, 0.0)
@@ -23,7 +23,7 @@ def test_every_key_comes_once_an_interval():
     assert all(95 <= count <= 105 for count in counts.values())
 
 
-def test_a_thousand_keys_are_spread_over_the_interval():
+def test_a_thousand_keys_are_spread_over_the_interval() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
     for key in range(1000):
         schedule.add(key, 0.0)
@@ -31,7 +31,7 @@ def test_a_thousand_keys_are_spread_over_the_interval():
     assert max(bursts.values()) < 30
 
 
-def test_gaps_of_one_key_vary_so_that_agents_drift_apart():
+def test_gaps_of_one_key_vary_so_that_agents_drift_apart() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
     schedule.add("a", 0.0)
     times = [now for now, _ in simulate(schedule, 0.0, 50.0)]
@@ -41,14 +41,14 @@ def test_gaps_of_one_key_vary_so_that_agents_drift_apart():
     assert all(0.88 <= gap <= 1.12 for gap in gaps)
 
 
-def test_what_was_missed_is_not_caught_up():
+def test_what_was_missed_is_not_caught_up() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
     schedule.add("a", 0.0)
     assert schedule.due(1000.0) == ["a"]
     assert schedule.due(1000.5) == []
 
 
-def test_a_removed_key_is_due_no_more_and_one_added_again_only_once():
+def test_a_removed_key_is_due_no_more_and_one_added_again_only_once() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
     schedule.add("a", 0.0)
     schedule.remove("a")
@@ -59,7 +59,7 @@ def test_a_removed_key_is_due_no_more_and_one_added_again_only_once():
     assert schedule.due(6.0) == ["a"]
 
 
-def test_the_wait_ends_when_the_next_is_due():
+def test_the_wait_ends_when_the_next_is_due() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
     assert schedule.wait_seconds(0.0) is None
     schedule.add("a", 0.0)
@@ -69,7 +69,7 @@ def test_the_wait_ends_when_the_next_is_due():
     assert schedule.wait_seconds(100.0) == 0.0
 
 
-def test_a_longer_interval_holds_from_the_next_turn_on_and_a_new_key_is_not_kept_waiting():
+def test_a_longer_interval_holds_from_the_next_turn_on_and_a_new_key_is_not_kept_waiting() -> None:
     schedule = ProbeSchedule(1.0, Random(1))
     schedule.add("old", 0.0)
     schedule.interval_seconds = 10.0

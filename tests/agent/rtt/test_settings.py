@@ -13,10 +13,10 @@ from agent.rtt.settings import ProbeSettings
         ({"tcp_port": 0}, "TCP probe port 0: must be 1 to 65535"),
     ],
 )
-def test_a_setting_out_of_bounds_is_named_with_what_is_allowed(change, message):
+def test_a_setting_out_of_bounds_is_named_with_what_is_allowed(change, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         ProbeSettings(**change)
 
 
-def test_the_defaults_hold():
+def test_the_defaults_hold() -> None:
     assert ProbeSettings().interval_seconds == ProbeSettings().timeout_seconds == 1.0

@@ -32,7 +32,7 @@ def answers(sock, count, deadline_seconds=5.0):
 
 
 @pytest.mark.parametrize("version", IpVersion)
-def test_loopback_answers_with_a_kernel_stamp_between_sending_and_reading(icmp, version):
+def test_loopback_answers_with_a_kernel_stamp_between_sending_and_reading(icmp, version) -> None:
     if version not in icmp:
         pytest.skip("no IPv6 in this kernel")
     echo = EchoPayload(b"loopback", 7)
@@ -43,7 +43,7 @@ def test_loopback_answers_with_a_kernel_stamp_between_sending_and_reading(icmp, 
     assert before < found.wall_ns < time.time_ns()
 
 
-def test_a_raw_socket_is_given_echo_replies_only(icmp):
+def test_a_raw_socket_is_given_echo_replies_only(icmp) -> None:
     """On loopback it would see its own request first."""
     try:
         raw = open_sockets(refusing(errno.EACCES, socket.SOCK_DGRAM))
@@ -55,18 +55,18 @@ def test_a_raw_socket_is_given_echo_replies_only(icmp):
         sock.close()
 
 
-def test_nothing_arrived_is_nothing_and_does_not_block(icmp):
+def test_nothing_arrived_is_nothing_and_does_not_block(icmp) -> None:
     assert [list(sock.drain()) for sock in icmp.values()] == [[]] * len(icmp)
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM])
-def test_a_kernel_that_refuses_both_is_told_how_to_allow_it(code):
+def test_a_kernel_that_refuses_both_is_told_how_to_allow_it(code) -> None:
     opener = refusing(code, socket.SOCK_DGRAM, socket.SOCK_RAW)
     with pytest.raises(IcmpRefused, match=r'net\.ipv4\.ping_group_range is "\d+ \d+".*sysctl -w .*"0 2147483647"'):
         open_sockets(opener)
 
 
-def test_a_kernel_without_ipv6_gives_ipv4_alone(icmp):
+def test_a_kernel_without_ipv6_gives_ipv4_alone(icmp) -> None:
     def opener(family, kind, protocol):
         if family == socket.AF_INET6:
             raise OSError(errno.EAFNOSUPPORT, "no such family")
@@ -77,7 +77,7 @@ def test_a_kernel_without_ipv6_gives_ipv4_alone(icmp):
     sockets[IpVersion.V4].close()
 
 
-def test_too_many_open_files_is_no_refusal():
+def test_too_many_open_files_is_no_refusal() -> None:
     with pytest.raises(OSError, match="Too many open files"):
         open_sockets(refusing(errno.EMFILE, socket.SOCK_DGRAM))
 
@@ -116,9 +116,9 @@ def refused_with(*codes: int) -> EchoSocket:
         (errno.EINVAL, SendResult.UNSENT),
     ],
 )
-def test_a_send_error_is_lost_or_not_sent(code, expected):
+def test_a_send_error_is_lost_or_not_sent(code, expected) -> None:
     assert refused_with(code).send(b"", ("10.0.0.1", 0)) is expected
 
 
-def test_errors_of_the_network_do_not_end_the_draining():
+def test_errors_of_the_network_do_not_end_the_draining() -> None:
     assert list(refused_with(errno.EHOSTUNREACH, errno.ECONNREFUSED, errno.ENETDOWN).drain()) == []
