@@ -48,6 +48,11 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("leadsman/runtime/lru.py", "import aiohttp", PURE),
         ("leadsman/decision/model.py", "from leadsman.decision.delay import bounds", DECISION),
         ("leadsman/decision/rewards/rewards_score.py", "from leadsman.decision.delay import bounds", DECISION),
+        (
+            "leadsman/decision/delay/rtt_table.py",
+            "from leadsman.decision.delay import delay_filter",
+            "A bound is evaluated once",
+        ),
         ("leadsman/decision/decide.py", "from leadsman.planning.labels import model", LAYERS),
         ("leadsman/runtime/lru.py", "from leadsman.state import keys", LAYERS),
         (

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from leadsman.decision.delay import explain_delay
+from leadsman.decision.delay import evidence_text
 from leadsman.decision.explain import REFUSED, Explanation, NodeExplanation
 from leadsman.runtime import text_table
 from leadsman.state.snapshot import Freshness
@@ -35,7 +35,7 @@ def _cells(node: NodeExplanation, plugins: Sequence[str], quantities: Sequence[s
 
 def _reason(node: NodeExplanation) -> str:
     """With what is known of the pairs, which the reason of a refusal leaves out."""
-    known = [explain_delay.evidence_text(distance) for distance in node.distances if distance.rtt_ms is not None]
+    known = [evidence_text.evidence_text(distance) for distance in node.distances if distance.rtt_ms is not None]
     return f"{node.reason}: {'; '.join(known)}" if known and node.verdict == REFUSED else node.reason
 
 

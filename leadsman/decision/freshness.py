@@ -3,55 +3,55 @@
 from collections.abc import Callable, Collection, Hashable, Mapping, Set
 from typing import TypeVar
 
+import numpy as np
+
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.node_index import BoolArray, NodeIndex
 from leadsman.state.snapshot import Freshness
 
 V = TypeVar("V")
 
-NEVER_FRESH = float("-inf")
-ALWAYS_FRESH = float("inf")
 
-
-def fresh_until(facts: DecisionInputs) -> Mapping[str, float]:
-    """Node → the monotonic seconds from which its data are stale; NEVER while silent or provisional."""
-    return facts.cache.fresh_until(facts.snapshot)
-
-
-def freshness_of(node: str, facts: DecisionInputs) -> Freshness:
+def freshness_of(node: str, inputs: DecisionInputs) -> Freshness:
     """One node's; a node that the state does not know is silent."""
-    state = facts.snapshot.nodes.get(node)
-    return Freshness.SILENT if state is None else state.freshness(facts.now)
+    state = inputs.snapshot.nodes.get(node)
+    return Freshness.SILENT if state is None else state.freshness(inputs.now)
 
 
-def fresh_only(column: Mapping[str, V], facts: DecisionInputs) -> dict[str, V]:
+def fresh_mask(index: NodeIndex, inputs: DecisionInputs) -> BoolArray:
+    """Whether each node's data are fresh."""
+    return cached_while_fresh(
+        ("fresh", index), lambda: inputs.cache.fresh_until(inputs.snapshot, index) > inputs.now, inputs
+    )
+
+
+def fresh_only(column: Mapping[str, V], inputs: DecisionInputs) -> dict[str, V]:
     """The column without the nodes that are not fresh."""
     fresh = dict(column)
-    for node in not_fresh_nodes(facts):
+    for node in not_fresh_nodes(inputs):
         fresh.pop(node, None)
     return fresh
 
 
-def not_fresh_nodes(facts: DecisionInputs) -> Collection[str]:
+def not_fresh_nodes(inputs: DecisionInputs) -> Collection[str]:
     """Those of the state that are not fresh."""
-    return cached_while_fresh("old", lambda: _find_not_fresh(facts), facts)
+    return cached_while_fresh("not fresh", lambda: _find_not_fresh(inputs), inputs)
 
 
-def fresh_nodes(facts: DecisionInputs) -> Set[str]:
+def fresh_nodes(inputs: DecisionInputs) -> Set[str]:
     """Those of the state that are."""
-    return facts.snapshot.nodes.keys() - set(not_fresh_nodes(facts))
+    return inputs.snapshot.nodes.keys() - set(not_fresh_nodes(inputs))
 
 
-def _find_not_fresh(facts: DecisionInputs) -> Collection[str]:
-    column, now = fresh_until(facts), facts.now
-    if min(column.values(), default=ALWAYS_FRESH) > now:
-        return ()
-    return [node for node, until in column.items() if until <= now]
+def _find_not_fresh(inputs: DecisionInputs) -> Collection[str]:
+    states, index = inputs.snapshot.nodes, inputs.cache.index(inputs.snapshot)
+    others = np.flatnonzero(~fresh_mask(index, inputs)[: len(index)])
+    return [node for position in others if (node := index.nodes[position]) in states]
 
 
-def cached_while_fresh(key: Hashable, make: Callable[[], V], facts: DecisionInputs) -> V:
-    """make(), made once while states, freshness and the other sources stand. It depends on them and `key` only."""
-    others = (*facts.delay_views, facts.estimates)
-    until = min(
-        (source.fresh_until for source in facts.delay_views if source.fresh_until > facts.now), default=ALWAYS_FRESH
-    )
-    return facts.cache.per_snapshot(key, make, facts.snapshot, facts.now, others, until)
+def cached_while_fresh(key: Hashable, make: Callable[[], V], inputs: DecisionInputs) -> V:
+    """make(), made once while states, freshness and the other sources stay as they are. It depends on them and `key`
+    only."""
+    others = (*inputs.delay_views, inputs.estimates)
+    until = min((view.fresh_until for view in inputs.delay_views if view.fresh_until > inputs.now), default=np.inf)
+    return inputs.cache.per_snapshot(key, make, inputs.snapshot, inputs.now, others, until)

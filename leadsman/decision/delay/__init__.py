@@ -1,5 +1,12 @@
-"""Delay bounds: what a pod asks, to which nodes a bound is, which pair decides on it, and what follows.
+"""Delay bounds: what a pod asks, to which nodes a bound is, which pair of nodes decides on it, and what follows. Pure.
 
-Pure. `bounds` parses, `targets` resolves names, `rtt_table` says what is measured or estimated between two nodes and
-`bound_check` what that means for a bound. The filter, the scores, the probe pairs and the explanation read from these.
+    bounds        a pod's labels and annotation → DelayBound
+    targets       a bound → the nodes that it is to
+    views         what is known besides the agents' reports: other measurements, estimates
+    rtt_table     one reference node → its round trip to every other: measured, else estimated
+    outcomes      how a pair of nodes may stand to a bound, and the reason of each refusal
+    evaluation    a bound and its target → the pair that decides for every node: the one value
+
+The rest are projections of that value: `delay_filter`, `nearest_score`, `probe_pairs`, `explain_delay` with
+`evidence_text`. `cloud_score` is for pods without a bound.
 """

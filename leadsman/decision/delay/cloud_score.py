@@ -24,27 +24,27 @@ ROLE_LABEL, CLOUD_ROLE = "kubernetes.io/role", "cloud"
 class CloudScore:
     name = NAME
 
-    def score(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> PluginScore | None:
+    def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
         """No say in a pod with bounds, nor where no candidate is a cloud node."""
-        settings = facts.policy.scores.cloud
+        settings = inputs.policy.scores.cloud
         if not settings.weight or bounds.has_bounds(pod):
             return None
-        found = _cloud_nodes(nodes, settings, facts)
+        found = _cloud_nodes(nodes, settings, inputs)
         if not found:
             return None
         return PluginScore(NAME, settings.weight, Column(nodes, [1.0 if node in found else 0.0 for node in nodes]))
 
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs) -> Evidence:
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Nothing that the values do not tell."""
         return Evidence()
 
 
-def _cloud_nodes(nodes: Sequence[str], settings: CloudPolicy, facts: DecisionInputs) -> Set[str]:
-    found = {node for node in nodes if facts.node_roles.get(node) == CLOUD_ROLE} if facts.node_roles else set[str]()
+def _cloud_nodes(nodes: Sequence[str], settings: CloudPolicy, inputs: DecisionInputs) -> Set[str]:
+    found = {node for node in nodes if inputs.node_roles.get(node) == CLOUD_ROLE} if inputs.node_roles else set[str]()
     if settings.nodes:
         found.update(compress(nodes, map(partial(_matches, settings.nodes), nodes)))
     if settings.zones:
-        zoned = facts.cache.per_node(NAME, settings.zones, partial(_in_zone, settings.zones), facts.snapshot)
+        zoned = inputs.cache.per_node(NAME, settings.zones, partial(_in_zone, settings.zones), inputs.snapshot)
         found.update(filter(zoned.__contains__, nodes))
     return found
 

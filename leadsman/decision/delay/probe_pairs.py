@@ -1,17 +1,21 @@
 """Which pairs should be measured, because a decision turns on them.
 
 Of the nodes that nothing else rules out, the pairs that nobody measured and whose bound the estimate does not settle
-against: measured, the node would pass or fail for sure. A pair that was probed in vain is not asked for again, and of a
-node from which nothing fresh comes there is nobody to ask.
+against: measured, the node would pass or fail for sure. A pair whose probes were all lost is not asked for again, and
+of a node from which nothing fresh comes there is nobody to ask.
 """
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import NamedTuple
 
-from leadsman.decision.delay import bound_check, bounds, rtt_table
-from leadsman.decision.delay.bounds import DelayBound
-from leadsman.decision.delay.rtt_table import DelayCause
-from leadsman.decision.delay.targets import Target, resolve_target
+import numpy as np
+
+from leadsman.decision.delay import rtt_table
+from leadsman.decision.delay.bounds import valid_bounds
+from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds
+from leadsman.decision.delay.outcomes import Outcome
+from leadsman.decision.delay.targets import NoTarget
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Direction
@@ -19,7 +23,7 @@ from leadsman.decision.policy import Direction
 MAX_PROBE_PAIRS = 16
 """Pairs that one decision asks for: as many as a node has peers."""
 
-_UNDECIDED = (None, DelayCause.UNMEASURED, DelayCause.ESTIMATE_UNSURE)
+_UNDECIDED = [Outcome.PASSES, Outcome.ACCEPTED_UNKNOWN, Outcome.UNMEASURED, Outcome.ESTIMATE_UNSURE]
 
 
 class _Pair(NamedTuple):
@@ -31,38 +35,41 @@ class _Pair(NamedTuple):
 
 
 def select_probe_pairs(
-    pod: PodInfo, nodes: Sequence[str], facts: DecisionInputs, most: int = MAX_PROBE_PAIRS
+    pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, most: int = MAX_PROBE_PAIRS
 ) -> tuple[tuple[str, str], ...]:
     """At most `most` pairs, each once, the nearest first by estimate: who should measure, and whom. It is the node, but
     where the policy counts only what the reference measures."""
-    found = [(bound, resolve_target(bound, pod, nodes, facts)) for bound in bounds.valid_bounds(pod)]
-    to = [(bound, referent) for bound, referent in found if isinstance(referent, Target) and referent.nodes]
-    if len(to) < len(found):
+    evaluated = evaluate_bounds(valid_bounds(pod), pod, nodes, inputs)
+    to_targets = [each for each in evaluated if not isinstance(each, NoTarget)]
+    if len(to_targets) < len(evaluated):
         return ()
-    open_nodes = _undecided_nodes(to, nodes, facts)
-    each = {pair for bound, referent in to for pair in _unmeasured(bound, referent, open_nodes, facts)}
-    forward = facts.policy.delay.direction is Direction.FORWARD
-    ways = ((one.reference, one.node) if forward else (one.node, one.reference) for one in sorted(each))
-    return tuple(dict.fromkeys(ways))[:most]
+    undecided = _undecided(to_targets, nodes, inputs)
+    pairs = {pair for each in to_targets for pair in _unmeasured(each, undecided, inputs)}
+    forward = inputs.policy.delay.direction is Direction.FORWARD
+    probes = ((pair.reference, pair.node) if forward else (pair.node, pair.reference) for pair in sorted(pairs))
+    return tuple(dict.fromkeys(probes))[:most]
 
 
-def _undecided_nodes(to: Sequence[tuple[DelayBound, Target]], nodes: Sequence[str], facts: DecisionInputs) -> list[str]:
+def _undecided(bounds: Sequence[EvaluatedBound], nodes: Sequence[str], inputs: DecisionInputs) -> list[str]:
     """Those that somebody vouches for and no bound rules out."""
-    judged = [bound_check.check_bound(bound, referent, facts) for bound, referent in to]
-    alive = rtt_table.live_nodes(facts)
-    return [node for node in nodes if node in alive and all(each.cause(node) in _UNDECIDED for each in judged)]
+    undecided = np.ones(len(nodes), np.bool_)
+    for _, _, evaluation in bounds:
+        at, live = inputs.cache.positions(nodes, evaluation.index), rtt_table.live_mask(evaluation.index, inputs)
+        undecided &= live[at] & np.isin(evaluation.outcome[at], _UNDECIDED)
+    return list(compress(nodes, undecided.tolist()))
 
 
-def _unmeasured(bound: DelayBound, referent: Target, nodes: Sequence[str], facts: DecisionInputs) -> Iterator[_Pair]:
-    for reference in referent.nodes:
-        if reference not in rtt_table.live_nodes(facts):
-            continue
-        found, row = rtt_table.measured_row(reference, facts), rtt_table.estimated_row(reference, facts)
-        guesses = dict(zip(row.nodes, zip(row.rtt_ms, row.low_ms, strict=True), strict=True))
-        for node in nodes:
-            rtt_ms, low_ms = guesses.get(node, (float("inf"), 0.0))
-            missing = (
-                node not in found.rtt_ms and found.causes.get(node, DelayCause.UNMEASURED) is DelayCause.UNMEASURED
-            )
-            if missing and low_ms <= bound.ms:
-                yield _Pair(rtt_ms, node, reference)
+def _unmeasured(each: EvaluatedBound, nodes: Sequence[str], inputs: DecisionInputs) -> Iterator[_Pair]:
+    """The pairs with live references that nobody measured, and whose estimate may be within the bound."""
+    bound, _, evaluation = each
+    index, live = evaluation.index, rtt_table.live_mask(evaluation.index, inputs)
+    at = index.positions(nodes)
+    for row in evaluation.rows:
+        if live[index.position(row.reference)]:
+            unmeasured = row.measured.reading == rtt_table.UNMEASURED
+            if row.estimated is not None:
+                unmeasured &= ~(row.estimated.low_ms > bound.ms)
+            for position in at[unmeasured[at]].tolist():
+                yield _Pair(
+                    float(np.nan_to_num(row.rtt_ms[position], nan=np.inf)), index.nodes[position], row.reference
+                )

@@ -1,189 +1,227 @@
-"""The round trip between a reference node and every other: measured, else why not, else estimated.
+"""What is known of the round trip between one reference node and every other, before any bound.
 
-A report counts only while its reporter is fresh and when at least one reply came in its window: a lost probe is never
-a delay. Of the two directions the policy takes one, or the larger of those that count. What our agents did not measure,
-the other sources may know, in their order; the first that says anything about a pair decides on it.
+Measured: by a fresh agent at either end, else by the first of the other views that says anything about the pair. A
+window counts when at least one reply came in it: a lost probe is never a delay. Of the two directions the policy takes
+one, or the larger of those that one source has. Beside it, never instead of it: an estimate.
+
+A reading is one number for a pair: the round trip in ms, or minus the Outcome that says why there is none. So of two
+round trips the larger reading is the longer one, and of two causes the smaller reading says more.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Set
-from enum import IntEnum
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from operator import attrgetter
+from types import MappingProxyType
 
+import numpy as np
 from msgspec import Struct
 
-from leadsman.decision.delay.views import DelayView, EstimatedRow, SourceRow
-from leadsman.decision.freshness import (
-    NEVER_FRESH,
-    cached_while_fresh,
-    fresh_nodes,
-    fresh_only,
-    fresh_until,
-    not_fresh_nodes,
-)
+from leadsman.decision.columns import FloatArray
+from leadsman.decision.delay.outcomes import Outcome
+from leadsman.decision.delay.views import DelayView, EstimateView
+from leadsman.decision.freshness import cached_while_fresh, fresh_mask, freshness_of
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.node_index import ABSENT, BoolArray, CodeArray, NodeIndex
 from leadsman.decision.policy import Direction, Statistic
 from leadsman.state.records import PeerLatency
 from leadsman.state.snapshot import Freshness, NodeState
 
+Readings = FloatArray
 
-class DelayCause(IntEnum):
-    """Why a node may not be within a bound. Of several causes the larger is told, as it says more."""
+UNMEASURED, NO_REPLY = -float(Outcome.UNMEASURED), -float(Outcome.NO_REPLY)
+_PROVISIONAL, _STALE = -float(Outcome.PROVISIONAL), -float(Outcome.STALE)
 
-    UNMEASURED = 0
-    PROVISIONAL = 1
-    STALE = 2
-    ESTIMATE_UNSURE = 3
-    """The bound lies within the interval of the estimate, or above its low end at least."""
-    ESTIMATE_OVER = 4
-    """The interval of the estimate lies above the bound."""
-    NO_REPLY = 5
-    MEASURED_OVER = 6
-    """Measured."""
+BY_AGENTS, FIRST_VIEW = 0, 1
+"""MeasuredRow.source; the number of a view is FIRST_VIEW + its place in DecisionInputs.delay_views."""
 
 
 class MeasuredRow(Struct, frozen=True):
-    """Of all nodes. known: measured round trip in ms, the reference itself at 0. causes: why a node of which there is a
-    report has none: UNMEASURED, PROVISIONAL, STALE or NO_REPLY."""
+    """Arrays over an index; the reference itself is at 0 ms.
 
-    rtt_ms: Mapping[str, float]
-    causes: Mapping[str, DelayCause]
+    reading: the round trip, or why there is none: UNMEASURED, PROVISIONAL, STALE or NO_REPLY.
+    source: who measured it; says nothing where there is no round trip.
+    backward: whether it is the other node's measurement, and not the reference's.
+    """
 
-
-def measured_row(reference: str, facts: DecisionInputs) -> MeasuredRow:
-    return cached_while_fresh(
-        ("reports", reference, facts.policy.delay), lambda: _make_measured_row(reference, facts), facts
-    )
-
-
-def estimated_row(reference: str, facts: DecisionInputs) -> EstimatedRow:
-    """Of all nodes, also those that were measured. It says nothing about whether a node can be reached."""
-    estimates = facts.estimates
-    if estimates is None:
-        return EstimatedRow()
-    return facts.cache.per_object(estimates, reference, lambda: estimates.row(reference))
+    reading: Readings
+    source: CodeArray
+    backward: BoolArray
 
 
-def live_nodes(facts: DecisionInputs) -> Set[str]:
+class ViewRow(Struct, frozen=True):
+    """What one view says of a reference and every node of an index. beyond: nodes that the index does not have."""
+
+    reading: Readings
+    backward: BoolArray
+    beyond: Sequence[str]
+
+
+class EstimateRow(Struct, frozen=True):
+    """Arrays over an index, NaN where there is no estimate. It says nothing about whether a node can be reached.
+
+    source: a place in `sources`. beyond: nodes that the index does not have.
+    """
+
+    rtt_ms: FloatArray
+    low_ms: FloatArray
+    high_ms: FloatArray
+    source: CodeArray
+    sources: Sequence[str]
+    beyond: Sequence[str]
+
+
+def node_index(references: tuple[str, ...], inputs: DecisionInputs) -> NodeIndex:
+    """Of all nodes of which anything is known beside these."""
+    named: list[tuple[object, Collection[str]]] = [(references, references)]
+    named += ((view, view.nodes) for view in inputs.delay_views)
+    named += ((peers, peers) for reference in references if (peers := peer_windows(reference, inputs)))
+    index = inputs.cache.index(inputs.snapshot, named)
+    rows = [row for reference in references for row in _rows_of_others(reference, index, inputs)]
+    beyond = [(row, row.beyond) for row in rows if row.beyond]
+    return inputs.cache.index(inputs.snapshot, [*named, *beyond]) if beyond else index
+
+
+def _rows_of_others(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Iterator[ViewRow | EstimateRow]:
+    yield from (view_row(view, reference, index, inputs) for view in inputs.delay_views)
+    if inputs.estimates is not None:
+        yield estimate_row(inputs.estimates, reference, index, inputs)
+
+
+def live_mask(index: NodeIndex, inputs: DecisionInputs) -> BoolArray:
     """The nodes that somebody vouches for now: an agent's fresh heartbeat, or another source that is fresh. An estimate
     counts only between two of them: of a silent node nobody knows that it can be reached at all."""
-    return cached_while_fresh("alive", lambda: _find_live_nodes(facts), facts)
+    return cached_while_fresh(("live", index), lambda: _find_live(index, inputs), inputs)
 
 
-def _find_live_nodes(facts: DecisionInputs) -> Set[str]:
-    return frozenset(fresh_nodes(facts)).union(*(source.nodes for source in fresh_views(facts)))
+def _find_live(index: NodeIndex, inputs: DecisionInputs) -> BoolArray:
+    live = fresh_mask(index, inputs)
+    for view in inputs.delay_views:
+        if inputs.now < view.fresh_until:
+            live = live | inputs.cache.per_object(view, ("nodes", index), partial(index.mask, view.nodes))
+    return live
 
 
-def fresh_views(facts: DecisionInputs) -> Iterator[DelayView]:
-    return (source for source in facts.delay_views if facts.now < source.fresh_until)
+def measured_row(reference: str, index: NodeIndex, inputs: DecisionInputs) -> MeasuredRow:
+    """`index` has the reference."""
+    direction, nothing = inputs.policy.delay.direction, np.full(len(index) + 1, UNMEASURED)
+    forward = nothing if direction is Direction.BACKWARD else _forward_readings(reference, index, inputs)
+    backward = nothing if direction is Direction.FORWARD else _backward_readings(reference, index, inputs)
+    reading, is_backward = _larger(forward, backward)
+    source = np.zeros(len(index) + 1, np.int8)
+    for number, view in enumerate(inputs.delay_views, FIRST_VIEW):
+        if inputs.now < view.fresh_until:
+            row = view_row(view, reference, index, inputs)
+            adds = (reading < 0) & (reading != NO_REPLY) & (row.reading != UNMEASURED)
+            reading[adds], source[adds], is_backward[adds] = row.reading[adds], number, row.backward[adds]
+    reading[index.position(reference)] = 0.0
+    return MeasuredRow(reading, source, is_backward)
 
 
-def source_row(source: DelayView, reference: str, facts: DecisionInputs) -> SourceRow:
-    return facts.cache.per_object(source, reference, lambda: source.row(reference))
+def _larger(forward: Readings, backward: Readings) -> tuple[Readings, BoolArray]:
+    """The longer round trip, else the cause that says more; and whether it is the backward one. New arrays."""
+    reading = np.maximum(forward, backward)
+    np.minimum(forward, backward, out=reading, where=reading < 0)
+    return reading, backward > forward
 
 
-def _make_measured_row(reference: str, facts: DecisionInputs) -> MeasuredRow:
-    found = _agent_row(reference, facts)
-    for source in fresh_views(facts):
-        found = _with_source(found, source_row(source, reference, facts), facts.policy.delay.direction)
-    return found
+def peer_windows(node: str, inputs: DecisionInputs) -> Mapping[str, PeerLatency]:
+    """Peer → the window that the node's agent measured."""
+    state = inputs.snapshot.nodes.get(node)
+    return _NO_WINDOWS if state is None or state.latency is None else state.latency.peers
 
 
-def _with_source(found: MeasuredRow, row: SourceRow, direction: Direction) -> MeasuredRow:
-    """What was found, and what the row adds on pairs of which nobody measured or missed anything yet."""
-    silent = {node for node, cause in found.causes.items() if cause is DelayCause.NO_REPLY}
-    rtts = _by_direction(row, direction)
-    added = {node: rtt_ms for node, rtt_ms in rtts.items() if node not in found.rtt_ms and node not in silent}
-    known = {**found.rtt_ms, **added} if added else found.rtt_ms
-    causes = {node: cause for node, cause in found.causes.items() if node not in added}
-    causes.update((node, DelayCause.NO_REPLY) for node in row.no_reply if node not in known)
-    return MeasuredRow(known, causes)
+_NO_WINDOWS: Mapping[str, PeerLatency] = MappingProxyType({})
 
 
-def _by_direction(row: SourceRow, direction: Direction) -> Mapping[str, float]:
-    if direction is Direction.WORST:
-        return _worst(row.forward, row.backward)
-    return row.forward if direction is Direction.FORWARD else row.backward
-
-
-def _agent_row(reference: str, facts: DecisionInputs) -> MeasuredRow:
-    direction, statistic = facts.policy.delay.direction, facts.policy.delay.statistic
-    causes: dict[str, DelayCause] = {}
-    forward = {} if direction is Direction.BACKWARD else _forward(reference, statistic, causes, facts)
-    backward = {} if direction is Direction.FORWARD else _backward(reference, statistic, causes, facts)
-    known = _worst(forward, backward)
-    known[reference] = 0.0
-    return MeasuredRow(known, {node: cause for node, cause in causes.items() if node not in known})
-
-
-def _worst(forward: Mapping[str, float], backward: Mapping[str, float]) -> dict[str, float]:
-    both = {**forward, **backward}
-    for node in forward.keys() & backward.keys():
-        both[node] = max(forward[node], backward[node])
-    return both
-
-
-def _forward(
-    reference: str, statistic: Statistic, causes: dict[str, DelayCause], facts: DecisionInputs
-) -> dict[str, float]:
-    """By the reference. Notes why its other windows do not count."""
-    state = facts.snapshot.nodes.get(reference)
-    windows = {} if state is None or state.latency is None else state.latency.peers
-    rtt, fresh = rtt_getter(statistic), fresh_until(facts).get(reference, NEVER_FRESH) > facts.now
-    known = {node: rtt_ms for node, window in windows.items() if (rtt_ms := rtt(window)) is not None} if fresh else {}
-    _note_causes(
-        causes, ((node, missing_cause(reference, windows[node], facts)) for node in windows.keys() - known.keys())
+def _forward_readings(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Readings:
+    """By the reference's agent."""
+    peers, rtt = peer_windows(reference, inputs), rtt_getter(inputs.policy.delay.statistic)
+    readings = inputs.cache.per_object(
+        peers,
+        (inputs.policy.delay.statistic, index),
+        lambda: index.place(peers, _readings(peers.values(), rtt), UNMEASURED),
     )
-    return known
+    freshness = freshness_of(reference, inputs)
+    if freshness is Freshness.FRESH:
+        return readings
+    why = _PROVISIONAL if freshness is Freshness.PROVISIONAL else _STALE
+    return np.where(readings == UNMEASURED, UNMEASURED, why)
 
 
-def _backward(
-    reference: str, statistic: Statistic, causes: dict[str, DelayCause], facts: DecisionInputs
-) -> dict[str, float]:
-    """By each of the others. Notes why windows with the reference do not count."""
-    column, snapshot = facts.cache.per_node, facts.snapshot
-    measured = column("rtt_ms", (reference, statistic), partial(_rtt_ms, reference, rtt_getter(statistic)), snapshot)
-    without = column(
-        "no rtt_ms", (reference, statistic), partial(_window_without_rtt, reference, rtt_getter(statistic)), snapshot
-    )
-    old = [node for node in not_fresh_nodes(facts) if node in measured or node in without]
-    _note_causes(causes, ((node, missing_cause(node, window, facts)) for node, window in without.items()))
-    _note_causes(causes, ((node, _stale_cause(node, facts)) for node in old))
-    return fresh_only(measured, facts)
+def _backward_readings(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Readings:
+    """By the agent of each of the others."""
+    statistic, array = inputs.policy.delay.statistic, inputs.cache.node_array
+    of = partial(_reports_about, reference, rtt_getter(statistic))
+    readings = array("window", (reference, statistic), of, UNMEASURED, inputs.snapshot, index)
+    old = ~fresh_mask(index, inputs) & (readings != UNMEASURED)
+    if not old.any():
+        return readings
+    causes = array("cause", None, _causes, _STALE, inputs.snapshot, index)
+    return np.where(old, causes, readings)
 
 
-def _note_causes(causes: dict[str, DelayCause], found: Iterator[tuple[str, DelayCause]]) -> None:
-    for node, why in found:
-        causes[node] = max(causes.get(node, DelayCause.UNMEASURED), why)
+_RttGetter = Callable[[PeerLatency], float | None]
 
 
-def peer_window(reference: str, state: NodeState) -> PeerLatency | None:
-    return None if state.latency is None else state.latency.peers.get(reference)
+def _reports_about(reference: str, rtt: _RttGetter, states: Iterable[NodeState]) -> Sequence[float]:
+    windows = [None if state.latency is None else state.latency.peers.get(reference) for state in states]
+    return _readings(windows, rtt)
 
 
-def _rtt_ms(reference: str, of: Callable[[PeerLatency], float | None], state: NodeState) -> float | None:
-    found = peer_window(reference, state)
-    return None if found is None else of(found)
+def _readings(windows: Iterable[PeerLatency | None], rtt: _RttGetter) -> Sequence[float]:
+    return [UNMEASURED if window is None else _reading(window, rtt) for window in windows]
 
 
-def _window_without_rtt(
-    reference: str, of: Callable[[PeerLatency], float | None], state: NodeState
-) -> PeerLatency | None:
-    found = peer_window(reference, state)
-    return None if found is None or of(found) is not None else found
+def _reading(window: PeerLatency, rtt: _RttGetter) -> float:
+    """A window that has replies may lack the statistic."""
+    rtt_ms = rtt(window)
+    return rtt_ms if rtt_ms is not None else UNMEASURED if window.received else NO_REPLY
 
 
-def rtt_getter(statistic: Statistic) -> Callable[[PeerLatency], float | None]:
+def _causes(states: Iterable[NodeState]) -> Sequence[float]:
+    """Why a report of this node does not count, while the node is not fresh."""
+    return [_PROVISIONAL if state.heartbeat and state.changed_at is None else _STALE for state in states]
+
+
+def rtt_getter(statistic: Statistic) -> _RttGetter:
     return attrgetter(f"{statistic}_ms")
 
 
-def missing_cause(reporter: str, window: PeerLatency, facts: DecisionInputs) -> DelayCause:
-    """Why this window of the reporter does not count."""
-    if facts.snapshot.nodes[reporter].freshness(facts.now) is not Freshness.FRESH:
-        return _stale_cause(reporter, facts)
-    return DelayCause.UNMEASURED if window.received else DelayCause.NO_REPLY
+def view_row(view: DelayView, reference: str, index: NodeIndex, inputs: DecisionInputs) -> ViewRow:
+    direction = inputs.policy.delay.direction
+    return inputs.cache.per_object(
+        view, (reference, direction, index), lambda: _place_view_row(view, reference, direction, index)
+    )
 
 
-def _stale_cause(reporter: str, facts: DecisionInputs) -> DelayCause:
-    provisional = facts.snapshot.nodes[reporter].freshness(facts.now) is Freshness.PROVISIONAL
-    return DelayCause.PROVISIONAL if provisional else DelayCause.STALE
+def _place_view_row(view: DelayView, reference: str, direction: Direction, index: NodeIndex) -> ViewRow:
+    row = view.row(reference)
+    forward = {} if direction is Direction.BACKWARD else row.forward
+    backward = {} if direction is Direction.FORWARD else row.backward
+    reading, is_backward = _larger(_place(forward, index), _place(backward, index))
+    reading[index.mask(row.no_reply) & (reading < 0)] = NO_REPLY
+    return ViewRow(reading, is_backward, _beyond([*row.forward, *row.backward, *row.no_reply], index))
+
+
+def _place(readings: Mapping[str, float], index: NodeIndex) -> Readings:
+    return index.place(readings.keys(), list(readings.values()), UNMEASURED)
+
+
+def estimate_row(estimates: EstimateView, reference: str, index: NodeIndex, inputs: DecisionInputs) -> EstimateRow:
+    return inputs.cache.per_object(
+        estimates, (reference, index), lambda: _place_estimate_row(estimates, reference, index)
+    )
+
+
+def _place_estimate_row(estimates: EstimateView, reference: str, index: NodeIndex) -> EstimateRow:
+    row = estimates.row(reference)
+    columns = (row.rtt_ms, row.low_ms, row.high_ms)
+    rtt_ms, low_ms, high_ms = (index.place(row.nodes, column, np.nan) for column in columns)
+    sources = sorted(set(row.source))
+    codes = np.zeros(len(index) + 1, np.int8)
+    codes[index.positions(row.nodes)] = [sources.index(source) for source in row.source]
+    return EstimateRow(rtt_ms, low_ms, high_ms, codes, sources, _beyond(row.nodes, index))
+
+
+def _beyond(nodes: Sequence[str], index: NodeIndex) -> Sequence[str]:
+    return [node for node, position in zip(nodes, index.positions(nodes).tolist(), strict=True) if position == ABSENT]

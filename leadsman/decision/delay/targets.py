@@ -54,26 +54,26 @@ class TargetName(NamedTuple):
         return cls(namespace, kind, name)
 
 
-def resolve_target(bound: DelayBound, pod: PodInfo, nodes: Container[str], facts: DecisionInputs) -> Target | NoTarget:
+def resolve_target(bound: DelayBound, pod: PodInfo, nodes: Container[str], inputs: DecisionInputs) -> Target | NoTarget:
     """nodes: those asked about, which exist even when nobody reported of them."""
     name = TargetName.of(bound.reference)
-    if name.kind in ("", NODE_KIND) and not name.namespace and _exists(name.name, nodes, facts):
+    if name.kind in ("", NODE_KIND) and not name.namespace and _exists(name.name, nodes, inputs):
         return Target(name.name, (name.name,))
     return (
-        NoTarget(_no_node_reason(name.name, facts))
+        NoTarget(_no_node_reason(name.name, inputs))
         if name.kind == NODE_KIND
-        else _resolve_workload(bound, name, pod, facts)
+        else _resolve_workload(bound, name, pod, inputs)
     )
 
 
-def _exists(node: str, nodes: Container[str], facts: DecisionInputs) -> bool:
-    return node in facts.snapshot.nodes or any(node in source.nodes for source in facts.delay_views) or node in nodes
+def _exists(node: str, nodes: Container[str], inputs: DecisionInputs) -> bool:
+    return node in inputs.snapshot.nodes or any(node in source.nodes for source in inputs.delay_views) or node in nodes
 
 
-def _resolve_workload(bound: DelayBound, name: TargetName, pod: PodInfo, facts: DecisionInputs) -> Target | NoTarget:
-    found = _matching_workloads(name, pod, facts)
+def _resolve_workload(bound: DelayBound, name: TargetName, pod: PodInfo, inputs: DecisionInputs) -> Target | NoTarget:
+    found = _matching_workloads(name, pod, inputs)
     if len(found) != 1:
-        return NoTarget(_ambiguous_reason(name, found) if found else _no_workload_reason(bound.reference, name, facts))
+        return NoTarget(_ambiguous_reason(name, found) if found else _no_workload_reason(bound.reference, name, inputs))
     [(workload, pods)] = found.items()
     others = tuple(placed for placed in pods if placed.pod != pod.name or name.namespace not in ("", pod.namespace))
     shown = f"{name.namespace}/{workload}" if name.namespace else workload
@@ -82,13 +82,13 @@ def _resolve_workload(bound: DelayBound, name: TargetName, pod: PodInfo, facts: 
     return _workload_target(shown, others, bound.replicas)
 
 
-def _matching_workloads(name: TargetName, pod: PodInfo, facts: DecisionInputs) -> Mapping[str, PlacedPods]:
+def _matching_workloads(name: TargetName, pod: PodInfo, inputs: DecisionInputs) -> Mapping[str, PlacedPods]:
     """kind/name → placed pods. The pod's own workload exists, even when its first pod is not seen yet."""
     qualified = f"{name.kind}/{name.name}" if name.kind else name.name
-    by_kind = facts.workloads.find(name.namespace or pod.namespace, qualified)
+    by_kind = inputs.workloads.find(name.namespace or pod.namespace, qualified)
     found = {f"{kind}/{name.name}": pods for kind, pods in by_kind.items()}
     return (
-        {pod.workload: (), **found} if facts.workloads.loaded and _is_own_workload(name, pod.workload, pod) else found
+        {pod.workload: (), **found} if inputs.workloads.loaded and _is_own_workload(name, pod.workload, pod) else found
     )
 
 
@@ -111,12 +111,12 @@ def _ambiguous_reason(name: TargetName, found: Mapping[str, PlacedPods]) -> str:
     return f"{name.name} may be {' or '.join(sorted(found))}, want one of them in the annotation {DELAY_ANNOTATION}"
 
 
-def _no_node_reason(node: str, facts: DecisionInputs) -> str:
-    return f"no such node {node}" if _nodes_loaded(facts) else f"no node is known yet, so neither is {node}"
+def _no_node_reason(node: str, inputs: DecisionInputs) -> str:
+    return f"no such node {node}" if _nodes_loaded(inputs) else f"no node is known yet, so neither is {node}"
 
 
-def _no_workload_reason(reference: str, name: TargetName, facts: DecisionInputs) -> str:
-    nodes, workloads = _nodes_loaded(facts), facts.workloads.loaded
+def _no_workload_reason(reference: str, name: TargetName, inputs: DecisionInputs) -> str:
+    nodes, workloads = _nodes_loaded(inputs), inputs.workloads.loaded
     if name.kind:
         return f"no such workload {reference}" if workloads else f"no workload is known yet, so neither is {reference}"
     if nodes and workloads:
@@ -127,5 +127,5 @@ def _no_workload_reason(reference: str, name: TargetName, facts: DecisionInputs)
     return f"no such {known} {reference}, and no {unknown} is known yet"
 
 
-def _nodes_loaded(facts: DecisionInputs) -> bool:
-    return bool(facts.snapshot.nodes or facts.delay_views)
+def _nodes_loaded(inputs: DecisionInputs) -> bool:
+    return bool(inputs.snapshot.nodes or inputs.delay_views)

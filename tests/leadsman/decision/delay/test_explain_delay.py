@@ -1,12 +1,17 @@
 """An explanation names the pair that decides, with its value, interval, source, direction and age."""
 
+import math
 import random
 from types import SimpleNamespace
 
 import pytest
 
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.delay import explain_delay, rtt_table
+from leadsman.decision.delay import explain_delay
+from leadsman.decision.delay.bounds import DelayBound
+from leadsman.decision.delay.evaluation import evaluate
+from leadsman.decision.delay.evidence_text import evidence_text
+from leadsman.decision.delay.targets import Target
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.explain import explain
 from leadsman.decision.inputs import DecisionInputs
@@ -51,20 +56,22 @@ def test_the_direction_that_counts_is_told(
     )
 
 
+def test_of_two_equal_directions_the_forward_one_is_told(make: SimpleNamespace) -> None:
+    assert distance(make.facts({"ref": make.state({"n": 3.0}), "n": make.state({"ref": 3.0})})).direction == "forward"
+
+
 def test_an_estimate_is_told_with_its_interval_and_age(make: SimpleNamespace) -> None:
     facts = make.facts({"ref": make.state({}), "n": make.state({})}, estimates=make.guesses("ref", n=(1.0, 2.0, 4.0)))
     found = distance(facts)
     assert (found.rtt_ms, found.low_ms, found.high_ms, found.source) == (2.0, 1.0, 4.0, "coordinates")
     assert (found.estimated, found.age_seconds, found.why) == (True, 30.0, "delay to ref not measured")
-    assert explain_delay.evidence_text(found) == "about 2 ms from ref (coordinates, 1 to 4 ms, 30.0 s old), bound 5 ms"
+    assert evidence_text(found) == "about 2 ms from ref (coordinates, 1 to 4 ms, 30.0 s old), bound 5 ms"
 
 
 def test_an_estimate_without_an_upper_end_says_so(make: SimpleNamespace) -> None:
     guesses = make.guesses("ref", n=(1.0, 2.0, 60_000.0))
     found = distance(make.facts({"ref": make.state({}), "n": make.state({})}, estimates=guesses))
-    assert (
-        explain_delay.evidence_text(found) == "about 2 ms from ref (coordinates, 1 ms or more, 30.0 s old), bound 5 ms"
-    )
+    assert evidence_text(found) == "about 2 ms from ref (coordinates, 1 ms or more, 30.0 s old), bound 5 ms"
 
 
 class Static:
@@ -78,13 +85,26 @@ class Static:
 
 def test_another_source_is_told_by_its_name(make: SimpleNamespace) -> None:
     facts = make.facts({}, delay_views=(Static(),))
-    assert explain_delay.evidence_text(distance(facts)) == "3 ms from ref (static, forward), bound 5 ms"
+    assert evidence_text(distance(facts)) == "3 ms from ref (static, forward), bound 5 ms"
+
+
+class Second(Static):
+    source = "second"
+
+    def row(self, reference: str) -> SourceRow:
+        return SourceRow({"n": 1.0, "m": 1.5}) if reference == "ref" else SourceRow()
+
+
+def test_the_first_source_that_knows_a_pair_is_explained_and_the_last_where_the_first_knows_nothing(
+    make: SimpleNamespace,
+) -> None:
+    inputs = make.facts({}, delay_views=(Static(), Second()))
+    assert (distance(inputs).rtt_ms, distance(inputs).source) == (3.0, "static")
+    assert (distance(inputs, "m").rtt_ms, distance(inputs, "m").source) == (1.5, "second")
 
 
 def test_the_reference_itself_needs_no_source(make: SimpleNamespace) -> None:
-    assert (
-        explain_delay.evidence_text(distance(make.facts({"ref": make.state()}), "ref")) == "0 ms from ref, bound 5 ms"
-    )
+    assert evidence_text(distance(make.facts({"ref": make.state()}), "ref")) == "0 ms from ref, bound 5 ms"
 
 
 def test_what_is_not_known_says_why_and_only_a_node_that_passes_says_accepted(make: SimpleNamespace) -> None:
@@ -133,4 +153,6 @@ def test_what_is_told_is_what_was_decided_on(make: SimpleNamespace) -> None:
             pod = PodInfo("default", "p", labels={f"delay_{reference}": "5"})
             found = explain_delay.delay_evidence(pod, names, facts).distances
             known = {name: found[name][0].rtt_ms for name in names if found[name][0].rtt_ms is not None}
-            assert known == rtt_table.measured_row(reference, facts).rtt_ms
+            judged = evaluate(DelayBound(reference, 5.0), Target(reference, (reference,)), facts)
+            rtt_ms = judged.rtt_ms[judged.index.positions(names)].tolist()
+            assert known == {name: ms for name, ms in zip(names, rtt_ms, strict=True) if not math.isnan(ms)}

@@ -1,21 +1,28 @@
 """Estimates may settle what nobody measured, each replica or the nearest counts, and reachability is never inferred."""
 
+import math
 import random
 from collections.abc import Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from msgspec import structs
 
-from leadsman.decision.decide import filter_nodes
-from leadsman.decision.delay.bound_check import check_bound
+from leadsman.decision.cache import DecisionCache
+from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.delay.bounds import DelayBound, ReplicaMode
-from leadsman.decision.delay.rtt_table import DelayCause
+from leadsman.decision.delay.evaluation import evaluate
+from leadsman.decision.delay.explain_delay import delay_evidence
+from leadsman.decision.delay.outcomes import Outcome
 from leadsman.decision.delay.targets import Target
+from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.model import PodInfo
+from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
 from leadsman.kube.names import ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
+
+HALF_MS = DelayBound("web", 0.5)
 
 GUESSES: Mapping[str, tuple[float, float, float]] = {
     "sure": (1.0, 3.0, 5.0),
@@ -85,6 +92,24 @@ def test_an_old_report_is_told_before_its_estimate(make: SimpleNamespace) -> Non
     assert reasons(facts)["far"] == "delay to ref is stale"
 
 
+class Listing:
+    """A view that vouches for the nodes and knows no delay."""
+
+    source, read_at, fresh_until, nodes = "listing", None, math.inf, frozenset({"ref", *NODES})
+
+    def row(self, reference: str) -> SourceRow:
+        return SourceRow()
+
+
+def test_an_old_report_of_a_node_that_another_source_vouches_for_is_told_unless_the_estimate_keeps_the_bound(
+    make: SimpleNamespace,
+) -> None:
+    old = {node: make.state({"ref": 1.0}, freshness="stale") for node in ("sure", "far")}
+    refused = reasons(structs.replace(guessed(make, **old), delay_views=(Listing(),)))
+    assert "sure" not in refused
+    assert refused["far"] == "delay to ref is stale"
+
+
 def test_a_measured_delay_comes_before_an_estimate(make: SimpleNamespace) -> None:
     refused = reasons(guessed(make, ref=make.state({"sure": 6.0, "far": 4.0})))
     assert refused["sure"] == "delay to ref over 5 ms"
@@ -120,10 +145,16 @@ def test_a_bound_to_a_workload_is_to_all_its_replicas_or_to_the_nearest(
 
 
 def test_the_cause_that_says_most_is_told_of_all_and_the_most_hopeful_of_the_nearest(replicas: DecisionInputs) -> None:
-    to_all = check_bound(DelayBound("web", 0.5), Target("web", ("r-1", "r-2")), replicas)
-    nearest = check_bound(DelayBound("web", 0.5), Target("web", ("r-1", "r-2"), ReplicaMode.NEAREST), replicas)
-    assert (to_all.cause("one"), nearest.cause("one")) == (DelayCause.MEASURED_OVER, DelayCause.UNMEASURED)
-    assert (to_all.cause("r-1"), nearest.cause("r-1")) == (DelayCause.UNMEASURED, None)
+    to_all, nearest = (Target("web", ("r-1", "r-2"), mode) for mode in ReplicaMode)
+    assert outcome("one", to_all, replicas) is Outcome.MEASURED_OVER
+    assert outcome("one", nearest, replicas) is Outcome.UNMEASURED
+    assert outcome("r-1", to_all, replicas) is Outcome.UNMEASURED
+    assert outcome("r-1", nearest, replicas) is Outcome.PASSES
+
+
+def outcome(node: str, target: Target, inputs: DecisionInputs, bound: DelayBound = HALF_MS) -> Outcome:
+    found = evaluate(bound, target, inputs)
+    return Outcome(int(found.outcome[found.index.position(node)]))
 
 
 def test_many_replicas_agree_with_each_by_itself(make: SimpleNamespace) -> None:
@@ -152,7 +183,55 @@ def test_many_replicas_agree_with_each_by_itself(make: SimpleNamespace) -> None:
 def kept(
     bound: DelayBound, to: tuple[str, ...], replicas: ReplicaMode, names: list[str], facts: DecisionInputs
 ) -> set[str]:
-    found = check_bound(bound, Target("x", to, replicas), facts)
-    if bound.estimate is EstimateMode.ACCEPT:
-        return {name for name in names if name not in found.refused}
-    return {name for name in names if name in found.passing}
+    return {name for name in names if not outcome(name, Target("x", to, replicas), facts, bound).refuses}
+
+
+@pytest.fixture
+def two_replicas(make: SimpleNamespace) -> DecisionInputs:
+    """web-1 is estimated at 3 ms (1 to 9) from n, web-2 is measured at 4.5 ms."""
+    return make.facts(
+        {"r-1": make.state({}), "r-2": make.state({"n": 4.5}), "n": make.state({})},
+        workloads=make.workloads(deployment_web=["web-1@r-1", "web-2@r-2"]),
+        estimates=make.guesses("r-1", n=(1.0, 3.0, 9.0)),
+    )
+
+
+def decided(mode: str, inputs: DecisionInputs) -> tuple[FilterResult, DelayEvidence]:
+    pod = PodInfo("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS_ANNOTATION: mode})
+    [evidence] = delay_evidence(pod, ["n"], inputs).distances["n"]
+    return filter_nodes(pod, ["n"], inputs), evidence
+
+
+def test_the_nearest_replica_that_keeps_the_bound_decides_and_not_a_nearer_one_that_may_not(
+    two_replicas: DecisionInputs,
+) -> None:
+    judged, evidence = decided("nearest", two_replicas)
+    assert judged.kept == ("n",)
+    assert (evidence.pod, evidence.rtt_ms, evidence.estimated) == ("web-2", 4.5, False)
+
+
+def test_of_all_replicas_the_one_that_refuses_is_the_one_explained(two_replicas: DecisionInputs) -> None:
+    judged, evidence = decided("all", two_replicas)
+    assert judged.refused["n"].reason == "estimated delay to deployment/web may be over 5 ms"
+    assert (evidence.pod, evidence.rtt_ms, evidence.estimated) == ("web-1", 3.0, True)
+    assert (evidence.low_ms, evidence.high_ms, evidence.bound_ms) == (1.0, 9.0, 5.0)
+
+
+def test_of_two_replicas_that_tell_alike_the_farther_decides_for_all_and_the_nearer_for_nearest(
+    make: SimpleNamespace,
+) -> None:
+    states = {"r-1": make.state({"n": 2.0}), "r-2": make.state({"n": 3.0})}
+    inputs = make.facts(states, workloads=make.workloads(deployment_web=["web-1@r-1", "web-2@r-2"]))
+    assert [decided(mode, inputs)[1].rtt_ms for mode in ReplicaMode] == [3.0, 2.0]
+
+
+def test_a_node_that_comes_or_goes_moves_no_other_nodes_value(make: SimpleNamespace) -> None:
+    cache, bound, target = DecisionCache(), DelayBound("ref", 5.0), Target("ref", ("ref",))
+    for names in (["a", "b"], ["b", "a", "c"], ["c", "b"], ["b"], ["a", "b"]):
+        rtts = {name: float(ord(name)) for name in names}
+        inputs = make.facts(
+            {**{name: make.state({"ref": ms}) for name, ms in rtts.items()}, "ref": make.state()}, cache=cache
+        )
+        found = evaluate(bound, target, inputs)
+        known = {name: found.rtt_ms[found.index.position(name)] for name in "abc"}
+        assert {name: ms for name, ms in known.items() if not math.isnan(ms)} == rtts

@@ -1,0 +1,136 @@
+"""The one evaluation of a bound: which pair decides for each node, what it means, and by which round trip.
+
+Each pair of a reference and a node has an outcome. To all replicas of a workload the worst pair decides, to the nearest
+the best, by outcome and then by round trip, an unknown one being the longest. The filter, the nearest score, the pairs
+to probe and the explanation are read from this one value, so they cannot disagree.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from msgspec import Struct
+
+from leadsman.decision.columns import FloatArray
+from leadsman.decision.delay import rtt_table
+from leadsman.decision.delay.bounds import DelayBound, ReplicaMode
+from leadsman.decision.delay.outcomes import Outcome
+from leadsman.decision.delay.rtt_table import EstimateRow, MeasuredRow, Readings
+from leadsman.decision.delay.targets import NoTarget, Target, resolve_target
+from leadsman.decision.freshness import cached_while_fresh
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.decision.node_index import BoolArray, CodeArray, NodeIndex
+from leadsman.decision.policy import EstimateMode
+
+
+class PairRow(Struct, frozen=True):
+    """One reference and every node of an index, under one bound.
+
+    outcome: of each pair.
+    rtt_ms: measured, else estimated, also where the estimate may not count; NaN where neither is known, and where
+    probes were lost: then an estimate says nothing.
+    """
+
+    reference: str
+    outcome: CodeArray
+    rtt_ms: FloatArray
+    measured: MeasuredRow
+    estimated: EstimateRow | None
+
+
+class Evaluation(Struct, frozen=True):
+    """Of all nodes of an index.
+
+    rows: the pairs, one row for each reference.
+    decides: the place in rows of the pair that decides for the node.
+    outcome, rtt_ms: of that pair.
+    reading: of that pair, as it is in MeasuredRow.
+    """
+
+    index: NodeIndex
+    rows: Sequence[PairRow]
+    decides: CodeArray
+    outcome: CodeArray
+    rtt_ms: FloatArray
+    reading: Readings
+
+
+class EvaluatedBound(NamedTuple):
+    bound: DelayBound
+    target: Target
+    evaluation: Evaluation
+
+
+def evaluate_bounds(
+    bounds: Sequence[DelayBound], pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs
+) -> list[EvaluatedBound | NoTarget]:
+    """In their order, without a bound of the first pod of its own workload to itself: it holds everywhere."""
+    targets = [(bound, resolve_target(bound, pod, nodes, inputs)) for bound in bounds]
+    return [
+        target if isinstance(target, NoTarget) else EvaluatedBound(bound, target, evaluate(bound, target, inputs))
+        for bound, target in targets
+        if isinstance(target, NoTarget) or target.nodes
+    ]
+
+
+def evaluate(bound: DelayBound, target: Target, inputs: DecisionInputs) -> Evaluation:
+    """For all nodes, once while the inputs stay as they are. `target` has at least one node."""
+    mode = bound.estimate or inputs.policy.delay.estimate
+    key = ("bound", target.nodes, target.replicas, bound.ms, mode, inputs.policy.delay)
+    return cached_while_fresh(key, lambda: _evaluate(bound.ms, mode, target, inputs), inputs)
+
+
+def _evaluate(bound_ms: float, mode: EstimateMode, target: Target, inputs: DecisionInputs) -> Evaluation:
+    index = rtt_table.node_index(target.nodes, inputs)
+    first, *others = rows = [_evaluate_pairs(node, bound_ms, mode, index, inputs) for node in target.nodes]
+    decides, outcome = np.zeros(len(index) + 1, np.int8), first.outcome
+    rtt_ms, reading = first.rtt_ms, first.measured.reading
+    for number, row in enumerate(others, 1):
+        replaces = _is_worse(row.outcome, row.rtt_ms, outcome, rtt_ms)
+        if target.replicas is ReplicaMode.NEAREST:
+            replaces = _is_worse(outcome, rtt_ms, row.outcome, row.rtt_ms)
+        decides[replaces] = number
+        outcome, rtt_ms = np.where(replaces, row.outcome, outcome), np.where(replaces, row.rtt_ms, rtt_ms)
+        reading = np.where(replaces, row.measured.reading, reading)
+    return Evaluation(index, rows, decides, outcome, rtt_ms, reading)
+
+
+def _is_worse(outcome: CodeArray, rtt_ms: FloatArray, than: CodeArray, than_ms: FloatArray) -> BoolArray:
+    longer = ~np.isnan(than_ms) & ~(rtt_ms <= than_ms)
+    worse: BoolArray = (outcome > than) | ((outcome == than) & longer)
+    return worse
+
+
+def _evaluate_pairs(
+    reference: str, bound_ms: float, mode: EstimateMode, index: NodeIndex, inputs: DecisionInputs
+) -> PairRow:
+    measured = rtt_table.measured_row(reference, index, inputs)
+    reading = measured.reading
+    unknown = reading < 0
+    outcome = np.where(unknown, -reading, (reading > bound_ms) * float(Outcome.MEASURED_OVER)).astype(np.int8)
+    rtt_ms = np.where(unknown, np.nan, reading)
+    open_pairs = unknown & (reading != rtt_table.NO_REPLY)
+    if mode is EstimateMode.ACCEPT:
+        outcome[open_pairs] = Outcome.ACCEPTED_UNKNOWN
+    if inputs.estimates is None:
+        return PairRow(reference, outcome, rtt_ms, measured, None)
+    estimated = rtt_table.estimate_row(inputs.estimates, reference, index, inputs)
+    open_pairs &= ~np.isnan(estimated.rtt_ms)
+    if mode is not EstimateMode.REJECT:
+        by_estimate = _estimated_outcome(estimated, bound_ms, mode)
+        counts = open_pairs
+        if mode is EstimateMode.UPPER_BOUND:
+            live = rtt_table.live_mask(index, inputs)
+            passes_or_is_all = (by_estimate == Outcome.PASSES) | (reading == rtt_table.UNMEASURED)
+            counts = open_pairs & live & live[index.position(reference)] & passes_or_is_all
+        outcome[counts] = by_estimate[counts]
+    np.copyto(rtt_ms, estimated.rtt_ms, where=open_pairs)
+    return PairRow(reference, outcome, rtt_ms, measured, estimated)
+
+
+def _estimated_outcome(estimated: EstimateRow, bound_ms: float, mode: EstimateMode) -> CodeArray:
+    """What the estimates say by themselves: their upper end keeps the bound, or under `accept` their middle."""
+    decisive = estimated.high_ms if mode is EstimateMode.UPPER_BOUND else estimated.rtt_ms
+    above = np.where(estimated.low_ms > bound_ms, np.int8(Outcome.ESTIMATE_OVER), np.int8(Outcome.ESTIMATE_UNSURE))
+    return np.where(decisive <= bound_ms, np.int8(Outcome.PASSES), above)

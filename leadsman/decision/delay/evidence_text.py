@@ -1,0 +1,44 @@
+"""A DelayEvidence as a line: `3 ms from ref (agents, forward, 2 to 5 ms, 1.0 s old), bound 5 ms`."""
+
+from collections.abc import Iterator
+
+from leadsman.decision.model import DelayEvidence
+from leadsman.runtime import text_table
+
+MAX_RTT_MS = 60_000.0
+"""An interval that ends here has no upper end: leadsman.network.measured_pairs.MAX_RTT_MS."""
+
+
+def evidence_text(evidence: DelayEvidence) -> str:
+    if evidence.rtt_ms is None:
+        return evidence.why
+    about = "about " if evidence.estimated else ""
+    grounds = f" ({', '.join(_details(evidence))})" if evidence.source else ""
+    rtt = text_table.format_number(evidence.rtt_ms)
+    return f"{about}{rtt} ms from {evidence.to}{grounds}, bound {evidence.bound_ms:g} ms"
+
+
+def passing_text(evidence: DelayEvidence) -> str:
+    """For a node that passes: what is not known was accepted."""
+    return f"{evidence_text(evidence)}{', accepted' if evidence.rtt_ms is None else ''}"
+
+
+def _details(evidence: DelayEvidence) -> Iterator[str]:
+    if evidence.pod:
+        yield f"{evidence.pod} on {evidence.reference}"
+    yield evidence.source
+    if evidence.direction:
+        yield evidence.direction
+    if evidence.low_ms is not None and evidence.high_ms is not None:
+        yield from _interval(evidence.low_ms, evidence.high_ms)
+    if evidence.age_seconds is not None:
+        yield f"{evidence.age_seconds:.1f} s old"
+
+
+def _interval(low_ms: float, high_ms: float) -> Iterator[str]:
+    """Nothing when both ends read the same."""
+    low, high = text_table.format_number(low_ms), text_table.format_number(high_ms)
+    if high_ms >= MAX_RTT_MS:
+        yield f"{low} ms or more"
+    elif low != high:
+        yield f"{low} to {high} ms"

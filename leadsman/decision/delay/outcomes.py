@@ -1,0 +1,44 @@
+"""How a node may stand to a bound, the best first, and the reason that each refusal is given."""
+
+from enum import IntEnum
+
+
+class Outcome(IntEnum):
+    """What one pair of nodes means for one bound. Of several pairs the smallest is the best."""
+
+    PASSES = 0
+    """A measured round trip keeps the bound, or an estimate that may count does."""
+    ACCEPTED_UNKNOWN = 1
+    """Neither is known, and the pod or the policy accepts that."""
+    UNMEASURED = 2
+    PROVISIONAL = 3
+    """Measured by a node that has not reported since this process started."""
+    STALE = 4
+    """Measured by a node that stopped reporting."""
+    ESTIMATE_UNSURE = 5
+    """The bound lies within the interval of the estimate."""
+    ESTIMATE_OVER = 6
+    """The interval of the estimate lies above the bound."""
+    NO_REPLY = 7
+    """Probed lately, and every probe was lost. Never outvoted by an estimate."""
+    MEASURED_OVER = 8
+
+    @property
+    def refuses(self) -> bool:
+        return self > Outcome.ACCEPTED_UNKNOWN
+
+
+_REASONS = {
+    Outcome.UNMEASURED: "delay to {} not measured",
+    Outcome.PROVISIONAL: "delay to {} not confirmed since the start",
+    Outcome.STALE: "delay to {} is stale",
+    Outcome.ESTIMATE_UNSURE: "estimated delay to {} may be over {:g} ms",
+    Outcome.ESTIMATE_OVER: "estimated delay to {} over {:g} ms",
+    Outcome.NO_REPLY: "no reply between the node and {}",
+    Outcome.MEASURED_OVER: "delay to {} over {:g} ms",
+}
+
+
+def reason(outcome: Outcome, target: str, bound_ms: float) -> str:
+    """The same words for every node with this outcome, as kube-scheduler counts equal reasons. "" when it passes."""
+    return _REASONS.get(outcome, "").format(target, bound_ms)
