@@ -41,7 +41,7 @@ def files() -> Objects:
 def render(tmp_path_factory: pytest.TempPathFactory) -> Render:
     """name of a build → what `kubectl kustomize` makes of it."""
     if shutil.which("kubectl") is None:
-        pytest.skip("install kubectl")
+        pytest.skip("no kubectl: apt-get install kubernetes-client")
     copy = tmp_path_factory.mktemp("kustomize")
     shutil.copytree(MANIFESTS, copy / "daemonset")
     built: dict[str, Objects] = {}

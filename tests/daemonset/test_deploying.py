@@ -64,7 +64,7 @@ def test_the_overlay_with_every_component_builds_what_base_and_components_do(
 @pytest.mark.integration
 def test_its_patches_apply(text: str, root: Path, tmp_path: Path) -> None:
     if shutil.which("kubectl") is None:
-        pytest.skip("install kubectl")
+        pytest.skip("no kubectl: apt-get install kubernetes-client")
     shutil.copytree(root / "daemonset", tmp_path / "daemonset")
     patches = [yaml.safe_load(block) for block in blocks(text, "yaml") if block.startswith("patches:")]
     assert len(patches) == 2

@@ -85,7 +85,7 @@ def test_nodes_are_counted_by_freshness(measured: Snapshot) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(not shutil.which("promtool"), reason="apt-get install prometheus")
+@pytest.mark.skipif(not shutil.which("promtool"), reason="no promtool: apt-get install prometheus")
 async def test_promtool_finds_nothing_to_say(starts: "Starter", measured: Snapshot) -> None:
     async with starts(measured, ops=True) as extender:
         extender.metrics.observe_request("filter", 200, 0.001)

@@ -49,7 +49,7 @@ def test_a_host_gives_its_golden_text(name, unpacked: "Unpacked", reading_of: "R
 @pytest.mark.parametrize("name", NAMES)
 def test_promtool_finds_nothing_wrong(name, unpacked: "Unpacked", reading_of: "ReadingOf") -> None:
     if not shutil.which("promtool"):
-        pytest.skip("apt-get install prometheus")
+        pytest.skip("no promtool: apt-get install prometheus")
     text = rendered(reading_of(unpacked(name)))
     checked = subprocess.run(["promtool", "check", "metrics"], input=text, text=True, capture_output=True, check=False)
     assert (checked.returncode, checked.stdout + checked.stderr) == (0, "")

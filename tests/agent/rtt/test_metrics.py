@@ -84,7 +84,7 @@ def test_during_a_fault_no_window_is_shown(prober) -> None:
 
 
 @pytest.mark.integration
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="apt-get install prometheus")
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus")
 def test_promtool_has_no_objection(prober) -> None:
     done = subprocess.run(["promtool", "check", "metrics"], input=rendered(prober), text=True, capture_output=True)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")

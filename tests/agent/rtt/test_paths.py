@@ -30,7 +30,7 @@ from leadsman.testbed.virtual_network import VirtualNetwork, why_unavailable
 pytestmark = [
     pytest.mark.integration,
     pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable())),
-    pytest.mark.skipif(shutil.which("ping") is None, reason="apt-get install iputils-ping"),
+    pytest.mark.skipif(shutil.which("ping") is None, reason="no ping: apt-get install iputils-ping"),
 ]
 
 RTTS_MS = {"b": 0.0, "c": 5.0, "d": 40.0}

@@ -1,5 +1,6 @@
 """The demo as a newcomer runs it: real processes, real delays, nothing left behind."""
 
+import contextlib
 import os
 import re
 import shutil
@@ -9,12 +10,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
 from leadsman.cli.demo import scheduler_request
 from leadsman.cli.demo.delay_demo import WINDOW_SECONDS, FullWindow
-from leadsman.testbed import virtual_network
+from leadsman.testbed import namespaces, virtual_network
 
 DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo"]
 TIMEOUT_SECONDS = 90
@@ -26,21 +28,20 @@ def rows(screen: str) -> dict[str, list[str]]:
     return {found[0]: found for found in cells if len(found) == 9 and found[0] != "NODE"}
 
 
-def running() -> set[str]:
-    command = ["pgrep", "-f", "leadsman.cli.main agent|leadsman.cli.main extender"]
-    return set(subprocess.run(command, capture_output=True, text=True).stdout.split())
-
-
-def namespaces() -> set[str]:
-    return set(subprocess.run(["ip", "netns", "list"], capture_output=True, text=True).stdout.split())
-
-
 @pytest.fixture
-def nothing_left() -> Iterator[None]:
-    """After the test there is no process of ours that was not there before."""
-    before = running()
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """After the test no process runs that the demo started: all have its environment."""
+    mark = f"DEMO_OF_THE_TEST={uuid4()}"
+    monkeypatch.setenv(*mark.split("="))
     yield
-    assert running() <= before
+    assert [path.parent.name for path in Path("/proc").glob("[0-9]*/environ") if mark in environment(path)] == []
+
+
+def environment(path: Path) -> str:
+    """Of a process that may be gone by now."""
+    with contextlib.suppress(OSError):
+        return path.read_bytes().decode(errors="replace")
+    return ""
 
 
 def test_the_request_is_the_captured_one_but_for_names_and_labels() -> None:
@@ -56,7 +57,7 @@ def test_the_request_is_the_captured_one_but_for_names_and_labels() -> None:
     reason=f"no network namespaces here: {virtual_network.why_unavailable()}",
 )
 def test_as_root_the_bound_is_held_over_real_delays_and_nothing_stays(nothing_left: None) -> None:
-    before = namespaces()
+    before = set(namespaces.stale())
     done = subprocess.run(DEMO, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 0, done.stderr
     table = rows(done.stdout)
@@ -70,7 +71,7 @@ def test_as_root_the_bound_is_held_over_real_delays_and_nothing_stays(nothing_le
     assert table["cloud-1"][8] == "delay to edge-1 over 25 ms"
     assert 44 < float(table["cloud-1"][1].split()[0]) < 55
     assert "edge-1 first" in done.stdout
-    assert namespaces() <= before
+    assert set(namespaces.stale()) <= before
 
 
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv: apt-get install util-linux")

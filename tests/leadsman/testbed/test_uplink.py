@@ -1,5 +1,6 @@
 """The wire between this machine and a Network's hosts."""
 
+import shutil
 import subprocess
 
 import pytest
@@ -14,6 +15,7 @@ pytestmark = [
         virtual_network.why_unavailable() is not None,
         reason=f"no network namespaces here: {virtual_network.why_unavailable()}",
     ),
+    pytest.mark.skipif(shutil.which("ping") is None, reason="no ping: apt-get install iputils-ping"),
 ]
 
 

@@ -20,7 +20,7 @@ def marked(test):
     for mark in (
         pytest.mark.integration,
         pytest.mark.skipif(why_unavailable() is not None, reason=str(why_unavailable())),
-        pytest.mark.skipif(shutil.which("ping") is None, reason="apt-get install iputils-ping"),
+        pytest.mark.skipif(shutil.which("ping") is None, reason="no ping: apt-get install iputils-ping"),
     ):
         test = mark(test)
     return test
