@@ -6,7 +6,7 @@ nothing in memory is worth keeping.
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from controller.event_recorder import EventRecorder
 from controller.node_cache import NodeCache
@@ -40,6 +40,7 @@ class LabelReconciler:
         self._nodes, self._inputs, self._patcher, self._recorder = nodes, inputs, patcher, recorder
         self._limits, self._memory = limits or LabelLimits(), PlanMemory()
         self._shown: tuple[str, ...] = ()
+        self._foreign: tuple[str, ...] = ()
 
     def reset(self) -> None:
         """Forgets everything, because another replica leads."""
@@ -65,11 +66,20 @@ class LabelReconciler:
             for action in plan.actions
         )
         if lines != self._shown:
-            for line in lines[:MAX_LOGGED_ACTIONS]:
-                _log.info("%s", line)
-            if len(lines) > MAX_LOGGED_ACTIONS:
-                _log.info("%d more actions are not logged; see /plan", len(lines) - MAX_LOGGED_ACTIONS)
-        self._shown = lines
+            _log_capped(logging.INFO, lines)
+        foreign = tuple(
+            f"a label of node {each.action.node} is left alone: {each.why}" for each in plan.withheld if each.foreign
+        )
+        if foreign != self._foreign:
+            _log_capped(logging.WARNING, foreign)
+        self._shown, self._foreign = lines, foreign
+
+
+def _log_capped(level: int, lines: Sequence[str]) -> None:
+    for line in lines[:MAX_LOGGED_ACTIONS]:
+        _log.log(level, "%s", line)
+    if len(lines) > MAX_LOGGED_ACTIONS:
+        _log.log(level, "%d more actions are not logged; see /plan", len(lines) - MAX_LOGGED_ACTIONS)
 
 
 def _describe_action(action: LabelAction) -> str:

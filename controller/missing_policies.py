@@ -1,4 +1,4 @@
-"""Reports pods that name a telemetry policy which does not exist, by one Event for each pod and policy.
+"""Reports pods whose telemetry policy does not exist or is refused, by one Event for each pod and policy.
 
 Such a pod is scheduled like a pod without a policy; nothing else would show that to its owner.
 """
@@ -21,22 +21,24 @@ GRACE_SECONDS = 5.0
 
 
 class PolicyReference(Struct, frozen=True):
-    """A pod and the policy that it names."""
+    """A pod and the policy that it names. refused: the policy exists, and no version of it can be used."""
 
     namespace: str
     pod: str
     uid: str
     policy: str
+    refused: bool = False
 
     @property
     def event_name(self) -> str:
         """The same on every replica: the API server refuses a second Event of this name."""
-        digest = blake2b(f"{self.uid} {self.policy}".encode(), digest_size=8).hexdigest()
+        identity = f"{self.uid} {self.policy}{' refused' * self.refused}"
+        digest = blake2b(identity.encode(), digest_size=8).hexdigest()
         return f"{self.pod[:200].rstrip('.-')}.{digest}"
 
 
 class MissingPolicyReporter:
-    """Records an Event for each reference to a policy that stays missing. Call `sync` in turn.
+    """Records an Event for each reference to a policy that stays missing or refused. Call `sync` in turn.
 
     rate: of Events; the others wait.
     clock: monotonic seconds.
@@ -69,25 +71,34 @@ class MissingPolicyReporter:
         yield GaugeMetricFamily(
             "leadsman_controller_missing_policies",
             "Pods that name a telemetry policy which does not exist.",
-            len(self._since),
+            sum(not reference.refused for reference in self._since),
+        )
+        yield GaugeMetricFamily(
+            "leadsman_controller_refused_policies",
+            "Pods that name a telemetry policy of which no version can be used.",
+            sum(reference.refused for reference in self._since),
         )
 
     def _report(self, reference: PolicyReference) -> None:
         self._reported.add(reference)
         about = ObjectReference("Pod", reference.namespace, reference.pod, reference.uid)
+        state, remedy = _REFUSED if reference.refused else _MISSING
         note = (
-            f"label {POLICY_LABEL} names TASPolicy {reference.namespace}/{reference.policy}, which does not exist;"
-            " the pod is scheduled without a policy; create the policy or correct the label"
+            f"label {POLICY_LABEL} names TASPolicy {reference.namespace}/{reference.policy}, {state};"
+            f" the pod is scheduled without a policy; {remedy}"
         )
-        self._recorder.record(
-            about, "TelemetryPolicyMissing", note, "Schedule", warning=True, name=reference.event_name
-        )
+        reason = "TelemetryPolicyRefused" if reference.refused else "TelemetryPolicyMissing"
+        self._recorder.record(about, reason, note, "Schedule", warning=True, name=reference.event_name)
+
+
+_MISSING = "which does not exist", "create the policy or correct the label"
+_REFUSED = "of which no version can be used", "correct the policy; its status names the field"
 
 
 def _missing_references(pods: Iterable[ObjectMeta], policies: TasPolicies) -> Iterator[PolicyReference]:
-    """A policy that was refused exists; its status says what is wrong."""
+    """Those to a policy of which no version is in use. One whose last good version is in use has its policy."""
     for pod in pods:
         policy = pod.labels.get(POLICY_LABEL, "")
         key = PolicyKey(pod.namespace, policy)
-        if policy and not pod.deletion_timestamp and key not in policies.used and key not in policies.refused:
-            yield PolicyReference(pod.namespace, pod.name, pod.uid, policy)
+        if policy and not pod.deletion_timestamp and key not in policies.used:
+            yield PolicyReference(pod.namespace, pod.name, pod.uid, policy, key in policies.refused)

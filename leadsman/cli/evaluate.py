@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from leadsman.cli.evaluation import input_files, report
+from leadsman.cli.evaluation.documents import STANDARD_INPUT
 from leadsman.cli.evaluation.report import EvaluationReport
 from leadsman.cli.options import Options, existing_file, existing_folder
 
@@ -22,42 +23,55 @@ EXIT_POLICIES_BAD, EXIT_GOOD = 1, 0
 def options(add: Options) -> None:
     add.parser.add_argument("--json", action="store_true", help="print the result as JSON")
     add.parser.add_argument("--fail-on-violation", action="store_true", help="exit with 1 also when a rule is violated")
+    add.parser.add_argument(
+        "--adopt", action="store_true", help="count the labels that the original left as ours, as the controller does"
+    )
     add.argument(
-        "policies", "folder or file of TASPolicies, as kubectl takes them", None, file_or_folder, metavar="PATH"
+        "policies",
+        "folder or file of TASPolicies, as kubectl takes them; - is standard input, also for the other files",
+        None,
+        file_or_folder,
+        metavar="PATH",
     )
     add.argument(
         "metrics",
         'metric values as YAML or JSON, {METRIC: {NODE: "1500m"}}; an absent node has no value',
         None,
-        existing_file,
+        input_file,
         metavar="FILE",
     )
     add.argument(
         "nodes",
         "output of `kubectl get nodes -o json`, or a list of names (default: the nodes that have metrics)",
         None,
-        existing_file,
+        input_file,
         metavar="FILE",
     )
     add.argument(
         "request",
         "a request body that kube-scheduler sent to filter or prioritize",
         None,
-        existing_file,
+        input_file,
         metavar="FILE",
     )
 
 
 def file_or_folder(text: str) -> Path:
-    return existing_folder(text) if Path(text).is_dir() else existing_file(text)
+    return existing_folder(text) if Path(text).is_dir() else input_file(text)
+
+
+def input_file(text: str) -> Path:
+    return STANDARD_INPUT if text == str(STANDARD_INPUT) else existing_file(text)
 
 
 def main(args: argparse.Namespace) -> int:
     """ValueError when a file cannot be read."""
     if args.policies is None or args.metrics is None:
         raise ValueError("--policies and --metrics are both needed: the policies, and the values to try them on")
-    given = input_files.read_inputs(args.policies, args.metrics, args.nodes, args.request)
-    found = report.evaluate(given)
+    files = (args.policies, args.metrics, args.nodes, args.request)
+    if files.count(STANDARD_INPUT) > 1:
+        raise ValueError("- stands for two files; standard input can be only one of them")
+    found = report.evaluate(input_files.read_inputs(*files), adopt=args.adopt)
     sys.stdout.write(_json(found) if args.json else report.render(found))
     failed = bool(found.problems) or (args.fail_on_violation and bool(found.violations))
     return EXIT_POLICIES_BAD if failed else EXIT_GOOD

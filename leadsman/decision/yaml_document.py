@@ -51,7 +51,7 @@ def load(text: str) -> object:
         _check(yaml.parse(text, Loader=yaml.SafeLoader))
         return yaml.load(text, Loader=StrictLoader)
     except (yaml.YAMLError, ValueError, OverflowError) as error:
-        raise BadDocument(f"$: {_error_text(error)}") from error
+        raise BadDocument(f"$: {error_text(error)}") from error
 
 
 def _check(events: Iterable[yaml.Event]) -> None:
@@ -80,7 +80,8 @@ def _yaml_error(what: str, mark: Any) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=what, problem_mark=mark)
 
 
-def _error_text(error: Exception) -> str:
+def error_text(error: Exception) -> str:
+    """Of a YAML error: line, column and the fault. Of any other: its text, on one line."""
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark:
         mark = error.problem_mark
         return f"line {mark.line + 1}, column {mark.column + 1}: {error.problem}"

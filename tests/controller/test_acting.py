@@ -35,6 +35,17 @@ async def test_a_violated_node_is_marked_and_a_healed_one_is_not_any_more(
         assert labels("n1") == {}
 
 
+async def test_a_label_that_is_not_ours_is_logged_once_while_it_stays(
+    acting: "Act", mark: TasPolicy, api: FakeApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.put("/api/v1/nodes/n1", {"metadata": {"labels": {"hot": "violating"}}})
+    async with acting() as controller:
+        for metrics in (COOL, COOL, COOL):
+            await controller.step([mark], metrics)
+    said = [each.message for each in caplog.records if each.name == "controller.label_reconciler"]
+    assert said == ["a label of node n1 is left alone: hot=violating is not recorded as ours; --adopt takes it over"]
+
+
 async def test_nothing_to_do_is_no_call(acting: "Act", mark: TasPolicy, api: FakeApiServer) -> None:
     async with acting(["n1", "n2"]) as controller:
         await controller.step([mark], HOT)

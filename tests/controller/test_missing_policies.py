@@ -18,6 +18,7 @@ NOTE = (
     " the pod is scheduled without a policy; create the policy or correct the label"
 )
 NONE = TasPolicies(loaded=True)
+REFUSED = TasPolicies(refused={PolicyKey("ns", "gone"): RefusedPolicy(PolicyProblem("spec", "bad"))}, loaded=True)
 
 
 class Told:
@@ -79,12 +80,27 @@ def test_a_policy_that_comes_a_moment_after_its_pod_is_not_missing(looked: Round
     [
         TasPolicies(),
         TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, loaded=True),
-        TasPolicies(refused={PolicyKey("ns", "gone"): RefusedPolicy(PolicyProblem("spec", "bad"))}, loaded=True),
+        TasPolicies({PolicyKey("ns", "gone"): TasPolicy("ns", "gone")}, REFUSED.refused, loaded=True),
     ],
-    ids=["not listed yet", "used", "refused"],
+    ids=["not listed yet", "used", "last good version used"],
 )
 def test_nothing_is_said_of_policies_that_are_there_or_may_be(looked: Rounds, policies) -> None:
     assert looked([pod()], policies) == []
+
+
+def test_a_pod_whose_policy_is_refused_is_told_that_and_not_that_it_is_missing(looked: Rounds) -> None:
+    (event,) = looked([pod()], REFUSED)
+    assert (event.reason, event.warning) == ("TelemetryPolicyRefused", True)
+    assert event.note == (
+        "label telemetry-policy names TASPolicy ns/gone, of which no version can be used;"
+        " the pod is scheduled without a policy; correct the policy; its status names the field"
+    )
+
+
+def test_a_policy_that_comes_and_is_refused_is_told_under_another_name(looked: Rounds) -> None:
+    looked([pod()])
+    missing, refused = looked([pod()], REFUSED)
+    assert missing.name != refused.name
 
 
 def test_a_policy_of_another_namespace_is_not_the_pod_s(looked: Rounds) -> None:
@@ -120,8 +136,14 @@ def test_who_leads_next_writes_under_the_same_name(looked: Rounds) -> None:
 
 def test_pods_without_their_policy_are_counted(looked: Rounds) -> None:
     looked([pod(), pod(uid="u2")])
-    (family,) = looked.missing.families()
-    assert (family.name, family.samples[0].value) == ("leadsman_controller_missing_policies", 2)
+    looked([pod(), pod(uid="u2")])
+    assert counts(looked) == {"leadsman_controller_missing_policies": 2, "leadsman_controller_refused_policies": 0}
+    looked([pod()], REFUSED)
+    assert counts(looked) == {"leadsman_controller_missing_policies": 0, "leadsman_controller_refused_policies": 1}
+
+
+def counts(looked: Rounds) -> dict[str, float]:
+    return {family.name: family.samples[0].value for family in looked.missing.families()}
 
 
 def test_a_long_name_is_cut_to_one_that_an_object_may_have(looked: Rounds) -> None:

@@ -5,15 +5,27 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import yaml
 from msgspec import Struct
 
 from extender import wire
+from leadsman.cli.evaluation.documents import (
+    BadInputFile,
+    display_name,
+    read_bytes,
+    read_document,
+    read_documents,
+)
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry import quantity, taspolicy_document
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, RefusedPolicy, TasPolicies, TelemetryInputs
-from leadsman.decision.telemetry.taspolicy import TASPOLICY_KIND, PolicyKey, TasPolicy
+from leadsman.decision.telemetry.taspolicy import (
+    TASPOLICY_GROUP,
+    TASPOLICY_KIND,
+    TASPOLICY_VERSION,
+    PolicyKey,
+    TasPolicy,
+)
 from leadsman.planning.labels.ownership import NodeView
 from leadsman.runtime.decode_errors import explain
 from leadsman.state.snapshot import Snapshot
@@ -22,21 +34,32 @@ NOW = 0.0
 """Nothing ages here."""
 
 
-class BadInputFile(ValueError):
-    """A file cannot be used. The text names the file, the place in it, the value and what is allowed."""
+class PolicyFiles(Struct, frozen=True):
+    """The TASPolicies of all files.
+
+    used: those that are valid.
+    refused: those that are not.
+    sources: policy → the file that it is from.
+    skipped: how many documents are of another kind.
+    """
+
+    used: Mapping[PolicyKey, TasPolicy]
+    refused: Mapping[PolicyKey, RefusedPolicy]
+    sources: Mapping[PolicyKey, str]
+    skipped: int = 0
 
 
 class EvaluationInputs(Struct, frozen=True):
     """What is evaluated.
 
     decision_inputs: with the policies that are valid.
-    policy_files: policy → the file that defines it.
+    policy_files: the policies as they were read.
     extender_args: the request; None: none was given.
     """
 
     decision_inputs: DecisionInputs
     nodes: Sequence[NodeView]
-    policy_files: Mapping[PolicyKey, str]
+    policy_files: PolicyFiles
     extender_args: wire.ExtenderArgs | None = None
 
     @property
@@ -48,39 +71,54 @@ def read_inputs(
     policies: Path, metrics: Path, nodes: Path | None = None, request: Path | None = None
 ) -> EvaluationInputs:
     """Reads the files. BadInputFile."""
-    used, refused, where = _policies(policies)
-    columns = _columns(metrics)
-    telemetry = TelemetryInputs(TasPolicies(used, refused, loaded=True), (PolledMetrics(columns),))
+    found, columns = _policies(policies), _columns(metrics)
+    telemetry = TelemetryInputs(TasPolicies(found.used, found.refused, loaded=True), (PolledMetrics(columns),))
     views = (
         _nodes(nodes) if nodes else [NodeView(name) for name in sorted({n for c in columns.values() for n in c.values})]
     )
     return EvaluationInputs(
         DecisionInputs(Snapshot(), Policy(), NOW, telemetry=telemetry),
         views,
-        where,
+        found,
         _extender_args(request) if request else None,
     )
 
 
-def _policies(path: Path) -> tuple[dict[PolicyKey, TasPolicy], dict[PolicyKey, RefusedPolicy], dict[PolicyKey, str]]:
+def _policies(path: Path) -> PolicyFiles:
+    """None at all is a set of policies, too: then every label that the policies left behind goes."""
     used: dict[PolicyKey, TasPolicy] = {}
     refused: dict[PolicyKey, RefusedPolicy] = {}
-    where: dict[PolicyKey, str] = {}
-    for file in _files(path):
-        for plain in _documents(file):
-            key = _key(plain, file)
-            if key in where:
-                raise BadInputFile(f"{file}: policy {key} is defined in {where[key]} too; define it once")
-            where[key] = str(file)
-            try:
-                used[key] = taspolicy_document.parse_taspolicy(
-                    {**plain, "metadata": {**plain["metadata"], "namespace": key.namespace}}
-                )
-            except taspolicy_document.BadTasPolicy as error:
-                refused[key] = RefusedPolicy(error.problem)
-    if not where:
-        raise BadInputFile(f"{path}: contains no {TASPOLICY_KIND}, want *.yaml, *.yml or *.json with at least one")
-    return used, refused, where
+    sources: dict[PolicyKey, str] = {}
+    skipped = 0
+    for file, plain in ((each, found) for each in _files(path) for found in _objects(each)):
+        if not isinstance(plain, dict) or plain.get("kind") != TASPOLICY_KIND:
+            skipped += 1
+            continue
+        key = _key(plain, file)
+        if key in sources:
+            raise BadInputFile(f"{display_name(file)}: policy {key} is defined in {sources[key]} too; define it once")
+        sources[key] = display_name(file)
+        try:
+            used[key] = _policy(plain, key)
+        except taspolicy_document.BadTasPolicy as error:
+            refused[key] = RefusedPolicy(error.problem)
+    if skipped and not sources:
+        raise BadInputFile(
+            f"{display_name(path)}: contains no {TASPOLICY_KIND}, only documents of other kinds: {skipped}"
+        )
+    return PolicyFiles(used, refused, sources, skipped)
+
+
+API_VERSION = f"{TASPOLICY_GROUP}/{TASPOLICY_VERSION}"
+
+
+def _policy(plain: Mapping[str, Any], key: PolicyKey) -> TasPolicy:
+    """BadTasPolicy, also for another version of the API, which the API server would not take."""
+    version = plain.get("apiVersion")
+    if version != API_VERSION:
+        raise taspolicy_document.BadTasPolicy("apiVersion", f"got {version or 'nothing'}, allowed is {API_VERSION}")
+    metadata = {**plain["metadata"], "namespace": key.namespace}
+    return taspolicy_document.parse_taspolicy({**plain, "metadata": metadata})
 
 
 def _files(path: Path) -> Sequence[Path]:
@@ -91,28 +129,31 @@ def _files(path: Path) -> Sequence[Path]:
     )
 
 
-def _documents(file: Path) -> Iterator[Mapping[str, Any]]:
-    """The TASPolicies of a file, also those in a List."""
-    for found in _yaml(file, every=True):
-        items = (
-            found.get("items") if isinstance(found, dict) and str(found.get("kind", "")).endswith("List") else [found]
-        )
-        yield from (each for each in items or () if isinstance(each, dict) and each.get("kind") == TASPOLICY_KIND)
+def _objects(file: Path) -> Iterator[Any]:
+    """Each document; of a List its items."""
+    for found in read_documents(file):
+        if not isinstance(found, dict) or not str(found.get("kind", "")).endswith("List"):
+            yield found
+            continue
+        items = found.get("items") or []
+        if not isinstance(items, list):
+            raise BadInputFile(f"{display_name(file)}: items: got {items!r}, want a list")
+        yield from items
 
 
 def _key(plain: Mapping[str, Any], file: Path) -> PolicyKey:
     metadata = plain.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(name, str):
-        raise BadInputFile(f"{file}: metadata.name: got {name!r}, want the policy's name")
+        raise BadInputFile(f"{display_name(file)}: metadata.name: got {name!r}, want the policy's name")
     return PolicyKey(str(metadata.get("namespace") or "default"), name)
 
 
 def _columns(file: Path) -> dict[str, Readings]:
-    (plain,) = _yaml(file)
+    plain = read_document(file)
     if not isinstance(plain, dict):
-        raise BadInputFile(f"{file}: got {type(plain).__name__}, want {{METRIC: {{NODE: QUANTITY}}}}")
-    return {str(metric): _column(values, f"{file}: {metric}") for metric, values in plain.items()}
+        raise BadInputFile(f"{display_name(file)}: got {type(plain).__name__}, want {{METRIC: {{NODE: QUANTITY}}}}")
+    return {str(metric): _column(values, f"{display_name(file)}: {metric}") for metric, values in plain.items()}
 
 
 def _column(values: object, where: str) -> Readings:
@@ -130,13 +171,14 @@ def _quantity(value: object, where: str) -> int:
 
 
 def _nodes(file: Path) -> Sequence[NodeView]:
-    (plain,) = _yaml(file)
+    plain = read_document(file)
     items = plain.get("items") if isinstance(plain, dict) else plain
     if not isinstance(items, list):
         raise BadInputFile(
-            f"{file}: got {type(items).__name__}, want a list of names, or what `kubectl get nodes -o json` gives"
+            f"{display_name(file)}: got {type(items).__name__}, want a list of names, or what"
+            " `kubectl get nodes -o json` gives"
         )
-    return [_node(item, f"{file}: [{position}]") for position, item in enumerate(items)]
+    return [_node(item, f"{display_name(file)}: [{position}]") for position, item in enumerate(items)]
 
 
 def _node(item: object, where: str) -> NodeView:
@@ -151,17 +193,6 @@ def _node(item: object, where: str) -> NodeView:
 
 def _extender_args(file: Path) -> wire.ExtenderArgs:
     try:
-        return wire.read_args(file.read_bytes())
-    except (OSError, wire.BadRequest) as error:
-        raise BadInputFile(f"{file}: {error}") from error
-
-
-def _yaml(file: Path, *, every: bool = False) -> Sequence[Any]:
-    """All documents but empty ones; without `every` exactly one. JSON is YAML."""
-    try:
-        found = [each for each in yaml.safe_load_all(file.read_text()) if each is not None]
-    except (OSError, UnicodeDecodeError, RecursionError, yaml.YAMLError) as error:
-        raise BadInputFile(f"{file}: {' '.join(str(error).split())}") from error
-    if not every and len(found) != 1:
-        raise BadInputFile(f"{file}: got {len(found)} documents, want one")
-    return found
+        return wire.read_args(read_bytes(file))
+    except wire.BadRequest as error:
+        raise BadInputFile(f"{display_name(file)}: {error}") from error

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from leadsman.cli.evaluation.input_files import EvaluationInputs
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.telemetry import pod_policy, quantity, readings, rules
 from leadsman.decision.telemetry.taspolicy import TasPolicy
 from leadsman.planning.labels.label_planner import plan_labels
-from leadsman.planning.labels.model import LabelLimits, PlanMemory
+from leadsman.planning.labels.model import LabelLimits, LabelPlan, PlanMemory
 from leadsman.runtime import text_table
 
 UNLIMITED = LabelLimits(max_marked_ratio=1.0, marks_per_second=float("inf"), hold_seconds=0.0, min_fresh_ratio=0.0)
@@ -56,6 +56,7 @@ class ExtenderAnswer(Struct, frozen=True):
 
     policy: the one that the pod names; "": none.
     missing: the named policy does not exist.
+    policy_refused: the named policy exists and cannot be used.
     refused: node → reason.
     neutral: why all nodes score alike; "" when they do not.
     """
@@ -63,6 +64,7 @@ class ExtenderAnswer(Struct, frozen=True):
     pod: str
     policy: str
     missing: bool
+    policy_refused: bool
     kept: Sequence[str]
     refused: Mapping[str, str]
     scores: Mapping[str, int]
@@ -72,43 +74,67 @@ class ExtenderAnswer(Struct, frozen=True):
 class EvaluationReport(Struct, frozen=True):
     """What the policies do.
 
+    policies: how many were read, the refused ones among them.
+    other_documents: how many documents of other kinds were skipped.
     unmeasured: metrics that a policy names and the file lacks.
+    kept_by_hysteresis: labels that stay although their rule is no longer violated.
     withheld: labels that stay unchanged, and why.
     """
 
+    policies: int
+    other_documents: int
     problems: Sequence[ReportedProblem]
     violations: Sequence[RuleViolation]
     unmeasured: Sequence[str]
     labels: Sequence[LabelChange]
+    kept_by_hysteresis: Sequence[str]
     withheld: Sequence[str]
     answer: ExtenderAnswer | None
 
 
-def evaluate(given: EvaluationInputs) -> EvaluationReport:
-    used = given.policies.used
-    metrics = sorted(
-        metric for metric in given.policies.metrics if not readings.reporting_nodes(metric, given.decision_inputs)
+def evaluate(given: EvaluationInputs, adopt: bool = False) -> EvaluationReport:
+    """adopt: labels that the original left count as ours."""
+    used, limits = given.policies.used, structs.replace(UNLIMITED, adopt=adopt)
+    plan = _plan(given, limits)
+    return EvaluationReport(
+        policies=len(given.policy_files.sources),
+        other_documents=given.policy_files.skipped,
+        problems=list(_faults(given)),
+        violations=[each for _, policy in sorted(used.items()) for each in _violations(policy, given)],
+        unmeasured=sorted(
+            metric for metric in given.policies.metrics if not readings.reporting_nodes(metric, given.decision_inputs)
+        ),
+        labels=[LabelChange(a.node, a.label, a.value, str(a.policy), a.reason) for a in plan.actions],
+        kept_by_hysteresis=list(_kept_by_hysteresis(plan, _plan(given, structs.replace(limits, leave_ratio=1.0)))),
+        withheld=[*(f"{each.action.node}: {each.action.label}: {each.why}" for each in plan.withheld), *plan.stopped],
+        answer=_answer(given),
     )
-    made = plan_labels(
-        given.nodes,
-        given.decision_inputs,
-        PlanMemory(mark_budget=float(1 + len(given.nodes) * (1 + len(used)))),
-        UNLIMITED,
-    )
-    labels = [LabelChange(a.node, a.label, a.value, str(a.policy), a.reason) for a in made.actions]
-    held = [f"{each.action.node}: {each.action.label}: {each.why}" for each in made.withheld]
-    violations = [each for _, policy in sorted(used.items()) for each in _violations(policy, given)]
-    return EvaluationReport(list(_faults(given)), violations, metrics, labels, [*held, *made.stopped], _answer(given))
+
+
+def _plan(given: EvaluationInputs, limits: LabelLimits) -> LabelPlan:
+    budget = float(1 + len(given.nodes) * (1 + len(given.policies.used)))
+    return plan_labels(given.nodes, given.decision_inputs, PlanMemory(mark_budget=budget), limits)
+
+
+def _kept_by_hysteresis(plan: LabelPlan, without: LabelPlan) -> Iterator[str]:
+    """without: the plan that has no hysteresis; what it alone changes is kept by it."""
+    changed = {(action.node, action.label) for action in plan.actions}
+    for action in without.actions:
+        if (action.node, action.label) not in changed:
+            yield (
+                f"{action.node}: {action.label}={action.before}: {action.reason}, but the value is not yet back by"
+                f" {1 - UNLIMITED.leave_ratio:.0%} of the target"
+            )
 
 
 def _faults(given: EvaluationInputs) -> Iterator[ReportedProblem]:
     for key, refused in sorted(given.policies.refused.items()):
         yield ReportedProblem(
-            str(key), given.policy_files[key], refused.problem.path, refused.problem.text, refused=True
+            str(key), given.policy_files.sources[key], refused.problem.path, refused.problem.text, refused=True
         )
     for key, policy in sorted(given.policies.used.items()):
         for problem in policy.problems:
-            yield ReportedProblem(str(key), given.policy_files[key], problem.path, problem.text, refused=False)
+            yield ReportedProblem(str(key), given.policy_files.sources[key], problem.path, problem.text, refused=False)
 
 
 def _violations(policy: TasPolicy, given: EvaluationInputs) -> Iterator[RuleViolation]:
@@ -133,7 +159,8 @@ def _answer(given: EvaluationInputs) -> ExtenderAnswer | None:
     return ExtenderAnswer(
         f"{pod.namespace}/{pod.name}",
         str(named) if named else "",
-        pod_policy.is_policy_missing(pod, given.decision_inputs),
+        pod_policy.is_policy_missing(pod, given.decision_inputs) and named not in given.policies.refused,
+        named in given.policies.refused,
         judged.kept,
         {node: refusal.reason for node, refusal in judged.refused.items()},
         ranked.scores,
@@ -142,12 +169,17 @@ def _answer(given: EvaluationInputs) -> ExtenderAnswer | None:
 
 
 def render(report: EvaluationReport) -> str:
-    parts = (_problem_lines(report), _violation_lines(report), _label_changes(report), _answer_lines(report.answer))
+    parts = (_policy_lines(report), _violation_lines(report), _label_changes(report), _answer_lines(report.answer))
     return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
 
 
-def _problem_lines(report: EvaluationReport) -> list[str]:
-    lines = [
+def _policy_lines(report: EvaluationReport) -> list[str]:
+    """How many policies there are, and what is wrong with them."""
+    refused = sum(problem.refused for problem in report.problems)
+    lines = [f"policies read: {report.policies}" + f", {refused} of them refused" * bool(refused)]
+    if report.other_documents:
+        lines.append(f"documents of other kinds, skipped: {report.other_documents}")
+    lines += [
         f"{'refused' if p.refused else 'problem'}: {p.file}: {p.policy}: {p.field}: {p.message}"
         for p in report.problems
     ]
@@ -170,13 +202,15 @@ def _label_changes(report: EvaluationReport) -> list[str]:
         for a in report.labels
     ]
     lines = text_table.align_columns([["NODE", "LABEL", "POLICY", "REASON"], *rows]) if rows else ["no label changes"]
+    lines += [f"kept by hysteresis: {each}" for each in report.kept_by_hysteresis]
     return [*lines, *(f"unchanged: {each}" for each in report.withheld)]
 
 
 def _answer_lines(answer: ExtenderAnswer | None) -> list[str]:
     if answer is None:
         return []
-    linked = f"policy {answer.policy}{', which does not exist' * answer.missing}" if answer.policy else "no policy"
+    state = ", which does not exist" if answer.missing else ", which is refused" if answer.policy_refused else ""
+    linked = f"policy {answer.policy}{state}" if answer.policy else "no policy"
     head = f"pod {answer.pod}, {linked}" + (f": all nodes score alike: {answer.neutral}" if answer.neutral else "")
     best = sorted(answer.scores, key=lambda node: -answer.scores[node])
     rows = [[node, "kept", str(answer.scores[node]), ""] for node in best]

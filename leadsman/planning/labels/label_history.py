@@ -16,11 +16,13 @@ class ObservedNode(Struct, frozen=True):
 
     recorded: as its annotation says.
     owned: recorded or adopted, and on the node.
+    adoptable: labels that look like ours and are not recorded; empty when they are adopted.
     """
 
     view: NodeView
     recorded: OwnedLabels
     owned: OwnedLabels
+    adoptable: OwnedLabels = {}
 
 
 def updated_memory(

@@ -49,14 +49,18 @@ def _observed_nodes(
         except ownership.BadOwnership as error:
             unreadable.append(str(error))
             continue
-        owners = {**(_adopted(node, policies) if limits.adopt else {}), **recorded}
-        owned = {key: owner for key, owner in owners.items() if key in node.labels}
-        observed.append(ObservedNode(node, recorded, owned))
+        owned = {key: owner for key, owner in recorded.items() if key in node.labels}
+        unrecorded = {key: owner for key, owner in _left_behind(node, policies).items() if key not in owned}
+        observed.append(
+            ObservedNode(node, recorded, {**unrecorded, **owned})
+            if limits.adopt
+            else ObservedNode(node, recorded, owned, unrecorded)
+        )
     return observed, unreadable
 
 
-def _adopted(node: NodeView, policies: TasPolicies) -> OwnedLabels:
-    """What Telemetry Aware Scheduling left: labels under its prefix, and marks of policies that are in use."""
+def _left_behind(node: NodeView, policies: TasPolicies) -> OwnedLabels:
+    """What Telemetry Aware Scheduling can have left: labels under its prefix, and marks of policies that are in use."""
     by_name = {key.name: key for key in sorted(policies.used, reverse=True)}
     marks = {name: by_name[name] for name, value in node.labels.items() if name in by_name and value == VIOLATING}
     prefixed = (key for key in node.labels if key.startswith(LABEL_PREFIX))
@@ -105,16 +109,17 @@ def _label_changes(
     """What differs on one node. When two policies ask for a label, its owner decides, else the first policy."""
     name, labels = node.view.name, node.view.labels
     asked_for = (key for key, of in desired.items() if any(name in each.by_node for each in of))
-    for key in sorted({*node.owned, *asked_for}):
+    for key in sorted({*node.owned, *node.adoptable, *asked_for}):
         owner, before = node.owned.get(key), labels.get(key)
-        own = next((label for label in desired.get(key, ()) if label.policy == owner), None)
+        holder = owner or node.adoptable.get(key)
+        own = next((label for label in desired.get(key, ()) if label.policy == holder), None)
         by_rule = own is not None and before in own.possible_values
-        if _is_kept(owner, own, by_rule, policies):
+        if _is_kept(holder, own, by_rule, policies):
             continue
         value = _desired_value(name, own, desired.get(key, ()))
-        if value is None and owner is not None:
-            action = LabelAction(name, key, None, before, owner, _removal_reason(owner, by_rule, policies))
-            yield LabelChange(action, immediate=not by_rule or owner in edited, foreign=False)
+        if value is None and holder is not None:
+            action = LabelAction(name, key, None, before, holder, _removal_reason(holder, by_rule, policies))
+            yield LabelChange(action, immediate=not by_rule or holder in edited, foreign=owner is None)
         elif value is not None and (value.value, value.policy) != (before, owner):
             action = LabelAction(name, key, value.value, before, value.policy, value.reason)
             immediate = value.policy in edited or value.value == before or (owner is not None and not by_rule)

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from leadsman.decision.telemetry.taspolicy import VIOLATING
+from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING
 from leadsman.planning.labels.label_history import ObservedNode
 from leadsman.planning.labels.model import LabelAction, LabelLimits, PlanMemory, WithheldAction
 from leadsman.planning.labels.ownership import mark_key
@@ -56,7 +56,7 @@ def apply_limits(
     for change in sorted(changes, key=lambda change: not change.is_removal):
         reason = _hold_reason(change, memory, limits) or (budget.refusal_reason(change) if change.is_mark else "")
         if reason:
-            withheld.append(WithheldAction(change.action, reason))
+            withheld.append(WithheldAction(change.action, reason, change.foreign))
         else:
             budget.spend(change)
             allowed.setdefault(change.action.node, []).append(change.action)
@@ -65,7 +65,7 @@ def apply_limits(
 
 def _hold_reason(change: LabelChange, memory: PlanMemory, limits: LabelLimits) -> str:
     if change.foreign:
-        return "the label was set by somebody else; remove it or use --adopt"
+        return _foreign_reason(change.action)
     before = memory.labels.get((change.action.node, change.action.label))
     if change.immediate or before is None:
         return ""
@@ -78,6 +78,12 @@ def _hold_reason(change: LabelChange, memory: PlanMemory, limits: LabelLimits) -
             " frozen until the first change is an hour old"
         )
     return ""
+
+
+def _foreign_reason(action: LabelAction) -> str:
+    if action.before == VIOLATING or action.label.startswith(LABEL_PREFIX):
+        return f"{action.label}={action.before} is not recorded as ours; --adopt takes it over"
+    return f"{action.label}={action.before} is somebody else's; remove that label or rename the policy"
 
 
 class _Budget:

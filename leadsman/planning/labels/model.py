@@ -81,10 +81,14 @@ class LabelAction(Struct, frozen=True):
 
 
 class WithheldAction(Struct, frozen=True):
-    """An action that is not taken now, and why."""
+    """An action that is not taken now, and why.
+
+    foreign: the label is not recorded as ours, and stays.
+    """
 
     action: LabelAction
     why: str
+    foreign: bool = False
 
 
 class NodePatch(Struct, frozen=True):

@@ -3,6 +3,8 @@
 import gzip
 import json
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -174,6 +176,110 @@ def test_a_file_that_cannot_be_read_ends_with_2_and_is_named(
     assert ended.value.code == 2
     assert file in told
     assert said in told or name == "metrics"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("policies", "kind: List\nitems: 7", "items: got 7, want a list"),
+        ("metrics", "m: {a: 2026-13-45}", "m.a: got '2026-13-45', want a Kubernetes quantity"),
+        ("metrics", "m: {a: 0b_}", "invalid literal for int"),
+        ("metrics", "m: {a: 1:30}", "m.a: got '1:30', want a Kubernetes quantity"),
+        ("metrics", "m: {a: 1}\nm: {a: 2}", "line 2, column 1: got 'm' twice, allowed once"),
+        ("metrics", '{"m": {"a": 1, "a": 2}}', "got 'a' twice, allowed once"),
+    ],
+)
+def test_what_once_was_a_traceback_or_passed_is_named_with_its_file(
+    write: Any, metrics: str, name: str, content: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = write(f"{name}-bad.yaml", content)
+    given = {"policies": str(DOCUMENTED), "metrics": metrics, name: file}
+    with pytest.raises(SystemExit) as ended:
+        main(["evaluate", *(word for flag, path in given.items() for word in (f"--{flag}", path))])
+    assert ended.value.code == 2
+    assert f"{file}: " in (told := capsys.readouterr().err)
+    assert said in told
+
+
+def test_json_may_be_indented_by_tabs(run: Run, write: Any) -> None:
+    file = write("metrics.json", json.dumps({"node_metric": {"b": 5}}, indent="\t"))
+    code, report = run("--metrics", file)
+    assert (code, [each["node"] for each in report["violations"]]) == (0, ["b"])
+
+
+@pytest.mark.parametrize(("version", "got"), [("telemetry.intel.com/v1", "telemetry.intel.com/v1"), (None, "nothing")])
+def test_another_version_of_the_api_is_refused_as_the_api_server_does(
+    run: Run, metrics: str, write: Any, version: str | None, got: str
+) -> None:
+    plain = {"apiVersion": version, "kind": "TASPolicy", "metadata": {"name": "p"}, "spec": {}}
+    code, report = run("--policies", write("p.json", plain), "--metrics", metrics)
+    (problem,) = report["problems"]
+    assert (code, problem["field"], problem["refused"]) == (1, "apiVersion", True)
+    assert problem["message"] == f"got {got}, allowed is telemetry.intel.com/v1alpha1"
+
+
+def test_policies_are_counted_and_other_documents_too(run: Run, metrics: str, write: Any) -> None:
+    _, report = run("--policies", write("bad.yaml", BAD), "--metrics", metrics)
+    assert (report["policies"], report["other_documents"]) == (2, 1)
+
+
+@pytest.mark.parametrize("content", ['{"kind": "List", "items": []}', "kind: TASPolicyList\nitems:\n", "# none\n"])
+def test_no_policies_at_all_take_every_label_of_theirs_away(run: Run, metrics: str, write: Any, content: str) -> None:
+    nodes = write("nodes.json", {"items": [{"metadata": marked("gone", "ns/gone")}]})
+    code, report = run("--policies", write("none.yaml", content), "--metrics", metrics, "--nodes", nodes)
+    assert (code, report["policies"]) == (0, 0)
+    assert [(each["label"], each["value"]) for each in report["labels"]] == [("gone", None)]
+
+
+def marked(policy: str, owner: str = "") -> Any:
+    """A node's metadata with the mark of a policy, recorded as ours when it has an owner."""
+    annotations = {OWNERSHIP_ANNOTATION: json.dumps({policy: owner})} if owner else {}
+    return {"name": "a", "labels": {policy: "violating"}, "annotations": annotations}
+
+
+HOT = """
+apiVersion: telemetry.intel.com/v1alpha1
+kind: TASPolicy
+metadata: {name: hot, namespace: ns}
+spec: {strategies: {deschedule: {rules: [{metricname: heat, operator: GreaterThan, target: 100}]}}}
+"""
+
+
+def test_a_mark_that_only_hysteresis_keeps_is_said(run: Run, write: Any) -> None:
+    nodes = write("nodes.json", {"items": [{"metadata": marked("hot", "ns/hot")}]})
+    policies, values = write("hot.yaml", HOT), write("metrics.yaml", "heat: {a: 90}")
+    _, report = run("--policies", policies, "--metrics", values, "--nodes", nodes)
+    assert report["labels"] == []
+    assert report["kept_by_hysteresis"] == [
+        "a: hot=violating: no longer violated, but the value is not yet back by 20% of the target"
+    ]
+
+
+@pytest.mark.parametrize(("more", "removed"), [([], []), (["--adopt"], ["hot"])])
+def test_adopt_takes_over_what_the_original_left(run: Run, write: Any, more: list[str], removed: list[str]) -> None:
+    nodes = write("nodes.json", {"items": [{"metadata": marked("hot")}]})
+    policies, values = write("hot.yaml", HOT), write("metrics.yaml", "heat: {a: 1}")
+    _, report = run("--policies", policies, "--metrics", values, "--nodes", nodes, *more)
+    assert [each["label"] for each in report["labels"]] == removed
+    assert bool(report["withheld"]) is not bool(removed)
+
+
+def test_a_pod_whose_policy_is_refused_is_told_so(run: Run, metrics: str, write: Any) -> None:
+    body = write("body.json", request("a", policy="bad", namespace="ns"))
+    _, report = run("--policies", write("bad.yaml", BAD), "--metrics", metrics, "--request", body)
+    assert (report["answer"]["missing"], report["answer"]["policy_refused"]) == (False, True)
+
+
+def test_a_file_may_be_standard_input(write: Any, metrics: str) -> None:
+    command = [sys.executable, "-m", "leadsman.cli.main", "evaluate", "--json", "--policies", "-", "--metrics", metrics]
+    ran = subprocess.run(command, input=HOT, capture_output=True, text=True, check=False)
+    assert (ran.returncode, json.loads(ran.stdout)["policies"]) == (0, 1)
+
+
+def test_standard_input_can_be_one_file_only(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["evaluate", "--policies", "-", "--metrics", "-"])
+    assert "standard input can be only one of them" in capsys.readouterr().err
 
 
 def test_without_the_two_flags_it_says_what_is_missing(capsys: pytest.CaptureFixture[str]) -> None:

@@ -119,7 +119,38 @@ def test_a_label_that_is_not_ours_is_never_touched(make: SimpleNamespace) -> Non
     cluster.nodes["b"] = NodeView("b", {"p": "of somebody"})
     made = cluster.step([make.hot], {"heat": {"a": 1, "b": 101}})
     assert made.patches == ()
-    assert [each.why for each in made.withheld] == ["the label was set by somebody else; remove it or use --adopt"]
+    assert all(each.foreign for each in made.withheld)
+    assert {each.action.node: each.why for each in made.withheld} == {
+        "a": "p=violating is not recorded as ours; --adopt takes it over",
+        "b": "p=of somebody is somebody else's; remove that label or rename the policy",
+    }
+
+
+@pytest.mark.parametrize("heat", [1, 101])
+def test_a_mark_that_the_original_left_is_said_whether_wanted_or_not(make: SimpleNamespace, heat: int) -> None:
+    cluster = make.cluster("a")
+    cluster.nodes["a"] = NodeView("a", {"p": "violating"})
+    made = cluster.step([make.hot], {"heat": {"a": heat}})
+    assert [(each.action.value, each.foreign) for each in made.withheld] == [
+        ("violating" if heat > 100 else None, True)
+    ]
+
+
+def test_labels_that_the_original_left_for_a_policy_that_is_gone_are_said(make: SimpleNamespace) -> None:
+    cluster = make.cluster("a")
+    cluster.nodes["a"] = NodeView("a", {"telemetry.aware.scheduling.gone/x": "1", "other": "violating"})
+    (held,) = cluster.step([make.hot], {"heat": {"a": 1}}).withheld
+    assert (held.action.label, held.action.reason) == (
+        "telemetry.aware.scheduling.gone/x",
+        "the policy was deleted",
+    )
+
+
+def test_a_mark_that_the_original_left_is_not_judged_without_current_values(make: SimpleNamespace) -> None:
+    cluster = make.cluster("a")
+    cluster.nodes["a"] = NodeView("a", {"p": "violating"})
+    made = cluster.step([make.hot], {})
+    assert (made.withheld, made.stopped) == ((), ("policy ns/p: no node reports heat",))
 
 
 def test_a_forged_record_does_not_make_us_remove_other_labels(make: SimpleNamespace) -> None:
