@@ -57,10 +57,10 @@ def test_a_demo_runs_from_it_in_a_new_environment_outside_the_checkout(wheel: Pa
     install = ["venv/bin/python", "-m", "pip", "install", "--quiet", f"{wheel}[local]"]
     subprocess.run(install, cwd=tmp_path, check=True)
     environ = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    where = [tmp_path / "venv/bin/python", "-c", "import leadsman; print(leadsman.__file__)"]
+    where = [str(tmp_path / "venv/bin/python"), "-c", "import leadsman; print(leadsman.__file__)"]
     found = subprocess.run(where, cwd=tmp_path, env=environ, capture_output=True, text=True, check=True)
     assert Path(found.stdout.strip()).is_relative_to(tmp_path)
-    demo = [tmp_path / "venv/bin/leadsman", "demo"]
+    demo = [str(tmp_path / "venv/bin/leadsman"), "demo"]
     done = subprocess.run(demo, cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
     assert done.returncode == 0, done.stderr
     assert "Answer: default/cap-00000: edge-1 first" in done.stdout
