@@ -1,7 +1,7 @@
-"""judge refuses nodes, rank scores those that are left, decide does both.
+"""Filters nodes (`filter_nodes`), scores those that are left (`score_nodes`), or does both (`decide`).
 
-kube-scheduler asks for the two halves in two calls (/filter, /prioritize), so each stands alone. What a
-plugin raises is its fault and passes through.
+kube-scheduler makes the two halves two calls (/filter, /prioritize), so each can be called alone. What a plugin raises
+passes through.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,31 +22,38 @@ MAX_SCORE = 10
 NEUTRAL_SCORE = MAX_SCORE // 2
 
 MIN_KNOWN_RATIO = 0.5
-"""A score that knows fewer of the candidates says nothing: the rest would all be guessed."""
+"""A score that knows fewer of the candidates is neutral: it would guess the rest."""
 
 
 class FilterResult(NamedTuple):
+    """The candidates that passed, in their order, and the refused ones."""
+
     kept: tuple[str, ...]
     refused: Mapping[str, Refusal]
 
 
 class ScoreResult(NamedTuple):
+    """What each plugin said, and the scores made of that.
+
+    scores: node → 0..10.
+    neutral: why all scores are equal; "" when they are not neutral.
+    """
+
     plugin_scores: tuple[PluginScore, ...]
     scores: Mapping[str, int]
     neutral: str
 
 
 def decide(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Decision:
-    """Nodes asked about twice count once."""
+    """Filters and scores. A node that is named twice counts once."""
     kept, refused = filter_nodes(pod, nodes, inputs)
-    parts, scores, neutral = score_nodes(pod, kept, inputs)
-    return Decision(pod, kept, refused, parts, scores, neutral)
+    return Decision(pod, kept, refused, *score_nodes(pod, kept, inputs))
 
 
 def filter_nodes(
     pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] = FILTERS
 ) -> FilterResult:
-    """Which nodes may take the pod, in the order asked, and why the others may not."""
+    """Which nodes may take the pod, in the order given, and why the others may not."""
     kept, refused = CandidateNodes.of(nodes), dict[str, Refusal]()
     for each in filters:
         refusals = each.refusals(pod, kept, inputs)
@@ -59,43 +66,44 @@ def filter_nodes(
 def score_nodes(
     pod: PodInfo, kept: Sequence[str], inputs: DecisionInputs, scores: Sequence[ScorePlugin] = SCORES
 ) -> ScoreResult:
-    """How good each of the nodes is for the pod. All equal, with the reason, when nothing can be said."""
+    """How good each of the nodes is for the pod. All equal, with the reason, when no plugin score counts."""
     nodes = CandidateNodes.of(kept)
-    parts = tuple(
-        _neutral_if_unknown(part, nodes) for each in scores if (part := each.score(pod, nodes, inputs)) is not None
+    plugin_scores = tuple(
+        _neutral_if_unknown(score, nodes) for each in scores if (score := each.score(pod, nodes, inputs)) is not None
     )
-    heard = counted_scores(parts)
-    if not heard:
-        neutral = "; ".join(part.neutral for part in parts) or "no score has a say in this pod"
-        return ScoreResult(parts, dict.fromkeys(nodes, NEUTRAL_SCORE), neutral)
-    rounded = np.floor(MAX_SCORE * weighted_totals(heard, nodes) + 0.5).astype(np.int64)
-    return ScoreResult(parts, dict(zip(nodes, rounded.tolist(), strict=True)), "")
+    counted = counted_scores(plugin_scores)
+    if not counted:
+        neutral = "; ".join(score.neutral for score in plugin_scores) or "no score plugin applies to this pod"
+        return ScoreResult(plugin_scores, dict.fromkeys(nodes, NEUTRAL_SCORE), neutral)
+    rounded = np.floor(MAX_SCORE * weighted_totals(counted, nodes) + 0.5).astype(np.int64)
+    return ScoreResult(plugin_scores, dict(zip(nodes, rounded.tolist(), strict=True)), "")
 
 
-def counted_scores(parts: Sequence[PluginScore]) -> list[PluginScore]:
-    """The parts that count."""
-    return [part for part in parts if part.weight and not part.neutral]
+def counted_scores(plugin_scores: Sequence[PluginScore]) -> list[PluginScore]:
+    """Those that have a weight and are not neutral."""
+    return [score for score in plugin_scores if score.weight and not score.neutral]
 
 
-def weighted_totals(heard: Sequence[PluginScore], nodes: Sequence[str]) -> FloatArray:
-    """The weighted mean of the parts, 0..1, for each node. ValueError when a part's value is no number."""
-    weights = sum(part.weight for part in heard)
-    sums = sum((part.weight / weights * plugin_values(part, nodes) for part in heard), np.zeros(len(nodes)))
+def weighted_totals(counted: Sequence[PluginScore], nodes: Sequence[str]) -> FloatArray:
+    """The weighted mean of the plugin scores, 0..1, for each node. ValueError when a value is not a number."""
+    weights = sum(score.weight for score in counted)
+    sums = sum((score.weight / weights * plugin_values(score, nodes) for score in counted), np.zeros(len(nodes)))
     if not np.isfinite(sums).all():
-        raise ValueError("a score is not a number")
+        raise ValueError("a plugin's score is not a number")
     return sums
 
 
-def plugin_values(part: PluginScore, nodes: Sequence[str]) -> FloatArray:
-    """The part's value for each node, held to 0..1. An unknown one is the median: never best, never worst."""
-    known = Column.of(part.values)
+def plugin_values(score: PluginScore, nodes: Sequence[str]) -> FloatArray:
+    """The plugin's value for each node, clipped to 0..1. An unknown one is the median: never best, never worst."""
+    known = Column.of(score.values)
     middle = float(np.median(known.numbers)) if 0 < len(known) < len(nodes) else 0.0
     return np.clip(known.values_for(nodes, middle), 0.0, 1.0)
 
 
-def _neutral_if_unknown(part: PluginScore, nodes: Sequence[str]) -> PluginScore:
-    """The part, marked neutral when it knows too few of the nodes."""
-    if len(part.values) >= MIN_KNOWN_RATIO * len(nodes):
-        return part
-    few = f"{part.plugin}: fresh data of {len(part.values)} of {len(nodes)} nodes, fewer than half"
-    return structs.replace(part, neutral=few)
+def _neutral_if_unknown(score: PluginScore, nodes: Sequence[str]) -> PluginScore:
+    """The score, marked neutral when it knows too few of the nodes."""
+    fresh = len(score.values)
+    if fresh >= MIN_KNOWN_RATIO * len(nodes):
+        return score
+    few = f"{score.plugin}: only {fresh} of {len(nodes)} nodes have fresh data; at least half are needed"
+    return structs.replace(score, neutral=few)

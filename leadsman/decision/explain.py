@@ -1,7 +1,7 @@
-"""Why this node: a Decision and its inputs → everything there is to tell, as data. `explain_text` makes it readable.
+"""Explains a Decision as data: for each node its verdict, reasons, scores and values. `explain_text` formats it.
 
-The reasons and scores are the Decision's own. Only the values behind them are asked for again, from the
-same plugins and the same inputs.
+The reasons and scores are the Decision's own. Only the values behind them are computed again, by the same plugins from
+the same inputs.
 """
 
 from collections import Counter
@@ -24,10 +24,13 @@ REFUSED = "refused"
 class NodeExplanation(Struct, frozen=True):
     """One node's part in the decision.
 
-    score: 0..10, as answered; total: the weighted mean before rounding, 0..1; None: not scored. values: plugin
-    → 0 (worst) .. 1 (best), also where the node's own is unknown and the median counted; unknown: plugin → why.
-    measured: quantity, with its unit in the name → value. distances: how it stands to each delay bound. age_seconds:
-    since the node's last report; None: never seen to report.
+    score: 0..10, as answered; None: not scored.
+    total: the weighted mean before rounding, 0..1; None: not scored.
+    values: plugin → 0 (worst) .. 1 (best), also where the node's own is unknown and the median counted.
+    unknown: plugin → why the node's own value is unknown.
+    measured: quantity, with its unit in the name → value.
+    distances: the node's delay to the target of each bound.
+    age_seconds: since the node's last report; None: it has not reported.
     """
 
     node: str
@@ -45,7 +48,7 @@ class NodeExplanation(Struct, frozen=True):
 
 
 class ExplainedScore(Struct, frozen=True):
-    """A score that was asked. neutral: why it did not count; "" when it did."""
+    """A score plugin that applies to the pod. neutral: why it did not count; "" when it did."""
 
     plugin: str
     weight: float
@@ -53,9 +56,14 @@ class ExplainedScore(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """nodes: best first, then the refused by reason. policy: its digest. decided_on: the quantities of the filters.
+    """A Decision with all that can be said about it.
 
-    faults: plugin → what it raised when asked for its values.
+    first, runner_up: None when there is none, or the scores are neutral.
+    policy: its digest.
+    parts: the score plugins.
+    decided_on: the quantities that the filters used.
+    nodes: the best first, then the refused by reason.
+    faults: plugin → what it raised while it was asked for its values.
     """
 
     pod: str
@@ -72,19 +80,19 @@ class Explanation(Struct, frozen=True):
     faults: Mapping[str, str] = {}
 
 
-def explain(decision: Decision, inputs: DecisionInputs, judged: DecisionInputs | None = None) -> Explanation:
-    """inputs: those that the scores were made of; judged: those of the filters, when they are others."""
+def explain(decision: Decision, inputs: DecisionInputs, filter_inputs: DecisionInputs | None = None) -> Explanation:
+    """Explains the decision. inputs: those of the scores. filter_inputs: those of the filters; None: the same."""
     nodes = [*decision.kept, *decision.refused]
     faults: dict[str, str] = {}
-    by_filters = [_evidence(each, decision.pod, nodes, judged or inputs, faults) for each in FILTERS]
+    by_filters = [_evidence(each, decision.pod, nodes, filter_inputs or inputs, faults) for each in FILTERS]
     by_scores = [_evidence(each, decision.pod, nodes, inputs, faults) for each in SCORES]
-    told = _explain_nodes(decision, inputs, [*by_filters, *by_scores])
-    best = [node.node for node in told if node.score is not None] or _only_node(decision.kept)
+    explained = _explain_nodes(decision, inputs, [*by_filters, *by_scores])
+    best = [node.node for node in explained if node.score is not None] or _only_node(decision.kept)
     reasons = Counter(refusal.reason for refusal in decision.refused.values())
     return Explanation(
         pod=f"{decision.pod.namespace}/{decision.pod.name}",
         uid=decision.pod.uid,
-        headline=_headline(decision, told, reasons),
+        headline=_headline(decision, explained, reasons),
         first=best[0] if best and not decision.neutral else None,
         runner_up=best[1] if len(best) > 1 and not decision.neutral else None,
         neutral=decision.neutral,
@@ -92,7 +100,7 @@ def explain(decision: Decision, inputs: DecisionInputs, judged: DecisionInputs |
         parts=tuple(ExplainedScore(part.plugin, part.weight, part.neutral) for part in decision.plugin_scores),
         decided_on=tuple(quantity for evidence in by_filters for quantity in evidence.measured),
         refused_by_reason=dict(reasons.most_common()),
-        nodes=tuple(told),
+        nodes=tuple(explained),
         faults=faults,
     )
 
@@ -104,7 +112,7 @@ def _evidence(
     inputs: DecisionInputs,
     faults: dict[str, str],
 ) -> Evidence:
-    """None, and the fault noted, when the plugin fails: the others' stands."""
+    """The plugin's evidence; when it raises, none, and its fault is recorded."""
     try:
         return plugin.evidence(pod, nodes, inputs)
     except Exception as error:
@@ -113,19 +121,19 @@ def _evidence(
 
 
 def _only_node(kept: Sequence[str]) -> list[str]:
-    """The one node left, which kube-scheduler takes without asking for scores."""
+    """The only node left, which kube-scheduler takes without asking for scores."""
     return list(kept) if len(kept) == 1 else []
 
 
 def _explain_nodes(decision: Decision, inputs: DecisionInputs, evidence: Sequence[Evidence]) -> list[NodeExplanation]:
-    heard = counted_scores(decision.plugin_scores)
+    counted = counted_scores(decision.plugin_scores)
     scored = [node for node in decision.kept if node in decision.scores]
-    sums = dict(zip(scored, weighted_totals(heard, scored).tolist(), strict=True)) if heard else {}
-    columns = {part.plugin: dict(zip(scored, plugin_values(part, scored).tolist(), strict=True)) for part in heard}
+    sums = dict(zip(scored, weighted_totals(counted, scored).tolist(), strict=True)) if counted else {}
+    columns = {part.plugin: dict(zip(scored, plugin_values(part, scored).tolist(), strict=True)) for part in counted}
     kept = [_explain_kept(node, decision, sums.get(node), columns, inputs, evidence) for node in decision.kept]
     refused = [_explain_refused(node, decision, inputs, evidence) for node in decision.refused]
-    kept.sort(key=lambda told: (-(-1 if told.score is None else told.score), -(told.total or 0.0), told.node))
-    return kept + sorted(refused, key=lambda told: (told.reason, told.node))
+    kept.sort(key=lambda node: (-(-1 if node.score is None else node.score), -(node.total or 0.0), node.node))
+    return kept + sorted(refused, key=lambda node: (node.reason, node.node))
 
 
 def _explain_kept(
@@ -176,17 +184,17 @@ def _age_seconds(node: str, inputs: DecisionInputs) -> float | None:
     return None if state is None else state.age_seconds(inputs.now)
 
 
-def _headline(decision: Decision, told: Sequence[NodeExplanation], reasons: Counter[str]) -> str:
-    pod, asked = f"{decision.pod.namespace}/{decision.pod.name}", len(told)
-    if not told:
-        return f"{pod}: no node was asked about"
+def _headline(decision: Decision, explained: Sequence[NodeExplanation], reasons: Counter[str]) -> str:
+    pod, candidates = f"{decision.pod.namespace}/{decision.pod.name}", len(explained)
+    if not explained:
+        return f"{pod}: kube-scheduler sent no node"
     if not decision.kept:
-        return f"{pod}: none of {asked} nodes: " + text_table.format_counts(reasons)
-    first = told[0]
+        return f"{pod}: none of {candidates} nodes passes: " + text_table.format_counts(reasons)
+    first = explained[0]
     if len(decision.kept) == 1:
-        return f"{pod}: {first.node} is the only one of {asked} nodes" + (f": {first.reason}" if first.reason else "")
+        return f"{pod}: only {first.node} of {candidates} nodes passes" + (f": {first.reason}" if first.reason else "")
     if decision.neutral or not decision.scores:
-        return f"{pod}: {len(decision.kept)} of {asked} nodes pass, all alike: {decision.neutral or 'not scored'}"
+        return f"{pod}: {len(decision.kept)} of {candidates} nodes pass, all alike: {decision.neutral or 'not scored'}"
     return f"{pod}: {first.node} first (score {first.score} of {MAX_SCORE}{_tied(decision, first)})" + (
         f": {first.reason}" if first.reason else ""
     )

@@ -1,4 +1,4 @@
-"""An Explanation for a terminal."""
+"""Formats an Explanation for a terminal."""
 
 from collections.abc import Sequence
 
@@ -34,9 +34,9 @@ def _cells(node: NodeExplanation, plugins: Sequence[str], quantities: Sequence[s
 
 
 def _reason(node: NodeExplanation) -> str:
-    """With what is known of the pairs, which the reason of a refusal leaves out."""
-    known = [evidence_text.evidence_text(distance) for distance in node.distances if distance.rtt_ms is not None]
-    return f"{node.reason}: {'; '.join(known)}" if known and node.verdict == REFUSED else node.reason
+    """The reason, for a refused node with the delays, which the reason of a refusal leaves out."""
+    delays = [evidence_text.evidence_text(distance) for distance in node.distances if distance.rtt_ms is not None]
+    return f"{node.reason}: {'; '.join(delays)}" if delays and node.verdict == REFUSED else node.reason
 
 
 def _value(node: NodeExplanation, plugin: str) -> str:
@@ -46,13 +46,13 @@ def _value(node: NodeExplanation, plugin: str) -> str:
 
 
 def _age(node: NodeExplanation) -> str:
-    """Age alone is fresh; anything else says so."""
+    """The age, and the freshness unless it is fresh."""
     age = [] if node.age_seconds is None else [f"{node.age_seconds:.1f}s"]
     return " ".join([*age, *([] if node.freshness == Freshness.FRESH else [node.freshness])])
 
 
 def _title(quantity: str) -> str:
-    """The unit in capitals like the other titles, a node's name as it is."""
+    """The unit in capitals like the other titles, and a node's name as it is."""
     unit, space, rest = quantity.partition(" ")
     return unit.upper() + space + rest
 
@@ -62,8 +62,8 @@ def _remarks(explanation: Explanation, shown: Sequence[NodeExplanation]) -> list
     remarks = [f"{left_out} more nodes"] if left_out else []
     if left_out and explanation.refused_by_reason:
         remarks.append("refused: " + text_table.format_counts(explanation.refused_by_reason))
-    remarks += [f"not counted: {part.neutral}" for part in explanation.parts if part.neutral]
-    remarks += [f"no values of {plugin}: {fault}" for plugin, fault in explanation.faults.items()]
+    remarks += [f"score not counted: {part.neutral}" for part in explanation.parts if part.neutral]
+    remarks += [f"plugin {plugin} raised while explaining: {fault}" for plugin, fault in explanation.faults.items()]
     if any(node.unknown for node in shown):
         remarks.append("~ unknown, counted as the median")
     return ["", *remarks] if remarks else []

@@ -1,4 +1,4 @@
-"""What a decision is made on besides the pod: one immutable object of everything known at one moment."""
+"""The inputs of a decision besides the pod: one immutable object with everything known at one moment."""
 
 from collections.abc import Mapping
 

@@ -1,6 +1,6 @@
 """The terms of a decision: the pod, the candidates, what a plugin says of them, and what comes out.
 
-What a decision is made on besides the pod stands in `inputs`, as it comes from every subject.
+The inputs of a decision besides the pod are in `inputs`, as they come from every subject.
 """
 
 from collections.abc import Iterable, Mapping
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 
 class PodInfo(Struct, frozen=True):
-    """What decisions use of a pod. workload: what it belongs to, as `deployment/web` (places.workload); "": unknown."""
+    """What decisions use of a pod. workload: what it belongs to, as `deployment/web` (`workloads`); "": unknown."""
 
     namespace: str
     name: str
@@ -21,22 +21,22 @@ class PodInfo(Struct, frozen=True):
 
 
 class CandidateNodes(tuple[str, ...]):
-    """Node names, each once, in the order asked."""
+    """Node names, each once, in the order given."""
 
     __slots__ = ()
 
     @classmethod
     def of(cls, names: Iterable[str]) -> Self:
-        """What already is one is returned itself."""
+        """The candidates of `names`; a CandidateNodes is returned itself."""
         return names if isinstance(names, cls) else cls(dict.fromkeys(names))
 
 
 class Refusal(Struct, frozen=True, gc=False):
     """Why a node may not take the pod.
 
-    reason: the same words for every node with the same cause and no value of the node's in them, because
-    kube-scheduler counts equal reasons ("3 delay to edge-1 over 25 ms"). So nodes share one Refusal, and the
-    values are asked for when somebody wants them explained (Filter.evidence).
+    reason: the same text for every node with the same cause, without a value of the node's, because kube-scheduler
+    counts equal reasons ("3 delay to edge-1 over 25 ms"). So nodes share one Refusal, and the values are computed when
+    they are to be explained (FilterPlugin.evidence).
     """
 
     plugin: str
@@ -44,9 +44,11 @@ class Refusal(Struct, frozen=True, gc=False):
 
 
 class PluginScore(Struct, frozen=True):
-    """What one score said. values: node → 0 (worst) .. 1 (best). unknown: node → why there is no value.
+    """The result of one score plugin.
 
-    neutral: why the scores were made without this part; "" when it counted.
+    values: node → 0 (worst) .. 1 (best).
+    unknown: node → why it has no value.
+    neutral: why the plugin does not count; "" when it does.
     """
 
     plugin: str
@@ -57,9 +59,10 @@ class PluginScore(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """kept, in the order asked, and refused together are the nodes asked about, each once.
+    """What was decided on a pod. `kept`, in the order given, and `refused` together are the candidates, each once.
 
-    scores: 0..10 for every kept node. neutral: why they say nothing (all equal); "" when they do.
+    scores: 0..10 for every kept node.
+    neutral: why the scores are all equal; "" when they are not neutral.
     """
 
     pod: PodInfo

@@ -1,8 +1,7 @@
-"""What a plugin is, and all filters and scores in the order they are asked. A new one is one small file and one line
-here.
+"""Defines what a plugin is, and lists all filters and scores in the order they are called.
 
-A plugin looks at all the nodes at once, because a Python call for each of 5,000 nodes costs more than the thinking. It
-says nothing of a node that it has no objection to, and None of a pod that it has no say in.
+A new plugin is one small file and one line here. A plugin gets all nodes at once, because a Python call for each of
+5,000 nodes costs more than the decision itself.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,23 +20,27 @@ from leadsman.decision.telemetry.telemetry_score import TelemetryScore
 
 
 class FilterPlugin(Protocol):
-    """Says which nodes may not take the pod, and why. Nothing in the answer: no objection."""
+    """Decides which nodes may not take the pod, and why."""
 
     name: str
 
-    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]: ...
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
+        """Node → why it is refused; nodes that pass are absent."""
 
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence: ...
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
+        """What the refusals are based on."""
 
 
 class ScorePlugin(Protocol):
-    """Says how good each node would be for the pod. None: no say in this pod."""
+    """Decides how good each node is for the pod."""
 
     name: str
 
-    def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None: ...
+    def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
+        """The score of each node; None: the plugin does not apply to this pod."""
 
-    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence: ...
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
+        """What the score is based on."""
 
 
 FILTERS: tuple[FilterPlugin, ...] = (DelayFilter(), TelemetryFilter(), BreakerFilter())

@@ -1,4 +1,4 @@
-"""What the operator may choose about decisions, and how it is read. examples/policy.yaml explains each default."""
+"""The policy: what an operator may choose about decisions. examples/policy.yaml explains each default."""
 
 import hashlib
 from enum import StrEnum
@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from leadsman.decision import yaml_document
 
 Weight = Annotated[float, Meta(ge=0, le=100)]
-"""Relative to the other weights beside it; 0 switches off."""
+"""Relative to the other weights of the same group; 0 switches off."""
 
 Celsius = Annotated[float, Meta(ge=-50, le=200)]
 
@@ -20,7 +20,7 @@ LayerMs = Annotated[float, Meta(ge=0, le=60_000)]
 
 
 class PolicyError(ValueError):
-    """The policy cannot be used. Names the place in the document, what stands there and what is allowed."""
+    """The policy cannot be used. Names the path in the document, what is there and what is allowed."""
 
 
 class Statistic(StrEnum):
@@ -39,18 +39,18 @@ class Direction(StrEnum):
     FORWARD = "forward"
     """The one by the node that the pod names."""
     BACKWARD = "backward"
-    """The one by the node asked about."""
+    """The one by the candidate node."""
 
 
 class EstimateMode(StrEnum):
-    """What an estimate may say for a pair that nobody measured."""
+    """How an estimated RTT counts where no RTT is measured."""
 
     ACCEPT = "accept"
-    """It counts as if it were measured, and without one the node passes."""
+    """It counts as if it were measured; without an estimate the node passes."""
     UPPER_BOUND = "upper-bound"
-    """The upper end of its interval must keep the bound."""
+    """The upper end of its interval must be within the bound."""
     REJECT = "reject"
-    """Nothing: only measured delays count."""
+    """It does not count: only measured RTTs do."""
 
 
 class PolicySection(Struct, frozen=True, forbid_unknown_fields=True):
@@ -58,17 +58,24 @@ class PolicySection(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DelayPolicy(PolicySection, frozen=True):
+    """How delays are compared with bounds."""
+
     statistic: Statistic = Statistic.P50
     direction: Direction = Direction.WORST
     estimate: EstimateMode = EstimateMode.UPPER_BOUND
 
 
 class NearestPolicy(PolicySection, frozen=True):
+    """The score that prefers nodes near the targets of a pod's bounds."""
+
     weight: Weight = 2.0
 
 
 class CloudPolicy(PolicySection, frozen=True):
-    """nodes, zones: names of cloud nodes, * for any characters, besides those labelled kubernetes.io/role=cloud."""
+    """The score that prefers cloud nodes for pods without a bound.
+
+    nodes, zones: names of cloud nodes, * for any characters, besides nodes labelled kubernetes.io/role=cloud.
+    """
 
     weight: Weight = 2.0
     nodes: tuple[str, ...] = ()
@@ -76,6 +83,8 @@ class CloudPolicy(PolicySection, frozen=True):
 
 
 class PressureWeights(PolicySection, frozen=True):
+    """The weights of the pressure metrics."""
+
     cpu: Weight = 2.0
     memory: Weight = 2.0
     io: Weight = 2.0
@@ -84,48 +93,58 @@ class PressureWeights(PolicySection, frozen=True):
 
 
 class TemperatureRange(PolicySection, frozen=True):
-    """No pressure up to `low`, full pressure from `high`."""
+    """Temperatures of no pressure (up to `low`) and of full pressure (from `high`)."""
 
     low: Celsius = 60.0
     high: Celsius = 95.0
 
     def __post_init__(self) -> None:
         if not self.low < self.high:
-            raise ValueError(f"low {self.low:g} is not below high {self.high:g}")
+            raise ValueError(f"low {self.low:g} must be below high {self.high:g}")
 
 
 class PressurePolicy(PolicySection, frozen=True):
+    """The score that avoids nodes under hardware pressure."""
+
     weight: Weight = 1.0
     weights: PressureWeights = PressureWeights()
     temperature_celsius: TemperatureRange = TemperatureRange()
 
 
 class ScheduleOnMetricPolicy(PolicySection, frozen=True):
-    """weight: high, as a pod that names a policy asks for its order; the other scores then break ties."""
+    """The score of telemetry policies.
+
+    weight: high, because a pod that names a policy asks for its order; the other scores then break ties.
+    """
 
     weight: Weight = 50.0
 
 
 class RewardRule(StrEnum):
-    """What a node's past with a type of pod is worth."""
+    """How a node's past with a pod type becomes a value."""
 
     COMPARED = "compared"
-    """Its recent successes and failures, beside those on the other nodes. docs/rewards.md"""
+    """By its recent successes and failures, compared with the other nodes. docs/rewards.md"""
     KUBERL = "kuberl"
-    """kubeRL's moving average, as its document states it."""
+    """By kubeRL's moving average, as its document states it."""
 
 
 class RewardsPolicy(PolicySection, frozen=True):
-    """weight: above the others together, which then decide among the nodes that are beyond doubt."""
+    """The score that avoids nodes on which pods of the type fail.
+
+    weight: more than the others together, which then decide among the nodes without doubt.
+    """
 
     weight: Weight = 10.0
     rule: RewardRule = RewardRule.COMPARED
 
 
 class BreakerPolicy(PolicySection, frozen=True):
-    """Refuses a node to a type of pod that keeps failing there, for a while. failures: fading, 0 switches off.
+    """The filter that refuses a node, for a while, to a pod type that keeps failing there.
 
-    blame_ratio: how probable it must be that the node is at fault. hold_seconds: since the last incident.
+    failures: from how many on, fading; 0 switches off.
+    blame_ratio: how probable it must be that the node is at fault.
+    hold_seconds: since the last incident.
     """
 
     failures: Annotated[float, Meta(ge=0, le=1_000)] = 0.0
@@ -134,6 +153,8 @@ class BreakerPolicy(PolicySection, frozen=True):
 
 
 class ScoresPolicy(PolicySection, frozen=True):
+    """The scores."""
+
     nearest: NearestPolicy = NearestPolicy()
     cloud: CloudPolicy = CloudPolicy()
     pressure: PressurePolicy = PressurePolicy()
@@ -142,6 +163,8 @@ class ScoresPolicy(PolicySection, frozen=True):
 
 
 class Policy(PolicySection, frozen=True):
+    """Everything that an operator may choose about decisions."""
+
     delay: DelayPolicy = DelayPolicy()
     scores: ScoresPolicy = ScoresPolicy()
     initial_layers: tuple[LayerMs, ...] = ()

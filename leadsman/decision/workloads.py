@@ -1,6 +1,6 @@
-"""Where the pods of workloads run: what a delay bound means by the name of a workload.
+"""The index of workloads: on which nodes the pods of each workload run, for delay bounds that name a workload.
 
-A workload is what a pod belongs to in the end: Pod → ReplicaSet → Deployment, or StatefulSet, DaemonSet, Job, any other
+A workload is what a pod belongs to at the top: Pod → ReplicaSet → Deployment, or StatefulSet, DaemonSet, Job, any other
 controller's kind, or the pod itself when it has none. Kinds are in lower case: `deployment/web`, `pod/alone`.
 """
 
@@ -20,17 +20,17 @@ class PlacedPod(NamedTuple):
 
 PlacedPods = tuple[PlacedPod, ...]
 
-_NOTHING: Mapping[str, PlacedPods] = MappingProxyType({})
+_NO_WORKLOADS: Mapping[str, PlacedPods] = MappingProxyType({})
 
 POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
 """What a Deployment's ReplicaSet appends to its name and writes on its pods."""
 
 
 class WorkloadIndex(Struct, frozen=True):
-    """The view at one moment; a new object when anything changes. The default knows nothing.
+    """All workloads at one moment; a new object when anything changes. The default is not loaded.
 
-    workloads: (namespace, name) → kind → its placed pods, () for a workload of which no pod has a node. read_at: the
-    monotonic seconds when the API server last confirmed the view; None: it never did, and nothing is known.
+    by_name: (namespace, name) → kind → placed pods, () for a workload of which no pod has a node.
+    read_at: monotonic seconds when the API server last confirmed the index; None: not loaded.
     """
 
     by_name: Mapping[tuple[str, str], Mapping[str, PlacedPods]] = MappingProxyType({})
@@ -38,16 +38,18 @@ class WorkloadIndex(Struct, frozen=True):
 
     @property
     def loaded(self) -> bool:
+        """Whether the workloads were ever listed."""
         return self.read_at is not None
 
     def age_seconds(self, now: float) -> float | None:
+        """Since the API server last confirmed the index; None: not loaded."""
         return None if self.read_at is None else now - self.read_at
 
     def find(self, namespace: str, name: str) -> Mapping[str, PlacedPods]:
-        """Kind → placed pods of each workload of that name, `web` or of one kind `deployment/web`; {} when none is."""
+        """Kind → placed pods of the workloads of that name, `web`, or `deployment/web` for one kind; {} for none."""
         kind, slash, bare = name.rpartition("/")
-        kinds = self.by_name.get((namespace, bare), _NOTHING)
-        return kinds if not slash else {kind: kinds[kind]} if kind in kinds else _NOTHING
+        kinds = self.by_name.get((namespace, bare), _NO_WORKLOADS)
+        return kinds if not slash else {kind: kinds[kind]} if kind in kinds else _NO_WORKLOADS
 
 
 def workload_name(kind: str, name: str, labels: Mapping[str, str]) -> str:

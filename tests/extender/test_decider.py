@@ -110,7 +110,7 @@ async def test_a_preemption_of_a_new_pod_of_that_name_is_recorded(starts: "Start
         victims = {"Pod": pod, "NodeNameToMetaVictims": {"a": {"Pods": []}}}
         await extender.asked("/preempt", json.dumps(victims).encode())
         _, told = await extender.get("/explain?pod=ns/p")
-    assert "ns/p: a is the only one of 1 nodes" in told
+    assert "ns/p: only a of 1 nodes passes" in told
 
 
 @pytest.mark.parametrize(("own", "kept"), [("accept", NAMES), ("upper-bound", []), ("reject", []), ("nonsense", [])])

@@ -119,7 +119,7 @@ def broken(*_):
 async def test_a_plugin_that_cannot_be_asked_again_is_named(decided, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(DelayFilter, "evidence", broken)
     status, page = await decided.get("/explain?pod=default/cap-00000")
-    assert (status, "no values of delay: RuntimeError: out of order" in page) == (200, True)
+    assert (status, "plugin delay raised while explaining: RuntimeError: out of order" in page) == (200, True)
 
 
 async def test_a_page_that_fails_says_how(decided, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ async def test_filter_and_prioritize_follow_the_policy(starts: Any, body: Any) -
         answer = await extender.asked("/scheduler/filter", body("a", "b", "c"))
         assert answer["NodeNames"] == ["b", "c"]
         assert answer["FailedNodes"] == {}
-        assert answer["FailedAndUnresolvableNodes"] == {"a": "telemetry policy ns/p: m GreaterThan 10"}
+        assert answer["FailedAndUnresolvableNodes"] == {"a": "telemetry policy ns/p is violated: m GreaterThan 10"}
         scores = await extender.asked("/scheduler/prioritize", body("b", "c"))
         assert scores == [{"Host": "b", "Score": 1}, {"Host": "c", "Score": 10}]
 

@@ -1,9 +1,9 @@
-"""How little a node's hardware is under pressure: 1 none .. 0 full.
+"""Scores nodes by the pressure on their hardware: 1 none .. 0 full.
 
-1 - the weighted mean square of what the node reports: PSI shares (docs.kernel.org/accounting/psi.html), load per CPU
-up to 1, and the hottest sensor between the policy's low and high. A metric that a node lacks drops out of its
-mean; a node with none is unknown. Squares, so that the lightly loaded are alike and the scheduler spreads pods over
-them all (docs/decisions/0008), while one full resource counts in full.
+The value is 1 - the weighted mean square of what the node reports: PSI shares (docs.kernel.org/accounting/psi.html),
+load per CPU up to 1, and the hottest sensor between the policy's low and high. A metric that a node lacks is left out
+of its mean; a node with none is unknown. Squares make lightly loaded nodes alike, so that the scheduler spreads pods
+over them all (docs/decisions/0008), while one full resource counts in full.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ SILENT_REASON = f"the node is {Freshness.SILENT}"
 
 
 class PressureTerm(Struct, frozen=True):
-    """A metric counts as (value - low) / span, held to 0..1."""
+    """How a metric counts: (value - low) / span, clipped to 0..1."""
 
     metric: str
     weight: float
@@ -34,25 +34,28 @@ class PressureTerm(Struct, frozen=True):
 
 
 class PressureScore:
+    """The score plugin of policy.scores.pressure."""
+
     name = NAME
 
     def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
         settings = inputs.policy.scores.pressure
         if not settings.weight:
             return None
-        eases = cached_while_fresh((NAME, settings), lambda: _headrooms(inputs), inputs)
-        values = select_column(nodes, eases.known)
-        unknown = {node: eases.unknown.get(node, SILENT_REASON) for node in missing_nodes(nodes, values, eases.known)}
+        all_nodes = cached_while_fresh((NAME, settings), lambda: _headrooms(inputs), inputs)
+        values = select_column(nodes, all_nodes.known)
+        missing = missing_nodes(nodes, values, all_nodes.known)
+        unknown = {node: all_nodes.unknown.get(node, SILENT_REASON) for node in missing}
         return PluginScore(NAME, settings.weight, values, unknown)
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
-        """The metrics that count, of every node that reports them, fresh or not."""
+        """The metrics that count, for every node that reports them, fresh or not."""
         metrics = [term.metric for term in pressure_terms(inputs.policy.scores.pressure)]
         return Evidence({metric: _reported(metric, nodes, inputs) for metric in metrics})
 
 
 def pressure_terms(settings: PressurePolicy) -> tuple[PressureTerm, ...]:
-    """What counts, and how, under these settings."""
+    """The metrics that count under these settings, and how."""
     weights, range_celsius = settings.weights, settings.temperature_celsius
     every = (
         PressureTerm(metric_names.CPU_PRESSURE, weights.cpu),
@@ -67,7 +70,7 @@ def pressure_terms(settings: PressurePolicy) -> tuple[PressureTerm, ...]:
 
 
 def headroom(counted: Sequence[PressureTerm], state: NodeState) -> float | None:
-    """0 full .. 1 none; None when the node reports none of the metrics."""
+    """The node's value, 0 full pressure .. 1 none; None when it reports none of the metrics."""
     values = {} if state.hardware is None else state.hardware.values
     present = [term for term in counted if term.metric in values]
     if not present:
@@ -78,7 +81,7 @@ def headroom(counted: Sequence[PressureTerm], state: NodeState) -> float | None:
 
 
 class _Headrooms(Struct, frozen=True):
-    """Of all nodes in the state: the ease, or why there is none."""
+    """The headroom of all nodes in the state, or why it is unknown."""
 
     known: Mapping[str, float]
     unknown: Mapping[str, str]

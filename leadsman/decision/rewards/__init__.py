@@ -1,4 +1,4 @@
-"""Learned rewards in a decision: the score that avoids bad nodes and the circuit breaker that refuses them.
+"""Applies rewards to one pod: the score that avoids bad nodes, and the circuit breaker that refuses them. Pure.
 
-Pure. The evidence and its arithmetic are `leadsman.rewards`; here it is weighed for one pod.
+The evidence and its arithmetic are in `leadsman.rewards`.
 """

@@ -1,4 +1,4 @@
-"""What is known of telemetry at one moment: the policies, and tables of metrics."""
+"""The telemetry inputs of a decision: the policies, and tables of metrics."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -8,7 +8,7 @@ from msgspec import Struct
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
 
 DEFAULT_MAX_AGE_SECONDS = 15.0
-"""As the agents' reports: no decision uses a value last read longer ago."""
+"""As for the agents' reports: no decision uses a value that was last read longer ago."""
 
 
 class RefusedPolicy(Struct, frozen=True):
@@ -19,9 +19,11 @@ class RefusedPolicy(Struct, frozen=True):
 
 
 class TasPolicies(Struct, frozen=True):
-    """used: the last good version of each. refused: those whose newest version is another one.
+    """All telemetry policies.
 
-    loaded: they were listed; until then, none in `used` does not mean that there is none.
+    used: the last valid version of each.
+    refused: those whose newest version is invalid.
+    loaded: they were listed; until then an empty `used` does not mean that there is none.
     """
 
     used: Mapping[PolicyKey, TasPolicy] = MappingProxyType({})
@@ -30,13 +32,16 @@ class TasPolicies(Struct, frozen=True):
 
     @property
     def metrics(self) -> frozenset[str]:
+        """The metrics that the policies in use name."""
         return frozenset(metric for policy in self.used.values() for metric in policy.metrics)
 
 
 class Readings(Struct, frozen=True, eq=False):
-    """One metric. values: node → nanos (see `quantity`). read_at: node → monotonic seconds, None: they are all fresh.
+    """The values of one metric; a node without a value is absent.
 
-    A node without a value stands in neither. oldest: the least of read_at.
+    values: node → nanos (see `quantity`).
+    read_at: node → monotonic seconds; None: all are fresh.
+    oldest_read_at: the least of read_at.
     """
 
     values: Mapping[str, int] = MappingProxyType({})
@@ -45,18 +50,25 @@ class Readings(Struct, frozen=True, eq=False):
 
 
 class PolledMetrics(Struct, frozen=True):
-    """metric → its values as last read, however old."""
+    """Metrics that a source was polled for.
+
+    columns: metric → its values as last read, however old.
+    max_age_seconds: how long a value counts, unless the policy says otherwise.
+    """
 
     columns: Mapping[str, Readings] = MappingProxyType({})
     max_age_seconds: float = DEFAULT_MAX_AGE_SECONDS
 
 
 class SnapshotMetrics(Struct, frozen=True):
-    """The agents' hardware metrics, which stand in the snapshot."""
+    """The agents' hardware metrics, which are in the snapshot."""
 
 
 class TelemetryInputs(Struct, frozen=True):
-    """tables: in their order of precedence. Of a metric the first table counts that has any current value of it."""
+    """Policies and metrics.
+
+    tables: in order of precedence; for each metric the first table that has a current value of it counts.
+    """
 
     policies: TasPolicies = TasPolicies()
     tables: tuple[PolledMetrics | SnapshotMetrics, ...] = ()

@@ -1,4 +1,4 @@
-"""Which policy a pod names: label `telemetry-policy`, in the pod's own namespace."""
+"""Finds the telemetry policy that a pod names by its label `telemetry-policy`, in the pod's own namespace."""
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
@@ -8,22 +8,23 @@ POLICY_LABEL = "telemetry-policy"
 
 
 def named_policy(pod: PodInfo) -> PolicyKey | None:
+    """The policy that the pod names; None: it names none."""
     name = pod.labels.get(POLICY_LABEL)
     return PolicyKey(pod.namespace, name) if name else None
 
 
 def find_policy(pod: PodInfo, inputs: DecisionInputs) -> TasPolicy | None:
-    """None when it names none, or one that is not there."""
+    """The valid policy that the pod names; None when it names none, or there is none of that name."""
     key = named_policy(pod)
     return None if key is None else inputs.telemetry.policies.used.get(key)
 
 
 def is_policy_missing(pod: PodInfo, inputs: DecisionInputs) -> bool:
-    """Whether it names a policy that is not there. Such a pod is scheduled as one without."""
+    """Whether the pod names a policy that does not exist. It is then scheduled like a pod without a policy."""
     return named_policy(pod) is not None and find_policy(pod, inputs) is None
 
 
 def fails_closed(pod: PodInfo, inputs: DecisionInputs) -> bool:
-    """Whether the pod is to be refused when nothing can be decided."""
+    """Whether the pod must be refused when nothing can be decided."""
     policy = find_policy(pod, inputs)
     return policy is not None and policy.dontschedule is not None and policy.fail_mode is FailMode.CLOSED

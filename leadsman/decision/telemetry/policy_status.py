@@ -1,4 +1,4 @@
-"""A policy's status, for `kubectl get taspolicies` and whoever waits for a condition."""
+"""Builds the status of a policy, for `kubectl get taspolicies` and `kubectl wait`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -23,9 +23,12 @@ def build_status(
     now: str,
     unreported: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """used: the version in use; refused: the newest one, when it is a bad one; not both None.
+    """The status of a policy, of which at least one version is given.
 
-    before: the status that stands; a condition that has not changed keeps its lastTransitionTime. now: RFC 3339.
+    used: the version in use.
+    refused: the newest version, when it is invalid.
+    before: the present status; a condition that has not changed keeps its lastTransitionTime.
+    now: RFC 3339.
     unreported: metrics of the policy that no source has now.
     """
     generation = refused.generation if refused else used.generation if used else 0
@@ -48,13 +51,15 @@ def _accepted(refused: RefusedPolicy | None, problems: Sequence[PolicyProblem]) 
 
 def _active(used: TasPolicy | None, refused: RefusedPolicy | None, unreported: Sequence[str]) -> _Condition:
     if used is None:
-        return _Condition(ACTIVE, False, "Invalid", "there is no good version")
+        return _Condition(ACTIVE, False, "Invalid", "no valid version of this policy exists")
     if not used.metrics:
         return _Condition(ACTIVE, False, "NoRules", "no strategy has a rule")
     if set(unreported) >= used.metrics:
         return _Condition(ACTIVE, False, "NoMetrics", f"no node reports {', '.join(sorted(unreported))}")
     if refused:
-        return _Condition(ACTIVE, True, "LastGoodVersion", f"generation {used.generation} is in use")
+        return _Condition(
+            ACTIVE, True, "LastGoodVersion", f"the newest version is invalid; generation {used.generation} stays in use"
+        )
     missing = f"; no node reports {', '.join(sorted(unreported))}" if unreported else ""
     return _Condition(ACTIVE, True, "Active", ", ".join(_in_use(used)) + missing)
 
@@ -65,10 +70,10 @@ def _in_use(policy: TasPolicy) -> Iterator[str]:
 
 def _condition(verdict: _Condition, generation: int, before: Mapping[str, Any], now: str) -> dict[str, Any]:
     holds = "True" if verdict.holds else "False"
-    stood: Mapping[str, Any] = next(
+    previous: Mapping[str, Any] = next(
         (each for each in before.get("conditions") or () if each.get("type") == verdict.kind), {}
     )
-    since = stood.get("lastTransitionTime") if stood.get("status") == holds else None
+    since = previous.get("lastTransitionTime") if previous.get("status") == holds else None
     return {
         "type": verdict.kind,
         "status": holds,

@@ -1,4 +1,4 @@
-"""Kubernetes quantities, exact: an int that counts billionths ("nano"), which is the finest that Kubernetes keeps.
+"""Parses and formats Kubernetes quantities, exactly: as an int of billionths ("nanos"), Kubernetes' own resolution.
 
 Syntax and bounds of ParseQuantity, in Go: k8s.io/apimachinery/pkg/api/resource/quantity.go. A number with n, u, m, k,
 M, G, T, P, E, with Ki … Ei, or with a decimal exponent; what is finer is rounded away from zero.
@@ -9,14 +9,14 @@ from decimal import ROUND_UP, Context, Decimal
 from math import isfinite
 
 NANO = 1_000_000_000
-"""Of 1."""
+"""Nanos of 1."""
 
 _LARGEST_BINARY = (2**63 - 1) * NANO
-"""Kubernetes caps binary quantities at this, without a word."""
+"""Kubernetes silently caps binary quantities at this."""
 
 _LONGEST_TEXT = 64
 _LARGEST_EXPONENT = 100
-"""No metric has more digits, and 1e999999999 would fill the memory."""
+"""No metric has more digits, and 1e999999999 would exhaust the memory."""
 
 _SUFFIX = r"([numkMGTPE]|[KMGTPE]i)|[eE]([+-]?[0-9]{1,4})"
 _QUANTITY = re.compile(rf"([+-]?)(?=\.?[0-9])([0-9]*\.?[0-9]*)(?:{_SUFFIX})?", re.ASCII)
@@ -27,37 +27,39 @@ _EXACT = Context(prec=400, rounding=ROUND_UP)
 
 
 class BadQuantity(ValueError):
-    """The text is no quantity. Says what it is and what is allowed."""
+    """The text is not a quantity. Says what it is and what is allowed."""
 
 
 def parse(text: str) -> int:
-    """ "1500m" → 1_500_000_000. BadQuantity."""
-    found = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
-    exponent = int(found[4] or 0) if found else 0
-    if found is None or abs(exponent) > _LARGEST_EXPONENT:
-        raise BadQuantity(f"got {text[:_LONGEST_TEXT]!r}, want a Kubernetes quantity such as 12, 1.5, 1500m or 2Gi")
-    sign, digits, suffix = -1 if found[1] == "-" else 1, Decimal(found[2]), found[3] or ""
+    """The quantity in nanos: "1500m" → 1_500_000_000. BadQuantity."""
+    match = _QUANTITY.fullmatch(text) if len(text) <= _LONGEST_TEXT else None
+    exponent = int(match[4] or 0) if match else 0
+    if match is None or abs(exponent) > _LARGEST_EXPONENT:
+        raise BadQuantity(
+            f"{text[:_LONGEST_TEXT]!r} is not a quantity; write one as Kubernetes does: 12, 1.5, 1500m or 2Gi"
+        )
+    sign, digits, suffix = -1 if match[1] == "-" else 1, Decimal(match[2]), match[3] or ""
     if suffix in _BINARY:
         return sign * min(_nanos(_EXACT.multiply(digits, 2 ** _BINARY[suffix])), _LARGEST_BINARY)
     return sign * _nanos(digits.scaleb(_DECIMAL.get(suffix, exponent), _EXACT))
 
 
 def from_float(value: float) -> int | None:
-    """Of a measured number, by its shortest decimal form: 0.1 is 100m. None for NaN and the infinities."""
+    """A measured number in nanos, by its shortest decimal form: 0.1 is 100m. None for NaN and the infinities."""
     if not isfinite(value):
         return None
     return int(value) * NANO if value == int(value) else _nanos(Decimal(repr(value)))
 
 
 def format_quantity(nanos: int) -> str:
-    """As a plain decimal number: "1.5"."""
+    """The quantity as a plain decimal number: "1.5"."""
     whole, rest = divmod(abs(nanos), NANO)
     fraction = f".{rest:09d}".rstrip("0") if rest else ""
     return f"{'-' * (nanos < 0)}{whole}{fraction}"
 
 
 def to_float(nanos: int) -> float:
-    """For people and charts; comparisons stay with the int."""
+    """The quantity as a float, for people and charts; comparisons use the int."""
     return nanos / NANO
 
 

@@ -1,4 +1,4 @@
-"""A metric's current values, from the tables in their order of precedence."""
+"""Selects a metric's current values from the tables, in their order of precedence."""
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -14,18 +14,18 @@ NO_READINGS = Readings()
 
 
 def for_rules(rules: Sequence[Rule], policy: TasPolicy, inputs: DecisionInputs) -> tuple[Readings, ...]:
-    """For each rule."""
+    """The current values of each rule's metric."""
     return tuple(current(rule.metric, policy, inputs) for rule in rules)
 
 
 def current(metric: str, policy: TasPolicy, inputs: DecisionInputs) -> Readings:
     """The values that the policy may use now, all of one table: two sources' values are never compared."""
-    found = (_current_in_table(metric, table, policy, inputs) for table in inputs.telemetry.tables)
-    return next((readings for readings in found if readings.values), NO_READINGS)
+    by_table = (_current_in_table(metric, table, policy, inputs) for table in inputs.telemetry.tables)
+    return next((readings for readings in by_table if readings.values), NO_READINGS)
 
 
 def reporting_nodes(metric: str, inputs: DecisionInputs) -> frozenset[str]:
-    """The nodes that report it in any table, however old."""
+    """The nodes that report the metric in any table, however old the value."""
     return frozenset().union(*(_all_values(metric, table, inputs) for table in inputs.telemetry.tables))
 
 
@@ -42,7 +42,7 @@ def _current_in_table(
 
 
 def _younger_than(readings: Readings, limit: float, now: float) -> Readings:
-    """The same object while all are young enough, so that what was made of it is found again."""
+    """The values that are young enough; the same object while all are, so that caches keyed by it hit."""
     read_at = readings.read_at
     if read_at is None or now - readings.oldest_read_at <= limit:
         return readings
@@ -69,7 +69,7 @@ _NO_VALUES: Mapping[str, int] = MappingProxyType({})
 
 
 def _column(metric: str, inputs: DecisionInputs) -> Mapping[str, int]:
-    """Of all nodes, fresh or not."""
+    """The metric's values of all nodes, fresh or not."""
 
     def value(state: NodeState) -> int | None:
         measured = None if state.hardware is None else state.hardware.values.get(metric)

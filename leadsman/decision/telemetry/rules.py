@@ -1,6 +1,6 @@
-"""Whether a rule is violated, strictly, and by which nodes a strategy is.
+"""Evaluates rules, which are strict, and strategies on nodes' values.
 
-A node without a current value violates nothing; who wants it refused says so (FailMode.CLOSED).
+A node without a current value violates nothing, unless the policy fails closed (FailMode.CLOSED).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,15 +20,15 @@ COMPARE: Mapping[Operator, Callable[[int, int], bool]] = {
 
 
 def violates(value: int, rule: Rule) -> bool:
-    """value: nanos."""
+    """Whether the value, in nanos, violates the rule."""
     return COMPARE[rule.operator](value, rule.target * NANO)
 
 
 def still_violates(value: int, rule: Rule, leave_ratio: float) -> bool:
-    """Whether a violation that stands goes on: until the value has come back by 1 - leave_ratio of the target.
+    """Whether a present violation continues: until the value has come back by 1 - leave_ratio of the target.
 
-    GreaterThan 100 at 0.8 stands until the value is 80 or less, LessThan 100 until it is 120 or more, and below zero
-    likewise: GreaterThan -100 until -120. Equals has no neighbourhood: it ends when the value is another one.
+    GreaterThan 100 at 0.8 continues until the value is 80 or less, LessThan 100 until it is 120 or more, and below zero
+    likewise: GreaterThan -100 until -120. Equals has no margin: it ends with any other value.
     """
     target, margin = rule.target * NANO, _margin(rule.target, leave_ratio)
     if rule.operator is Operator.GREATER_THAN:
@@ -44,7 +44,7 @@ def _margin(target: int, leave_ratio: float) -> int:
 
 
 def violating_nodes(rule: Rule, readings: Readings) -> set[str]:
-    """The nodes whose value violates the rule. Written out: a call for each of 5,000 nodes costs twice as much."""
+    """The nodes whose value violates the rule. Inlined: a call for each of 5,000 nodes costs twice as much."""
     target, values = rule.target * NANO, readings.values.items()
     if rule.operator is Operator.GREATER_THAN:
         return {node for node, value in values if value > target}
@@ -54,17 +54,17 @@ def violating_nodes(rule: Rule, readings: Readings) -> set[str]:
 
 
 def violations_by_node(strategy: Strategy, readings: Sequence[Readings]) -> dict[str, Rule | None]:
-    """Node → the first rule that it violates; None: all of them together do (allOf). readings: of each rule."""
-    found = [violating_nodes(rule, column) for rule, column in zip(strategy.rules, readings, strict=True)]
+    """Node → the first rule that it violates; None: it violates all of them (allOf). readings: of each rule."""
+    by_rule = [violating_nodes(rule, column) for rule, column in zip(strategy.rules, readings, strict=True)]
     if strategy.logic is LogicalOperator.ALL_OF:
-        return dict.fromkeys(set.intersection(*found) if found else (), None)
+        return dict.fromkeys(set.intersection(*by_rule) if by_rule else (), None)
     nodes: dict[str, Rule | None] = {}
-    for rule, violators in zip(reversed(strategy.rules), reversed(found), strict=True):
+    for rule, violators in zip(reversed(strategy.rules), reversed(by_rule), strict=True):
         nodes.update(dict.fromkeys(violators, rule))
     return nodes
 
 
 def strategy_violated(strategy: Strategy, states: Sequence[bool | None], unknown: bool) -> bool:
-    """The strategy's verdict on one node. states: of each rule; None, without a value, counts as `unknown`."""
+    """Whether a node violates the strategy. states: of each rule; None (no value) counts as `unknown`."""
     counted = [unknown if state is None else state for state in states]
     return bool(counted) and (all(counted) if strategy.logic is LogicalOperator.ALL_OF else any(counted))

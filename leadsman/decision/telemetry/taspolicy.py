@@ -1,4 +1,4 @@
-"""TASPolicy, telemetry.intel.com/v1alpha1, as a typed value. `document` reads it."""
+"""A TASPolicy (telemetry.intel.com/v1alpha1) as a typed value. `taspolicy_document` parses it."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -28,7 +28,7 @@ class PolicyProblem(Struct, frozen=True):
 
 
 class Operator(StrEnum):
-    """All strict."""
+    """How a rule compares a value with its target; strictly."""
 
     EQUALS = "Equals"
     LESS_THAN = "LessThan"
@@ -36,12 +36,14 @@ class Operator(StrEnum):
 
 
 class LogicalOperator(StrEnum):
+    """How many rules of a strategy must be violated."""
+
     ANY_OF = "anyOf"
     ALL_OF = "allOf"
 
 
 class Scoring(StrEnum):
-    """How scheduleonmetric makes scores of the metric: ours, the original has none.
+    """How scheduleonmetric turns the metric into scores. Telemetry Aware Scheduling has no such field.
 
     RANK: in equal steps from the worst value to the best.
     PROPORTIONAL: by how far the value is from the two; one outlier then makes all other values alike.
@@ -52,9 +54,10 @@ class Scoring(StrEnum):
 
 
 class FailMode(StrEnum):
-    """What a metric without a current value means: ours, the original knows open only.
+    """What a metric without a current value means. Telemetry Aware Scheduling has only OPEN.
 
-    open: no rule on it is violated. closed: a dontschedule rule on it is, and a mark that stands stays.
+    OPEN: no rule on it is violated.
+    CLOSED: a dontschedule rule on it is violated, and a present mark stays.
     """
 
     OPEN = "open"
@@ -62,14 +65,14 @@ class FailMode(StrEnum):
 
 
 class RuleLabel(NamedTuple):
-    """key: without the prefix. value: "" is one."""
+    """A label that a labeling rule sets. key: without the prefix. value: may be ""."""
 
     key: str
     value: str
 
 
 class Rule(Struct, frozen=True):
-    """target: a whole number. labels: those that a node can carry."""
+    """A rule on a metric. labels: only those that a node can carry."""
 
     metric: str
     operator: Operator
@@ -81,6 +84,8 @@ class Rule(Struct, frozen=True):
 
 
 class Strategy(Struct, frozen=True):
+    """The rules of one strategy of a policy."""
+
     rules: tuple[Rule, ...]
     logic: LogicalOperator = LogicalOperator.ANY_OF
     scoring: Scoring = Scoring.RANK
@@ -90,6 +95,8 @@ class Strategy(Struct, frozen=True):
 
 
 class PolicyKey(NamedTuple):
+    """Which policy."""
+
     namespace: str
     name: str
 
@@ -98,7 +105,12 @@ class PolicyKey(NamedTuple):
 
 
 class TasPolicy(Struct, frozen=True):
-    """max_age_seconds: None: the sources' own limit."""
+    """A telemetry policy.
+
+    max_age_seconds: how long a value counts; None: the source's own limit.
+    generation: of the API object.
+    problems: what in it has no effect.
+    """
 
     namespace: str
     name: str
@@ -113,15 +125,18 @@ class TasPolicy(Struct, frozen=True):
 
     @property
     def key(self) -> PolicyKey:
+        """Its namespace and name."""
         return PolicyKey(self.namespace, self.name)
 
     @property
     def strategies(self) -> Mapping[str, Strategy]:
-        found = ((name, getattr(self, name)) for name in STRATEGY_NAMES)
-        return {name: strategy for name, strategy in found if strategy is not None}
+        """Name → each strategy that the policy has."""
+        every = ((name, getattr(self, name)) for name in STRATEGY_NAMES)
+        return {name: strategy for name, strategy in every if strategy is not None}
 
     @property
     def metrics(self) -> frozenset[str]:
+        """The metrics of all rules."""
         return frozenset(rule.metric for strategy in self.strategies.values() for rule in strategy.rules)
 
 

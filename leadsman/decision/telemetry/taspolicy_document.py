@@ -1,7 +1,8 @@
-"""A TASPolicy of the API → a TasPolicy.
+"""Parses a TASPolicy of the API into a TasPolicy.
 
-Whatever the original's CRD accepts is accepted. What has a meaning and cannot be read: BadTasPolicy; what can be read
-and does nothing (a strategy that we do not know, a label that no node can carry) is a Problem of a policy in use.
+Everything that the CRD of Telemetry Aware Scheduling accepts is accepted. What has a meaning and cannot be parsed
+raises BadTasPolicy; what can be parsed and has no effect (an unknown strategy, a label that no node can carry) is a
+PolicyProblem of a policy in use.
 """
 
 import re
@@ -32,7 +33,7 @@ MAX_AGE_SECONDS = 86_400
 
 
 class BadTasPolicy(ValueError):
-    """The object is no TASPolicy. path: of the field; the text says what stands there and what is allowed."""
+    """The object is not a valid TASPolicy. Names the field's path, what is there and what is allowed."""
 
     def __init__(self, path: str, text: str) -> None:
         super().__init__(f"{path}: {text}")
@@ -214,9 +215,9 @@ def _unknown_fields(
 def _not_among(fields: Sequence[str], given: Mapping[str, Any], path: str) -> Iterator[PolicyProblem]:
     for name in (str(name)[:60] for name in given if name not in fields):
         if name in STRATEGY_NAMES:
-            yield PolicyProblem(f"{path}{name}", f"is not used here; move it to spec.strategies.{name}")
+            yield PolicyProblem(f"{path}{name}", f"is ignored here; move it to spec.strategies.{name}")
         else:
-            yield PolicyProblem(f"{path}{name}", f"is no field and not used, known are {', '.join(fields)}")
+            yield PolicyProblem(f"{path}{name}", f"is ignored; known fields are {', '.join(fields)}")
 
 
 def _missing_strategies(spec: Mapping[str, Any], strategies: Mapping[str, Any]) -> Iterator[PolicyProblem]:
@@ -228,7 +229,8 @@ def _missing_strategies(spec: Mapping[str, Any], strategies: Mapping[str, Any]) 
 def _unknown_strategies(given: Mapping[str, Any]) -> Iterator[PolicyProblem]:
     for name in given:
         if name not in STRATEGY_NAMES:
-            yield PolicyProblem(f"spec.strategies.{name}", f"is not used, known are {', '.join(STRATEGY_NAMES)}")
+            known = ", ".join(STRATEGY_NAMES)
+            yield PolicyProblem(f"spec.strategies.{name}", f"is ignored; known strategies are {known}")
 
 
 def _unused_rules(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
@@ -237,7 +239,7 @@ def _unused_rules(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
             yield PolicyProblem(f"spec.strategies.{name}.rules", "is empty, so the strategy does nothing")
     if "scheduleonmetric" in read and len(read["scheduleonmetric"].rules) > 1:
         yield PolicyProblem(
-            "spec.strategies.scheduleonmetric.rules[1]", "is not used, only the first rule orders the nodes"
+            "spec.strategies.scheduleonmetric.rules[1]", "is ignored; only the first rule orders the nodes"
         )
 
 
@@ -249,14 +251,14 @@ def _mixed_operators(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
             if operators.setdefault(key, rule.operator) is not rule.operator:
                 path = f"spec.strategies.labeling.rules[{number}].operator"
                 yield PolicyProblem(
-                    path, f"label {key} stands under {operators[key]} before: the first violated rule keeps it"
+                    path, f"label {key} is set by rules with different operators; the first violated rule wins"
                 )
 
 
 def _label_problems(policy: str, read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
     if "deschedule" in read and not is_valid_mark(policy):
         yield PolicyProblem(
-            "metadata.name", f"no node can be marked {policy[:60]}={VIOLATING}, allowed are 63 characters"
+            "metadata.name", f"{policy[:60]}={VIOLATING} is not a valid label; shorten the policy name to 63 characters"
         )
     for number, rule in enumerate(read["labeling"].rules if "labeling" in read else []):
         for position, text in enumerate(rule.labels or []):

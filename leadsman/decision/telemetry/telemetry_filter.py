@@ -1,4 +1,4 @@
-"""dontschedule: no node that violates the pod's policy."""
+"""dontschedule: refuses nodes that violate the pod's telemetry policy."""
 
 from collections.abc import Mapping, Sequence
 
@@ -16,7 +16,7 @@ NAME = "dontschedule"
 
 
 class TelemetryFilter:
-    """A rule on a metric without a current value refuses nothing, unless the policy fails closed."""
+    """The filter plugin. A rule on a metric without a current value refuses nothing, unless the policy fails closed."""
 
     name = NAME
 
@@ -25,10 +25,13 @@ class TelemetryFilter:
         strategy = policy and policy.dontschedule
         if not (policy and strategy and strategy.rules):
             return {}
-        asked = _PolicyReadings(policy.key, strategy, readings.for_rules(strategy.rules, policy, inputs))
-        refused = cached_while_fresh(asked, lambda: _violation_refusals(asked), inputs)
+        policy_readings = _PolicyReadings(policy.key, strategy, readings.for_rules(strategy.rules, policy, inputs))
+        refused = cached_while_fresh(policy_readings, lambda: _violation_refusals(policy_readings), inputs)
         if policy.fail_mode is FailMode.CLOSED:
-            refused = {**{node: refusal for node in nodes if (refusal := _fail_closed_refusal(node, asked))}, **refused}
+            refused = {
+                **{node: refusal for node in nodes if (refusal := _fail_closed_refusal(node, policy_readings))},
+                **refused,
+            }
         return {node: refused[node] for node in nodes if node in refused} if refused else {}
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
@@ -49,26 +52,34 @@ class _PolicyReadings(Struct, frozen=True):
     columns: tuple[Readings, ...]
 
 
-def _violation_refusals(asked: _PolicyReadings) -> Mapping[str, Refusal]:
-    """Of all nodes that violate, one Refusal a cause."""
+def _violation_refusals(policy_readings: _PolicyReadings) -> Mapping[str, Refusal]:
+    """Node → why it is refused, for all nodes that violate the strategy; one Refusal for each cause."""
     causes: dict[Rule | None, Refusal] = {
-        rule: Refusal(NAME, f"telemetry policy {asked.policy}: {rule or asked.strategy}")
-        for rule in (None, *asked.strategy.rules)
+        rule: Refusal(
+            NAME, f"telemetry policy {policy_readings.policy} is violated: {rule or policy_readings.strategy}"
+        )
+        for rule in (None, *policy_readings.strategy.rules)
     }
-    return {node: causes[rule] for node, rule in violations_by_node(asked.strategy, asked.columns).items()}
+    return {
+        node: causes[rule]
+        for node, rule in violations_by_node(policy_readings.strategy, policy_readings.columns).items()
+    }
 
 
-def _fail_closed_refusal(node: str, asked: _PolicyReadings) -> Refusal | None:
-    """Why a policy that fails closed refuses the node: what it lacks may be what is violated."""
-    values = [column.values.get(node) for column in asked.columns]
+def _fail_closed_refusal(node: str, policy_readings: _PolicyReadings) -> Refusal | None:
+    """Why a policy that fails closed refuses the node; None: no missing value could make it a violation."""
+    values = [column.values.get(node) for column in policy_readings.columns]
     states = [
         None if value is None else violates(value, rule)
-        for value, rule in zip(values, asked.strategy.rules, strict=True)
+        for value, rule in zip(values, policy_readings.strategy.rules, strict=True)
     ]
-    if None not in states or not strategy_violated(asked.strategy, states, unknown=True):
+    if None not in states or not strategy_violated(policy_readings.strategy, states, unknown=True):
         return None
-    missing = asked.strategy.rules[states.index(None)].metric
-    return Refusal(NAME, f"telemetry policy {asked.policy}: no current value of {missing}")
+    missing = policy_readings.strategy.rules[states.index(None)].metric
+    return Refusal(
+        NAME,
+        f"telemetry policy {policy_readings.policy}: the node has no current {missing}, and the policy fails closed",
+    )
 
 
 def _numbers(column: Readings, nodes: Sequence[str]) -> Mapping[str, float]:

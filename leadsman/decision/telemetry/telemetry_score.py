@@ -1,8 +1,8 @@
-"""scheduleonmetric: the nodes in the order of the first rule's metric.
+"""scheduleonmetric: scores nodes by the metric of the policy's first rule.
 
-A measured node has 0.1 at least and an unmeasured one 0, so that it never beats a measured one. `rank`, the default:
-from the worst value to the best in equal steps, nodes with equal values alike. `proportional`: as far as the value is
-from the worst and the best. Equals puts the nodes at the target before all others.
+A measured node has at least 0.1 and an unmeasured one 0, so that it never beats a measured one. `rank`, the default:
+from the worst value to the best in equal steps, nodes with equal values alike. `proportional`: by how far the value is
+from the worst and the best. Equals puts nodes at the target before all others.
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,15 @@ from leadsman.decision.telemetry.taspolicy import Operator, Rule, Scoring, TasPo
 NAME = "scheduleonmetric"
 
 MIN_MEASURED_SCORE = 0.1
-"""Of a measured node: one point of ten."""
+"""The least value of a measured node: one point of ten."""
 
 MIN_CURRENT_RATIO = 0.5
-"""Of the candidates that report the metric. With fewer, the few would draw all pods."""
+"""Of the candidates that report the metric. With fewer, those few would attract all pods."""
 
 
 class TelemetryScore:
+    """The score plugin."""
+
     name = NAME
 
     def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
@@ -52,8 +54,8 @@ def _rule(policy: TasPolicy | None) -> Rule | None:
 
 
 def _unknown(nodes: Sequence[str], values: Sequence[int | None], rule: Rule) -> Mapping[str, str]:
-    why = f"no current value of {rule.metric}"
-    return {node: why for node, value in zip(nodes, values, strict=True) if value is None}
+    reason = f"no current value of {rule.metric}"
+    return {node: reason for node, value in zip(nodes, values, strict=True) if value is None}
 
 
 def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], inputs: DecisionInputs) -> str:
@@ -62,11 +64,14 @@ def _neutral(known: int, rule: Rule, policy: TasPolicy, nodes: Sequence[str], in
     expected = len(readings.reporting_nodes(rule.metric, inputs).intersection(nodes))
     if known and known >= MIN_CURRENT_RATIO * expected:
         return ""
-    return f"telemetry policy {policy.key}: {known} of {expected} nodes have a current {rule.metric}"
+    return (
+        f"telemetry policy {policy.key}: only {known} of {expected} nodes have a current {rule.metric};"
+        " the metric does not score"
+    )
 
 
 def _scores(values: Sequence[int | None], rule: Rule, policy: TasPolicy) -> Sequence[float]:
-    """0.1 .. 1 for each value, 0 where there is none."""
+    """0.1 .. 1 for each value, 0 for None."""
     if rule.operator is Operator.EQUALS:
         target = rule.target * NANO
         return [0.0 if value is None else 1.0 if value == target else MIN_MEASURED_SCORE for value in values]
@@ -78,7 +83,7 @@ def _scores(values: Sequence[int | None], rule: Rule, policy: TasPolicy) -> Sequ
 
 
 def _steps(positions: Sequence[int]) -> Sequence[float]:
-    """From the first, 0.1, to the last, 1, each as far as it is from the first. A single one is the best."""
+    """From 0.1 for the first to 1 for the last, in proportion to the distance from the first. A single one gets 1."""
     span = positions[-1] - positions[0] if positions else 0
     if not span:
         return [1.0] * len(positions)

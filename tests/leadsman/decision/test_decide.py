@@ -131,7 +131,7 @@ def test_fewer_than_half_of_four_fresh_is_neutral(make: SimpleNamespace, fresh: 
     assert (ranked.neutral == "") is speaks
     if not speaks:
         assert ranked.scores == dict.fromkeys(states, NEUTRAL_SCORE)
-        assert ranked.neutral == f"pressure: fresh data of {fresh} of 4 nodes, fewer than half"
+        assert ranked.neutral == f"pressure: only {fresh} of 4 nodes have fresh data; at least half are needed"
 
 
 def test_an_unknown_node_is_never_best_and_never_worst(make: SimpleNamespace) -> None:
@@ -150,7 +150,7 @@ def test_a_score_that_knows_too_little_leaves_the_decision_to_the_others(make: S
 def test_no_score_with_a_say_is_neutral(make: SimpleNamespace) -> None:
     policy = Policy(scores=ScoresPolicy(pressure=PressurePolicy(weight=0)))
     ranked = score_nodes(make.pod(), ["a"], make.facts({}, policy))
-    assert ranked == ((), {"a": NEUTRAL_SCORE}, "no score has a say in this pod")
+    assert ranked == ((), {"a": NEUTRAL_SCORE}, "no score plugin applies to this pod")
 
 
 def test_no_nodes_is_an_answer(make: SimpleNamespace) -> None:

@@ -62,7 +62,7 @@ def test_every_node_has_what_it_was_decided_on(explained: Explanation) -> None:
 def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: DecisionInputs, make: SimpleNamespace) -> None:
     told = explain(decide(make.pod(**{"delay_edge-9": "5"}), ASKED, edge), edge)
     assert told.refused_by_reason == {NO_EDGE_9: 3}
-    assert told.headline == f"default/pod-1: none of 3 nodes: 3 {NO_EDGE_9}"
+    assert told.headline == f"default/pod-1: none of 3 nodes passes: 3 {NO_EDGE_9}"
     assert told.first is None
 
 
@@ -91,10 +91,11 @@ def test_freshness_and_age_of_each_node(make: SimpleNamespace) -> None:
 def test_neutral_says_why_and_names_no_first(make: SimpleNamespace) -> None:
     told = explain(decide(make.pod(), ["a", "b"], make.facts({})), make.facts({}))
     assert told.headline == (
-        "default/pod-1: 2 of 2 nodes pass, all alike: pressure: fresh data of 0 of 2 nodes, fewer than half"
+        "default/pod-1: 2 of 2 nodes pass, all alike: "
+        "pressure: only 0 of 2 nodes have fresh data; at least half are needed"
     )
     assert (told.first, told.runner_up) == (None, None)
-    assert "not counted: pressure: fresh data of 0 of 2 nodes" in format_explanation(told)
+    assert "score not counted: pressure: only 0 of 2 nodes have fresh data" in format_explanation(told)
 
 
 def test_a_tie_is_told(make: SimpleNamespace) -> None:
@@ -114,7 +115,7 @@ def test_a_decision_without_scores_is_explained(edge: DecisionInputs, make: Simp
     """kube-scheduler asks for no scores when one node is left."""
     pod = make.pod(**{"delay_edge-1": "25"})
     told = explain(Decision(pod, *filter_nodes(pod, ASKED, edge), (), {}), edge)
-    assert told.headline == f"default/pod-1: edge-2 is the only one of 3 nodes: {EDGE_2}, bound 25 ms"
+    assert told.headline == f"default/pod-1: only edge-2 of 3 nodes passes: {EDGE_2}, bound 25 ms"
     assert told.first == "edge-2"
     assert node(told, "edge-2").score is None
 
@@ -148,7 +149,7 @@ def test_a_plugin_that_fails_costs_only_its_own_values(
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)
     assert told.faults == {"pressure": "RuntimeError: out of order"}
     assert node(told, "edge-3").measured == {"rtt_ms edge-1": 40.0}
-    assert "\nno values of pressure: RuntimeError: out of order\n" in format_explanation(told)
+    assert "\nplugin pressure raised while explaining: RuntimeError: out of order\n" in format_explanation(told)
 
 
 def broken(*_: object) -> None:

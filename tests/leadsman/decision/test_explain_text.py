@@ -16,7 +16,7 @@ def test_the_text_is_a_headline_a_table_and_nothing_else(edge: DecisionInputs, m
         explain(decide(make.pod(**{"delay_edge-1": "25"}), ["edge-3", "edge-2", "edge-4"], edge), edge)
     )
     assert told == (
-        f"default/pod-1: edge-2 is the only one of 3 nodes: {EDGE_2}\n"
+        f"default/pod-1: only edge-2 of 3 nodes passes: {EDGE_2}\n"
         "\n"
         "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
         f"edge-2  kept     6      0.50     0.75      12.12          1.0s  {EDGE_2}\n"
@@ -28,7 +28,7 @@ def test_the_text_is_a_headline_a_table_and_nothing_else(edge: DecisionInputs, m
 def test_no_node_is_explained(make: SimpleNamespace) -> None:
     facts = make.facts({})
     assert format_explanation(explain(decide(make.pod(), [], facts), facts)).startswith(
-        "default/pod-1: no node was asked about\n"
+        "default/pod-1: kube-scheduler sent no node\n"
     )
 
 

@@ -64,7 +64,7 @@ def test_a_whole_number_is_a_weight() -> None:
         ("- a", "$: got ['a'], allowed the fields delay, scores"),
         (
             "scores: {pressure: {temperature_celsius: {low: 90, high: 10}}}",
-            "$.scores.pressure.temperature_celsius: low 90 is not below high 10",
+            "$.scores.pressure.temperature_celsius: low 90 must be below high 10",
         ),
         ("delay: [", "$: line 1, column 9: "),
         ("delay: {}\ndelay: {}", "$: line 2, column 1: got 'delay' twice, allowed once"),

@@ -83,7 +83,7 @@ def test_a_binary_quantity_is_capped_as_kubernetes_does() -> None:
     ],
 )
 def test_anything_else_is_refused_with_what_is_allowed(written: str) -> None:
-    with pytest.raises(BadQuantity, match="want a Kubernetes quantity"):
+    with pytest.raises(BadQuantity, match="is not a quantity; write one as Kubernetes does"):
         parse(written)
 
 

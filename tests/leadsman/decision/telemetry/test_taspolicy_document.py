@@ -128,27 +128,27 @@ RULE_FIELDS, STRATEGY_FIELDS = "metricname, operator, target, labels", "rules, l
         (
             {"spec": {"strategies": {"labeling": {"rules": [RULE]}}, "dontschedule": {"rules": [RULE]}}},
             "spec.dontschedule",
-            "is not used here; move it to spec.strategies.dontschedule",
+            "is ignored here; move it to spec.strategies.dontschedule",
         ),
         (
             {"spec": {"strategies": {"labeling": {"rules": [RULE]}}}, "strategies": {}},
             "strategies",
-            "is no field and not used, known are apiVersion, kind, metadata, spec, status",
+            "is ignored; known fields are apiVersion, kind, metadata, spec, status",
         ),
         (
             {"spec": {"strategies": {"labeling": {"rules": [RULE], "logicaloperator": "allOf"}}}},
             "spec.strategies.labeling.logicaloperator",
-            f"is no field and not used, known are {STRATEGY_FIELDS}",
+            f"is ignored; known fields are {STRATEGY_FIELDS}",
         ),
         (
             {"spec": {"strategies": {"labeling": {"rules": [RULE, {**RULE, "Target": 5}]}}}},
             "spec.strategies.labeling.rules[1].Target",
-            f"is no field and not used, known are {RULE_FIELDS}",
+            f"is ignored; known fields are {RULE_FIELDS}",
         ),
         (
             {"spec": {"strategies": {"labeling": {"rules": [RULE]}}, "metrics": {"failmode": "closed"}}},
             "spec.metrics.failmode",
-            "is no field and not used, known are maxAgeSeconds, failMode",
+            "is ignored; known fields are maxAgeSeconds, failMode",
         ),
     ],
 )

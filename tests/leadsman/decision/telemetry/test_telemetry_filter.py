@@ -23,7 +23,7 @@ def refused(facts: Any, pod: Any, nodes: Any = NODES) -> Mapping[str, str]:
 
 def test_a_node_that_violates_is_refused_and_policy_and_rule_are_named(tas: SimpleNamespace) -> None:
     facts = tas.facts([tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], {"heat": {"a": 81, "b": 80}})
-    assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p: heat GreaterThan 80"}
+    assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p is violated: heat GreaterThan 80"}
 
 
 def test_the_reason_of_all_of_has_every_rule(tas: SimpleNamespace) -> None:
@@ -31,7 +31,7 @@ def test_the_reason_of_all_of_has_every_rule(tas: SimpleNamespace) -> None:
     facts = tas.facts(
         [tas.policy(dontschedule={"rules": rules, "logicalOperator": "allOf"})], {"m": {"a": 2}, "n": {"a": 0}}
     )
-    assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p: m GreaterThan 1 and n LessThan 1"}
+    assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p is violated: m GreaterThan 1 and n LessThan 1"}
 
 
 def test_equal_causes_share_one_reason_and_the_values_are_evidence(tas: SimpleNamespace) -> None:
@@ -101,7 +101,9 @@ def test_fail_closed_refuses_where_what_is_missing_may_be_the_violation(
     found = refused(tas.facts([policy], metrics), tas.pod())
     assert set(found) == set(expected)
     for node, word in expected.items():
-        assert found[node].endswith(f"no current value of {word}") or word in found[node]
+        assert (
+            found[node].endswith(f"the node has no current {word}, and the policy fails closed") or word in found[node]
+        )
 
 
 def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided(tas: SimpleNamespace) -> None:

@@ -129,12 +129,12 @@ def test_while_most_of_those_that_report_are_stale_it_says_nothing() -> None:
     telemetry = TelemetryInputs(facts.telemetry.policies, (PolledMetrics({"m": column}),))
     ranked = score_nodes(POD, ("a", "b", "c"), DecisionInputs(Snapshot(), Policy(), 100.0, telemetry=telemetry))
     assert set(ranked.scores.values()) == {5}
-    assert "telemetry policy ns/p: 1 of 3 nodes have a current m" in ranked.neutral
+    assert "telemetry policy ns/p: only 1 of 3 nodes have a current m" in ranked.neutral
 
 
 def test_nothing_measured_is_neutral() -> None:
     ranked = score_nodes(POD, ("a", "b"), known({"rules": [{"metricname": "m", "operator": "GreaterThan"}]}, {}))
-    assert "telemetry policy ns/p: 0 of 0 nodes have a current m" in ranked.neutral
+    assert "telemetry policy ns/p: only 0 of 0 nodes have a current m" in ranked.neutral
 
 
 def test_only_the_first_rule_orders() -> None:
