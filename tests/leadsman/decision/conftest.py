@@ -1,7 +1,6 @@
 """A small cluster to decide on, in the words of the tests."""
 
 from collections.abc import Mapping, Sequence
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -78,12 +77,17 @@ def pod(**labels: str) -> PodInfo:
     return PodInfo("default", "pod-1", labels=labels)
 
 
-@pytest.fixture(scope="session")
-def make() -> SimpleNamespace:
+class Make:
     """The words above, for tests."""
-    return SimpleNamespace(
-        window=window, state=state, facts=facts, pod=pod, now=NOW, guesses=guesses, workloads=places, guessed=Guesses
-    )
+
+    now, guessed = NOW, Guesses
+    window, state, facts = staticmethod(window), staticmethod(state), staticmethod(facts)
+    pod, guesses, workloads = staticmethod(pod), staticmethod(guesses), staticmethod(places)
+
+
+@pytest.fixture(scope="session")
+def make() -> Make:
+    return Make()
 
 
 @pytest.fixture

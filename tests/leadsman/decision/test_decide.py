@@ -1,8 +1,7 @@
 """What holds for every decision, whatever is asked and whatever is known."""
 
 import random
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given
@@ -14,6 +13,9 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Decision, Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, PressurePolicy, ScoresPolicy
 from leadsman.state.metric_names import CPU_PRESSURE
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
 
 NAMES = [f"n-{number}" for number in range(8)]
 FRESHNESS = ["fresh", "fresh", "fresh", "stale", "provisional", "silent"]
@@ -46,7 +48,7 @@ class Refuses(Says):
         return {node: Refusal("refuses", f"told by {self.weight}") for node in nodes if node in self.values}
 
 
-def cluster(make: SimpleNamespace, seed: int, estimate: EstimateMode = EstimateMode.UPPER_BOUND) -> DecisionInputs:
+def cluster(make: "Make", seed: int, estimate: EstimateMode = EstimateMode.UPPER_BOUND) -> DecisionInputs:
     rng = random.Random(seed)
     states = {
         name: make.state(
@@ -61,7 +63,7 @@ def cluster(make: SimpleNamespace, seed: int, estimate: EstimateMode = EstimateM
 
 @given(LABELS, st.lists(st.sampled_from([*NAMES, "unheard-of"])), st.integers(0, 500), st.sampled_from(EstimateMode))
 def test_every_node_is_kept_and_scored_or_refused_with_a_reason(
-    make: SimpleNamespace, labels: dict[str, str], asked: list[str], seed: int, estimate: EstimateMode
+    make: "Make", labels: dict[str, str], asked: list[str], seed: int, estimate: EstimateMode
 ) -> None:
     decision = decide(make.pod(**labels), asked, cluster(make, seed, estimate))
     assert sorted([*decision.kept, *decision.refused]) == sorted(set(asked))
@@ -79,16 +81,14 @@ def test_candidates_stand_once_and_in_order_and_are_not_made_twice() -> None:
 
 
 @given(LABELS, st.permutations(NAMES), st.integers(0, 500))
-def test_the_order_asked_changes_nothing(
-    make: SimpleNamespace, labels: dict[str, str], order: list[str], seed: int
-) -> None:
+def test_the_order_asked_changes_nothing(make: "Make", labels: dict[str, str], order: list[str], seed: int) -> None:
     facts = cluster(make, seed)
     one, other = decide(make.pod(**labels), NAMES, facts), decide(make.pod(**labels), order, facts)
     assert (one.refused, one.scores, one.neutral) == (other.refused, other.scores, other.neutral)
 
 
 @given(LABELS, st.integers(0, 500), st.integers(0, 500))
-def test_a_memo_used_before_changes_nothing(make: SimpleNamespace, labels: dict[str, str], one: int, two: int) -> None:
+def test_a_memo_used_before_changes_nothing(make: "Make", labels: dict[str, str], one: int, two: int) -> None:
     memo, pod = DecisionCache(), make.pod(**labels)
     for seed in (one, two, one):
         facts = cluster(make, seed)
@@ -98,13 +98,13 @@ def test_a_memo_used_before_changes_nothing(make: SimpleNamespace, labels: dict[
 
 
 @given(LABELS, st.integers(0, 500))
-def test_the_two_halves_are_the_whole(make: SimpleNamespace, labels: dict[str, str], seed: int) -> None:
+def test_the_two_halves_are_the_whole(make: "Make", labels: dict[str, str], seed: int) -> None:
     pod, facts = make.pod(**labels), cluster(make, seed)
     kept, refused = filter_nodes(pod, NAMES, facts)
     assert Decision(pod, kept, refused, *score_nodes(pod, kept, facts)) == decide(pod, NAMES, facts)
 
 
-def test_a_changed_weight_flips_a_tie(make: SimpleNamespace) -> None:
+def test_a_changed_weight_flips_a_tie(make: "Make") -> None:
     """near is nearer, calm is calmer, each by the same: 0.8 and 0.2."""
     states = {"ref": make.state({"near": 5.0, "calm": 20.0, "mid": 10.0})}
     pressures = {"near": 0.8**0.5, "calm": 0.2**0.5, "mid": 0.5**0.5}
@@ -124,7 +124,7 @@ def test_a_changed_weight_flips_a_tie(make: SimpleNamespace) -> None:
 
 
 @pytest.mark.parametrize(("fresh", "speaks"), [(4, True), (3, True), (2, True), (1, False), (0, False)])
-def test_fewer_than_half_of_four_fresh_is_neutral(make: SimpleNamespace, fresh: int, speaks: bool) -> None:
+def test_fewer_than_half_of_four_fresh_is_neutral(make: "Make", fresh: int, speaks: bool) -> None:
     kinds = ["fresh"] * fresh + ["stale"] * (4 - fresh)
     states = {f"n-{n}": make.state({}, {CPU_PRESSURE: n / 4}, kind) for n, kind in enumerate(kinds)}
     ranked = score_nodes(make.pod(), list(states), make.facts(states))
@@ -134,32 +134,32 @@ def test_fewer_than_half_of_four_fresh_is_neutral(make: SimpleNamespace, fresh: 
         assert ranked.neutral == f"pressure: only {fresh} of 4 nodes have fresh data; at least half are needed"
 
 
-def test_an_unknown_node_is_never_best_and_never_worst(make: SimpleNamespace) -> None:
+def test_an_unknown_node_is_never_best_and_never_worst(make: "Make") -> None:
     states = {"good": make.state({}, {CPU_PRESSURE: 0.0}), "bad": make.state({}, {CPU_PRESSURE: 1.0})}
     states["unknown"] = make.state({}, {CPU_PRESSURE: 0.0}, "stale")
     assert score_nodes(make.pod(), list(states), make.facts(states)).scores == {"good": 10, "bad": 0, "unknown": 5}
 
 
-def test_a_score_that_knows_too_little_leaves_the_decision_to_the_others(make: SimpleNamespace) -> None:
+def test_a_score_that_knows_too_little_leaves_the_decision_to_the_others(make: "Make") -> None:
     states = {"ref": make.state({"a": 1.0, "b": 9.0})} | {n: make.state({}, {}) for n in ("a", "b")}
     ranked = score_nodes(make.pod(delay_ref="10"), ["a", "b"], make.facts(states))
     assert ranked.scores["a"] > ranked.scores["b"]
     assert [bool(part.neutral) for part in ranked.plugin_scores] == [False, True]
 
 
-def test_no_score_with_a_say_is_neutral(make: SimpleNamespace) -> None:
+def test_no_score_with_a_say_is_neutral(make: "Make") -> None:
     policy = Policy(scores=ScoresPolicy(pressure=PressurePolicy(weight=0)))
     ranked = score_nodes(make.pod(), ["a"], make.facts({}, policy))
     assert ranked == ((), {"a": NEUTRAL_SCORE}, "no score plugin applies to this pod")
 
 
-def test_no_nodes_is_an_answer(make: SimpleNamespace) -> None:
+def test_no_nodes_is_an_answer(make: "Make") -> None:
     decision = decide(make.pod(), [], make.facts({}))
     assert (decision.kept, decision.refused, decision.scores) == ((), {}, {})
 
 
 @pytest.mark.parametrize("poison", [1e300, float("inf")])
-def test_no_value_of_a_score_leaves_0_and_10(make: SimpleNamespace, poison: float) -> None:
+def test_no_value_of_a_score_leaves_0_and_10(make: "Make", poison: float) -> None:
     says = Says(a=poison, b=-poison, c=0.5)
     assert score_nodes(make.pod(), "abc", make.facts({}), [says]).scores == {"a": 10, "b": 0, "c": 5}
 
@@ -168,12 +168,12 @@ def test_values_within_bounds_stand_as_they_are() -> None:
     assert plugin_values(PluginScore("p", 1.0, {"a": 0.25, "b": 0.75}), ["b", "a", "c"]).tolist() == [0.75, 0.25, 0.5]
 
 
-def test_a_later_filter_is_asked_about_what_is_left(make: SimpleNamespace) -> None:
+def test_a_later_filter_is_asked_about_what_is_left(make: "Make") -> None:
     judged = filter_nodes(make.pod(), "aabbc", make.facts({}), [Refuses(1, a=1), Refuses(2, a=1, b=1)])
     assert judged.kept == ("c",)
     assert {node: refusal.reason for node, refusal in judged.refused.items()} == {"a": "told by 1", "b": "told by 2"}
 
 
-def test_a_plugins_fault_passes_through(make: SimpleNamespace) -> None:
+def test_a_plugins_fault_passes_through(make: "Make") -> None:
     with pytest.raises(AttributeError, match="refusals"):
         filter_nodes(make.pod(), ["a"], make.facts({}), [Says()])  # type: ignore[list-item]

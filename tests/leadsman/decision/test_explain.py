@@ -1,6 +1,6 @@
 """An explanation tells what the decision did, from the same facts."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import msgspec
 import pytest
@@ -14,13 +14,16 @@ from leadsman.decision.model import Decision
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy, digest
 from leadsman.state.metric_names import CPU_PRESSURE
 
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
+
 NO_EDGE_9 = "no such node edge-9, and no workload is known yet"
 EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old)"
 ASKED = ["edge-3", "edge-2", "edge-4"]
 
 
 @pytest.fixture
-def explained(edge: DecisionInputs, make: SimpleNamespace) -> Explanation:
+def explained(edge: DecisionInputs, make: "Make") -> Explanation:
     return explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)
 
 
@@ -32,13 +35,13 @@ def test_the_headline_is_the_first_node_its_score_and_its_reason(explained: Expl
     assert explained.headline == f"default/pod-1: edge-2 first (score 8 of 10): {EDGE_2}, bound 50 ms"
 
 
-def test_kept_nodes_come_best_first_with_first_and_runner_up(edge: DecisionInputs, make: SimpleNamespace) -> None:
+def test_kept_nodes_come_best_first_with_first_and_runner_up(edge: DecisionInputs, make: "Make") -> None:
     told = explain(decide(make.pod(), ASKED, edge), edge)
     assert [each.node for each in told.nodes] == ["edge-3", "edge-4", "edge-2"]
     assert (told.first, told.runner_up) == ("edge-3", "edge-4")
 
 
-def test_the_scores_are_the_decisions(edge: DecisionInputs, make: SimpleNamespace) -> None:
+def test_the_scores_are_the_decisions(edge: DecisionInputs, make: "Make") -> None:
     decision = decide(make.pod(), ASKED, edge)
     told = explain(decision, edge)
     assert {each.node: each.score for each in told.nodes} == decision.scores
@@ -59,14 +62,14 @@ def test_every_node_has_what_it_was_decided_on(explained: Explanation) -> None:
     assert explained.decided_on == ("rtt_ms edge-1",)
 
 
-def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: DecisionInputs, make: SimpleNamespace) -> None:
+def test_reasons_are_counted_as_kube_scheduler_counts_them(edge: DecisionInputs, make: "Make") -> None:
     told = explain(decide(make.pod(**{"delay_edge-9": "5"}), ASKED, edge), edge)
     assert told.refused_by_reason == {NO_EDGE_9: 3}
     assert told.headline == f"default/pod-1: none of 3 nodes passes: 3 {NO_EDGE_9}"
     assert told.first is None
 
 
-def test_an_unknown_part_is_marked_and_counts_as_the_median(make: SimpleNamespace) -> None:
+def test_an_unknown_part_is_marked_and_counts_as_the_median(make: "Make") -> None:
     states = {name: make.state({}, {CPU_PRESSURE: ratio}) for name, ratio in (("a", 0.0), ("b", 1.0))}
     facts = make.facts(states | {"c": make.state({}, {CPU_PRESSURE: 0.0}, "stale")})
     told = explain(decide(make.pod(), "abc", facts), facts)
@@ -76,7 +79,7 @@ def test_an_unknown_part_is_marked_and_counts_as_the_median(make: SimpleNamespac
     assert format_explanation(told).endswith("\n~ unknown, counted as the median\n")
 
 
-def test_freshness_and_age_of_each_node(make: SimpleNamespace) -> None:
+def test_freshness_and_age_of_each_node(make: "Make") -> None:
     facts = make.facts({kind: make.state({}, {}, kind) for kind in ("fresh", "stale", "provisional", "silent")})
     told = explain(decide(make.pod(), [*facts.snapshot.nodes, "absent"], facts), facts)
     assert {each.node: (each.freshness, each.age_seconds) for each in told.nodes} == {
@@ -88,7 +91,7 @@ def test_freshness_and_age_of_each_node(make: SimpleNamespace) -> None:
     }
 
 
-def test_neutral_says_why_and_names_no_first(make: SimpleNamespace) -> None:
+def test_neutral_says_why_and_names_no_first(make: "Make") -> None:
     told = explain(decide(make.pod(), ["a", "b"], make.facts({})), make.facts({}))
     assert told.headline == (
         "default/pod-1: 2 of 2 nodes pass, all alike: "
@@ -98,12 +101,12 @@ def test_neutral_says_why_and_names_no_first(make: SimpleNamespace) -> None:
     assert "score not counted: pressure: only 0 of 2 nodes have fresh data" in format_explanation(told)
 
 
-def test_a_tie_is_told(make: SimpleNamespace) -> None:
+def test_a_tie_is_told(make: "Make") -> None:
     facts = make.facts({name: make.state({}, {CPU_PRESSURE: 0.0}) for name in "abc"})
     assert "a first (score 10 of 10, as 2 others)" in explain(decide(make.pod(), "cba", facts), facts).headline
 
 
-def test_a_waived_bound_is_told(edge: DecisionInputs, make: SimpleNamespace) -> None:
+def test_a_waived_bound_is_told(edge: DecisionInputs, make: "Make") -> None:
     policy = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
     facts = DecisionInputs(edge.snapshot, policy, edge.now)
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, facts), facts)
@@ -111,7 +114,7 @@ def test_a_waived_bound_is_told(edge: DecisionInputs, make: SimpleNamespace) -> 
     assert told.policy == digest(policy)
 
 
-def test_a_decision_without_scores_is_explained(edge: DecisionInputs, make: SimpleNamespace) -> None:
+def test_a_decision_without_scores_is_explained(edge: DecisionInputs, make: "Make") -> None:
     """kube-scheduler asks for no scores when one node is left."""
     pod = make.pod(**{"delay_edge-1": "25"})
     told = explain(Decision(pod, *filter_nodes(pod, ASKED, edge), (), {}), edge)
@@ -120,9 +123,7 @@ def test_a_decision_without_scores_is_explained(edge: DecisionInputs, make: Simp
     assert node(told, "edge-2").score is None
 
 
-def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(
-    edge: DecisionInputs, make: SimpleNamespace
-) -> None:
+def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(edge: DecisionInputs, make: "Make") -> None:
     pod = make.pod(**{"delay_edge-1": "50"})
     kept, refused = filter_nodes(pod, ASKED, edge)
     parts, scores, neutral = score_nodes(pod, ["edge-2"], edge)
@@ -132,7 +133,7 @@ def test_a_node_that_another_extender_took_away_is_kept_and_not_scored(
     assert (told.first, told.runner_up) == ("edge-2", None)
 
 
-def test_the_filters_are_explained_with_their_own_facts(edge: DecisionInputs, make: SimpleNamespace) -> None:
+def test_the_filters_are_explained_with_their_own_facts(edge: DecisionInputs, make: "Make") -> None:
     pod, later = make.pod(**{"delay_edge-1": "50"}), make.facts({})
     decision = Decision(pod, *filter_nodes(pod, ASKED, edge), (), {})
     assert node(explain(decision, later, edge), "edge-3").measured == {"rtt_ms edge-1": 40.0}
@@ -143,7 +144,7 @@ def test_the_explanation_is_json_and_comes_back(explained: Explanation) -> None:
 
 
 def test_a_plugin_that_fails_costs_only_its_own_values(
-    edge: DecisionInputs, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+    edge: DecisionInputs, make: "Make", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(PressureScore, "evidence", broken)
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, edge), edge)

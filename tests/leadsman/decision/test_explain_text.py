@@ -1,17 +1,20 @@
 """An explanation as a terminal shows it."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from leadsman.decision.decide import decide
 from leadsman.decision.explain import explain
 from leadsman.decision.explain_text import format_explanation
 from leadsman.decision.inputs import DecisionInputs
 
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
+
 EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old), bound 25 ms"
 EDGE_3 = "40 ms from edge-1 (agents, forward, 20 to 80 ms, 1.0 s old), bound 25 ms"
 
 
-def test_the_text_is_a_headline_a_table_and_nothing_else(edge: DecisionInputs, make: SimpleNamespace) -> None:
+def test_the_text_is_a_headline_a_table_and_nothing_else(edge: DecisionInputs, make: "Make") -> None:
     told = format_explanation(
         explain(decide(make.pod(**{"delay_edge-1": "25"}), ["edge-3", "edge-2", "edge-4"], edge), edge)
     )
@@ -25,14 +28,14 @@ def test_the_text_is_a_headline_a_table_and_nothing_else(edge: DecisionInputs, m
     )
 
 
-def test_no_node_is_explained(make: SimpleNamespace) -> None:
+def test_no_node_is_explained(make: "Make") -> None:
     facts = make.facts({})
     assert format_explanation(explain(decide(make.pod(), [], facts), facts)).startswith(
         "default/pod-1: kube-scheduler sent no node\n"
     )
 
 
-def test_5000_nodes_fit_a_terminal(make: SimpleNamespace) -> None:
+def test_5000_nodes_fit_a_terminal(make: "Make") -> None:
     near = {f"node-{number}": float(number) for number in range(5_000)}
     facts = make.facts({"ref": make.state(near)})
     lines = format_explanation(explain(decide(make.pod(delay_ref="99"), list(near), facts), facts)).splitlines()

@@ -1,24 +1,25 @@
 """How long a node's data may be used, for all at once and for one."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
 from leadsman.decision.freshness import fresh_mask, fresh_nodes, freshness_of, not_fresh_nodes
 from leadsman.decision.inputs import DecisionInputs
 
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
+
 KINDS = ("fresh", "stale", "provisional", "silent")
 
 
 @pytest.fixture
-def inputs(make: SimpleNamespace) -> DecisionInputs:
+def inputs(make: "Make") -> DecisionInputs:
     return make.facts({kind: make.state({}, {}, kind) for kind in KINDS})
 
 
 @pytest.mark.parametrize(("later", "fresh"), [(13.999, True), (14.0, False)])
-def test_data_are_fresh_for_three_intervals_since_the_last_change(
-    make: SimpleNamespace, later: float, fresh: bool
-) -> None:
+def test_data_are_fresh_for_three_intervals_since_the_last_change(make: "Make", later: float, fresh: bool) -> None:
     inputs = make.facts({"a": make.state({}, {}, "fresh")}, now=make.now + later)
     assert (fresh_nodes(inputs) == {"a"}) is fresh
 

@@ -1,9 +1,12 @@
 """The registry: unique names, and every plugin's own name on what it says."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.plugins import FILTERS, SCORES
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
 
 
 def test_names_are_unique() -> None:
@@ -11,7 +14,7 @@ def test_names_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
-def test_plugins_sign_what_they_say(edge: DecisionInputs, make: SimpleNamespace) -> None:
+def test_plugins_sign_what_they_say(edge: DecisionInputs, make: "Make") -> None:
     pod, nodes = make.pod(**{"delay_edge-1": "0"}), ["edge-1", "edge-2"]
     assert {refusal.plugin for each in FILTERS for refusal in each.refusals(pod, nodes, edge).values()} == {"delay"}
     signed = {each.name: part.plugin for each in SCORES if (part := each.score(pod, nodes, edge))}

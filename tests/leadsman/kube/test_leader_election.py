@@ -182,7 +182,9 @@ def test_times_that_would_let_two_lead_are_refused(wrong) -> None:
         ElectionTiming(**wrong)
 
 
-async def test_a_lease_that_may_not_be_read_is_logged_by_a_replica_that_does_not_lead_too(elects, api, caplog):
+async def test_a_lease_that_may_not_be_read_is_logged_by_a_replica_that_does_not_lead_too(
+    elects, api: FakeApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
     api.fail("get", 403, times=2)
     one = elects("a")
     for _ in range(2):

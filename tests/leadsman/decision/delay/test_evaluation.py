@@ -3,8 +3,7 @@
 import math
 import random
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
@@ -22,6 +21,9 @@ from leadsman.decision.model import DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, EstimateMode, Policy
 from leadsman.kube.names import ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
 
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
+
 HALF_MS = DelayBound("web", 0.5)
 
 GUESSES: Mapping[str, tuple[float, float, float]] = {
@@ -33,7 +35,7 @@ GUESSES: Mapping[str, tuple[float, float, float]] = {
 NODES = [*GUESSES, "unheard"]
 
 
-def guessed(make: SimpleNamespace, use: EstimateMode = EstimateMode.UPPER_BOUND, **states: Any) -> DecisionInputs:
+def guessed(make: "Make", use: EstimateMode = EstimateMode.UPPER_BOUND, /, **states: Any) -> DecisionInputs:
     """All nodes are fresh, none measured ref; all but one have an estimate."""
     fresh = {node: make.state({}) for node in ("ref", *NODES)}
     return make.facts(fresh | states, Policy(delay=DelayPolicy(estimate=use)), estimates=make.guesses("ref", **GUESSES))
@@ -58,22 +60,18 @@ UNMEASURED = "delay to ref not measured"
         (EstimateMode.ACCEPT, {"unlikely": UNSURE, "far": FAR}),
     ],
 )
-def test_the_policy_says_what_an_estimate_may_do(
-    make: SimpleNamespace, use: EstimateMode, refused: dict[str, str]
-) -> None:
+def test_the_policy_says_what_an_estimate_may_do(make: "Make", use: EstimateMode, refused: dict[str, str]) -> None:
     assert reasons(guessed(make, use)) == refused
 
 
 @pytest.mark.parametrize("use", EstimateMode)
-def test_the_pod_may_choose_otherwise(make: SimpleNamespace, use: EstimateMode) -> None:
+def test_the_pod_may_choose_otherwise(make: "Make", use: EstimateMode) -> None:
     for policy in EstimateMode:
         assert reasons(guessed(make, policy), **{ESTIMATE_ANNOTATION: use.value}) == reasons(guessed(make, use))
 
 
 @pytest.mark.parametrize("use", EstimateMode)
-def test_a_pair_that_was_probed_in_vain_is_refused_whatever_the_estimate(
-    make: SimpleNamespace, use: EstimateMode
-) -> None:
+def test_a_pair_that_was_probed_in_vain_is_refused_whatever_the_estimate(make: "Make", use: EstimateMode) -> None:
     assert reasons(guessed(make, use, ref=make.state({"sure": None})))["sure"] == "no reply between the node and ref"
     assert reasons(guessed(make, use, sure=make.state({"ref": None})))["sure"] == "no reply between the node and ref"
 
@@ -81,13 +79,13 @@ def test_a_pair_that_was_probed_in_vain_is_refused_whatever_the_estimate(
 @pytest.mark.parametrize("freshness", ["stale", "silent", "provisional"])
 @pytest.mark.parametrize("silent", ["ref", "sure"])
 def test_no_estimate_counts_for_a_node_from_which_nothing_fresh_comes(
-    make: SimpleNamespace, freshness: str, silent: str
+    make: "Make", freshness: str, silent: str
 ) -> None:
     """Its old place may say how far it was, but not that it can be reached."""
     assert "sure" in reasons(guessed(make, **{silent: make.state({}, freshness=freshness)}))
 
 
-def test_an_old_report_is_told_before_its_estimate(make: SimpleNamespace) -> None:
+def test_an_old_report_is_told_before_its_estimate(make: "Make") -> None:
     facts = guessed(make, far=make.state({"ref": 1.0}, freshness="stale"))
     assert reasons(facts)["far"] == "delay to ref is stale"
 
@@ -102,7 +100,7 @@ class Listing:
 
 
 def test_an_old_report_of_a_node_that_another_source_vouches_for_is_told_unless_the_estimate_keeps_the_bound(
-    make: SimpleNamespace,
+    make: "Make",
 ) -> None:
     old = {node: make.state({"ref": 1.0}, freshness="stale") for node in ("sure", "far")}
     refused = reasons(structs.replace(guessed(make, **old), delay_views=(Listing(),)))
@@ -110,20 +108,20 @@ def test_an_old_report_of_a_node_that_another_source_vouches_for_is_told_unless_
     assert refused["far"] == "delay to ref is stale"
 
 
-def test_a_measured_delay_comes_before_an_estimate(make: SimpleNamespace) -> None:
+def test_a_measured_delay_comes_before_an_estimate(make: "Make") -> None:
     refused = reasons(guessed(make, ref=make.state({"sure": 6.0, "far": 4.0})))
     assert refused["sure"] == "delay to ref over 5 ms"
     assert "far" not in refused
 
 
 @pytest.mark.parametrize("use", EstimateMode)
-def test_a_missing_reference_is_never_accepted(make: SimpleNamespace, use: EstimateMode) -> None:
+def test_a_missing_reference_is_never_accepted(make: "Make", use: EstimateMode) -> None:
     pod = PodInfo("default", "p", labels={"delay_gone": "5"})
     assert filter_nodes(pod, NODES, guessed(make, use)).kept == ()
 
 
 @pytest.fixture
-def replicas(make: SimpleNamespace) -> DecisionInputs:
+def replicas(make: "Make") -> DecisionInputs:
     """web runs on r-1 and r-2. near-1 is near r-1 only, both is near to both, one is measured by r-1 only."""
     states = {
         "r-1": make.state({"near-1": 1.0, "both": 1.0, "neither": 9.0, "one": 1.0}),
@@ -157,7 +155,12 @@ def outcome(node: str, target: Target, inputs: DecisionInputs, bound: DelayBound
     return Outcome(int(found.outcome[found.index.position(node)]))
 
 
-def test_many_replicas_agree_with_each_by_itself(make: SimpleNamespace) -> None:
+def span(rng: random.Random) -> tuple[float, float, float]:
+    low, middle, high = sorted(rng.uniform(0, 12) for _ in range(3))
+    return low, middle, high
+
+
+def test_many_replicas_agree_with_each_by_itself(make: "Make") -> None:
     """Random measurements, estimates and freshness; each pair judged alone and joined by hand."""
     rng = random.Random(3)
     for _ in range(40):
@@ -170,7 +173,7 @@ def test_many_replicas_agree_with_each_by_itself(make: SimpleNamespace) -> None:
             for name in names
         }
         pairs = [(one, other) for one in names for other in names if rng.random() < 0.6]
-        spans = {pair: tuple(sorted(rng.uniform(0, 12) for _ in range(3))) for pair in pairs}
+        spans = {pair: span(rng) for pair in pairs}
         facts = make.facts(states, estimates=make.guessed(spans))
         nodes = tuple(rng.sample(names, 3))
         for use in EstimateMode:
@@ -187,7 +190,7 @@ def kept(
 
 
 @pytest.fixture
-def two_replicas(make: SimpleNamespace) -> DecisionInputs:
+def two_replicas(make: "Make") -> DecisionInputs:
     """web-1 is estimated at 3 ms (1 to 9) from n, web-2 is measured at 4.5 ms."""
     return make.facts(
         {"r-1": make.state({}), "r-2": make.state({"n": 4.5}), "n": make.state({})},
@@ -218,14 +221,14 @@ def test_of_all_replicas_the_one_that_refuses_is_the_one_explained(two_replicas:
 
 
 def test_of_two_replicas_that_tell_alike_the_farther_decides_for_all_and_the_nearer_for_nearest(
-    make: SimpleNamespace,
+    make: "Make",
 ) -> None:
     states = {"r-1": make.state({"n": 2.0}), "r-2": make.state({"n": 3.0})}
     inputs = make.facts(states, workloads=make.workloads(deployment_web=["web-1@r-1", "web-2@r-2"]))
     assert [decided(mode, inputs)[1].rtt_ms for mode in ReplicaMode] == [3.0, 2.0]
 
 
-def test_a_node_that_comes_or_goes_moves_no_other_nodes_value(make: SimpleNamespace) -> None:
+def test_a_node_that_comes_or_goes_moves_no_other_nodes_value(make: "Make") -> None:
     cache, bound, target = DecisionCache(), DelayBound("ref", 5.0), Target("ref", ("ref",))
     for names in (["a", "b"], ["b", "a", "c"], ["c", "b"], ["b"], ["a", "b"]):
         rtts = {name: float(ord(name)) for name in names}

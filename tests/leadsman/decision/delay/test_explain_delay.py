@@ -2,7 +2,7 @@
 
 import math
 import random
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,6 +19,9 @@ from leadsman.decision.model import Decision, DelayEvidence, PodInfo
 from leadsman.decision.policy import DelayPolicy, Direction, Policy
 from leadsman.kube.names import REPLICAS_ANNOTATION
 
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
+
 REF = PodInfo("default", "p", labels={"delay_ref": "5"})
 
 
@@ -27,7 +30,7 @@ def distance(facts: DecisionInputs, node: str = "n", pod: PodInfo = REF) -> Dela
     return only
 
 
-def both_ways(make: SimpleNamespace, direction: Direction = Direction.WORST) -> DecisionInputs:
+def both_ways(make: "Make", direction: Direction = Direction.WORST) -> DecisionInputs:
     states = {"ref": make.state({"n": 3.0}), "n": make.state({"ref": 4.0})}
     return make.facts(states, Policy(delay=DelayPolicy(direction=direction)))
 
@@ -40,9 +43,7 @@ def both_ways(make: SimpleNamespace, direction: Direction = Direction.WORST) -> 
         (Direction.FORWARD, 3.0, "forward"),
     ],
 )
-def test_the_direction_that_counts_is_told(
-    make: SimpleNamespace, direction: Direction, rtt_ms: float, used: str
-) -> None:
+def test_the_direction_that_counts_is_told(make: "Make", direction: Direction, rtt_ms: float, used: str) -> None:
     assert distance(both_ways(make, direction)) == DelayEvidence(
         to="ref",
         reference="ref",
@@ -56,11 +57,11 @@ def test_the_direction_that_counts_is_told(
     )
 
 
-def test_of_two_equal_directions_the_forward_one_is_told(make: SimpleNamespace) -> None:
+def test_of_two_equal_directions_the_forward_one_is_told(make: "Make") -> None:
     assert distance(make.facts({"ref": make.state({"n": 3.0}), "n": make.state({"ref": 3.0})})).direction == "forward"
 
 
-def test_an_estimate_is_told_with_its_interval_and_age(make: SimpleNamespace) -> None:
+def test_an_estimate_is_told_with_its_interval_and_age(make: "Make") -> None:
     facts = make.facts({"ref": make.state({}), "n": make.state({})}, estimates=make.guesses("ref", n=(1.0, 2.0, 4.0)))
     found = distance(facts)
     assert (found.rtt_ms, found.low_ms, found.high_ms, found.source) == (2.0, 1.0, 4.0, "coordinates")
@@ -68,7 +69,7 @@ def test_an_estimate_is_told_with_its_interval_and_age(make: SimpleNamespace) ->
     assert evidence_text(found) == "about 2 ms from ref (coordinates, 1 to 4 ms, 30.0 s old), bound 5 ms"
 
 
-def test_an_estimate_without_an_upper_end_says_so(make: SimpleNamespace) -> None:
+def test_an_estimate_without_an_upper_end_says_so(make: "Make") -> None:
     guesses = make.guesses("ref", n=(1.0, 2.0, 60_000.0))
     found = distance(make.facts({"ref": make.state({}), "n": make.state({})}, estimates=guesses))
     assert evidence_text(found) == "about 2 ms from ref (coordinates, 1 ms or more, 30.0 s old), bound 5 ms"
@@ -83,7 +84,7 @@ class Static:
         return SourceRow({"n": 3.0}, {"n": 2.0}) if reference == "ref" else SourceRow()
 
 
-def test_another_source_is_told_by_its_name(make: SimpleNamespace) -> None:
+def test_another_source_is_told_by_its_name(make: "Make") -> None:
     facts = make.facts({}, delay_views=(Static(),))
     assert evidence_text(distance(facts)) == "3 ms from ref (static, forward), bound 5 ms"
 
@@ -96,31 +97,31 @@ class Second(Static):
 
 
 def test_the_first_source_that_knows_a_pair_is_explained_and_the_last_where_the_first_knows_nothing(
-    make: SimpleNamespace,
+    make: "Make",
 ) -> None:
     inputs = make.facts({}, delay_views=(Static(), Second()))
     assert (distance(inputs).rtt_ms, distance(inputs).source) == (3.0, "static")
     assert (distance(inputs, "m").rtt_ms, distance(inputs, "m").source) == (1.5, "second")
 
 
-def test_the_reference_itself_needs_no_source(make: SimpleNamespace) -> None:
+def test_the_reference_itself_needs_no_source(make: "Make") -> None:
     assert evidence_text(distance(make.facts({"ref": make.state()}), "ref")) == "0 ms from ref, bound 5 ms"
 
 
-def test_what_is_not_known_says_why_and_only_a_node_that_passes_says_accepted(make: SimpleNamespace) -> None:
+def test_what_is_not_known_says_why_and_only_a_node_that_passes_says_accepted(make: "Make") -> None:
     states = {"ref": make.state({"n": None}), "m": make.state({})}
     evidence = explain_delay.delay_evidence(REF, ["n", "m"], make.facts(states))
     assert evidence.distances["n"][0].why == "no reply between the node and ref"
     assert evidence.notes["m"] == "delay to ref not measured, accepted"
 
 
-def test_an_estimate_is_not_told_of_a_pair_that_was_probed_in_vain(make: SimpleNamespace) -> None:
+def test_an_estimate_is_not_told_of_a_pair_that_was_probed_in_vain(make: "Make") -> None:
     facts = make.facts({"ref": make.state({"n": None})}, estimates=make.guesses("ref", n=(1.0, 2.0, 4.0)))
     assert distance(facts).rtt_ms is None
 
 
 @pytest.mark.parametrize(("which", "replica"), [("all", "web-2"), ("nearest", "web-1")])
-def test_the_replica_that_decides_is_told(make: SimpleNamespace, which: str, replica: str) -> None:
+def test_the_replica_that_decides_is_told(make: "Make", which: str, replica: str) -> None:
     states = {"r-1": make.state({"n": 1.0}), "r-2": make.state({"n": 2.0})}
     facts = make.facts(states, workloads=make.workloads(deployment_web=["web-1@r-1", "web-2@r-2"]))
     pod = PodInfo("default", "p", labels={"delay_web": "5"}, annotations={REPLICAS_ANNOTATION: which})
@@ -128,7 +129,7 @@ def test_the_replica_that_decides_is_told(make: SimpleNamespace, which: str, rep
     assert f"ms from deployment/web ({replica} on r-" in explain_delay.delay_evidence(pod, ["n"], facts).notes["n"]
 
 
-def test_explain_carries_the_distances_of_kept_and_refused(make: SimpleNamespace) -> None:
+def test_explain_carries_the_distances_of_kept_and_refused(make: "Make") -> None:
     facts = make.facts({"ref": make.state({"n": 3.0, "m": 9.0})})
     nodes = explain(Decision(REF, *filter_nodes(REF, ["n", "m", "x"], facts), (), {}), facts).nodes
     assert {each.node: [one.rtt_ms for one in each.distances] for each in nodes} == {
@@ -138,7 +139,7 @@ def test_explain_carries_the_distances_of_kept_and_refused(make: SimpleNamespace
     }
 
 
-def test_what_is_told_is_what_was_decided_on(make: SimpleNamespace) -> None:
+def test_what_is_told_is_what_was_decided_on(make: "Make") -> None:
     """Random reports: the value told is the one that the filter compared, for every pair."""
     rng = random.Random(2)
     for direction in Direction:

@@ -1,7 +1,7 @@
 """Nearest first: 1 at 0 ms, 1/2 at the median, falling with every ms, and a lower RTT never costs its node."""
 
 from itertools import pairwise
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,61 +11,62 @@ from leadsman.decision.decide import decide
 from leadsman.decision.delay.nearest_score import NearestScore
 from leadsman.decision.policy import DelayPolicy, EstimateMode, NearestPolicy, Policy, ScoresPolicy
 
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
+
 RTTS = st.lists(st.floats(0, 60_000), min_size=1, max_size=12)
 
 
-def values(make: SimpleNamespace, rtts: list[float]) -> list[float]:
+def values(make: "Make", rtts: list[float]) -> list[float]:
     nodes = {f"n-{number}": ms for number, ms in enumerate(rtts)}
     part = NearestScore().score(make.pod(delay_ref="60000"), list(nodes), make.facts({"ref": make.state(nodes)}))
     return [part.values[node] for node in nodes]
 
 
-def scores(make: SimpleNamespace, rtts: list[float]) -> list[int]:
+def scores(make: "Make", rtts: list[float]) -> list[int]:
     nodes = {f"n-{number}": ms for number, ms in enumerate(rtts)}
     decision = decide(make.pod(delay_ref="60000"), list(nodes), make.facts({"ref": make.state(nodes)}))
     return [decision.scores[node] for node in nodes]
 
 
-def test_the_scale_is_the_candidates_own(make: SimpleNamespace) -> None:
+def test_the_scale_is_the_candidates_own(make: "Make") -> None:
     assert values(make, [0.0, 10.0, 20.0]) == [1.0, 0.5, 0.2]
 
 
-def test_rtts_over_powers_of_ten_use_the_range(make: SimpleNamespace) -> None:
+def test_rtts_over_powers_of_ten_use_the_range(make: "Make") -> None:
     assert scores(make, [0.5, 3.0, 5.0, 7.0, 90.0]) == [10, 7, 5, 3, 0]
 
 
-def test_a_far_liar_does_not_move_the_others(make: SimpleNamespace) -> None:
+def test_a_far_liar_does_not_move_the_others(make: "Make") -> None:
     assert scores(make, [3.0, 5.0, 7.0])[:2] == scores(make, [3.0, 5.0, 60_000.0])[:2]
 
 
-def test_noise_near_zero_is_no_difference(make: SimpleNamespace) -> None:
+def test_noise_near_zero_is_no_difference(make: "Make") -> None:
     assert min(values(make, [0.001, 0.002, 0.004])) > 0.99
 
 
 @given(RTTS)
-def test_values_fall_with_the_rtt_and_stay_within_0_and_1(make: SimpleNamespace, rtts: list[float]) -> None:
+def test_values_fall_with_the_rtt_and_stay_within_0_and_1(make: "Make", rtts: list[float]) -> None:
     found = values(make, sorted(rtts))
     assert all(nearer >= farther for nearer, farther in pairwise(found))
     assert all(0 <= value <= 1 for value in found)
 
 
 @given(RTTS, st.data())
-def test_lowering_a_nodes_rtt_never_lowers_its_score(
-    make: SimpleNamespace, rtts: list[float], data: st.DataObject
-) -> None:
+def test_lowering_a_nodes_rtt_never_lowers_its_score(make: "Make", rtts: list[float], data: st.DataObject) -> None:
     node = data.draw(st.integers(0, len(rtts) - 1))
     lower = [*rtts]
     lower[node] = data.draw(st.floats(0, rtts[node]))
     assert scores(make, lower)[node] >= scores(make, rtts)[node]
 
 
-def test_several_bounds_count_as_their_mean(make: SimpleNamespace) -> None:
+def test_several_bounds_count_as_their_mean(make: "Make") -> None:
     facts = make.facts({"a": make.state({"n": 0.0, "m": 9.0}), "b": make.state({"n": 10.0, "m": 10.0})})
     part = NearestScore().score(make.pod(delay_a="60", delay_b="60"), ["n", "m"], facts)
     assert part.values["n"] == 0.75
 
 
-def test_an_accepted_unknown_delay_is_unknown_here(make: SimpleNamespace) -> None:
+def test_an_accepted_unknown_delay_is_unknown_here(make: "Make") -> None:
     policy = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
     part = NearestScore().score(
         make.pod(delay_ref="9"), ["n", "m"], make.facts({"ref": make.state({"n": 1.0})}, policy)
@@ -74,10 +75,10 @@ def test_an_accepted_unknown_delay_is_unknown_here(make: SimpleNamespace) -> Non
 
 
 @pytest.mark.parametrize("labels", [{}, {"delay_ref": "x"}])
-def test_no_say_without_readable_bounds(make: SimpleNamespace, labels: dict[str, str]) -> None:
+def test_no_say_without_readable_bounds(make: "Make", labels: dict[str, str]) -> None:
     assert NearestScore().score(make.pod(**labels), ["n"], make.facts({})) is None
 
 
-def test_weight_0_switches_off(make: SimpleNamespace) -> None:
+def test_weight_0_switches_off(make: "Make") -> None:
     policy = Policy(scores=ScoresPolicy(nearest=NearestPolicy(weight=0)))
     assert NearestScore().score(make.pod(delay_n="9"), ["n"], make.facts({"n": make.state()}, policy)) is None

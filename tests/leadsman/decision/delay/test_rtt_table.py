@@ -3,8 +3,7 @@
 import math
 from collections.abc import Mapping, Set
 from itertools import compress
-from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 from msgspec import Struct, structs
@@ -17,6 +16,9 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import DelayPolicy, Direction, Policy, Statistic
 from leadsman.state.records import Latency
 from leadsman.state.snapshot import NodeState
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
 
 
 class Row(NamedTuple):
@@ -35,7 +37,7 @@ def measured_row(reference: str, inputs: DecisionInputs) -> Row:
     return Row(rtt_ms, {node: cause for node, cause in causes.items() if cause is not Outcome.UNMEASURED})
 
 
-def both_ways(make: SimpleNamespace, forward: NodeState, backward: NodeState, **delay: Any) -> Row:
+def both_ways(make: "Make", forward: NodeState, backward: NodeState, **delay: Any) -> Row:
     """The pair (ref, node), where ref's state is `forward` and the node's `backward`; every cause is named."""
     facts = make.facts({"ref": forward, "node": backward}, Policy(delay=DelayPolicy(**delay)))
     found = measured_row("ref", facts)
@@ -46,22 +48,22 @@ def both_ways(make: SimpleNamespace, forward: NodeState, backward: NodeState, **
 @pytest.mark.parametrize(
     ("direction", "ms"), [(Direction.WORST, 9.0), (Direction.FORWARD, 4.0), (Direction.BACKWARD, 9.0)]
 )
-def test_each_direction_takes_its_reporter(make: SimpleNamespace, direction: Direction, ms: float) -> None:
+def test_each_direction_takes_its_reporter(make: "Make", direction: Direction, ms: float) -> None:
     found = both_ways(make, make.state({"node": 4.0}), make.state({"ref": 9.0}), direction=direction)
     assert found == Row({"node": ms}, {})
 
 
-def test_the_worst_may_be_the_forward_one(make: SimpleNamespace) -> None:
+def test_the_worst_may_be_the_forward_one(make: "Make") -> None:
     assert both_ways(make, make.state({"node": 9.0}), make.state({"ref": 4.0})).rtt_ms == {"node": 9.0}
 
 
 @pytest.mark.parametrize(("statistic", "ms"), [(Statistic.P50, 4.0), (Statistic.P95, 8.0), (Statistic.MIN, 2.0)])
-def test_each_statistic_takes_its_value(make: SimpleNamespace, statistic: Statistic, ms: float) -> None:
+def test_each_statistic_takes_its_value(make: "Make", statistic: Statistic, ms: float) -> None:
     assert both_ways(make, make.state({"node": 4.0}), make.state(), statistic=statistic).rtt_ms == {"node": ms}
 
 
 @pytest.mark.parametrize("old", ["stale", "provisional", "silent"])
-def test_only_the_fresh_reporter_counts(make: SimpleNamespace, old: str) -> None:
+def test_only_the_fresh_reporter_counts(make: "Make", old: str) -> None:
     assert both_ways(make, make.state({"node": 99.0}, freshness=old), make.state({"ref": 4.0})).rtt_ms == {"node": 4.0}
     assert both_ways(make, make.state({"node": 4.0}), make.state({"ref": 99.0}, freshness=old)).rtt_ms == {"node": 4.0}
 
@@ -79,21 +81,21 @@ def test_only_the_fresh_reporter_counts(make: SimpleNamespace, old: str) -> None
         (({"node": None}, "stale"), (None, "fresh"), Outcome.STALE),
     ],
 )
-def test_an_unknown_delay_says_why(make: SimpleNamespace, forward: tuple, backward: tuple, cause: Outcome) -> None:
+def test_an_unknown_delay_says_why(make: "Make", forward: tuple, backward: tuple, cause: Outcome) -> None:
     reports = [make.state(peers, freshness=freshness) for peers, freshness in (forward, backward)]
     assert both_ways(make, *reports) == Row({}, {"node": cause})
 
 
-def test_a_direction_that_the_policy_leaves_out_is_unmeasured(make: SimpleNamespace) -> None:
+def test_a_direction_that_the_policy_leaves_out_is_unmeasured(make: "Make") -> None:
     found = both_ways(make, make.state(), make.state({"ref": 1.0}), direction=Direction.FORWARD)
     assert found.causes == {"node": Outcome.UNMEASURED}
 
 
-def test_a_lost_direction_leaves_the_other(make: SimpleNamespace) -> None:
+def test_a_lost_direction_leaves_the_other(make: "Make") -> None:
     assert both_ways(make, make.state({"node": None}), make.state({"ref": 3.0})).rtt_ms == {"node": 3.0}
 
 
-def test_a_statistic_that_a_report_lacks_is_unmeasured(make: SimpleNamespace) -> None:
+def test_a_statistic_that_a_report_lacks_is_unmeasured(make: "Make") -> None:
     forward = NodeState(
         heartbeat=make.state().heartbeat,
         latency=Latency({"node": make.window(4.0, min_ms=None)}),
@@ -102,12 +104,12 @@ def test_a_statistic_that_a_report_lacks_is_unmeasured(make: SimpleNamespace) ->
     assert both_ways(make, forward, make.state(), statistic=Statistic.MIN).causes == {"node": Outcome.UNMEASURED}
 
 
-def test_the_reference_is_at_zero_whatever_is_reported(make: SimpleNamespace) -> None:
+def test_the_reference_is_at_zero_whatever_is_reported(make: "Make") -> None:
     facts = make.facts({"ref": make.state({"node": 4.0, "ref": 7.0}, freshness="stale"), "node": make.state()})
     assert measured_row("ref", facts).rtt_ms == {"ref": 0.0}
 
 
-def test_freshness_ends_at_the_third_missed_interval(make: SimpleNamespace) -> None:
+def test_freshness_ends_at_the_third_missed_interval(make: "Make") -> None:
     nodes = {"ref": make.state({"node": 4.0}), "node": make.state()}
     last = make.now - 1.0 + 15.0
     assert "node" in measured_row("ref", make.facts(nodes, now=last - 0.001)).rtt_ms
@@ -138,37 +140,37 @@ STATIC = Known("static", {"node": 7.0, "other": 8.0}, {"node": 9.0}, {"lost"})
 @pytest.mark.parametrize(
     ("direction", "ms"), [(Direction.WORST, 9.0), (Direction.FORWARD, 7.0), (Direction.BACKWARD, 9.0)]
 )
-def test_other_sources_tell_what_agents_did_not_measure(make: SimpleNamespace, direction: Direction, ms: float) -> None:
+def test_other_sources_tell_what_agents_did_not_measure(make: "Make", direction: Direction, ms: float) -> None:
     facts = make.facts({}, Policy(delay=DelayPolicy(direction=direction)), delay_views=(STATIC,))
     assert measured_row("ref", facts).rtt_ms["node"] == ms
     assert measured_row("ref", facts).causes == {"lost": Outcome.NO_REPLY}
 
 
-def test_a_fresh_agent_comes_before_other_sources_and_a_stale_one_does_not(make: SimpleNamespace) -> None:
+def test_a_fresh_agent_comes_before_other_sources_and_a_stale_one_does_not(make: "Make") -> None:
     for freshness, ms in (("fresh", 4.0), ("stale", 9.0)):
         facts = make.facts({"ref": make.state({"node": 4.0}, freshness=freshness)}, delay_views=(STATIC,))
         assert measured_row("ref", facts).rtt_ms["node"] == ms
 
 
-def test_what_an_agent_probed_in_vain_no_other_source_makes_reachable(make: SimpleNamespace) -> None:
+def test_what_an_agent_probed_in_vain_no_other_source_makes_reachable(make: "Make") -> None:
     facts = make.facts({"ref": make.state({"node": None})}, delay_views=(STATIC,))
     assert measured_row("ref", facts).causes["node"] is Outcome.NO_REPLY
     assert "node" not in measured_row("ref", facts).rtt_ms
 
 
-def test_a_pair_that_an_agent_measured_is_not_lost_by_another_source(make: SimpleNamespace) -> None:
+def test_a_pair_that_an_agent_measured_is_not_lost_by_another_source(make: "Make") -> None:
     facts = make.facts({"ref": make.state({"lost": 4.0})}, delay_views=(STATIC,))
     assert measured_row("ref", facts).rtt_ms["lost"] == 4.0
     assert measured_row("ref", facts).causes == {}
 
 
-def test_the_first_source_that_knows_a_pair_decides_on_it(make: SimpleNamespace) -> None:
+def test_the_first_source_that_knows_a_pair_decides_on_it(make: "Make") -> None:
     second = Known("goldpinger", {"node": 1.0, "late": 2.0, "lost": 3.0})
     known = measured_row("ref", make.facts({}, delay_views=(STATIC, second))).rtt_ms
     assert known == {"ref": 0.0, "node": 9.0, "other": 8.0, "late": 2.0}
 
 
-def test_a_source_counts_until_it_is_stale(make: SimpleNamespace) -> None:
+def test_a_source_counts_until_it_is_stale(make: "Make") -> None:
     source = structs.replace(STATIC, fresh_until=make.now + 5.0)
     memo = DecisionCache()
     for later, known in ((0.0, True), (4.9, True), (5.0, False)):
@@ -181,7 +183,7 @@ def live_nodes(inputs: DecisionInputs) -> Set[str]:
     return set(compress(index.nodes, rtt_table.live_mask(index, inputs)))
 
 
-def test_alive_are_nodes_with_a_fresh_agent_or_in_a_fresh_source(make: SimpleNamespace) -> None:
+def test_alive_are_nodes_with_a_fresh_agent_or_in_a_fresh_source(make: "Make") -> None:
     states = {kind: make.state(freshness=kind) for kind in ("fresh", "stale", "provisional", "silent")}
     assert live_nodes(make.facts(states)) == {"fresh"}
     assert live_nodes(make.facts(states, delay_views=(STATIC,))) == {"fresh", "node", "other", "lost", "ref"}

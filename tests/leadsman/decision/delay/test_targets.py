@@ -1,6 +1,6 @@
 """A bound is to a node or to the nodes of a workload; what is missing is refused with the reason, never dropped."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -9,6 +9,9 @@ from leadsman.decision.delay.bounds import DelayBound, ReplicaMode
 from leadsman.decision.delay.targets import MAX_TARGET_NODES, NoTarget, Target, TargetName, resolve_target
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
 
 POD = PodInfo("default", "pod-1", workload="deployment/mine")
 
@@ -20,7 +23,7 @@ def found(
 
 
 @pytest.fixture
-def shop(make: SimpleNamespace) -> DecisionInputs:
+def shop(make: "Make") -> DecisionInputs:
     """Nodes edge-1 and web; workloads, one of them named like the node."""
     places = make.workloads(
         deployment_web=["web-1@edge-3"],
@@ -102,7 +105,7 @@ def test_what_is_missing_is_refused_with_the_reason(shop: DecisionInputs, refere
     ],
 )
 def test_nothing_known_yet_is_another_reason(
-    make: SimpleNamespace, reference: str, nodes: bool, workloads: bool, reason: str
+    make: "Make", reference: str, nodes: bool, workloads: bool, reason: str
 ) -> None:
     places = make.workloads(read_at=make.now if workloads else None)
     assert found(reference, make.facts({"edge-1": make.state()} if nodes else {}, workloads=places)) == NoTarget(reason)
@@ -120,7 +123,7 @@ def test_a_missing_reference_keeps_the_pod_waiting_and_the_other_bounds_do_not_h
     }
 
 
-def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: SimpleNamespace) -> None:
+def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: "Make") -> None:
     """Or it would wait for itself for ever; the second is held to the first."""
     pod = PodInfo("default", "mine-1", labels={"delay_mine": "5"}, workload="deployment/mine")
     for workloads in ({}, {"deployment_mine": []}, {"deployment_mine": ["mine-1@edge-9"]}):
@@ -137,7 +140,7 @@ def test_another_workload_of_the_name_is_not_ones_own(shop: DecisionInputs) -> N
     )
 
 
-def test_a_workload_on_too_many_nodes_is_refused(make: SimpleNamespace) -> None:
+def test_a_workload_on_too_many_nodes_is_refused(make: "Make") -> None:
     pods = [f"p-{number}@n-{number}" for number in range(MAX_TARGET_NODES + 1)]
     facts = make.facts({}, workloads=make.workloads(daemonset_log=pods))
     assert found("log", facts) == NoTarget("workload daemonset/log stands on 17 nodes, a delay bound takes at most 16")

@@ -1,6 +1,6 @@
 """Pressure: the weighted mean square of what a node reports, bounded, and unknown rather than zero."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -11,6 +11,9 @@ from leadsman.decision.policy import Policy, PressurePolicy, PressureWeights, Sc
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware
 from leadsman.state.snapshot import NodeState
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
 
 EQUAL = pressure_terms(PressurePolicy(weights=PressureWeights(cpu=1, memory=1, io=1, load=1, temperature=1)))
 
@@ -80,7 +83,7 @@ def test_no_report_leaves_0_and_1(values: dict[str, float]) -> None:
     assert 0.0 <= left <= 1.0
 
 
-def test_only_fresh_reports_count_and_the_others_say_why(make: SimpleNamespace) -> None:
+def test_only_fresh_reports_count_and_the_others_say_why(make: "Make") -> None:
     metrics = {metric_names.CPU_PRESSURE: 0.25}
     nodes = {kind: make.state({}, metrics, kind) for kind in ("fresh", "stale", "provisional", "silent")}
     nodes["bare"] = make.state({}, {})
@@ -95,12 +98,12 @@ def test_only_fresh_reports_count_and_the_others_say_why(make: SimpleNamespace) 
     }
 
 
-def test_weight_0_switches_the_score_off(make: SimpleNamespace) -> None:
+def test_weight_0_switches_the_score_off(make: "Make") -> None:
     policy = Policy(scores=ScoresPolicy(pressure=PressurePolicy(weight=0)))
     assert PressureScore().score(make.pod(), ["n"], make.facts({}, policy)) is None
 
 
-def test_a_policy_that_changes_is_heard_at_once_with_the_same_memo(make: SimpleNamespace) -> None:
+def test_a_policy_that_changes_is_heard_at_once_with_the_same_memo(make: "Make") -> None:
     facts = make.facts({"n": make.state({}, {metric_names.CPU_PRESSURE: 1.0, metric_names.MEMORY_PRESSURE: 0.0})})
     changed = type(facts)(
         facts.snapshot,
@@ -112,7 +115,7 @@ def test_a_policy_that_changes_is_heard_at_once_with_the_same_memo(make: SimpleN
     assert PressureScore().score(make.pod(), ["n"], changed).values == {"n": 0.25}
 
 
-def test_the_evidence_is_what_the_node_reported(make: SimpleNamespace) -> None:
+def test_the_evidence_is_what_the_node_reported(make: "Make") -> None:
     facts = make.facts({"n": make.state({}, {metric_names.CPU_PRESSURE: 0.25, "other": 1.0})})
     measured = PressureScore().evidence(make.pod(), ["n", "absent"], facts).measured
     assert {name: values for name, values in measured.items() if values} == {metric_names.CPU_PRESSURE: {"n": 0.25}}

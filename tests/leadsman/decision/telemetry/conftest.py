@@ -1,7 +1,6 @@
 """Policies and metrics in the words of the tests."""
 
 from collections.abc import Iterable, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -65,6 +64,14 @@ def pod(policy_name: str = "p", namespace: str = "ns") -> PodInfo:
     return PodInfo(namespace, "pod-1", labels={"telemetry-policy": policy_name})
 
 
+class Tas:
+    """The words above, for tests."""
+
+    now = NOW
+    rule, obj, policy = staticmethod(rule), staticmethod(obj), staticmethod(policy)
+    column, facts, pod = staticmethod(column), staticmethod(facts), staticmethod(pod)
+
+
 @pytest.fixture(scope="session")
-def tas() -> SimpleNamespace:
-    return SimpleNamespace(rule=rule, obj=obj, policy=policy, column=column, facts=facts, pod=pod, now=NOW)
+def tas() -> Tas:
+    return Tas()

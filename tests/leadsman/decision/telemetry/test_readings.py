@@ -1,6 +1,6 @@
 """A metric's current values: from one table, young enough, never of a node that is not fresh."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from msgspec import structs
 
@@ -11,6 +11,9 @@ from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics, Te
 from leadsman.decision.telemetry.quantity import NANO
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.telemetry.conftest import Tas
 
 
 def node(changed_at: float | None = 99.0, **values: float) -> NodeState:
@@ -23,21 +26,21 @@ def known(
     return DecisionInputs(Snapshot(nodes), Policy(), now, telemetry=TelemetryInputs(tables=tables))
 
 
-def test_agents_metrics_count_while_the_node_is_fresh(tas: SimpleNamespace) -> None:
+def test_agents_metrics_count_while_the_node_is_fresh(tas: "Tas") -> None:
     facts = known(
         (SnapshotMetrics(),), a=node(load=0.5), b=node(80.0, load=1.0), c=node(None, load=1.0), d=node(other=1.0)
     )
     assert readings.current("load", tas.policy(), facts).values == {"a": quantity.parse("500m")}
 
 
-def test_a_policy_may_ask_for_younger_values(tas: SimpleNamespace) -> None:
+def test_a_policy_may_ask_for_younger_values(tas: "Tas") -> None:
     facts = known((SnapshotMetrics(),), a=node(99.0, load=1.0), b=node(90.0, load=1.0))
     young = tas.policy(metrics={"maxAgeSeconds": 5})
     assert set(readings.current("load", young, facts).values) == {"a"}
     assert set(readings.current("load", tas.policy(), facts).values) == {"a", "b"}
 
 
-def test_polled_values_age_out_one_by_one(tas: SimpleNamespace) -> None:
+def test_polled_values_age_out_one_by_one(tas: "Tas") -> None:
     column = tas.column({"a": 1, "b": 2}, read_at=80.0)
     column = structs.replace(column, read_at={"a": 80.0, "b": 90.0})
     facts = known((PolledMetrics({"m": column}),))
@@ -46,20 +49,20 @@ def test_polled_values_age_out_one_by_one(tas: SimpleNamespace) -> None:
     assert set(readings.current("m", tas.policy(metrics={"maxAgeSeconds": 30}), facts).values) == {"a", "b"}
 
 
-def test_while_all_are_young_the_table_s_own_column_is_used(tas: SimpleNamespace) -> None:
+def test_while_all_are_young_the_table_s_own_column_is_used(tas: "Tas") -> None:
     column = tas.column({"a": 1}, read_at=90.0)
     facts = known((PolledMetrics({"m": column}),))
     assert readings.current("m", tas.policy(), facts) is column
 
 
-def test_the_first_table_with_a_current_value_counts_alone(tas: SimpleNamespace) -> None:
+def test_the_first_table_with_a_current_value_counts_alone(tas: "Tas") -> None:
     polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=100.0)})
     a = node(load=1.0)
     assert set(readings.current("load", tas.policy(), known((polled, SnapshotMetrics()), a=a)).values) == {"b"}
     assert set(readings.current("load", tas.policy(), known((SnapshotMetrics(), polled), a=a)).values) == {"a"}
 
 
-def test_when_the_first_has_aged_out_the_next_is_asked(tas: SimpleNamespace) -> None:
+def test_when_the_first_has_aged_out_the_next_is_asked(tas: "Tas") -> None:
     polled = PolledMetrics({"load": tas.column({"b": 7}, read_at=50.0)})
     facts = known((polled, SnapshotMetrics()), a=node(load=1.0))
     assert set(readings.current("load", tas.policy(), facts).values) == {"a"}

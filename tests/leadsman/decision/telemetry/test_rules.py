@@ -1,12 +1,21 @@
 """Rules are strict, on exact quantities; a missing value violates nothing."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from leadsman.decision.telemetry import quantity
 from leadsman.decision.telemetry.rules import strategy_violated, violates, violating_nodes, violations_by_node
-from leadsman.decision.telemetry.taspolicy import Operator, Rule
+from leadsman.decision.telemetry.taspolicy import Operator, Rule, Strategy
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.telemetry.conftest import Tas
+
+
+def dontschedule(tas: "Tas", rules: Any) -> Strategy:
+    strategy = tas.policy(dontschedule=rules).dontschedule
+    assert strategy is not None
+    return strategy
 
 
 @pytest.mark.parametrize(
@@ -31,28 +40,28 @@ from leadsman.decision.telemetry.taspolicy import Operator, Rule
         ("9223372036854775807", "Equals", 2**63 - 1, True),
     ],
 )
-def test_each_operator(tas: SimpleNamespace, value: str, operator: str, target: int, violated: bool) -> None:
+def test_each_operator(tas: "Tas", value: str, operator: str, target: int, violated: bool) -> None:
     rule = Rule("m", Operator(operator), target)
     assert violates(quantity.parse(value), rule) is violated
     assert violating_nodes(rule, tas.column({"a": value})) == ({"a"} if violated else set())
 
 
 @pytest.mark.parametrize(("logic", "violators"), [("anyOf", {"both", "one", "half"}), ("allOf", {"both"})])
-def test_logical_operators_and_nodes_without_a_value(tas: SimpleNamespace, logic: str, violators: set[str]) -> None:
+def test_logical_operators_and_nodes_without_a_value(tas: "Tas", logic: str, violators: set[str]) -> None:
     rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]
-    strategy = tas.policy(dontschedule={"rules": rules, "logicalOperator": logic}).dontschedule
+    strategy = dontschedule(tas, {"rules": rules, "logicalOperator": logic})
     columns = [tas.column({"both": 2, "one": 2, "none": 1, "half": 2}), tas.column({"both": 2, "one": 1, "none": 1})]
     assert set(violations_by_node(strategy, columns)) == violators
 
 
-def test_a_node_that_violates_several_is_told_the_first(tas: SimpleNamespace) -> None:
-    strategy = tas.policy(dontschedule=[tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]).dontschedule
+def test_a_node_that_violates_several_is_told_the_first(tas: "Tas") -> None:
+    strategy = dontschedule(tas, [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)])
     found = violations_by_node(strategy, [tas.column({"a": 2, "b": 0}), tas.column({"a": 2, "b": 2})])
     assert {node: rule and rule.metric for node, rule in found.items()} == {"a": "m", "b": "n"}
 
 
-def test_no_rules_are_never_violated(tas: SimpleNamespace) -> None:
+def test_no_rules_are_never_violated(tas: "Tas") -> None:
     for logic in ("anyOf", "allOf"):
-        strategy = tas.policy(dontschedule={"rules": [], "logicalOperator": logic}).dontschedule
+        strategy = dontschedule(tas, {"rules": [], "logicalOperator": logic})
         assert violations_by_node(strategy, []) == {}
         assert not strategy_violated(strategy, [], unknown=True)

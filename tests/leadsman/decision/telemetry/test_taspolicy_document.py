@@ -1,14 +1,16 @@
 """TASPolicy: what the original accepts is accepted; what has a meaning and cannot be read is refused by its path."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 import yaml
 
 from leadsman.decision.telemetry.taspolicy import FailMode, LogicalOperator, Operator, RuleLabel, Scoring
 from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.telemetry.conftest import Tas
 
 DOCUMENTED = Path(__file__).parents[3] / "data" / "taspolicies"
 
@@ -21,7 +23,7 @@ def test_the_original_s_documented_policies_are_read_without_a_problem(file: Pat
         assert set(found.strategies) == set(plain["spec"]["strategies"])
 
 
-def test_every_field_is_read(tas: SimpleNamespace) -> None:
+def test_every_field_is_read(tas: "Tas") -> None:
     rules = [{"metricname": "m-1", "operator": "LessThan", "target": -7, "labels": ["a=b", "c="]}]
     plain = tas.obj(
         "p", "ns", {"maxAgeSeconds": 2.5, "failMode": "closed"}, labeling={"rules": rules, "logicalOperator": "allOf"}
@@ -45,7 +47,7 @@ def test_every_field_is_read(tas: SimpleNamespace) -> None:
     assert found.metrics == {"m-1"}
 
 
-def test_defaults_are_the_original_s(tas: SimpleNamespace) -> None:
+def test_defaults_are_the_original_s(tas: "Tas") -> None:
     found = parse_taspolicy(tas.obj(dontschedule=[{"metricname": "m", "operator": "Equals"}]))
     assert found.dontschedule is not None
     assert (found.dontschedule.rules[0].target, found.dontschedule.logic) == (0, LogicalOperator.ANY_OF)
@@ -100,16 +102,14 @@ SECONDS = "a number of seconds, more than 0 and at most 86400"
         ({"maxAgeSeconds": 86401}, f"maxAgeSeconds: got 86401, allowed is {SECONDS}"),
     ],
 )
-def test_our_own_fields_are_checked_too(tas: SimpleNamespace, metrics: Any, message: str) -> None:
+def test_our_own_fields_are_checked_too(tas: "Tas", metrics: Any, message: str) -> None:
     with pytest.raises(BadTasPolicy) as refused:
         parse_taspolicy(tas.obj(metrics=metrics))
     assert str(refused.value) == f"spec.metrics.{message}"
 
 
 @pytest.mark.parametrize("target", [10.0, 1e3, -(2.0**63)])
-def test_a_target_that_equals_a_whole_number_is_one_as_the_api_server_reads_it(
-    tas: SimpleNamespace, target: Any
-) -> None:
+def test_a_target_that_equals_a_whole_number_is_one_as_the_api_server_reads_it(tas: "Tas", target: Any) -> None:
     found = parse_taspolicy(tas.obj(dontschedule=[{**RULE, "target": target}]))
     assert found.dontschedule is not None
     read = found.dontschedule.rules[0].target
@@ -178,9 +178,7 @@ def test_an_object_of_another_shape_is_refused(plain: Any) -> None:
         ("a=b\n", "the value is no label value"),
     ],
 )
-def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(
-    tas: SimpleNamespace, label: str, why: str
-) -> None:
+def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(tas: "Tas", label: str, why: str) -> None:
     """The original stopped labelling all nodes."""
     found = parse_taspolicy(tas.obj(labeling=[tas.rule("m", "Equals", 0, "good=1", label)]))
     assert found.labeling is not None
@@ -190,7 +188,7 @@ def test_a_label_that_no_node_can_carry_is_a_problem_and_the_others_work(
     assert why in problem.text
 
 
-def test_what_does_nothing_is_said(tas: SimpleNamespace) -> None:
+def test_what_does_nothing_is_said(tas: "Tas") -> None:
     found = parse_taspolicy(
         tas.obj(
             "p" * 64,

@@ -1,8 +1,7 @@
 """dontschedule as a filter: strict, in the pod's namespace, in words that kube-scheduler can count."""
 
 from collections.abc import Mapping
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import structs
@@ -11,6 +10,9 @@ from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import decide
 from leadsman.decision.telemetry import pod_policy
 from leadsman.decision.telemetry.telemetry_filter import TelemetryFilter
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.telemetry.conftest import Tas
 
 NODES = ("a", "b", "c")
 
@@ -21,12 +23,12 @@ def refused(facts: Any, pod: Any, nodes: Any = NODES) -> Mapping[str, str]:
     return {node: refusal.reason for node, refusal in found.items()}
 
 
-def test_a_node_that_violates_is_refused_and_policy_and_rule_are_named(tas: SimpleNamespace) -> None:
+def test_a_node_that_violates_is_refused_and_policy_and_rule_are_named(tas: "Tas") -> None:
     facts = tas.facts([tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], {"heat": {"a": 81, "b": 80}})
     assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p is violated: heat GreaterThan 80"}
 
 
-def test_the_reason_of_all_of_has_every_rule(tas: SimpleNamespace) -> None:
+def test_the_reason_of_all_of_has_every_rule(tas: "Tas") -> None:
     rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "LessThan", 1)]
     facts = tas.facts(
         [tas.policy(dontschedule={"rules": rules, "logicalOperator": "allOf"})], {"m": {"a": 2}, "n": {"a": 0}}
@@ -34,7 +36,7 @@ def test_the_reason_of_all_of_has_every_rule(tas: SimpleNamespace) -> None:
     assert refused(facts, tas.pod()) == {"a": "telemetry policy ns/p is violated: m GreaterThan 1 and n LessThan 1"}
 
 
-def test_equal_causes_share_one_reason_and_the_values_are_evidence(tas: SimpleNamespace) -> None:
+def test_equal_causes_share_one_reason_and_the_values_are_evidence(tas: "Tas") -> None:
     facts = tas.facts(
         [tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], {"heat": {"a": 81, "b": "82500m"}}
     )
@@ -43,12 +45,12 @@ def test_equal_causes_share_one_reason_and_the_values_are_evidence(tas: SimpleNa
 
 
 @pytest.mark.parametrize("metrics", [{}, {"heat": {}}, {"heat": {"elsewhere": 99}}])
-def test_an_absent_metric_refuses_nothing(tas: SimpleNamespace, metrics: Any) -> None:
+def test_an_absent_metric_refuses_nothing(tas: "Tas", metrics: Any) -> None:
     facts = tas.facts([tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])], metrics)
     assert refused(facts, tas.pod()) == {}
 
 
-def test_the_policy_is_that_of_the_pod_s_namespace(tas: SimpleNamespace) -> None:
+def test_the_policy_is_that_of_the_pod_s_namespace(tas: "Tas") -> None:
     hot, cold = (
         tas.policy("p", n, dontschedule=[tas.rule("heat", o, 80)]) for n, o in (("x", "GreaterThan"), ("y", "LessThan"))
     )
@@ -58,7 +60,7 @@ def test_the_policy_is_that_of_the_pod_s_namespace(tas: SimpleNamespace) -> None
     assert refused(facts, tas.pod(namespace="z")) == {}
 
 
-def test_a_missing_policy_is_neutral_and_can_be_counted(tas: SimpleNamespace) -> None:
+def test_a_missing_policy_is_neutral_and_can_be_counted(tas: "Tas") -> None:
     """The original answered 404."""
     facts = tas.facts([], {})
     decision = decide(tas.pod(), NODES, facts)
@@ -68,7 +70,7 @@ def test_a_missing_policy_is_neutral_and_can_be_counted(tas: SimpleNamespace) ->
     assert not pod_policy.is_policy_missing(tas.pod(), tas.facts([tas.policy()]))
 
 
-def test_stale_metrics_expire(tas: SimpleNamespace) -> None:
+def test_stale_metrics_expire(tas: "Tas") -> None:
     """The original kept the last value for ever."""
     policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])
     fresh = tas.facts([policy], {"heat": {"a": 81}}, now=1000.0)
@@ -77,7 +79,7 @@ def test_stale_metrics_expire(tas: SimpleNamespace) -> None:
     assert refused(old, tas.pod()) == {}
 
 
-def test_one_memo_serves_changing_metrics_and_policies(tas: SimpleNamespace) -> None:
+def test_one_memo_serves_changing_metrics_and_policies(tas: "Tas") -> None:
     memo = DecisionCache()
     for target, value, expected in ((80, 81, {"a"}), (80, 80, set()), (79, 80, {"a"})):
         policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", target)])
@@ -94,7 +96,7 @@ def test_one_memo_serves_changing_metrics_and_policies(tas: SimpleNamespace) -> 
     ],
 )
 def test_fail_closed_refuses_where_what_is_missing_may_be_the_violation(
-    tas: SimpleNamespace, logic: str, metrics: Any, expected: dict[str, str]
+    tas: "Tas", logic: str, metrics: Any, expected: dict[str, str]
 ) -> None:
     rules = [tas.rule("m", "GreaterThan", 1), tas.rule("n", "GreaterThan", 1)]
     policy = tas.policy(metrics={"failMode": "closed"}, dontschedule={"rules": rules, "logicalOperator": logic})
@@ -106,7 +108,7 @@ def test_fail_closed_refuses_where_what_is_missing_may_be_the_violation(
         )
 
 
-def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided(tas: SimpleNamespace) -> None:
+def test_only_a_closed_dontschedule_holds_a_pod_when_nothing_can_be_decided(tas: "Tas") -> None:
     rules = [tas.rule("m", "GreaterThan", 1)]
     closed = tas.policy(metrics={"failMode": "closed"}, dontschedule=rules)
     assert pod_policy.fails_closed(tas.pod(), tas.facts([closed]))

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -79,8 +78,15 @@ class Cluster:
         return {key: value for key, value in self.nodes[name].labels.items() if key != "kubernetes.io/hostname"}
 
 
-@pytest.fixture(scope="session")
-def make() -> SimpleNamespace:
-    """make.cluster("a"), make.policy(…), make.rule(…), make.known(…); make.hot: marks nodes with heat over 100."""
+class Make:
+    """The words above, for tests. hot: marks nodes with heat over 100."""
+
+    cluster = Cluster
+    free = FREE
     hot = policy(deschedule=[rule("heat", "GreaterThan", 100)])
-    return SimpleNamespace(cluster=Cluster, policy=policy, rule=rule, known=known, free=FREE, hot=hot)
+    policy, rule, known = staticmethod(policy), staticmethod(rule), staticmethod(known)
+
+
+@pytest.fixture(scope="session")
+def make() -> Make:
+    return Make()

@@ -1,8 +1,7 @@
 """Exactly the labels that the policies want, and only on what is ours."""
 
 import json
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -11,10 +10,13 @@ from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
 from leadsman.planning.labels.model import LabelLimits
 from leadsman.planning.labels.ownership import NodeView, parse_ownership
 
+if TYPE_CHECKING:
+    from tests.leadsman.planning.labels.conftest import Make
+
 DEPRECATED = DEPRECATED_ANNOTATIONS[OWNERSHIP_ANNOTATION]
 
 
-def test_a_violating_node_is_marked_and_a_healed_one_is_not(make: SimpleNamespace) -> None:
+def test_a_violating_node_is_marked_and_a_healed_one_is_not(make: "Make") -> None:
     cluster = make.cluster("a", "b")
     cluster.step([make.hot], {"heat": {"a": 101, "b": 100}})
     assert (cluster.ours("a"), cluster.ours("b")) == ({"p": "violating"}, {})
@@ -23,14 +25,14 @@ def test_a_violating_node_is_marked_and_a_healed_one_is_not(make: SimpleNamespac
     assert cluster.nodes["a"].annotations == {}
 
 
-def test_the_reason_names_rule_and_value(make: SimpleNamespace) -> None:
+def test_the_reason_names_rule_and_value(make: "Make") -> None:
     (action,) = make.cluster("a").step([make.hot], {"heat": {"a": "100500m"}}).actions
     assert (action.node, action.label, action.value) == ("a", "p", "violating")
     assert str(action.policy) == "ns/p"
     assert action.reason == "heat GreaterThan 100: the value is 100.5"
 
 
-def test_labels_have_the_originals_keys(make: SimpleNamespace) -> None:
+def test_labels_have_the_originals_keys(make: "Make") -> None:
     cluster = make.cluster("a")
     cluster.step(
         [make.policy("scheduling-policy", labeling=[make.rule("m", "GreaterThan", 100, "label1=foo", "label2=bar")])],
@@ -53,7 +55,7 @@ def test_labels_have_the_originals_keys(make: SimpleNamespace) -> None:
     ],
 )
 def test_of_rules_with_one_label_the_extreme_keeps_it_and_in_a_tie_the_first(
-    make: SimpleNamespace, operator: str, one: Any, two: Any, kept: str
+    make: "Make", operator: str, one: Any, two: Any, kept: str
 ) -> None:
     target = {"GreaterThan": 1, "LessThan": -1, "Equals": 1}[operator]
     sharing = make.policy(
@@ -64,7 +66,7 @@ def test_of_rules_with_one_label_the_extreme_keeps_it_and_in_a_tie_the_first(
     assert cluster.ours("a") == {"telemetry.aware.scheduling.p/foo": kept}
 
 
-def test_a_rule_that_loses_one_label_keeps_its_others(make: SimpleNamespace) -> None:
+def test_a_rule_that_loses_one_label_keeps_its_others(make: "Make") -> None:
     """The original wrote all labels of a rule that kept any of them, so two values of one key at once."""
     rules = [
         make.rule("one", "GreaterThan", 0, "foo=1", "one=yes"),
@@ -76,7 +78,7 @@ def test_a_rule_that_loses_one_label_keeps_its_others(make: SimpleNamespace) -> 
     assert cluster.ours("a") == {f"{prefix}/foo": "2", f"{prefix}/one": "yes", f"{prefix}/two": "yes"}
 
 
-def test_operators_that_do_not_compare_leave_the_label_to_the_first(make: SimpleNamespace) -> None:
+def test_operators_that_do_not_compare_leave_the_label_to_the_first(make: "Make") -> None:
     """The original panicked, and wrote none of the node's labels."""
     rules = [make.rule("one", "LessThan", 9, "foo=1"), make.rule("two", "GreaterThan", 0, "foo=2")]
     cluster = make.cluster("a")
@@ -86,18 +88,15 @@ def test_operators_that_do_not_compare_leave_the_label_to_the_first(make: Simple
 
 @pytest.mark.parametrize(("logic", "marked"), [("anyOf", True), ("allOf", False)])
 @pytest.mark.parametrize("strategy", ["deschedule", "labeling"])
-def test_a_logical_operator_counts_in_both_strategies(
-    make: SimpleNamespace, strategy: str, logic: str, marked: bool
-) -> None:
+def test_a_logical_operator_counts_in_both_strategies(make: "Make", strategy: str, logic: str, marked: bool) -> None:
     rules = [make.rule("heat", "GreaterThan", 80, "x=1"), make.rule("free", "LessThan", 200, "y=1")]
+    strategies: dict[str, Any] = {strategy: {"rules": rules, "logicalOperator": logic}}
     cluster = make.cluster("a")
-    cluster.step(
-        [make.policy(**{strategy: {"rules": rules, "logicalOperator": logic}})], {"heat": {"a": 81}, "free": {"a": 300}}
-    )
+    cluster.step([make.policy(**strategies)], {"heat": {"a": 81}, "free": {"a": 300}})
     assert bool(cluster.ours("a")) is marked
 
 
-def test_a_changed_value_is_one_patch_that_never_takes_the_label_away(make: SimpleNamespace) -> None:
+def test_a_changed_value_is_one_patch_that_never_takes_the_label_away(make: "Make") -> None:
     rules = [make.rule("one", "GreaterThan", 0, "foo=1"), make.rule("two", "GreaterThan", 0, "foo=2")]
     cluster, sharing = make.cluster("a"), make.policy(labeling=rules)
     cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 1}})
@@ -105,7 +104,7 @@ def test_a_changed_value_is_one_patch_that_never_takes_the_label_away(make: Simp
     assert patch.labels == {"telemetry.aware.scheduling.p/foo": "2"}
 
 
-def test_all_changes_of_a_node_are_one_patch(make: SimpleNamespace) -> None:
+def test_all_changes_of_a_node_are_one_patch(make: "Make") -> None:
     both = make.policy(
         deschedule=[make.rule("heat", "GreaterThan", 1)], labeling=[make.rule("heat", "GreaterThan", 1, "x=1")]
     )
@@ -113,7 +112,7 @@ def test_all_changes_of_a_node_are_one_patch(make: SimpleNamespace) -> None:
     assert set(patch.labels) == {"p", "telemetry.aware.scheduling.p/x"}
 
 
-def test_a_label_that_is_not_ours_is_never_touched(make: SimpleNamespace) -> None:
+def test_a_label_that_is_not_ours_is_never_touched(make: "Make") -> None:
     cluster = make.cluster("a", "b")
     cluster.nodes["a"] = NodeView("a", {"p": "violating"})
     cluster.nodes["b"] = NodeView("b", {"p": "of somebody"})
@@ -127,7 +126,7 @@ def test_a_label_that_is_not_ours_is_never_touched(make: SimpleNamespace) -> Non
 
 
 @pytest.mark.parametrize("heat", [1, 101])
-def test_a_mark_that_the_original_left_is_said_whether_wanted_or_not(make: SimpleNamespace, heat: int) -> None:
+def test_a_mark_that_the_original_left_is_said_whether_wanted_or_not(make: "Make", heat: int) -> None:
     cluster = make.cluster("a")
     cluster.nodes["a"] = NodeView("a", {"p": "violating"})
     made = cluster.step([make.hot], {"heat": {"a": heat}})
@@ -136,7 +135,7 @@ def test_a_mark_that_the_original_left_is_said_whether_wanted_or_not(make: Simpl
     ]
 
 
-def test_labels_that_the_original_left_for_a_policy_that_is_gone_are_said(make: SimpleNamespace) -> None:
+def test_labels_that_the_original_left_for_a_policy_that_is_gone_are_said(make: "Make") -> None:
     cluster = make.cluster("a")
     cluster.nodes["a"] = NodeView("a", {"telemetry.aware.scheduling.gone/x": "1", "other": "violating"})
     (held,) = cluster.step([make.hot], {"heat": {"a": 1}}).withheld
@@ -146,14 +145,14 @@ def test_labels_that_the_original_left_for_a_policy_that_is_gone_are_said(make: 
     )
 
 
-def test_a_mark_that_the_original_left_is_not_judged_without_current_values(make: SimpleNamespace) -> None:
+def test_a_mark_that_the_original_left_is_not_judged_without_current_values(make: "Make") -> None:
     cluster = make.cluster("a")
     cluster.nodes["a"] = NodeView("a", {"p": "violating"})
     made = cluster.step([make.hot], {})
     assert (made.withheld, made.stopped) == ((), ("policy ns/p: no node reports heat",))
 
 
-def test_a_forged_record_does_not_make_us_remove_other_labels(make: SimpleNamespace) -> None:
+def test_a_forged_record_does_not_make_us_remove_other_labels(make: "Make") -> None:
     cluster = make.cluster("a")
     forged = json.dumps({"kubernetes.io/hostname": "ns/gone", "other": "ns/gone", "gone": "ns/gone"})
     cluster.nodes["a"] = NodeView(
@@ -164,7 +163,7 @@ def test_a_forged_record_does_not_make_us_remove_other_labels(make: SimpleNamesp
 
 
 @pytest.mark.parametrize("record", ["[]", "{", '{"p": 1}', '{"p": "without a slash"}'])
-def test_a_node_whose_record_cannot_be_read_is_left_alone(make: SimpleNamespace, record: str) -> None:
+def test_a_node_whose_record_cannot_be_read_is_left_alone(make: "Make", record: str) -> None:
     cluster = make.cluster("a")
     cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {OWNERSHIP_ANNOTATION: record})
     made = cluster.step([make.hot], {"heat": {"a": 101}})
@@ -173,9 +172,7 @@ def test_a_node_whose_record_cannot_be_read_is_left_alone(make: SimpleNamespace,
 
 
 @pytest.mark.parametrize("violated", [True, False])
-def test_labels_recorded_by_the_last_release_are_taken_over_under_the_new_key(
-    make: SimpleNamespace, violated: bool
-) -> None:
+def test_labels_recorded_by_the_last_release_are_taken_over_under_the_new_key(make: "Make", violated: bool) -> None:
     cluster = make.cluster("a")
     cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {DEPRECATED: '{"p":"ns/p"}'})
     cluster.step([make.hot], {"heat": {"a": 101 if violated else 1}})
@@ -183,7 +180,7 @@ def test_labels_recorded_by_the_last_release_are_taken_over_under_the_new_key(
     assert cluster.nodes["a"].annotations == ({OWNERSHIP_ANNOTATION: '{"p":"ns/p"}'} if violated else {})
 
 
-def test_a_record_that_was_taken_over_is_not_written_again(make: SimpleNamespace) -> None:
+def test_a_record_that_was_taken_over_is_not_written_again(make: "Make") -> None:
     cluster = make.cluster("a")
     cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {DEPRECATED: '{"p":"ns/p"}'})
     first, second = (cluster.step([make.hot], {"heat": {"a": 101}}) for _ in range(2))
@@ -201,7 +198,7 @@ def test_of_two_records_the_new_one_names_the_owner_and_no_label_is_left_behind(
     assert parse_ownership(node) == {"p": PolicyKey("new", "p"), "q": PolicyKey("old", "q")}
 
 
-def test_a_deprecated_record_that_cannot_be_read_leaves_the_node_alone(make: SimpleNamespace) -> None:
+def test_a_deprecated_record_that_cannot_be_read_leaves_the_node_alone(make: "Make") -> None:
     cluster = make.cluster("a")
     cluster.nodes["a"] = NodeView("a", {"p": "violating"}, {DEPRECATED: "{"})
     made = cluster.step([make.hot], {"heat": {"a": 1}})
@@ -210,7 +207,7 @@ def test_a_deprecated_record_that_cannot_be_read_leaves_the_node_alone(make: Sim
 
 
 def test_a_label_that_somebody_removed_comes_back_and_one_that_nobody_wants_leaves_the_record(
-    make: SimpleNamespace,
+    make: "Make",
 ) -> None:
     cluster = make.cluster("a")
     cluster.step([make.hot], {"heat": {"a": 101}})
@@ -222,7 +219,7 @@ def test_a_label_that_somebody_removed_comes_back_and_one_that_nobody_wants_leav
     assert cluster.nodes["a"].annotations == {}
 
 
-def test_what_the_original_left_is_taken_over_when_asked(make: SimpleNamespace) -> None:
+def test_what_the_original_left_is_taken_over_when_asked(make: "Make") -> None:
     left = {"p": "violating", "telemetry.aware.scheduling.gone/x": "1", "other": "violating"}
     cluster = make.cluster("a", limits=LabelLimits(hold_seconds=0, adopt=True))
     cluster.nodes["a"] = NodeView("a", left)

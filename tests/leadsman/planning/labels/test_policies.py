@@ -1,6 +1,6 @@
 """Policies that come, change and go leave exactly the labels that they should."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
@@ -10,8 +10,11 @@ from leadsman.planning.labels.model import LabelLimits
 from leadsman.planning.labels.ownership import NodeView
 from leadsman.state.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from tests.leadsman.planning.labels.conftest import Make
 
-def test_a_deleted_policy_leaves_nothing_behind_and_at_once(make: SimpleNamespace) -> None:
+
+def test_a_deleted_policy_leaves_nothing_behind_and_at_once(make: "Make") -> None:
     both = make.policy(
         deschedule=[make.rule("m", "GreaterThan", 1)], labeling=[make.rule("m", "GreaterThan", 1, "x=1")]
     )
@@ -22,7 +25,7 @@ def test_a_deleted_policy_leaves_nothing_behind_and_at_once(make: SimpleNamespac
     assert cluster.nodes["a"] == NodeView("a", {"kubernetes.io/hostname": "a"})
 
 
-def test_a_renamed_policy_takes_its_labels_with_it(make: SimpleNamespace) -> None:
+def test_a_renamed_policy_takes_its_labels_with_it(make: "Make") -> None:
     rules = [make.rule("m", "GreaterThan", 1, "x=1")]
     cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.policy("old", labeling=rules)], {"m": {"a": 2}})
@@ -30,21 +33,21 @@ def test_a_renamed_policy_takes_its_labels_with_it(make: SimpleNamespace) -> Non
     assert cluster.ours("a") == {"telemetry.aware.scheduling.new/x": "1"}
 
 
-def test_an_edit_acts_at_once_and_without_hysteresis(make: SimpleNamespace) -> None:
+def test_an_edit_acts_at_once_and_without_hysteresis(make: "Make") -> None:
     cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 100, "x=1")])], {"m": {"a": 101}})
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 110, "x=1")])], {"m": {"a": 101}})
     assert cluster.ours("a") == {}
 
 
-def test_an_edit_that_only_renames_a_value_swaps_it_in_one_patch(make: SimpleNamespace) -> None:
+def test_an_edit_that_only_renames_a_value_swaps_it_in_one_patch(make: "Make") -> None:
     cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 1, "x=1")])], {"m": {"a": 2}})
     (patch,) = cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 1, "x=2")])], {"m": {"a": 2}}).patches
     assert patch.labels == {"telemetry.aware.scheduling.p/x": "2"}
 
 
-def test_two_policies_of_one_name_share_the_mark_and_do_not_fight(make: SimpleNamespace) -> None:
+def test_two_policies_of_one_name_share_the_mark_and_do_not_fight(make: "Make") -> None:
     cluster = make.cluster("a")
     one, two = (
         make.policy("p", namespace, deschedule=[make.rule(m, "GreaterThan", 1)])
@@ -58,7 +61,7 @@ def test_two_policies_of_one_name_share_the_mark_and_do_not_fight(make: SimpleNa
     assert cluster.ours("a") == {}
 
 
-def test_of_two_policies_of_one_name_that_want_different_values_the_owner_stays(make: SimpleNamespace) -> None:
+def test_of_two_policies_of_one_name_that_want_different_values_the_owner_stays(make: "Make") -> None:
     cluster = make.cluster("a")
     one, two = (make.policy("p", n, labeling=[make.rule(f"m-{n}", "GreaterThan", 1, f"x={n}")]) for n in ("one", "two"))
     cluster.step([two], {"m-two": {"a": 2}})
@@ -69,14 +72,14 @@ def test_of_two_policies_of_one_name_that_want_different_values_the_owner_stays(
     assert cluster.ours("a") == {"telemetry.aware.scheduling.p/x": "one"}
 
 
-def test_nothing_is_done_before_the_policies_are_listed(make: SimpleNamespace) -> None:
+def test_nothing_is_done_before_the_policies_are_listed(make: "Make") -> None:
     cluster = make.cluster("a")
     cluster.step([make.hot], {"heat": {"a": 101}})
     made = cluster.round(DecisionInputs(Snapshot(), Policy(), cluster.now))
     assert (made.patches, made.stopped) == ((), ("telemetry policies are not listed yet; labels are left as they are",))
 
 
-def test_labels_of_a_policy_whose_only_version_is_a_bad_one_stay(make: SimpleNamespace) -> None:
+def test_labels_of_a_policy_whose_only_version_is_a_bad_one_stay(make: "Make") -> None:
     """After a restart the last good one is not known; a slip in an edit is no reason to remove what it wrote."""
     cluster = make.cluster("a")
     cluster.step([make.hot], {"heat": {"a": 101}})

@@ -1,8 +1,7 @@
 """Steady, within budgets, and nothing for want of data."""
 
 import json
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -10,6 +9,9 @@ from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
 from leadsman.planning.labels.label_planner import plan_labels
 from leadsman.planning.labels.model import LabelLimits, PlanMemory
 from leadsman.planning.labels.ownership import NodeView
+
+if TYPE_CHECKING:
+    from tests.leadsman.planning.labels.conftest import Make
 
 
 @pytest.mark.parametrize(
@@ -24,7 +26,7 @@ from leadsman.planning.labels.ownership import NodeView
     ],
 )
 def test_hysteresis_leaves_when_a_fifth_of_the_target_is_won_back(
-    make: SimpleNamespace, operator: str, target: int, enters: Any, stays: Any, leaves: Any
+    make: "Make", operator: str, target: int, enters: Any, stays: Any, leaves: Any
 ) -> None:
     cluster, marking = make.cluster("a"), make.policy(deschedule=[make.rule("m", operator, target)])
     for value, marked in ((enters, True), (stays, True), (leaves, False)):
@@ -35,7 +37,7 @@ def test_hysteresis_leaves_when_a_fifth_of_the_target_is_won_back(
         assert not cluster.ours("a"), "the band between does not enter"
 
 
-def test_a_label_is_held_for_a_minute(make: SimpleNamespace) -> None:
+def test_a_label_is_held_for_a_minute(make: "Make") -> None:
     cluster = make.cluster("a", limits=LabelLimits(marks_per_second=9))
     cluster.step([make.hot], {"heat": {"a": 101}})
     (held,) = cluster.step([make.hot], {"heat": {"a": 1}}, after=1.0).withheld
@@ -46,7 +48,7 @@ def test_a_label_is_held_for_a_minute(make: SimpleNamespace) -> None:
     assert cluster.ours("a") == {}
 
 
-def test_each_change_of_a_value_begins_a_new_minute(make: SimpleNamespace) -> None:
+def test_each_change_of_a_value_begins_a_new_minute(make: "Make") -> None:
     rules = [make.rule("one", "GreaterThan", 0, "x=1"), make.rule("two", "GreaterThan", 0, "x=2")]
     cluster, sharing = make.cluster("a", limits=LabelLimits()), make.policy(labeling=rules)
     cluster.step([sharing], {"one": {"a": 2}, "two": {"a": 1}})
@@ -56,7 +58,7 @@ def test_each_change_of_a_value_begins_a_new_minute(make: SimpleNamespace) -> No
     assert cluster.step([sharing], {"one": {"a": 4}, "two": {"a": 3}}, after=59.0).withheld
 
 
-def test_a_restarted_controller_holds_what_it_finds(make: SimpleNamespace) -> None:
+def test_a_restarted_controller_holds_what_it_finds(make: "Make") -> None:
     cluster = make.cluster("a", limits=LabelLimits())
     cluster.step([make.hot], {"heat": {"a": 101}})
     cluster.memory = PlanMemory()
@@ -64,7 +66,7 @@ def test_a_restarted_controller_holds_what_it_finds(make: SimpleNamespace) -> No
     assert cluster.ours("a") == {"p": "violating"}
 
 
-def test_a_flapping_metric_changes_a_label_six_times_an_hour(make: SimpleNamespace) -> None:
+def test_a_flapping_metric_changes_a_label_six_times_an_hour(make: "Make") -> None:
     cluster = make.cluster("a", limits=LabelLimits())
     changes = 0
     for minute in range(60):
@@ -76,7 +78,7 @@ def test_a_flapping_metric_changes_a_label_six_times_an_hour(make: SimpleNamespa
     assert cluster.ours("a") == {"p": "violating"}
 
 
-def test_at_most_a_tenth_of_the_nodes_is_marked(make: SimpleNamespace) -> None:
+def test_at_most_a_tenth_of_the_nodes_is_marked(make: "Make") -> None:
     nodes = [f"n{number:02}" for number in range(30)]
     cluster = make.cluster(*nodes, limits=LabelLimits())
     for _ in range(20):
@@ -85,7 +87,7 @@ def test_at_most_a_tenth_of_the_nodes_is_marked(make: SimpleNamespace) -> None:
     assert "3 of 30 nodes are marked; at most 3 are allowed" in {each.why for each in made.withheld}
 
 
-def test_one_node_may_always_be_marked_and_none_when_switched_off(make: SimpleNamespace) -> None:
+def test_one_node_may_always_be_marked_and_none_when_switched_off(make: "Make") -> None:
     for ratio, marked in ((0.1, 1), (0.0, 0)):
         cluster = make.cluster("a", "b", "c", limits=LabelLimits(max_marked_ratio=ratio))
         for _ in range(3):
@@ -93,7 +95,7 @@ def test_one_node_may_always_be_marked_and_none_when_switched_off(make: SimpleNa
         assert sum(bool(cluster.ours(node)) for node in "abc") == marked
 
 
-def test_marks_come_at_a_tenth_of_a_node_a_second(make: SimpleNamespace) -> None:
+def test_marks_come_at_a_tenth_of_a_node_a_second(make: "Make") -> None:
     nodes = [f"n{number:03}" for number in range(200)]
     cluster = make.cluster(*nodes, limits=LabelLimits())
     for second in range(100):
@@ -102,14 +104,14 @@ def test_marks_come_at_a_tenth_of_a_node_a_second(make: SimpleNamespace) -> None
     assert sum(bool(cluster.ours(node)) for node in nodes) == 10
 
 
-def test_a_node_that_heals_makes_room_for_another_in_the_same_round(make: SimpleNamespace) -> None:
+def test_a_node_that_heals_makes_room_for_another_in_the_same_round(make: "Make") -> None:
     cluster = make.cluster("a", "b", limits=LabelLimits(hold_seconds=0.0, marks_per_second=9.0))
     cluster.step([make.hot], {"heat": {"a": 1, "b": 101}})
     cluster.step([make.hot], {"heat": {"a": 101, "b": 1}})
     assert (cluster.ours("a"), cluster.ours("b")) == ({"p": "violating"}, {})
 
 
-def test_hysteresis_of_one_rule_gives_no_reason_for_another_s_labels(make: SimpleNamespace) -> None:
+def test_hysteresis_of_one_rule_gives_no_reason_for_another_s_labels(make: "Make") -> None:
     """Two rules write x=2; that one of them did does not mean that the other is violated."""
     rules = [make.rule("n", "GreaterThan", 0, "x=2"), make.rule("n", "LessThan", 1, "x=2", "y=1")]
     cluster = make.cluster("a")
@@ -119,7 +121,7 @@ def test_hysteresis_of_one_rule_gives_no_reason_for_another_s_labels(make: Simpl
 
 
 @pytest.mark.parametrize(("value", "stays"), [(81, True), (80, False)])
-def test_rules_of_all_of_have_their_hysteresis_together(make: SimpleNamespace, value: int, stays: bool) -> None:
+def test_rules_of_all_of_have_their_hysteresis_together(make: "Make", value: int, stays: bool) -> None:
     rules = [make.rule("m", "GreaterThan", 100, "x=1"), make.rule("n", "GreaterThan", 100)]
     cluster, both = make.cluster("a"), make.policy(labeling={"rules": rules, "logicalOperator": "allOf"})
     cluster.step([both], {"m": {"a": 101}, "n": {"a": 101}})
@@ -127,14 +129,14 @@ def test_rules_of_all_of_have_their_hysteresis_together(make: SimpleNamespace, v
     assert bool(cluster.ours("a")) is stays
 
 
-def test_labels_that_evict_nobody_have_no_budget(make: SimpleNamespace) -> None:
+def test_labels_that_evict_nobody_have_no_budget(make: "Make") -> None:
     nodes = [f"n{number:03}" for number in range(100)]
     cluster = make.cluster(*nodes, limits=LabelLimits())
     cluster.step([make.policy(labeling=[make.rule("m", "GreaterThan", 1, "x=1")])], {"m": dict.fromkeys(nodes, 2)})
     assert all(cluster.ours(node) for node in nodes)
 
 
-def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh(make: SimpleNamespace) -> None:
+def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh(make: "Make") -> None:
     cluster = make.cluster("a", "b", "c", limits=make.free)
     cluster.step([make.hot], {"heat": {"a": 101, "b": 1, "c": 1}})
     made = cluster.step([make.hot], {"heat": {"b": 101}}, after=20.0)
@@ -144,7 +146,7 @@ def test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh(make: Simp
     assert cluster.ours("b") == {"p": "violating"}
 
 
-def test_a_controller_that_has_heard_nothing_yet_changes_nothing(make: SimpleNamespace) -> None:
+def test_a_controller_that_has_heard_nothing_yet_changes_nothing(make: "Make") -> None:
     cluster = make.cluster("a")
     cluster.step([make.hot], {"heat": {"a": 101}})
     cluster.memory = PlanMemory()
@@ -152,7 +154,7 @@ def test_a_controller_that_has_heard_nothing_yet_changes_nothing(make: SimpleNam
     assert (made.patches, made.stopped) == ((), ("policy ns/p: no node reports heat",))
 
 
-def test_a_metric_that_some_nodes_only_have_is_no_want_of_data(make: SimpleNamespace) -> None:
+def test_a_metric_that_some_nodes_only_have_is_no_want_of_data(make: "Make") -> None:
     cluster = make.cluster(*"abcdefgh")
     cluster.step([make.policy(labeling=[make.rule("gpu", "GreaterThan", 1, "x=1")])], {"gpu": {"a": 2}})
     assert cluster.ours("a")
@@ -160,7 +162,7 @@ def test_a_metric_that_some_nodes_only_have_is_no_want_of_data(make: SimpleNames
 
 @pytest.mark.parametrize(("mode", "stays"), [("open", False), ("closed", True)])
 def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_closed(
-    make: SimpleNamespace, mode: str, stays: bool
+    make: "Make", mode: str, stays: bool
 ) -> None:
     cluster, hot = (
         make.cluster("a", "b", "c"),
@@ -172,31 +174,31 @@ def test_a_node_that_fell_silent_keeps_its_mark_only_when_the_policy_fails_close
 
 
 @pytest.mark.parametrize("strategy", ["deschedule", "labeling"])
-def test_a_silent_node_is_never_labelled(make: SimpleNamespace, strategy: str) -> None:
+def test_a_silent_node_is_never_labelled(make: "Make", strategy: str) -> None:
     cluster = make.cluster("a", "b", "c")
-    closed = make.policy(fail="closed", **{strategy: [make.rule("heat", "GreaterThan", 100, "x=1")]})
+    strategies: dict[str, Any] = {strategy: [make.rule("heat", "GreaterThan", 100, "x=1")]}
+    closed = make.policy(fail="closed", **strategies)
     cluster.step([closed], {"heat": {"b": 1, "c": 1}})
     assert not cluster.ours("a")
 
 
 @pytest.mark.parametrize("strategy", ["deschedule", "labeling"])
-def test_a_label_that_stands_stays_on_a_silent_node_when_the_policy_fails_closed(
-    make: SimpleNamespace, strategy: str
-) -> None:
+def test_a_label_that_stands_stays_on_a_silent_node_when_the_policy_fails_closed(make: "Make", strategy: str) -> None:
     cluster = make.cluster("a", "b", "c")
-    closed = make.policy(fail="closed", **{strategy: [make.rule("heat", "GreaterThan", 100, "x=1")]})
+    strategies: dict[str, Any] = {strategy: [make.rule("heat", "GreaterThan", 100, "x=1")]}
+    closed = make.policy(fail="closed", **strategies)
     cluster.step([closed], {"heat": {"a": 101, "b": 1, "c": 1}})
     cluster.step([closed], {"heat": {"b": 1, "c": 1}})
     assert cluster.ours("a")
 
 
-def test_values_too_old_count_as_none(make: SimpleNamespace) -> None:
+def test_values_too_old_count_as_none(make: "Make") -> None:
     cluster = make.cluster("a")
     made = cluster.step([make.hot], {"heat": {"a": 101}}, read_at=900.0)
     assert made.stopped == ("policy ns/p: only 0 of 1 nodes have a current heat; its labels stay",)
 
 
-def test_a_patch_passes_on_the_version_that_it_was_made_for(make: SimpleNamespace) -> None:
+def test_a_patch_passes_on_the_version_that_it_was_made_for(make: "Make") -> None:
     made = plan_labels(
         [NodeView("a", resource_version="7")],
         make.known([make.hot], {"heat": {"a": 101}}, 1.0),

@@ -1,7 +1,6 @@
 """What tests of delays share."""
 
 from collections.abc import Mapping
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -39,7 +38,16 @@ def quick() -> FitBudget:
     return FitBudget(members=3, steps=120, landmarks=20, calibration_rounds=2)
 
 
-@pytest.fixture(scope="session")
-def make() -> SimpleNamespace:
+def _snapshot(**states: NodeState) -> Snapshot:
+    return Snapshot(states)
+
+
+class Make:
     """The words above, for tests."""
-    return SimpleNamespace(state=_state, plane=_plane, snapshot=lambda **states: Snapshot(states))
+
+    state, plane, snapshot = staticmethod(_state), staticmethod(_plane), staticmethod(_snapshot)
+
+
+@pytest.fixture(scope="session")
+def make() -> Make:
+    return Make()

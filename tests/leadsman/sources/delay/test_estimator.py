@@ -5,7 +5,7 @@ import logging
 import threading
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from msgspec import Struct, structs
@@ -20,6 +20,9 @@ from leadsman.sources.delay.estimator import Estimator, FitSchedule
 from leadsman.sources.delay.matrix import parse_matrix
 from leadsman.state.records import Identity
 from leadsman.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tests.leadsman.sources.delay.conftest import Make
 
 NO_PROBLEM = ProblemLog(logging.getLogger(__name__), "", "")
 
@@ -41,7 +44,7 @@ class World:
 
 
 @pytest.fixture
-def world(make: SimpleNamespace, quick: FitBudget) -> World:
+def world(make: "Make", quick: FitBudget) -> World:
     return World(make.plane(nodes=20, peers=6), quick)
 
 
@@ -71,7 +74,7 @@ async def test_the_same_data_are_not_fitted_again(world: World) -> None:
     assert estimator.current is before
 
 
-async def test_a_new_object_of_the_same_data_is_the_same(world: World, make: SimpleNamespace) -> None:
+async def test_a_new_object_of_the_same_data_is_the_same(world: World, make: "Make") -> None:
     estimator = world.estimator()
     await estimator.run_once()
     world.state.current = make.plane(nodes=20, peers=6)
@@ -79,7 +82,7 @@ async def test_a_new_object_of_the_same_data_is_the_same(world: World, make: Sim
 
 
 @pytest.mark.parametrize("change", ["joined", "left", "moved", "pairs", "statistic", "layers", "matrix", "age"])
-async def test_what_changes_enough_is_fitted_again(world: World, make: SimpleNamespace, change: str) -> None:
+async def test_what_changes_enough_is_fitted_again(world: World, make: "Make", change: str) -> None:
     matrix = Standing(parse_matrix("0", '{"x": 0}'))
     estimator = world.estimator(matrices=[matrix])
     await estimator.run_once()
@@ -106,7 +109,7 @@ async def test_what_changes_enough_is_fitted_again(world: World, make: SimpleNam
 
 
 async def test_a_fit_that_fails_is_counted_and_the_old_one_stays(
-    world: World, make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    world: World, make: "Make", monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     estimator = world.estimator()
     await estimator.run_once()
@@ -220,7 +223,7 @@ async def test_metrics_tell_size_age_and_expected_error(world: World) -> None:
     assert found["leadsman_estimates_pairs"] > 60
 
 
-async def test_an_error_that_is_not_known_is_not_told(make: SimpleNamespace, quick: FitBudget) -> None:
+async def test_an_error_that_is_not_known_is_not_told(make: "Make", quick: FitBudget) -> None:
     """Two nodes: no pair can be left out."""
     estimator = World(make.plane(nodes=2, peers=1), quick).estimator()
     await estimator.run_once()

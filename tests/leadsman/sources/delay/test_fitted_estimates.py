@@ -1,6 +1,6 @@
 """Estimates under the nodes' names, from one fit to the next."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -12,7 +12,11 @@ from leadsman.network.fitting import FitBudget
 from leadsman.sources.delay import fitted_estimates as module
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
 from leadsman.sources.delay.measurements import gather_measurements
-from leadsman.state.snapshot import Snapshot
+from leadsman.state.records import Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
+
+if TYPE_CHECKING:
+    from tests.leadsman.sources.delay.conftest import Make
 
 QUICK = FitBudget(members=3, steps=200, landmarks=40, calibration_rounds=2)
 
@@ -22,11 +26,11 @@ def fit(snapshot: Snapshot, before: FittedEstimates | None = None) -> FittedEsti
 
 
 @pytest.fixture(scope="module")
-def plane(make: SimpleNamespace) -> FittedEstimates:
+def plane(make: "Make") -> FittedEstimates:
     return fit(make.plane())
 
 
-def test_a_row_has_every_node_with_an_interval_and_its_source(plane: FittedEstimates, make: SimpleNamespace) -> None:
+def test_a_row_has_every_node_with_an_interval_and_its_source(plane: FittedEstimates, make: "Make") -> None:
     row = plane.row("n-00")
     assert set(row.nodes) == set(make.plane().nodes)
     assert set(row.source) == {"measured", "coordinates"}
@@ -34,17 +38,17 @@ def test_a_row_has_every_node_with_an_interval_and_its_source(plane: FittedEstim
     assert plane.made_at == 7.0
 
 
-def test_a_measured_pair_stands_in_the_row_as_measured(plane: FittedEstimates, make: SimpleNamespace) -> None:
+def test_a_measured_pair_stands_in_the_row_as_measured(plane: FittedEstimates, make: "Make") -> None:
     peer, window = next(iter(make.plane().nodes["n-00"].latency.peers.items()))
     row = plane.row("n-00")
     at = row.nodes.index(peer)
     assert (row.source[at], row.rtt_ms[at]) == ("measured", pytest.approx(window.p50_ms, rel=1e-5))
 
 
-def test_estimates_are_near_the_truth(plane: FittedEstimates, make: SimpleNamespace) -> None:
+def test_estimates_are_near_the_truth(plane: FittedEstimates, make: "Make") -> None:
     """Distances on a plane, which the model can be exactly."""
-    row, truth = plane.row("n-00"), make.plane(peers=39).nodes["n-00"].latency.peers
-    errors = [abs(ms / truth[n].p50_ms - 1) for n, ms in zip(row.nodes, row.rtt_ms, strict=True) if n in truth]
+    row, truth = plane.row("n-00"), medians_ms(make.plane(peers=39), "n-00")
+    errors = [abs(ms / truth[n] - 1) for n, ms in zip(row.nodes, row.rtt_ms, strict=True) if n in truth]
     assert np.median(errors) < 0.1
 
 
@@ -53,13 +57,13 @@ def test_a_node_that_the_fit_has_not_seen_has_no_estimates(plane: FittedEstimate
     assert plane.row(node) == EstimatedRow()
 
 
-def test_a_node_that_measured_nobody_is_in_nobodys_row(make: SimpleNamespace) -> None:
+def test_a_node_that_measured_nobody_is_in_nobodys_row(make: "Make") -> None:
     snapshot = make.plane()
     lonely = structs.replace(snapshot, nodes={**snapshot.nodes, "x": make.state({"n-00": None})})
     assert "x" not in fit(lonely).row("n-00").nodes
 
 
-def test_nodes_join_and_leave(plane: FittedEstimates, make: SimpleNamespace) -> None:
+def test_nodes_join_and_leave(plane: FittedEstimates, make: "Make") -> None:
     states = dict(make.plane(seed=1).nodes)
     gone = states.pop("n-05")
     states["new"] = gone
@@ -69,15 +73,13 @@ def test_nodes_join_and_leave(plane: FittedEstimates, make: SimpleNamespace) -> 
     assert "coordinates" in row.source
 
 
-def test_a_fit_goes_on_from_the_one_before(plane: FittedEstimates, make: SimpleNamespace) -> None:
+def test_a_fit_goes_on_from_the_one_before(plane: FittedEstimates, make: "Make") -> None:
     assert fit(make.plane(), plane).estimates.calibration is plane.estimates.calibration
 
 
-def test_after_every_delay_has_moved_nothing_is_left_of_the_fit_before(
-    plane: FittedEstimates, make: SimpleNamespace
-) -> None:
-    windows = {node: state.latency.peers for node, state in each(make)}
-    slower = {node: {peer: 3 * one.p50_ms for peer, one in peers.items()} for node, peers in windows.items()}
+def test_after_every_delay_has_moved_nothing_is_left_of_the_fit_before(plane: FittedEstimates, make: "Make") -> None:
+    before = make.plane()
+    slower = {node: {peer: 3 * ms for peer, ms in medians_ms(before, node).items()} for node in before.nodes}
     elsewhere = Snapshot({node: make.state(peers) for node, peers in slower.items()})
     assert fit(elsewhere, plane).row("n-00") == fit(elsewhere).row("n-00")
 
@@ -86,7 +88,7 @@ def was(before: FittedEstimates, snapshot: Snapshot) -> list[int]:
     return module._previous_indices(before, gather_measurements(snapshot, 1.0, Statistic.P50)).tolist()
 
 
-def test_a_node_set_up_elsewhere_begins_anew_and_one_whose_agent_is_away_does_not(make: SimpleNamespace) -> None:
+def test_a_node_set_up_elsewhere_begins_anew_and_one_whose_agent_is_away_does_not(make: "Make") -> None:
     peers = {"b": 5.0, "c": 6.0}
     at = {n: make.state(peers, (address, "z", "r")) for n, address in (("a", "1"), ("b", "2"), ("c", "3"))}
     before = fit(make.snapshot(**at))
@@ -94,13 +96,11 @@ def test_a_node_set_up_elsewhere_begins_anew_and_one_whose_agent_is_away_does_no
     assert was(before, moved) == [-1, 1, 2]
 
 
-def test_a_node_whose_delays_all_moved_begins_beside_its_nearest_peer(
-    plane: FittedEstimates, make: SimpleNamespace
-) -> None:
+def test_a_node_whose_delays_all_moved_begins_beside_its_nearest_peer(plane: FittedEstimates, make: "Make") -> None:
     """n-00 is now as far from everybody as n-01 is, and next to it."""
-    truth = {n: window.p50_ms for n, window in make.plane(peers=39).nodes["n-01"].latency.peers.items()}
+    truth = medians_ms(make.plane(peers=39), "n-01")
     peers = {n: truth.get(n, 0.5) for n in make.plane().nodes["n-00"].latency.peers} | {"n-01": 0.5}
-    states = {n: structs.replace(s, latency=structs.replace(s.latency, peers=without(s))) for n, s in each(make)}
+    states = {n: structs.replace(s, latency=Latency(without(s))) for n, s in make.plane().nodes.items()}
     states["n-00"] = make.state(peers)
     measured = gather_measurements(Snapshot(states), 1.0, Statistic.P50)
     begins = module._warm_start(plane, measured).model.members[0].points
@@ -110,10 +110,12 @@ def test_a_node_whose_delays_all_moved_begins_beside_its_nearest_peer(
     assert np.median([abs(found[n] / ms - 1) for n, ms in truth.items() if n != "n-00"]) < 0.15
 
 
-def each(make: SimpleNamespace):
-    return make.plane().nodes.items()
+def medians_ms(snapshot: Snapshot, node: str) -> dict[str, float]:
+    """Peer → what the node measured to it."""
+    peers = snapshot.nodes[node].latency.peers
+    return {peer: window.p50_ms for peer, window in peers.items() if window.p50_ms is not None}
 
 
-def without(state):
+def without(state: NodeState) -> dict[str, PeerLatency]:
     """What others measured of n-00 where it was."""
     return {peer: window for peer, window in state.latency.peers.items() if peer != "n-00"}

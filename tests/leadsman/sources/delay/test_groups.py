@@ -1,6 +1,6 @@
 """Groups by name, from whatever is known of a pair."""
 
-from types import SimpleNamespace
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -16,6 +16,9 @@ from leadsman.sources.delay.matrix import DelayMatrix, parse_matrix
 from leadsman.sources.delay.measurements import gather_measurements
 from leadsman.state.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from tests.leadsman.sources.delay.conftest import Make
+
 
 def found(
     snapshot: Snapshot, limits: list[float], *matrices: DelayMatrix, before: DelayGroups | None = None
@@ -23,38 +26,38 @@ def found(
     return group_nodes(gather_measurements(snapshot, 1.0, Statistic.P50), None, matrices, limits, 7.0, before)
 
 
-def test_groups_of_measured_nodes(make: SimpleNamespace) -> None:
+def test_groups_of_measured_nodes(make: "Make") -> None:
     snapshot = make.snapshot(a=make.state({"b": 1.0, "c": 4.0}), b=make.state({"c": 4.0, "d": 30.0}))
     assert found(snapshot, [5, 2]).named() == {"2 ms": [["a", "b"]], "5 ms": [["a", "b", "c"]]}
 
 
-def test_the_slower_direction_counts(make: SimpleNamespace) -> None:
+def test_the_slower_direction_counts(make: "Make") -> None:
     snapshot = make.snapshot(a=make.state({"b": 1.0}), b=make.state({"a": 6.0}))
     assert found(snapshot, [5]).named() == {"5 ms": []}
 
 
-def test_a_pair_that_nobody_knows_is_in_no_group(make: SimpleNamespace) -> None:
+def test_a_pair_that_nobody_knows_is_in_no_group(make: "Make") -> None:
     snapshot = make.snapshot(a=make.state({"b": 1.0}), b=make.state({"c": 1.0}))
     assert found(snapshot, [5]).named() == {"5 ms": [["a", "b"]]}
 
 
-def test_a_static_matrix_is_grouped_by_the_worse_direction(make: SimpleNamespace) -> None:
+def test_a_static_matrix_is_grouped_by_the_worse_direction(make: "Make") -> None:
     matrix = parse_matrix("0 1 9\n2 0 1\n1 1 0", '{"c": 0, "b": 1, "a": 2}')
     assert found(make.snapshot(), [5], matrix).named() == {"5 ms": [["a", "b"]]}
 
 
-def test_what_agents_measured_counts_before_the_matrix(make: SimpleNamespace) -> None:
+def test_what_agents_measured_counts_before_the_matrix(make: "Make") -> None:
     matrix = parse_matrix("0 1\n1 0", '{"a": 0, "b": 1}')
     assert found(make.snapshot(a=make.state({"b": 9.0})), [5], matrix).named() == {"5 ms": []}
 
 
-def test_the_first_of_two_matrices_counts(make: SimpleNamespace) -> None:
+def test_the_first_of_two_matrices_counts(make: "Make") -> None:
     near, far = (parse_matrix(f"0 {ms}\n{ms} 0", '{"a": 0, "b": 1}') for ms in (1, 9))
     assert found(make.snapshot(), [5], near, far).named() == {"5 ms": [["a", "b"]]}
     assert found(make.snapshot(), [5], far, near).named() == {"5 ms": []}
 
 
-def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: SimpleNamespace, quick: FitBudget) -> None:
+def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: "Make", quick: FitBudget) -> None:
     measured = gather_measurements(make.plane(), 1.0, Statistic.P50)
     estimates = fit_estimates(measured, 0.0, budget=quick)
     groups = group_nodes(measured, estimates.estimates, (), [40.0], 0.0)
@@ -78,7 +81,7 @@ def test_no_rounding_lets_a_pair_over_the_limit_in(ms: float, limit_ms: float) -
         assert rtt_ms <= limit_ms or layer.group_of[0] != layer.group_of[1]
 
 
-def test_groups_stay_while_they_hold_when_a_node_joins(make: SimpleNamespace) -> None:
+def test_groups_stay_while_they_hold_when_a_node_joins(make: "Make") -> None:
     """a and b were together; c is nearer to a, but may only come in if it is near b, too."""
     before = found(make.snapshot(a=make.state({"b": 4.0})), [5])
     now = make.snapshot(a=make.state({"b": 4.0, "c": 1.0}), c=make.state({"b": 9.0}))
@@ -86,15 +89,15 @@ def test_groups_stay_while_they_hold_when_a_node_joins(make: SimpleNamespace) ->
     assert found(now, [5]).named() == {"5 ms": [["a", "c"]]}
 
 
-def test_among_some_nodes_each_is_in_one_group_of_a_layer(make: SimpleNamespace) -> None:
+def test_among_some_nodes_each_is_in_one_group_of_a_layer(make: "Make") -> None:
     groups = found(make.snapshot(a=make.state({"b": 1.0, "c": 9.0}), c=make.state({"d": 1.0})), [5])
     assert groups.among(["d", "a", "c", "unknown"]) == {"5 ms": [["a"], ["c", "d"]]}
 
 
-def test_without_layers_there_are_no_groups(make: SimpleNamespace) -> None:
+def test_without_layers_there_are_no_groups(make: "Make") -> None:
     assert found(make.snapshot(a=make.state({"b": 1.0})), []).named() == {}
 
 
-def test_above_a_number_of_nodes_there_are_none(make: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_above_a_number_of_nodes_there_are_none(make: "Make", monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_NODES", 1)
     assert found(make.snapshot(a=make.state({"b": 1.0})), [5]).named() == {}

@@ -1,7 +1,6 @@
 """What the sources say is what decisions take: fits, Goldpinger and matrices through the real delay filter."""
 
-from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -17,6 +16,9 @@ from leadsman.sources.delay.matrix import parse_matrix
 from leadsman.sources.delay.measurements import gather_measurements
 from leadsman.state.snapshot import Snapshot
 
+if TYPE_CHECKING:
+    from tests.leadsman.sources.delay.conftest import Make
+
 
 def kept(facts: DecisionInputs, bound_ms: float, *nodes: str) -> tuple[str, ...]:
     """For a pod at most so far from n-00."""
@@ -24,7 +26,7 @@ def kept(facts: DecisionInputs, bound_ms: float, *nodes: str) -> tuple[str, ...]
 
 
 @pytest.fixture(scope="module")
-def snapshot(make: SimpleNamespace) -> Any:
+def snapshot(make: "Make") -> Any:
     return make.plane(at=0.0)
 
 
