@@ -1,21 +1,26 @@
 """Claims a node, so that one agent alone writes its records.
 
-The identity is written only where there is none, or this agent's own from before, in one transaction. Every later write
-is guarded by that very value. The epoch is the store's revision before the claim: a later claim has a larger one,
-without any clock.
+The identity is written where there is none, where it is this agent's own from before, or where no lease stands behind
+it, in one transaction. Every later write is guarded by that very value. Agents write their identity only under a lease:
+one without a lease is forged or a mistake, and would keep the node's agent out until somebody deletes it. The epoch is
+the store's revision before the claim: a later claim has a larger one, without any clock.
 """
+
+import logging
 
 from msgspec import Struct, structs
 
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
-from leadsman.state.key_values import Precondition, Put
+from leadsman.state.key_values import KeyRange, Precondition, Put, StoredItem
 from leadsman.state.records import Identity, RingEntry
 from leadsman.state.store import PreconditionFailed, Store
 
+log = logging.getLogger(__name__)
+
 
 class NodeAlreadyOwned(Exception):
-    """Another agent owns the node's records. End this process: one agent a node."""
+    """Another agent owns the node's records, under a lease that lives. End this process: one agent a node."""
 
 
 class NodeOwnership(Struct, frozen=True):
@@ -30,28 +35,42 @@ class NodeOwnership(Struct, frozen=True):
 async def claim_node(
     store: Store, node: str, identity: Identity, lease_seconds: int, entry: RingEntry | None = None
 ) -> NodeOwnership:
-    """Claims the node under a new lease. NodeAlreadyOwned when another owner has it; StoreError as the store raised it.
+    """Claims the node under a new lease. NodeAlreadyOwned when another's lease has it; StoreError as raised.
 
     identity: without its epoch, which is set here.
     entry: written to the ring in the same transaction; None when the ring is not used.
     """
     key = keys.record_key(node, Identity)
-    listing = await store.read_prefix(key)
-    stored = next((item.value for item in listing.items if item.key == key), None)
-    if stored is not None and _owner(stored) != identity.owner:
-        raise NodeAlreadyOwned(
-            f"another agent (owner {_owner(stored)}) owns the records of node {node}; "
-            f"this agent is {identity.owner}: run one agent per node"
-        )
+    (listing,) = await store.read_ranges([KeyRange.single_key(key)])
+    stored = next(iter(listing.items), None)
+    if stored is not None:
+        _check_free(stored, node, identity.owner)
     identity = structs.replace(identity, epoch=listing.revision)
     lease = await store.grant(lease_seconds)
     try:
         ring_puts = [Put(keys.record_key(node, RingEntry), codec.encode(entry))] if entry else []
-        await store.write([Put(key, codec.encode(identity)), *ring_puts], lease, Precondition(key, stored))
+        await store.write(
+            [Put(key, codec.encode(identity)), *ring_puts], lease, Precondition(key, stored.value if stored else None)
+        )
     except PreconditionFailed as error:
         await store.revoke(lease)
         raise NodeAlreadyOwned(f"another agent claimed node {node} at the same moment") from error
     return NodeOwnership(identity, lease, lease_seconds, Precondition(key, codec.encode(identity)))
+
+
+def _check_free(stored: StoredItem, node: str, owner: str) -> None:
+    """NodeAlreadyOwned unless the stored identity is this owner's or has no lease."""
+    holder = _owner(stored.value)
+    if stored.lease and holder != owner:
+        raise NodeAlreadyOwned(
+            f"another agent (owner {holder}) owns the records of node {node}; this agent is {owner}: run one agent per "
+            f"node. If no such agent runs, end its lease: etcdctl lease revoke {stored.lease:x}"
+        )
+    if not stored.lease:
+        log.warning(
+            "agent (owner %s) takes over the records of node %s from owner %s: no lease stands behind %s",
+            *(owner, node, holder, stored.key),
+        )
 
 
 def _owner(value: bytes) -> str:

@@ -33,6 +33,7 @@ class KeyValue(Struct, frozen=True):
     key: bytes
     value: bytes = b""
     mod_revision: int = 0
+    lease: int = 0
 
 
 class RangeResponse(Struct, frozen=True):
@@ -208,7 +209,7 @@ def watch_request(prefix: str, start_revision: int) -> JsonBody:
 
 
 def to_stored_item(kv: KeyValue) -> StoredItem:
-    return StoredItem(_text(kv.key), kv.value, kv.mod_revision)
+    return StoredItem(_text(kv.key), kv.value, kv.mod_revision, kv.lease)
 
 
 def to_change(event: EtcdEvent) -> Updated | Deleted:

@@ -4,11 +4,16 @@ from msgspec import Struct
 
 
 class StoredItem(Struct, frozen=True):
-    """A key with its value. mod_revision: the store's revision that wrote it."""
+    """A key with its value.
+
+    mod_revision: the store's revision that wrote it.
+    lease: with whose end it is deleted; 0: none, it stays.
+    """
 
     key: str
     value: bytes
     mod_revision: int
+    lease: int = 0
 
 
 class Listing(Struct, frozen=True):

@@ -136,7 +136,6 @@ class MemoryStore:
         self._compacted = 0
         self._items: dict[str, StoredItem] = {}
         self._order: list[str] = []
-        self._lease_by_key: dict[str, int] = {}
         self._leases: dict[int, MemoryLease] = {}
         self._none_ends_before = 0.0
         self._log: list[Updated | Deleted] = []
@@ -187,18 +186,16 @@ class MemoryStore:
     def _apply_write(self, write: Write, lease: int) -> None:
         if isinstance(write, Delete):
             del self._items[write.key], self._order[bisect_left(self._order, write.key)]
-            self._lease_by_key.pop(write.key, None)
             self._log.append(Deleted(write.key, self.revision))
             return
         if write.key not in self._items:
             insort(self._order, write.key)
-        self._items[write.key] = StoredItem(write.key, write.value, self.revision)
-        self._lease_by_key[write.key] = lease
+        self._items[write.key] = StoredItem(write.key, write.value, self.revision, lease)
         self._log.append(Updated(write.key, write.value, self.revision))
 
     def _end(self, lease: int) -> None:
         if self._leases.pop(lease, None) is not None:
-            self._commit([Delete(key) for key, owner in self._lease_by_key.items() if owner == lease], 0, None)
+            self._commit([Delete(key) for key, item in self._items.items() if item.lease == lease], 0, None)
 
     def _wake(self) -> None:
         self._changed.set()

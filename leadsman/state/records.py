@@ -11,6 +11,8 @@ from typing import Annotated
 
 from msgspec import Meta, Struct
 
+from leadsman.state.report_timing import LONGEST_INTERVAL_SECONDS
+
 RttMs = Annotated[float, Meta(ge=0, le=60_000)]
 """Milliseconds. More than a minute is an error of the measurement."""
 
@@ -54,12 +56,12 @@ class Heartbeat(Record, frozen=True):
 
     epoch: of the Identity.
     seq: grows with each report.
-    push_interval_seconds: until the next report.
+    push_interval_seconds: until the next report. The data are trusted for three of them.
     """
 
     epoch: Count
     seq: Count
-    push_interval_seconds: Annotated[float, Meta(gt=0, le=120)]
+    push_interval_seconds: Annotated[float, Meta(gt=0, le=LONGEST_INTERVAL_SECONDS)]
 
 
 class PeerLatency(Struct, frozen=True, omit_defaults=True):

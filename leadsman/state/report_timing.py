@@ -18,7 +18,8 @@ STALE_INTERVALS = 3
 
 _LEASE_INTERVALS = 4
 _REPORTS_PER_SECOND = 200.0
-_LONGEST_INTERVAL_SECONDS = 120.0
+LONGEST_INTERVAL_SECONDS = 120.0
+"""Of P. A heartbeat that states more is refused: a reader would trust its sender's data for as long as it says."""
 
 
 class ReportTiming(Struct, frozen=True):
@@ -39,8 +40,8 @@ class ReportTiming(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         push, call, stale = self.push_interval_seconds, self.call_timeout_seconds, self.stale_seconds
-        if not 0 < push <= _LONGEST_INTERVAL_SECONDS:
-            raise ValueError(f"push interval {push} s must be more than 0 and at most {_LONGEST_INTERVAL_SECONDS:g}")
+        if not 0 < push <= LONGEST_INTERVAL_SECONDS:
+            raise ValueError(f"push interval {push} s must be more than 0 and at most {LONGEST_INTERVAL_SECONDS:g}")
         if not (call > 0 and push + 2 * call <= stale < self.lease_seconds):
             raise ValueError(
                 f"call timeout {call} s must be more than 0 and fit P + 2T <= S < L, "
@@ -56,4 +57,4 @@ def stale_seconds(push_interval_seconds: float) -> float:
 def timing_for_nodes(base: ReportTiming, nodes: int) -> ReportTiming:
     """The timing in a cluster of `nodes`. P grows in whole steps, so that one node more or less seldom changes it."""
     steps = max(1, ceil(nodes / (_REPORTS_PER_SECOND * base.push_interval_seconds)))
-    return ReportTiming(min(base.push_interval_seconds * steps, _LONGEST_INTERVAL_SECONDS), base.call_timeout_seconds)
+    return ReportTiming(min(base.push_interval_seconds * steps, LONGEST_INTERVAL_SECONDS), base.call_timeout_seconds)

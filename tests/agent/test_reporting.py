@@ -230,8 +230,8 @@ async def test_of_two_claims_at_the_same_moment_one_wins(world: World) -> None:
         await claim_node(Slow(clock=lambda: 0.0), NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
 
 
-async def test_an_unreadable_identity_is_somebody_elses(world: World) -> None:
-    await world.store.write([Put(keys.record_key(NODE, Identity), b"\xff")])
+async def test_an_unreadable_identity_under_a_lease_is_somebody_elses(world: World) -> None:
+    await world.store.write([Put(keys.record_key(NODE, Identity), b"\xff")], await world.store.grant(60))
     with pytest.raises(NodeAlreadyOwned, match="unknown"):
         await claim_node(world.store, NODE, Identity("uid-1", 0, "10.0.0.1"), 20)
 
