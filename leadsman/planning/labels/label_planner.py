@@ -43,6 +43,7 @@ def _observed_nodes(
 ) -> tuple[list[ObservedNode], list[str]]:
     """Nodes by name. One whose annotation cannot be read is left alone."""
     observed, unreadable = [], []
+    by_name = {key.name: key for key in sorted(policies.used, reverse=True)}
     for node in sorted(nodes, key=lambda node: node.name):
         try:
             recorded = ownership.parse_ownership(node)
@@ -50,7 +51,7 @@ def _observed_nodes(
             unreadable.append(str(error))
             continue
         owned = {key: owner for key, owner in recorded.items() if key in node.labels}
-        unrecorded = {key: owner for key, owner in _left_behind(node, policies).items() if key not in owned}
+        unrecorded = {key: owner for key, owner in _left_behind(node, by_name).items() if key not in owned}
         observed.append(
             ObservedNode(node, recorded, {**unrecorded, **owned})
             if limits.adopt
@@ -59,13 +60,19 @@ def _observed_nodes(
     return observed, unreadable
 
 
-def _left_behind(node: NodeView, policies: TasPolicies) -> OwnedLabels:
-    """What Telemetry Aware Scheduling can have left: labels under its prefix, and marks of policies that are in use."""
-    by_name = {key.name: key for key in sorted(policies.used, reverse=True)}
-    marks = {name: by_name[name] for name, value in node.labels.items() if name in by_name and value == VIOLATING}
-    prefixed = (key for key in node.labels if key.startswith(LABEL_PREFIX))
-    names = {key: key.removeprefix(LABEL_PREFIX).partition("/")[0] for key in prefixed}
-    return {**marks, **{key: by_name.get(name, PolicyKey("", name)) for key, name in names.items()}}
+def _left_behind(node: NodeView, policies: Mapping[str, PolicyKey]) -> OwnedLabels:
+    """What Telemetry Aware Scheduling can have left: labels under its prefix, and marks of policies that are in use.
+
+    policies: those in use, by name.
+    """
+    found: dict[str, PolicyKey] = {}
+    for label, value in node.labels.items():
+        if label.startswith(LABEL_PREFIX):
+            name = label.removeprefix(LABEL_PREFIX).partition("/")[0]
+            found[label] = policies.get(name, PolicyKey("", name))
+        elif value == VIOLATING and label in policies:
+            found[label] = policies[label]
+    return found
 
 
 def _edited(policy: TasPolicy, before: TasPolicy | None) -> bool:
