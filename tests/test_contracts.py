@@ -70,6 +70,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ("agent/hardware/cpu.py", "import psutil", "A collector reads the host's files"),
         ("leadsman/network/layers.py", "from leadsman.state import records", "Estimates know numbers only"),
         ("leadsman/state/keys.py", "import os", "Records, keys, codecs"),
+        ("leadsman/kube/access.py", "import kubernetes", "The command line alone imports the kubernetes client"),
     ],
 )
 def test_an_import_against_a_contract_is_found(copy: Path, module: str, line: str, contract: str) -> None:

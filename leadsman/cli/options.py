@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from leadsman.cli import exec_credential
 from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess as ApiAccess
 from leadsman.kube.access import ApiAccessError, access_from_url, in_cluster_access
@@ -98,7 +99,11 @@ class Options:
         """Flags of access to Kubernetes' API server."""
         group = self.group("API server (default: that of the cluster in which this pod runs)")
         group.flag(
-            "kubeconfig", "kubeconfig file, for access from outside a cluster", None, existing_file, metavar="FILE"
+            "kubeconfig",
+            "kubeconfig file, for access from outside a cluster; one with an exec plugin needs leadsman[kubeconfig]",
+            None,
+            existing_file,
+            metavar="FILE",
         )
         group.flag("kube-api", "URL of the API server, instead of a kubeconfig", "", metavar="URL")
         group.flag(
@@ -137,7 +142,7 @@ def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ
     if args.kubeconfig and args.kube_api:
         raise ApiAccessError("--kubeconfig and --kube-api exclude each other; leave one out")
     if args.kubeconfig:
-        return kubeconfig.read(args.kubeconfig)
+        return kubeconfig.read(args.kubeconfig, run_exec_plugin=exec_credential.load)
     if args.kube_api:
         return access_from_url(args.kube_api, args.kube_ca, args.kube_token_file)
     if args.kube_ca or args.kube_token_file:

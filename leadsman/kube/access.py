@@ -1,7 +1,7 @@
 """How to reach the API server: its URL, the CAs to trust, and our credentials."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from msgspec import Struct
@@ -26,7 +26,8 @@ class ApiAccess(Struct, frozen=True):
 
     ca: certificates in PEM; "": the system's.
     token_file: read before each call, because kubelet rotates it.
-    token: used when there is no file.
+    token_source: asked before each call, for tokens that expire; used when there is no file.
+    token: used when there is neither.
     certificate, key: the client's own, in PEM.
     server_name: what the server's certificate must name, when it is not the URL's host.
     insecure: the server's certificate is not verified; that is logged.
@@ -36,6 +37,7 @@ class ApiAccess(Struct, frozen=True):
     url: str
     ca: str = ""
     token_file: Path | None = None
+    token_source: Callable[[], str] | None = None
     token: str = ""
     certificate: str = ""
     key: str = ""
@@ -53,7 +55,10 @@ class ApiAccess(Struct, frozen=True):
 
     def read_token(self) -> str:
         """The token; "" when none is set. OSError when the file cannot be read, ValueError when it holds no token."""
-        token = self.token_file.read_text().strip() if self.token_file else self.token
+        if self.token_file:
+            token = self.token_file.read_text().strip()
+        else:
+            token = self.token_source() if self.token_source else self.token
         if not (_TOKEN.fullmatch(token) or (self.token_file is None and not token)):
             raise ValueError("it holds no bearer token; it must be one line of ASCII without spaces")
         return token

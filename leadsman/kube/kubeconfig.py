@@ -1,24 +1,37 @@
 """Reads the access to an API server from a kubeconfig file, for processes outside of a cluster.
 
-A file that needs what is not supported (a plugin that makes tokens, a proxy, another identity) is refused, and the
-error names the field: without it we would reach another server, or act as another user, than the file says.
+A file that needs what is not supported (a proxy, another identity) is refused, and the error names the field: without
+it we would reach another server, or act as another user, than the file says. An exec plugin is run by what the caller
+passes for that, and refused without it.
 """
 
 import base64
 import binascii
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Struct, field, structs
 
 from leadsman.kube.access import ApiAccess, ApiAccessError, read_pem
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 T = TypeVar("T", bound="_Named")
 
-_UNSUPPORTED_USER = ("exec", "auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
+_UNSUPPORTED_USER = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
+
+
+class ExecCredential(Struct, frozen=True):
+    """What an exec plugin gave: a source of tokens, or a client certificate and its key in PEM."""
+
+    token_source: Callable[[], str] | None = None
+    certificate: str = ""
+    key: str = ""
+
+
+RunExecPlugin = Callable[[Path, str], ExecCredential]
+"""The credential of the exec plugin that a kubeconfig's context names."""
 
 
 class _Named(Struct, frozen=True):
@@ -59,17 +72,24 @@ class _Config(Struct, frozen=True, rename="kebab"):
     users: tuple[_NamedUser, ...] = ()
 
 
-def read(path: Path, context: str = "") -> ApiAccess:
+def read(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = None) -> ApiAccess:
     """The access of `context` (default: current-context). ApiAccessError names file and field.
 
     Relative paths in the file start at the file's folder, as for kubectl.
+
+    run_exec_plugin: None: a file that names an exec plugin is refused.
     """
     config = _decoded(path)
     name = context or config.current_context
     selected = _find(path, "context", config.contexts, name, "current-context").context
     cluster = _find(path, "cluster", config.clusters, selected.cluster, "the context's cluster").cluster
     user = _find(path, "user", config.users, selected.user, "the context's user").user if selected.user else {}
-    return _access(path, cluster, _supported(path, selected.user, user), selected.namespace)
+    _check_supported(path, selected.user, user, () if run_exec_plugin else ("exec",))
+    access = _access(path, cluster, user, selected.namespace)
+    if not user.get("exec") or run_exec_plugin is None:
+        return access
+    made = run_exec_plugin(path, name)
+    return structs.replace(access, token_source=made.token_source, certificate=made.certificate, key=made.key)
 
 
 def _decoded(path: Path) -> _Config:
@@ -91,14 +111,13 @@ def _find(path: Path, what: str, entries: Sequence[T], name: str, named_by: str)
     return entry
 
 
-def _supported(path: Path, name: str, user: dict[str, Any]) -> dict[str, Any]:
-    for key in _UNSUPPORTED_USER:
+def _check_supported(path: Path, name: str, user: dict[str, Any], more: Sequence[str]) -> None:
+    for key in (*more, *_UNSUPPORTED_USER):
         if user.get(key):
             raise ApiAccessError(
                 f"kubeconfig {path}: users[{name!r}].user.{key} is not supported; "
                 "use token, tokenFile or client-certificate"
             )
-    return user
 
 
 def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str) -> ApiAccess:
