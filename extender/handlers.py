@@ -22,9 +22,6 @@ PAGE_TIMEOUT_SECONDS = 5.0
 
 SEND_TIMEOUT_SECONDS = 10.0
 
-MAX_CACHED_BODY_BYTES = 1 << 20
-"""Of a body in the names form, which is 67 KB for 5,000 nodes."""
-
 
 class VerbHandlers:
     """Handlers of filter, prioritize and preempt."""
@@ -32,12 +29,10 @@ class VerbHandlers:
     def __init__(self, decider: Decider, bodies: BodyReader) -> None:
         self._decider, self._bodies = decider, bodies
         self._reader = CachedArgsReader()
-        self._filtered: tuple[bytearray, wire.ExtenderArgs] | None = None
 
     async def filter(self, request: web.Request) -> web.StreamResponse:
         async with self._bodies.read(request) as body:
             args = self._reader.read_args(body)
-            self._filtered = (body, args) if len(body) <= MAX_CACHED_BODY_BYTES else None
             filter_result = await self._decider.filter(args.pod, args.node_names)
             reasons = {node: refusal.reason for node, refusal in filter_result.refused.items()}
             if args.raw_nodes is None:
@@ -47,13 +42,8 @@ class VerbHandlers:
 
     async def prioritize(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
-            args = self._cached_args(body) or self._reader.read_args(body)
+            args = self._reader.read_args(body)
         return _json(responses.host_priorities(await self._decider.prioritize(args.pod, args.node_names)))
-
-    def _cached_args(self, body: bytearray) -> wire.ExtenderArgs | None:
-        """The decoded arguments of the last filter call when its bytes were the same, as when no node was refused."""
-        last = self._filtered
-        return last[1] if last and last[0] == body else None
 
     async def preempt(self, request: web.Request) -> web.Response:
         """Keeps victims only on nodes that filter accepts: no pod is evicted for a node that it refuses."""

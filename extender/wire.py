@@ -1,15 +1,15 @@
 """kube-scheduler's requests, decoded. Source: k8s.io/kube-scheduler/extender/v1/types.go.
 
-    filter, prioritize   {"Pod", "Nodes", "NodeNames"}                             → Asked
-    preempt              {"Pod", "NodeNameToVictims", "NodeNameToMetaVictims"}     → Preemption
-    bind                 {"PodName", "PodNamespace", "PodUID", "Node"}             → Binding
+    filter, prioritize   {"Pod", "Nodes", "NodeNames"}                             → ExtenderArgs
+    preempt              {"Pod", "NodeNameToVictims", "NodeNameToMetaVictims"}     → PreemptionArgs
+    bind                 {"PodName", "PodNamespace", "PodUID", "Node"}             → BindingArgs
 
 Go reads keys whatever their case, so NodeNames, nodeNames and nodenames are all accepted. Unknown fields are skipped.
 BadRequest is the only error, and its text is the answer's: path, what was there, what is allowed.
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -27,7 +27,7 @@ class BadRequest(ValueError):
 
 
 class ExtenderArgs(Struct, frozen=True):
-    """items: name → the node's own bytes; None in the names form."""
+    """raw_nodes: name → the node's own bytes; None in the names form."""
 
     pod: PodInfo
     node_names: CandidateNodes
@@ -103,17 +103,21 @@ class _Victims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}
     violations: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
 
 
+_NULL_BYTES = b"null"
+_NULL = Raw(_NULL_BYTES)
+
 _Decoders = Sequence[msgspec.json.Decoder[Any]]
 
 
 def _decoders(**fields: Any) -> _Decoders:
-    """One decoder for each spelling of the keys. The result's attributes are in lower case, None when absent."""
+    """One decoder for each spelling of the keys. The result's attributes are in lower case; absent, they are None, and
+    null in a Raw one."""
     spellings = (str, lambda key: key[0].lower() + key[1:], str.lower)
     return [
         msgspec.json.Decoder(
             msgspec.defstruct(
                 "Arguments",
-                [(key.lower(), kind | None, None) for key, kind in fields.items()],
+                [_optional(key.lower(), kind) for key, kind in fields.items()],
                 rename={key.lower(): spelling(key) for key in fields},
             )
         )
@@ -121,28 +125,35 @@ def _decoders(**fields: Any) -> _Decoders:
     ]
 
 
-_ARGS = _decoders(Pod=_Pod, Nodes=_NodeList, NodeNames=list[str])
-_POD = _decoders(Pod=_Pod)
+def _optional(field: str, kind: Any) -> tuple[str, Any, Any]:
+    return (field, Raw, _NULL) if kind is Raw else (field, kind | None, None)
+
+
+_ARGS = _decoders(Pod=_Pod, Nodes=_NodeList, NodeNames=Raw)
+_NAMES = msgspec.json.Decoder(list[str] | None)
 _PREEMPTION = _decoders(Pod=_Pod, NodeNameToVictims=dict[str, _Victims], NodeNameToMetaVictims=dict[str, MetaVictims])
 _BINDING = _decoders(PodName=str, PodNamespace=str, PodUID=str, Node=str)
 _NODE = msgspec.json.Decoder(_Node)
 
 
-def read_args(body: bytes | bytearray) -> ExtenderArgs:
-    """What filter and prioritize ask. BadRequest."""
+def read_node_names(listed: bytes) -> CandidateNodes:
+    """The bytes of a list of names. BadRequest."""
+    try:
+        return CandidateNodes.of(_NAMES.decode(listed) or ())
+    except UNREADABLE as error:
+        raise BadRequest(_error_message(error, listed, "$.NodeNames")) from error
+
+
+def read_args(body: bytes | bytearray, read_names: Callable[[bytes], CandidateNodes] = read_node_names) -> ExtenderArgs:
+    """What filter and prioritize ask. BadRequest. read_names: read_node_names, or what remembers its results."""
     args = _read(_ARGS, body)
     pod = _pod(args.pod)
-    if args.nodenames is not None:
-        return ExtenderArgs(pod, CandidateNodes.of(args.nodenames))
+    if not _is_null(args.nodenames):
+        return ExtenderArgs(pod, read_names(bytes(args.nodenames)))
     if args.nodes is not None:
         items = _nodes_by_name(args.nodes.items or [])
         return ExtenderArgs(pod, CandidateNodes(items), items)
     raise BadRequest("$.NodeNames: it and $.Nodes are null; one of them must list the nodes (possibly none)")
-
-
-def read_pod(body: bytes | bytearray) -> PodInfo:
-    """The pod alone of what filter and prioritize ask. BadRequest."""
-    return _pod(_read(_POD, body).pod)
 
 
 def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
@@ -183,7 +194,13 @@ def _read(decoders: _Decoders, body: bytes | bytearray) -> Any:
 
 
 def _present_fields(args: Struct) -> Mapping[str, Any]:
-    return {key: value for key, value in msgspec.structs.asdict(args).items() if value is not None}
+    fields = msgspec.structs.asdict(args)
+    return {key: value for key, value in fields.items() if not (value is None or _is_null(value))}
+
+
+def _is_null(value: object) -> bool:
+    """Without a copy of what is long."""
+    return isinstance(value, Raw) and len(memoryview(value)) == len(_NULL_BYTES) and bytes(value) == _NULL_BYTES
 
 
 def _merged(spellings: Sequence[Struct]) -> Any:

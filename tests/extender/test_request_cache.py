@@ -1,6 +1,7 @@
 """A reader with a memory answers as one without."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -8,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender import wire
-from extender.request_cache import CACHED_LISTS, MAX_LIST_BYTES, CachedArgsReader
+from extender.request_cache import CACHED_LISTS, MAX_CACHED_BYTES, CachedArgsReader
 from extender.wire import BadRequest
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
@@ -26,6 +27,16 @@ def test_the_same_list_is_the_same_object_for_another_pod() -> None:
     assert (first.pod.name, other.pod.name, other.pod.labels) == ("p", "q", {"x": "y"})
 
 
+@pytest.mark.parametrize("nodes", [3, 100, 1000, 5000])
+def test_what_kube_scheduler_asks_after_a_filter_call_that_refused_nothing_is_not_decoded_again(
+    captured: Callable[[str], bytes], nodes: int
+) -> None:
+    """The two bodies are the same bytes."""
+    reader = CachedArgsReader()
+    asked = reader.read_args(bytearray(captured(f"names-{nodes}-filter")))
+    assert reader.read_args(bytearray(captured(f"names-{nodes}-prioritize"))) is asked
+
+
 def test_a_list_that_differs_in_a_byte_is_read() -> None:
     reader = CachedArgsReader()
     assert [reader.read_args(body(names)).node_names for names in (["a", "b"], ["a", "c"])] == [("a", "b"), ("a", "c")]
@@ -40,7 +51,7 @@ def test_lists_that_were_not_met_lately_are_forgotten() -> None:
 
 
 def test_a_large_list_is_not_kept() -> None:
-    reader, large = CachedArgsReader(), body(["x" * MAX_LIST_BYTES])
+    reader, large = CachedArgsReader(), body(["x" * MAX_CACHED_BYTES])
     assert reader.read_args(large).node_names is not reader.read_args(large).node_names
 
 
