@@ -1,4 +1,4 @@
-"""How well pairs that nobody measured are estimated, and how long the fit takes.
+"""Measures how well unmeasured pairs are estimated, and how long the fit takes.
 
     python -m benchmarks.estimates --matrix FILE [FILE ...] [--unit ms|s] [--k 16] [--seed N [N ...]] [--json]
     python -m benchmarks.estimates --generate racks [--grouped] ...
@@ -138,11 +138,11 @@ def vivaldi(
         peer, measured_ms = target[slot], rtt_ms[slot]
         apart = point - point[peer]
         length = np.maximum(np.linalg.norm(apart, axis=1), 1e-6)
-        foretold = length + height + height[peer]
+        predicted = length + height + height[peer]
         weight = error / (error + error[peer])
         share = GAIN * weight
-        error = np.clip(np.abs(foretold / measured_ms - 1) * share + error * (1 - share), 0.01, 1.5)
-        force = share * (measured_ms - foretold) / length
+        error = np.clip(np.abs(predicted / measured_ms - 1) * share + error * (1 - share), 0.01, 1.5)
+        force = share * (measured_ms - predicted) / length
         point, height = point + apart * force[:, None], np.maximum(0.01, height + (height + height[peer]) * force)
 
     def estimate(first: Indices, second: Indices) -> Floats:

@@ -1,4 +1,4 @@
-"""What an answer costs: our extender against an echo server. `python -m benchmarks.extender`
+"""Measures what an answer costs: the extender against an echo server. `python -m benchmarks.extender`
 
 As kube-scheduler does: one keep-alive connection, filter then prioritize, strictly serial. Each server has a process of
 its own; the two are asked in turn, so that both meet the same noise, and both to prioritize what ours keeps. The bodies
@@ -27,7 +27,12 @@ ROUNDS = 5
 
 
 class Case(Struct, frozen=True):
-    """state: nodes with fresh data. labels: added to the pod. pods: asked in all."""
+    """One case.
+
+    state: number of nodes with fresh data.
+    labels: added to the pod.
+    pods: number of pods asked about.
+    """
 
     form: str
     nodes: int
@@ -39,7 +44,7 @@ class Case(Struct, frozen=True):
 
 def cases() -> Iterator[Case]:
     for form, nodes, pods in FORMS:
-        yield Case(form, nodes, "no say", 0, b"", pods)
+        yield Case(form, nodes, "no data", 0, b"", pods)
         yield Case(form, nodes, "plain", nodes, b"", pods)
         yield Case(form, nodes, "delay", nodes, b'"delay_node-00000":"50",', pods)
 

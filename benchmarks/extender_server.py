@@ -27,7 +27,7 @@ REFERENCE = "node-00000"
 
 
 class ChangingState:
-    """A state that is fresh for ever and changes as it is read."""
+    """A state that is always fresh and changes as it is read."""
 
     def __init__(self, nodes: int) -> None:
         self._rng, self._now = random.Random(1), time.monotonic()

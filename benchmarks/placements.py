@@ -124,8 +124,8 @@ def window(rtt_ms: float) -> PeerLatency:
 def run_placements(world: KnownNetwork, placements: int, rng: random.Random, tally: PlacementTally) -> None:
     """Adds at least so many placements to the tally."""
     numbers = {name: number for number, name in enumerate(world.names)}
-    wanted = tally.placements + placements
-    while tally.placements < wanted:
+    end = tally.placements + placements
+    while tally.placements < end:
         bounds, use = random_bounds(world, rng), rng.choice(list(EstimateMode)[1:])
         nodes = rng.sample(world.names, min(MAX_CANDIDATES, len(world.names)))
         kept = filter_nodes(random_pod(bounds, use, rng), nodes, world.facts).kept

@@ -1,4 +1,4 @@
-"""What probing costs a node and the store, and how soon one that joins is at home, from 10 to 5,000 simulated agents.
+"""Measures what probing costs a node and the store, and how soon a new node converges: 10 to 5,000 simulated agents.
 
     python -m benchmarks.probing_scale [--nodes N ...] [--settle-seconds 300] [--json]
 
@@ -35,7 +35,7 @@ def report(found: ProbingFigures) -> str:
         found.read_bytes_per_second_a_node,
     )
     rows = {
-        "nodes (estimated, reckoned with)": f"{found.nodes} ({found.estimated_nodes:.0f}, {found.assumed_nodes:.0f})",
+        "nodes (estimated, assumed)": f"{found.nodes} ({found.estimated_nodes:.0f}, {found.assumed_nodes:.0f})",
         "probes a second, all": f"{found.probes_per_second:.0f}",
         "probes a second sent by a node": f"{found.sent_per_second.mean:.1f}, at most {found.sent_per_second.most:.1f}",
         "probes a second received": f"{received.mean:.1f}, at most {received.most:.1f}",
@@ -44,12 +44,12 @@ def report(found: ProbingFigures) -> str:
         "etcd read": f"{found.read_bytes_per_second:.0f} B/s, {read.mean:.0f} a node",
         "etcd calls": f"{found.calls_per_second:.1f} a second, {found.calls_per_second / found.nodes:.2f} a node",
         "coordinates' error": f"median {found.median_relative_error:.1%}, p90 {found.p90_relative_error:.0%}",
-        "a newcomer reported after": seconds(found.joined_reported_seconds),
-        "is probed by its ring after": seconds(found.joined_probed_seconds),
-        "knows its place after": seconds(found.joined_placed_seconds),
-        "one that left is probed for": seconds(found.left_forgotten_seconds),
+        "a new node reported after": seconds(found.joined_reported_seconds),
+        "was probed by its ring after": seconds(found.joined_probed_seconds),
+        "coordinate converged after": seconds(found.joined_placed_seconds),
+        "probes to a departed node stop after": seconds(found.left_forgotten_seconds),
     }
-    return "\n".join(f"{name:34} {value}" for name, value in rows.items()) + "\n"
+    return "\n".join(f"{name:37} {value}" for name, value in rows.items()) + "\n"
 
 
 def seconds(value: float | None) -> str:

@@ -85,8 +85,8 @@ class ObjectStore:
             raise ApiStatusError(404, "NotFound", f'{plural} "{place.name}" not found')
         return found
 
-    def all(self, place: ObjectPath, wanted: Callable[[Object], bool] = lambda _: True) -> list[Object]:
-        return [one for at, one in sorted(self._objects.items()) if place.contains(at) and wanted(one)]
+    def all(self, place: ObjectPath, selected: Callable[[Object], bool] = lambda _: True) -> list[Object]:
+        return [one for at, one in sorted(self._objects.items()) if place.contains(at) and selected(one)]
 
     def put(self, place: ObjectPath, body: Object) -> Object:
         """Creates or replaces the object."""

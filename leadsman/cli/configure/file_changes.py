@@ -20,7 +20,7 @@ ReadFile = Callable[[str], str | None]
 
 
 class ConfigureSettings(Struct, frozen=True):
-    """What the scheduler shall be told about the extender.
+    """What the scheduler is configured with.
 
     folder: holds ca.crt, client.crt and client.key, on the scheduler's machine.
     config: file to write for a scheduler that has none; inside `folder`, so that one mount shows both.

@@ -48,48 +48,48 @@ def is_scheduler_config(data: Any) -> bool:
     return bool(value_at(data, "kind") == "KubeSchedulerConfiguration")
 
 
-def extender_entry(wanted: ExtenderParameters) -> dict[str, Any]:
+def extender_entry(parameters: ExtenderParameters) -> dict[str, Any]:
     """Why these values: daemonset/scheduler/kube-scheduler.yaml."""
-    tls = {"serverName": wanted.server_name} if wanted.server_name else {}
-    tls |= {"caFile": wanted.ca, "certFile": wanted.certificate, "keyFile": wanted.key}
-    managed = {"managedResources": [MANAGED_RESOURCE]} if wanted.managed else {}
+    tls = {"serverName": parameters.server_name} if parameters.server_name else {}
+    tls |= {"caFile": parameters.ca, "certFile": parameters.certificate, "keyFile": parameters.key}
+    managed = {"managedResources": [MANAGED_RESOURCE]} if parameters.managed else {}
     return {
-        "urlPrefix": wanted.url,
+        "urlPrefix": parameters.url,
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
         "preemptVerb": "preempt",
-        "weight": wanted.weight,
+        "weight": parameters.weight,
         "nodeCacheCapable": True,
         "ignorable": True,
-        "httpTimeout": wanted.timeout,
+        "httpTimeout": parameters.timeout,
         "enableHTTPS": True,
         "tlsConfig": tls,
     } | managed
 
 
-def edits(data: Any, wanted: ExtenderParameters) -> list[YamlEdit]:
+def edits(data: Any, parameters: ExtenderParameters) -> list[YamlEdit]:
     """Nothing, when it holds all that already. Refused when it is of a version that we do not write."""
     _check(data)
-    ours = extender_entry(wanted)
+    ours = extender_entry(parameters)
     puts = [YamlEdit(("percentageOfNodesToScore",), 100)] if value_at(data, "percentageOfNodesToScore") != 100 else []
     for number, profile in enumerate(value_at(data, "profiles") or []):
         if value_at(profile, "percentageOfNodesToScore") not in (None, 100):
             puts.append(YamlEdit(("profiles", number, "percentageOfNodesToScore"), 100))
     present = value_at(data, "extenders") or []
-    place = next((number for number, each in enumerate(present) if _is_ours(each, wanted)), len(present))
+    place = next((number for number, each in enumerate(present) if _is_ours(each, parameters)), len(present))
     if place == len(present) and "extenders" not in data:
         return [*puts, YamlEdit(("extenders",), [ours])]
     return puts if value_at(present, place) == ours else [*puts, YamlEdit(("extenders", place), ours)]
 
 
-def new_config(flags: Mapping[str, str], wanted: ExtenderParameters) -> dict[str, Any]:
+def new_config(flags: Mapping[str, str], parameters: ExtenderParameters) -> dict[str, Any]:
     """A configuration for a scheduler that had none. flags: its command line, without the dashes."""
     made: dict[str, Any] = {"apiVersion": f"{API_GROUP}/v1", "kind": "KubeSchedulerConfiguration"}
     for flag, (section, *field) in DEPRECATED_FLAGS.items():
         if flag in flags:
             value = _typed(flags[flag]) if flag != "kubeconfig" else flags[flag]
             made |= {section: {**made.get(section, {}), field[0]: value}} if field else {section: value}
-    return made | {"percentageOfNodesToScore": 100, "extenders": [extender_entry(wanted)]}
+    return made | {"percentageOfNodesToScore": 100, "extenders": [extender_entry(parameters)]}
 
 
 def _check(data: Any) -> None:
@@ -105,10 +105,13 @@ def _check(data: Any) -> None:
     raise ConfigureError(f"apiVersion: {version!r}; want {API_GROUP}/v1")
 
 
-def _is_ours(present: Any, wanted: ExtenderParameters) -> bool:
+def _is_ours(present: Any, parameters: ExtenderParameters) -> bool:
     """Whether an earlier run wrote it: the same address, whatever the scheme, or the same CA."""
     place = str(value_at(present, "urlPrefix")).partition("://")[2].rstrip("/")
-    return place == wanted.url.partition("://")[2].rstrip("/") or value_at(present, "tlsConfig", "caFile") == wanted.ca
+    return (
+        place == parameters.url.partition("://")[2].rstrip("/")
+        or value_at(present, "tlsConfig", "caFile") == parameters.ca
+    )
 
 
 def _typed(value: str) -> Any:

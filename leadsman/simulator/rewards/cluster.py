@@ -54,7 +54,7 @@ class SimulatedCluster:
     def __init__(self, settings: SimulationSettings, seed: int) -> None:
         self.settings = settings
         self.nodes = [f"node-{n:02d}" for n in range(settings.nodes)]
-        self._luck, self._choice = Random(f"luck {seed}"), Random(f"choice {seed}")
+        self._outcomes, self._choice = Random(f"luck {seed}"), Random(f"choice {seed}")
         order = Random(f"order {seed}").sample(self.nodes, settings.nodes)
         self.bad, self._next = set(order[: settings.bad]), set(order[settings.bad : 2 * settings.bad])
         self.running = dict.fromkeys(self.nodes, 0)
@@ -78,8 +78,8 @@ class SimulatedCluster:
 
     def draw_failures(self) -> tuple[bool, bool]:
         """Whether the next pod fails on a bad node, and whether elsewhere: the same for every strategy."""
-        luck, settings = self._luck.random(), self.settings
-        return luck < settings.failures_on_bad_ratio, luck < settings.failures_elsewhere_ratio
+        drawn, settings = self._outcomes.random(), self.settings
+        return drawn < settings.failures_on_bad_ratio, drawn < settings.failures_elsewhere_ratio
 
     def choose_node(self, scores: dict[str, float]) -> str:
         """The node that kube-scheduler would choose: the best score, then the fewest pods, then at random."""
