@@ -1,11 +1,11 @@
-"""Nodes as points, so that distance plus both heights is the round trip.
+"""Embeds nodes as points, so that distance plus both heights is the round trip.
 
-Vivaldi's model [1], fitted centrally to all pairs at once: gradient descent (Adam [2]) on the pseudo-Huber loss of
-log(estimate / measured), so that a pair that lies pulls no harder than one that is off by `WIDTH`. Distance is a
-sum of Euclidean distances in blocks of a few dimensions each: one block is Vivaldi's plane, blocks of one dimension
-are city blocks. Routed networks are more like trees than like planes, so several blocks err less in the median and
-one block less at the worst. The mean of members of different shapes errs less than each, and where they differ, the
-data do not say.
+This is Vivaldi's model [1], fitted centrally to all pairs at once: gradient descent (Adam [2]) on the pseudo-Huber loss
+of log(estimate / measured), so that a wrong measurement pulls no harder than one that is off by LOSS_WIDTH. Distance is
+a sum of Euclidean distances in blocks of a few dimensions each: one block is Vivaldi's plane, blocks of one dimension
+are city blocks. Routed networks are more like trees than like planes, so several blocks err less in the median and one
+block less in the worst case. The mean of members of different shapes errs less than each, and their spread shows where
+the data do not decide.
 
 [1] Dabek, Cox, Kaashoek, Morris, "Vivaldi", SIGCOMM 2004. [2] Kingma, Ba, "Adam", ICLR 2015.
 """
@@ -18,7 +18,7 @@ import numpy as np
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
 
 LOSS_WIDTH = 0.05
-"""Of the loss: below this error it is quadratic, above linear. 5 %, near the median error of the model."""
+"""Error below which the loss is quadratic, above linear: 5 %, near the median error of the model."""
 _LOSS_WIDTH_AT_START = 0.5
 _LEARNING_RATE = 0.2
 _MOMENTUM, _VARIANCE = 0.9, 0.98
@@ -28,19 +28,24 @@ _INITIAL_LOG_HEIGHT = -3.0
 
 
 class EmbeddingShape(NamedTuple):
+    """How many blocks a point has. dimensions: of a block."""
+
     blocks: int
     dimensions: int
-    """Of a block."""
 
 
 ENSEMBLE_SHAPES = tuple(
     EmbeddingShape(*one) for one in ((1, 4), (3, 2), (1, 3), (6, 1), (1, 5), (4, 2), (2, 3), (5, 1))
 )
-"""In the order in which a fit that can afford only some takes them."""
+"""In the order in which a fit with a smaller budget takes them."""
 
 
 class EnsembleMember(NamedTuple):
-    """points: one row a dimension. heights: logarithms. Both in units of exp(log_unit_ms)."""
+    """One embedding of all nodes.
+
+    points: one row for each dimension.
+    heights: logarithms. Both in units of exp(log_unit_ms).
+    """
 
     shape: EmbeddingShape
     points: Floats
@@ -49,7 +54,12 @@ class EnsembleMember(NamedTuple):
 
 
 class DescentSchedule(NamedTuple):
-    """steps: at most. rate: of the first step, as a share of the median round trip."""
+    """How a member descends.
+
+    steps: at most.
+    rate: of the first step, as a share of the median round trip.
+    width_at_start: of the loss; it narrows to LOSS_WIDTH.
+    """
 
     steps: int
     rate: float = _LEARNING_RATE
@@ -57,7 +67,7 @@ class DescentSchedule(NamedTuple):
 
 
 def random_member(shape: EmbeddingShape, pairs: MeasuredPairs, rng: np.random.Generator) -> EnsembleMember:
-    """Points thrown at random; without a pair there is nothing to fit, and the unit is a millisecond."""
+    """A member with random initial points. Without a pair there is nothing to fit, and the unit is a millisecond."""
     points = (rng.standard_normal((shape.blocks * shape.dimensions, pairs.node_count)) * 0.5).astype(np.float32)
     heights = np.full(pairs.node_count, _INITIAL_LOG_HEIGHT, np.float32)
     return EnsembleMember(shape, points, heights, float(np.median(pairs.log_ms)) if len(pairs.log_ms) else 0.0)
@@ -81,7 +91,7 @@ def descend(member: EnsembleMember, pairs: MeasuredPairs, descent: DescentSchedu
 
 
 def _gradient(shape: EmbeddingShape, values: Floats, pairs: MeasuredPairs, target: Floats, width: float) -> Floats:
-    """Of the loss, by coordinate (last row: height) and node."""
+    """The gradient of the loss, by coordinate (last row: height) and node."""
     one, other = pairs.first, pairs.second
     between = values[:-1].take(one, 1) - values[:-1].take(other, 1)
     distance, direction = _metric(shape, between)
@@ -112,6 +122,6 @@ def member_log_ms(member: EnsembleMember, one: Indices, other: Indices | slice) 
 
 
 def mean_and_spread(members: Sequence[EnsembleMember], one: Indices, other: Indices | slice) -> tuple[Floats, Floats]:
-    """Of the members' logarithms. The spread is their standard deviation."""
+    """Mean and standard deviation of the members' logarithms."""
     each = np.stack([member_log_ms(member, one, other) for member in members])
     return each.mean(0), each.std(0)

@@ -1,4 +1,4 @@
-"""The answers: measured, else the median of the groups, else coordinates; always with an interval and its source."""
+"""Estimates a pair: as measured, else the median of the groups, else by coordinates; with an interval and a source."""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -15,6 +15,8 @@ from leadsman.network.rtt_model import RttModel
 
 
 class EstimateSource(StrEnum):
+    """Where an estimate comes from."""
+
     MEASURED = "measured"
     GROUP = "group"
     COORDINATES = "coordinates"
@@ -26,9 +28,12 @@ _MAX_LOG_RTT_MS = np.log(MAX_RTT_MS)
 
 
 class RttEstimate(Struct, frozen=True):
-    """low_ms and high_ms hold a direction's truth in 9 of 10; the slower one is above in 1 of 20 pairs (of a group's
-    median: one direction is). Of a measured pair they are the faster and the slower
-    direction, as measured, and rtt_ms is the slower."""
+    """The estimate of one pair.
+
+    low_ms, high_ms: contain a direction's true RTT in 9 of 10 cases; the slower direction is above in 1 of 20 pairs
+    (of a group's median: one direction is). Of a measured pair: the faster and the slower direction, as measured.
+    rtt_ms: of a measured pair, the slower direction.
+    """
 
     rtt_ms: float
     low_ms: float
@@ -37,7 +42,7 @@ class RttEstimate(Struct, frozen=True):
 
 
 class EstimateTable(NamedTuple):
-    """Many estimates. NaN: nothing is known. source: index into SOURCES; -1: none."""
+    """The estimates of many pairs. NaN: none. source: index into ESTIMATE_SOURCES; -1: none."""
 
     rtt_ms: Floats
     low_ms: Floats
@@ -46,11 +51,12 @@ class EstimateTable(NamedTuple):
 
 
 class NetworkEstimates(NamedTuple):
-    """What `fit` found. Immutable; memory is O(nodes) and O(measured pairs).
+    """The result of `fit_network`. Immutable; memory is O(nodes) and O(measured pairs).
 
-    levels: from the finest; those that err more than coordinates do are left out. error: median absolute error of
-    coordinates on pairs left out, as a logarithm. drift: share of the pairs that changed since the calibration.
-    known: of each node, whether any of its pairs was measured.
+    group_medians: from the finest; those that err more than coordinates are left out.
+    median_log_error: median absolute error of coordinates on pairs left out, as a logarithm.
+    drift: share of the pairs that changed since the calibration.
+    is_measured: of each node, whether any of its pairs was measured.
     """
 
     pairs: MeasuredPairs
@@ -63,11 +69,11 @@ class NetworkEstimates(NamedTuple):
 
     @property
     def expected_error(self) -> float:
-        """Median relative error of the estimates for pairs that nobody measured; infinite when too few were."""
+        """Median relative error of estimates of unmeasured pairs; infinite when too few pairs are measured."""
         return float(np.expm1(self.median_log_error))
 
     def estimate(self, one: int, other: int) -> RttEstimate | None:
-        """None: neither of the two groups nor one of the two nodes was ever measured. A node is 0 ms from itself."""
+        """The estimate of one pair; None when neither its groups nor both nodes were measured. 0 ms to itself."""
         table = self.between(np.array([one]), np.array([other]))
         rtt_ms, low_ms, high_ms, source = (column[0] for column in table)
         return (
@@ -75,16 +81,16 @@ class NetworkEstimates(NamedTuple):
         )
 
     def row(self, one: int) -> EstimateTable:
-        """From `one` to every node."""
+        """The estimates from `one` to every node."""
         other = np.arange(self.pairs.node_count)
         return self._table(np.full_like(other, one), other, self.model.row(one))
 
     def between(self, one: Indices, other: Indices) -> EstimateTable:
-        """Of the pairs (one[k], other[k])."""
+        """The estimates of the pairs (one[k], other[k])."""
         return self._table(one, other, self.model.at(one, other))
 
-    def _table(self, one: Indices, other: Indices, signs: ErrorPredictors) -> EstimateTable:
-        table = self._by_coordinates(one, other, signs)
+    def _table(self, one: Indices, other: Indices, predictors: ErrorPredictors) -> EstimateTable:
+        table = self._by_coordinates(one, other, predictors)
         for level in reversed(self.group_medians):
             middle = level.log_ms(one, other)
             _fill(table, ~np.isnan(middle), (middle, middle + level.low, middle + level.high), EstimateSource.GROUP)
@@ -93,8 +99,8 @@ class NetworkEstimates(NamedTuple):
             column[one == other] = 0
         return table
 
-    def _by_coordinates(self, one: Indices, other: Indices, signs: ErrorPredictors) -> EstimateTable:
-        low, middle, high = (signs.log_ms + offset for offset in self.calibration.offsets(signs))
+    def _by_coordinates(self, one: Indices, other: Indices, predictors: ErrorPredictors) -> EstimateTable:
+        low, middle, high = (predictors.log_ms + offset for offset in self.calibration.offsets(predictors))
         known = self.is_measured[one] & self.is_measured[other]
         nothing = [np.full(len(known), np.nan, np.float32) for _ in range(3)]
         table = EstimateTable(nothing[0], nothing[1], nothing[2], np.full(len(known), -1))

@@ -1,7 +1,7 @@
-"""The central estimate: every pair's round trip, from all that was measured.
+"""Fits the estimates of all pairs to all measurements, centrally.
 
-`fit` spends about `_PAIR_STEPS` on descent up to some 13,000 nodes of 16 peers, and grows with the pairs from there on.
-5,000 nodes get fewer members and fewer steps than 500; one that starts from the fit before goes on where it stopped.
+`fit_network` spends about `_PAIR_STEPS` on descent up to some 13,000 nodes of 16 peers, and grows with the pairs from
+there on. 5,000 nodes get fewer members and fewer steps than 500; a warm start continues from the previous fit.
 """
 
 from collections.abc import Sequence
@@ -28,16 +28,22 @@ _LANDMARK_PAIRS = 6_000_000
 """Product of landmarks and measured pairs at most, but 64 landmarks at least."""
 _MIN_LANDMARKS = 64
 _REGRESSION_STEPS = 12
-"""Past these the estimates of measured networks change by less than 0.1 %."""
+"""With more steps the estimates of measured networks change by less than 0.1 %."""
 _HOLDOUT_FOLDS = 8
 """One pair in so many is left out at a time, for calibration."""
 _HELD_OUT_PAIRS_WANTED = 3_000
 _MAX_DRIFT = 0.1
-"""Share of pairs that came, went or moved since the calibration, above which a warm start calibrates anew."""
+"""Share of pairs that came, went or moved since the calibration, above which a warm start recalibrates."""
 
 
 class FitBudget(NamedTuple):
-    """What a fit may budget. steps: of a cold descent. rounds: of calibration."""
+    """What a fit may spend.
+
+    members: of the ensemble.
+    steps: of a cold descent.
+    landmarks: of the residual.
+    calibration_rounds: folds left out.
+    """
 
     members: int
     steps: int
@@ -46,11 +52,12 @@ class FitBudget(NamedTuple):
 
     @property
     def warm_descent(self) -> DescentSchedule:
+        """The descent of a warm start."""
         return DescentSchedule(max(1, self.steps // _WARM_STEPS_DIVISOR), _WARM_RATE, _WARM_LOSS_WIDTH)
 
 
 def fit_budget(pairs: MeasuredPairs) -> FitBudget:
-    """By the number of nodes and pairs, so that time is bounded."""
+    """The budget for this number of nodes and pairs, so that time is bounded."""
     measured = max(1, len(pairs.log_ms))
     members = int(np.clip(_PAIR_STEPS // (measured * _MAX_STEPS), _MIN_MEMBERS, _MAX_MEMBERS))
     steps = int(np.clip(_PAIR_STEPS // (measured * members), _MIN_STEPS, _MAX_STEPS))
@@ -66,12 +73,17 @@ def fit_network(
     before: NetworkEstimates | None = None,
     budget: FitBudget | None = None,
 ) -> NetworkEstimates:
-    """groups: group of each node (-1 unknown), from the finest: racks, then zones. before: to go on from, with as many
-    nodes as now (`warm.carried` brings it there), else ValueError. budget: None means `effort(pairs)`. The same
-    arguments give the same estimates.
+    """Fits estimates; the same arguments give the same estimates.
+
+    groups: group of each node (-1 unknown), from the finest: racks, then zones.
+    before: the fit to start from, with as many nodes as now (`warm_start.carry_over`), else ValueError.
+    budget: None: `fit_budget(pairs)`.
     """
     if before is not None and before.pairs.node_count != pairs.node_count:
-        raise ValueError(f"before has {before.pairs.node_count} nodes: want {pairs.node_count}, as the pairs have")
+        raise ValueError(
+            f"the previous fit has {before.pairs.node_count} nodes, the pairs have {pairs.node_count};"
+            " renumber it with carry_over"
+        )
     budget = budget or fit_budget(pairs)
     members = _members(pairs, rng, budget, before)
     landmarks = np.sort(rng.permutation(pairs.node_count)[: budget.landmarks])
@@ -102,26 +114,26 @@ def _cross_calibrate(
     rng: np.random.Generator,
     budget: FitBudget,
 ) -> tuple[Calibration, float]:
-    """Members forget the pairs left out by going on without them."""
+    """Calibrates on folds of the pairs: members forget the pairs left out by descending further without them."""
     part = rng.integers(0, _HOLDOUT_FOLDS, len(pairs.log_ms))
-    signs: list[ErrorPredictors] = []
+    predictors: list[ErrorPredictors] = []
     measured: list[Floats] = []
     pair: list[Indices] = []
     for number in range(budget.calibration_rounds if len(part) >= _HOLDOUT_FOLDS else 0):
         kept, out = pairs.where(part != number), pairs.where(part == number)
         again = [descend(member, kept, budget.warm_descent) for member in members]
         of, log_ms = out.directions
-        signs.append(fit_model(again, kept, landmarks, _REGRESSION_STEPS).at(out.first[of], out.second[of]))
+        predictors.append(fit_model(again, kept, landmarks, _REGRESSION_STEPS).at(out.first[of], out.second[of]))
         measured.append(log_ms)
         pair.append(np.flatnonzero(part == number)[of])
-    return _calibrate_on_held_out(signs, measured, pair)
+    return _calibrate_on_held_out(predictors, measured, pair)
 
 
 def _calibrate_on_held_out(
-    signs: Sequence[ErrorPredictors], measured: Sequence[Floats], pair: Sequence[Indices]
+    predictors: Sequence[ErrorPredictors], measured: Sequence[Floats], pair: Sequence[Indices]
 ) -> tuple[Calibration, float]:
-    if not signs:
+    if not predictors:
         return UNCALIBRATED, float("inf")
-    joined = ErrorPredictors(*(np.concatenate(column) for column in zip(*signs, strict=True)))
+    joined = ErrorPredictors(*(np.concatenate(column) for column in zip(*predictors, strict=True)))
     error = np.concatenate(measured) - joined.log_ms
     return calibrate(joined, error, np.concatenate(pair)), float(np.median(np.abs(error)))

@@ -1,4 +1,4 @@
-"""The median round trip between two groups of nodes, racks or zones, where enough of their pairs were measured."""
+"""Estimates round trips by the median between two groups of nodes, racks or zones, where enough pairs are measured."""
 
 from typing import NamedTuple
 
@@ -12,9 +12,14 @@ MIN_PAIRS = 3
 
 
 class GroupMedians(NamedTuple):
-    """One way of grouping. of: group of each node, -1 unknown. keys, medians: log_ms of each known pair of groups.
-    low, high: offsets of the 90 % interval. error: median absolute error, as a logarithm, when each
-    measured pair is foretold by the others of its pair of groups; infinite when none can be."""
+    """The medians of one way of grouping.
+
+    group_of: group of each node, -1 unknown.
+    keys, medians: each measured pair of groups and its log_ms.
+    low, high: offsets of the 90 % interval.
+    error: median absolute error, as a logarithm, when each measured pair is predicted by the others of its pair of
+    groups; infinite when none can be.
+    """
 
     group_of: Indices
     keys: Indices
@@ -24,16 +29,16 @@ class GroupMedians(NamedTuple):
     error: float
 
     def log_ms(self, one: Indices, other: Indices) -> Floats:
-        """NaN where the level says nothing."""
-        wanted = _group_pair_keys(self.group_of, one, other)
+        """The medians of the pairs (one[k], other[k]); NaN where there is none."""
+        keys = _group_pair_keys(self.group_of, one, other)
         if not len(self.keys):
-            return np.full(np.shape(wanted), np.nan, np.float32)
-        slot = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        return np.where(self.keys[slot] == wanted, self.medians[slot], np.nan)
+            return np.full(np.shape(keys), np.nan, np.float32)
+        slot = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.where(self.keys[slot] == keys, self.medians[slot], np.nan)
 
 
 def fit_group_medians(of: Indices, pairs: MeasuredPairs) -> GroupMedians:
-    """Medians of all pairs of groups with at least `FEWEST` measured pairs."""
+    """The medians of all pairs of groups with at least MIN_PAIRS measured pairs. of: group of each node."""
     key = _group_pair_keys(of, pairs.first, pairs.second)
     order = np.lexsort((pairs.log_ms, key))
     order = order[key[order] >= 0]

@@ -1,5 +1,7 @@
-"""Hide most of a network whose round trips are known, and see how well they are estimated. rtt_ms: square, rows are
-sources; what is not `usable` is a hole."""
+"""Evaluates estimates: hides most of a network whose round trips are known, and compares.
+
+rtt_ms is square with sources as rows; what is not usable (`usable_mask`) is missing.
+"""
 
 from typing import NamedTuple
 
@@ -10,7 +12,8 @@ from leadsman.network.synthetic_network import random_peers
 
 
 class EstimateAccuracy(NamedTuple):
-    """Errors are |estimate / truth - 1|; a pair without an estimate is infinitely wrong. Coverage is a share, 0..1."""
+    """How good estimates are. Errors are |estimate / truth - 1|, infinite for a pair without an estimate; coverage is
+    a share, 0..1."""
 
     median_relative_error: float
     p90_relative_error: float
@@ -18,7 +21,7 @@ class EstimateAccuracy(NamedTuple):
 
 
 def sample_pairs(rtt_ms: Floats, k: int, rng: np.random.Generator) -> MeasuredPairs:
-    """Every node measures k random peers; a pair that either measured counts in both directions."""
+    """The pairs when every node measures k random peers; a pair that one of them measured has both directions."""
     source, target = random_peers(len(rtt_ms), k, rng)
     source, target = np.concatenate([source, target]), np.concatenate([target, source])
     return build_pairs(len(rtt_ms), source, target, rtt_ms[source, target])
@@ -32,6 +35,7 @@ def held_out_pairs(rtt_ms: Floats, seen: MeasuredPairs) -> tuple[Indices, Indice
 
 
 def measure_accuracy(estimate_ms: Floats, low_ms: Floats, high_ms: Floats, truth_ms: Floats) -> EstimateAccuracy:
+    """The accuracy of estimates with their intervals."""
     relative = np.nan_to_num(np.abs(estimate_ms / truth_ms - 1), nan=np.inf)
     covered = (low_ms <= truth_ms) & (truth_ms <= high_ms)
     median, high = np.quantile(relative, (0.5, 0.9), method="higher")

@@ -1,9 +1,8 @@
-"""Groups of nodes that are near each other, at several delays.
+"""Groups nodes that are near each other, in layers of several delays.
 
-In a layer of L milliseconds every two nodes of a group are at most L apart, so a group answers for all its pairs.
-Groups are merged while any two fit together (complete linkage [1]); a node that fits nowhere is a group of one. No
-triangle inequality is assumed: round trips violate it. Delays are square matrices, symmetric, 0 on the diagonal; NaN
-is an unknown delay and never near.
+In a layer of L milliseconds every two nodes of a group are at most L apart. Groups are merged while any two fit
+together (complete linkage [1]); a node that fits nowhere is a group of one. No triangle inequality is assumed: round
+trips violate it. Delays are square matrices, symmetric, 0 on the diagonal; NaN is an unknown delay and never near.
 
 [1] Defays, "An efficient algorithm for a complete link method", The Computer Journal 20, 1977.
 """
@@ -17,7 +16,7 @@ from leadsman.network.measured_pairs import Floats, Indices
 
 
 class Layer(NamedTuple):
-    """of: group of each node, 0, 1, … without a gap."""
+    """The groups at one limit. group_of: group of each node, 0, 1, … without a gap."""
 
     limit_ms: float
     group_of: Indices
@@ -30,18 +29,18 @@ class Layer(NamedTuple):
 
 
 def build_layers(delay_ms: Floats, limits_ms: Sequence[float]) -> tuple[Layer, ...]:
-    """One layer a limit, from nothing."""
+    """One layer for each limit, without previous groups."""
     joined = np.full(len(delay_ms), -1)
     return tuple(build_layer(delay_ms, limit, joined) for limit in limits_ms)
 
 
 def build_layer(delay_ms: Floats, limit_ms: float, before: Indices) -> Layer:
-    """before: the group that each node was in, -1: it joined. Groups that still hold stay together.
+    """Builds one layer. Previous groups that still hold stay together.
 
-    ValueError when `before` is of another length.
+    before: the previous group of each node, -1: it joined. ValueError when it has another length.
     """
     if len(before) != len(delay_ms):
-        raise ValueError(f"before has {len(before)} nodes: want {len(delay_ms)}, as the delays have")
+        raise ValueError(f"previous groups have {len(before)} entries, the delays {len(delay_ms)} nodes; pass one each")
     of = _with_singletons(_without_violators(delay_ms, limit_ms, before))
     return Layer(limit_ms, _merged(group_distances_ms(delay_ms, of, np.maximum), of, limit_ms))
 
@@ -58,7 +57,7 @@ def group_distances_ms(delay_ms: Floats, of: Indices, extreme: np.ufunc) -> Floa
 
 
 def _without_violators(delay_ms: Floats, limit_ms: float, of: Indices) -> Indices:
-    """Without the nodes that are too far from others of their group; those that are so most often go first."""
+    """Takes nodes out of their group that are too far from others of it; those too far from most go first."""
     of = of.copy()
     apart = ~(delay_ms <= limit_ms) & (of[:, None] == of) & (of >= 0)
     np.fill_diagonal(apart, False)
@@ -80,8 +79,8 @@ def _with_singletons(of: Indices) -> Indices:
 
 
 def _merged(far: Floats, of: Indices, limit_ms: float) -> Indices:
-    """Each group in turn takes in the nearest that fits, until none does. Merging only makes groups farther apart, so
-    one turn each is enough."""
+    """Merges into each group in turn the nearest that fits, until none does. Merging only makes groups farther apart,
+    so one turn each is enough."""
     np.fill_diagonal(far, np.inf)
     into = np.arange(len(far))
     for group in range(len(far)):
@@ -94,9 +93,9 @@ def _merged(far: Floats, of: Indices, limit_ms: float) -> Indices:
 
 
 class ProximityIndex(NamedTuple):
-    """Answers who is within any delay of a node, asking for delays of the groups that are in doubt only.
+    """Finds the nodes within any delay of a node, and compares delays only of groups that are in doubt.
 
-    far, near: largest and smallest delay between two groups.
+    max_ms, min_ms: largest and smallest delay between two groups.
     """
 
     group_of: Indices
@@ -107,12 +106,13 @@ class ProximityIndex(NamedTuple):
         """All nodes at most `limit_ms` from `node`, itself among them. delay_ms: as the index was made of."""
         own = self.group_of[node]
         whole, doubtful = self.max_ms[own] <= limit_ms, self.min_ms[own] <= limit_ms
-        asked = np.flatnonzero((doubtful & ~whole)[self.group_of])
-        near = asked[delay_ms[node, asked] <= limit_ms]
+        candidates = np.flatnonzero((doubtful & ~whole)[self.group_of])
+        near = candidates[delay_ms[node, candidates] <= limit_ms]
         return np.sort(np.concatenate([np.flatnonzero(whole[self.group_of]), near]))
 
 
 def build_index(delay_ms: Floats, of: Indices) -> ProximityIndex:
+    """The index of these groups. of: group of each node."""
     return ProximityIndex(
         of, group_distances_ms(delay_ms, of, np.maximum), group_distances_ms(delay_ms, of, np.minimum)
     )

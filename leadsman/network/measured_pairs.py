@@ -1,4 +1,4 @@
-"""The measured round trips, cleaned: one value an unordered pair, one a direction."""
+"""The measured round trips, cleaned: one value for each unordered pair, and one for each direction."""
 
 from typing import Any, NamedTuple
 
@@ -10,12 +10,15 @@ Indices = NDArray[np.intp]
 
 MIN_RTT_MS = 0.001
 MAX_RTT_MS = 60_000.0
-"""Outside of these a value is a fault of the measurement, and the pair counts as unmeasured."""
+"""Outside of these a value is an error of the measurement, and the pair counts as unmeasured."""
 
 
 class MeasuredPairs(NamedTuple):
-    """`first[k] < second[k]`, each pair once. log_ms: mean of the directions' logarithms. skew: half of what the
-    logarithm of first → second exceeds that of second → first by; NaN when only one direction was measured."""
+    """All measured pairs, each once, with first[k] < second[k].
+
+    log_ms: mean of the directions' logarithms.
+    half_skew: half of the logarithm of first → second less that of second → first; NaN when only one was measured.
+    """
 
     node_count: int
     first: Indices
@@ -34,12 +37,12 @@ class MeasuredPairs(NamedTuple):
         return self.first * self.node_count + self.second
 
     def find_pairs(self, one: Indices, other: Indices) -> tuple[Indices, NDArray[np.bool_]]:
-        """Where the pairs (one[k], other[k]), in either order, stand, and whether they were measured at all."""
-        keys, wanted = self.keys, np.minimum(one, other) * self.node_count + np.maximum(one, other)
+        """The positions of the pairs (one[k], other[k]), in either order, and whether they were measured at all."""
+        keys, queried = self.keys, np.minimum(one, other) * self.node_count + np.maximum(one, other)
         if not len(keys):
-            return np.zeros_like(wanted), np.zeros(len(wanted), np.bool_)
-        slot = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        return slot, keys[slot] == wanted
+            return np.zeros_like(queried), np.zeros(len(queried), np.bool_)
+        slot = np.minimum(np.searchsorted(keys, queried), len(keys) - 1)
+        return slot, keys[slot] == queried
 
     @property
     def directions(self) -> tuple[Indices, Floats]:
@@ -54,6 +57,7 @@ class MeasuredPairs(NamedTuple):
         return np.concatenate([single, both, both]), np.concatenate(apart)
 
     def where(self, mask: NDArray[np.bool_]) -> "MeasuredPairs":
+        """The pairs that the mask selects."""
         return MeasuredPairs(
             self.node_count, self.first[mask], self.second[mask], self.log_ms[mask], self.half_skew[mask]
         )
@@ -65,9 +69,9 @@ def usable_mask(rtt_ms: Floats) -> NDArray[np.bool_]:
 
 
 def build_pairs(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> MeasuredPairs:
-    """From measurements source[k] → target[k] in any order. Of repeated ones the last counts.
+    """The pairs of measurements source[k] → target[k], in any order. Of repeated ones the last counts.
 
-    ValueError when lengths differ or an index is no node.
+    ValueError when lengths differ or an index is not a node's.
     """
     _check_indices(nodes, source, target, rtt_ms)
     keep = usable_mask(rtt_ms) & (source != target)
@@ -90,8 +94,8 @@ def _join_directions(nodes: int, source: Indices, target: Indices, log_ms: Float
 def _check_indices(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> None:
     if not len(source) == len(target) == len(rtt_ms):
         raise ValueError(
-            f"{len(source)} sources, {len(target)} targets, {len(rtt_ms)} round trips: want as many of each"
+            f"{len(source)} sources, {len(target)} targets and {len(rtt_ms)} round trips must have the same length"
         )
     for name, ends in (("source", source), ("target", target)):
         if len(ends) and not 0 <= ends.min() <= ends.max() < nodes:
-            raise ValueError(f"{name} {ends.min()}..{ends.max()}: want 0..{nodes - 1}")
+            raise ValueError(f"{name} {ends.min()}..{ends.max()} must be within 0..{nodes - 1}")

@@ -1,8 +1,8 @@
-"""What the points get wrong, borrowed from measured pairs of nodes alike.
+"""Corrects the embedding's errors by those on measured pairs of similar nodes.
 
-Gaussian process regression on pairs: the errors of (i, j) and (k, l) are as alike as i is to k and j to l, a product
-kernel [1]. Two nodes are alike when the members see the same distances from both, as hosts of one site do. The kernel
-is `SAME` for a node with itself, plus two exponentials of the profiles' distance, held as features over landmarks
+Gaussian process regression on pairs: the errors of (i, j) and (k, l) are as similar as i is to k and j to l, a product
+kernel [1]. Two nodes are similar when the members see the same distances from both, as hosts of one site. The kernel is
+`SELF_KERNEL` for a node with itself, plus two exponentials of the profiles' distance, held as features over landmarks
 (Nyström [2]), so that memory is O(n) and an estimate O(landmarks).
 
 [1] Bonilla, Chai, Williams, "Multi-task Gaussian Process Prediction", NIPS 2007.
@@ -27,17 +27,20 @@ _TOLERANCE = 1e-9
 MAX_DENSE_NODES = 1024
 """Up to so many nodes one product of matrices is faster than a pass over the pairs for each landmark."""
 MAX_SHARED_ERROR = 0.2
-"""Errors are cut to this before they are shared: a pair that lies shifts others by no more."""
+"""Errors are cut to this before they are shared: a wrong measurement shifts other pairs by no more."""
 
 
 class Residual(NamedTuple):
-    """Of pair (i, j): features[:, i] · weights[:, j] + weights[:, i] · features[:, j]. One row a landmark."""
+    """The correction of pair (i, j): features[:, i] · weights[:, j] + weights[:, i] · features[:, j].
+
+    One row for each landmark.
+    """
 
     features: Floats
     weights: Floats
 
     def at(self, one: Indices, other: Indices) -> Floats:
-        """Of the pairs (one[k], other[k])."""
+        """The corrections of the pairs (one[k], other[k])."""
         if self.features.shape[1] <= MAX_DENSE_NODES:
             half = self.features.T @ self.weights
             return half[one, other] + half[other, one]
@@ -47,12 +50,12 @@ class Residual(NamedTuple):
         return total
 
     def row(self, one: int) -> Floats:
-        """Of `one` with every node."""
+        """The corrections of `one` with every node."""
         return self.features[:, one] @ self.weights + self.weights[:, one] @ self.features
 
 
 def nystrom_features(members: Sequence[EnsembleMember], landmarks: Indices) -> Floats:
-    """One row a landmark, rows orthogonal; columns' inner products are the kernel between different nodes."""
+    """Features of the kernel: one row for each landmark, orthogonal; inner products of columns are the kernel."""
     nodes = members[0].heights.size
     profile = mean_and_spread(members, np.arange(nodes)[:, None], landmarks[None, :])[0]
     to_landmarks = _kernel(profile, landmarks)
@@ -75,7 +78,7 @@ def _kernel(profile: Floats, landmarks: Indices) -> Floats:
 
 
 class _Weights(NamedTuple):
-    """What is sought. shared: symmetric, of features with features. own: of features with each node.
+    """The unknowns. shared: symmetric, of features with features. own: of features with each node.
 
     Without noise, pair (i, j) is features[:, i] · (shared · features[:, j] + own[:, j]) + own[:, i] · features[:, j].
     """
@@ -91,8 +94,11 @@ class _Weights(NamedTuple):
 
 
 def fit_residual(features: Floats, pairs: MeasuredPairs, error: Floats, steps: int) -> Residual:
-    """From the measured pairs' errors, log(measured / estimate). Ridge regression by conjugate gradients,
-    preconditioned with the diagonal that the normal equations would have, were all pairs measured equally often."""
+    """Fits the correction to the measured pairs' errors, log(measured / estimate).
+
+    Ridge regression by conjugate gradients, preconditioned with the diagonal that the normal equations would have if
+    all pairs were measured equally often.
+    """
     scale = (features * features).sum(1)
     often = 2 * len(error) / max(1, pairs.node_count**2)
     diagonal = _Weights(

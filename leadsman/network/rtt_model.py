@@ -1,4 +1,4 @@
-"""Members and residual together: one estimate, and what foretells its error."""
+"""Combines ensemble and residual into one estimate, with the predictors of its error."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -14,27 +14,28 @@ _LARGEST_ERROR = 1.0
 
 
 class RttModel(NamedTuple):
-    """error: mean absolute error of each node's measured pairs, as a logarithm."""
+    """The ensemble with its residual. node_error: mean absolute error of each node's measured pairs, as a logarithm."""
 
     members: tuple[EnsembleMember, ...]
     residual: Residual
     node_error: Floats
 
     def at(self, one: Indices, other: Indices) -> ErrorPredictors:
-        """Of the pairs (one[k], other[k])."""
-        return self._signs(one, other, self.residual.at(one, other))
+        """Estimates and predictors of the pairs (one[k], other[k])."""
+        return self._predictors(one, other, self.residual.at(one, other))
 
     def row(self, one: int) -> ErrorPredictors:
-        """Of `one` with every node."""
-        return self._signs(np.array([one]), slice(None), self.residual.row(one))
+        """Estimates and predictors of `one` with every node."""
+        return self._predictors(np.array([one]), slice(None), self.residual.row(one))
 
-    def _signs(self, one: Indices, other: Indices | slice, residual: Floats) -> ErrorPredictors:
+    def _predictors(self, one: Indices, other: Indices | slice, residual: Floats) -> ErrorPredictors:
         mean, spread = mean_and_spread(self.members, one, other)
         first, second = self.node_error[one], self.node_error[other]
         return ErrorPredictors(mean + residual, spread, np.minimum(first, second), np.maximum(first, second))
 
 
 def fit_model(members: Sequence[EnsembleMember], pairs: MeasuredPairs, landmarks: Indices, steps: int) -> RttModel:
+    """Fits the residual of the members. steps: of its regression."""
     error = pairs.log_ms - mean_and_spread(members, pairs.first, pairs.second)[0]
     residual = fit_residual(nystrom_features(members, landmarks), pairs, error, steps)
     size = np.minimum(np.abs(error), _LARGEST_ERROR)

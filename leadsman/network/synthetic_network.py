@@ -1,4 +1,4 @@
-"""Networks whose every round trip is known, to try estimates on. Milliseconds, rows are sources."""
+"""Generates networks whose every round trip is known, to evaluate estimates on. Milliseconds, sources as rows."""
 
 from typing import NamedTuple
 
@@ -13,6 +13,8 @@ _JITTER = 0.08
 
 
 class SyntheticNetwork(NamedTuple):
+    """A network and the rack and zone of each node."""
+
     rtt_ms: Floats
     rack: Indices
     zone: Indices
@@ -35,7 +37,7 @@ def rack_network(zones: int, racks_a_zone: int, nodes_a_rack: int, rng: np.rando
 def random_peers(nodes: int, k: int, rng: np.random.Generator) -> tuple[Indices, Indices]:
     """Sources and targets when every node measures k random others. ValueError when there are fewer."""
     if not 0 < k < nodes:
-        raise ValueError(f"k {k}: want 1..{nodes - 1} for {nodes} nodes")
+        raise ValueError(f"k {k} must be within 1..{nodes - 1} for {nodes} nodes")
     target = np.stack([rng.choice(nodes - 1, k, replace=False) for _ in range(nodes)])
     target += target >= np.arange(nodes)[:, None]
     return np.repeat(np.arange(nodes), k), target.ravel()

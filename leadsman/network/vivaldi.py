@@ -1,7 +1,7 @@
-"""The coordinate that a node keeps of itself, moved a little with every round trip that it measures.
+"""Updates the coordinate that a node keeps of itself, a little with every round trip that it measures.
 
-Estimate of two nodes: distance of the points + both heights + both adjustments. Standard library only, so that an
-agent can afford it.
+The estimate of two nodes is the distance of their points + both heights + both adjustments. Standard library only, so
+that an agent can afford it.
 
 [1] Dabek, Cox, Kaashoek, Morris, "Vivaldi: a decentralized network coordinate system", SIGCOMM 2004.
 [2] Ledlie, Gardner, Seltzer, "Network coordinates in the wild", NSDI 2007.
@@ -18,17 +18,19 @@ from statistics import median
 from msgspec import Struct
 
 MIN_RTT_MS, MAX_RTT_MS = 0.001, 60_000.0
-"""A round trip outside of these is a fault of the measurement."""
+"""A round trip outside of these is an error of the measurement."""
 
 
 class VivaldiParameters(Struct, frozen=True):
-    """dimensions: 2 to 5 fit the Internet [1, fig. 12]; 4 loses nothing [4: 8].
+    """The parameters of an update.
+
+    dimensions: 2 to 5 fit the Internet [1, fig. 12]; 4 loses nothing [4: 8].
     error_gain, move_gain: c_e and c_c of [1, section 3.4]; more follows faster and is less steady.
-    lowest_height_ms: keeps a height from turning negative [1, section 5.4]; below the round trip within a rack.
-    window: residuals that the adjustment [3] and the bound on a pull are made of; 0 switches both off.
-    most_pull: a pull counts as at most so many times the median residual of the window [5]. 0 switches it off.
-    least_pull_ms: and as at least this much, so that a node at rest can still be moved.
-    gravity_ms: the points' distance from the origin at which gravity pulls 1 ms a round trip [2, section 5.2].
+    min_height_ms: keeps a height from turning negative [1, section 5.4]; below the round trip within a rack.
+    window: residuals that the adjustment [3] and the limit of a pull are computed from; 0 switches both off.
+    max_pull_ratio: a pull is at most so many times the median residual of the window [5]; 0 switches the limit off.
+    min_pull_ms: that limit is at least this, so that a node at rest can still be moved.
+    gravity_ms: distance of a point from the origin at which gravity pulls 1 ms a round trip [2, section 5.2].
     """
 
     dimensions: int = 4
@@ -43,13 +45,13 @@ class VivaldiParameters(Struct, frozen=True):
 
 DEFAULT_PARAMETERS = VivaldiParameters()
 MAX_ERROR = 1.5
-"""Of a node that knows nothing [4]."""
+"""Of a node that has measured nothing [4]."""
 MIN_ERROR = 0.05
-"""What a peer's claim of certainty counts as at best, so that a liar weighs at most 20 times a newcomer."""
+"""The least error that a peer is credited with, so that a false claim weighs at most 20 times a newcomer."""
 
 
 class Coordinate(Struct, frozen=True):
-    """What a node tells others. All in milliseconds but `error`, the mean relative error that it expects of itself."""
+    """The coordinate that a node publishes. Milliseconds, except `error`: the mean relative error that it expects."""
 
     point: tuple[float, ...]
     height: float
@@ -58,9 +60,10 @@ class Coordinate(Struct, frozen=True):
 
 
 class VivaldiState(Struct, frozen=True):
-    """What a node keeps: its coordinate and the last residuals, measured less foretold, in milliseconds.
+    """What a node keeps.
 
-    refused: measurements that were not used, because they or the peer's coordinate made no sense.
+    residuals: the last ones, measured less predicted, in milliseconds.
+    rejected: measurements that were not used, because they or the peer's coordinate were invalid.
     """
 
     coordinate: Coordinate
@@ -68,23 +71,23 @@ class VivaldiState(Struct, frozen=True):
     rejected: int = 0
 
 
-def initial_state(knobs: VivaldiParameters = DEFAULT_PARAMETERS) -> VivaldiState:
-    """Where a node that joins begins."""
-    return VivaldiState(Coordinate((0.0,) * knobs.dimensions, knobs.min_height_ms))
+def initial_state(parameters: VivaldiParameters = DEFAULT_PARAMETERS) -> VivaldiState:
+    """The state of a node that joins."""
+    return VivaldiState(Coordinate((0.0,) * parameters.dimensions, parameters.min_height_ms))
 
 
 def estimate_ms(one: Coordinate, other: Coordinate) -> float:
-    """With adjustments, unless those would make it less than nothing [4]."""
+    """The estimated RTT; with adjustments, unless those would make it negative [4]."""
     plain = _unadjusted_ms(one, other)
     adjusted = plain + one.adjustment + other.adjustment
     return adjusted if adjusted > 0 else plain
 
 
-def is_valid(one: Coordinate, knobs: VivaldiParameters = DEFAULT_PARAMETERS) -> bool:
-    """Finite, within a minute of everything, and of our dimensions."""
+def is_valid(one: Coordinate, parameters: VivaldiParameters = DEFAULT_PARAMETERS) -> bool:
+    """Whether the coordinate is finite, at most a minute from everything, and of our dimensions."""
     numbers = (*one.point, one.height, one.adjustment, one.error)
     return (
-        len(one.point) == knobs.dimensions
+        len(one.point) == parameters.dimensions
         and all(isfinite(number) and abs(number) <= MAX_RTT_MS for number in numbers)
         and one.height >= 0
         and one.error >= 0
@@ -92,66 +95,70 @@ def is_valid(one: Coordinate, knobs: VivaldiParameters = DEFAULT_PARAMETERS) -> 
 
 
 def update(
-    own: VivaldiState, peer: Coordinate, rtt_ms: float, rng: Random, knobs: VivaldiParameters = DEFAULT_PARAMETERS
+    own: VivaldiState, peer: Coordinate, rtt_ms: float, rng: Random, parameters: VivaldiParameters = DEFAULT_PARAMETERS
 ) -> VivaldiState:
-    """`own` after one round trip to `peer`. What makes no sense is refused and moves nothing.
+    """`own` after one round trip to `peer`. An invalid sample is rejected and moves nothing.
 
-    One update moves the point by at most move_gain times the pull that `Knobs.most_pull` allows, plus gravity,
-    whatever the peer claims; a peer that is one of k is outvoted by the others. Before the window is full, by at most
-    move_gain times the round trip.
+    Whatever the peer claims, one update moves the point by at most move_gain times the pull that `max_pull_ratio`
+    allows, plus gravity; the other k - 1 peers outvote it. Before the window is full, it moves by at most move_gain
+    times the round trip.
     """
-    if not _is_valid_sample(peer, rtt_ms, knobs):
+    if not _is_valid_sample(peer, rtt_ms, parameters):
         return VivaldiState(own.coordinate, own.residuals, own.rejected + 1)
     residual = rtt_ms - _unadjusted_ms(own.coordinate, peer)
-    weight, error = _weight_and_error(own.coordinate, peer, abs(residual) / rtt_ms, knobs)
-    pull = _clamp_pull(max(-rtt_ms, residual), own.residuals, knobs)
-    point, height = _apply_force(own.coordinate, peer, knobs.move_gain * weight * pull, rng, knobs)
-    residuals = (*own.residuals, residual)[-knobs.window :] if knobs.window else ()
-    adjustment = median(residuals) / 2 if len(residuals) == knobs.window > 0 else 0.0
-    return VivaldiState(Coordinate(_apply_gravity(point, knobs), height, adjustment, error), residuals, own.rejected)
+    weight, error = _weight_and_error(own.coordinate, peer, abs(residual) / rtt_ms, parameters)
+    pull = _clamp_pull(max(-rtt_ms, residual), own.residuals, parameters)
+    point, height = _apply_force(own.coordinate, peer, parameters.move_gain * weight * pull, rng, parameters)
+    residuals = (*own.residuals, residual)[-parameters.window :] if parameters.window else ()
+    adjustment = median(residuals) / 2 if len(residuals) == parameters.window > 0 else 0.0
+    return VivaldiState(
+        Coordinate(_apply_gravity(point, parameters), height, adjustment, error), residuals, own.rejected
+    )
 
 
 def _unadjusted_ms(one: Coordinate, other: Coordinate) -> float:
     return dist(one.point, other.point) + one.height + other.height
 
 
-def _is_valid_sample(peer: Coordinate, rtt_ms: float, knobs: VivaldiParameters) -> bool:
-    return MIN_RTT_MS <= rtt_ms <= MAX_RTT_MS and is_valid(peer, knobs)
+def _is_valid_sample(peer: Coordinate, rtt_ms: float, parameters: VivaldiParameters) -> bool:
+    return MIN_RTT_MS <= rtt_ms <= MAX_RTT_MS and is_valid(peer, parameters)
 
 
-def _weight_and_error(own: Coordinate, peer: Coordinate, miss: float, knobs: VivaldiParameters) -> tuple[float, float]:
+def _weight_and_error(
+    own: Coordinate, peer: Coordinate, miss: float, parameters: VivaldiParameters
+) -> tuple[float, float]:
     """How much to move, 0..1, and our own error after it: [1, algorithm in figure 5]."""
     weight = own.error / (own.error + max(MIN_ERROR, min(peer.error, MAX_ERROR)))
-    share = knobs.error_gain * weight
+    share = parameters.error_gain * weight
     error = min(miss, MAX_ERROR) * share + own.error * (1 - share)
     return weight, max(MIN_ERROR, min(error, MAX_ERROR))
 
 
-def _clamp_pull(residual: float, residuals: Sequence[float], knobs: VivaldiParameters) -> float:
-    """A newcomer takes a pull of the whole round trip, because it has far to go."""
-    if not knobs.max_pull_ratio or len(residuals) < knobs.window or not knobs.window:
+def _clamp_pull(residual: float, residuals: Sequence[float], parameters: VivaldiParameters) -> float:
+    """The pull within its limit. A newcomer has none, because it has far to go."""
+    if not parameters.max_pull_ratio or len(residuals) < parameters.window or not parameters.window:
         return residual
-    most = max(knobs.min_pull_ms, knobs.max_pull_ratio * median(map(abs, residuals)))
+    most = max(parameters.min_pull_ms, parameters.max_pull_ratio * median(map(abs, residuals)))
     return max(-most, min(most, residual))
 
 
 def _apply_force(
-    own: Coordinate, peer: Coordinate, force: float, rng: Random, knobs: VivaldiParameters
+    own: Coordinate, peer: Coordinate, force: float, rng: Random, parameters: VivaldiParameters
 ) -> tuple[tuple[float, ...], float]:
-    """Along the line between the two: [1, section 5.4]. At the same point any direction will do."""
+    """Moves along the line between the two: [1, section 5.4]. At the same point any direction will do."""
     apart = tuple(a - b for a, b in zip(own.point, peer.point, strict=True))
     length = hypot(*apart)
     if length < MIN_RTT_MS:
         apart = tuple(rng.gauss(0, 1) for _ in own.point)
         return _plus(own.point, apart, force / hypot(*apart)), own.height
     height = own.height + force * (own.height + peer.height) / length
-    return _plus(own.point, apart, force / length), min(max(height, knobs.min_height_ms), MAX_RTT_MS)
+    return _plus(own.point, apart, force / length), min(max(height, parameters.min_height_ms), MAX_RTT_MS)
 
 
-def _apply_gravity(point: tuple[float, ...], knobs: VivaldiParameters) -> tuple[float, ...]:
-    """Towards the origin, so that the whole network does not drift away."""
+def _apply_gravity(point: tuple[float, ...], parameters: VivaldiParameters) -> tuple[float, ...]:
+    """Moves towards the origin, so that the whole network does not drift away."""
     length = hypot(*point)
-    return _plus(point, point, -min(1.0, length / knobs.gravity_ms**2)) if length else point
+    return _plus(point, point, -min(1.0, length / parameters.gravity_ms**2)) if length else point
 
 
 def _plus(point: Sequence[float], direction: Sequence[float], factor: float) -> tuple[float, ...]:

@@ -1,17 +1,19 @@
-"""What can happen to a pod on a node, and whose fault each is taken for until nodes are compared."""
+"""The causes of incidents, and who is blamed for each before nodes are compared."""
 
 from enum import StrEnum
 
 
 class Blame(StrEnum):
+    """Who is blamed for an incident."""
+
     NODE = "node"
     APP = "app"
     NOBODY = "nobody"
-    """Of neither: it is recorded and changes no reward."""
+    """Neither: the incident is recorded and changes no reward."""
 
 
 class IncidentCause(StrEnum):
-    """Of an incident. Its value is the name in records, metrics and pages."""
+    """The cause of an incident. Its value is the name in records, metrics and pages."""
 
     CRASH = "crash"
     """A container ended by itself with an exit code other than 0."""
@@ -22,7 +24,7 @@ class IncidentCause(StrEnum):
     FAILED_PHASE = "failed_phase"
     """The pod's phase is Failed or Unknown, for no reason named here."""
     START_STUCK = "start_stuck"
-    """Bound for long, not running, and nothing says why."""
+    """The pod is bound for long and does not run, for no stated reason."""
     VOLUME = "volume"
     """A volume could not be mounted or attached."""
     SANDBOX = "sandbox"
@@ -33,7 +35,7 @@ class IncidentCause(StrEnum):
     CLAIM_UNBOUND = "claim_unbound"
     """A volume claim that no volume satisfies, on any node."""
     IMAGE_UNKNOWN = "image_unknown"
-    """An image that its registry does not have or does not give."""
+    """An image that its registry does not have or refuses."""
 
 
 PRIOR_BLAME: dict[IncidentCause, Blame] = {
@@ -51,7 +53,7 @@ PRIOR_BLAME: dict[IncidentCause, Blame] = {
     IncidentCause.CLAIM_UNBOUND: Blame.NOBODY,
     IncidentCause.IMAGE_UNKNOWN: Blame.NOBODY,
 }
-"""Before comparison. NODE and APP weigh the same: whether the type fails elsewhere too decides between them."""
+"""Before nodes are compared. NODE and APP weigh the same: whether the type fails elsewhere too decides."""
 
 
 def is_evidence(cause: IncidentCause) -> bool:

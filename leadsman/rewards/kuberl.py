@@ -1,8 +1,8 @@
-"""kubeRL's rule, as its document states it: r ← 0.9 r + 0.1 R.
+"""Implements kubeRL's rule as its document states it: r ← 0.9 r + 0.1 R.
 
-R is 1 for running, 0.5 for a restart after more than MTTF without one, 0 for a failure sooner and for the phases
-Failed and Unknown. "Running" is earned by time, once for each MTTF of health: an event that says nothing new moves
-nothing. Source: github.com/chenw-ibm/kubeRL, README and pkg/monitor at b7e6990.
+R is 1 for running, 0.5 for a restart after more than MTTF without one, 0 for an earlier failure and for the phases
+Failed and Unknown. "Running" is earned by time, once for each MTTF of health, so that repeated events change nothing.
+Source: github.com/chenw-ibm/kubeRL, README and pkg/monitor at b7e6990.
 """
 
 from leadsman.rewards.incident_causes import IncidentCause
@@ -19,7 +19,7 @@ def moving_average(reward: float, outcome: float) -> float:
 
 
 def failure_outcome(cause: IncidentCause, since_last_seconds: float | None) -> float:
-    """The outcome of an incident. since_last_seconds: since the one before; None: it is the first."""
+    """The outcome of an incident. since_last_seconds: since the previous one; None: it is the first."""
     if cause is IncidentCause.FAILED_PHASE:
         return FAILED
     return RESTARTED if since_last_seconds is None or since_last_seconds > MTTF_SECONDS else FAILED
@@ -31,5 +31,5 @@ def healthy_stretches(from_seconds: float, to_seconds: float) -> int:
 
 
 def score(reward: float) -> int:
-    """0..10, cut off as kubeRL's extender does."""
+    """The score, 0..10, rounded down as by kubeRL's extender."""
     return int(reward * 10)

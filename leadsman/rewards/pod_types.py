@@ -1,4 +1,4 @@
-"""Which pods are learned about together: label `podtype`, else `app`, else `name`, else the owner's name.
+"""Assigns pods to types: label `podtype`, else `app`, else `name`, else the owner's name.
 
 The part of an owner's name that changes with each rollout or run is cut off, so that what was learned about the last
 one counts for the next. Types are the cluster's, whatever the namespace, as kubeRL's are.
@@ -16,7 +16,7 @@ _RUN = re.compile(r"-[0-9]{8,10}")
 
 
 def pod_type(labels: Mapping[str, str], owner: str, owner_kind: str) -> str:
-    """The type of a pod; "" for one without any name: nothing is ever known of that type.
+    """The type of a pod; "" for one without any name, of which no rewards are kept.
 
     owner, owner_kind: name and kind of its controller, or of the pod itself (leadsman.kube.owners.pod_owner).
     """
@@ -25,7 +25,7 @@ def pod_type(labels: Mapping[str, str], owner: str, owner_kind: str) -> str:
 
 
 def _stable_owner_name(owner: str, kind: str, template_hash: str) -> str:
-    """The owner's name without what tells its rollouts or runs apart."""
+    """The owner's name without the part that changes with each rollout or run."""
     if kind == "ReplicaSet" and template_hash:
         return owner.removesuffix(f"-{template_hash}")
     run = _RUN.search(owner) if kind == "Job" else None

@@ -1,16 +1,15 @@
-"""Is it the node or the app? What each node did to a type of pod, compared with what the other nodes did to it.
+"""Estimates whether the node or the app is at fault: compares each node's trials of a pod type with the other nodes'.
 
-    typical m   the success ratio on the other nodes: the median of theirs, the default voting as one more node
-    model       with probability SOUND a node is like the others, and each trial succeeds with m;
-                else something is wrong here, and any ratio is as likely as any other (spike and slab)
+    typical m   the success ratio on the other nodes: the median of theirs, with the default as one more vote
+    model       with probability SOUND_RATIO a node is like the others, and each trial succeeds with m;
+                otherwise something is wrong here, and any ratio is as likely as any other (spike and slab)
     blame       the posterior probability of the second, by Bayes' rule from recent successes and failures
-    expected    the posterior mean of the success ratio, of which `lower` is one deviation below
+    expected    the posterior mean of the success ratio; `lower` is INTERVAL_DEVIATIONS below it
     value       lower / lower of a node without evidence, at most 1
 
-So a type that fails everywhere blames no node, one that fails here only does; a node never tried stands at the prior;
-and nothing that a node says of itself lifts it above that, as only the others make the prior. Old failures fade in the
-ledger, so a node in disgrace comes back and is tried again: that is the exploration, and it is bounded, as the first
-failure sends it away again.
+So a type that fails everywhere blames no node, and one that fails only here blames this one. An untried node has the
+prior, and no report of its own lifts a node above that, because only the others make the prior. Old failures fade, so
+that a blamed node is tried again: that is the exploration, and it is bounded, because the first failure ends it.
 
 Sources: empirical Bayes, Casella, An introduction to empirical Bayes data analysis, Am. Stat. 39 (1985); spike and
 slab, Mitchell, Beauchamp, Bayesian variable selection in linear regression, JASA 83 (1988); forgetting in bandits,
@@ -27,15 +26,15 @@ from typing import NamedTuple
 from msgspec import Struct
 
 SOUND_RATIO = 0.9
-"""Prior probability that nothing is wrong with a node for a type."""
+"""Prior probability that nothing is wrong with a node for a pod type."""
 
 DEFAULT_TYPICAL_RATIO = 0.95
-"""Success ratio of a type that nobody knows; votes as one node."""
+"""Success ratio of a type without evidence; votes as one node."""
 
 INTERVAL_DEVIATIONS = 0.5
 
 MIN_LOWER_SHARE = 0.25
-"""Of the expected ratio, at which the lower bound ends."""
+"""The lower bound is at least this share of the expected ratio."""
 
 MIN_VOTING_TRIALS = 0.5
 """A node with less evidence has no vote on what is typical."""
@@ -44,7 +43,7 @@ _MIN_TYPICAL_RATIO, _MAX_TYPICAL_RATIO = 0.02, 0.98
 
 
 class Trials(NamedTuple):
-    """Of one node, faded to now. recent: successes that began after the last failure."""
+    """The trials on one node, faded to now. recent: successes that began after the last failure."""
 
     healthy: float = 0.0
     recent: float = 0.0
@@ -52,8 +51,14 @@ class Trials(NamedTuple):
 
 
 class NodePosterior(Struct, frozen=True):
-    """Ratios are 0..1. lower, upper: about the expected one. blame: that something is wrong here. value: for a score,
-    0..1. samples: recent trials."""
+    """What is believed about one node. Ratios are 0..1.
+
+    expected_ratio: of successes, between lower_ratio and upper_ratio.
+    blame_ratio: probability that something is wrong here.
+    typical_ratio: success ratio on the other nodes.
+    samples: recent trials.
+    value: 0..1, for a score.
+    """
 
     expected_ratio: float
     lower_ratio: float
@@ -65,7 +70,7 @@ class NodePosterior(Struct, frozen=True):
 
 
 class NodePosteriors(Mapping[str, NodePosterior]):
-    """Node → how it stands among the others, made when it is asked for."""
+    """Node → its posterior, computed when it is read. trials: of every node."""
 
     def __init__(self, trials: Mapping[str, Trials]) -> None:
         self._trials = trials
@@ -87,15 +92,15 @@ class NodePosteriors(Mapping[str, NodePosterior]):
 
 
 def typical_success_ratio(ranked: Sequence[float], own: float | None = None) -> float:
-    """The success ratio that a node is held to: the median without its own. ranked: all votes and the default."""
+    """The success ratio that a node is compared with: the median without its own. ranked: all votes, sorted."""
     middle = (len(ranked) - (own is not None)) // 2
     left_out = len(ranked) if own is None else bisect_left(ranked, own)
-    found = ranked[middle + (middle >= left_out)]
-    return min(_MAX_TYPICAL_RATIO, max(_MIN_TYPICAL_RATIO, found))
+    median = ranked[middle + (middle >= left_out)]
+    return min(_MAX_TYPICAL_RATIO, max(_MIN_TYPICAL_RATIO, median))
 
 
 def smoothed_ratio(trials: Trials) -> float:
-    """The node's success ratio, drawn to the default by one trial."""
+    """The node's success ratio, pulled towards the default by one trial."""
     return (trials.healthy + DEFAULT_TYPICAL_RATIO) / (trials.healthy + trials.failed + 1.0)
 
 
@@ -109,7 +114,7 @@ def _rounded_posterior(trials: Trials, typical_ratio: float) -> NodePosterior:
 
 @lru_cache(65_536)
 def node_posterior(recent: float, failed: float, typical_ratio: float) -> NodePosterior:
-    """How a node with these recent trials stands where `typical_ratio` is usual."""
+    """The posterior of a node with these recent trials, where `typical_ratio` is usual."""
     blame = _blame(recent, failed, typical_ratio)
     mean, deviation = _moments(recent, failed, typical_ratio, blame)
     lower = _lower(mean, deviation)
@@ -131,7 +136,7 @@ def _prior_lower(typical_ratio: float) -> float:
 
 
 def _lower(mean: float, deviation: float) -> float:
-    """Never so low that the lower bounds of two hopeless nodes cannot be compared."""
+    """The lower bound, never so low that two bad nodes cannot be compared."""
     return max(MIN_LOWER_SHARE * mean, mean - INTERVAL_DEVIATIONS * deviation)
 
 

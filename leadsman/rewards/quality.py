@@ -1,7 +1,7 @@
-"""How much slower, or otherwise worse, pods of a type run on each node than on the others.
+"""Compares how slow, or otherwise costly, pods of a type run on each node with the other nodes.
 
-A node is held to the median of the other nodes' geometric means, so neither a liar nor one slow node moves what is
-usual. Twice the usual cost is worth half, once there are observations enough: n of them count n / (n + 1).
+A node is compared with the median of the other nodes' geometric means, so that no single node, slow or lying, moves
+what is usual. Twice the usual cost halves the value, once there are enough observations: n of them count n / (n + 1).
 """
 
 from collections.abc import Mapping
@@ -12,19 +12,19 @@ from leadsman.state.records import Quality
 
 MIN_SAMPLES = 0.5
 MIN_OTHER_NODES = 2
-"""Of one other node nobody can say whether it is fast or this one slow."""
+"""With one other node it is unknown whether that one is fast or this one slow."""
 
 Qualities = Mapping[str, Quality]
 
 
 def quality_factors(nodes: Mapping[str, Qualities]) -> dict[str, float]:
-    """Node → usual cost / its own, at most 1, all qualities multiplied. Nodes at 1 are absent."""
-    found: dict[str, float] = {}
+    """Node → usual cost / its own, at most 1, the product over all qualities. Nodes at 1 are absent."""
+    factors: dict[str, float] = {}
     for name in {name for qualities in nodes.values() for name in qualities}:
         costs = {node: each[name] for node, each in nodes.items() if name in each}
         for node, factor in _factors({node: c for node, c in costs.items() if c.samples >= MIN_SAMPLES}).items():
-            found[node] = found.get(node, 1.0) * factor
-    return found
+            factors[node] = factors.get(node, 1.0) * factor
+    return factors
 
 
 def _factors(costs: Mapping[str, Quality]) -> dict[str, float]:
@@ -32,12 +32,12 @@ def _factors(costs: Mapping[str, Quality]) -> dict[str, float]:
         return {}
     ranked = sorted(each.log_cost for each in costs.values())
     excess = {node: each.log_cost - _others_median(ranked, each.log_cost) for node, each in costs.items()}
-    sure = {node: each.samples / (each.samples + 1.0) for node, each in costs.items()}
-    return {node: exp(-more * sure[node]) for node, more in excess.items() if more > 0.0}
+    confidence = {node: each.samples / (each.samples + 1.0) for node, each in costs.items()}
+    return {node: exp(-more * confidence[node]) for node, more in excess.items() if more > 0.0}
 
 
 def _others_median(ranked: list[float], own: float) -> float:
-    """The median without one's own."""
+    """The median without the node's own cost."""
     middle = len(ranked) // 2
     if len(ranked) % 2:
         around = ranked[middle - 1 : middle + 2]

@@ -1,8 +1,8 @@
-"""What a node writes down about one type of pod: trials that went well or not, fading as time passes.
+"""Updates a node's record of one pod type: successful and failed trials that fade with time.
 
-A trial is one stretch of health of `STRETCH_SECONDS`. It is credited as time passes, never by event, so nothing that
-is merely said again changes anything. A longer life earns more, but less and less: failures thin out with age as a
-Weibull hazard of shape 0.7 [1], so what an old pod survives says little about how the next one starts.
+A trial is one stretch of health of `STRETCH_SECONDS`. It is credited as time passes, never by event, so that repeated
+events change nothing. A longer life earns more, but less and less: failures become rarer with age like a Weibull hazard
+of shape 0.7 [1], so what an old pod survives says little about how the next one starts.
 
 Every function returns a new Reward, as of `now`. Times are the writer's own Unix seconds.
 
@@ -18,22 +18,22 @@ from leadsman.rewards.incident_causes import IncidentCause, is_evidence
 from leadsman.state.records import Quality, Reward
 
 HALF_LIFE_SECONDS = 3_600.0
-"""After as long again, evidence weighs half: long enough to stay away from a bad node for hours, short enough to find
-out the same day that it was repaired."""
+"""After this, evidence weighs half: long enough to avoid a bad node for hours, short enough to find out the same day
+that it was repaired."""
 
 STRETCH_SECONDS = kuberl.MTTF_SECONDS
 
 MAX_RECENT_TRIALS = 12.0
-"""Trials. Recent credit above this is not kept, so that few failures tell of a node that was good for months."""
+"""Recent trials above this are not kept, so that few failures count against a node that was good for months."""
 
 CARRIED_SHARE = 0.15
-"""Of the recent credit, what an incident leaves: whether the node changed at that moment is what one wants to know."""
+"""Share of the recent trials that an incident leaves: the question is whether the node changed at that moment."""
 
 MAX_TRIALS = 1_000_000.0
-"""As the record bounds them."""
+"""The bound of the record."""
 
 _NOTICED_SECONDS = 2.0
-"""An incident may be noticed so long after the restart that followed it."""
+"""An incident may be noticed this long after the restart that followed it."""
 
 _SHAPE = 0.7
 _MAX_SAMPLES = 20.0
@@ -41,12 +41,12 @@ _MAX_LOG = 1_000.0
 
 
 def new_reward(now: float, half_life_seconds: float = HALF_LIFE_SECONDS) -> Reward:
-    """Nothing known yet."""
+    """A record without evidence."""
     return Reward(at_seconds=now, half_life_seconds=half_life_seconds)
 
 
 def decay(reward: Reward, now: float) -> Reward:
-    """The same evidence later. A clock that went back changes nothing but `at_seconds`."""
+    """The evidence, faded to `now`. A clock that went back changes only `at_seconds`."""
     left = remaining_share(now - reward.at_seconds, reward.half_life_seconds)
     if left == 1.0:
         return structs.replace(reward, at_seconds=now)
@@ -67,12 +67,12 @@ def remaining_share(age_seconds: float, half_life_seconds: float) -> float:
 
 
 def earned_trials(from_seconds: float, to_seconds: float) -> float:
-    """Trials earned by one pod whose health grew from one age to the other: 1 for the first stretch."""
+    """Trials earned by one pod whose health grew from one age to the other; 1 for the first stretch."""
     return _exposure(to_seconds) - _exposure(from_seconds)
 
 
 def credit_health(reward: Reward, from_seconds: float, to_seconds: float, now: float) -> Reward:
-    """One pod stayed healthy. from_seconds: what was credited of this health before, 0 after a start or restart."""
+    """The record after one pod stayed healthy. from_seconds: health credited before, 0 after a start or restart."""
     if to_seconds <= from_seconds:
         return decay(reward, now)
     earned, stretches = earned_trials(from_seconds, to_seconds), kuberl.healthy_stretches(from_seconds, to_seconds)
@@ -80,14 +80,14 @@ def credit_health(reward: Reward, from_seconds: float, to_seconds: float, now: f
 
 
 def credit_completion(reward: Reward, healthy_seconds: float, now: float) -> Reward:
-    """One pod ended as it should. However short, that is a whole trial. healthy_seconds: what was credited of it."""
+    """The record after one pod completed, a whole trial however short. healthy_seconds: of it, credited before."""
     if healthy_seconds >= STRETCH_SECONDS:
         return decay(reward, now)
     return _healthier(reward, 1.0 - earned_trials(0.0, healthy_seconds), 1, now, now - healthy_seconds)
 
 
 def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
-    """One incident. Nobody's fault is counted and changes nothing else."""
+    """The record after one incident. One that blames nobody is counted and changes nothing else."""
     fresh = decay(reward, now)
     incidents = reward.incidents | {cause.value: reward.incidents.get(cause.value, 0) + 1}
     noted = structs.replace(fresh, incidents=incidents, last_cause=cause.value, last_incident_seconds=now)
@@ -104,9 +104,9 @@ def record_incident(reward: Reward, cause: IncidentCause, now: float) -> Reward:
 
 
 def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward:
-    """One observation of a quality, lower being better: a finished pod's run time, a pod's metric.
+    """The record after one observation of a quality, as a finished pod's run time or a pod's metric; lower is better.
 
-    A cost that has no logarithm says nothing and changes nothing.
+    A cost without a logarithm changes nothing.
     """
     fresh = decay(reward, now)
     if not 0.0 < cost < float("inf"):
@@ -119,7 +119,7 @@ def record_quality(reward: Reward, name: str, cost: float, now: float) -> Reward
 
 
 def _healthier(reward: Reward, earned: float, stretches: int, now: float, since: float) -> Reward:
-    """since: when this health began. If that was before the last incident, it does not tell how pods start now."""
+    """since: when this health began. Before the last incident, it says nothing about how pods start now."""
     fresh, rule = decay(reward, now), reward.kuberl
     for _ in range(stretches):
         rule = kuberl.moving_average(rule, kuberl.RUNNING)

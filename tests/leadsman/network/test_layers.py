@@ -136,7 +136,7 @@ def test_what_was_before_never_makes_a_group_unsound(delay_ms: Floats, data: st.
 
 
 def test_groups_before_of_another_number_of_nodes_are_refused() -> None:
-    with pytest.raises(ValueError, match="before has 1 nodes: want 2"):
+    with pytest.raises(ValueError, match="previous groups have 1 entries, the delays 2 nodes"):
         build_layer(np.zeros((2, 2)), 1.0, np.array([0]))
 
 

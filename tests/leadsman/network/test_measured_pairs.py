@@ -53,7 +53,7 @@ def test_degree_counts_peers() -> None:
 
 
 def test_an_index_that_is_no_node_is_named() -> None:
-    with pytest.raises(ValueError, match=r"target 1\.\.3: want 0\.\.2"):
+    with pytest.raises(ValueError, match=r"target 1\.\.3 must be within 0\.\.2"):
         made(3, (0, 1, 5), (0, 3, 5))
 
 

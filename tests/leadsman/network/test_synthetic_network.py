@@ -31,5 +31,5 @@ def test_every_node_measures_k_different_others() -> None:
 
 @pytest.mark.parametrize("k", [0, 20, -1])
 def test_an_impossible_k_is_named(k: int) -> None:
-    with pytest.raises(ValueError, match=f"k {k}: want 1..19 for 20 nodes"):
+    with pytest.raises(ValueError, match=f"k {k} must be within 1..19 for 20 nodes"):
         random_peers(20, k, np.random.default_rng(0))

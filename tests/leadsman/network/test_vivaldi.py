@@ -28,13 +28,13 @@ class Nodes:
     def __init__(
         self,
         rtt_ms: Floats,
-        knobs: VivaldiParameters = DEFAULT_PARAMETERS,
+        parameters: VivaldiParameters = DEFAULT_PARAMETERS,
         liars: frozenset[int] = frozenset(),
         seed: int = 0,
     ):
-        self.rtt_ms, self.knobs, self.liars, self.rng = rtt_ms, knobs, liars, Random(seed)
+        self.rtt_ms, self.parameters, self.liars, self.rng = rtt_ms, parameters, liars, Random(seed)
         self.peers = [self.rng.sample([j for j in range(len(rtt_ms)) if j != i], 16) for i in range(len(rtt_ms))]
-        self.positions = [initial_state(knobs) for _ in rtt_ms]
+        self.positions = [initial_state(parameters) for _ in rtt_ms]
 
     def run(self, rounds: int) -> "Nodes":
         for _ in range(rounds):
@@ -46,7 +46,7 @@ class Nodes:
         for peer in self.rng.sample(self.peers[node], 2):
             said = self.said(peer)
             self.positions[node] = update(
-                self.positions[node], said, float(self.rtt_ms[node, peer]), self.rng, self.knobs
+                self.positions[node], said, float(self.rtt_ms[node, peer]), self.rng, self.parameters
             )
 
     def said(self, peer: int) -> Coordinate:
