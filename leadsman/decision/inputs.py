@@ -19,7 +19,7 @@ class DecisionInputs(Struct, frozen=True):
     cache: of what was computed from earlier inputs; pass the same one each time.
     workloads: where the pods of each workload run.
     delay_views: RTTs measured by others than our agents; of several the first that knows a pair counts.
-    estimates: RTTs of pairs that nobody measured; None: there are none.
+    estimates: RTTs of pairs without a measurement; None: there are none.
     telemetry: policies and the metrics that they name.
     node_roles: node → its label kubernetes.io/role; replaced, never altered.
     """

@@ -108,10 +108,10 @@ class NetworkEstimates(NamedTuple):
         return table
 
     def _fill_measured(self, table: EstimateTable, one: Indices, other: Indices) -> None:
-        slot, found = self.pairs.find_pairs(one, other)
-        if found.any():
+        slot, measured = self.pairs.find_pairs(one, other)
+        if measured.any():
             middle, skew = self.pairs.log_ms[slot], np.abs(np.nan_to_num(self.pairs.half_skew[slot]))
-            _fill(table, found, (middle + skew, middle - skew, middle + skew), EstimateSource.MEASURED)
+            _fill(table, measured, (middle + skew, middle - skew, middle + skew), EstimateSource.MEASURED)
         table.source[one == other] = ESTIMATE_SOURCES.index(EstimateSource.MEASURED)
 
 

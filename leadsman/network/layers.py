@@ -49,11 +49,11 @@ def group_distances_ms(delay_ms: Floats, of: Indices, extreme: np.ufunc) -> Floa
     """The largest (np.maximum) or smallest (np.minimum) delay between each two groups. Unknown ones are infinite."""
     order = np.argsort(of, kind="stable")
     begin = np.searchsorted(of[order], np.arange(of.max(initial=-1) + 1))
-    found = np.empty((len(begin), len(begin)), delay_ms.dtype)
+    distances = np.empty((len(begin), len(begin)), delay_ms.dtype)
     for group, members in enumerate(np.split(order, begin[1:]) if len(begin) else ()):
         known = np.nan_to_num(delay_ms[members], nan=np.inf)
-        found[group] = extreme.reduceat(extreme.reduce(known, 0)[order], begin)
-    return found
+        distances[group] = extreme.reduceat(extreme.reduce(known, 0)[order], begin)
+    return distances
 
 
 def _without_violators(delay_ms: Floats, limit_ms: float, of: Indices) -> Indices:

@@ -21,11 +21,11 @@ def regress_quantile(features: Floats, values: Floats, share: float) -> Floats:
     middle, scale = features[:, 1:].mean(0), np.maximum(features[:, 1:].std(0), 1e-9)
     terms = np.column_stack([features[:, 0], (features[:, 1:] - middle) / scale])
     ridge = np.diag([0.0] + [_RIDGE * len(values)] * len(scale))
-    found = np.zeros(terms.shape[1])
-    found[0] = np.quantile(values, share)
+    weights = np.zeros(terms.shape[1])
+    weights[0] = np.quantile(values, share)
     for corner in np.geomspace(_WIDEST, _NARROWEST, _STEPS):
-        rest = values - terms @ found
+        rest = values - terms @ weights
         weighed = (terms * (np.where(rest > 0, share, 1 - share) / np.maximum(np.abs(rest), corner))[:, None]).T
-        found = np.linalg.solve(weighed @ terms + ridge, weighed @ values)
-    slopes = found[1:] / scale
-    return np.append(found[0] - slopes @ middle, slopes)
+        weights = np.linalg.solve(weighed @ terms + ridge, weighed @ values)
+    slopes = weights[1:] / scale
+    return np.append(weights[0] - slopes @ middle, slopes)

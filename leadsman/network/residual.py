@@ -61,8 +61,8 @@ def nystrom_features(members: Sequence[EnsembleMember], landmarks: Indices) -> F
     to_landmarks = _kernel(profile, landmarks)
     values, vectors = np.linalg.eigh(to_landmarks[landmarks].astype(np.float64))
     kept = values > values.max(initial=0) * _SMALLEST_EIGENVALUE
-    found = to_landmarks @ (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
-    return np.ascontiguousarray(np.linalg.eigh(found.T @ found)[1].T @ found.T)
+    features = to_landmarks @ (vectors[:, kept] / np.sqrt(values[kept])).astype(np.float32)
+    return np.ascontiguousarray(np.linalg.eigh(features.T @ features)[1].T @ features.T)
 
 
 def _kernel(profile: Floats, landmarks: Indices) -> Floats:
@@ -106,8 +106,8 @@ def fit_residual(features: Floats, pairs: MeasuredPairs, error: Floats, steps: i
         1 / SELF_KERNEL + pairs.degree / _NOISE * scale[:, None] / max(1, pairs.node_count),
     )
     rest = _gradient(features, pairs, np.clip(error, -MAX_SHARED_ERROR, MAX_SHARED_ERROR).astype(np.float32))
-    found = _Weights(*(np.zeros_like(one) for one in rest))
-    along, square = found, 1.0
+    solution = _Weights(*(np.zeros_like(one) for one in rest))
+    along, square = solution, 1.0
     for _ in range(steps):
         eased = _Weights(*((one / by).astype(np.float32) for one, by in zip(rest, diagonal, strict=True)))
         before, square = square, rest.times(eased)
@@ -116,8 +116,8 @@ def fit_residual(features: Floats, pairs: MeasuredPairs, error: Floats, steps: i
         along = eased.plus(square / before, along)
         image = _normal_equations(features, pairs, along)
         length = square / along.times(image)
-        found, rest = found.plus(length, along), rest.plus(-length, image)
-    return _residual(features, found)
+        solution, rest = solution.plus(length, along), rest.plus(-length, image)
+    return _residual(features, solution)
 
 
 def _normal_equations(features: Floats, pairs: MeasuredPairs, weights: _Weights) -> _Weights:

@@ -8,6 +8,7 @@ from leadsman.state.follower import Follower
 
 
 def state_follower_metrics(follower: Follower) -> Iterator[Metric]:
+    """How often the state was listed, and its watch opened again."""
     yield CounterMetricFamily(
         "leadsman_state_relists", "Times that the state was listed whole from etcd.", follower.relists
     )

@@ -2,7 +2,6 @@
 
 import asyncio
 import ssl
-from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import NamedTuple, TypeVar
@@ -14,15 +13,14 @@ from msgspec import Struct
 from leadsman.runtime.keepalive import keepalive_socket
 from leadsman.state import etcd_json
 from leadsman.state.etcd_json import JsonBody
-from leadsman.state.store import Compacted, Denied, Unavailable
+from leadsman.state.line_reader import LineReader
+from leadsman.state.store import Denied, Unavailable
 
 A = TypeVar("A")
 Attempt = Callable[[str, dict[str, str]], Awaitable[A]]
 """One attempt of a call, at an endpoint, with the headers that authenticate us."""
 
 _READ_BUFFER_BYTES = 1 << 20
-LONGEST_LINE_BYTES = 64 << 20
-"""Of a watch. A listing, which comes in pages, replaces a larger message."""
 _OK = 200
 # Ends a watch whose member lost its leader; otherwise it would stay silent. WithRequireLeader in etcd's Go client.
 _REQUIRE_LEADER = {"Grpc-Metadata-hasleader": "true"}
@@ -59,7 +57,7 @@ class OpenStream(NamedTuple):
     """A streaming call that has begun: its first line, and the lines that follow."""
 
     first: bytes
-    rest: "LineReader"
+    rest: LineReader
 
 
 class EtcdTransport:
@@ -219,36 +217,6 @@ def _drop(response: aiohttp.ClientResponse) -> None:
     if transport is not None:
         transport.abort()
     response.close()
-
-
-class LineReader:
-    """Reads lines of any length up to LONGEST_LINE_BYTES. aiohttp's own readline fails at a few hundred KiB."""
-
-    def __init__(self, content: aiohttp.StreamReader, silence_seconds: float):
-        self._content = content
-        self._silence_seconds = silence_seconds
-        self._whole: deque[bytes] = deque()
-        self._begun = bytearray()
-
-    async def next(self) -> bytes:
-        """The next line; the last one need not end. TimeoutError when no byte comes for `silence_seconds`,
-        Unavailable after the last line, Compacted when the line is too long."""
-        while not self._whole:
-            async with asyncio.timeout(self._silence_seconds):
-                chunk = await self._content.readany()
-            self._take(chunk)
-        return self._whole.popleft()
-
-    def _take(self, chunk: bytes) -> None:
-        if not chunk and not self._begun:
-            raise Unavailable("etcd closed the stream")
-        self._begun += chunk or b"\n"
-        if b"\n" in self._begun[-len(chunk) - 1 :]:
-            *whole, rest = bytes(self._begun).split(b"\n")
-            self._whole.extend(whole)
-            self._begun = bytearray(rest)
-        if len(self._begun) > LONGEST_LINE_BYTES:
-            raise Compacted(f"watch message larger than {LONGEST_LINE_BYTES} bytes")
 
 
 @contextmanager

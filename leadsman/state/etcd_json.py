@@ -25,11 +25,15 @@ class InvalidAuthToken(store.Denied):
 
 
 class ResponseHeader(Struct, frozen=True):
+    """The header of every response."""
+
     cluster_id: str = ""
     revision: int = 0
 
 
 class KeyValue(Struct, frozen=True):
+    """A key with its value."""
+
     key: bytes
     value: bytes = b""
     mod_revision: int = 0
@@ -37,6 +41,8 @@ class KeyValue(Struct, frozen=True):
 
 
 class RangeResponse(Struct, frozen=True):
+    """The response to a range."""
+
     header: ResponseHeader
     kvs: tuple[KeyValue, ...] = ()
     more: bool = False
@@ -49,16 +55,22 @@ class RangeResponseOp(Struct, frozen=True):
 
 
 class ReadTxnResponse(Struct, frozen=True):
+    """The response to a transaction that reads."""
+
     header: ResponseHeader
     responses: tuple[RangeResponseOp, ...] = ()
 
 
 class TxnResponse(Struct, frozen=True):
+    """The response to a transaction that writes."""
+
     header: ResponseHeader
     succeeded: bool = False
 
 
 class LeaseGrantResponse(Struct, frozen=True):
+    """The response to the grant of a lease."""
+
     id: int = field(name="ID")
 
 
@@ -73,10 +85,14 @@ class AnyResponse(Struct, frozen=True):
 
 
 class AuthenticateResponse(Struct, frozen=True):
+    """The response to a login."""
+
     token: str
 
 
 class EtcdEvent(Struct, frozen=True):
+    """One change in a message of a watch."""
+
     kv: KeyValue
     type: str = "PUT"
 
@@ -209,10 +225,12 @@ def watch_request(prefix: str, start_revision: int) -> JsonBody:
 
 
 def to_stored_item(kv: KeyValue) -> StoredItem:
+    """The item, as the store returns it."""
     return StoredItem(_text(kv.key), kv.value, kv.mod_revision, kv.lease)
 
 
 def to_change(event: EtcdEvent) -> Updated | Deleted:
+    """The change, as the store returns it."""
     kv = event.kv
     if event.type == "DELETE":
         return Deleted(_text(kv.key), kv.mod_revision)

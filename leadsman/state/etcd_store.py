@@ -9,9 +9,10 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
 from leadsman.state import etcd_json
-from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, LineReader
+from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 from leadsman.state.etcd_json import WatchResponse
 from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, StoredItem, Write
+from leadsman.state.line_reader import LineReader
 from leadsman.state.store import LARGEST_TRANSACTION_OPS, Compacted, Denied, LeaseLost, PreconditionFailed, StoreError
 
 PAGE_KEYS = 500

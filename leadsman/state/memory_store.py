@@ -35,6 +35,8 @@ _clusters = count(1)
 
 
 class MemoryLease(Struct):
+    """A lease. expires_at: monotonic seconds."""
+
     ttl_seconds: int
     expires_at: float
 
