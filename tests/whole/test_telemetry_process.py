@@ -38,7 +38,7 @@ async def test_a_policy_comes_changes_and_goes_on_an_agent_s_own_metric(
 
         await kept(["no-agent"], "edge-1 refused")
         answer = await asyncio.to_thread(ask, extender, both)
-        reason = "telemetry policy default/p: memory_available_ratio GreaterThan 0"
+        reason = "telemetry policy default/p is violated: memory_available_ratio GreaterThan 0"
         assert answer["FailedAndUnresolvableNodes"] == {"edge-1": reason}
         api.put(POLICY, dontschedule("LessThan"))
         await kept(both, "the changed policy in use")
@@ -63,5 +63,8 @@ def used(extender: Any) -> tuple[float, float]:
 async def test_policies_without_an_api_server_are_one_clear_line(start: Callable[..., Any]) -> None:
     extender = start("extender", "--telemetry", "agents")
     assert await asyncio.to_thread(extender.child.wait, 20) == 2
-    assert "--telemetry: the policies are on an API server; name it with --kube-api or --kubeconfig" in extender.log
+    assert (
+        "--telemetry needs an API server, which holds the policies; name it with --kube-api or --kubeconfig"
+        in extender.log
+    )
     assert "Traceback" not in extender.log
