@@ -4,7 +4,7 @@ from collections import Counter as Tally
 from collections.abc import Iterator
 
 from prometheus_client import Counter, Histogram
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.runtime.scrape import FamiliesCollector, FamilySource, create_registry
 from leadsman.state.snapshot import Freshness, Snapshot
@@ -55,6 +55,14 @@ class ExtenderMetrics:
 def state_metrics(snapshot: Snapshot, now: float) -> Iterator[Metric]:
     """Metrics of the state. now: monotonic seconds on the clock of the snapshot's ages."""
     yield GaugeMetricFamily("leadsman_state_problems", "Records in etcd that cannot be read.", len(snapshot.problems))
+    yield CounterMetricFamily(
+        "leadsman_state_dropped_records", "Records in etcd ignored because their node has too many.", snapshot.dropped
+    )
+    yield GaugeMetricFamily(
+        "leadsman_state_crowded_nodes",
+        "Nodes of which records are ignored, named by GET /state.",
+        snapshot.crowded_nodes,
+    )
     nodes = GaugeMetricFamily("leadsman_state_nodes", "Nodes in the state.", labels=["freshness"])
     tally = Tally(state.freshness(now) for state in snapshot.nodes.values())
     for freshness in Freshness:

@@ -18,6 +18,11 @@ class CountingStore:
         self._read(listing.items)
         return listing
 
+    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
+        page = await self._store.read_page(keys, revision)
+        self._read(page.items)
+        return page
+
     async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         listings = await self._store.read_ranges(ranges)
         self._read(item for listing in listings for item in listing.items)

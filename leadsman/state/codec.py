@@ -37,7 +37,7 @@ def size_bytes(record: AnyRecord | Reward) -> int:
 def decode(record: type[R], data: bytes) -> R:
     """The record in `data`. BadRecord for anything else, whatever the bytes are."""
     if len(data) > LARGEST_VALUE_BYTES:
-        raise BadRecord(f"record of {len(data)} bytes; at most {LARGEST_VALUE_BYTES} are allowed")
+        raise BadRecord(f"record larger than {LARGEST_VALUE_BYTES} bytes")
     try:
         decoded = _decoders[record].decode(data)
     except UNREADABLE as error:

@@ -14,13 +14,15 @@ from leadsman.runtime.keepalive import keepalive_socket
 from leadsman.state import etcd_json
 from leadsman.state.etcd_json import JsonBody
 from leadsman.state.line_reader import LineReader
-from leadsman.state.store import Denied, Unavailable
+from leadsman.state.store import Denied, StoreError, Unavailable
 
 A = TypeVar("A")
 Attempt = Callable[[str, dict[str, str]], Awaitable[A]]
 """One attempt of a call, at an endpoint, with the headers that authenticate us."""
 
 _READ_BUFFER_BYTES = 1 << 20
+LARGEST_RESPONSE_BYTES = 16 << 20
+"""Of a unary call. A page of 500 records of 4 KiB takes 2.7 MB, and a stranger may write 1.5 MiB under each key."""
 _OK = 200
 # Ends a watch whose member lost its leader; otherwise it would stay silent. WithRequireLeader in etcd's Go client.
 _REQUIRE_LEADER = {"Grpc-Metadata-hasleader": "true"}
@@ -51,6 +53,10 @@ class EtcdAccess(Struct, frozen=True):
 
 class ConnectFailed(Unavailable):
     """The endpoint took no connection, so nothing was sent."""
+
+
+class ResponseTooLarge(StoreError):
+    """A unary call's response is larger than LARGEST_RESPONSE_BYTES: ask for fewer items."""
 
 
 class OpenStream(NamedTuple):
@@ -182,7 +188,12 @@ class EtcdTransport:
 
     async def _post(self, url: str, body: JsonBody, headers: dict[str, str]) -> bytes:
         async with await self._request(url, body, headers) as response:
-            return await response.read()
+            data = bytearray()
+            async for chunk in response.content.iter_any():
+                data += chunk
+                if len(data) > LARGEST_RESPONSE_BYTES:
+                    raise ResponseTooLarge(f"{url}: response larger than {LARGEST_RESPONSE_BYTES} bytes")
+            return bytes(data)
 
     async def _request(self, url: str, body: JsonBody, headers: dict[str, str]) -> aiohttp.ClientResponse:
         response = await self._http().post(url, data=msgspec.json.encode(body), headers=headers)

@@ -9,14 +9,19 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 
 from leadsman.state import etcd_json
-from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
-from leadsman.state.etcd_json import WatchResponse
+from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, ResponseTooLarge
+from leadsman.state.etcd_json import RangeResponse, WatchResponse
 from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, StoredItem, Write
 from leadsman.state.line_reader import LineReader
-from leadsman.state.store import LARGEST_TRANSACTION_OPS, Compacted, Denied, LeaseLost, PreconditionFailed, StoreError
-
-PAGE_KEYS = 500
-"""With values of 4 KiB a page is at most 2.7 MB of JSON."""
+from leadsman.state.store import (
+    LARGEST_TRANSACTION_OPS,
+    PAGE_KEYS,
+    Compacted,
+    Denied,
+    LeaseLost,
+    PreconditionFailed,
+    StoreError,
+)
 
 
 class EtcdStore:
@@ -40,13 +45,17 @@ class EtcdStore:
         start, end, revision = prefix.encode(), etcd_json.prefix_end(prefix.encode()), 0
         items: list[StoredItem] = []
         while True:
-            body = etcd_json.range_request(start, end, revision, PAGE_KEYS)
-            page = await self.transport.call("/v3/kv/range", body, etcd_json.RangeResponse)
+            page = await self._range(start, end, revision, PAGE_KEYS)
             revision = revision or page.header.revision
             items += map(etcd_json.to_stored_item, page.kvs)
             if not page.more:
                 return Listing(tuple(items), revision, page.header.cluster_id)
             start = page.kvs[-1].key + b"\0"
+
+    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
+        page = await self._range(keys.start.encode(), keys.end.encode(), revision, keys.limit)
+        items = tuple(map(etcd_json.to_stored_item, page.kvs))
+        return Listing(items, revision or page.header.revision, page.header.cluster_id, page.more)
 
     async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         if len(ranges) > LARGEST_TRANSACTION_OPS:
@@ -96,6 +105,16 @@ class EtcdStore:
 
     async def close(self) -> None:
         await self.transport.close()
+
+    async def _range(self, start: bytes, end: bytes, revision: int, limit: int) -> RangeResponse:
+        """The first items, at most `limit`; fewer when the response would be too large."""
+        body = etcd_json.range_request(start, end, revision, limit)
+        try:
+            return await self.transport.call("/v3/kv/range", body, RangeResponse)
+        except ResponseTooLarge:
+            if limit == 1:
+                raise
+            return await self._range(start, end, revision, max(1, limit // 8))
 
     async def _watch_stream(self, prefix: str, start: int, cluster_id: str) -> AsyncGenerator[ChangeBatch]:
         """Changes from one streaming call, which ends when it was silent for half of silence_seconds."""

@@ -10,8 +10,10 @@ from contextlib import aclosing
 from leadsman.runtime.backoff import Backoff
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import keys
-from leadsman.state.key_values import ChangeBatch
-from leadsman.state.snapshot import Snapshot, apply_changes, snapshot_from_listing
+from leadsman.state.key_values import ChangeBatch, slices_by_revision
+from leadsman.state.node_limits import NodeLimits
+from leadsman.state.node_listing import list_nodes
+from leadsman.state.snapshot import DEFAULT_LIMITS, Snapshot, apply_changes, snapshot_from_listing
 from leadsman.state.store import Compacted, Store, StoreError
 
 LONGEST_PAUSE_SECONDS = 4.0
@@ -19,6 +21,12 @@ LONGEST_PAUSE_SECONDS = 4.0
 
 RESUME_WITHIN_SECONDS = 60.0
 """A watch that was lost for longer begins with a listing: a wiped store may have passed our revision by then."""
+
+RELIST_DROPPED_SECONDS = 300.0
+"""While records are dropped, the store is listed again this often: what was dropped may have room by now."""
+
+SLICE_CHANGES = 1_000
+"""Applied without a turn for others on the event loop; a transaction is never split."""
 
 _FIRST_PAUSE_SECONDS = 0.2
 
@@ -40,6 +48,7 @@ class Follower:
         prefix: str = keys.NODES_PREFIX,
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
+        limits: NodeLimits = DEFAULT_LIMITS,
     ):
         self.current = Snapshot()
         self.loaded = asyncio.Event()
@@ -47,10 +56,10 @@ class Follower:
         self.problem = ProblemLog(
             log, "cannot watch etcd; the last snapshot stays in use until etcd answers", "etcd is watched again"
         )
-        self._store, self._prefix, self._clock = store, prefix, clock
+        self._store, self._prefix, self._clock, self._limits = store, prefix, clock, limits
         self._backoff = Backoff(_FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS, rng or random.Random())
         self._resume: int | None = None
-        self._last_response_at = float("-inf")
+        self._last_response_at = self._listed_at = float("-inf")
         self._began_at = float("inf")
 
     def age_seconds(self, now: float) -> float:
@@ -74,22 +83,32 @@ class Follower:
         self._began_at = self._clock()
         async with aclosing(self._store.watch(self._prefix, resume, self.current.cluster_id)) as batches:
             async for batch in batches:
-                self._apply(batch)
+                await self._apply(batch)
+                if self._dropped_for_long():
+                    self._resume = None
+                    return
 
     async def _list(self) -> int:
         """Replaces the snapshot. Decoding happens on a thread: 5,000 nodes would delay the event loop."""
-        listing = await self._store.read_prefix(self._prefix)
-        self.current = await asyncio.to_thread(snapshot_from_listing, self.current, listing, self._clock())
-        self.relists += 1
+        listing = await list_nodes(self._store, self._prefix, self._limits)
+        seen_at = self._clock()
+        self.current = await asyncio.to_thread(snapshot_from_listing, self.current, listing, seen_at, self._limits)
+        self.relists, self._listed_at = self.relists + 1, seen_at
         self._record_response(listing.revision + 1)
         self.loaded.set()
         return listing.revision + 1
 
-    def _apply(self, batch: ChangeBatch) -> None:
-        if batch.changes:
-            now = self._clock()
-            self.current = apply_changes(self.current, batch.changes, None if batch.backlog else now, now)
+    async def _apply(self, batch: ChangeBatch) -> None:
+        now = self._clock()
+        for number, changes in enumerate(slices_by_revision(batch.changes, SLICE_CHANGES)):
+            if number:
+                await asyncio.sleep(0)
+            self.current = apply_changes(self.current, changes, None if batch.backlog else now, now, self._limits)
         self._record_response(batch.resume_revision)
+
+    def _dropped_for_long(self) -> bool:
+        listed_long_ago = self._clock() - self._listed_at > RELIST_DROPPED_SECONDS
+        return listed_long_ago and (self.current.crowded_nodes > 0 or keys.NODES_PREFIX in self.current.problems)
 
     def _record_response(self, resume: int) -> None:
         self._resume, self._last_response_at = resume, self._clock()

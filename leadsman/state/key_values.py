@@ -1,5 +1,7 @@
 """Plain data that a key-value store takes and returns: items, ranges, writes and changes."""
 
+from collections.abc import Iterator, Sequence
+
 from msgspec import Struct
 
 
@@ -17,11 +19,16 @@ class StoredItem(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """Items at one revision, in key order. cluster_id: another one when the store was replaced."""
+    """Items at one revision, in key order.
+
+    cluster_id: another one when the store was replaced.
+    more: the range had items beyond its limit; only of a page.
+    """
 
     items: tuple[StoredItem, ...]
     revision: int
     cluster_id: str
+    more: bool = False
 
 
 class KeyRange(Struct, frozen=True):
@@ -78,6 +85,17 @@ class ChangeBatch(Struct, frozen=True):
     changes: tuple[Updated | Deleted, ...]
     resume_revision: int
     backlog: bool = False
+
+
+def slices_by_revision(changes: Sequence[Updated | Deleted], size: int) -> Iterator[Sequence[Updated | Deleted]]:
+    """The changes in slices of `size`, each made longer so that it ends with a whole transaction."""
+    start = 0
+    while start < len(changes):
+        end = min(start + size, len(changes))
+        while end < len(changes) and changes[end].mod_revision == changes[end - 1].mod_revision:
+            end += 1
+        yield changes[start:end]
+        start = end
 
 
 class Precondition(Struct, frozen=True):

@@ -56,6 +56,12 @@ class MemoryStore:
         self._check_available()
         return self._listing(takewhile(lambda key: key.startswith(prefix), self._from(prefix)))
 
+    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
+        if revision not in (0, self.revision):
+            raise Compacted(f"revision {revision} is gone; the newest is {self.revision}")
+        (page,) = await self.read_ranges([KeyRange(keys.start, keys.end, keys.limit + 1)])
+        return Listing(page.items[: keys.limit], page.revision, page.cluster_id, len(page.items) > keys.limit)
+
     async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         self._check_available()
         if len(ranges) > LARGEST_TRANSACTION_OPS:

@@ -15,10 +15,14 @@ from msgspec import Struct, structs
 
 from leadsman.state import codec, keys, report_timing, reward_view
 from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
+from leadsman.state.keys import NodeKey
+from leadsman.state.node_limits import NodeLimits, NodeUsage, dropped_from_node, dropped_nodes
 from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, Reward
 from leadsman.state.reward_view import RewardsByType
 
 V = TypeVar("V")
+DEFAULT_LIMITS = NodeLimits()
+_NOTHING_KEPT = NodeUsage()
 
 
 class Freshness(StrEnum):
@@ -71,7 +75,9 @@ class Snapshot(Struct, frozen=True):
     """Everything that the store held at one revision.
 
     nodes: node → its records.
-    problems: key → why its value was ignored.
+    problems: key → why its value was ignored; a node's prefix → why more of it was.
+    usage: node → how much is kept of it, for every node that has anything here.
+    dropped: writes of records that the limits excluded, since the process began.
     revision, cluster_id: of the store.
     rewards: apart from the nodes, because they outlive them and change far less often.
     """
@@ -81,23 +87,36 @@ class Snapshot(Struct, frozen=True):
     revision: int = 0
     cluster_id: str = ""
     rewards: RewardsByType = MappingProxyType({})
+    usage: Mapping[str, NodeUsage] = MappingProxyType({})
+    dropped: int = 0
+
+    @property
+    def crowded_nodes(self) -> int:
+        """Nodes of which records were dropped."""
+        return sum(usage.dropped > 0 for usage in self.usage.values())
 
 
-def snapshot_from_listing(before: Snapshot, listing: Listing, seen_at: float | None = None) -> Snapshot:
+def snapshot_from_listing(
+    before: Snapshot, listing: Listing, seen_at: float | None = None, limits: NodeLimits = DEFAULT_LIMITS
+) -> Snapshot:
     """The snapshot of a listing. A node that `before` had from the same store keeps its proof of freshness.
 
     seen_at: monotonic seconds from which new rewards fade.
     """
     met = before.nodes if before.cluster_id == listing.cluster_id and listing.revision >= before.revision else {}
-    empty = Snapshot(cluster_id=listing.cluster_id, revision=listing.revision)
-    loaded = _apply(empty, listing.items, None, seen_at)
+    empty = Snapshot(cluster_id=listing.cluster_id, revision=listing.revision, dropped=before.dropped)
+    loaded = _apply(empty, listing.items, None, seen_at, limits)
     nodes = {node: _with_proof(met.get(node, _NO_RECORDS), state) for node, state in loaded.nodes.items()}
     rewards = reward_view.keep_reward_ages(before.rewards, loaded.rewards)
     return structs.replace(loaded, nodes=MappingProxyType(nodes), rewards=rewards)
 
 
 def apply_changes(
-    before: Snapshot, changes: Iterable[Updated | Deleted], now: float | None, seen_at: float | None = None
+    before: Snapshot,
+    changes: Iterable[Updated | Deleted],
+    now: float | None,
+    seen_at: float | None = None,
+    limits: NodeLimits = DEFAULT_LIMITS,
 ) -> Snapshot:
     """The snapshot after `changes`. A change that is no newer than `before` is dropped.
 
@@ -105,28 +124,111 @@ def apply_changes(
     seen_at: when they arrived, if that is not `now`; new rewards fade from then on.
     """
     newer = (c for c in changes if c.mod_revision > before.revision)
-    return _apply(before, newer, now, now if seen_at is None else seen_at)
+    return _apply(before, newer, now, now if seen_at is None else seen_at, limits)
 
 
 def _apply(
-    before: Snapshot, changes: Iterable[StoredItem | Updated | Deleted], now: float | None, seen_at: float | None
+    before: Snapshot,
+    changes: Iterable[StoredItem | Updated | Deleted],
+    now: float | None,
+    seen_at: float | None,
+    limits: NodeLimits,
 ) -> Snapshot:
-    """An unreadable record is named in `problems` and counts as absent; the previous value does not stay."""
-    nodes, problems, revision = _copy(before.nodes), _copy(before.problems), before.revision
-    rewards: dict[str, dict[str, Reward | None]] = {}
+    draft, revision = _Draft(before, limits), before.revision
     for change in changes:
         revision = max(revision, change.mod_revision)
-        key = keys.parse(change.key)
-        if key is None:
-            continue
+        if (key := keys.parse(change.key)) is not None:
+            draft.take(key, change, now)
+    return draft.finished(revision, seen_at)
+
+
+class _Draft:
+    """A snapshot being changed. The cost of one change does not depend on how much its node has."""
+
+    def __init__(self, before: Snapshot, limits: NodeLimits):
+        self._before, self._limits = before, limits
+        self._nodes, self._problems, self._usage = _copy(before.nodes), _copy(before.problems), _copy(before.usage)
+        self._rewards: dict[str, dict[str, Reward | None]] = {}
+        self._dropped = before.dropped
+
+    def take(self, key: NodeKey, change: StoredItem | Updated | Deleted, now: float | None) -> None:
+        """An unreadable record is named in `problems` and counts as absent; the previous value does not stay."""
+        before = self._usage.get(key.node)
+        if not self._keeps(key, change.key):
+            if isinstance(change, Deleted):
+                return
+            if not self._has_room(key, before):
+                self._drop(key.node, before)
+                return
         record, problem = _decoded(keys.RECORD_BY_KIND.get(key.kind, Reward), change)
-        _set_or_drop(problems, change.key, problem)
+        usage = self._name(change.key, problem, before or _NOTHING_KEPT)
         if key.kind == keys.REWARDS_KIND:
-            rewards.setdefault(key.pod_type, {})[key.node] = record if isinstance(record, Reward) else None
+            usage = self._set_reward(key, record if isinstance(record, Reward) else None, usage)
         else:
-            _set_or_drop(nodes, key.node, _changed(nodes.get(key.node, _NO_RECORDS), key.kind, record, now))
-    aged = reward_view.apply_reward_changes(before.rewards, rewards, seen_at)
-    return Snapshot(MappingProxyType(nodes), MappingProxyType(problems), revision, before.cluster_id, aged)
+            state = self._nodes.get(key.node, _NO_RECORDS)
+            _set_or_drop(self._nodes, key.node, _changed(state, key.kind, record, now))
+        self._settle(key.node, usage)
+
+    def finished(self, revision: int, seen_at: float | None) -> Snapshot:
+        """The snapshot. Rewards are merged here, once for each type that changed."""
+        return Snapshot(
+            MappingProxyType(self._nodes),
+            MappingProxyType(self._problems),
+            revision,
+            self._before.cluster_id,
+            reward_view.apply_reward_changes(self._before.rewards, self._rewards, seen_at),
+            MappingProxyType(self._usage),
+            self._dropped,
+        )
+
+    def _keeps(self, key: NodeKey, raw: str) -> bool:
+        """Whether something is kept under this key, if only its problem."""
+        if raw in self._problems:
+            return True
+        if key.kind == keys.REWARDS_KIND:
+            return self._has_reward(key)
+        return getattr(self._nodes.get(key.node, _NO_RECORDS), key.kind) is not None
+
+    def _has_reward(self, key: NodeKey) -> bool:
+        changed = self._rewards.get(key.pod_type, {})
+        if key.node in changed:
+            return changed[key.node] is not None
+        return key.node in self._before.rewards.get(key.pod_type, {})
+
+    def _has_room(self, key: NodeKey, usage: NodeUsage | None) -> bool:
+        if usage is None:
+            return len(self._usage) < self._limits.nodes
+        return key.kind != keys.REWARDS_KIND or usage.pod_types < self._limits.pod_types
+
+    def _drop(self, node: str, usage: NodeUsage | None) -> None:
+        self._dropped += 1
+        if usage is None:
+            self._problems[keys.NODES_PREFIX] = dropped_nodes(self._limits)
+        else:
+            self._settle(node, structs.replace(usage, dropped=usage.dropped + 1))
+
+    def _name(self, raw: str, problem: str | None, usage: NodeUsage) -> NodeUsage:
+        """Names the problem, if the node has not too many already."""
+        named = raw in self._problems
+        if problem is not None and not named and usage.problems >= self._limits.problems:
+            self._dropped += 1
+            return structs.replace(usage, dropped=usage.dropped + 1)
+        _set_or_drop(self._problems, raw, problem)
+        more = (problem is not None) - named
+        return structs.replace(usage, problems=usage.problems + more) if more else usage
+
+    def _set_reward(self, key: NodeKey, reward: Reward | None, usage: NodeUsage) -> NodeUsage:
+        more = (reward is not None) - self._has_reward(key)
+        self._rewards.setdefault(key.pod_type, {})[key.node] = reward
+        return structs.replace(usage, pod_types=usage.pod_types + more) if more else usage
+
+    def _settle(self, node: str, usage: NodeUsage) -> None:
+        """Counts what the node has now. A node of which nothing is left is forgotten, with what was dropped of it."""
+        kept = node in self._nodes or usage.pod_types or usage.problems
+        _set_or_drop(self._usage, node, usage if kept else None)
+        if usage.dropped:
+            problem = dropped_from_node(node, usage, self._limits) if kept else None
+            _set_or_drop(self._problems, keys.node_prefix(node), problem)
 
 
 def _decoded(

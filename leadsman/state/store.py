@@ -18,6 +18,9 @@ from typing import Protocol
 
 from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, Write
 
+PAGE_KEYS = 500
+"""Of a listing. With values of 4 KiB a page is at most 2.7 MB of JSON."""
+
 LARGEST_TRANSACTION_OPS = 128
 """etcd's own default limit, --max-txn-ops."""
 
@@ -58,6 +61,10 @@ class Store(Protocol):
 
     async def read_prefix(self, prefix: str) -> Listing:
         """All items under `prefix` at one revision, in as many pages as it takes. Compacted when it takes too long."""
+
+    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
+        """The first items of the range as of `revision`, fewer than its limit when they are large; `more` says if some
+        are left. revision: 0: the newest. Compacted."""
 
     async def read_ranges(self, ranges: Sequence[KeyRange]) -> tuple[Listing, ...]:
         """A listing for each range, in one call and at one revision. ValueError for more than 128."""

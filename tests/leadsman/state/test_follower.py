@@ -10,7 +10,7 @@ import pytest
 
 from leadsman.state import codec, keys
 from leadsman.state.follower import LONGEST_PAUSE_SECONDS, RESUME_WITHIN_SECONDS, Follower
-from leadsman.state.key_values import ChangeBatch, Listing, Put
+from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Heartbeat
 from leadsman.state.snapshot import Freshness
@@ -177,7 +177,7 @@ class Faulty:
     def __init__(self, error: Exception):
         self.error = error
 
-    async def read_prefix(self, prefix: str) -> Listing:
+    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
         return Listing((), 1, "one")
 
     async def watch(self, prefix: str, start_revision: int, cluster_id: str = "") -> AsyncGenerator[ChangeBatch]:
@@ -188,7 +188,7 @@ class Faulty:
 class Away(Faulty):
     """A store that does not even list."""
 
-    async def read_prefix(self, prefix: str) -> Listing:
+    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
         raise self.error
 
 

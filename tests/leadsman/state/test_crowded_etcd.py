@@ -1,0 +1,81 @@
+"""A crowded prefix on a real etcd: the other nodes stay fresh, and what is too large is not loaded."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+
+import pytest
+
+from leadsman.state import codec, keys
+from leadsman.state.etcd_http import LARGEST_RESPONSE_BYTES, EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.follower import Follower
+from leadsman.state.key_values import Put
+from leadsman.state.node_listing import list_nodes
+from leadsman.state.records import Heartbeat, Reward
+from leadsman.state.snapshot import DEFAULT_LIMITS, Freshness
+from leadsman.testbed.etcd import Etcd
+from tests.conftest import Until
+
+REWARD_KEYS = 2_000
+
+
+@pytest.fixture
+async def store(own_etcd: Etcd) -> AsyncIterator[EtcdStore]:
+    one = EtcdStore(EtcdAccess((own_etcd.client_url,)))
+    yield one
+    await one.close()
+
+
+@pytest.fixture
+async def follower(store: EtcdStore, until: Until) -> AsyncIterator[Follower]:
+    """One that has loaded a store of which one node is crowded."""
+    await crowd(store)
+    one = Follower(store)
+    task = asyncio.create_task(one.run())
+    await until(one.loaded.is_set)
+    yield one
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def crowd(store: EtcdStore, healthy: float = 0.0) -> None:
+    value = codec.encode(Reward(0.0, healthy=healthy))
+    await store.write([Put(keys.reward_key("crowded", f"type-{n:05}"), value) for n in range(REWARD_KEYS)])
+
+
+async def beat(store: EtcdStore, seq: int) -> None:
+    for node in ("a", "crowded", "z"):
+        await store.write([Put(keys.record_key(node, Heartbeat), codec.encode(Heartbeat(1, seq, 5.0)))])
+
+
+async def test_all_nodes_are_fresh_beside_and_under_a_crowded_prefix(
+    store: EtcdStore, follower: Follower, until: Until
+) -> None:
+    await beat(store, 1)
+    await crowd(store, 1.0)
+    await beat(store, 2)
+    last = Heartbeat(1, 2, 5.0)
+    await until(lambda: "z" in follower.current.nodes and follower.current.nodes["z"].heartbeat == last)
+    assert follower.current.nodes.keys() == {"a", "crowded", "z"}
+    assert {state.freshness(time.monotonic()) for state in follower.current.nodes.values()} == {Freshness.FRESH}
+
+
+async def test_the_rewards_of_a_crowded_node_that_are_kept_are_the_first_and_follow_its_writes(
+    store: EtcdStore, follower: Follower, until: Until
+) -> None:
+    await crowd(store, 1.0)
+    await until(lambda: follower.current.rewards["type-00511"]["crowded"].reward.healthy == 1.0)
+    assert sorted(follower.current.rewards) == [f"type-{n:05}" for n in range(DEFAULT_LIMITS.pod_types)]
+    assert list(follower.current.problems) == ["/leadsman/v1/nodes/crowded/"]
+
+
+async def test_values_of_700_kb_are_neither_loaded_at_once_nor_kept(store: EtcdStore) -> None:
+    """30 of them would be one page of 28 MB."""
+    for number in range(30):
+        await store.write([Put(keys.reward_key("crowded", f"type-{number:05}"), b"x" * 700_000)])
+    await beat(store, 1)
+    assert LARGEST_RESPONSE_BYTES < 30 * 700_000
+    listing = await list_nodes(store, keys.NODES_PREFIX, DEFAULT_LIMITS)
+    assert len(listing.items) == 33
+    assert sum(len(item.value) for item in listing.items) < 200_000

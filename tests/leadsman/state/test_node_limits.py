@@ -1,0 +1,218 @@
+"""One node's prefix, and too many nodes, cost a reader no more than the limits say."""
+
+import asyncio
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.state import codec, keys
+from leadsman.state.codec import LARGEST_VALUE_BYTES
+from leadsman.state.follower import RELIST_DROPPED_SECONDS, Follower
+from leadsman.state.key_values import Delete, Deleted, KeyRange, Listing, Put, Updated, slices_by_revision
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.node_limits import NodeLimits
+from leadsman.state.node_listing import list_nodes
+from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward
+from leadsman.state.snapshot import DEFAULT_LIMITS, Snapshot, apply_changes, snapshot_from_listing
+from tests.conftest import Until
+
+LIMITS = NodeLimits(pod_types=3, problems=2, nodes=4)
+REWARD = codec.encode(Reward(0.0))
+
+
+def reward(number: int, revision: int, node: str = "a", value: bytes = REWARD) -> Updated:
+    return Updated(keys.reward_key(node, f"type-{number}"), value, revision)
+
+
+def beat(revision: int, node: str = "a") -> Updated:
+    return Updated(keys.record_key(node, Heartbeat), codec.encode(Heartbeat(1, revision, 5.0)), revision)
+
+
+def applied(*changes: Updated | Deleted, before: Snapshot | None = None) -> Snapshot:
+    return apply_changes(before or Snapshot(), changes, 0.0, limits=LIMITS)
+
+
+def types_of(snapshot: Snapshot, node: str = "a") -> list[str]:
+    return sorted(pod_type for pod_type, nodes in snapshot.rewards.items() if node in nodes)
+
+
+def test_of_too_many_rewards_the_first_are_kept_and_the_rest_of_the_node_is_untouched() -> None:
+    snapshot = applied(*(reward(number, number + 1) for number in range(9)), beat(10))
+    assert types_of(snapshot) == ["type-0", "type-1", "type-2"]
+    assert snapshot.nodes["a"].heartbeat is not None
+    assert (snapshot.usage["a"].dropped, snapshot.dropped, snapshot.crowded_nodes) == (6, 6, 1)
+
+
+def test_one_problem_a_crowded_node_says_what_is_ignored_and_what_to_do() -> None:
+    snapshot = applied(*(reward(number, number + 1) for number in range(9)))
+    assert list(snapshot.problems) == ["/leadsman/v1/nodes/a/"]
+    assert "6 or more records of node a are ignored" in snapshot.problems["/leadsman/v1/nodes/a/"]
+    assert "delete those under /leadsman/v1/nodes/a/rewards/" in snapshot.problems["/leadsman/v1/nodes/a/"]
+
+
+def test_a_crowded_node_takes_nothing_from_another() -> None:
+    snapshot = applied(*(reward(number, number + 1) for number in range(9)), reward(8, 10, "b"))
+    assert types_of(snapshot, "b") == ["type-8"]
+
+
+def test_a_kept_reward_of_a_crowded_node_still_changes() -> None:
+    before = applied(*(reward(number, number + 1) for number in range(9)))
+    after = applied(reward(1, 20, value=codec.encode(Reward(7.0))), before=before)
+    assert after.rewards["type-1"]["a"].reward == Reward(7.0)
+
+
+def test_a_deleted_reward_makes_room_for_the_next() -> None:
+    before = applied(*(reward(number, number + 1) for number in range(3)))
+    after = applied(Deleted(keys.reward_key("a", "type-0"), 8), reward(7, 9), before=before)
+    assert (types_of(after), after.dropped) == (["type-1", "type-2", "type-7"], 0)
+
+
+def test_a_node_of_which_everything_was_deleted_has_no_problem_left() -> None:
+    before = applied(*(reward(number, number + 1) for number in range(9)))
+    after = applied(*(Deleted(keys.reward_key("a", f"type-{number}"), 20) for number in range(9)), before=before)
+    assert (after.problems, after.usage, after.dropped) == ({}, {}, 6)
+
+
+def test_of_too_many_unreadable_records_some_are_named_and_all_are_counted() -> None:
+    snapshot = applied(*(reward(number, number + 1, value=b"?") for number in range(9)))
+    assert sorted(snapshot.problems) == [
+        "/leadsman/v1/nodes/a/",
+        "/leadsman/v1/nodes/a/rewards/type-0",
+        "/leadsman/v1/nodes/a/rewards/type-1",
+    ]
+    assert snapshot.dropped == 7
+
+
+def test_nodes_beyond_the_limit_are_ignored_and_those_that_are_there_stay() -> None:
+    snapshot = applied(*(beat(number + 1, f"n{number}") for number in range(9)), beat(20, "n0"))
+    assert sorted(snapshot.nodes) == ["n0", "n1", "n2", "n3"]
+    assert "more than 4 nodes" in snapshot.problems[keys.NODES_PREFIX]
+    assert snapshot.dropped == 5
+
+
+KEYS = st.tuples(st.sampled_from("abcdefg"), st.integers(0, 6), st.sampled_from([REWARD, b"?", None]))
+
+
+@given(st.lists(KEYS, max_size=60), st.integers(1, 9))
+def test_usage_is_what_is_there_and_within_the_limits(writes: list[tuple[str, int, bytes | None]], cut: int) -> None:
+    """However the changes are cut into batches."""
+    changes = [
+        Deleted(keys.reward_key(node, f"type-{number}"), revision)
+        if value is None
+        else reward(number, revision, node, value)
+        for revision, (node, number, value) in enumerate(writes, 1)
+    ]
+    snapshot = Snapshot()
+    for start in range(0, len(changes), cut):
+        snapshot = applied(*changes[start : start + cut], before=snapshot)
+    for node, usage in snapshot.usage.items():
+        named = [key for key in snapshot.problems if key.startswith(keys.rewards_prefix(node))]
+        assert (usage.pod_types, usage.problems) == (len(types_of(snapshot, node)), len(named))
+        assert usage.pod_types <= LIMITS.pod_types
+        assert usage.problems <= LIMITS.problems
+    assert len(snapshot.usage) <= LIMITS.nodes
+
+
+def test_no_record_of_4_kib_holds_256_peers_or_1024_measures() -> None:
+    """The shortest names that differ; so no limit of ours is needed there."""
+    names = [f"{first}{second}" for first in _LETTERS for second in _LETTERS]
+    sizes = {
+        Latency: Latency(dict.fromkeys(names[:256], PeerLatency(0, 0))),
+        Hardware: Hardware(dict.fromkeys(names[:1024], 0.0)),
+    }
+    assert all(len(msgspec.json.encode(record)) > LARGEST_VALUE_BYTES for record in sizes.values())
+
+
+_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+
+
+@pytest.mark.parametrize(
+    ("last", "skip_rewards", "following"),
+    [
+        ("a/heartbeat", False, "a/heartbeat\0"),
+        ("a/aaa/7", False, "a/hardware"),
+        ("a/counted/f", False, "a/hardware"),
+        ("a/hardware/x", False, "a/heartbeat"),
+        ("a/identity/x", False, "a/latency"),
+        ("a/latency-junk", False, "a/rewards/"),
+        ("a/rewards/web", False, "a/rewards/web\0"),
+        ("a/rewards/web", True, "a0"),
+        ("a/zzz", False, "a0"),
+        ("Not a node/x", False, "Not a node0"),
+        ("stray", False, "stray\0"),
+    ],
+)
+def test_reading_goes_on_at_the_next_key_that_may_be_a_record(last: str, skip_rewards: bool, following: str) -> None:
+    assert keys.next_record_key(keys.NODES_PREFIX + last, skip_rewards=skip_rewards) == keys.NODES_PREFIX + following
+
+
+def test_slices_never_split_a_transaction() -> None:
+    changes = [beat(revision) for revision in (1, 1, 1, 2, 3, 3, 4)]
+    assert [[c.mod_revision for c in each] for each in slices_by_revision(changes, 2)] == [[1, 1, 1], [2, 3, 3], [4]]
+
+
+class CountingPages(MemoryStore):
+    """Counts the items that were read."""
+
+    items_read = 0
+
+    async def read_page(self, keys: KeyRange, revision: int = 0) -> Listing:
+        page = await super().read_page(keys, revision)
+        self.items_read += len(page.items)
+        return page
+
+
+@pytest.fixture
+async def crowded() -> CountingPages:
+    """Two nodes, of which one has 5,000 rewards, 5,000 junk keys before its records and 5,000 among its rewards."""
+    store = CountingPages()
+    await store.write([Put(beat(1, node).key, beat(1, node).value) for node in ("a", "b")])
+    await store.write([Put(f"{keys.node_prefix('a')}aaa/{number}", b"") for number in range(5_000)])
+    await store.write([Put(f"{keys.rewards_prefix('a')}//{number}", b"") for number in range(5_000)])
+    await store.write([Put(keys.reward_key("a", f"type-{number}"), REWARD) for number in range(5_000)])
+    return store
+
+
+async def test_a_listing_skips_what_no_reader_keeps(crowded: CountingPages) -> None:
+    listing = await list_nodes(crowded, keys.NODES_PREFIX, DEFAULT_LIMITS)
+    assert [keys.record_key(node, Heartbeat) in {item.key for item in listing.items} for node in "ab"] == [True, True]
+    assert crowded.items_read < 2_500
+
+
+async def test_without_junk_a_listing_by_pages_is_the_listing() -> None:
+    store = MemoryStore()
+    nodes = [f"n{number}" for number in range(400)]
+    for node in nodes:
+        await store.write([Put(beat(1, node).key, beat(1, node).value), Put(keys.counted_totals_key(node, "0"), b"")])
+        await store.write([Put(keys.reward_key(node, f"type-{number}"), REWARD) for number in range(4)])
+    whole = await store.read_prefix(keys.NODES_PREFIX)
+    paged = await list_nodes(store, keys.NODES_PREFIX, DEFAULT_LIMITS)
+    assert snapshot_from_listing(Snapshot(), paged) == snapshot_from_listing(Snapshot(), whole)
+
+
+async def test_a_value_that_is_too_large_is_not_kept_in_memory() -> None:
+    store = MemoryStore()
+    await store.write([Put(keys.reward_key("a", "web"), b"x" * 1_000_000)])
+    listing = await list_nodes(store, keys.NODES_PREFIX, DEFAULT_LIMITS)
+    assert len(listing.items[0].value) == LARGEST_VALUE_BYTES + 1
+    assert list(snapshot_from_listing(Snapshot(), listing).problems.values()) == ["record larger than 4096 bytes"]
+
+
+async def test_what_was_dropped_is_listed_again_when_there_may_be_room(
+    until: Until, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_INTERVAL_SECONDS", 0.01)
+    store, now = MemoryStore(), [100.0]
+    follower = Follower(store, clock=lambda: now[0], limits=LIMITS)
+    task = asyncio.create_task(follower.run())
+    await until(follower.loaded.is_set)
+    await store.write([Put(reward(number, 0).key, REWARD) for number in range(5)])
+    await until(lambda: follower.current.dropped == 2)
+    await store.write([Delete(reward(number, 0).key) for number in range(2)])
+    now[0] += RELIST_DROPPED_SECONDS + 1
+    await until(lambda: follower.relists == 2)
+    assert (types_of(follower.current), follower.current.problems) == (["type-2", "type-3", "type-4"], {})
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
