@@ -2,6 +2,7 @@
 example of hypothesis timed."""
 
 import asyncio
+import logging
 import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from leadsman.runtime import connections, http_server, mutual_tls
+from leadsman.runtime.log_limit import LogLimit
 from leadsman.testbed import kube_apiserver
 
 settings.register_profile("untimed", deadline=None)
@@ -31,6 +34,18 @@ def until() -> Until:
                 await asyncio.sleep(0.005)
 
     return reached
+
+
+@pytest.fixture(autouse=True)
+def log_limits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each test has all the log lines that strangers may cause."""
+    for logger in (logging.getLogger(each.__name__) for each in (connections, http_server)):
+        monkeypatch.setattr(logger, "filters", _renewed(logger))
+    monkeypatch.setattr(mutual_tls.client_log, "filters", _renewed(mutual_tls.client_log))
+
+
+def _renewed(logger: logging.Logger) -> list[object]:
+    return [LogLimit() if isinstance(each, LogLimit) else each for each in logger.filters]
 
 
 @pytest.fixture(scope="session")

@@ -5,29 +5,30 @@
     name       the certificate's common name, or one of its alternative names (DNS, URI, IP), is exactly one of ours
 
 A certificate is looked at when its connection is made. A name that is no longer allowed keeps its open connection until
-that ends. asyncio tells nobody why a handshake failed, so the context does, each reason once a minute.
+that ends. asyncio tells nobody why a handshake failed, so the context does.
 """
 
 import logging
 import ssl
-import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
+from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.watched_files import WatchedFiles
 
 _log = logging.getLogger(__name__)
 
+client_log = logging.getLogger(f"{__name__}.clients")
+"""What clients cause, limited in rate."""
+
+client_log.addFilter(LogLimit())
+
 MAX_FILE_BYTES = 1 << 20
 """A Secret's own limit."""
-
-LOG_INTERVAL_SECONDS = 60.0
-
-UseContext = Callable[[ssl.SSLContext], Awaitable[None]]
 
 
 class TlsFiles(Struct, frozen=True):
@@ -45,10 +46,8 @@ class MutualTls:
     The first reading raises leadsman.runtime.watched_files.UnusableFile.
     """
 
-    def __init__(self, files: TlsFiles, clock: Callable[[], float] = time.monotonic) -> None:
-        self._files, self._clock = files, clock
-        self._logged_at: dict[str, float] = {}
-        self._users: list[UseContext] = []
+    def __init__(self, files: TlsFiles) -> None:
+        self._files = files
         self.problem = ProblemLog(
             _log,
             "cannot load the certificate files; the previous ones stay in use",
@@ -68,41 +67,25 @@ class MutualTls:
         welcome = bool(shown & self._files.client_names)
         if not welcome:
             names, allowed = ", ".join(sorted(shown)) or "nobody", ", ".join(sorted(self._files.client_names))
-            self._log_limited(f"client certificate of {names} refused; allowed are {allowed} (--tls-client-name)")
+            client_log.warning("client certificate of %s refused; allowed are %s (--tls-client-name)", names, allowed)
         return welcome
 
-    def on_reload(self, user: UseContext) -> None:
-        """`user` gets each context that replaces the current one."""
-        self._users.append(user)
-
-    async def poll(self) -> None:
+    def poll(self) -> None:
         """Reads the files if one has changed."""
         if self._watched.poll():
-            await self._use(self.current)
+            self._log_reload()
 
     async def follow(self) -> None:
         """Polls until cancelled."""
-        async for context in self._watched.changes():
-            await self._use(context)
+        async for _ in self._watched.changes():
+            self._log_reload()
 
-    async def _use(self, context: ssl.SSLContext) -> None:
+    def _log_reload(self) -> None:
         _log.info("reloaded certificates from %s", self._files.certificate)
-        for user in self._users:
-            await user(context)
 
     def _load(self, _: Sequence[bytes]) -> ssl.SSLContext:
         """OpenSSL reads the files itself: it takes certificate and key by their paths alone."""
-        return server_context(self._files, self._failed)
-
-    def _failed(self, error: ssl.SSLError) -> None:
-        self._log_limited(f"TLS handshake failed: {error}")
-
-    def _log_limited(self, text: str) -> None:
-        """Once in LOG_INTERVAL_SECONDS: a caller that is refused comes again for each pod."""
-        now = self._clock()
-        if now - self._logged_at.get(text, -LOG_INTERVAL_SECONDS) >= LOG_INTERVAL_SECONDS:
-            _log.warning("%s", text)
-            self._logged_at[text] = now
+        return server_context(self._files, lambda error: client_log.warning("TLS handshake failed: %s", error))
 
 
 def server_context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lambda _: None) -> ssl.SSLContext:

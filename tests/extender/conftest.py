@@ -18,7 +18,8 @@ from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
 from leadsman.decision.policy import Policy
-from leadsman.runtime.http_server import ServerLimits, serve
+from leadsman.runtime.connections import ServerLimits
+from leadsman.runtime.http_server import serve
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency

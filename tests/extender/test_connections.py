@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from extender.body_limits import BodyLimits, BodyReader
-from leadsman.runtime.http_server import ServerLimits
+from leadsman.runtime.connections import ServerLimits
+from leadsman.runtime.log_limit import LINES_BURST
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Args, Captured, Starter
 
-QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3, max_connections=3)
+QUICK = ServerLimits(header_timeout_seconds=0.1, write_timeout_seconds=0.2, idle_timeout_seconds=0.3)
 
 CAPTURES = Path(__file__).parents[1] / "data" / "captures"
 
@@ -24,8 +25,8 @@ HEAD = b"POST /filter HTTP/1.1\r\nHost: x\r\n"
 
 
 @contextlib.asynccontextmanager
-async def connected(port):
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+async def connected(port, source="127.0.0.1"):
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(source, 0))
     try:
         yield reader, writer
     finally:
@@ -189,25 +190,27 @@ async def test_a_client_that_reads_too_slowly_is_cut(
         await until(lambda: writer.write(b"x") or writer.transport.is_closing())
 
 
-async def test_past_the_cap_the_longest_idle_connection_makes_room(starts: "Starter", args: "Args") -> None:
-    async def asks(reader, writer):
-        writer.write(request(args(["a"])))
-        return (await answer(reader))[0]
+async def asks(streams, body) -> int:
+    streams[1].write(request(body))
+    return (await answer(streams[0]))[0]
 
+
+async def test_past_the_cap_the_longest_idle_connection_makes_room(starts: "Starter", args: "Args") -> None:
     async with (
-        starts(limits=ServerLimits(max_connections=2)) as extender,
+        starts(limits=ServerLimits(max_proven_connections=2)) as extender,
         connected(extender.port) as oldest,
         connected(extender.port) as second,
     ):
-        assert await asks(*second) == 200
+        for streams in (oldest, second):
+            assert await asks(streams, args(["a"])) == 200
         async with connected(extender.port) as third:
-            assert await asks(*third) == 200
+            assert await asks(third, args(["a"])) == 200
             assert await ended(oldest[0]) == b""
-            assert await asks(*second) == 200
+            assert await asks(second, args(["a"])) == 200
 
 
 async def test_past_the_cap_nobody_in_a_request_is_cut(starts: "Starter") -> None:
-    bodies, limits = BodyReader(), ServerLimits(max_connections=1)
+    bodies, limits = BodyReader(), ServerLimits(max_unproven_connections=1)
     async with starts(bodies=bodies, limits=limits) as extender, connected(extender.port) as (reader, writer):
         writer.write(HEAD + b"Content-Length: 2\r\n\r\n{")
         await until(lambda: bodies.held_bytes == 1)
@@ -215,6 +218,76 @@ async def test_past_the_cap_nobody_in_a_request_is_cut(starts: "Starter") -> Non
             assert await ended(refused) == b""
         writer.write(b"}")
         assert (await answer(reader))[0] == 400
+
+
+async def test_strangers_evict_one_another_and_never_a_client_that_was_answered(
+    starts: "Starter", args: "Args"
+) -> None:
+    limits = ServerLimits(max_unproven_connections=2, max_proven_connections=1)
+    async with starts(limits=limits) as extender, connected(extender.port) as proven:
+        assert await asks(proven, args(["a"])) == 200
+        async with contextlib.AsyncExitStack() as stack:
+            strangers = [await stack.enter_async_context(connected(extender.port)) for _ in range(6)]
+            for _, writer in strangers:
+                writer.write(HEAD)
+            for reader, _ in strangers[:4]:
+                assert await ended(reader) == b""
+            assert await asks(proven, args(["a"])) == 200
+
+
+async def test_a_flood_from_one_address_leaves_a_new_client_of_another_its_room(
+    starts: "Starter", args: "Args"
+) -> None:
+    async with (
+        starts(limits=ServerLimits(max_unproven_connections=4)) as extender,
+        connected(extender.port, "127.0.0.2") as new,
+        contextlib.AsyncExitStack() as stack,
+    ):
+        for _ in range(20):
+            await stack.enter_async_context(connected(extender.port, "127.0.0.3"))
+        assert await asks(new, args(["a"])) == 200
+
+
+async def test_silent_connections_leave_one_that_has_begun_to_speak_its_room(starts: "Starter", args: "Args") -> None:
+    body = request(args(["a"]))
+    async with (
+        starts(limits=ServerLimits(max_unproven_connections=4)) as extender,
+        connected(extender.port) as (reader, writer),
+        contextlib.AsyncExitStack() as stack,
+    ):
+        writer.write(body[:10])
+        for _ in range(20):
+            await stack.enter_async_context(connected(extender.port))
+        writer.write(body[10:])
+        assert (await answer(reader))[0] == 200
+
+
+async def test_slow_headers_of_many_clients_do_not_keep_a_new_client_out(starts: "Starter", args: "Args") -> None:
+    async with starts() as extender, contextlib.AsyncExitStack() as stack:
+        for _ in range(300):
+            _, writer = await stack.enter_async_context(connected(extender.port))
+            writer.write(HEAD)
+        async with connected(extender.port) as new:
+            assert await asks(new, args(["a"])) == 200
+
+
+async def test_a_malformed_request_is_one_line_without_a_traceback(
+    starts: "Starter", caplog: pytest.LogCaptureFixture
+) -> None:
+    async with starts() as extender, connected(extender.port) as (reader, writer):
+        writer.write(b"GET / HTTP/1.1\r\nno colon\r\n\r\n")
+        assert b" 400 " in (await ended(reader)).splitlines()[0]
+    assert "refused a malformed request from 127.0.0.1: " in caplog.text
+    assert "Traceback" not in caplog.text
+
+
+async def test_malformed_requests_do_not_fill_the_log(starts: "Starter", caplog: pytest.LogCaptureFixture) -> None:
+    async with starts() as extender:
+        for _ in range(50):
+            async with connected(extender.port) as (reader, writer):
+                writer.write(b"GET / HTTP/1.1\r\nno colon\r\n\r\n")
+                await ended(reader)
+    assert 1 <= len(caplog.records) <= LINES_BURST + 1
 
 
 @pytest.mark.parametrize("garbage", [b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"GET\r\n\r\n", b"\x00" * 9000])

@@ -4,7 +4,8 @@ import aiohttp
 import aiohttp.web
 import pytest
 
-from leadsman.runtime.http_server import ServerLimits, serve
+from leadsman.runtime.connections import ServerLimits
+from leadsman.runtime.http_server import serve
 from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
 from leadsman.runtime.scrape import create_registry
 
