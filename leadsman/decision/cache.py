@@ -235,10 +235,11 @@ class DecisionCache:
     ) -> _ChangedStates:
         changes, changed = self._changes_between(before, after), self._changed
         if changed.changes is not changes or changed.index is not index:
-            present = {node: after[node] for node in changes.nodes if node in after}
-            gone = [node for node in changes.nodes if node not in after]
-            positions = index.positions(present), list(present.values()), index.positions(gone)
-            changed = self._changed = _ChangedStates(changes, index, *positions)
+            there = changes.nodes if changes.same_names else [node for node in changes.nodes if node in after]
+            gone = () if changes.same_names else [node for node in changes.nodes if node not in after]
+            states = list(map(after.__getitem__, there))
+            changed = _ChangedStates(changes, index, index.positions(there), states, index.positions(gone))
+            self._changed = changed
         return changed
 
     def _changes_between(self, before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> _NodeChanges:
@@ -275,7 +276,8 @@ def _fresh_until(states: Iterable[NodeState]) -> Sequence[float]:
 
 
 def _next_after(moments: FloatArray, now: float) -> float:
-    return float(np.min(moments, initial=float("inf"), where=moments > now))
+    later = moments[moments > now]
+    return float(later.min()) if len(later) else float("inf")
 
 
 def _compare(before: Mapping[str, NodeState], after: Mapping[str, NodeState]) -> _NodeChanges:

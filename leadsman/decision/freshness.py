@@ -45,8 +45,8 @@ def fresh_nodes(inputs: DecisionInputs) -> Set[str]:
 
 def _find_not_fresh(inputs: DecisionInputs) -> Collection[str]:
     states, index = inputs.snapshot.nodes, inputs.cache.index(inputs.snapshot)
-    others = np.flatnonzero(~fresh_mask(index, inputs)[: len(index)])
-    return [node for position in others if (node := index.nodes[position]) in states]
+    old = np.flatnonzero(inputs.cache.fresh_until(inputs.snapshot, index)[: len(index)] <= inputs.now)
+    return [node for position in old if (node := index.nodes[position]) in states]
 
 
 def cached_while_fresh(key: Hashable, make: Callable[[], V], inputs: DecisionInputs) -> V:

@@ -53,8 +53,8 @@ def _refusals(
         bound, target, evaluation = each
         outcomes = evaluation.outcome[inputs.cache.positions(nodes, evaluation.index)]
         refuses = passing & (outcomes > Outcome.ACCEPTED_UNKNOWN)
-        codes = outcomes[refuses].tolist()
-        by_code = {code: Refusal(NAME, reason(Outcome(code), target.name, bound.ms)) for code in set(codes)}
-        refused.update(zip(compress(nodes, refuses.tolist()), map(by_code.__getitem__, codes), strict=True))
+        for code in np.flatnonzero(np.bincount(outcomes[refuses])).tolist():
+            refusal = Refusal(NAME, reason(Outcome(code), target.name, bound.ms))
+            refused |= dict.fromkeys(compress(nodes, (refuses & (outcomes == code)).tolist()), refusal)
         passing &= ~refuses
     return refused
