@@ -54,11 +54,12 @@ def test_eight_hosts_reach_each_other_in_both_families() -> None:
 
 @marked
 def test_a_delay_is_never_short_and_exact_to_50_microseconds_beside_the_paths_own_time() -> None:
-    """The path's own time is that of 0.5 ms. Three attempts: ping itself may be held up on a busy machine."""
+    """The path's own time is that of 0.5 ms. ping prints three digits, so that 12.5 ms may be 50 us more. Three attempts:
+    ping itself may be held up on a busy machine."""
     with VirtualNetwork(["a", "b"]) as net:
         for _ in range(3):
             excess = {rtt_ms: excess_ms(net, rtt_ms) for rtt_ms in (0.5, 5.0, 12.5)}
-            assert min(excess.values()) > 0
+            assert min(excess.values()) >= 0
             if max(abs(ms - excess[0.5]) for ms in excess.values()) < 0.05:
                 return
     pytest.fail(f"excess by delay, ms: {excess}")
@@ -226,3 +227,16 @@ def test_who_is_not_root_is_told_what_is_missing(monkeypatch: pytest.MonkeyPatch
     reason = why_unavailable()
     assert reason is not None
     assert "run with sudo" in reason
+
+
+def may_run_in_real_time():
+    command = "import os; os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(1))"
+    return subprocess.run([sys.executable, "-c", command], capture_output=True).returncode == 0
+
+
+@marked
+def test_the_forwarder_runs_before_ordinary_processes_so_that_a_busy_machine_adds_no_delay() -> None:
+    with VirtualNetwork(["a"]) as net:
+        assert net._process
+        policy = os.sched_getscheduler(net._process.pid)
+    assert policy == (os.SCHED_RR if may_run_in_real_time() else os.SCHED_OTHER)
