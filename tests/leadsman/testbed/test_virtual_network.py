@@ -54,8 +54,8 @@ def test_eight_hosts_reach_each_other_in_both_families() -> None:
 
 @marked
 def test_a_delay_is_never_short_and_exact_to_50_microseconds_beside_the_paths_own_time() -> None:
-    """The path's own time is that of 0.5 ms. ping prints three digits, so 12.5 ms may be 50 us more. Three attempts: ping
-    itself may be held up on a busy machine."""
+    """The path's own time is that of 0.5 ms. ping prints three digits, so 12.5 ms may be 50 us more. Three attempts:
+    ping itself may be held up on a busy machine."""
     with VirtualNetwork(["a", "b"]) as net:
         for _ in range(3):
             excess = {rtt_ms: excess_ms(net, rtt_ms) for rtt_ms in (0.5, 5.0, 12.5)}
