@@ -90,7 +90,7 @@ async def test_a_preemption_without_a_filter_call_here_can_be_explained(
     async with starts() as extender:
         await extender.asked("/preempt", body)
         status, told = await extender.get(f"/explain?pod={pod['namespace']}/{pod['name']}")
-    assert (status, "delay to node-00000 not measured" in told) == (200, True)
+    assert (status, "delay to node-00000 was not measured" in told) == (200, True)
 
 
 async def test_a_preemption_does_not_replace_its_own_filter_call(starts: "Starter", args: "Args") -> None:

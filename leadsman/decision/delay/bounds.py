@@ -74,7 +74,7 @@ def valid_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
 
 def _within_limits(found: list[DelayBound]) -> tuple[DelayBound, ...]:
     if len(found) > MAX_BOUNDS:
-        raise BadBound(f"got {len(found)} delay bounds, want at most {MAX_BOUNDS}")
+        raise BadBound(f"the pod has {len(found)} delay bounds; at most {MAX_BOUNDS} are allowed")
     return tuple(found)
 
 
@@ -82,16 +82,15 @@ def _label_bounds(pod: PodInfo) -> Iterator[DelayBound]:
     for label in sorted(label for label in pod.labels if label.startswith(DELAY_LABEL_PREFIX)):
         reference, value = label.removeprefix(DELAY_LABEL_PREFIX), pod.labels[label]
         if not reference:
-            raise BadBound(f'label {label}: nothing is named, want delay_<node or workload>: "<ms>"')
+            raise BadBound(f'label {label} names no node or workload; write delay_<node or workload>: "<ms>"')
         yield DelayBound(reference, _parse_ms(value, f"label {label}"), *_defaults(pod))
 
 
 def _annotation_bounds(pod: PodInfo) -> Iterator[DelayBound]:
     text = pod.annotations.get(DELAY_ANNOTATION, "")
     if len(text) > MAX_ANNOTATION_CHARACTERS:
-        raise BadBound(
-            f"annotation {DELAY_ANNOTATION}: got {len(text):,} characters, want at most {MAX_ANNOTATION_CHARACTERS:,}"
-        )
+        size = f"{len(text):,} characters; at most {MAX_ANNOTATION_CHARACTERS:,} are allowed"
+        raise BadBound(f"annotation {DELAY_ANNOTATION} has {size}")
     for number, line in enumerate(text.splitlines(), start=1):
         said = line.partition("#")[0].strip()
         if said:
@@ -101,10 +100,10 @@ def _annotation_bounds(pod: PodInfo) -> Iterator[DelayBound]:
 def _parse_line(said: str, place: str, replicas: ReplicaMode, estimate: EstimateMode | None) -> DelayBound:
     parts = _LINE.fullmatch(said)
     if not parts:
-        raise BadBound(f'{place}: got {_shown(said)}, want "<from>: <ms>", such as "deployment/web: 2.5"')
+        raise BadBound(f'{place}: {_shown(said)} is not valid; write "<from>: <ms>", such as "deployment/web: 2.5"')
     reference, value, options = parts[1], parts[2], parts[3].split()
     if not _FROM.fullmatch(reference):
-        raise BadBound(f"{place}: got {_shown(reference)}, want a name, kind/name or namespace/kind/name")
+        raise BadBound(f"{place}: {_shown(reference)} is not valid; use a name, kind/name or namespace/kind/name")
     for option in options:
         replicas, estimate = _apply_option(option, place, replicas, estimate)
     return DelayBound(reference, _parse_ms(value, place), replicas, estimate)
@@ -117,7 +116,7 @@ def _apply_option(
         return ReplicaMode(option), estimate
     if option in list(EstimateMode):
         return replicas, EstimateMode(option)
-    raise BadBound(f"{place}: got {_shown(option)}, want {_allowed([*ReplicaMode, *EstimateMode])}")
+    raise BadBound(f"{place}: {_shown(option)} is not valid; use {_allowed([*ReplicaMode, *EstimateMode])}")
 
 
 def _defaults(pod: PodInfo) -> tuple[ReplicaMode, EstimateMode | None]:
@@ -131,12 +130,12 @@ def _annotation_option(annotation: str, kind: type[OptionT], annotations: Mappin
     value = annotations.get(annotation)
     if value is None or value in list(kind):
         return None if value is None else kind(value)
-    raise BadBound(f"annotation {annotation}: got {_shown(value)}, want {_allowed(list(kind))}")
+    raise BadBound(f"annotation {annotation}: {_shown(value)} is not valid; use {_allowed(list(kind))}")
 
 
 def _parse_ms(value: str, place: str) -> float:
     if not _MILLISECONDS.fullmatch(value):
-        raise BadBound(f'{place}: got {_shown(value)}, want milliseconds such as "25" or "2.5"')
+        raise BadBound(f'{place}: {_shown(value)} is not valid; use milliseconds such as "25" or "2.5"')
     return float(value)
 
 

@@ -29,8 +29,8 @@ class Outcome(IntEnum):
 
 
 _REASONS = {
-    Outcome.UNMEASURED: "delay to {} not measured",
-    Outcome.PROVISIONAL: "delay to {} not confirmed since the start",
+    Outcome.UNMEASURED: "delay to {} was not measured",
+    Outcome.PROVISIONAL: "delay to {} was read at start and not confirmed by a new report",
     Outcome.STALE: "delay to {} is stale",
     Outcome.ESTIMATE_UNSURE: "estimated delay to {} may be over {:g} ms",
     Outcome.ESTIMATE_OVER: "estimated delay to {} over {:g} ms",

@@ -102,29 +102,32 @@ def _workload_target(shown: str, pods: PlacedPods, replicas: ReplicaMode) -> Tar
     by_node = {placed.node: placed.pod for placed in sorted(pods, reverse=True)}
     if len(by_node) > MAX_TARGET_NODES:
         return NoTarget(
-            f"workload {shown} stands on {len(by_node)} nodes, a delay bound takes at most {MAX_TARGET_NODES}"
+            f"workload {shown} runs on {len(by_node)} nodes; a delay bound allows at most {MAX_TARGET_NODES}"
         )
     return Target(shown, tuple(sorted(by_node)), replicas, by_node)
 
 
 def _ambiguous_reason(name: TargetName, found: Mapping[str, PlacedPods]) -> str:
-    return f"{name.name} may be {' or '.join(sorted(found))}, want one of them in the annotation {DELAY_ANNOTATION}"
+    candidates = " or ".join(sorted(found))
+    return f"{name.name} is ambiguous: {candidates}; name one with its kind in the annotation {DELAY_ANNOTATION}"
+
+
+_NO_NODES, _NO_WORKLOADS = "no node data has arrived yet", "workloads are not listed yet"
 
 
 def _no_node_reason(node: str, inputs: DecisionInputs) -> str:
-    return f"no such node {node}" if _nodes_loaded(inputs) else f"no node is known yet, so neither is {node}"
+    return f"no such node {node}" if _nodes_loaded(inputs) else f"node {node} cannot be looked up: {_NO_NODES}"
 
 
 def _no_workload_reason(reference: str, name: TargetName, inputs: DecisionInputs) -> str:
     nodes, workloads = _nodes_loaded(inputs), inputs.workloads.loaded
     if name.kind:
-        return f"no such workload {reference}" if workloads else f"no workload is known yet, so neither is {reference}"
+        return f"no such workload {reference}" if workloads else f"{reference} cannot be looked up: {_NO_WORKLOADS}"
     if nodes and workloads:
         return f"no such node or workload {reference}"
     if not (nodes or workloads):
-        return f"no node and no workload is known yet, so neither is {reference}"
-    known, unknown = ("node", "workload") if nodes else ("workload", "node")
-    return f"no such {known} {reference}, and no {unknown} is known yet"
+        return f"{reference} cannot be looked up: {_NO_NODES}, and {_NO_WORKLOADS}"
+    return f"no such node {reference}; {_NO_WORKLOADS}" if nodes else f"no such workload {reference}; {_NO_NODES}"
 
 
 def _nodes_loaded(inputs: DecisionInputs) -> bool:

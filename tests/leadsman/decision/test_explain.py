@@ -17,7 +17,7 @@ from leadsman.state.metric_names import CPU_PRESSURE
 if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make
 
-NO_EDGE_9 = "no such node edge-9, and no workload is known yet"
+NO_EDGE_9 = "no such node edge-9; workloads are not listed yet"
 EDGE_2 = "12.12 ms from edge-1 (agents, forward, 6.062 to 24.25 ms, 1.0 s old)"
 ASKED = ["edge-3", "edge-2", "edge-4"]
 
@@ -110,7 +110,7 @@ def test_a_waived_bound_is_told(edge: DecisionInputs, make: "Make") -> None:
     policy = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
     facts = DecisionInputs(edge.snapshot, policy, edge.now)
     told = explain(decide(make.pod(**{"delay_edge-1": "50"}), ASKED, facts), facts)
-    assert node(told, "edge-4").reason == "delay to edge-1 not measured, accepted"
+    assert node(told, "edge-4").reason == "delay to edge-1 was not measured, accepted"
     assert told.policy == digest(policy)
 
 

@@ -23,8 +23,8 @@ def test_the_text_is_a_headline_a_table_and_nothing_else(edge: DecisionInputs, m
         "\n"
         "NODE    VERDICT  SCORE  NEAREST  PRESSURE  RTT_MS edge-1  AGE   REASON\n"
         f"edge-2  kept     6      0.50     0.75      12.12          1.0s  {EDGE_2}\n"
-        "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 not measured\n"
         f"edge-3  refused  -      -        -         40             1.0s  delay to edge-1 over 25 ms: {EDGE_3}\n"
+        "edge-4  refused  -      -        -         -              1.0s  delay to edge-1 was not measured\n"
     )
 
 

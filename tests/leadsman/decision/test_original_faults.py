@@ -48,7 +48,7 @@ def test_a_node_that_just_joined_is_judged_like_any_other(make: "Make") -> None:
     """The original crashed on a node that its matrix did not have."""
     facts = make.facts({"ref": make.state({"n": 1.0})})
     judged = filter_nodes(make.pod(delay_ref="5"), ["n", "new"], facts)
-    assert (judged.kept, judged.refused["new"].reason) == (("n",), "delay to ref not measured")
+    assert (judged.kept, judged.refused["new"].reason) == (("n",), "delay to ref was not measured")
     assert filter_nodes(make.pod(delay_new="5"), ["n", "new"], facts).kept == ("new",)
 
 
@@ -57,5 +57,5 @@ def test_a_bad_value_is_refused_and_decisions_go_on(make: "Make", value: str) ->
     """The original's process ended."""
     facts = make.facts({"ref": make.state({"n": 1.0})})
     [refusal] = filter_nodes(make.pod(delay_ref=value), ["n"], facts).refused.values()
-    assert refusal.reason == f'label delay_ref: got "{value}", want milliseconds such as "25" or "2.5"'
+    assert refusal.reason == f'label delay_ref: "{value}" is not valid; use milliseconds such as "25" or "2.5"'
     assert filter_nodes(make.pod(delay_ref="5"), ["n"], facts).kept == ("n",)

@@ -32,11 +32,11 @@ def test_a_plain_decimal_number_is_a_bound(value: str, ms: float) -> None:
 def test_any_other_value_is_refused_with_label_and_value(value: str) -> None:
     with pytest.raises(BadBound) as caught:
         of({"app": "x", "delay_edge-1": value})
-    assert str(caught.value) == f'label delay_edge-1: got "{value}", want milliseconds such as "25" or "2.5"'
+    assert str(caught.value) == f'label delay_edge-1: "{value}" is not valid; use milliseconds such as "25" or "2.5"'
 
 
 def test_a_label_that_names_nothing_is_refused() -> None:
-    with pytest.raises(BadBound, match="label delay_: nothing is named"):
+    with pytest.raises(BadBound, match="label delay_ names no node or workload; write"):
         of({"delay_": "5"})
 
 
@@ -84,18 +84,18 @@ def test_the_pods_defaults_are_for_labels_and_lines_that_say_nothing_else() -> N
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("a: 1\nweb 25", 'line 2: got "web 25", want "<from>: <ms>", such as "deployment/web: 2.5"'),
-        ("a:", 'line 1: got "a:", want "<from>: <ms>"'),
-        ("a: -1", 'line 1: got "-1", want milliseconds such as "25" or "2.5"'),
-        ("a: 25ms", 'line 1: got "25ms", want milliseconds'),
-        ("a: 5 closest", 'line 1: got "closest", want all, nearest, accept, upper-bound, reject'),
-        ("A_b: 5", 'line 1: got "A_b", want a name, kind/name or namespace/kind/name'),
-        ("a/b/c/d: 5", 'line 1: got "a/b/c/d", want a name'),
-        ("/b: 5", 'line 1: got "/b", want a name'),
-        ("a, b: 5", 'line 1: got "a, b: 5", want "<from>: <ms>"'),
-        ("a: x" + "y" * 99, f'got "x{"y" * 62}…"'),
-        ("x" * (MAX_ANNOTATION_CHARACTERS + 1), "got 4,097 characters, want at most 4,096"),
-        ("a: 1\n" * (MAX_BOUNDS + 1), "got 33 delay bounds, want at most 32"),
+        ("a: 1\nweb 25", 'line 2: "web 25" is not valid; write "<from>: <ms>", such as "deployment/web: 2.5"'),
+        ("a:", 'line 1: "a:" is not valid; write "<from>: <ms>"'),
+        ("a: -1", 'line 1: "-1" is not valid; use milliseconds such as "25" or "2.5"'),
+        ("a: 25ms", 'line 1: "25ms" is not valid; use milliseconds'),
+        ("a: 5 closest", 'line 1: "closest" is not valid; use all, nearest, accept, upper-bound, reject'),
+        ("A_b: 5", 'line 1: "A_b" is not valid; use a name, kind/name or namespace/kind/name'),
+        ("a/b/c/d: 5", 'line 1: "a/b/c/d" is not valid; use a name'),
+        ("/b: 5", 'line 1: "/b" is not valid; use a name'),
+        ("a, b: 5", 'line 1: "a, b: 5" is not valid; write "<from>: <ms>"'),
+        ("a: x" + "y" * 99, f'"x{"y" * 62}…" is not valid'),
+        ("x" * (MAX_ANNOTATION_CHARACTERS + 1), "has 4,097 characters; at most 4,096 are allowed"),
+        ("a: 1\n" * (MAX_BOUNDS + 1), "has 33 delay bounds; at most 32 are allowed"),
     ],
 )
 def test_a_bad_line_is_named_with_what_stands_there_and_what_is_allowed(text: str, said: str) -> None:
@@ -109,7 +109,7 @@ def test_a_bad_line_is_named_with_what_stands_there_and_what_is_allowed(text: st
     [(REPLICAS_ANNOTATION, "all, nearest"), (ESTIMATE_ANNOTATION, "accept, upper-bound, reject")],
 )
 def test_a_bad_default_is_refused_only_where_there_is_a_bound(annotation: str, allowed: str) -> None:
-    with pytest.raises(BadBound, match=f'annotation {annotation}: got "some", want {allowed}'):
+    with pytest.raises(BadBound, match=f'annotation {annotation}: "some" is not valid; use {allowed}'):
         of({"delay_a": "1"}, **{annotation: "some"})
     assert of({}, **{annotation: "some"}) == ()
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.leadsman.decision.conftest import Make
 
 ACCEPT = Policy(delay=DelayPolicy(estimate=EstimateMode.ACCEPT))
-NO_EDGE_9 = "no such node edge-9, and no workload is known yet"
+NO_EDGE_9 = "no such node edge-9; workloads are not listed yet"
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 
 
@@ -45,7 +45,7 @@ def test_the_bound_itself_holds_and_anything_above_does_not(
 def test_each_refusal_has_its_reason(edge: DecisionInputs, make: "Make") -> None:
     assert reasons(edge, make, {"delay_edge-1": "25"}) == {
         "edge-3": "delay to edge-1 over 25 ms",
-        "edge-4": "delay to edge-1 not measured",
+        "edge-4": "delay to edge-1 was not measured",
     }
 
 
@@ -68,7 +68,7 @@ def test_a_missing_reference_refuses_also_when_unknown_delays_are_accepted(make:
 def test_a_node_asked_about_exists_even_without_an_agent(make: "Make") -> None:
     judged = filter_nodes(make.pod(delay_bare="25"), ["bare", "n"], make.facts({"n": make.state()}))
     assert judged.kept == ("bare",)
-    assert judged.refused["n"].reason == "delay to bare not measured"
+    assert judged.refused["n"].reason == "delay to bare was not measured"
 
 
 def test_names_are_exact(make: "Make") -> None:
@@ -77,7 +77,7 @@ def test_names_are_exact(make: "Make") -> None:
     assert filter_nodes(make.pod(**{"delay_edge-1": "5"}), ["n"], facts).kept == ()
     assert (
         filter_nodes(make.pod(delay_edge="5"), ["n"], facts).refused["n"].reason
-        == "no such node edge, and no workload is known yet"
+        == "no such node edge; workloads are not listed yet"
     )
 
 
@@ -89,7 +89,9 @@ def test_a_node_name_may_have_dots(make: "Make") -> None:
 @pytest.mark.parametrize("value", ["-1", "abc", "", "nan", "1e3"])
 def test_a_bad_label_refuses_every_node_and_says_which(edge: DecisionInputs, make: "Make", value: str) -> None:
     said = reasons(edge, make, {"delay_edge-1": value, "delay_edge-2": "5"})
-    assert said == dict.fromkeys(NODES, f'label delay_edge-1: got "{value}", want milliseconds such as "25" or "2.5"')
+    assert said == dict.fromkeys(
+        NODES, f'label delay_edge-1: "{value}" is not valid; use milliseconds such as "25" or "2.5"'
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,7 +99,7 @@ def test_a_bad_label_refuses_every_node_and_says_which(edge: DecisionInputs, mak
     [
         ("stale", "delay to ref is stale"),
         ("silent", "delay to ref is stale"),
-        ("provisional", "delay to ref not confirmed since the start"),
+        ("provisional", "delay to ref was read at start and not confirmed by a new report"),
     ],
 )
 def test_an_old_report_refuses_with_its_own_reason(make: "Make", freshness: str, reason: str) -> None:

@@ -49,7 +49,7 @@ def reasons(facts: DecisionInputs, **annotations: str) -> dict[str, str]:
 
 FAR = "estimated delay to ref over 5 ms"
 UNSURE = "estimated delay to ref may be over 5 ms"
-UNMEASURED = "delay to ref not measured"
+UNMEASURED = "delay to ref was not measured"
 
 
 @pytest.mark.parametrize(

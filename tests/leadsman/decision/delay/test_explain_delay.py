@@ -65,7 +65,7 @@ def test_an_estimate_is_told_with_its_interval_and_age(make: "Make") -> None:
     facts = make.facts({"ref": make.state({}), "n": make.state({})}, estimates=make.guesses("ref", n=(1.0, 2.0, 4.0)))
     found = distance(facts)
     assert (found.rtt_ms, found.low_ms, found.high_ms, found.source) == (2.0, 1.0, 4.0, "coordinates")
-    assert (found.estimated, found.age_seconds, found.why) == (True, 30.0, "delay to ref not measured")
+    assert (found.estimated, found.age_seconds, found.why) == (True, 30.0, "delay to ref was not measured")
     assert evidence_text(found) == "about 2 ms from ref (coordinates, 1 to 4 ms, 30.0 s old), bound 5 ms"
 
 
@@ -112,7 +112,7 @@ def test_what_is_not_known_says_why_and_only_a_node_that_passes_says_accepted(ma
     states = {"ref": make.state({"n": None}), "m": make.state({})}
     evidence = explain_delay.delay_evidence(REF, ["n", "m"], make.facts(states))
     assert evidence.distances["n"][0].why == "no reply between the node and ref"
-    assert evidence.notes["m"] == "delay to ref not measured, accepted"
+    assert evidence.notes["m"] == "delay to ref was not measured, accepted"
 
 
 def test_an_estimate_is_not_told_of_a_pair_that_was_probed_in_vain(make: "Make") -> None:

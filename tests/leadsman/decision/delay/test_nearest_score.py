@@ -71,7 +71,7 @@ def test_an_accepted_unknown_delay_is_unknown_here(make: "Make") -> None:
     part = NearestScore().score(
         make.pod(delay_ref="9"), ["n", "m"], make.facts({"ref": make.state({"n": 1.0})}, policy)
     )
-    assert (set(part.values), part.unknown) == ({"n"}, {"m": "delay to ref not measured"})
+    assert (set(part.values), part.unknown) == ({"n"}, {"m": "delay to ref was not measured"})
 
 
 @pytest.mark.parametrize("labels", [{}, {"delay_ref": "x"}])

@@ -74,7 +74,7 @@ def test_a_node_comes_before_a_workload_of_its_name(shop: DecisionInputs) -> Non
 
 def test_a_name_of_two_workloads_is_refused_with_the_way_out(shop: DecisionInputs) -> None:
     assert found("two", shop) == NoTarget(
-        "two may be deployment/two or job/two, want one of them in the annotation leadsman.dev/delay"
+        "two is ambiguous: deployment/two or job/two; name one with its kind in the annotation leadsman.dev/delay"
     )
 
 
@@ -96,12 +96,12 @@ def test_what_is_missing_is_refused_with_the_reason(shop: DecisionInputs, refere
 @pytest.mark.parametrize(
     ("reference", "nodes", "workloads", "reason"),
     [
-        ("x", False, False, "no node and no workload is known yet, so neither is x"),
-        ("x", True, False, "no such node x, and no workload is known yet"),
-        ("x", False, True, "no such workload x, and no node is known yet"),
-        ("node/x", False, True, "no node is known yet, so neither is x"),
-        ("job/x", True, False, "no workload is known yet, so neither is job/x"),
-        ("mine", True, False, "no such node mine, and no workload is known yet"),
+        ("x", False, False, "x cannot be looked up: no node data has arrived yet, and workloads are not listed yet"),
+        ("x", True, False, "no such node x; workloads are not listed yet"),
+        ("x", False, True, "no such workload x; no node data has arrived yet"),
+        ("node/x", False, True, "node x cannot be looked up: no node data has arrived yet"),
+        ("job/x", True, False, "job/x cannot be looked up: workloads are not listed yet"),
+        ("mine", True, False, "no such node mine; workloads are not listed yet"),
     ],
 )
 def test_nothing_known_yet_is_another_reason(
@@ -118,7 +118,7 @@ def test_a_missing_reference_keeps_the_pod_waiting_and_the_other_bounds_do_not_h
     )
     assert judged.kept == ()
     assert {refusal.reason for refusal in judged.refused.values()} == {
-        "delay to edge-1 not measured",
+        "delay to edge-1 was not measured",
         "no such node or workload gone",
     }
 
@@ -143,4 +143,4 @@ def test_another_workload_of_the_name_is_not_ones_own(shop: DecisionInputs) -> N
 def test_a_workload_on_too_many_nodes_is_refused(make: "Make") -> None:
     pods = [f"p-{number}@n-{number}" for number in range(MAX_TARGET_NODES + 1)]
     facts = make.facts({}, workloads=make.workloads(daemonset_log=pods))
-    assert found("log", facts) == NoTarget("workload daemonset/log stands on 17 nodes, a delay bound takes at most 16")
+    assert found("log", facts) == NoTarget("workload daemonset/log runs on 17 nodes; a delay bound allows at most 16")

@@ -308,5 +308,5 @@ async def test_an_extender_decides_by_them_and_shows_them_in_its_metrics(api) ->
 async def test_an_extender_without_an_api_server_says_that_no_workload_is_known() -> None:
     async with extender() as (url, ops), aiohttp.ClientSession() as session:
         await reachable(session, ops)
-        assert "no workload is known yet" in await reasons(session, url, "delay_db")
+        assert "workloads are not listed yet" in await reasons(session, url, "delay_db")
         assert "leadsman_apiserver" not in await scraped(session, ops)
