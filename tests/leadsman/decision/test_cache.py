@@ -2,11 +2,14 @@
 
 import gc
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Struct, structs
 
 from leadsman.decision.cache import MAX_SNAPSHOT_ENTRIES, SNAPSHOTS_PER_GENERATION, DecisionCache
+from leadsman.decision.node_index import NodeIndex
 from leadsman.state.records import Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
 
@@ -146,3 +149,59 @@ def test_a_row_is_made_once_for_its_owner() -> None:
     memo, owners, numbers = DecisionCache(), [object(), object()], itertools.count()
     made = [memo.per_object(owners[which], "k", lambda: next(numbers)) for which in (0, 0, 1, 0)]
     assert made == [0, 0, 1, 0]
+
+
+def changed_at_of(seen: list[NodeState]) -> Callable[[Iterable[NodeState]], list[float]]:
+    def of(states: Iterable[NodeState]) -> list[float]:
+        seen.extend(states := list(states))
+        return [state.changed_at or 0.0 for state in states]
+
+    return of
+
+
+def test_an_array_is_computed_again_only_where_a_node_changed() -> None:
+    cache, seen = DecisionCache(), list[NodeState]()
+    for states in ({"a": OLD, "b": OLD}, {"a": OLD, "b": NEW}):
+        snapshot = Snapshot(states)
+        array = cache.node_array("c", None, changed_at_of(seen), -1.0, snapshot, cache.index(snapshot))
+    assert array.tolist() == [1.0, 2.0, -1.0]
+    assert seen == [OLD, OLD, NEW]
+
+
+STATES = st.dictionaries(st.sampled_from("abcdef"), st.sampled_from([OLD, NEW, LATER]))
+
+
+@given(st.lists(st.tuples(STATES, st.lists(st.sampled_from("abcxyz"), max_size=2)), max_size=6))
+def test_an_array_that_followed_changes_equals_a_new_one(steps: list[tuple[dict[str, NodeState], list[str]]]) -> None:
+    cache = DecisionCache()
+    for states, others in steps:
+        snapshot = Snapshot(states)
+        index = cache.index(snapshot, [(others, others)])
+        assert index.covers([*states, *others])
+        array = cache.node_array("c", None, changed_at_of([]), -1.0, snapshot, index)
+        values = [states[node].changed_at if node in states else -1.0 for node in index.nodes]
+        assert array.tolist() == [*values, -1.0]
+
+
+def test_an_index_is_the_same_object_until_a_node_comes_or_goes() -> None:
+    cache, names = DecisionCache(), ("x",)
+    first = cache.index(Snapshot({"a": OLD}), [(names, names)])
+    assert cache.index(Snapshot({"a": NEW})) is first
+    assert "x" not in cache.index(Snapshot({"a": NEW, "b": NEW})).nodes
+
+
+def test_names_that_were_asked_for_once_do_not_pile_up() -> None:
+    cache, snapshot = DecisionCache(), Snapshot({"a": OLD})
+    for number in range(100):
+        names = (f"x-{number}",)
+        cache.index(snapshot, [(names, names)])
+    assert len(cache.index(snapshot)) < 10
+
+
+def test_positions_of_a_tuple_are_looked_up_once_and_of_a_list_each_time() -> None:
+    cache, index, nodes = DecisionCache(), NodeIndex("ab"), ("b", "a")
+    assert cache.positions(nodes, index) is cache.positions(nodes, index)
+    asked = ["a"]
+    assert cache.positions(asked, index).tolist() == [0]
+    asked[0] = "b"
+    assert cache.positions(asked, index).tolist() == [1]
