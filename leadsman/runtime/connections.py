@@ -18,13 +18,15 @@ import logging
 import socket
 from collections import Counter
 from collections.abc import Callable
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from aiohttp import StreamReader
 from msgspec import Struct
 
 from leadsman.runtime.log_limit import LogLimit
-from leadsman.runtime.mutual_tls import MutualTls
+
+if TYPE_CHECKING:
+    from leadsman.runtime.mutual_tls import MutualTls  # an agent, which has no TLS port, never imports it
 
 _log = logging.getLogger(__name__)
 _log.addFilter(LogLimit())
@@ -183,7 +185,7 @@ class ConnectionLimiter:
     """
 
     def __init__(
-        self, create_protocol: Callable[[], asyncio.Protocol], limits: ServerLimits, tls: MutualTls | None = None
+        self, create_protocol: Callable[[], asyncio.Protocol], limits: ServerLimits, tls: "MutualTls | None" = None
     ) -> None:
         self.create_protocol, self.limits, self.tls = create_protocol, limits, tls
         self._unproven: dict[ConnectionGuard, None] = {}

@@ -5,13 +5,16 @@ import contextlib
 import logging
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from leadsman.runtime.connections import CLOSE_TIMEOUT_SECONDS, ConnectionGuard, ConnectionLimiter, ServerLimits
 from leadsman.runtime.log_limit import LogLimit
-from leadsman.runtime.mutual_tls import MutualTls
+
+if TYPE_CHECKING:
+    from leadsman.runtime.mutual_tls import MutualTls  # an agent, which has no TLS port, never imports it
 
 DRAIN_TIMEOUT_SECONDS = 5.0
 
@@ -95,7 +98,7 @@ class Listener:
 
 @contextlib.asynccontextmanager
 async def serve(
-    app: web.Application, host: str, port: int, limits: ServerLimits = DEFAULT_LIMITS, tls: MutualTls | None = None
+    app: web.Application, host: str, port: int, limits: ServerLimits = DEFAULT_LIMITS, tls: "MutualTls | None" = None
 ) -> AsyncIterator[int]:
     """Listens until the block ends, then answers what has begun, for DRAIN_TIMEOUT_SECONDS at most. Yields the port."""
     runner = web.AppRunner(
