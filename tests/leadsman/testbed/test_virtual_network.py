@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -107,7 +108,8 @@ def test_everything_is_removed_with_what_runs_inside() -> None:
     with VirtualNetwork(["a", "b"]) as net:
         prefix = net.namespace("a")[:-1]
         inside = subprocess.Popen(net.command("a", ["sleep", "600"]))
-        until(lambda: ours(prefix))
+        # It is called `sleep` only once `ip` has entered the namespace.
+        until(lambda: Path(f"/proc/{inside.pid}/comm").read_text() == "sleep\n")
         assert len(ours(prefix)) == 2
     assert ours(prefix) == []
     assert inside.wait(5) == -signal.SIGKILL
