@@ -46,7 +46,7 @@ class World:
         return self.said
 
     async def sleep(self, seconds: float) -> None:
-        assert len(self.slept) < 1000, "waits for ever"
+        assert len(self.slept) < 1000, "waits without end"
         self.slept.append(seconds)
         self.now += seconds
 

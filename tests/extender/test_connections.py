@@ -182,7 +182,7 @@ async def test_a_client_that_does_not_read_is_cut(starts: "Starter", captured: "
 async def test_a_client_that_reads_too_slowly_is_cut(
     starts: "Starter", captured: "Captured", monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before the write deadline, which begins anew whenever something is read."""
+    """Before the write deadline, which restarts whenever something is read."""
     monkeypatch.setattr("extender.handlers.SEND_TIMEOUT_SECONDS", 0.1)
     async with starts() as extender, connected(extender.port) as (_, writer):
         writer.transport.pause_reading()

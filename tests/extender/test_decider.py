@@ -1,4 +1,4 @@
-"""A decision within its deadline, or the neutral one, and what is refused rather than promised in vain."""
+"""A decision within its deadline, or the neutral one, and what is refused rather than promised without proof."""
 
 import json
 import time

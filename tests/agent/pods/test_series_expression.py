@@ -40,7 +40,7 @@ def test_counters_tell_the_mean_of_what_came_since() -> None:
     assert series_expression.value_between(None, before) is None
     assert series_expression.value_between(before, after) == pytest.approx(2.0)
     assert series_expression.value_between(after, after) is None, "nothing happened"
-    assert series_expression.value_between(after, before) is None, "the counters began anew"
+    assert series_expression.value_between(after, before) is None, "the counters restarted"
 
 
 @pytest.mark.parametrize("text", ["", "1x", "a b", "a{b=1}", "a / ", "rate(a[5m])"])

@@ -100,7 +100,7 @@ class TestFailure:
         assert credit_health(record_incident(new_reward(T0), IncidentCause.CRASH, T0), 0.0, 61.0, T0 + 60).recent > 0.1
 
     def test_a_container_that_recovered_earns_again(self) -> None:
-        """kubeRL gave nothing for ever after any restart."""
+        """kubeRL gave nothing more after any restart."""
         after = hour_healthy(record_incident(new_reward(T0), IncidentCause.CRASH, T0), T0)
         assert (after.recent > 2.0, after.kuberl > 0.95) == (True, True)
 

@@ -124,7 +124,7 @@ def test_a_missing_reference_keeps_the_pod_waiting_and_the_other_bounds_do_not_h
 
 
 def test_the_first_pod_of_a_workload_that_names_itself_fits_anywhere(make: "Make") -> None:
-    """Or it would wait for itself for ever; the second is held to the first."""
+    """Or it would wait for itself without end; the second is held to the first."""
     pod = PodInfo("default", "mine-1", labels={"delay_mine": "5"}, workload="deployment/mine")
     for workloads in ({}, {"deployment_mine": []}, {"deployment_mine": ["mine-1@edge-9"]}):
         facts = make.facts({"edge-1": make.state()}, workloads=make.workloads(**workloads))

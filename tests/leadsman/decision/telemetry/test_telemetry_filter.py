@@ -71,7 +71,7 @@ def test_a_missing_policy_is_neutral_and_can_be_counted(tas: "Tas") -> None:
 
 
 def test_stale_metrics_expire(tas: "Tas") -> None:
-    """The original kept the last value for ever."""
+    """The original never dropped the last value."""
     policy = tas.policy(dontschedule=[tas.rule("heat", "GreaterThan", 80)])
     fresh = tas.facts([policy], {"heat": {"a": 81}}, now=1000.0)
     old = structs.replace(fresh, now=1015.1)

@@ -17,7 +17,7 @@ from leadsman.planning.labels.ownership import NodeView
 from leadsman.state.snapshot import Snapshot
 
 FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
-"""Nothing but hysteresis and the stop for want of data."""
+"""Nothing but hysteresis and the stop where data are missing."""
 
 Metrics = Mapping[str, Mapping[str, Any]]
 

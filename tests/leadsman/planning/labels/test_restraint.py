@@ -1,4 +1,4 @@
-"""Steady, within budgets, and nothing for want of data."""
+"""Steady, within budgets, and nothing where data are missing."""
 
 import json
 from typing import TYPE_CHECKING, Any
