@@ -41,6 +41,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
     [
         ("leadsman/decision/decide.py", "from leadsman.state.etcd_store import EtcdStore", PURE),
         ("leadsman/planning/labels/model.py", "import aiohttp", PURE),
+        ("leadsman/cluster/model.py", "import time", PURE),
         ("leadsman/rewards/quality.py", "from leadsman.kube.client import ApiClient", PURE),
         ("leadsman/decision/columns.py", "import time", PURE),
         # Through another module: decision reads snapshots, and a snapshot decodes.
@@ -55,6 +56,7 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
         ),
         ("leadsman/decision/decide.py", "from leadsman.planning.labels import model", LAYERS),
         ("leadsman/runtime/lru.py", "from leadsman.state import keys", LAYERS),
+        ("leadsman/cluster/pod.py", "from leadsman.decision import workloads", LAYERS),
         (
             "leadsman/planning/requeue.py",
             "from leadsman.planning.labels import model",

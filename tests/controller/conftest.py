@@ -15,9 +15,10 @@ from controller.node_patcher import NodePatcher
 from controller.run import ControllerSettings, run
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import quantity, taspolicy_document
+from leadsman.decision.telemetry import taspolicy_document
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import TasPolicy
+from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions

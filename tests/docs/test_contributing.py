@@ -28,8 +28,9 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.plugins import FILTERS, SCORES
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import quantity, taspolicy_document
+from leadsman.decision.telemetry import taspolicy_document
 from leadsman.decision.telemetry.model import TasPolicies, TelemetryInputs
+from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions

@@ -17,7 +17,7 @@ from leadsman.cli.evaluation.documents import (
 )
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import quantity, taspolicy_document
+from leadsman.decision.telemetry import taspolicy_document
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, RefusedPolicy, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import (
     TASPOLICY_GROUP,
@@ -26,6 +26,7 @@ from leadsman.decision.telemetry.taspolicy import (
     PolicyKey,
     TasPolicy,
 )
+from leadsman.kube import quantity
 from leadsman.planning.labels.ownership import NodeView
 from leadsman.runtime.decode_errors import explain
 from leadsman.state.snapshot import Snapshot

@@ -6,8 +6,9 @@ from msgspec import Struct, structs
 
 from leadsman.cli.evaluation.input_files import EvaluationInputs
 from leadsman.decision.decide import filter_nodes, score_nodes
-from leadsman.decision.telemetry import pod_policy, quantity, readings, rules
+from leadsman.decision.telemetry import pod_policy, readings, rules
 from leadsman.decision.telemetry.taspolicy import TasPolicy
+from leadsman.kube import quantity
 from leadsman.planning.labels.label_planner import plan_labels
 from leadsman.planning.labels.model import LabelLimits, LabelPlan, PlanMemory
 from leadsman.runtime import text_table

@@ -5,9 +5,9 @@ from types import MappingProxyType
 
 from leadsman.decision.freshness import cached_while_fresh, fresh_only
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.telemetry import quantity
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, SnapshotMetrics
 from leadsman.decision.telemetry.taspolicy import Rule, TasPolicy
+from leadsman.kube import quantity
 from leadsman.state.snapshot import NodeState
 
 NO_READINGS = Readings()

@@ -9,8 +9,8 @@ from functools import lru_cache
 from operator import eq, gt, lt
 
 from leadsman.decision.telemetry.model import Readings
-from leadsman.decision.telemetry.quantity import NANO
 from leadsman.decision.telemetry.taspolicy import LogicalOperator, Operator, Rule, Strategy
+from leadsman.kube.quantity import NANO
 
 COMPARE: Mapping[Operator, Callable[[int, int], bool]] = {
     Operator.EQUALS: eq,

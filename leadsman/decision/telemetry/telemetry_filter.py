@@ -7,10 +7,11 @@ from msgspec import Struct
 from leadsman.decision.freshness import cached_while_fresh
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PodInfo, Refusal
-from leadsman.decision.telemetry import pod_policy, quantity, readings
+from leadsman.decision.telemetry import pod_policy, readings
 from leadsman.decision.telemetry.model import Readings
 from leadsman.decision.telemetry.rules import strategy_violated, violates, violations_by_node
 from leadsman.decision.telemetry.taspolicy import FailMode, PolicyKey, Rule, Strategy
+from leadsman.kube import quantity
 
 NAME = "dontschedule"
 

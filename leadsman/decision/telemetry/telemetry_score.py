@@ -10,9 +10,10 @@ from collections.abc import Mapping, Sequence
 from leadsman.decision.columns import Column
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo
-from leadsman.decision.telemetry import pod_policy, quantity, readings
-from leadsman.decision.telemetry.quantity import NANO
+from leadsman.decision.telemetry import pod_policy, readings
 from leadsman.decision.telemetry.taspolicy import Operator, Rule, Scoring, TasPolicy
+from leadsman.kube import quantity
+from leadsman.kube.quantity import NANO
 
 NAME = "scheduleonmetric"
 

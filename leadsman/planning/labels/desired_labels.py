@@ -7,7 +7,6 @@ from msgspec import Struct
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.telemetry import readings, rules
 from leadsman.decision.telemetry.model import Readings
-from leadsman.decision.telemetry.quantity import format_quantity
 from leadsman.decision.telemetry.taspolicy import (
     VIOLATING,
     FailMode,
@@ -19,6 +18,7 @@ from leadsman.decision.telemetry.taspolicy import (
     Strategy,
     TasPolicy,
 )
+from leadsman.kube.quantity import format_quantity
 from leadsman.planning.labels.ownership import label_key, mark_key
 
 CurrentLabels = Mapping[str, Mapping[str, str]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from leadsman.decision.telemetry import quantity
+from leadsman.kube import quantity
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound
 from leadsman.sources.telemetry.polling import MetricUnavailable, Sample, Samples

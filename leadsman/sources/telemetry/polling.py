@@ -32,7 +32,7 @@ class MetricUnavailable(Exception):
 class Sample(NamedTuple):
     """One value of a node.
 
-    nanos: the value in billionths (see leadsman.decision.telemetry.quantity).
+    nanos: the value in billionths (see leadsman.kube.quantity).
     timestamp: changes with each measurement; "": unknown.
     """
 

@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from leadsman.decision import yaml_document
-from leadsman.decision.telemetry import quantity
+from leadsman.kube import quantity
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.runtime.decode_errors import explain

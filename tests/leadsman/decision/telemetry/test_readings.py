@@ -6,9 +6,10 @@ from msgspec import structs
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
-from leadsman.decision.telemetry import quantity, readings
+from leadsman.decision.telemetry import readings
 from leadsman.decision.telemetry.model import PolledMetrics, SnapshotMetrics, TelemetryInputs
-from leadsman.decision.telemetry.quantity import NANO
+from leadsman.kube import quantity
+from leadsman.kube.quantity import NANO
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
 

@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leadsman.decision.telemetry import quantity
 from leadsman.decision.telemetry.rules import strategy_violated, violates, violating_nodes, violations_by_node
 from leadsman.decision.telemetry.taspolicy import Operator, Rule, Strategy
+from leadsman.kube import quantity
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.telemetry.conftest import Tas

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.decision.telemetry import quantity
+from leadsman.kube import quantity
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.sources.telemetry.polling import MetricUnavailable

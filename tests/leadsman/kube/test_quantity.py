@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leadsman.decision.telemetry.quantity import NANO, BadQuantity, format_quantity, from_float, parse, to_float
+from leadsman.kube.quantity import NANO, BadQuantity, format_quantity, from_float, parse, to_float
 
 
 @pytest.mark.parametrize(

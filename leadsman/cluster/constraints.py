@@ -1,0 +1,102 @@
+"""What a pod's spec demands of its node, apart from resources and volumes."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm
+
+
+class Taint(Struct, frozen=True):
+    """A taint of a node. effect: NoSchedule, NoExecute or PreferNoSchedule."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+class Toleration(Struct, frozen=True):
+    """Which taints a pod tolerates. key: "": every key; effect: "": every effect; operator: Equal or Exists."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+    def tolerates(self, taint: Taint) -> bool:
+        """As ToleratesTaint of k8s.io/api/core/v1/toleration.go."""
+        if self.effect and self.effect != taint.effect:
+            return False
+        if self.key and self.key != taint.key:
+            return False
+        return self.operator == "Exists" or ((self.operator or "Equal") == "Equal" and self.value == taint.value)
+
+
+class PodAffinityTerm(Struct, frozen=True):
+    """Pods to be with, or to be away from, in one domain of `topology_key`.
+
+    namespaces: resolved: the pod's own when the term names none and has no namespace_selector.
+    namespace_selector: pods in namespaces with such labels count too; empty: in every namespace.
+    selector: None: no pod.
+    """
+
+    topology_key: str
+    selector: LabelSelector | None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+
+    def matches(self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str]) -> bool:
+        """Whether the term means the pod of this namespace and these labels."""
+        if self.selector is None or not self.selector.matches(labels):
+            return False
+        by_selector = self.namespace_selector is not None and self.namespace_selector.matches(namespace_labels)
+        return by_selector or namespace in self.namespaces
+
+
+class TopologySpread(Struct, frozen=True):
+    """A topology spread constraint of DoNotSchedule.
+
+    selector: with matchLabelKeys merged into it; None: no pod.
+    honor_affinity, honor_taints: whether domains are counted only on nodes that pass the pod's own node affinity, and
+    its tolerations.
+    """
+
+    topology_key: str
+    max_skew: int
+    selector: LabelSelector | None
+    min_domains: int = 1
+    honor_affinity: bool = True
+    honor_taints: bool = False
+
+
+class HostPort(Struct, frozen=True):
+    """A port of the node. ip: "0.0.0.0": every address."""
+
+    port: int
+    protocol: str = "TCP"
+    ip: str = "0.0.0.0"
+
+    def conflicts(self, other: "HostPort") -> bool:
+        """Whether both cannot be on one node."""
+        same = (self.port, self.protocol) == (other.port, other.protocol)
+        return same and (self.ip == other.ip or "0.0.0.0" in (self.ip, other.ip))
+
+
+class PodConstraints(Struct, frozen=True, weakref=True):
+    """What a pod's spec requires of its node; preferences are left out. Pods of one template share one object.
+
+    node_selector: label → value, all of which the node has.
+    node_affinity: at least one term matches; None: no such demand.
+    spread: those of DoNotSchedule.
+    """
+
+    node_selector: tuple[tuple[str, str], ...] = ()
+    node_affinity: tuple[NodeSelectorTerm, ...] | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    affinity: tuple[PodAffinityTerm, ...] = ()
+    anti_affinity: tuple[PodAffinityTerm, ...] = ()
+    spread: tuple[TopologySpread, ...] = ()
+    host_ports: tuple[HostPort, ...] = ()
+
+
+UNCONSTRAINED = PodConstraints()

@@ -1,0 +1,137 @@
+"""The cluster at one moment, and how another one is derived from it."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from leadsman.cluster.budgets import DisruptionBudget, Quota
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.overlay import Overlay
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import ZERO, Resources
+from leadsman.cluster.storage import NO_STORAGE, NamespacedName, Storage
+
+UNBOUND = ""
+"""The node of a pod that has none."""
+
+
+class NodePods(Struct, frozen=True):
+    """The pods of one node, and what they request together."""
+
+    pods: tuple[ClusterPod, ...] = ()
+    requested: Resources = ZERO
+
+
+_NO_PODS = NodePods()
+
+
+class Cluster(Struct, frozen=True, kw_only=True, eq=False):
+    """The cluster at one moment. Take `cluster_of` to build one; derive others from it, which share what is the same.
+
+    nodes: name → node.
+    pods: UID → pod that has not finished, bound or not; also on nodes that no longer exist.
+    pods_by_node: name → its pods. UNBOUND has those without a node.
+    namespaces: name → labels.
+    budgets, quotas: of all namespaces.
+    """
+
+    nodes: Overlay[str, ClusterNode]
+    pods: Overlay[str, ClusterPod]
+    pods_by_node: Overlay[str, NodePods]
+    budgets: Mapping[NamespacedName, DisruptionBudget] = {}
+    quotas: Mapping[NamespacedName, Quota] = {}
+    storage: Storage = NO_STORAGE
+    namespaces: Mapping[str, Mapping[str, str]] = {}
+
+    def pods_on(self, node: str) -> tuple[ClusterPod, ...]:
+        """The pods that are bound to the node, those that are being deleted too."""
+        return self.pods_by_node.get(node, _NO_PODS).pods
+
+    @property
+    def unbound_pods(self) -> tuple[ClusterPod, ...]:
+        """The pods that have no node yet."""
+        return self.pods_on(UNBOUND)
+
+    def requested(self, node: str) -> Resources:
+        """What the node's pods request together, those that are being deleted too."""
+        return self.pods_by_node.get(node, _NO_PODS).requested
+
+    def free(self, node: str) -> Resources:
+        """What the node's pods leave of its allocatable; less than nothing where it is overcommitted. KeyError."""
+        return self.nodes[node].allocatable - self.requested(node)
+
+    def budgets_of(self, pod: ClusterPod) -> tuple[DisruptionBudget, ...]:
+        """The budgets that limit the pod's eviction. The Eviction API refuses a pod that has more than one."""
+        return tuple(budget for budget in self.budgets.values() if budget.covers(pod))
+
+    def with_pod(self, pod: ClusterPod, node: str) -> "Cluster":
+        """The cluster with this pod on this node, whether it is new, unbound or comes from another node."""
+        return self.changed(pods={pod.uid: replace(pod, node=node)})
+
+    def without_pod(self, uid: str) -> "Cluster":
+        """The cluster without this pod."""
+        return self.changed(pods={uid: None})
+
+    def without_node(self, node: str) -> "Cluster":
+        """The cluster without this node and its pods: `pods_on(node)` of this one are those that need another."""
+        return self.changed(nodes={node: None}, pods={pod.uid: None for pod in self.pods_on(node)})
+
+    def changed(
+        self, nodes: Mapping[str, ClusterNode | None] | None = None, pods: Mapping[str, ClusterPod | None] | None = None
+    ) -> "Cluster":
+        """The cluster with these nodes by name and pods by UID; None removes one."""
+        return replace(
+            self,
+            nodes=self.nodes.replaced(nodes or {}),
+            pods=self.pods.replaced(pods or {}),
+            pods_by_node=self.pods_by_node.replaced(self._changed_node_pods(pods or {})),
+        )
+
+    def _changed_node_pods(self, pods: Mapping[str, ClusterPod | None]) -> dict[str, NodePods | None]:
+        arriving: dict[str, list[ClusterPod]] = defaultdict(list)
+        for uid, pod in pods.items():
+            before = self.pods.get(uid)
+            if before is not None:
+                arriving[before.node]  # a node that loses a pod is computed again too
+            if pod is not None:
+                arriving[pod.node].append(pod)
+        changed: dict[str, NodePods | None] = {}
+        for node, added in arriving.items():
+            staying = [pod for pod in self.pods_on(node) if pod.uid not in pods]
+            changed[node] = _node_pods([*staying, *added])
+        return changed
+
+
+def cluster_of(
+    nodes: Iterable[ClusterNode],
+    pods: Iterable[ClusterPod],
+    *,
+    budgets: Iterable[DisruptionBudget] = (),
+    quotas: Iterable[Quota] = (),
+    storage: Storage = NO_STORAGE,
+    namespaces: Mapping[str, Mapping[str, str]] | None = None,
+) -> Cluster:
+    """The cluster of these objects."""
+    by_uid = {pod.uid: pod for pod in pods}
+    by_node: dict[str, list[ClusterPod]] = defaultdict(list)
+    for pod in by_uid.values():
+        by_node[pod.node].append(pod)
+    return Cluster(
+        nodes=Overlay({node.name: node for node in nodes}),
+        pods=Overlay(by_uid),
+        pods_by_node=Overlay({node: _node_pods(there) for node, there in by_node.items()}),
+        budgets={(budget.namespace, budget.name): budget for budget in budgets},
+        quotas={(quota.namespace, quota.name): quota for quota in quotas},
+        storage=storage,
+        namespaces=namespaces or {},
+    )
+
+
+def _node_pods(pods: Iterable[ClusterPod]) -> NodePods:
+    there = tuple(pods)
+    requested = ZERO
+    for pod in there:
+        requested += pod.requests
+    return NodePods(there, requested)

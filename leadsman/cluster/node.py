@@ -1,0 +1,40 @@
+"""A node as the API server has it."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from leadsman.cluster.constraints import Taint
+from leadsman.cluster.resources import ZERO, Resources
+
+ZONE_LABEL = "topology.kubernetes.io/zone"
+
+
+class ClusterNode(Struct, frozen=True, weakref=True):
+    """A node.
+
+    annotations: those that are used here.
+    unschedulable: cordoned.
+    allocatable: with its pod slots.
+    ready: by its condition Ready; None: Unknown, or the node has no such condition.
+    attach_limits: CSI driver → volumes that it can attach to this node; a driver that is absent has no limit.
+    """
+
+    name: str
+    uid: str = ""
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    taints: tuple[Taint, ...] = ()
+    unschedulable: bool = False
+    allocatable: Resources = ZERO
+    ready: bool | None = None
+    attach_limits: Mapping[str, int] = {}
+
+    @property
+    def zone(self) -> str:
+        """Its zone; "": it is in none."""
+        return self.labels.get(ZONE_LABEL, "")
+
+    def rack(self, label: str) -> str:
+        """Its rack, which a label of the cluster's own names; "": it is in none."""
+        return self.labels.get(label, "")

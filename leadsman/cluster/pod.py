@@ -1,0 +1,56 @@
+"""A pod as the API server has it."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from leadsman.cluster.constraints import UNCONSTRAINED, PodConstraints
+from leadsman.cluster.resources import Resources
+
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+
+
+class ClusterPod(Struct, frozen=True, weakref=True):
+    """A pod that has not finished.
+
+    node: "" until it is bound.
+    workload: as leadsman.decision.workloads has it: `deployment/web`, `statefulset/db`, `pod/alone`.
+    owner_kind, owner_uid: its controller: ReplicaSet, StatefulSet, DaemonSet, Job, …; "": it has none.
+    requests: as kube-scheduler counts them, with one pod slot.
+    labels, constraints: shared by pods of one template. Bounds are the labels `delay_*`, among others.
+    annotations: those that are used here.
+    claims: names of its PersistentVolumeClaims, in its namespace; those of ephemeral volumes too.
+    local_volumes: whether it keeps data on the node: emptyDir or hostPath.
+    phase: Pending, Running or Unknown.
+    terminating: it is being deleted.
+    gated: kube-scheduler does not look at it yet.
+    has_deadline: it ends by itself (activeDeadlineSeconds).
+    nominated_node: where kube-scheduler has made room for it; "": nowhere.
+    """
+
+    uid: str
+    namespace: str
+    name: str
+    node: str = ""
+    workload: str = ""
+    owner_kind: str = ""
+    owner_uid: str = ""
+    priority: int = 0
+    priority_class: str = ""
+    requests: Resources = Resources(pods=1)
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    constraints: PodConstraints = UNCONSTRAINED
+    claims: tuple[str, ...] = ()
+    local_volumes: bool = False
+    phase: str = "Pending"
+    terminating: bool = False
+    ready: bool = False
+    gated: bool = False
+    has_deadline: bool = False
+    nominated_node: str = ""
+
+    @property
+    def mirror(self) -> bool:
+        """Whether it shows a static pod of a kubelet; deleting it stops nothing."""
+        return MIRROR_ANNOTATION in self.annotations or self.owner_kind == "Node"

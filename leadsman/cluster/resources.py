@@ -1,0 +1,186 @@
+"""Amounts of resources, and what a pod requests as kube-scheduler counts it."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Self
+
+from msgspec import Struct
+
+from leadsman.kube import quantity
+
+_NANOS_OF_A_MILLI = quantity.NANO // 1000
+
+NOTHING: Mapping[str, int] = {}
+
+
+class Shortfall(Struct, frozen=True):
+    """How much of one resource is missing: millis of `cpu`, bytes of `memory`, units of any other."""
+
+    resource: str
+    missing: int
+
+
+class Resources(Struct, frozen=True):
+    """An amount of every resource. Amounts may be negative: a node that is overcommitted has less than nothing free.
+
+    cpu_millis: thousandths of a core.
+    pods: pod slots: 1 for a pod.
+    extended: every other resource → amount: ephemeral-storage and hugepages-* in bytes, devices by number.
+
+    Zeros are left out by `of` and by arithmetic, so that equal amounts are equal.
+    """
+
+    cpu_millis: int = 0
+    memory_bytes: int = 0
+    pods: int = 0
+    extended: Mapping[str, int] = NOTHING
+
+    @classmethod
+    def of(cls, quantities: Mapping[str, str | int | float]) -> Self:
+        """A ResourceList of the API: `{"cpu": "250m", "memory": "64Mi"}`. Fractions round up. quantity.BadQuantity.
+
+        Like MilliValue and Value of k8s.io/apimachinery/pkg/api/resource/quantity.go.
+        """
+        amounts = {name: _units(str(text)) for name, text in quantities.items() if name != "cpu"}
+        cpu_millis = -(-quantity.parse(str(quantities.get("cpu", 0))) // _NANOS_OF_A_MILLI)
+        memory_bytes, pods = amounts.pop("memory", 0), amounts.pop("pods", 0)
+        return cls(cpu_millis, memory_bytes, pods, _without_zeros(amounts))
+
+    def __add__(self, other: "Resources") -> "Resources":
+        return Resources(
+            self.cpu_millis + other.cpu_millis,
+            self.memory_bytes + other.memory_bytes,
+            self.pods + other.pods,
+            _added(self.extended, other.extended, 1),
+        )
+
+    def __sub__(self, other: "Resources") -> "Resources":
+        return Resources(
+            self.cpu_millis - other.cpu_millis,
+            self.memory_bytes - other.memory_bytes,
+            self.pods - other.pods,
+            _added(self.extended, other.extended, -1),
+        )
+
+    def maximum(self, other: "Resources") -> "Resources":
+        """The larger amount of each resource."""
+        names = self.extended.keys() | other.extended.keys()
+        return Resources(
+            max(self.cpu_millis, other.cpu_millis),
+            max(self.memory_bytes, other.memory_bytes),
+            max(self.pods, other.pods),
+            _without_zeros({name: max(self.extended.get(name, 0), other.extended.get(name, 0)) for name in names}),
+        )
+
+    def items(self) -> Iterator[tuple[str, int]]:
+        """Name and amount of each resource of which there is some: `cpu` in millis, `memory` in bytes."""
+        named = (("cpu", self.cpu_millis), ("memory", self.memory_bytes), ("pods", self.pods))
+        yield from ((name, amount) for name, amount in named if amount)
+        yield from self.extended.items()
+
+    def amount(self, resource: str) -> int:
+        """The amount of one resource: `cpu` in millis, `memory` in bytes."""
+        match resource:
+            case "cpu":
+                return self.cpu_millis
+            case "memory":
+                return self.memory_bytes
+            case "pods":
+                return self.pods
+        return self.extended.get(resource, 0)
+
+    def fits(self, free: "Resources") -> bool:
+        """Whether a request of this much finds its room in what is free."""
+        return (
+            (not self.cpu_millis or self.cpu_millis <= free.cpu_millis)
+            and (not self.memory_bytes or self.memory_bytes <= free.memory_bytes)
+            and (not self.pods or self.pods <= free.pods)
+            and all(amount <= free.extended.get(name, 0) for name, amount in self.extended.items())
+        )
+
+    def shortfall(self, free: "Resources") -> tuple[Shortfall, ...]:
+        """What a request of this much lacks. What is not requested never lacks, also on an overcommitted node.
+
+        As fitsRequest of kube-scheduler: pkg/scheduler/framework/plugins/noderesources/fit.go.
+        """
+        lacking = ((name, amount - free.amount(name)) for name, amount in self.items())
+        return tuple(Shortfall(name, missing) for name, missing in lacking if missing > 0)
+
+
+ZERO = Resources()
+
+
+class ContainerRequest(Struct, frozen=True):
+    """What one container requests.
+
+    requests: by its spec.
+    allocated: what the kubelet last reported of a running one, the larger of allocated and actuated; None: nothing.
+    restartable: an init container that keeps running beside the others ("sidecar").
+    """
+
+    requests: Resources
+    allocated: Resources | None = None
+    restartable: bool = False
+
+
+def pod_requests(
+    containers: Iterable[ContainerRequest],
+    init_containers: Iterable[ContainerRequest] = (),
+    overhead: Resources = ZERO,
+    pod_level: Mapping[str, int] = NOTHING,
+) -> Resources:
+    """What kube-scheduler counts for the pod, with its one pod slot: PodRequests of
+    k8s.io/component-helpers/resource/helpers.go.
+
+    pod_level: resource → amount (as Resources.amount) requested for the pod as a whole, in place of its containers'.
+    """
+    running = _total(containers)
+    sidecars, starting = ZERO, ZERO
+    for container in init_containers:
+        request = _container_request(container)
+        if container.restartable:
+            running, sidecars = running + request, sidecars + request
+            starting = starting.maximum(sidecars)
+        else:
+            starting = starting.maximum(sidecars + request)
+    requested = running.maximum(starting)
+    return _replaced(requested, pod_level) + overhead + Resources(pods=1)
+
+
+def _total(containers: Iterable[ContainerRequest]) -> Resources:
+    total = ZERO
+    for container in containers:
+        total += _container_request(container)
+    return total
+
+
+def _container_request(container: ContainerRequest) -> Resources:
+    """While a resize is under way, the larger of what is asked and what is held."""
+    if container.allocated is None:
+        return container.requests
+    return container.requests.maximum(container.allocated)
+
+
+def _replaced(requested: Resources, amounts: Mapping[str, int]) -> Resources:
+    if not amounts:
+        return requested
+    extended = {name: amount for name, amount in amounts.items() if name not in ("cpu", "memory")}
+    return Resources(
+        amounts.get("cpu", requested.cpu_millis),
+        amounts.get("memory", requested.memory_bytes),
+        requested.pods,
+        _without_zeros({**requested.extended, **extended}),
+    )
+
+
+def _units(text: str) -> int:
+    return -(-quantity.parse(text) // quantity.NANO)
+
+
+def _added(left: Mapping[str, int], right: Mapping[str, int], sign: int) -> Mapping[str, int]:
+    if not right:
+        return left
+    return _without_zeros({**left, **{name: left.get(name, 0) + sign * amount for name, amount in right.items()}})
+
+
+def _without_zeros(amounts: Mapping[str, int]) -> Mapping[str, int]:
+    return {name: amount for name, amount in amounts.items() if amount} or NOTHING

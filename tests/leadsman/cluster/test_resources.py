@@ -1,0 +1,79 @@
+"""Amounts of resources, and a pod's request as kube-scheduler counts it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.cluster.resources import ContainerRequest, Resources, Shortfall, pod_requests
+from leadsman.kube.quantity import BadQuantity
+
+GPU = "example.com/gpu"
+
+small = st.integers(-3, 3)
+amounts = st.builds(
+    lambda cpu, memory, pods, gpu: Resources(cpu, memory, pods, {GPU: gpu} if gpu else {}), small, small, small, small
+)
+
+
+def cpu(millis, **more):
+    return ContainerRequest(Resources(millis), **more)
+
+
+def test_a_resource_list_is_read_in_millis_bytes_and_whole_units() -> None:
+    listed = {"cpu": "1500m", "memory": "2Gi", "pods": "110", GPU: "2", "ephemeral-storage": "1k", "hugepages-2Mi": "0"}
+    assert Resources.of(listed) == Resources(1500, 2 << 30, 110, {GPU: 2, "ephemeral-storage": 1000})
+
+
+def test_fractions_round_up_as_kube_scheduler_rounds_them() -> None:
+    assert Resources.of({"cpu": "100u", "memory": "0.5"}) == Resources(1, 1)
+
+
+def test_what_is_no_quantity_is_refused() -> None:
+    with pytest.raises(BadQuantity, match="two"):
+        Resources.of({"cpu": "two"})
+
+
+@given(amounts, amounts)
+def test_subtraction_undoes_addition(one: Resources, other: Resources) -> None:
+    assert one + other - other == one
+    assert one + other == other + one
+
+
+@given(amounts, amounts)
+def test_it_fits_exactly_when_nothing_falls_short(request: Resources, free: Resources) -> None:
+    assert request.fits(free) == (not request.shortfall(free))
+
+
+def test_a_shortfall_names_each_resource_and_how_much_is_missing() -> None:
+    short = Resources(500, 10, 1, {GPU: 2}).shortfall(Resources(200, 20, 0))
+    assert short == (Shortfall("cpu", 300), Shortfall("pods", 1), Shortfall(GPU, 2))
+
+
+def test_what_is_not_requested_does_not_fall_short_on_an_overcommitted_node() -> None:
+    assert Resources(memory_bytes=1).fits(Resources(cpu_millis=-100, memory_bytes=1))
+
+
+@pytest.mark.parametrize(
+    ("containers", "init_containers", "millis"),
+    [
+        ([cpu(100), cpu(200)], [], 300),
+        ([cpu(100)], [cpu(500), cpu(400)], 500),
+        ([cpu(100)], [cpu(50, restartable=True)], 150),
+        # KEP-753: an init container runs beside the sidecars that were started before it, not after it.
+        ([cpu(100)], [cpu(50, restartable=True), cpu(300)], 350),
+        ([cpu(100)], [cpu(300), cpu(50, restartable=True)], 300),
+        ([cpu(100)], [cpu(50, restartable=True), cpu(10), cpu(70, restartable=True)], 220),
+    ],
+)
+def test_containers_add_up_and_init_containers_run_before_them(containers, init_containers, millis) -> None:
+    assert pod_requests(containers, init_containers) == Resources(millis, pods=1)
+
+
+def test_while_a_resize_is_under_way_the_larger_amount_counts() -> None:
+    shrinking = ContainerRequest(Resources(100, 50), allocated=Resources(300, 20))
+    assert pod_requests([shrinking]) == Resources(300, 50, 1)
+
+
+def test_what_is_requested_for_the_pod_replaces_its_containers_and_overhead_is_added() -> None:
+    pod = pod_requests([ContainerRequest(Resources(100, 50, extended={GPU: 1}))], (), Resources(10), {"cpu": 400})
+    assert pod == Resources(410, 50, 1, {GPU: 1})
