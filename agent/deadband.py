@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from math import dist, inf, isclose
 from typing import TypeVar
 
-from leadsman.state.records import AnyRecord, Hardware, Latency, PeerLatency, RingCoordinate, RingEntry
+from leadsman.state.records import AnyRecord, Hardware, Latency, PeerLatency, Reachability, RingCoordinate, RingEntry
 
 MEDIAN_BAND_MS = 0.05
 MEDIAN_BAND_RATIO = 0.05
@@ -34,6 +34,8 @@ def worth_writing(before: AnyRecord | None, after: AnyRecord) -> bool:
             return _any_moved(before.peers, after.peers, lambda _, a, b: _peer_moved(a, b))
         case Hardware(), Hardware():
             return _any_moved(before.values, after.values, _value_moved)
+        case Reachability(), Reachability():
+            return _answers_moved(before, after)
         case RingEntry(), RingEntry():
             return _entry_moved(before, after)
         case _:
@@ -51,6 +53,15 @@ def _peer_moved(before: PeerLatency, after: PeerLatency) -> bool:
         or _moved(before.min_ms, after.min_ms, MEDIAN_BAND_MS, MEDIAN_BAND_RATIO)
         or _moved(before.p95_ms, after.p95_ms, TAIL_BAND_MS, TAIL_BAND_RATIO)
         or _moved(before.loss_ratio, after.loss_ratio, LOSS_BAND_RATIO, 0.0)
+    )
+
+
+def _answers_moved(before: Reachability, after: Reachability) -> bool:
+    """Ignores ages and further losses: a silent peer stays silent until it answers."""
+    return (
+        before.losses.keys() != after.losses.keys()
+        or before.silent_peers != after.silent_peers
+        or bool(before.local_fault) is not bool(after.local_fault)
     )
 
 

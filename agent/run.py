@@ -29,18 +29,20 @@ from agent.peering.prober_adapter import ProberAdapter
 from agent.pods import metrics as pod_metrics
 from agent.pods.monitor import PodMonitor
 from agent.pods.reward_persistence import RewardPersistence
+from agent.reachability_record import build_reachability_record
 from agent.reporting import NodeRecords, Reporter
 from agent.rtt import metrics as rtt_metrics
 from agent.rtt.peer import Locality
 from agent.rtt.prober import Prober
 from agent.settings import AgentSettings
 from agent.static_peers import select_peers
+from agent.urgent_reports import UrgentReports
 from agent.wakeup import Wakeup
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.process import finish_within, run_tasks
 from leadsman.runtime.scrape import create_registry
 from leadsman.state.etcd_store import EtcdStore
-from leadsman.state.records import Hardware, Identity, Latency, RingEntry
+from leadsman.state.records import Hardware, Identity, Latency, Reachability, RingEntry
 from leadsman.state.store import StoreError
 
 log = logging.getLogger(__name__)
@@ -71,7 +73,11 @@ class AgentComponents:
         self.settings, self.clock = settings, clock
         self.store = EtcdStore(settings.etcd, silence_seconds=settings.timing.stale_seconds)
         self.wakeup = Wakeup()
-        self.prober = Prober(settings.probing, Locality(settings.zone, settings.rack), on_rtt=self.on_rtt)
+        self.urgent_reports = UrgentReports(
+            self.wakeup.wake, lambda: self.peer_refresher.assumed_nodes, clock, Random()
+        )
+        here = Locality(settings.zone, settings.rack)
+        self.prober = Prober(settings.probing, here, on_rtt=self.on_rtt, on_silence=self.urgent_reports.request)
         prober, probing = ProberAdapter(self.prober, clock), settings.probing
         peering = PeeringSettings(
             settings.timing, probing.interval_seconds, probing.window_seconds, settings.probe_budget
@@ -101,7 +107,12 @@ class AgentComponents:
         )
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
-        always = {"probes": self.prober.run(), "hardware": self.hardware.run(), "reports": self.reporter.run()}
+        always = {
+            "probes": self.prober.run(),
+            "hardware": self.hardware.run(),
+            "reports": self.reporter.run(),
+            "urgent reports": self.urgent_reports.run(),
+        }
         if self.pods is not None:
             always["pods"] = self.pods.run()
         if self.settings.peers is not None:
@@ -119,6 +130,7 @@ class AgentComponents:
         first = self.peer_refresher.selection.requested
         return {
             Latency: build_latency_record(self.prober.latencies(now), first),
+            Reachability: build_reachability_record(self.prober.reachability(now)),
             Hardware: self.hardware.record(now),
             RingEntry: self.ring_entry(),
         }

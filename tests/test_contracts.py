@@ -63,6 +63,11 @@ def test_the_tree_keeps_all_contracts(copy: Path) -> None:
             "Planners do not know each other",
         ),
         ("leadsman/planning/labels/model.py", "from leadsman.planning.labels import limits", "The label plan reads"),
+        (
+            "leadsman/planning/failover/votes.py",
+            "from leadsman.planning.failover import verdicts",
+            "Detection reads one way",
+        ),
         ("agent/settings.py", "from leadsman.decision import policy", "The agent measures and never decides"),
         ("agent/pods/incidents.py", "from agent.hardware import samples", "The agent's rooms do not know each other"),
         ("agent/new_module.py", "", "The agent's rooms do not know each other"),

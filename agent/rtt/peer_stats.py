@@ -11,13 +11,10 @@ from agent.rtt.probe_method import MethodSelector, ProbeMode
 from agent.rtt.probe_result import Answered, ProbeResult, Unusable
 from agent.rtt.probe_target import ProbeTarget
 from agent.rtt.settings import ProbeSettings
-from leadsman.state.records import PeerLatency, ProbeMethod
+from leadsman.state.records import PeerLatency, ProbeMethod, Reachability
 
 _SILENCE_LIMIT_INTERVALS = 5
 """Intervals of common silence that make a local fault: two peers at 50 % loss reach it once in 1,000 times."""
-
-_SILENT_AFTER_LOSSES = 3
-"""Probes lost in a row that make a peer silent. At 5 % loss that happens once in 8,000 probes; it costs one read."""
 
 
 class Probe(NamedTuple):
@@ -36,11 +33,18 @@ class PeerStats:
     """
 
     def __init__(
-        self, settings: ProbeSettings, here: Locality, on_rtt: Callable[[str, float], None] = lambda *_: None
+        self,
+        settings: ProbeSettings,
+        here: Locality,
+        on_rtt: Callable[[str, float], None] = lambda *_: None,
+        on_silence: Callable[[], None] = lambda: None,
     ) -> None:
-        """on_rtt: called with every round trip that counts: the peer's name, milliseconds."""
+        """on_rtt: called with every round trip that counts: the peer's name, milliseconds.
+
+        on_silence: called when a peer falls silent or a silent one answers.
+        """
         self._window_seconds, self._mode, self._here = settings.window_seconds, settings.mode, here
-        self._timeout_seconds, self._on_rtt = settings.timeout_seconds, on_rtt
+        self._timeout_seconds, self._on_rtt, self._on_silence = settings.timeout_seconds, on_rtt, on_silence
         self._silence = LocalFaultDetector(self._patience_seconds(settings.interval_seconds))
         self.targets: dict[str, ProbeTarget] = {}
         self.histograms = {path: RttHistogram() for path in PathClass}
@@ -101,11 +105,22 @@ class PeerStats:
         windows = {n: t.window.latency(now, t.method_selector.method, until) for n, t in self.targets.items()}
         return {name: latency for name, latency in windows.items() if latency.sent}
 
+    def reachability(self, now: float) -> Reachability:
+        """Which peers answer, at monotonic `now`. One that has neither answered nor lost three probes is absent."""
+        ended = {name: target for name, target in self.targets.items() if target.answers or target.is_silent}
+        return Reachability(
+            losses={name: target.consecutive_losses for name, target in ended.items()},
+            silences={name: target.silence(now) for name, target in ended.items() if target.is_silent},
+            probed=len(ended),
+            answering=sum(target.answers for target in ended.values()),
+            local_fault=self.local_fault(now) or "",
+        )
+
     def silent_peers(self, now: float) -> set[str]:
         """Peers that stopped answering and may have left. None during a local fault, which is this node's own."""
         if self.local_fault(now):
             return set()
-        return {name for name, target in self.targets.items() if target.consecutive_losses >= _SILENT_AFTER_LOSSES}
+        return {name for name, target in self.targets.items() if target.is_silent}
 
     def local_fault(self, now: float) -> str | None:
         """Why no latency is known now; None when some are. See agent.rtt.local_fault."""
@@ -117,14 +132,20 @@ class PeerStats:
             self._break_silence(sent)
         elif isinstance(result, Answered):
             target.window.add(sent, result.rtt_seconds * 1e3)
-            target.consecutive_losses = 0
+            self._with_silence(target, target.record_answer, sent)
             self.histograms[target.path_class].observe(result.rtt_seconds)
             self._break_silence(sent)
             self._on_rtt(target.peer.name, result.rtt_seconds * 1e3)
         else:
             target.counts.lost += 1
-            target.consecutive_losses += 1
             target.window.add(sent, None)
+            self._with_silence(target, target.record_loss, sent)
+
+    def _with_silence(self, target: ProbeTarget, record: Callable[[float], None], sent: float) -> None:
+        was_silent = target.is_silent
+        record(sent)
+        if target.is_silent is not was_silent:
+            self._on_silence()
 
     def _patience_seconds(self, interval_seconds: float) -> float:
         return _SILENCE_LIMIT_INTERVALS * interval_seconds + self._timeout_seconds

@@ -36,6 +36,12 @@ class ProbeSchedule(Generic[K]):
         first = self._rng.random() * min(self.interval_seconds, MAX_FIRST_DELAY_SECONDS)
         heapq.heappush(self._heap, (now + first, self._serial, key))
 
+    def hasten(self, key: K, when: float) -> None:
+        """Moves the key's next turn forward to `when`; the turns after it follow from there."""
+        self._serial += 1
+        self._serials[key] = self._serial
+        heapq.heappush(self._heap, (when, self._serial, key))
+
     def remove(self, key: K) -> None:
         del self._serials[key]
 

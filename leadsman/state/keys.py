@@ -1,6 +1,6 @@
 """Builds and parses the keys of records; nothing else does.
 
-    /leadsman/v1/nodes/<node>/identity | heartbeat | latency | hardware
+    /leadsman/v1/nodes/<node>/identity | heartbeat | latency | reachability | hardware
     /leadsman/v1/nodes/<node>/rewards/<pod type>
     /leadsman/v1/nodes/<node>/counted/<shard>  what the agent has counted; only the node's next agent reads it
     /leadsman/v1/ring/<position>/<node>        position: hash of the name, 16 hexadecimal digits
@@ -15,7 +15,7 @@ import re
 from hashlib import blake2b
 from typing import NamedTuple
 
-from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, RingEntry
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, Reachability, RingEntry
 
 NODES_PREFIX = "/leadsman/v1/nodes/"
 RING_PREFIX = "/leadsman/v1/ring/"
@@ -31,6 +31,7 @@ RECORD_BY_KIND: dict[str, type[AnyRecord]] = {
     "heartbeat": Heartbeat,
     "latency": Latency,
     "hardware": Hardware,
+    "reachability": Reachability,
 }
 REWARDS_KIND = "rewards"
 COUNTED_SHARDS = tuple("0123456789abcdef")

@@ -17,7 +17,7 @@ from leadsman.state import codec, keys, report_timing, reward_view
 from leadsman.state.key_values import Deleted, Listing, StoredItem, Updated
 from leadsman.state.keys import NodeKey
 from leadsman.state.node_limits import NodeLimits, NodeUsage, dropped_from_node, dropped_nodes
-from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, Reward
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, Reachability, Reward
 from leadsman.state.reward_view import RewardsByType
 
 V = TypeVar("V")
@@ -47,6 +47,7 @@ class NodeState(Struct, frozen=True):
     latency: Latency | None = None
     hardware: Hardware | None = None
     changed_at: float | None = None
+    reachability: Reachability | None = None
 
     def age_seconds(self, now: float) -> float | None:
         """Since the heartbeat was last seen to change; None: never."""
@@ -248,7 +249,8 @@ def _changed(before: NodeState, kind: str, record: AnyRecord | Reward | None, no
     after = structs.replace(before, **{kind: record})
     if isinstance(record, Heartbeat) and now is not None and _moved(before.heartbeat, record):
         after = structs.replace(after, changed_at=now)
-    return after if any((after.identity, after.heartbeat, after.latency, after.hardware)) else None
+    records = (after.identity, after.heartbeat, after.latency, after.hardware, after.reachability)
+    return after if any(records) else None
 
 
 def _copy(table: Mapping[str, V]) -> dict[str, V]:

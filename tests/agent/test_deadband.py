@@ -3,7 +3,17 @@
 import pytest
 
 from agent.deadband import worth_writing
-from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, ProbeMethod, RingCoordinate, RingEntry
+from leadsman.state.records import (
+    Hardware,
+    Identity,
+    Latency,
+    PeerLatency,
+    PeerSilence,
+    ProbeMethod,
+    Reachability,
+    RingCoordinate,
+    RingEntry,
+)
 
 
 def latency(
@@ -88,3 +98,16 @@ def test_a_ring_entry_is_written_when_who_is_near_could_look_different(after: Ri
 def test_in_a_rack_where_all_is_near_a_coordinate_may_wander_by_50_microseconds() -> None:
     assert not worth_writing(entry(reach_ms=0.1), entry(x=10.04, reach_ms=0.1))
     assert worth_writing(entry(reach_ms=0.1), entry(x=10.06, reach_ms=0.1))
+
+
+def test_reachability_is_written_when_a_peer_falls_silent_or_answers_and_not_while_it_stays_silent() -> None:
+    def said(losses: int, age: float, fault: str = "") -> Reachability:
+        return Reachability({"a": 0, "b": losses}, {"b": PeerSilence(age)} if losses >= 3 else {}, 2, 1, fault)
+
+    assert worth_writing(None, said(0, 0.0))
+    assert not worth_writing(said(0, 0.0), said(2, 0.0))
+    assert worth_writing(said(2, 0.0), said(3, 3.0))
+    assert not worth_writing(said(3, 3.0), said(9, 9.0))
+    assert worth_writing(said(9, 9.0), said(0, 0.0))
+    assert worth_writing(said(9, 9.0), said(9, 9.0, "no peer has answered for 7 s"))
+    assert not worth_writing(said(9, 9.0, "for 7 s"), said(9, 9.0, "for 8 s"))

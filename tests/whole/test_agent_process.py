@@ -23,14 +23,14 @@ def stored(etcd, node: str) -> list[str]:
     return sorted(base64.b64decode(item["key"]).decode().rpartition("/")[2] for item in found)
 
 
-ALL = ["hardware", "heartbeat", "identity", "latency"]
+ALL = ["hardware", "heartbeat", "identity", "latency", "reachability"]
 
 
 def test_it_reports_everything_and_takes_it_along_when_it_is_stopped(
     agent: "Start", etcd: Etcd, until: "Until"
 ) -> None:
     process = agent("edge-1", 1)
-    until(lambda: stored(etcd, "edge-1") == ALL, "all four records")
+    until(lambda: stored(etcd, "edge-1") == ALL, "all five records")
     until(lambda: process.get("/readyz") == (200, "ok\n"), "the lease renewed after that report")
     assert process.stop() == 0
     assert stored(etcd, "edge-1") == []

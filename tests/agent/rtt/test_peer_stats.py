@@ -5,7 +5,7 @@ from agent.rtt.peer import Locality, PathClass, Peer
 from agent.rtt.peer_stats import PeerStats, Probe
 from agent.rtt.probe_result import Answered, Lost, Unusable
 from agent.rtt.settings import ProbeSettings
-from leadsman.state.records import ProbeMethod
+from leadsman.state.records import PeerSilence, ProbeMethod
 
 ONE = Peer("one", "10.0.0.1", "z1", "r1")
 TWO = Peer("two", "10.0.0.2", "z2", "r1")
@@ -194,3 +194,44 @@ def test_another_pace_is_another_window_for_those_here_and_those_to_come() -> No
         end(ledger, name, 0.0, Answered(0.004))
         assert ledger.latencies(39.0)[name].sent == 1
     assert ledger.latencies(41.0) == {}
+
+
+def test_a_peer_is_silent_after_three_losses_and_each_change_is_told_once() -> None:
+    calls = []
+    ledger = PeerStats(ProbeSettings(), Locality("z1", "r1"), on_silence=lambda: calls.append(1))
+    ledger.set_peers([ONE, TWO])
+    ledger.start_round(0.0)
+    end(ledger, "one", 1.0, Answered(0.004))
+    end(ledger, "two", 1.0, Answered(0.004))
+    for sent in (2.0, 3.0, 4.0, 5.0):
+        end(ledger, "one", sent, Lost())
+        end(ledger, "two", sent, Answered(0.004))
+    said = ledger.reachability(6.0)
+    assert (said.losses, said.probed, said.answering) == ({"one": 4, "two": 0}, 2, 1)
+    assert said.silences == {"one": PeerSilence(first_loss_age_seconds=4.0, last_reply_age_seconds=4.996)}
+    assert len(calls) == 1
+    end(ledger, "one", 6.0, Answered(0.004))
+    assert ledger.reachability(7.0).silent_peers == set()
+    assert len(calls) == 2
+
+
+def test_the_loss_of_a_probe_sent_before_the_last_answered_one_is_no_silence() -> None:
+    ledger = of(ONE)
+    end(ledger, "one", 2.0, Answered(0.004))
+    for sent in (1.0, 1.1, 1.2):
+        end(ledger, "one", sent, Lost())
+    assert ledger.reachability(3.0).losses == {"one": 0}
+
+
+def test_a_peer_that_has_neither_answered_nor_lost_three_probes_is_absent() -> None:
+    ledger = of(ONE)
+    end(ledger, "one", 1.0, Lost())
+    assert ledger.reachability(2.0).losses == {}
+
+
+def test_in_a_local_fault_reachability_names_it() -> None:
+    ledger = of(ONE, TWO)
+    for name in ("one", "two"):
+        end(ledger, name, 0.0, Answered(0.004))
+    assert ledger.reachability(1.0).local_fault == ""
+    assert "no peer has answered" in ledger.reachability(10.0).local_fault

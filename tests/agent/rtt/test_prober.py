@@ -1,6 +1,8 @@
 import asyncio
+import socket
 import time
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, asynccontextmanager, suppress
 from random import Random
 
 import pytest
@@ -181,3 +183,28 @@ async def test_a_longer_interval_means_fewer_probes_and_the_same_rounds(icmp) ->
         sent, rounds = prober.stats.targets["one"].counts.sent, prober.rounds
         await until(lambda: prober.rounds > rounds + 20)
         assert prober.stats.targets["one"].counts.sent <= sent + 1
+
+
+@pytest.fixture
+def deaf_port() -> Iterator[int]:
+    """A port of loopback that lets handshakes time out: its queue of connections is full, and nobody accepts."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.socket())
+        listener.bind(("127.0.0.1", 0))
+        listener.listen(0)
+        for _ in range(4):
+            one = stack.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+async def test_a_lost_probe_is_followed_at_once_by_others_until_the_peer_is_silent(deaf_port: int) -> None:
+    """At an interval of 20 s three losses would take 40 s."""
+    slow = ProbeSettings(ProbeMode.TCP, 20.0, timeout_seconds=0.2, window_seconds=60.0, tcp_port=deaf_port)
+    silent = asyncio.Event()
+    prober = Prober(slow, on_silence=silent.set)
+    prober.set_peers([ONE])
+    async with running(prober):
+        await asyncio.wait_for(silent.wait(), 15)
+    assert prober.reachability(time.monotonic()).silent_peers == {"one"}

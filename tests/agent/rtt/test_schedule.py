@@ -79,3 +79,13 @@ def test_a_longer_interval_holds_from_the_next_turn_on_and_a_new_key_is_not_kept
         times = [now for now, who in due if who == key]
         assert times[0] <= 1.01
         assert 9 <= len(times) <= 12
+
+
+def test_a_hastened_turn_comes_once_and_the_next_an_interval_after_it() -> None:
+    schedule = ProbeSchedule(1.0, Random(1))
+    schedule.add("a", 0.0)
+    assert schedule.due(1.0) == ["a"]
+    schedule.hasten("a", 1.2)
+    assert schedule.due(1.2) == ["a"]
+    assert [round(now, 1) for now, _ in simulate(schedule, 1.2, 2.0)] == []
+    assert schedule.due(2.4) == ["a"]

@@ -1,0 +1,103 @@
+"""The three signals of a node's death, each true, false or unknown, with its reason and its evidence."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from leadsman.planning.failover.model import DetectionRules, LeaseView, Location, Signal, Truth
+from leadsman.planning.failover.observations import Observation
+from leadsman.planning.failover.votes import Stance, Vote
+
+_PAIR, _TRIO = 2, 3
+
+
+def peers_signal(votes: Sequence[Vote], nodes: int, locations: Collection[Location], rules: DetectionRules) -> Signal:
+    """Whether the peers that are assigned to probe the node have lost it.
+
+    nodes: in the cluster, this one included.
+    locations: of all other nodes whose agents report; whether its probers could be of two racks or zones.
+    """
+    lost = [vote for vote in votes if vote.stance is Stance.LOST]
+    evidence = tuple(str(vote) for vote in sorted(votes, key=lambda vote: (vote.stance is Stance.LOST, vote.prober)))
+    least = rules.least_probers if nodes > _TRIO else _TRIO - 1
+    of_all = f"{len(lost)} of {len(votes)} peers that probe it have lost it"
+    if nodes > _PAIR and len(votes) >= least and lost and len(lost) >= rules.lost_ratio * len(votes):
+        if len(set(locations)) < 2 or len({vote.location for vote in lost}) > 1:
+            return Signal(Truth.TRUE, of_all, evidence)
+        return Signal(Truth.UNKNOWN, f"{of_all}, all in one rack or zone: its link may be what failed", evidence)
+    if any(vote.stance is Stance.HEARD for vote in votes):
+        return Signal(Truth.FALSE, of_all, evidence)
+    if nodes <= _PAIR:
+        return Signal(Truth.UNKNOWN, "in a cluster of two no peer can tell the other's fault from its own", evidence)
+    if len(votes) < least:
+        return Signal(Truth.UNKNOWN, f"{len(votes)} peers probe it, {least} are needed", evidence)
+    return Signal(Truth.UNKNOWN, f"{of_all}, and no other says that it hears it", evidence)
+
+
+def heartbeat_signal(
+    observed: Observation, others: int, others_moving: int, rules: DetectionRules, now: float
+) -> Signal:
+    """Whether the node's heartbeat stands still.
+
+    others, others_moving: other nodes whose agent was seen and did not leave, and those of them whose heartbeat moves.
+    """
+    if observed.heartbeat is None:
+        return Signal(Truth.UNKNOWN, "no heartbeat of its agent was ever seen")
+    if observed.left:
+        return Signal(Truth.UNKNOWN, "its agent was stopped in good order")
+    age = f"its heartbeat moved {now - observed.moved_at:.1f} s ago"
+    if not observed.stands_still(now, rules.call_timeout_seconds):
+        return Signal(Truth.FALSE, age)
+    if not others or others_moving < rules.moving_ratio * others:
+        return Signal(
+            Truth.UNKNOWN, f"{age}, but only {others_moving} of {others} others move: etcd or the way to it has failed"
+        )
+    return Signal(
+        Truth.TRUE, f"{age}, longer than 2P + T = {observed.patience_seconds(rules.call_timeout_seconds):g} s"
+    )
+
+
+def lease_signal(
+    lease: LeaseView | None,
+    others: int,
+    others_renewed_since: Callable[[float], int],
+    rules: DetectionRules,
+    now: float,
+) -> Signal:
+    """Whether the node's Lease in kube-node-lease is not renewed.
+
+    others: other nodes that have a Lease and are neither dead nor left.
+    others_renewed_since: how many of these Leases changed since a time.
+    """
+    if lease is None:
+        return Signal(Truth.UNKNOWN, "no Lease of the node is known")
+    window = rules.lease_ratio * lease.duration_seconds
+    age = f"its Lease changed {now - lease.changed_at:.1f} s ago"
+    if now - lease.changed_at <= window:
+        return Signal(Truth.FALSE, age)
+    renewed = others_renewed_since(now - window)
+    if not others or renewed < rules.renewed_ratio * others:
+        return Signal(
+            Truth.UNKNOWN,
+            f"{age}, but only {renewed} of {others} others changed: the API server or the watch has failed",
+        )
+    if lease.confirmed_at is None or lease.confirmed_at <= lease.changed_at + window:
+        return Signal(Truth.UNKNOWN, f"{age}, which no direct read has confirmed yet")
+    return Signal(Truth.TRUE, f"{age}, confirmed by a direct read; {renewed} of {others} others changed meanwhile")
+
+
+class RenewalCounts:
+    """How many Leases of the nodes changed since a time, counted once a time asked for."""
+
+    def __init__(self, leases: Mapping[str, LeaseView], nodes: Collection[str]) -> None:
+        """nodes: those whose Leases count."""
+        self._changed_at = {node: leases[node].changed_at for node in nodes if node in leases}
+        self._counts: dict[float, int] = {}
+
+    def others(self, node: str) -> int:
+        """Leases that count, without this node's."""
+        return len(self._changed_at) - (node in self._changed_at)
+
+    def others_since(self, node: str, since: float) -> int:
+        """Those of them that changed since then."""
+        if since not in self._counts:
+            self._counts[since] = sum(at >= since for at in self._changed_at.values())
+        return self._counts[since] - (self._changed_at.get(node, float("-inf")) >= since)

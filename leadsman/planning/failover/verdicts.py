@@ -1,0 +1,176 @@
+"""Which node is dead, and which is only suspect: a plan without actions, made each second of all that was seen.
+
+snapshot, Leases ─▶ observations ─▶ votes ─▶ signals ─▶ partition? ─▶ verdict
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from functools import partial
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from leadsman.planning.failover import meanings
+from leadsman.planning.failover.model import (
+    DetectionRules,
+    HealthInputs,
+    LeaseView,
+    NodeHealth,
+    NodeVerdict,
+    Signal,
+    Signals,
+    Timeline,
+    Truth,
+    VerdictReason,
+)
+from leadsman.planning.failover.observations import Observation, observe
+from leadsman.planning.failover.partition import SilentNode, SilentNodes
+from leadsman.planning.failover.signals import RenewalCounts, heartbeat_signal, lease_signal, peers_signal
+from leadsman.planning.failover.votes import Stance, Vote, assigned_probers, vote
+from leadsman.state.snapshot import Snapshot
+
+_HEARD = Signal(Truth.FALSE, "no peer reports that it lost it")
+_NOT_PROBED = Signal(Truth.UNKNOWN, "no peer that reports now probes it")
+
+Votes = Mapping[str, tuple[Vote, ...]]
+
+
+class NodeMemory(Struct, frozen=True):
+    """What is remembered of one node from one plan to the next.
+
+    silent_since: when it was first seen to be silent; None: it is not.
+    """
+
+    observed: Observation
+    verdict: NodeVerdict
+    silent_since: float | None = None
+
+
+HealthMemory = Mapping[str, NodeMemory]
+NO_MEMORY: HealthMemory = MappingProxyType({})
+
+
+class HealthPlan(Struct, frozen=True):
+    """What is held of all nodes.
+
+    verdicts: one for each node.
+    unconfirmed_leases: nodes whose Lease is to be read directly now, because a verdict may turn on it.
+    memory: for the next plan.
+    """
+
+    verdicts: Mapping[str, NodeVerdict]
+    unconfirmed_leases: tuple[str, ...]
+    memory: HealthMemory
+
+
+def plan_node_health(
+    snapshot: Snapshot, inputs: HealthInputs, rules: DetectionRules, memory: HealthMemory, now: float
+) -> HealthPlan:
+    """The verdict on each node of `inputs`. now: monotonic seconds of the clock that stamped snapshot and Leases."""
+    observed = {
+        node: observe(memory[node].observed if node in memory else None, snapshot.nodes.get(node), labels, rules, now)
+        for node, labels in inputs.nodes.items()
+    }
+    votes = _votes(observed, rules)
+    dead = {node for node in observed if node in memory and memory[node].verdict.state is NodeHealth.DEAD}
+    signals = _signals(observed, votes, inputs.leases, dead, rules, now)
+    silent = {node: _silent_since(memory.get(node), signals[node], now) for node in observed}
+    groups = SilentNodes(
+        {node: SilentNode(observed[node].location, at) for node, at in silent.items() if at is not None}, rules
+    )
+    verdicts = {}
+    for node in observed:
+        before, cast = memory[node].verdict if node in memory else None, votes.get(node, ())
+        partition = groups.why_partition(node, cast)
+        verdicts[node] = _verdict(node, signals[node], partition, _lost_since(cast, observed[node]), before, now)
+    return HealthPlan(
+        MappingProxyType(verdicts),
+        tuple(node for node, each in signals.items() if node in inputs.leases and _turns_on_the_lease(each)),
+        MappingProxyType({node: NodeMemory(observed[node], verdicts[node], silent[node]) for node in observed}),
+    )
+
+
+def _votes(observed: Mapping[str, Observation], rules: DetectionRules) -> Votes:
+    """Node → its votes, for nodes that some peer reports as silent. The others need none."""
+    reports = [seen.report for seen in observed.values() if seen.is_current and seen.report is not None]
+    accused = {name for report in reports for name in report.silences if name in observed}
+    return {
+        node: tuple(vote(prober, observed[prober], node, observed[node], rules) for prober in probers)
+        for node, probers in assigned_probers(observed, accused).items()
+    }
+
+
+def _signals(
+    observed: Mapping[str, Observation],
+    votes: Votes,
+    leases: Mapping[str, LeaseView],
+    dead: set[str],
+    rules: DetectionRules,
+    now: float,
+) -> dict[str, Signals]:
+    """dead: nodes whose Leases no longer say whether the API server works, as do those of nodes that left."""
+    probed = {name for seen in observed.values() if seen.is_current and seen.report for name in seen.report.losses}
+    probers = Counter(seen.location for seen in observed.values() if seen.report is not None)
+    agents = {node for node, seen in observed.items() if seen.heartbeat is not None and not seen.left}
+    moving = {node for node in agents if not observed[node].stands_still(now, rules.call_timeout_seconds)}
+    renewals = RenewalCounts(leases, {node for node, seen in observed.items() if not seen.left} - dead)
+    signals = {}
+    for node, seen in observed.items():
+        if node in votes:
+            others = probers - Counter([seen.location] if seen.report is not None else [])
+            peers = peers_signal(votes[node], len(observed), others.keys(), rules)
+        else:
+            peers = _HEARD if node in probed else _NOT_PROBED
+        signals[node] = Signals(
+            peers,
+            heartbeat_signal(seen, len(agents) - (node in agents), len(moving) - (node in moving), rules, now),
+            lease_signal(leases.get(node), renewals.others(node), partial(renewals.others_since, node), rules, now),
+        )
+    return signals
+
+
+def _silent_since(before: NodeMemory | None, signals: Signals, now: float) -> float | None:
+    """A node is silent when its peers have lost it or when it reports no more; a dead one until it gives a sign."""
+    was_dead = before is not None and before.verdict.state is NodeHealth.DEAD and Truth.FALSE not in signals.truths
+    if not was_dead and Truth.TRUE not in (signals.peers.truth, signals.heartbeat.truth):
+        return None
+    return now if before is None or before.silent_since is None else before.silent_since
+
+
+def _turns_on_the_lease(signals: Signals) -> bool:
+    return Truth.TRUE in (signals.peers.truth, signals.heartbeat.truth) and signals.lease.truth is Truth.UNKNOWN
+
+
+def _verdict(
+    node: str, signals: Signals, partition: str, lost_since: float | None, before: NodeVerdict | None, now: float
+) -> NodeVerdict:
+    state, reason = meanings.of_signals(signals.truths)
+    message = "; ".join(each.reason for each in (signals.peers, signals.heartbeat, signals.lease))
+    if before is not None and before.state is NodeHealth.DEAD and Truth.FALSE not in signals.truths:
+        state, reason = (
+            NodeHealth.DEAD,
+            VerdictReason.DEAD,
+        )  # Its peers stop probing it: only a sign of life revives it.
+    elif partition and signals.peers.truth is Truth.TRUE:
+        state, reason, message = NodeHealth.PARTITION, VerdictReason.PARTITION, f"{partition}; {message}"
+    since = before.since if before is not None and before.state is state else now
+    timeline = _timeline(state, lost_since, before.timeline if before is not None else Timeline(), now)
+    return NodeVerdict(node, state, since, reason, message, signals, timeline)
+
+
+def _timeline(state: NodeHealth, lost_since: float | None, before: Timeline, now: float) -> Timeline:
+    """A node that is healthy has none, but for the probes that are being lost now."""
+    if state is NodeHealth.HEALTHY:
+        return Timeline(lost_since)
+    return Timeline(
+        lost_since if before.suspect_at is None or before.first_lost_at is None else before.first_lost_at,
+        now if before.suspect_at is None else before.suspect_at,
+        now if before.dead_at is None and state is NodeHealth.DEAD else before.dead_at,
+    )
+
+
+def _lost_since(votes: tuple[Vote, ...], observed: Observation) -> float | None:
+    """When the first probe was lost since the node's last heartbeat; without one since then, the latest before."""
+    starts = [each.lost_since for each in votes if each.stance is Stance.LOST]
+    after = [start for start in starts if start >= observed.moved_at]
+    return min(after) if after else max(starts, default=None)

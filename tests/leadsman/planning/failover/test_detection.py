@@ -1,0 +1,177 @@
+"""What detection says of clusters that lose nodes, switches, etcd or the API server."""
+
+import pytest
+
+from leadsman.planning.failover.model import Location, NodeHealth, VerdictReason
+from tests.leadsman.planning.failover.conftest import World, in_zones
+
+DETECTED_WITHIN_SECONDS = 16
+
+
+def test_a_node_that_was_killed_is_dead_within_16_seconds(three_zones: World) -> None:
+    began = three_zones.now
+    three_zones.kill("a-0")
+    three_zones.run(DETECTED_WITHIN_SECONDS)
+    assert three_zones.dead == {"a-0"}
+    timeline = three_zones.verdict("a-0").timeline
+    assert timeline.first_lost_at == began + 1
+    assert timeline.suspect_at is not None
+    assert timeline.suspect_at <= began + 6
+
+
+def test_a_dead_node_stays_dead_when_its_records_and_its_probes_have_gone(three_zones: World) -> None:
+    three_zones.kill("a-0")
+    three_zones.run(600)
+    assert three_zones.dead == {"a-0"}
+
+
+@pytest.mark.parametrize("sign", ["probes", "heartbeat", "lease"])
+def test_one_sign_of_life_ends_a_death(three_zones: World, sign: str) -> None:
+    three_zones.kill("a-0")
+    three_zones.run(DETECTED_WITHIN_SECONDS)
+    assert three_zones.dead == {"a-0"}
+    if sign == "probes":
+        three_zones.cut.clear()
+    elif sign == "heartbeat":
+        three_zones.mute.clear()
+    else:
+        three_zones.unrenewed.clear()
+    three_zones.run(12)
+    assert three_zones.dead == set()
+
+
+def test_a_rack_of_three_cut_inside_a_zone_of_ten_is_no_death() -> None:
+    world = World(in_zones({"r0": 3, "r1": 4, "r2": 3}))
+    rack = ["a-r0-0", "a-r0-1", "a-r0-2"]
+    world.isolate(rack)
+    world.mute |= set(rack)
+    world.unrenewed |= set(rack)
+    for _ in range(120):
+        world.run(1)
+        assert world.dead == set()
+        if world.verdict("a-r0-0").signals.peers.truth == "true":
+            assert world.verdict("a-r0-0").reason is VerdictReason.PARTITION
+
+
+def test_a_rack_that_loses_its_power_is_told_apart_from_its_switch_by_nobody() -> None:
+    """What remains: a rack that is silent as a whole stays a partition, dead or not."""
+    world = World(in_zones({"r0": 3, "r1": 4, "r2": 3}))
+    world.kill("a-r0-0", "a-r0-1", "a-r0-2")
+    world.run(60)
+    assert world.dead == set()
+
+
+def test_a_zone_that_is_cut_is_no_death(three_zones: World) -> None:
+    zone = {"a-0", "a-1", "a-2"}
+    three_zones.isolate(zone)
+    three_zones.mute |= zone
+    three_zones.unrenewed |= zone
+    three_zones.run(120)
+    assert three_zones.dead == set()
+
+
+def test_two_nodes_of_a_zone_that_a_third_one_has_lost_too_are_dead(three_zones: World) -> None:
+    three_zones.isolate(["a-0"])
+    three_zones.isolate(["a-1"])
+    three_zones.mute |= {"a-0", "a-1"}
+    three_zones.unrenewed |= {"a-0", "a-1"}
+    three_zones.run(DETECTED_WITHIN_SECONDS)
+    assert three_zones.dead == {"a-0", "a-1"}
+
+
+def test_nodes_of_different_zones_that_die_together_are_dead(three_zones: World) -> None:
+    for node in ("a-0", "b-0", "c-0"):
+        three_zones.isolate([node])
+    three_zones.mute |= {"a-0", "b-0", "c-0"}
+    three_zones.unrenewed |= {"a-0", "b-0", "c-0"}
+    three_zones.run(40)
+    assert three_zones.dead == {"a-0", "b-0", "c-0"}
+
+
+def test_etcd_away_accuses_nobody(three_zones: World) -> None:
+    three_zones.mute |= set(three_zones.nodes)
+    three_zones.run(120)
+    assert three_zones.of(NodeHealth.HEALTHY) == set(three_zones.nodes)
+
+
+def test_the_api_server_away_accuses_nobody(three_zones: World) -> None:
+    three_zones.api_answers = False
+    three_zones.run(120)
+    assert three_zones.of(NodeHealth.HEALTHY) == set(three_zones.nodes)
+
+
+def test_a_node_that_dies_while_the_api_server_is_away_is_suspect_until_it_is_back(three_zones: World) -> None:
+    three_zones.api_answers = False
+    three_zones.run(60)
+    three_zones.kill("a-0")
+    three_zones.run(15)
+    assert three_zones.verdict("a-0").state is NodeHealth.SUSPECT
+    three_zones.api_answers = True
+    three_zones.run(4)
+    assert three_zones.dead == set(), "the others have not renewed yet"
+
+
+def test_a_node_whose_kubelet_renews_is_suspect_with_its_own_reason(three_zones: World) -> None:
+    three_zones.isolate(["a-0"])
+    three_zones.mute |= {"a-0"}
+    three_zones.run(30)
+    assert three_zones.verdict("a-0").reason in (VerdictReason.DATA_PLANE_DOWN, VerdictReason.AGENT_SILENT)
+    assert three_zones.verdict("a-0").state is NodeHealth.SUSPECT
+
+
+def test_a_stopped_agent_is_suspect(three_zones: World) -> None:
+    three_zones.mute |= {"a-0"}
+    three_zones.run(15)
+    assert three_zones.verdict("a-0").reason is VerdictReason.AGENT_SILENT
+
+
+def test_probers_that_hear_less_than_half_of_their_peers_accuse_nobody(three_zones: World) -> None:
+    """The probers' own switch: zones b and c lose each other and a; only a-1 and a-2 still hear most."""
+    for prober in ("b-0", "b-1", "b-2", "c-0", "c-1", "c-2"):
+        for other in three_zones.nodes:
+            if other != prober:
+                three_zones.cut.add((prober, other))
+    three_zones.run(30)
+    assert three_zones.dead == set()
+
+
+def test_a_prober_with_a_local_fault_accuses_nobody(three_zones: World) -> None:
+    three_zones.faulty |= set(three_zones.nodes) - {"a-0"}
+    three_zones.kill("a-0")
+    three_zones.run(15)
+    assert three_zones.verdict("a-0").signals.peers.truth == "unknown"
+    assert any("has a fault of its own" in said for said in three_zones.verdict("a-0").signals.peers.evidence)
+
+
+@pytest.mark.parametrize(("nodes", "is_dead"), [(2, False), (3, True), (4, True)])
+def test_of_two_nodes_none_is_ever_dead_and_of_three_both_others_must_agree(nodes: int, is_dead: bool) -> None:
+    world = World({f"n{number}": Location() for number in range(nodes)})
+    world.kill("n0")
+    world.run(30)
+    assert (world.dead == {"n0"}) is is_dead
+
+
+def test_losses_seen_from_one_rack_only_are_no_death() -> None:
+    """Three of four that probe it are of one rack, and the fourth reports no more: their link may be what failed."""
+    world = World({**in_zones({"r0": 3}), "b-0": Location("b", "r0"), "b-1": Location("b", "r1")})
+    world.mute |= {"b-1"}
+    world.run(5)
+    world.kill("b-0")
+    world.run(13)
+    assert world.verdict("b-0").signals.peers.truth != "true"
+
+
+def test_an_agent_that_is_stopped_in_good_order_is_no_silence(three_zones: World) -> None:
+    three_zones.mute |= {"a-0"}
+    del three_zones.states["a-0"]
+    three_zones.run(60)
+    assert three_zones.verdict("a-0").state is NodeHealth.HEALTHY
+    assert three_zones.verdict("a-0").signals.heartbeat.reason == "its agent was stopped in good order"
+
+
+def test_a_node_that_is_deleted_has_no_verdict(three_zones: World) -> None:
+    three_zones.kill("a-0")
+    three_zones.run(30)
+    del three_zones.nodes["a-0"]
+    three_zones.run(1)
+    assert "a-0" not in three_zones.plan.verdicts
