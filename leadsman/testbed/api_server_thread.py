@@ -18,9 +18,10 @@ _PATIENCE_SECONDS = 10.0
 
 
 class ApiServerThread:
-    """A FakeApiServer whose methods run on its own loop and return when they are done."""
+    """A FakeApiServer whose methods run on its own loop and return when they are done. options: of FakeApiServer."""
 
-    def __init__(self) -> None:
+    def __init__(self, **options: Any) -> None:
+        self._options = options
         self.url = ""
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="fake API server", daemon=True)
@@ -50,7 +51,7 @@ class ApiServerThread:
         return self._wait(done())
 
     async def _started(self) -> FakeApiServer:
-        return await FakeApiServer().__aenter__()
+        return await FakeApiServer(**self._options).__aenter__()
 
     def _wait(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_PATIENCE_SECONDS)

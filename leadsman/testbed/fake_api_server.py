@@ -13,7 +13,7 @@ import asyncio
 import json
 import ssl
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Self
 
 from aiohttp import web
@@ -48,12 +48,22 @@ class FakeApiServer:
     token: requests with another token get 401; "": no authentication.
     slow_seconds: delay before each answer.
     page_items: largest page of a list that has a limit; a list without a limit is whole.
+    host: address that it listens on.
+    on_write: called with each request that changed an object, and the object as it is then.
     """
 
-    def __init__(self, *, token: str = "", tls: ssl.SSLContext | None = None, port: int = 0):
+    def __init__(
+        self,
+        *,
+        token: str = "",
+        tls: ssl.SSLContext | None = None,
+        port: int = 0,
+        host: str = "127.0.0.1",
+        on_write: Callable[[RecordedRequest, Object], None] = lambda *_: None,
+    ):
         self.objects, self.token, self.slow_seconds, self.page_items = ObjectStore(), token, 0.0, 500
         self.requests: list[RecordedRequest] = []
-        self._port, self._tls = port, tls
+        self._host, self._port, self._tls, self._on_write = host, port, tls, on_write
         self._failures = defaultdict[str, deque[_Failure | None]](deque)
         self._streams: list[WatchStream] = []
         self._denied: set[str] = set()
@@ -62,9 +72,11 @@ class FakeApiServer:
         self._responding.set()
 
     async def __aenter__(self) -> Self:
-        self._runner = web.ServerRunner(web.Server(self._handle, handler_cancellation=True), shutdown_timeout=0.1)
+        self._runner = web.ServerRunner(
+            web.Server(self._handle, handler_cancellation=True, access_log=None), shutdown_timeout=0.1
+        )
         await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", self._port, ssl_context=self._tls).start()
+        await web.TCPSite(self._runner, self._host, self._port, ssl_context=self._tls).start()
         self.url = f"{'https' if self._tls else 'http'}://127.0.0.1:{self._runner.addresses[0][1]}"
         return self
 
@@ -179,7 +191,7 @@ class FakeApiServer:
             await asyncio.sleep(self.slow_seconds)
             await self._responding.wait()
             self._authorize(request, place)
-            return await self._answered(verb, place, request, asked.body)
+            return await self._answered(asked, place, request)
         except ApiStatusError as refused:
             return _json(failure_status(refused.status, refused.reason, str(refused)), refused.status)
 
@@ -190,7 +202,10 @@ class FakeApiServer:
         if plural in self._denied:
             raise ApiStatusError(403, "Forbidden", f'{plural} is forbidden: cannot access resource "{plural}"')
 
-    async def _answered(self, verb: str, place: ObjectPath, request: web.BaseRequest, body: Any) -> web.StreamResponse:
+    async def _answered(
+        self, asked: RecordedRequest, place: ObjectPath, request: web.BaseRequest
+    ) -> web.StreamResponse:
+        verb = asked.verb
         failure = self._failures[verb].popleft() if self._failures[verb] else None
         if failure and not failure.in_stream:
             return web.Response(
@@ -200,7 +215,9 @@ class FakeApiServer:
             return await self._watch(place, request, failure)
         if verb == "list":
             return _json(self._list(place, request.query))
-        answer = self._write(verb, place, body)
+        answer = self._write(verb, place, asked.body)
+        if verb != "get":
+            self._on_write(asked, answer)
         self._send_changes()
         return _json(answer, 201 if verb == "create" else 200)
 

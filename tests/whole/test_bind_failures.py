@@ -14,7 +14,8 @@ from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd
 
 if TYPE_CHECKING:
-    from tests.whole.conftest import Process, Start, Until
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Start, Until
 
 
 @pytest.fixture
@@ -24,18 +25,18 @@ def api() -> Iterator[ApiServerThread]:
 
 
 @pytest.fixture
-def extender(start: "Start", api: ApiServerThread, until: "Until") -> "Process":
+def extender(start: "Start", api: ApiServerThread, until: "Until") -> "LeadsmanProcess":
     found = start("extender", "--bind", "--kube-api", api.url)
     until(lambda: found.get("/readyz")[0] == 200, "the extender is ready")
     return found
 
 
-def posted(extender: "Process", verb: str, body: Any) -> Any:
+def posted(extender: "LeadsmanProcess", verb: str, body: Any) -> Any:
     with urlopen(Request(f"{extender.url}/{verb}", json.dumps(body).encode()), timeout=10) as answer:
         return json.load(answer)
 
 
-def bind(extender: "Process", node: str) -> tuple[str, str]:
+def bind(extender: "LeadsmanProcess", node: str) -> tuple[str, str]:
     """filter and bind, as kube-scheduler asks. What bind answers."""
     body = scheduler_request.captured_args([node, "other"], {"app": "shop"})
     posted(extender, "filter", body)
@@ -56,7 +57,7 @@ def _b64(text: str) -> str:
 
 
 def test_a_refused_bind_is_told_to_the_node_with_type_and_cause(
-    extender: "Process", api: ApiServerThread, etcd: Etcd, until: "Until"
+    extender: "LeadsmanProcess", api: ApiServerThread, etcd: Etcd, until: "Until"
 ) -> None:
     api.call(lambda server: server.fail("create", 422))
     uid, error = bind(extender, "edge-1")
@@ -68,7 +69,7 @@ def test_a_refused_bind_is_told_to_the_node_with_type_and_cause(
 
 
 def test_an_api_server_that_is_away_blames_no_node(
-    extender: "Process", api: ApiServerThread, etcd: Etcd, until: "Until"
+    extender: "LeadsmanProcess", api: ApiServerThread, etcd: Etcd, until: "Until"
 ) -> None:
     api.call(lambda server: server.fail("create", 503, times=10))
     assert bind(extender, "edge-1")[1]

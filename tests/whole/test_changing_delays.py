@@ -21,7 +21,8 @@ from leadsman.testbed.uplink import Uplinks
 from leadsman.testbed.virtual_network import VirtualNetwork
 
 if TYPE_CHECKING:
-    from tests.whole.conftest import Fresh, Process, Start, Until
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Fresh, Start, Until
 
 pytestmark = [
     pytest.mark.integration,
@@ -75,7 +76,7 @@ def etcd(uplinks: Uplinks, tmp_path: Path) -> Iterator[Etcd]:
 @pytest.fixture
 def cluster(
     net: VirtualNetwork, uplinks: Uplinks, etcd: Etcd, start: "Start", until: "Until", tmp_path: Path, fresh: "Fresh"
-) -> Iterator["Process"]:
+) -> Iterator["LeadsmanProcess"]:
     """An extender that knows nine nodes, each measured by every other."""
     children = []
     etcd_url = f"http://{uplinks.local_address}:{etcd.port}"
@@ -94,29 +95,29 @@ def cluster(
         child.wait(10)
 
 
-def measured(extender: "Process") -> int:
+def measured(extender: "LeadsmanProcess") -> int:
     status, text = extender.get("/state?format=json")
     nodes = json.loads(text)["nodes"].values() if status == 200 else ()
     return sum(n["freshness"] == "fresh" and len(n["peers_p50_ms"] or ()) == len(OTHERS) for n in nodes)
 
 
-def ask(extender: "Process", verb: str, nodes: list[str]) -> Any:
+def ask(extender: "LeadsmanProcess", verb: str, nodes: list[str]) -> Any:
     body = json.dumps(scheduler_request.captured_args(nodes, {f"delay_{HERE}": str(BOUND_MS)})).encode()
     with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
         return json.load(answer)
 
 
-def kept(extender: "Process") -> set[str]:
+def kept(extender: "LeadsmanProcess") -> set[str]:
     return set(ask(extender, "filter", [HERE, *OTHERS])["NodeNames"])
 
 
-def best(extender: "Process") -> str:
+def best(extender: "LeadsmanProcess") -> str:
     scores = ask(extender, "prioritize", sorted(kept(extender) - {HERE}))
     return max(scores, key=lambda row: row["Score"])["Host"]
 
 
 def test_placements_follow_delays_that_change_and_change_back(
-    net: VirtualNetwork, cluster: "Process", until: "Until"
+    net: VirtualNetwork, cluster: "LeadsmanProcess", until: "Until"
 ) -> None:
     assert kept(cluster) == {HERE, *OTHERS[:4]}
     for near in (OTHERS[2:6], OTHERS[:4], OTHERS[4:]):

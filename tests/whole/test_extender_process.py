@@ -13,11 +13,14 @@ from leadsman.cli.demo import scheduler_request
 from leadsman.testbed.etcd import Etcd
 
 if TYPE_CHECKING:
-    from tests.whole.conftest import Fresh, Process, Start, Until
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Fresh, Start, Until
+
+    Cluster = tuple[LeadsmanProcess, LeadsmanProcess, LeadsmanProcess]
 
 
 @pytest.fixture
-def cluster(agent: "Start", start: "Start", until: "Until", fresh: "Fresh") -> tuple["Process", "Process", "Process"]:
+def cluster(agent: "Start", start: "Start", until: "Until", fresh: "Fresh") -> "Cluster":
     """Two agents and an extender that knows both."""
     one, two, extender = agent("edge-1", 1), agent("edge-2", 2), start("extender")
     until(lambda: both_measured(extender), "edge-1 and edge-2 fresh and measured")
@@ -31,13 +34,15 @@ def both_measured(extender) -> bool:
     return len(nodes) == 2 and all(n["freshness"] == "fresh" and n["peers_p50_ms"] for n in nodes.values())
 
 
-def ask(extender: "Process", verb: str, nodes: list[str], labels: dict[str, str]) -> Any:
+def ask(extender: "LeadsmanProcess", verb: str, nodes: list[str], labels: dict[str, str]) -> Any:
     body = json.dumps(scheduler_request.captured_args(nodes, labels)).encode()
     with urlopen(Request(f"{extender.url}/{verb}", body, {"Content-Type": "application/json"}), timeout=5) as answer:
         return json.load(answer)
 
 
-def test_a_bound_holds_on_what_the_agents_measure(cluster: tuple["Process", "Process", "Process"]) -> None:
+def test_a_bound_holds_on_what_the_agents_measure(
+    cluster: "Cluster",
+) -> None:
     *_, extender = cluster
     near = ask(extender, "filter", ["edge-1", "edge-2"], {"delay_edge-1": "50"})
     assert near["NodeNames"] == ["edge-1", "edge-2"]
@@ -47,7 +52,7 @@ def test_a_bound_holds_on_what_the_agents_measure(cluster: tuple["Process", "Pro
 
 
 def test_a_node_whose_agent_was_killed_is_refused_for_a_bounded_pod(
-    cluster: tuple["Process", "Process", "Process"], until: "Until", fresh: "Fresh"
+    cluster: "Cluster", until: "Until", fresh: "Fresh"
 ) -> None:
     _, two, extender = cluster
     two.child.send_signal(signal.SIGKILL)
@@ -71,7 +76,7 @@ def test_without_etcd_it_is_ready_and_neutral_and_refuses_only_bounded_pods(
 
 
 def test_the_view_is_back_within_10_seconds_of_etcd(
-    cluster: tuple["Process", "Process", "Process"], etcd: Etcd, until: "Until", fresh: "Fresh"
+    cluster: "Cluster", etcd: Etcd, until: "Until", fresh: "Fresh"
 ) -> None:
     *_, extender = cluster
     etcd.kill()
@@ -81,7 +86,7 @@ def test_the_view_is_back_within_10_seconds_of_etcd(
 
 
 def test_the_view_is_rebuilt_when_etcd_was_wiped(
-    cluster: tuple["Process", "Process", "Process"], etcd: Etcd, until: "Until", fresh: "Fresh"
+    cluster: "Cluster", etcd: Etcd, until: "Until", fresh: "Fresh"
 ) -> None:
     *_, extender = cluster
     etcd.wipe()
@@ -115,7 +120,7 @@ def test_a_bad_policy_at_start_is_one_clear_line(start: "Start", tmp_path: Path)
     assert "Traceback" not in extender.log
 
 
-def test_it_leaves_cleanly_on_sigterm(cluster: tuple["Process", "Process", "Process"]) -> None:
+def test_it_leaves_cleanly_on_sigterm(cluster: "Cluster") -> None:
     *_, extender = cluster
     assert extender.stop() == 0
     assert "Traceback" not in extender.log

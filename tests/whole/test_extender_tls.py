@@ -9,7 +9,8 @@ import pytest
 from leadsman.cli import main
 
 if TYPE_CHECKING:
-    from tests.whole.conftest import Process, Start, Until
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Start, Until
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def certs(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def extender(start: "Start", certs: Path, until: "Until") -> "Process":
+def extender(start: "Start", certs: Path, until: "Until") -> "LeadsmanProcess":
     files = [f"{certs}/{name}" for name in ("server.crt", "server.key", "ca.crt")]
     flags = ("--tls-cert", "--tls-key", "--tls-client-ca")
     process = start("extender", *(word for pair in zip(flags, files, strict=True) for word in pair))
@@ -29,20 +30,22 @@ def extender(start: "Start", certs: Path, until: "Until") -> "Process":
 
 
 def test_explain_asks_with_the_folder_s_certificates(
-    extender: "Process", certs: Path, capsys: pytest.CaptureFixture[str]
+    extender: "LeadsmanProcess", certs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(["explain", "p", "--extender", extender.url, "--certs", str(certs)]) == 1
     assert "default/p" in capsys.readouterr().err
 
 
 def test_explain_without_certificates_says_that_it_has_none(
-    extender: "Process", capsys: pytest.CaptureFixture[str]
+    extender: "LeadsmanProcess", capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main.main(["explain", "p", "--extender", extender.url]) == 1
     assert "CERTIFICATE_VERIFY_FAILED" in capsys.readouterr().err
 
 
-def test_renewed_certificates_are_served_without_a_restart(extender: "Process", certs: Path, until: "Until") -> None:
+def test_renewed_certificates_are_served_without_a_restart(
+    extender: "LeadsmanProcess", certs: Path, until: "Until"
+) -> None:
     def served():
         host, _, port = extender.url.removeprefix("https://").partition(":")
         return ssl.PEM_cert_to_DER_cert(ssl.get_server_certificate((host, int(port))))

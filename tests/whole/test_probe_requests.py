@@ -17,7 +17,8 @@ from leadsman.state.records import Latency, PeerLatency
 from leadsman.testbed.etcd import Etcd
 
 if TYPE_CHECKING:
-    from tests.whole.conftest import Process, Start, Until
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Start, Until
 
 NODES = ["edge-1", "edge-2", "edge-3", "edge-4"]
 FEW = ["--max-peers", "1", "--push-interval-seconds", "5"]
@@ -31,7 +32,7 @@ async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
 
 
 @pytest.fixture
-def agents(agent: "Start", until: "Until") -> dict[str, "Process"]:
+def agents(agent: "Start", until: "Until") -> dict[str, "LeadsmanProcess"]:
     """Each probes one other, and reports every 5 s."""
     found = {name: agent(name, number, *FEW) for number, name in enumerate(NODES, start=1)}
     until(lambda: all(len(peers(one)) == 1 for one in found.values()), "one peer each")
@@ -44,7 +45,9 @@ def peers(process) -> set[str]:
     return {line.split('"')[1] for line in lines if line.startswith("leadsman_peer_rtt_p50_seconds{")}
 
 
-async def test_a_pair_asked_for_is_in_etcd_within_two_seconds(store: EtcdStore, agents: dict[str, "Process"]) -> None:
+async def test_a_pair_asked_for_is_in_etcd_within_two_seconds(
+    store: EtcdStore, agents: dict[str, "LeadsmanProcess"]
+) -> None:
     await until_reported(store, "edge-1", 1)
     target = next(name for name in NODES[1:] if name not in peers(agents["edge-1"]))
     requests = ProbeRequestQueue(store)
@@ -60,7 +63,7 @@ async def test_a_pair_asked_for_is_in_etcd_within_two_seconds(store: EtcdStore, 
 
 
 async def test_a_request_for_a_node_that_is_not_there_is_counted_and_nothing_else(
-    store: EtcdStore, agents: dict[str, "Process"], until: "Until"
+    store: EtcdStore, agents: dict[str, "LeadsmanProcess"], until: "Until"
 ) -> None:
     requests = ProbeRequestQueue(store)
     requests.enqueue([("edge-1", "nobody")])

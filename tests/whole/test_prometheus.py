@@ -18,21 +18,22 @@ from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusS
 from leadsman.testbed.etcd import free_ports
 
 if TYPE_CHECKING:
-    from tests.whole.conftest import Fresh, Process, Start, Until
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Fresh, Start, Until
 
 pytestmark = pytest.mark.integration
 PATIENCE_SECONDS = 40
 
 
 @pytest.fixture
-def cluster(agent: "Start", start: "Start", until: "Until", fresh: "Fresh") -> list["Process"]:
+def cluster(agent: "Start", start: "Start", until: "Until", fresh: "Fresh") -> list["LeadsmanProcess"]:
     processes = [agent("edge-1", 1), agent("edge-2", 2), start("extender")]
     until(lambda: fresh(processes[-1]) == {"edge-1", "edge-2"}, "both nodes fresh in the extender")
     return processes
 
 
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus")
-def test_promtool_has_no_objection_to_any_process(cluster: list["Process"]) -> None:
+def test_promtool_has_no_objection_to_any_process(cluster: list["LeadsmanProcess"]) -> None:
     for process in cluster:
         text = process.get("/metrics")[1]
         checked = subprocess.run(["promtool", "check", "metrics"], input=text, capture_output=True, text=True)
@@ -40,7 +41,7 @@ def test_promtool_has_no_objection_to_any_process(cluster: list["Process"]) -> N
 
 
 @pytest.fixture
-def prometheus(cluster: list["Process"], tmp_path: Path) -> Iterator[str]:
+def prometheus(cluster: list["LeadsmanProcess"], tmp_path: Path) -> Iterator[str]:
     targets = json.dumps([process.ops_url.removeprefix("http://") for process in cluster])
     config = tmp_path / "prometheus.yml"
     job = f"- job_name: leadsman\n  static_configs:\n  - targets: {targets}\n"
@@ -80,7 +81,7 @@ def test_prometheus_scrapes_agents_and_extender(prometheus: str, until: "Until")
 
 @pytest.mark.skipif(shutil.which("prometheus") is None, reason="no prometheus: apt-get install prometheus")
 def test_a_node_that_left_is_gone_from_the_series_of_the_others(
-    prometheus: str, cluster: list["Process"], until: "Until"
+    prometheus: str, cluster: list["LeadsmanProcess"], until: "Until"
 ) -> None:
     seen = "sum by (peer) (leadsman_peer_rtt_p50_seconds)"
     until(lambda: ("edge-2",) in query(prometheus, seen), "edge-2 as a peer", PATIENCE_SECONDS)

@@ -1,44 +1,26 @@
 """Connections of strangers to real processes: silent ones, half headers, floods of malformed requests."""
 
-import contextlib
 import resource
-import socket
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 import pytest
 
 from leadsman.cli import main
+from tests.strangers import strangers
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.whole.conftest import Process, Start, Until
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Start, Until
 
 MIB = 1 << 20
 
 
-def peak_rss_bytes(process: "Process") -> int:
-    with open(f"/proc/{process.child.pid}/status", encoding="ascii") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM:"))
-
-
-def log_lines(process: "Process") -> int:
+def log_lines(process: "LeadsmanProcess") -> int:
     return process.log.count("\n")
-
-
-@contextlib.contextmanager
-def strangers(url: str, count: int, first_bytes: bytes = b"") -> Iterator[None]:
-    """Connections that send `first_bytes` and then nothing."""
-    address = urlsplit(url)
-    with contextlib.ExitStack() as stack:
-        for _ in range(count):
-            sock = stack.enter_context(socket.create_connection((address.hostname, address.port), timeout=10))
-            with contextlib.suppress(OSError):
-                sock.sendall(first_bytes)
-        yield
 
 
 @pytest.fixture(autouse=True)
@@ -57,13 +39,13 @@ def test_1010_silent_connections_leave_an_agent_its_reports_its_metrics_and_its_
     process = agent("edge-1", 1)
     until(lambda: process.get("/readyz")[0] == 200, "the first report acknowledged")
     resource.prlimit(process.child.pid, resource.RLIMIT_NOFILE, (1024, 1024))
-    lines, rss = log_lines(process), peak_rss_bytes(process)
+    lines, rss = log_lines(process), process.peak_rss_bytes
     with strangers(process.url, 1010):
         reports = process.metric("leadsman_reports_total")
         until(lambda: process.metric("leadsman_reports_total") >= reports + 3, "three more reports")
         assert process.get("/readyz")[0] == 200
     assert log_lines(process) - lines <= 15
-    assert peak_rss_bytes(process) - rss < 20 * MIB
+    assert process.peak_rss_bytes - rss < 20 * MIB
 
 
 def test_malformed_requests_fill_no_agent_s_log(agent: "Start", until: "Until") -> None:
@@ -86,7 +68,7 @@ def test_1500_silent_connections_leave_the_extender_behind_mutual_tls_its_memory
     process = start("extender", *(word if word.startswith("--") else f"{certs}/{word}" for word in files))
     process.url = process.url.replace("http://", "https://")
     until(lambda: process.get("/readyz")[0] == 200, "ready")
-    rss = peak_rss_bytes(process)
+    rss = process.peak_rss_bytes
     explain = ["explain", "p", "--extender", process.url, "--certs", str(certs)]
     with strangers(process.url, 1500), strangers(process.ops_url, 300, b"GET /metrics HTTP/1.1\r\nHost: x\r\n"):
         began = time.monotonic()
@@ -95,5 +77,5 @@ def test_1500_silent_connections_leave_the_extender_behind_mutual_tls_its_memory
         assert "default/p" in capsys.readouterr().err, "the extender's answer, that it knows no such pod"
         assert process.get("/readyz")[0] == 200
         assert time.monotonic() - began < 5
-    assert peak_rss_bytes(process) - rss < 80 * MIB
+    assert process.peak_rss_bytes - rss < 80 * MIB
     assert log_lines(process) < 50

@@ -1,7 +1,6 @@
 """Host trees unpacked from one text file each (see tests/data/hosts/README.md), and readings of them."""
 
 import functools
-import re
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -13,8 +12,7 @@ from agent.hardware.collectors import default_collectors
 from agent.hardware.nvidia import NvidiaCollector
 from agent.hardware.reading import HardwareReading, run_collector
 from agent.hardware.samples import CollectFunction, HostRoots, Labels, MetricFamily
-
-HOSTS = Path(__file__).parents[2] / "data" / "hosts"
+from tests.host_trees import HOSTS, unpack
 
 
 class Space(NamedTuple):
@@ -23,20 +21,6 @@ class Space(NamedTuple):
     total: int = 100_000
     used: int = 60_000
     free: int = 35_000
-
-
-def unpack(text: str, root: Path) -> None:
-    """Write the tree that a bundle describes."""
-    for entry in re.split(r"^@ ", text, flags=re.MULTILINE)[1:]:
-        head, _, body = entry.partition("\n")
-        path, _, target = head.partition(" -> ")
-        (root / path).parent.mkdir(parents=True, exist_ok=True)
-        if target:
-            (root / path).symlink_to(target)
-        elif path.endswith("/"):
-            (root / path).mkdir(exist_ok=True)
-        else:
-            (root / path).write_text(body)
 
 
 def roots_of(root: Path) -> HostRoots:

@@ -118,3 +118,16 @@ async def test_every_request_is_remembered(api, http) -> None:
         {"a": 1},
         "application/merge-patch+json",
     )
+
+
+async def test_a_write_is_reported_with_its_request_and_the_object_it_left() -> None:
+    written = []
+    async with (
+        FakeApiServer(on_write=lambda request, left: written.append((request.verb, request.token, left))) as api,
+        aiohttp.ClientSession(api.url, headers={"Authorization": "Bearer me"}) as http,
+    ):
+        api.put(POD, {})
+        await http.get(POD)
+        await http.patch(POD, json={"metadata": {"labels": {"a": "b"}}})
+    [(verb, token, left)] = written
+    assert (verb, token, left["metadata"]["labels"]) == ("patch", "me", {"a": "b"})

@@ -1,0 +1,84 @@
+"""A `leadsman` child process: started, asked, frozen, killed."""
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from leadsman.testbed.etcd import die_with_parent
+
+PATIENCE_SECONDS = 30.0
+
+
+class LeadsmanProcess:
+    """Runs from construction on, and dies with the thread that constructed it.
+
+    ops_url: /metrics, /healthz and /readyz. log: it is appended to. prefix: runs the command elsewhere, such as
+    `ip netns exec NAME`. environ: added to this process's own.
+    """
+
+    def __init__(
+        self,
+        arguments: Sequence[str],
+        url: str,
+        ops_url: str,
+        log: Path,
+        prefix: Sequence[str] = (),
+        environ: Mapping[str, str] | None = None,
+    ) -> None:
+        self.url, self.ops_url, self.log_file = url, ops_url, log
+        command = [*prefix, sys.executable, "-m", "leadsman.cli.main", *arguments]
+        with log.open("ab") as out:
+            self.child = subprocess.Popen(
+                command, stdout=out, stderr=out, env={**os.environ, **(environ or {})}, preexec_fn=die_with_parent
+            )
+
+    @property
+    def log(self) -> str:
+        return self.log_file.read_text()
+
+    def get(self, path: str) -> tuple[int, str]:
+        """Status and text. (0, why) when nobody answers."""
+        base = self.ops_url if path in ("/metrics", "/healthz", "/readyz") else self.url
+        try:
+            with urlopen(base + path, timeout=5) as answer:
+                return answer.status, answer.read().decode()
+        except URLError as error:
+            read = getattr(error, "read", None)
+            return getattr(error, "code", 0), read().decode() if read else str(error)
+
+    def metric(self, name: str) -> float:
+        """The one sample of this name and these labels; 0 when there is none."""
+        lines = [line for line in self.get("/metrics")[1].splitlines() if line.startswith(f"{name} ")]
+        return float(lines[0].split()[1]) if lines else 0.0
+
+    @property
+    def peak_rss_bytes(self) -> int:
+        """Since its start, or the last `forget_peak`; 0 when it has ended."""
+        try:
+            status = Path(f"/proc/{self.child.pid}/status").read_text("ascii")
+        except OSError:
+            return 0
+        return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:")), 0)
+
+    def forget_peak(self) -> None:
+        """Begins a new peak: proc_pid_clear_refs(5)."""
+        Path(f"/proc/{self.child.pid}/clear_refs").write_text("5")
+
+    def freeze(self) -> None:
+        self.child.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self.child.send_signal(signal.SIGCONT)
+
+    def kill(self) -> None:
+        self.child.kill()
+        self.child.wait()
+
+    def stop(self) -> int:
+        self.child.terminate()
+        return self.child.wait(PATIENCE_SECONDS)

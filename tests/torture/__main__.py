@@ -1,0 +1,148 @@
+"""`python -m tests.torture`: runs the rows, prints the table, exits with 1 when a promise was broken."""
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random, SystemRandom
+
+from leadsman.testbed import virtual_network
+from tests.torture import checker, hostile, load, log, report, schedule
+from tests.torture.all_rows import ROWS
+from tests.torture.cluster import Cluster, new_folder
+from tests.torture.load import SchedulerClient
+from tests.torture.log import Injected, MemoryPeak
+from tests.torture.recorder import Recorder
+from tests.torture.rows import Row, Stage
+from tests.torture.shape import EXTENDERS, MEMORY_LIMITS
+
+SETTLE_SECONDS = 2.0
+
+
+class Run:
+    """One run: a cluster, what is recorded of it, and the rows."""
+
+    def __init__(self, torn: Cluster, recorder: Recorder, client: SchedulerClient, seed: int) -> None:
+        self._cluster, self._recorder, self._client, self._seed = torn, recorder, client, seed
+        self._quiet_since = time.monotonic()
+        self.skipped: dict[str, str] = {}
+
+    async def rows(self, names: Sequence[str], until: float) -> None:
+        """The named rows, or as many of all as fit; then overlaps while there is time."""
+        chosen = [ROWS[name] for name in names] or schedule.shuffled(list(ROWS.values()), self._seed)
+        able = [row for row in chosen if not self._skips(row)]
+        for row in able:
+            if names or schedule.fits(row, until - time.monotonic()):
+                await self._alone(row)
+        overlaps = schedule.overlaps(able, self._seed)
+        while not names and (group := next(overlaps)):
+            if not all(schedule.fits(row, until - time.monotonic() - offset) for offset, row in group):
+                return
+            await asyncio.gather(*(self._one(row, offset) for offset, row in group))
+            await self._at_rest()
+
+    def _skips(self, row: Row) -> bool:
+        why = row.lacks(self._cluster)
+        if why:
+            self.skipped[row.name] = why
+        return bool(why)
+
+    async def _alone(self, row: Row) -> None:
+        await self._one(row, 0.0)
+        await self._at_rest()
+
+    async def _one(self, row: Row, offset_seconds: float) -> None:
+        await asyncio.sleep(offset_seconds)
+        stage = Stage(self._cluster, self._recorder, self._client, Random(f"{self._seed} {row.name}"))
+        quiet_since, began, failed = self._quiet_since, time.monotonic(), ""
+        print(f"{row.name}: {row.says}", file=sys.stderr, flush=True)
+        for process in self._cluster.processes.values():
+            process.forget_peak()
+        try:
+            async with row.inject(stage):
+                await asyncio.sleep(row.hold_seconds)
+        except Exception as error:
+            failed = f"{type(error).__name__}: {error}"
+        healed_at = time.monotonic()
+        await stage.recover(healed_at)
+        until = time.monotonic()
+        for name, process in self._cluster.processes.items():
+            limit = MEMORY_LIMITS[name.partition("-")[0]]
+            self._cluster.log.append(MemoryPeak(until, row.name, name, process.peak_rss_bytes, limit))
+        injected = Injected(began, row.name, quiet_since, healed_at, until, tuple(stage.recoveries), row.alters, failed)
+        self._cluster.log.append(injected)
+
+    async def _at_rest(self) -> None:
+        """Until every pair is measured again; then a moment of it, in which the known-good answers must be right."""
+        await self._cluster.until(self._recorder.all_measured, "every pair measured")
+        self._quiet_since = time.monotonic() + SETTLE_SECONDS
+        await asyncio.sleep(2 * SETTLE_SECONDS)
+
+
+async def torture(torn: Cluster, names: Sequence[str], minutes: float) -> dict[str, str]:
+    """Runs it and fills the cluster's log. Row → why it was skipped."""
+    until = time.monotonic() + 60 * minutes
+    async with torn.running(), SchedulerClient(torn) as client:
+        recorder = Recorder(torn, client)
+        loops = [asyncio.create_task(each, name=name) for name, each in recorder.loops().items()]
+        try:
+            await torn.until_ready(*torn.processes)
+            began = time.monotonic()
+            await torn.until(lambda: all(recorder.sees_all_fresh(name, began) for name in EXTENDERS), "fresh")
+            await torn.until(recorder.all_measured, "every pair measured")
+            loops += [
+                asyncio.create_task(each, name=name) for name, each in load.loops(torn, client, torn.seed).items()
+            ]
+            run = Run(torn, recorder, client, torn.seed)
+            await asyncio.sleep(SETTLE_SECONDS)
+            rows = asyncio.create_task(run.rows(names, until))
+            await asyncio.wait([rows, *loops], return_when=asyncio.FIRST_COMPLETED)
+            for task in (rows, *loops):
+                if task.done():
+                    task.result()
+            return run.skipped
+        finally:
+            for task in loops:
+                task.cancel()
+            await asyncio.gather(*loops, return_exceptions=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser("python -m tests.torture", description=__doc__)
+    parser.add_argument("--minutes", type=float, default=60.0, help="how long, start included (default 60)")
+    parser.add_argument("--seed", type=int, help="order of the rows and all chance (default: drawn, and printed)")
+    parser.add_argument("--only", metavar="ROW[,ROW]", default="", help="these rows, in this order, and no overlaps")
+    parser.add_argument("--list", action="store_true", help="list the rows and exit")
+    parser.add_argument("--json", metavar="FILE", type=Path, help="write the table as JSON")
+    args = parser.parse_args()
+    says = {row.name: row.says for row in ROWS.values()}
+    if args.list:
+        print("\n".join(f"{name:32}{text}" for name, text in says.items()))
+        return 0
+    names = [name for name in args.only.split(",") if name]
+    if unknown := [name for name in names if name not in ROWS]:
+        parser.error(f"no such row: {', '.join(unknown)}; see --list")
+    if missing := virtual_network.why_unavailable() or hostile.allow_descriptors():
+        print(f"torture: {missing}", file=sys.stderr)
+        return 2
+    seed = SystemRandom().randrange(1_000_000) if args.seed is None else args.seed
+    print(f"torture: seed {seed}, {args.minutes:g} minutes", flush=True)
+    torn = Cluster(new_folder(seed), seed)
+    skipped = asyncio.run(torture(torn, names, args.minutes))
+    log.write(torn.folder / "log.jsonl", torn.log)
+    run, violations = checker.RunLog(torn.log), checker.check(torn.log)
+    print(report.table(run, violations, says))
+    print("\n".join(f"skipped {name}: {why}" for name, why in skipped.items()))
+    if args.json:
+        rows = report.lines(run, violations, says)
+        args.json.write_text(json.dumps({"seed": seed, "rows": rows, "skipped": skipped}, indent=2))
+    print(f"{len(run.rows)} rows, {len(run.answers)} pods scheduled, {len(violations)} violations; seed {seed}")
+    print(f"logs: {torn.folder}")
+    return bool(violations)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

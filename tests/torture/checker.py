@@ -1,0 +1,356 @@
+"""Says from the log of a run which promises were broken. Pure: observations in, violations out.
+
+G1 staleness · G3 answers · G5 order, and nothing invented · G6 recovery · G7 actuation · G8 scrapes · memory, and
+processes that ended. G2 (pods bind without us) is kube-scheduler's own; G9 (clocks) is all of them while a clock steps.
+G4 (one node's influence) is G3 in the rows that lie: an answer stays what the network makes it.
+"""
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
+
+from msgspec import Struct
+
+from tests.torture.log import (
+    Answered,
+    Attacked,
+    Down,
+    Ended,
+    Entry,
+    Explained,
+    Injected,
+    LeaseWritten,
+    MemoryPeak,
+    NodeWritten,
+    Pushed,
+    Scraped,
+    Viewed,
+)
+from tests.torture.pushes import Pushes
+from tests.torture.shape import CLUSTER_NODES
+
+STALE_SECONDS = 15.0
+DELIVERY_SECONDS = 2.0
+"""From etcd to an extender and to us, on a busy machine; an extender that was frozen gets what waited for it later."""
+
+FRESH_AGE_SECONDS = 8.0
+"""Without faults a report comes each 5 s ± 10 %, and takes a call's time; the page is read each half second."""
+
+LATE_SECONDS = 0.5
+"""kube-scheduler's httpTimeout, as docs/deploying.md sets it."""
+
+HELD_RATIO = 0.95
+HANG_SECONDS = 5.0
+SCRAPE_SECONDS = 2.0
+MARK_GAP_SECONDS, HOLD_SECONDS, MAX_FLIPS, HOUR_SECONDS, MIN_FRESH_RATIO = 10.0, 60.0, 6, 3600.0, 0.5
+MAX_MARKED = max(1, len(CLUSTER_NODES) // 10)
+"""`--max-marked-ratio` of all nodes."""
+
+CLOCK_SECONDS = 1.0
+"""Between two processes' looks at the same moment."""
+
+MARK = ("hot", "violating")
+
+
+class Violation(Struct, frozen=True):
+    """A promise that was broken, when, and how. row: that was under way; "" for none."""
+
+    promise: str
+    at: float
+    row: str
+    text: str
+
+
+def check(log: Iterable[Entry]) -> list[Violation]:
+    """All violations, in the order of time."""
+    run = RunLog(log)
+    broken = [
+        Violation(promise, at, run.row_at(at), text)
+        for promise, examine in PROMISES.items()
+        for at, text in examine(run)
+    ]
+    return sorted(broken, key=attrgetter("at"))
+
+
+class RunLog:
+    """The observations by kind, in the order of time."""
+
+    def __init__(self, log: Iterable[Entry]) -> None:
+        self._by_kind = defaultdict[type, list](list)
+        for entry in sorted(log, key=attrgetter("at")):
+            self._by_kind[type(entry)].append(entry)
+        self.answers: Sequence[Answered] = self._by_kind[Answered]
+        self.explained: Sequence[Explained] = self._by_kind[Explained]
+        self.views: Sequence[Viewed] = self._by_kind[Viewed]
+        self.scrapes: Sequence[Scraped] = self._by_kind[Scraped]
+        self.attacks: Sequence[Attacked] = self._by_kind[Attacked]
+        self.node_writes: Sequence[NodeWritten] = self._by_kind[NodeWritten]
+        self.lease_writes: Sequence[LeaseWritten] = self._by_kind[LeaseWritten]
+        self.rows: Sequence[Injected] = self._by_kind[Injected]
+        self.downs: Sequence[Down] = self._by_kind[Down]
+        self.ends: Sequence[Ended] = self._by_kind[Ended]
+        self.peaks: Sequence[MemoryPeak] = self._by_kind[MemoryPeak]
+        self.pushes = Pushes(self._by_kind[Pushed])
+
+    def row_at(self, at: float) -> str:
+        return " + ".join(row.row for row in self.rows if row.at <= at <= row.until)
+
+    def is_down(self, process: str, since: float, until: float) -> bool:
+        """Whether the run held the process down at some time between, or just before: it must start, or wake."""
+        return any(
+            down.process == process and down.at <= until and since <= down.until + CLOCK_SECONDS for down in self.downs
+        )
+
+    def ended(self, process: str, at: float) -> bool:
+        """Whether it ended by itself about then, which is a violation of its own."""
+        return any(end.process == process and abs(end.at - at) < HANG_SECONDS for end in self.ends)
+
+    def is_quiet(self, at: float) -> bool:
+        """Whether no row is under way, and all was well before."""
+        return any(row.quiet_since <= at < row.at for row in self.rows)
+
+
+Examine = Callable[[RunLog], Iterator[tuple[float, str]]]
+
+
+def staleness(run: RunLog) -> Iterator[tuple[float, str]]:
+    """No decision uses a value that was last seen to change more than 15 s ago; without faults it is far younger."""
+    for one in run.explained:
+        yield from ((one.at, f"{one.extender} for {one.pod}: {wrong}") for wrong in _stale_uses(run, one))
+    for view in run.views:
+        old = {node: each.age_seconds for node, each in view.nodes.items() if _is_old(each.age_seconds)}
+        if old and run.is_quiet(view.at - FRESH_AGE_SECONDS) and run.is_quiet(view.at):
+            yield view.at, f"{view.extender} without a fault: {old} s old"
+
+
+def _stale_uses(run: RunLog, one: Explained) -> Iterator[str]:
+    for node, age in [*((used.reporter, used.age_seconds) for used in one.delays), *one.ages.items()]:
+        if age is None or age > STALE_SECONDS:
+            yield f"used a value of {node}, changed {_seconds(age)} ago"
+        since = one.at - STALE_SECONDS - _delivery_seconds(run, one)
+        if not run.pushes.heartbeat_between(node, since, one.at + CLOCK_SECONDS):
+            yield f"used a value of {node}, whose agent has not reported since {since:.1f}"
+    for node, freshness in one.scored.items():
+        if freshness != "fresh":
+            yield f"scored {node} on its hardware, which is {freshness}"
+
+
+def _is_old(age_seconds: float | None) -> bool:
+    return age_seconds is not None and age_seconds > FRESH_AGE_SECONDS
+
+
+def _delivery_seconds(run: RunLog, one: Explained) -> float:
+    """What was on its way to an extender that the run froze is new to it when it wakes."""
+    frozen = [down.until - down.at for down in run.downs if down.process == one.extender and down.at <= one.at]
+    return DELIVERY_SECONDS + max(frozen, default=0.0)
+
+
+def answers(run: RunLog) -> Iterator[tuple[float, str]]:
+    """A subset of the input, each node once, integer scores 0..10, in time; what was known beforehand is answered."""
+    for one in run.answers:
+        if run.is_down(one.extender, one.at, one.at + one.seconds):
+            continue
+        if one.status != 200:
+            yield one.at, f"{one.extender} answered {one.status} for {one.pod} after {one.seconds:.2f} s: {one.problem}"
+        else:
+            yield from ((one.at, f"{one.extender} for {one.pod}: {wrong}") for wrong in _wrong(run, one))
+    yield from _not_held(run)
+
+
+def _wrong(run: RunLog, one: Answered) -> Iterator[str]:
+    judged = [*one.kept, *one.refused]
+    if len(set(judged)) < len(judged) or set(judged) != set(one.candidates):
+        yield f"kept {one.kept} and refused {one.refused} are not the {len(one.candidates)} candidates, each once"
+    if tuple(node for node in one.candidates if node in one.kept) != one.kept:
+        yield "the order of the candidates is lost"
+    if one.problem:
+        yield f"Error {one.problem!r} in a 200"
+    yield from _wrong_scores(one)
+    yield from _unexpected(run, one)
+
+
+def _wrong_scores(one: Answered) -> Iterator[str]:
+    if {host for host, _ in one.scores} != set(one.kept) or len(one.scores) != len(one.kept):
+        yield f"scores of {len(one.scores)} nodes, {len(one.kept)} kept"
+    bad = [score for _, score in one.scores if type(score) is not int or not 0 <= score <= 10]
+    if bad:
+        yield f"scores {bad[:3]}: want integers 0..10"
+
+
+def _unexpected(run: RunLog, one: Answered) -> Iterator[str]:
+    """Against what the network itself makes the answer: never too many nodes, and without a fault never too few."""
+    expected = frozenset(one.candidates) if one.expected is None else one.expected
+    if beyond := set(one.kept) - expected:
+        yield f"kept {sorted(beyond)}, beyond the pod's bound"
+    missing = expected - set(one.kept)
+    if missing and (one.expected is None or run.is_quiet(one.at)):
+        yield f"refused {sorted(missing)}, which may take it"
+
+
+def held_ratio(asked: Sequence[Answered]) -> float:
+    """Share of the answers that came with 200 within kube-scheduler's own time-out."""
+    return sum(one.status == 200 and one.seconds <= LATE_SECONDS for one in asked) / len(asked) if asked else 1.0
+
+
+def answers_during(run: RunLog, row: Injected) -> list[Answered]:
+    """Of extenders that were not held down."""
+    during = [one for one in run.answers if row.at <= one.at <= row.until]
+    return [one for one in during if not run.is_down(one.extender, one.at, one.at + one.seconds)]
+
+
+def _not_held(run: RunLog) -> Iterator[tuple[float, str]]:
+    for row in run.rows:
+        ratio = held_ratio(answers_during(run, row))
+        if ratio < HELD_RATIO:
+            yield row.at, f"{row.row}: only {ratio:.1%} of good requests answered within {LATE_SECONDS:g} s"
+
+
+def hostile(run: RunLog) -> Iterator[tuple[float, str]]:
+    """Bad input gets a clean 4xx or a closed connection, never a 5xx and never silence."""
+    for one in run.attacks:
+        if one.status >= 500:
+            yield one.at, f"{one.kind}: answered {one.status}"
+        elif one.status < 0:
+            yield one.at, f"{one.kind}: neither answered nor closed after {one.seconds:.0f} s"
+
+
+def order(run: RunLog) -> Iterator[tuple[float, str]]:
+    """A node's (epoch, seq) grows in the store; an extender never goes back in it."""
+    yield from run.pushes.heartbeats_that_went_back()
+    shown: dict[str, tuple[int, int]] = {}
+    for view in run.views:
+        for_start = (-1, 0)
+        era = run.pushes.era_at(view.at)
+        now = (era, view.revision)
+        began_again = view.revision == 0 or any(
+            down.process == view.extender and down.at <= view.at <= down.until + HANG_SECONDS for down in run.downs
+        )
+        before = for_start if began_again else shown.get(view.extender, for_start)
+        if now < before:
+            yield view.at, f"{view.extender} went back from revision {before[1]} to {view.revision}"
+        shown[view.extender] = now
+
+
+def nothing_invented(run: RunLog) -> Iterator[tuple[float, str]]:
+    """Every value in use was pushed by that node's agent; a view is what the store held at its revision."""
+    for view in run.views:
+        for node, shown in view.nodes.items():
+            pushed = run.pushes.holds(node, view.revision, view.at, shown.peers_p50_ms, shown.hardware)
+            if not pushed:
+                yield (
+                    view.at,
+                    f"{view.extender} at revision {view.revision} shows of {node} what the store did not hold",
+                )
+    for one in run.explained:
+        for used in one.delays:
+            since = one.at - 2 * STALE_SECONDS - _delivery_seconds(run, one)
+            if not run.pushes.measured(used.reporter, used.peer, used.rtt_ms, since, one.at + CLOCK_SECONDS):
+                yield one.at, f"{one.extender} used {used.reporter} → {used.peer} {used.rtt_ms} ms: nobody pushed it"
+
+
+def recovery(run: RunLog) -> Iterator[tuple[float, str]]:
+    for row in run.rows:
+        if row.failed:
+            yield row.at, f"{row.row} could not be carried out: {row.failed}"
+        for each in row.recoveries:
+            if each.took_seconds is None or each.took_seconds > each.limit_seconds:
+                yield (
+                    row.healed_at,
+                    f"{row.row}: {each.what} after {_seconds(each.took_seconds)}, {each.limit_seconds:g} s allowed",
+                )
+
+
+def actuation(run: RunLog) -> Iterator[tuple[float, str]]:
+    """Marks keep their budgets: how many, how fast, how long, how often, and none while few nodes are fresh."""
+    marks = _Marks()
+    for write in run.node_writes:
+        if not marks.changes(write):
+            continue
+        yield from ((write.at, f"{write.writer}: {wrong}") for wrong in marks.take(write))
+        fresh = run.pushes.fresh_ratio(write.at, STALE_SECONDS + DELIVERY_SECONDS)
+        if fresh < MIN_FRESH_RATIO:
+            yield write.at, f"{write.writer} changed {write.node} while {fresh:.0%} of the nodes were fresh"
+
+
+class _Marks:
+    """The marked nodes, and when each was marked."""
+
+    def __init__(self) -> None:
+        self._since: dict[str, float] = {}
+        self._flips = defaultdict[str, list[float]](list)
+        self._last = float("-inf")
+
+    def changes(self, write: NodeWritten) -> bool:
+        return _is_marked(write) != (write.node in self._since)
+
+    def take(self, write: NodeWritten) -> Iterator[str]:
+        """What is wrong with this change."""
+        flips = self._flips[write.node]
+        flips.append(write.at)
+        if sum(at > write.at - HOUR_SECONDS for at in flips) > MAX_FLIPS:
+            yield f"{write.node} was marked and unmarked {len(flips)} times in an hour"
+        if _is_marked(write):
+            if write.at - self._last < MARK_GAP_SECONDS - CLOCK_SECONDS:
+                yield f"marked {write.node} {write.at - self._last:.1f} s after another node"
+            self._since[write.node] = self._last = write.at
+            if len(self._since) > MAX_MARKED:
+                yield f"{len(self._since)} of {len(CLUSTER_NODES)} nodes are marked"
+        elif write.at - (since := self._since.pop(write.node)) < HOLD_SECONDS - CLOCK_SECONDS:
+            yield f"took the mark of {write.node} after {write.at - since:.1f} s"
+
+
+def _is_marked(write: NodeWritten) -> bool:
+    return write.labels.get(MARK[0]) == MARK[1]
+
+
+def one_leader(run: RunLog) -> Iterator[tuple[float, str]]:
+    """A node is written by the holder of the Lease; a call under way when the Lease changes hands may still land."""
+    held = [(write.at, write.writer) for write in run.lease_writes if write.holder]
+    for write in run.node_writes:
+        now = bisect_right(held, (write.at, "~"))
+        then = bisect_right(held, (write.at - CLOCK_SECONDS, "~"))
+        holders = {writer for _, writer in held[max(0, then - 1) : now]}
+        if write.writer not in holders:
+            yield write.at, f"{write.writer} wrote {write.node} while {', '.join(sorted(holders)) or 'nobody'} led"
+
+
+def scrapes(run: RunLog) -> Iterator[tuple[float, str]]:
+    """/metrics does no I/O: it answers whatever is away."""
+    for one in run.scrapes:
+        late = one.status != 200 or one.seconds > SCRAPE_SECONDS
+        if late and not run.is_down(one.process, one.at, one.at + one.seconds) and not run.ended(one.process, one.at):
+            yield one.at, f"/metrics of {one.process}: {one.status or 'no answer'} after {one.seconds:.1f} s"
+
+
+def memory(run: RunLog) -> Iterator[tuple[float, str]]:
+    for one in run.peaks:
+        if one.peak_bytes > one.limit_bytes:
+            yield (
+                one.at,
+                f"{one.process} reached {one.peak_bytes >> 20} MiB; the manifests allow {one.limit_bytes >> 20}",
+            )
+
+
+def exits(run: RunLog) -> Iterator[tuple[float, str]]:
+    for one in run.ends:
+        yield one.at, f"{one.process} ended with {one.code}"
+
+
+PROMISES: dict[str, Examine] = {
+    "G1 staleness": staleness,
+    "G3 answers": answers,
+    "G3 bad input": hostile,
+    "G5 order": order,
+    "G5 nothing invented": nothing_invented,
+    "G6 recovery": recovery,
+    "G7 actuation": actuation,
+    "G7 one leader": one_leader,
+    "G8 scrape": scrapes,
+    "memory": memory,
+    "no process ends": exits,
+}
+
+
+def _seconds(value: float | None) -> str:
+    return "never" if value is None else f"{value:.1f} s"

@@ -1,0 +1,315 @@
+"""Rows of hostile input: to any port, from the API server's users, under a node's own prefix in etcd."""
+
+import asyncio
+import base64
+import contextlib
+import gzip
+import json
+import resource
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from leadsman.cli.demo import scheduler_request
+from leadsman.state import keys
+from leadsman.testbed.api_objects import ObjectPath
+from tests.strangers import strangers
+from tests.torture.cluster import POLICIES, Cluster
+from tests.torture.rows import AGENT_SECONDS, Stage, row
+from tests.torture.shape import CLUSTER_NODES, CONTROLLERS, EXTENDERS, NODES
+
+EXTENDER_A, EXTENDER_B = EXTENDERS
+NO_END_SECONDS = 30.0
+MANY_LABELS = {f"label-{number}": "x" * 20 for number in range(40_000)}
+
+CLIENT_HELLO_BEGUN = b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"
+"""A TLS record of 512 bytes that begins a ClientHello; the rest never comes."""
+
+HEADERS_BEGUN = b"GET /metrics HTTP/1.1\r\nHost: x\r\nX-Slow: "
+
+
+_NODES = ObjectPath("/api/v1/nodes")
+
+
+# Connections.
+
+
+@row(14, EXTENDER_A, "agent-edge-1", *CONTROLLERS)
+async def silent_connections(stage: Stage) -> AsyncIterator[None]:
+    """1,500 silent connections to an extender, 1,010 to an agent, 500 to a controller."""
+    processes = stage.cluster.processes
+    with (
+        strangers(processes[EXTENDER_A].url, 1500),
+        strangers(processes["agent-edge-1"].ops_url, 1010),
+        strangers(processes[CONTROLLERS[0]].ops_url, 500),
+    ):
+        yield
+
+
+@row(14, EXTENDER_B)
+async def half_handshakes(stage: Stage) -> AsyncIterator[None]:
+    """600 TLS handshakes that stop within the first record."""
+    with strangers(stage.cluster.processes[EXTENDER_B].url, 600, CLIENT_HELLO_BEGUN):
+        yield
+
+
+@row(14, EXTENDER_A, EXTENDER_B, *CONTROLLERS)
+async def slow_headers(stage: Stage) -> AsyncIterator[None]:
+    """300 clients on each operator's port that never finish their headers."""
+    with contextlib.ExitStack() as stack:
+        for name in (*EXTENDERS, CONTROLLERS[0]):
+            stack.enter_context(strangers(stage.cluster.processes[name].ops_url, 300, HEADERS_BEGUN))
+        yield
+
+
+@row(1, EXTENDER_A)
+async def tls_refusals(stage: Stage) -> AsyncIterator[None]:
+    """100 clients without a certificate and 100 that speak no TLS."""
+    url = urlsplit(stage.cluster.processes[EXTENDER_A].url)
+    stranger = ssl.create_default_context(cafile=stage.cluster.certs / "ca.crt")
+    for tls in (stranger, None):
+        asked = (_raw(stage, "tls-refusals", url, tls, b"GET /state HTTP/1.1\r\nHost: x\r\n\r\n") for _ in range(100))
+        await asyncio.gather(*asked)
+    yield
+
+
+async def _raw(stage: Stage, name: str, url: Any, tls: ssl.SSLContext | None, request: bytes) -> None:
+    """Sends bytes and waits for the end of the connection."""
+    began, status = time.monotonic(), 0
+    try:
+        async with asyncio.timeout(NO_END_SECONDS):
+            reader, writer = await asyncio.open_connection(url.hostname, url.port, ssl=tls)
+            writer.write(request)
+            line = await reader.readline()
+            status = int(line.split()[1]) if line.startswith(b"HTTP/") else 0
+            writer.close()
+    except TimeoutError:
+        status = -1
+    except (OSError, IndexError, ValueError):
+        status = 0
+    stage.attacked(name, "raw bytes", began, status)
+
+
+# Bodies, from a client with the right certificate.
+
+
+@row(1, EXTENDER_A)
+async def large_bodies(stage: Stage) -> AsyncIterator[None]:
+    """Bodies of 50 MB: with a length, chunked, of names, of nodes, never finished."""
+    names = b'{"Pod":{"metadata":{"name":"p"}},"NodeNames":[' + b'"n",' * 12_500_000 + b'"n"]}'
+    nodes = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[' + b"{}," * 17_000_000 + b"{}]}}"
+    for kind, body in (("names", names), ("nodes", nodes), ("zeros", bytes(50_000_000))):
+        await _post(stage, "large-bodies", f"50 MB of {kind}", body)
+        await _post(stage, "large-bodies", f"50 MB of {kind}, chunked", _chunks(body))
+    yield
+
+
+async def _chunks(body: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(body), 1 << 20):
+        yield body[start : start + (1 << 20)]
+
+
+@row(1, EXTENDER_B)
+async def gzip_bombs(stage: Stage) -> AsyncIterator[None]:
+    """Bodies that unpack to 1 GiB, as gzip and deflate, 20 times each."""
+    bomb = gzip.compress(bytes(1 << 30), 9)
+    for encoding in ("gzip", "deflate", "br"):
+        for _ in range(20):
+            await _post(stage, "gzip-bombs", f"{encoding} bomb", bomb, {"Content-Encoding": encoding})
+    yield
+
+
+@row(1, EXTENDER_B)
+async def malformed_json(stage: Stage) -> AsyncIterator[None]:
+    """Bodies that are no JSON, no object, too deep, of wrong types, with keys twice."""
+    for kind, body in _malformed():
+        for verb in ("filter", "prioritize", "preempt", "scheduler/filter"):
+            await _post(stage, "malformed-json", f"{verb}: {kind}", body, verb=verb)
+    yield
+
+
+def _malformed() -> Iterator[tuple[str, bytes]]:
+    good = scheduler_request.captured_args(["edge-1"], {})
+    yield from {
+        "nothing": b"",
+        "null": b"null",
+        "a list": b"[]",
+        "half": json.dumps(good).encode()[:500],
+        "invalid UTF-8": b'{"Pod":{"metadata":{"name":"\xff\xfe"}},"NodeNames":["a"]}',
+        "invalid UTF-8 in a node": b'{"Pod":{"metadata":{"name":"p"}},"NodeNames":["\xff"]}',
+        "NaN": b'{"Pod":{"metadata":{"name":"p","labels":{"delay_a":NaN}}},"NodeNames":["a"]}',
+        "100,000 brackets": b"[" * 100_000,
+        "a deep pod": b'{"Pod":' * 50_000 + b"1" + b"}" * 50_000,
+        "twice": b'{"NodeNames":["a"],"NodeNames":["b"],"Pod":{"metadata":{"name":"p"}}}',
+        "lower case": b'{"pod":{"metadata":{"name":"p"}},"nodenames":["a"]}',
+    }.items()
+    for path, value in (("Pod", 7), ("Pod", None), ("NodeNames", {}), ("NodeNames", [1]), ("NodeNames", None)):
+        yield f"{path} {value!r}", json.dumps(good | {path: value}).encode()
+    for labels in ([], "x", {"delay_edge-1": "1e999"}, {"delay_\u0000": "5"}, {"delay_" + "a" * 5000: "5"}, {"": ""}):
+        strange = json.loads(json.dumps(good))
+        strange["Pod"]["metadata"]["labels"] = labels
+        yield f"labels {str(labels)[:20]}", json.dumps(strange).encode()
+
+
+async def _post(
+    stage: Stage, name: str, kind: str, body: Any, headers: Mapping[str, str] | None = None, verb: str = "filter"
+) -> None:
+    extender = EXTENDER_A if name == "large-bodies" else EXTENDER_B
+    began = time.monotonic()
+    status = await stage.client.post(extender, verb, body, NO_END_SECONDS, headers or {})
+    stage.attacked(name, kind, began, status)
+
+
+# Pods.
+
+
+@row(1, EXTENDER_A, EXTENDER_B)
+async def pods_of_40000_labels(stage: Stage) -> AsyncIterator[None]:
+    """140 pods of 40,000 labels are scheduled through each extender."""
+    for number in range(140):
+        for extender in EXTENDERS:
+            args = _pod(f"labels-{number}", CLUSTER_NODES, MANY_LABELS)
+            await _schedule(stage, "pods-of-40000-labels", extender, args)
+    yield
+
+
+@row(8, "api", "agent-edge-4")
+async def followed_pods_of_40000_labels(stage: Stage) -> AsyncIterator[None]:
+    """30 pods of 40,000 labels and annotations run on one node, and 30 wait: agents and controllers follow them."""
+    names = [f"large-{number}" for number in range(60)]
+    for number, name in enumerate(names):
+        labels = MANY_LABELS | {"telemetry-policy": "hot"}
+        pod = {
+            "metadata": {"labels": labels, "annotations": {"note": "x" * 200_000}},
+            "spec": {"nodeName": "edge-4"} if number % 2 else {},
+            "status": {"phase": "Running" if number % 2 else "Pending"},
+        }
+        await asyncio.to_thread(stage.cluster.api.put, f"/api/v1/namespaces/default/pods/{name}", pod)
+    yield
+    for name in names:
+        await asyncio.to_thread(stage.cluster.api.delete, f"/api/v1/namespaces/default/pods/{name}")
+
+
+@row(1, EXTENDER_A)
+async def pods_of_32_bounds(stage: Stage) -> AsyncIterator[None]:
+    """48 pods of 32 bounds over 5,000 nodes, sixteen at a time."""
+    candidates = [*NODES, *(f"unknown-{number}" for number in range(5_000 - len(NODES)))]
+    bounds = {f"delay_{node}": "500" for node in NODES} | {f"delay_other-{number}": "500" for number in range(24)}
+    for batch in range(3):
+        pods = (_pod(f"bounds-{batch}-{number}", candidates, bounds) for number in range(16))
+        await asyncio.gather(*(_schedule(stage, "pods-of-32-bounds", EXTENDER_A, args) for args in pods))
+    yield
+
+
+def _pod(name: str, candidates: Any, labels: Mapping[str, str]) -> dict[str, Any]:
+    args = scheduler_request.captured_args(candidates, dict(labels))
+    args["Pod"]["metadata"] |= {"name": name, "uid": name, "namespace": "hostile"}
+    return args
+
+
+async def _schedule(stage: Stage, name: str, extender: str, args: dict[str, Any]) -> None:
+    began = time.monotonic()
+    done = await stage.client.schedule(extender, args)
+    stage.attacked(name, f"{name} to {extender}", began, done.status or -1)
+
+
+# One node's own credentials, and its prefix in etcd.
+
+
+def _put(cluster: Cluster, items: Mapping[str, bytes]) -> None:
+    """Through a member that runs, in transactions of 128."""
+    member, pairs = cluster.etcd[0], [(_text(key), _text(value)) for key, value in items.items()]
+    for start in range(0, len(pairs), 128):
+        puts = [{"requestPut": {"key": key, "value": value}} for key, value in pairs[start : start + 128]]
+        member.post("/v3/kv/txn", {"success": puts})
+
+
+def _delete(cluster: Cluster, prefix: str) -> None:
+    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
+    cluster.etcd[0].post("/v3/kv/deleterange", {"key": _text(prefix), "range_end": _text(end)})
+
+
+def _text(value: str | bytes) -> str:
+    return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
+
+
+@row(8, "etcd")
+async def crowded_prefix(stage: Stage) -> AsyncIterator[None]:
+    """40,000 rewards and 2,000 records of junk under one node's prefix."""
+    reward = b'{"v":1,"at_seconds":1.0,"healthy":5.0}'
+    rewards = {keys.reward_key("edge-5", f"type-{number}"): reward for number in range(40_000)}
+    junk = {f"{keys.node_prefix('edge-5')}junk-{number}": b"\xff" * 1_000 for number in range(2_000)}
+    await asyncio.to_thread(_put, stage.cluster, rewards | junk)
+    yield
+    await asyncio.to_thread(_delete, stage.cluster, keys.rewards_prefix("edge-5"))
+    await asyncio.to_thread(_delete, stage.cluster, f"{keys.node_prefix('edge-5')}junk-")
+
+
+@row(0, "agent-edge-8")
+async def junk_identity(stage: Stage) -> AsyncIterator[None]:
+    """A forged identity without a lease waits for a node's agent when it starts."""
+    cluster = stage.cluster
+    cluster.terminate("agent-edge-8")
+    await cluster.until(lambda: cluster.processes["agent-edge-8"].child.poll() is not None, "it ended")
+    forged = {f"{keys.node_prefix('edge-8')}identity": b'{"v":1,"owner":"nobody","epoch":9,"address":"\\u0000"}'}
+    await asyncio.to_thread(_put, cluster, forged)
+    started_at = time.monotonic()
+    await cluster.restart("agent-edge-8")
+    reported = stage.recorder.all_pushed_since
+    await stage.measure("it reports", AGENT_SECONDS, lambda: reported(started_at, frozenset({"edge-8"})), started_at)
+    yield
+
+
+@row(20, "agent-edge-8")
+async def a_node_that_lies(stage: Stage) -> AsyncIterator[None]:
+    """A far node reports 0.001 ms to everybody, each second: it must not pass a bound that it does not keep."""
+    lying = asyncio.create_task(_lie(stage.cluster, "edge-8"))
+    yield
+    lying.cancel()
+    await asyncio.gather(lying, return_exceptions=True)
+    stage.cluster.kill("agent-edge-8")
+    await stage.cluster.restart("agent-edge-8")
+
+
+async def _lie(cluster: Cluster, node: str) -> None:
+    window = {"sent": 30, "received": 30, "p50_ms": 0.001, "p95_ms": 0.001, "min_ms": 0.001, "jitter_ms": 0.0}
+    record = {"v": 1, "peers": {peer: window for peer in NODES if peer != node}}
+    while True:
+        await asyncio.to_thread(_put, cluster, {f"{keys.node_prefix(node)}latency": json.dumps(record).encode()})
+        await asyncio.sleep(1)
+
+
+# Policies.
+
+
+@row(12, "api", "load")
+async def policy_of_5000_labels(stage: Stage) -> AsyncIterator[None]:
+    """A policy that sets 5,000 labels, and one whose name no label can have; another policy's labels must come."""
+    always = {"metricname": "load1_per_cpu", "operator": "GreaterThan", "target": -1}
+    huge = {"labeling": {"rules": [always | {"labels": [f"{'k' * 50}-{number}={number}" for number in range(5_000)]}]}}
+    small = {"labeling": {"rules": [always | {"labels": ["tried=yes"]}]}}
+    policies = {"huge": huge, "n" * 64: {"deschedule": {"rules": [always]}}, "small": small}
+    for name, strategies in policies.items():
+        stage.cluster.api.put(f"{POLICIES}/{name}", {"spec": {"strategies": strategies}})
+    label = "telemetry.aware.scheduling.small/tried"
+    await stage.measure("the other policy's label", 15, lambda: _is_labelled(stage.cluster, label))
+    yield
+    for name in policies:
+        stage.cluster.api.delete(f"{POLICIES}/{name}")
+    await stage.measure("its labels are gone", 30, lambda: not _is_labelled(stage.cluster, label))
+
+
+def _is_labelled(cluster: Cluster, label: str) -> bool:
+    nodes = cluster.api.call(lambda server: server.objects.all(_NODES))
+    return any(label in (node["metadata"].get("labels") or {}) for node in nodes)
+
+
+def allow_descriptors(count: int = 8192) -> str:
+    """Raises this process's limit. Why it cannot; "" when it could."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard < count:
+        return f"needs {count} file descriptors; the hard limit is {hard}"
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, count), hard))
+    return ""

@@ -1,0 +1,168 @@
+"""The steady load: a client an extender that schedules pods as kube-scheduler does, with answers known beforehand."""
+
+import asyncio
+import itertools
+import json
+import ssl
+import time
+from collections.abc import Mapping
+from random import Random
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from leadsman.cli.demo import scheduler_request
+from tests.torture.cluster import Cluster
+from tests.torture.log import Answered, Explained, UsedDelay
+from tests.torture.shape import CLUSTER_NODES, EXTENDERS, NODES
+
+PODS_A_SECOND = 10.0
+BOUND_NODE, BOUND_MS = "edge-1", 40
+WITHIN_BOUND = frozenset(node for node, rtt_ms in NODES.items() if rtt_ms <= BOUND_MS)
+EXPLAIN_EVERY = 5
+TIMEOUT_SECONDS = 5.0
+"""What takes longer is a hang; what takes longer than kube-scheduler's httpTimeout is late."""
+
+
+class Scheduled(NamedTuple):
+    """What the two calls answered."""
+
+    status: int
+    seconds: float
+    kept: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    scores: tuple[tuple[str, Any], ...] = ()
+    problem: str = ""
+
+
+class SchedulerClient:
+    """Calls the extenders with kube-scheduler's certificate, over connections that it keeps."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        tls = ssl.create_default_context(cafile=cluster.certs / "ca.crt")
+        tls.load_cert_chain(cluster.certs / "client.crt", cluster.certs / "client.key")
+        self.tls = tls
+
+    async def __aenter__(self) -> "SchedulerClient":
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT_SECONDS)
+        self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=self.tls, limit=0), timeout=timeout)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._session.close()
+
+    async def get(self, extender: str, path: str, timeout_seconds: float) -> tuple[int, bytes]:
+        """Status and body; 0 when nobody answers in time."""
+        url, timeout = self._cluster.processes[extender].url + path, aiohttp.ClientTimeout(total=timeout_seconds)
+        try:
+            async with self._session.get(url, timeout=timeout) as answer:
+                return answer.status, await answer.read()
+        except (aiohttp.ClientError, TimeoutError, OSError):
+            return 0, b""
+
+    async def post(
+        self, extender: str, verb: str, body: Any, timeout_seconds: float, headers: Mapping[str, str]
+    ) -> int:
+        """Status; 0 when the connection ended without an answer, -1 when nothing happened in time."""
+        url, timeout = f"{self._cluster.processes[extender].url}/{verb}", aiohttp.ClientTimeout(total=timeout_seconds)
+        headers = {"Content-Type": "application/json", **headers}
+        try:
+            async with self._session.post(url, data=body, headers=headers, timeout=timeout) as answer:
+                await answer.read()
+                return answer.status
+        except TimeoutError:
+            return -1
+        except (aiohttp.ClientError, OSError):
+            return 0
+
+    async def schedule(self, extender: str, args: dict[str, Any]) -> Scheduled:
+        """filter, then prioritize."""
+        slowest = 0.0
+        answers = []
+        for verb in ("filter", "prioritize"):
+            began = time.monotonic()
+            try:
+                status, body = await self._post(extender, verb, args)
+            except (aiohttp.ClientError, TimeoutError, OSError) as error:
+                return Scheduled(0, time.monotonic() - began, problem=f"{verb}: {type(error).__name__}: {error}")
+            slowest = max(slowest, time.monotonic() - began)
+            if status != 200:
+                return Scheduled(status, slowest, problem=f"{verb}: {body[:200].decode(errors='replace')}")
+            answers.append(json.loads(body))
+            args = args | {"NodeNames": answers[0]["NodeNames"]}
+            if not args["NodeNames"]:
+                break
+        filtered, scored = answers[0], answers[1] if len(answers) > 1 else []
+        refused = [*(filtered.get("FailedNodes") or {}), *(filtered.get("FailedAndUnresolvableNodes") or {})]
+        scores = tuple((row["Host"], row["Score"]) for row in scored)
+        problem = filtered.get("Error") or ""
+        return Scheduled(200, slowest, tuple(filtered["NodeNames"] or ()), tuple(refused), scores, problem)
+
+    async def _post(self, extender: str, verb: str, args: dict[str, Any]) -> tuple[int, bytes]:
+        url = f"{self._cluster.processes[extender].url}/{verb}"
+        headers = {"Content-Type": "application/json"}
+        async with self._session.post(url, data=json.dumps(args), headers=headers) as answer:
+            return answer.status, await answer.read()
+
+
+async def run_client(cluster: Cluster, client: SchedulerClient, extender: str, seed: int) -> None:
+    """Schedules pods with and without a bound in turn, until cancelled."""
+    rng = Random(f"{seed} {extender}")
+    for number in itertools.count():
+        began = time.monotonic()
+        bounded = bool(number % 2)
+        candidates = rng.sample(CLUSTER_NODES, len(CLUSTER_NODES))
+        args = scheduler_request.captured_args(candidates, {f"delay_{BOUND_NODE}": str(BOUND_MS)} if bounded else {})
+        meta = args["Pod"]["metadata"]
+        meta["name"], meta["uid"] = f"good-{extender}-{number}", f"good-{extender}-{number}"
+        done = await client.schedule(extender, args)
+        entry = Answered(
+            began,
+            extender,
+            "bounded" if bounded else "plain",
+            meta["name"],
+            done.seconds,
+            done.status,
+            tuple(candidates),
+            done.kept,
+            done.refused,
+            done.scores,
+            WITHIN_BOUND if bounded else None,
+            done.problem,
+        )
+        cluster.log.append(entry)
+        if done.status == 200 and number % EXPLAIN_EVERY == 0:
+            await _explain(cluster, client, extender, f"{meta['namespace']}/{meta['name']}")
+        await asyncio.sleep(max(0.0, began + 1 / PODS_A_SECOND - time.monotonic()))
+
+
+async def _explain(cluster: Cluster, client: SchedulerClient, extender: str, pod: str) -> None:
+    status, body = await client.get(extender, f"/explain?pod={pod}&format=json", TIMEOUT_SECONDS)
+    if status != 200:
+        return
+    page = json.loads(body)
+    nodes = page["explanation"]["nodes"]
+    delays = tuple(_used(node["node"], each) for node in nodes for each in node["distances"] if _is_measured(each))
+    scored = {
+        node["node"]: node["freshness"]
+        for node in nodes
+        if "pressure" in node["values"] and "pressure" not in node["unknown"]
+    }
+    ages = {node["node"]: node["age_seconds"] for node in nodes if node["node"] in scored}
+    at = time.monotonic() - page["decided_seconds_ago"]
+    cluster.log.append(Explained(at, extender, pod, delays, scored, ages))
+
+
+def _is_measured(distance: dict[str, Any]) -> bool:
+    return distance["source"] == "agents" and not distance["estimated"]
+
+
+def _used(node: str, distance: dict[str, Any]) -> UsedDelay:
+    backward = distance["direction"] == "backward"
+    reporter, peer = (node, distance["reference"]) if backward else (distance["reference"], node)
+    return UsedDelay(node, reporter, peer, distance["rtt_ms"], distance["age_seconds"])
+
+
+def loops(cluster: Cluster, client: SchedulerClient, seed: int) -> dict[str, Any]:
+    return {f"load {extender}": run_client(cluster, client, extender, seed) for extender in EXTENDERS}

@@ -1,0 +1,193 @@
+"""What happened in a run, as plain data: one struct an observation, all on this machine's monotonic clock.
+
+The checker reads nothing else. `write` and `read` keep a log as JSON, a line each.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+
+class Observation(Struct, frozen=True, tag=True):
+    """at: monotonic seconds."""
+
+    at: float
+
+
+class Pushed(Observation, frozen=True):
+    """A change under the state's prefix, from an etcd watch.
+
+    era: number of the store: a wiped one begins another. value: decoded JSON, the text where that fails; None: deleted.
+    """
+
+    era: int
+    revision: int
+    node: str
+    kind: str
+    value: Any
+
+
+class ViewedNode(Struct, frozen=True):
+    """One node on the page /state."""
+
+    freshness: str
+    age_seconds: float | None
+    peers_p50_ms: Mapping[str, float | None]
+    hardware: Mapping[str, float]
+
+
+class Viewed(Observation, frozen=True):
+    """The page /state of an extender; `at`: after it was read."""
+
+    extender: str
+    revision: int
+    nodes: Mapping[str, ViewedNode]
+
+
+class Answered(Observation, frozen=True):
+    """One scheduling of a pod: filter, then prioritize with the nodes that were kept. `at`: when it began.
+
+    seconds: of the slower call. status: of the last call; 0: no answer. client: who asked.
+    expected: the nodes that may pass, by the network's own delays; None: all.
+    scores: (host, score) as answered.
+    """
+
+    extender: str
+    client: str
+    pod: str
+    seconds: float
+    status: int
+    candidates: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    refused: tuple[str, ...] = ()
+    scores: tuple[tuple[str, Any], ...] = ()
+    expected: frozenset[str] | None = None
+    problem: str = ""
+
+
+class UsedDelay(Struct, frozen=True):
+    """A measured round trip that decided about a node. reporter: the node whose agent measured it."""
+
+    node: str
+    reporter: str
+    peer: str
+    rtt_ms: float
+    age_seconds: float | None
+
+
+class Explained(Observation, frozen=True):
+    """What one decision was made on, from /explain; `at`: when the decision was made, at the latest.
+
+    delays: measured by agents. scored: node → its pressure counted.
+    """
+
+    extender: str
+    pod: str
+    delays: tuple[UsedDelay, ...]
+    scored: Mapping[str, str]
+    ages: Mapping[str, float | None]
+
+
+class NodeWritten(Observation, frozen=True):
+    """A patch of a node that the API server carried out. labels: the node's, afterwards."""
+
+    writer: str
+    node: str
+    labels: Mapping[str, str]
+
+
+class LeaseWritten(Observation, frozen=True):
+    writer: str
+    holder: str
+
+
+class Scraped(Observation, frozen=True):
+    """A read of /metrics. status: 0: no answer."""
+
+    process: str
+    seconds: float
+    status: int
+
+
+class Attacked(Observation, frozen=True):
+    """One hostile request. status: 0: the connection ended without an answer, -1: nothing happened in time."""
+
+    row: str
+    kind: str
+    seconds: float
+    status: int
+
+
+class Down(Observation, frozen=True):
+    """A process that the run itself killed, stopped or froze, until `until`: when it ran and was ready again."""
+
+    process: str
+    until: float
+
+
+class Ended(Observation, frozen=True):
+    """A process that ended by itself."""
+
+    process: str
+    code: int
+
+
+class Recovery(Struct, frozen=True):
+    """what: took seconds, at most limit_seconds; took None: did not, while it was waited for."""
+
+    what: str
+    took_seconds: float | None
+    limit_seconds: float
+
+
+class Injected(Observation, frozen=True):
+    """A row: from injection to the end of its recovery.
+
+    quiet_since: before it, all was well from then on. failed: why the row could not be carried out; "" when it was.
+    alters: nodes whose own records the row forges or hides, so that known-good answers about them do not hold.
+    """
+
+    row: str
+    quiet_since: float
+    healed_at: float
+    until: float
+    recoveries: tuple[Recovery, ...]
+    alters: frozenset[str] = frozenset()
+    failed: str = ""
+
+
+class MemoryPeak(Observation, frozen=True):
+    """Of a process during a row, against the limit in the manifests."""
+
+    row: str
+    process: str
+    peak_bytes: int
+    limit_bytes: int
+
+
+Entry = (
+    Pushed
+    | Viewed
+    | Answered
+    | Explained
+    | NodeWritten
+    | LeaseWritten
+    | Scraped
+    | Attacked
+    | Down
+    | Ended
+    | Injected
+    | MemoryPeak
+)
+
+
+def write(path: Path, entries: Iterable[Entry]) -> None:
+    path.write_bytes(b"\n".join(map(msgspec.json.encode, entries)))
+
+
+def read(path: Path) -> list[Entry]:
+    decoder: msgspec.json.Decoder[Entry] = msgspec.json.Decoder(Entry)
+    return [decoder.decode(line) for line in path.read_bytes().splitlines()]

@@ -1,0 +1,155 @@
+"""Writes down what the cluster does: pushes to etcd, the extenders' views, scrapes, processes that ended."""
+
+import asyncio
+import json
+import time
+from contextlib import aclosing
+from typing import Any
+
+import msgspec
+
+from leadsman.state import keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Deleted, StoredItem, Updated
+from leadsman.state.store import Compacted, StoreError
+from tests.torture.cluster import Cluster
+from tests.torture.load import SchedulerClient
+from tests.torture.log import Ended, Pushed, Scraped, Viewed, ViewedNode
+from tests.torture.shape import EXTENDERS, NODES
+
+VIEW_SECONDS, SCRAPE_SECONDS, EXIT_SECONDS = 0.5, 2.0, 0.25
+NO_ANSWER_SECONDS = 5.0
+
+
+class Recorder:
+    """Run `loops` as tasks.
+
+    last_push: node → when its heartbeat was last seen to change. present: nodes that have an identity in the store.
+    views: extender → its last view.
+    """
+
+    def __init__(self, cluster: Cluster, client: SchedulerClient) -> None:
+        self._cluster, self._client, self._log = cluster, client, cluster.log
+        self.last_push: dict[str, float] = {}
+        self.present: set[str] = set()
+        self.views: dict[str, Viewed] = {}
+        self._resume = 1
+
+    def loops(self) -> dict[str, Any]:
+        views = {f"view {name}": self._watch_view(name) for name in EXTENDERS}
+        scrapes = {f"scrape {name}": self._scrape(name) for name in self._cluster.processes}
+        return {"etcd": self._watch_etcd(), "exits": self._watch_exits(), **views, **scrapes}
+
+    async def _watch_etcd(self) -> None:
+        store = EtcdStore(EtcdAccess(tuple(self._cluster.etcd_urls()), call_timeout_seconds=1.0), silence_seconds=2.0)
+        try:
+            while True:
+                try:
+                    await self._follow(store)
+                except Compacted:
+                    await self._begin_era(store)
+                except StoreError:
+                    await asyncio.sleep(0.1)
+        finally:
+            await store.close()
+
+    async def _follow(self, store: EtcdStore) -> None:
+        async with aclosing(store.watch(keys.NODES_PREFIX, self._resume)) as batches:
+            async for batch in batches:
+                for change in batch.changes:
+                    self._record(change)
+                self._resume = batch.resume_revision
+
+    async def _begin_era(self, store: EtcdStore) -> None:
+        """Another store, or our revision was compacted: what it holds now, then the changes."""
+        try:
+            listing = await store.read_prefix(keys.NODES_PREFIX)
+        except StoreError:
+            return
+        if listing.revision < self._resume - 1:
+            self._cluster.era += 1
+        self.present.clear()
+        for item in listing.items:
+            self._record(item)
+        self._resume = listing.revision + 1
+
+    def _record(self, change: StoredItem | Updated | Deleted) -> None:
+        node, _, kind = change.key.removeprefix(keys.NODES_PREFIX).partition("/")
+        now, value = time.monotonic(), None if isinstance(change, Deleted) else _decoded(change.value)
+        if kind not in ("identity", "heartbeat", "latency", "hardware"):
+            return
+        self._log.append(Pushed(now, self._cluster.era, change.mod_revision, node, kind, value))
+        if kind == "heartbeat" and value is not None:
+            self.last_push[node] = now
+        elif kind == "identity":
+            (self.present.discard if value is None else self.present.add)(node)
+
+    async def _watch_view(self, name: str) -> None:
+        """Over the extender's own TLS port, which is where people read it."""
+        page = msgspec.json.Decoder(_StatePage)
+        while True:
+            status, body = await self._client.get(name, "/state?format=json", NO_ANSWER_SECONDS)
+            if status == 200:
+                state = page.decode(body)
+                view = Viewed(time.monotonic(), name, state.revision, state.nodes)
+                self.views[name] = view
+                self._log.append(view)
+            await asyncio.sleep(VIEW_SECONDS)
+
+    async def _scrape(self, name: str) -> None:
+        while True:
+            began = time.monotonic()
+            url = f"{self._cluster.processes[name].ops_url}/metrics"
+            status, _ = await self._cluster.get(url, NO_ANSWER_SECONDS)
+            self._log.append(Scraped(began, name, time.monotonic() - began, status))
+            await asyncio.sleep(SCRAPE_SECONDS)
+
+    async def _watch_exits(self) -> None:
+        """Notes a process that ended by itself, and starts it again as kubelet would."""
+        while True:
+            for name, process in list(self._cluster.processes.items()):
+                code = process.child.poll()
+                if code is not None and not self._cluster.is_down(name):
+                    self._log.append(Ended(time.monotonic(), name, code))
+                    await self._cluster.restart(name)
+            await asyncio.sleep(EXIT_SECONDS)
+
+    # What rows wait for.
+
+    def all_pushed_since(self, at: float, nodes: frozenset[str] = frozenset(NODES)) -> bool:
+        return all(self.last_push.get(node, 0.0) > at for node in nodes)
+
+    def sees_all_fresh(self, extender: str, since: float) -> bool:
+        view = self.views.get(extender)
+        return view is not None and view.at > since and all(_is_fresh(view, node) for node in NODES)
+
+    def all_measured(self) -> bool:
+        """Whether both extenders have every pair of nodes."""
+        return all(
+            len([rtt for rtt in view.nodes[node].peers_p50_ms.values() if rtt is not None]) >= len(NODES) - 1
+            for view in (self.views.get(extender) for extender in EXTENDERS)
+            for node in NODES
+            if view is not None and node in view.nodes
+        )
+
+    def is_gone(self, node: str, since: float) -> bool:
+        """From the store, and from both extenders' views."""
+        views = [self.views.get(extender) for extender in EXTENDERS]
+        return node not in self.present and all(view and view.at > since and node not in view.nodes for view in views)
+
+
+class _StatePage(msgspec.Struct):
+    revision: int
+    nodes: dict[str, ViewedNode]
+
+
+def _is_fresh(view: Viewed, node: str) -> bool:
+    return node in view.nodes and view.nodes[node].freshness == "fresh"
+
+
+def _decoded(value: bytes) -> Any:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value[:200].decode(errors="replace")

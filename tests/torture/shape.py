@@ -1,0 +1,24 @@
+"""The shape of the tortured cluster: its nodes and processes by name. Pure."""
+
+NODES = {
+    "edge-1": 0.0,
+    "edge-2": 3.0,
+    "edge-3": 6.0,
+    "edge-4": 10.0,
+    "edge-5": 60.0,
+    "edge-6": 65.0,
+    "edge-7": 70.0,
+    "edge-8": 90.0,
+}
+"""Node → round-trip ms from edge-1. The nodes are on one line, so these are also the distances between any two."""
+
+PAPER_NODES = tuple(f"paper-{number}" for number in range(1, 23))
+"""Nodes of the API server without an agent."""
+
+CLUSTER_NODES = (*NODES, *PAPER_NODES)
+EXTENDERS, CONTROLLERS = ("extender-a", "extender-b"), ("controller-a", "controller-b")
+AGENTS = tuple(f"agent-{node}" for node in NODES)
+
+_MIB = 1 << 20
+MEMORY_LIMITS = {"agent": 128 * _MIB, "extender": 512 * _MIB, "controller": 512 * _MIB}
+"""Of daemonset/base and daemonset/components; a test compares them."""
