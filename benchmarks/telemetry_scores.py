@@ -18,8 +18,8 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, TasPolicies, TelemetryInputs
-from leadsman.decision.telemetry.pod_policy import POLICY_LABEL
 from leadsman.decision.telemetry.taspolicy import Operator, Rule, Scoring, Strategy, TasPolicy
+from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.quantity import NANO
 from leadsman.runtime import text_table
 from leadsman.state.snapshot import Snapshot

@@ -11,8 +11,8 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 
 from controller.event_recorder import EventRecorder
 from leadsman.decision.telemetry.model import TasPolicies
-from leadsman.decision.telemetry.pod_policy import POLICY_LABEL
 from leadsman.decision.telemetry.taspolicy import PolicyKey
+from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.objects import ObjectMeta, ObjectReference
 from leadsman.runtime.token_bucket import TokenBucket
 

@@ -21,11 +21,11 @@ from controller.node_cache import NodeCache
 from controller.node_patcher import NodePatcher
 from controller.policy_status import PolicyStatusWriter
 from controller.requeuer import Requeuer
-from leadsman.decision.telemetry.pod_policy import POLICY_LABEL
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.leader_election import ElectionTiming, LeaderElector
 from leadsman.kube.listing import ListOptions
+from leadsman.kube.names import POLICY_LABEL
 from leadsman.kube.objects import PartialObjectMetadata, Pod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES, PODS

@@ -20,6 +20,9 @@ CANDIDATE_BYTES = 150
 NODE_STATE_BYTES = 4_500
 """Of a node's records with 16 peers and 7 metrics, measured. Counted once for all snapshots that share them."""
 
+PAIR_BYTES = 250
+"""Of each label and annotation that is kept of a pod, beside its text: two strings and a slot of a table."""
+
 TABLE_SLOT_BYTES = 30
 """Of each node in a snapshot's table."""
 
@@ -48,6 +51,12 @@ class JournalEntry(Struct, frozen=True):
         return tuple(inputs for inputs in (self.filter_inputs, self.score_inputs) if inputs)
 
     @property
+    def pod_bytes(self) -> int:
+        """Estimated memory of the pod's labels and annotations."""
+        pairs = (*self.pod.labels.items(), *self.pod.annotations.items())
+        return sum(PAIR_BYTES + len(key) + len(value) for key, value in pairs)
+
+    @property
     def decision(self) -> Decision:
         kept, refused = self.filter_result or (self.nodes, {})
         return Decision(self.pod, kept, refused, *(self.score_result or ScoreResult((), {}, "")))
@@ -63,7 +72,7 @@ class Journal:
         self.max_pods, self.max_bytes = max_pods, max_bytes
         self._entries: OrderedDict[tuple[str, str], JournalEntry] = OrderedDict()
         self._snapshots = _HeldSnapshots()
-        self._candidates = 0
+        self._candidates = self._pod_bytes = 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -79,6 +88,7 @@ class Journal:
             CANDIDATE_BYTES * self._candidates
             + NODE_STATE_BYTES * self._snapshots.states
             + TABLE_SLOT_BYTES * self._snapshots.slots
+            + self._pod_bytes
         )
 
     def record_filter(
@@ -118,6 +128,7 @@ class Journal:
 
     def _count_held(self, entry: JournalEntry, step: int) -> None:
         self._candidates += step * len(entry.nodes)
+        self._pod_bytes += step * entry.pod_bytes
         for inputs in entry.inputs:
             self._snapshots.hold(inputs.snapshot.nodes, step)
 

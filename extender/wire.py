@@ -17,6 +17,7 @@ from msgspec import Meta, Raw, Struct
 
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.workloads import workload_name
+from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.owners import pod_owner
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state import keys
@@ -214,11 +215,10 @@ def _pod(pod: _Pod | None) -> PodInfo:
     if pod is None:
         raise BadRequest("$.Pod: null or absent; must be the pod to place")
     meta = pod.metadata
-    return PodInfo(meta.namespace, meta.name, meta.uid, meta.labels or {}, meta.annotations or {}, _workload(meta))
-
-
-def _workload(meta: _Metadata) -> str:
-    return workload_name(*pod_owner(meta.name, meta.owners or ()), meta.labels or {})
+    labels, annotations = BoundedLabels.read_of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
+    workload = workload_name(*pod_owner(meta.name, meta.owners or ()), labels)
+    excess = labels.excess or annotations.excess
+    return PodInfo(meta.namespace, meta.name, meta.uid, labels, annotations, workload, excess)
 
 
 def _meta_victims(victims: _Victims) -> MetaVictims:

@@ -10,7 +10,12 @@ from msgspec import Struct
 
 
 class PodInfo(Struct, frozen=True):
-    """What decisions use of a pod. workload: what it belongs to, as `deployment/web` (`workloads`); "": unknown."""
+    """What decisions use of a pod.
+
+    workload: what it belongs to, as `deployment/web` (`workloads`); "": unknown.
+    excess: which labels and annotations that decide are missing here, because there are too many; "" when none is. Such
+    a pod is refused as one whose bounds cannot be read.
+    """
 
     namespace: str
     name: str
@@ -18,6 +23,7 @@ class PodInfo(Struct, frozen=True):
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     workload: str = ""
+    excess: str = ""
 
 
 class CandidateNodes(tuple[str, ...]):

@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
+from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL
+
 
 class PlacedPod(NamedTuple):
     """A pod that has a node and has not finished."""
@@ -21,9 +23,6 @@ class PlacedPod(NamedTuple):
 PlacedPods = tuple[PlacedPod, ...]
 
 _NO_WORKLOADS: Mapping[str, PlacedPods] = MappingProxyType({})
-
-POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
-"""What a Deployment's ReplicaSet appends to its name and writes on its pods."""
 
 
 class WorkloadIndex(Struct, frozen=True):

@@ -15,15 +15,26 @@ from yarl import URL
 from leadsman.kube import line_reader
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.decoding import decode_json
-from leadsman.kube.errors import ApiError, TooManyRequests, Unauthorized, Unavailable, error_from_response
+from leadsman.kube.errors import (
+    ApiError,
+    ResponseTooLarge,
+    TooManyRequests,
+    Unauthorized,
+    Unavailable,
+    error_from_response,
+)
 from leadsman.kube.http_session import open_session
-from leadsman.kube.objects import PartialObjectMetadata
+from leadsman.kube.line_reader import LONGEST_LINE_BYTES
+from leadsman.kube.objects import IdentifiedObject
 
 T = TypeVar("T")
 
 DEADLINE_SECONDS = 10.0
 
 JSON_CONTENT_TYPE = "application/json"
+
+LARGEST_RESPONSE_BYTES = LONGEST_LINE_BYTES
+"""Of one call: room for any one object. A list asks for fewer objects at once when they take more (`listing`)."""
 
 _DONE = (200, 201, 202)
 _LONGEST_REFUSAL_BYTES = 65_536
@@ -45,6 +56,7 @@ class ApiRequest(Struct, frozen=True):
 
     path: from Resource.path.
     body: anything that JSON can hold; None: no body.
+    max_bytes: ResponseTooLarge when the response has more.
     """
 
     method: str
@@ -53,6 +65,7 @@ class ApiRequest(Struct, frozen=True):
     body: Any = None
     content_type: str = JSON_CONTENT_TYPE
     accept: str = JSON_CONTENT_TYPE
+    max_bytes: int = LARGEST_RESPONSE_BYTES
 
 
 class ApiClient:
@@ -87,11 +100,11 @@ class ApiClient:
         """GET, decoded as `kind`. ApiError, as every call."""
         return decode_json(await self.send(ApiRequest("GET", path, query or {})), kind)
 
-    async def create(self, path: str, body: Any, kind: type[T] = PartialObjectMetadata) -> T:  # type: ignore[assignment]
+    async def create(self, path: str, body: Any, kind: type[T] = IdentifiedObject) -> T:  # type: ignore[assignment]
         """POST; the object as it was created."""
         return decode_json(await self.send(ApiRequest("POST", path, body=body)), kind)
 
-    async def replace(self, path: str, body: Any, kind: type[T] = PartialObjectMetadata) -> T:  # type: ignore[assignment]
+    async def replace(self, path: str, body: Any, kind: type[T] = IdentifiedObject) -> T:  # type: ignore[assignment]
         """PUT; the object as it is then. Conflict when the body's resourceVersion is not the newest."""
         return decode_json(await self.send(ApiRequest("PUT", path, body=body)), kind)
 
@@ -100,7 +113,7 @@ class ApiClient:
         path: str,
         body: Any,
         patch_type: PatchType = PatchType.MERGE,
-        kind: type[T] = PartialObjectMetadata,  # type: ignore[assignment]
+        kind: type[T] = IdentifiedObject,  # type: ignore[assignment]
     ) -> T:
         """PATCH; the object as it is then."""
         return decode_json(await self.send(ApiRequest("PATCH", path, body=body, content_type=patch_type.value)), kind)
@@ -134,7 +147,7 @@ class ApiClient:
     async def _send_once(self, call: ApiRequest, deadline: float) -> bytes:
         with self._translated_errors():
             async with asyncio.timeout_at(deadline), await self._request(call) as response:
-                return await response.read()
+                return await _read_body(response, call.max_bytes)
 
     async def _request(self, call: ApiRequest) -> aiohttp.ClientResponse:
         """A successful response; raises the error of any other."""
@@ -174,6 +187,16 @@ class ApiClient:
             raise Unavailable(f"{self.access.url}: no response within {self.deadline_seconds:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
             raise Unavailable(f"{self.access.url}: {type(error).__name__}: {error}") from error
+
+
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if len(body) > max_bytes:
+            _drop(response)
+            raise ResponseTooLarge(f"the response has more than {max_bytes:,} bytes")
+    return bytes(body)
 
 
 def _fits(error: ApiError, deadline: float) -> bool:

@@ -1,7 +1,7 @@
 """Decodes the API's JSON into Structs. Go sometimes writes null for an empty value; null counts as absent."""
 
 from functools import cache
-from typing import Any, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -9,6 +9,14 @@ from leadsman.kube.errors import MalformedResponse
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 T = TypeVar("T")
+
+
+class Reduced(Protocol):
+    """A field that keeps less than the API server sends: each object's value is reduced before the next is decoded."""
+
+    @classmethod
+    def reduced(cls, value: object) -> Self:
+        """value: as JSON has it. ValueError when it is not what the field holds."""
 
 
 def decode_json(body: bytes | msgspec.Raw, kind: type[T]) -> T:
@@ -25,7 +33,7 @@ def decode_json(body: bytes | msgspec.Raw, kind: type[T]) -> T:
 def _without_nulls(body: bytes | msgspec.Raw, kind: type[T]) -> T:
     """Decodes again, slowly, when a null may have been the problem."""
     try:
-        return msgspec.convert(_strip_nulls(msgspec.json.decode(body)), kind)
+        return msgspec.convert(_strip_nulls(msgspec.json.decode(body)), kind, dec_hook=_reduced)
     except UNREADABLE as error:
         raise MalformedResponse(
             f"API server sent no valid {kind.__name__.lstrip('_')}: {explain(error)}: {_beginning(body)}"
@@ -45,4 +53,11 @@ def _beginning(body: bytes | msgspec.Raw) -> str:
 @cache
 def json_decoder(kind: Any) -> msgspec.json.Decoder[Any]:
     """The decoder of `kind`, built once."""
-    return msgspec.json.Decoder(kind)
+    return msgspec.json.Decoder(kind, dec_hook=_reduced)
+
+
+def _reduced(kind: type[Reduced], value: object) -> Reduced:
+    try:
+        return kind.reduced(value)
+    except msgspec.ValidationError as error:  # msgspec adds the path only to a plain ValueError.
+        raise ValueError(str(error).partition(" - at ")[0]) from error

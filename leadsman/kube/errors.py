@@ -4,6 +4,7 @@ ApiError
 ├── Unavailable            no response, or a 5xx: the result is unknown; try again later
 │   ├── TooManyRequests    429: try again, but not before retry_after_seconds
 │   ├── StreamSilent       nothing came on a stream for too long; open it again
+│   ├── ResponseTooLarge   more bytes than the caller takes; ask for less at once
 │   └── MalformedResponse  not a response of an API server: cut, or a proxy's page; try again later
 ├── Unauthorized           401, or the token file cannot be read: it is read again for the next call
 ├── Forbidden              403: a role is missing; the message names verb and resource
@@ -49,6 +50,10 @@ class TooManyRequests(Unavailable):
 
 class StreamSilent(Unavailable):
     """Nothing came on a stream for too long."""
+
+
+class ResponseTooLarge(Unavailable):
+    """The response has more bytes than the caller takes. The rest was not read."""
 
 
 class MalformedResponse(Unavailable):

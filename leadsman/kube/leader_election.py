@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, NotFound
-from leadsman.kube.objects import ObjectMeta
+from leadsman.kube.objects import ObjectIdentity
 from leadsman.kube.resources import LEASES
 from leadsman.runtime.problem_log import ProblemLog
 
@@ -64,7 +64,7 @@ class LeaseSpec(Struct, frozen=True, rename="camel"):
 class Lease(Struct, frozen=True):
     """A Lease. The times in it are for people: nothing here reads them."""
 
-    metadata: ObjectMeta
+    metadata: ObjectIdentity
     spec: LeaseSpec = LeaseSpec()
 
     @property

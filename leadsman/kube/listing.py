@@ -7,11 +7,11 @@ raises, so that it is never taken for "nothing exists".
 from typing import Generic, TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw, Struct, structs
 
-from leadsman.kube.client import JSON_CONTENT_TYPE, ApiClient, ApiRequest
+from leadsman.kube.client import JSON_CONTENT_TYPE, LARGEST_RESPONSE_BYTES, ApiClient, ApiRequest
 from leadsman.kube.decoding import decode_json, json_decoder
-from leadsman.kube.errors import Gone, MalformedResponse
+from leadsman.kube.errors import Gone, MalformedResponse, ResponseTooLarge
 from leadsman.kube.resources import Resource
 from leadsman.runtime.decode_errors import UNREADABLE
 
@@ -19,6 +19,10 @@ T = TypeVar("T")
 
 PAGE_ITEMS = 500
 """Full pods are about 8 KB, so a page is 4 MB and delays the event loop by some 10 ms."""
+
+MAX_PAGE_BYTES = 8 << 20
+"""A pod may have 1.5 MiB and 500 of them 750 MB, which nobody who follows them has. A page that is larger is requested
+again with half as many objects; a page of one may have LARGEST_RESPONSE_BYTES."""
 
 _METADATA_OF = "application/json;as={};g=meta.k8s.io;v=v1,application/json"
 
@@ -72,28 +76,42 @@ class _Expired(Exception):
 
 
 async def list_objects(client: ApiClient, options: ListOptions, kind: type[T]) -> ObjectList[T]:
-    """Lists the newest state in pages; in one piece when the token of a page expires on the way."""
+    """Lists the newest state in pages; in one piece when the token of a page expires on the way.
+
+    ResponseTooLarge when the one piece is, or a single object.
+    """
     try:
         return await _paged(client, options, kind)
     except _Expired:
-        return _listing([await _page(client, options, kind, {})])
+        return _listing([await _page(client, options, kind, {}, LARGEST_RESPONSE_BYTES)])
 
 
 async def list_from_cache(client: ApiClient, options: ListOptions, kind: type[T], at_least: str = "0") -> ObjectList[T]:
     """Lists in one response from the API server's cache, without a read of etcd: for many readers of few objects each.
 
     at_least: the resourceVersion that it must have reached; "0": any. Gone, or Unavailable with 504, when it has not.
+    ResponseTooLarge when there is more than a page: the cache does not page.
     """
     match = {} if at_least == "0" else {"resourceVersionMatch": "NotOlderThan"}
     return _listing([await _page(client, options, kind, {"resourceVersion": at_least} | match)])
 
 
 async def _paged(client: ApiClient, options: ListOptions, kind: type[T]) -> ObjectList[T]:
-    pages = [await _page(client, options, kind, {"limit": str(PAGE_ITEMS)})]
-    while token := pages[-1][0].continue_:
+    pages: list[_Read[T]] = []
+    items, token = PAGE_ITEMS, ""
+    while not pages or token:
+        query = {"limit": str(items)} | ({"continue": token} if token else {})
+        max_bytes = MAX_PAGE_BYTES if items > 1 else LARGEST_RESPONSE_BYTES
         try:
-            pages.append(await _page(client, options, kind, {"limit": str(PAGE_ITEMS), "continue": token}))
+            pages.append(await _page(client, options, kind, query, max_bytes))
+            token = pages[-1][0].continue_
+        except ResponseTooLarge:
+            if items == 1:
+                raise
+            items //= 2
         except Gone as error:
+            if not token:
+                raise
             raise _Expired from error
     return _listing(pages)
 
@@ -101,9 +119,11 @@ async def _paged(client: ApiClient, options: ListOptions, kind: type[T]) -> Obje
 _Read = tuple[_ListMetadata, list[T], list[str]]
 
 
-async def _page(client: ApiClient, options: ListOptions, kind: type[T], query: dict[str, str]) -> _Read[T]:
+async def _page(
+    client: ApiClient, options: ListOptions, kind: type[T], query: dict[str, str], max_bytes: int = MAX_PAGE_BYTES
+) -> _Read[T]:
     """Decodes a page at once; object by object when that fails, so that a bad object costs only itself."""
-    body = await client.send(options.to_request(query))
+    body = await client.send(structs.replace(options.to_request(query), max_bytes=max_bytes))
     try:
         page: _Page[T] = json_decoder(_Page[kind]).decode(body)  # type: ignore[valid-type]
         return page.metadata, page.items or [], []

@@ -1,8 +1,8 @@
-"""Leadsman's own names on Kubernetes objects: one domain, every annotation key, and the spellings of the last release.
+"""The names on Kubernetes objects that Leadsman reads: one domain, every annotation key, the labels of pods and nodes,
+and the spellings of the last release.
 
 Pods carry the delay and reward annotations, written by users; nodes carry the other two, written by the controller.
-Labels have names of their own, next to the code that reads them: `delay_<from>`, `telemetry-policy`, and those of
-Telemetry Aware Scheduling.
+The labels that the controller writes are next to the code that does: those of Telemetry Aware Scheduling.
 """
 
 from collections.abc import Mapping
@@ -32,6 +32,21 @@ RETRIED_AT_ANNOTATION = f"{DOMAIN}/retried-at"
 REPORTING_CONTROLLER = f"{DOMAIN}/controller"
 """The controller's name in the Events that it writes."""
 
+DELAY_LABEL_PREFIX = "delay_"
+"""On a pod, a bound a label: `delay_<from>: "<ms>"`."""
+
+POLICY_LABEL = "telemetry-policy"
+"""On a pod, the name of its TASPolicy."""
+
+TYPE_LABELS = ("podtype", "app", "name")
+"""On a pod, its type for rewards; the first that has a value."""
+
+POD_TEMPLATE_HASH_LABEL = "pod-template-hash"
+"""What a Deployment's ReplicaSet appends to its name and writes on its pods."""
+
+ROLE_LABEL = "kubernetes.io/role"
+"""On a node, what it is for."""
+
 DEPRECATED_ANNOTATIONS: Mapping[str, str] = {
     OWNERSHIP_ANNOTATION: "leadsman/telemetry-labels",
     RETRIED_AT_ANNOTATION: "leadsman/retried-at",
@@ -40,6 +55,11 @@ DEPRECATED_ANNOTATIONS: Mapping[str, str] = {
 
 Drop an entry one release after the new key first shipped.
 """
+
+READ_LABELS = frozenset({POLICY_LABEL, *TYPE_LABELS, POD_TEMPLATE_HASH_LABEL, ROLE_LABEL})
+READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX,)
+ANNOTATION_PREFIXES = (f"{DOMAIN}/", *DEPRECATED_ANNOTATIONS.values())
+"""Which labels and annotations are read by name: what is kept of an object that has too many (`bounded_metadata`)."""
 
 
 def without_deprecated(annotations: Mapping[str, str | None]) -> dict[str, str | None]:

@@ -3,11 +3,13 @@
 Other fields are skipped. A field that is missing or null has its default. Times are UTC.
 """
 
-from collections.abc import Mapping
 from datetime import datetime
+from typing import Self
 
+import msgspec
 from msgspec import Struct, field
 
+from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.owners import controller_of
 
 
@@ -25,6 +27,30 @@ class OwnerReference(_Part, frozen=True):
     controller: bool = False
 
 
+LONGEST_NAME = 253
+"""Of any object. The API server does not check the names in owner references; a longer one is no object's."""
+
+
+class ControllerReferences(tuple[OwnerReference, ...]):
+    """An object's owner references, of which only the controller's is kept: a pod may have 15,000 others."""
+
+    @classmethod
+    def reduced(cls, value: object) -> Self:
+        """Of a JSON value (`decoding`)."""
+        listed = msgspec.convert(value, list[dict[str, object]])
+        owners = (msgspec.convert(one, OwnerReference) for one in listed if one.get("controller") is True)
+        return cls(owner for owner in owners if max(map(len, (owner.kind, owner.name, owner.uid))) <= LONGEST_NAME)
+
+
+class ObjectIdentity(_Part, frozen=True):
+    """Which object, and which version of it: all that a list or a watch needs of any object."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
 class ObjectMeta(_Part, frozen=True):
     """The metadata of an object.
 
@@ -35,9 +61,9 @@ class ObjectMeta(_Part, frozen=True):
     namespace: str = ""
     uid: str = ""
     resource_version: str = ""
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    owner_references: tuple[OwnerReference, ...] = ()
+    labels: BoundedLabels = BoundedLabels()
+    annotations: BoundedAnnotations = BoundedAnnotations()
+    owner_references: ControllerReferences = ControllerReferences()
     creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
 
@@ -51,6 +77,12 @@ class PartialObjectMetadata(_Part, frozen=True):
     """Any object with only its metadata."""
 
     metadata: ObjectMeta = ObjectMeta()
+
+
+class IdentifiedObject(_Part, frozen=True):
+    """Any object of which only the identity is decoded."""
+
+    metadata: ObjectIdentity = ObjectIdentity()
 
 
 class ContainerStateWaiting(_Part, frozen=True):
@@ -109,18 +141,10 @@ class Condition(_Part, frozen=True):
     last_transition_time: datetime | None = None
 
 
-class Container(_Part, frozen=True):
-    """A container of a pod's spec."""
-
-    name: str
-
-
 class PodSpec(_Part, frozen=True):
     """The spec of a pod. node_name: "" until the pod is bound."""
 
     node_name: str = ""
-    containers: tuple[Container, ...] = ()
-    init_containers: tuple[Container, ...] = ()
 
 
 class PodStatus(_Part, frozen=True):
@@ -217,10 +241,16 @@ class EventSeries(_Part, frozen=True):
     last_observed_time: datetime | None = None
 
 
+class EventMetadata(ObjectIdentity, frozen=True, rename="camel"):
+    """The metadata of an Event."""
+
+    creation_timestamp: datetime | None = None
+
+
 class Event(_Part, frozen=True):
     """A core/v1 Event; the API server shows every Event in this form too. type: Normal or Warning."""
 
-    metadata: ObjectMeta
+    metadata: EventMetadata
     involved_object: ObjectReference = ObjectReference()
     type: str = ""
     reason: str = ""

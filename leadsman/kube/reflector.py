@@ -11,12 +11,21 @@ from types import MappingProxyType
 from typing import Generic, TypeVar
 
 from leadsman.kube import listing, object_changes
+from leadsman.kube.bounded_metadata import cut_fields
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError, Gone, StreamSilent, Unavailable
+from leadsman.kube.errors import ApiError, Gone, ResponseTooLarge, StreamSilent, Unavailable
 from leadsman.kube.listing import ListOptions, ObjectList
-from leadsman.kube.object_changes import HasMetadata, ObjectChange, ObjectKey
+from leadsman.kube.object_changes import (
+    ChangeType,
+    HasMetadata,
+    MinimalMetadata,
+    ObjectChange,
+    ObjectKey,
+    object_key,
+)
 from leadsman.kube.watch_batch import WatchBatch
 from leadsman.runtime.backoff import Backoff
+from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 
 T = TypeVar("T", bound=HasMetadata)
@@ -38,6 +47,9 @@ _SHORTEST_WATCH_SECONDS = 1.0
 
 log = logging.getLogger(__name__)
 
+_cut_log = logging.getLogger(f"{__name__}.cut")
+_cut_log.addFilter(LogLimit())
+
 
 class Reflector(Generic[T]):
     """Keeps a view of some objects. `run` it as one task; readers take `current`.
@@ -51,6 +63,7 @@ class Reflector(Generic[T]):
     loaded: set after the first list.
     last_response_at: when the API server last sent anything, by the clock; -inf before the first.
     relists, reconnects, decode_error_count: complete lists, watches opened again, objects that could not be decoded.
+    cut_count: versions of objects of whose labels or annotations some are not kept (`bounded_metadata`).
     errors: name → how often a list or watch failed with it.
     problem: why the objects are not followed now.
     """
@@ -71,7 +84,7 @@ class Reflector(Generic[T]):
         self._view: dict[ObjectKey, T] = {}
         self._version, self._shown = 0, (0, MappingProxyType[ObjectKey, T]({}))
         self.loaded = asyncio.Event()
-        self.relists, self.reconnects, self.decode_error_count = 0, 0, 0
+        self.relists, self.reconnects, self.decode_error_count, self.cut_count = 0, 0, 0, 0
         self.errors: Counter[str] = Counter()
         self.list_options, self._client, self._kind = options, client, kind
         self.problem = ProblemLog(
@@ -134,6 +147,8 @@ class Reflector(Generic[T]):
             return await listing.list_objects(self._client, self.list_options, self._kind)
         try:
             return await listing.list_from_cache(self._client, self.list_options, self._kind, self._newest or "0")
+        except ResponseTooLarge:
+            return await listing.list_objects(self._client, self.list_options, self._kind)
         except ApiError as error:
             self._cache_failed = error.status in _NOT_IN_CACHE
             raise
@@ -182,6 +197,9 @@ class Reflector(Generic[T]):
 
     def _publish(self, differences: Sequence[ObjectChange[T]]) -> None:
         self._version += 1
+        for change in differences:
+            if change.kind is not ChangeType.DELETED:
+                self._count_cut(change.object.metadata)
         if differences:
             self._on_changes(differences)
 
@@ -191,6 +209,13 @@ class Reflector(Generic[T]):
                 "cannot decode an object of %s, it is ignored: %s", self.list_options.resource.plural, problems[0]
             )
         self.decode_error_count += len(problems)
+
+    def _count_cut(self, metadata: MinimalMetadata) -> None:
+        for pairs in cut_fields(metadata):
+            self.cut_count += 1
+            plural, name = self.list_options.resource.plural, "/".join(filter(None, object_key(metadata)))
+            what = pairs.excess or f"{pairs.cut} that Leadsman does not read are not kept"
+            _cut_log.warning("%s %s has more than %d bytes of %s: %s", plural, name, pairs.max_bytes, pairs.field, what)
 
     def _record_response(self) -> None:
         self.last_response_at = self._clock()

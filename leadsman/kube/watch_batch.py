@@ -8,7 +8,7 @@ from leadsman.kube import object_changes
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import Gone, MalformedResponse, Status, error_from_response
 from leadsman.kube.object_changes import HasMetadata, ObjectChange, ObjectKey, object_key
-from leadsman.kube.objects import PartialObjectMetadata
+from leadsman.kube.objects import IdentifiedObject
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -39,7 +39,7 @@ class WatchBatch(Struct, Generic[T]):
         if event.type == "ERROR":
             status = decode_json(event.object, Status)
             raise error_from_response(status.code, bytes(event.object))
-        meta = decode_json(event.object, PartialObjectMetadata).metadata
+        meta = decode_json(event.object, IdentifiedObject).metadata
         _check_version_order(resume, meta.resource_version)
         if event.type != "BOOKMARK":
             self._change(event, object_key(meta))

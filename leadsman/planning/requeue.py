@@ -13,13 +13,12 @@ from types import MappingProxyType
 from msgspec import Struct, structs
 
 from leadsman.decision.decide import filter_nodes
-from leadsman.decision.delay.bounds import DELAY_LABEL_PREFIX
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
-from leadsman.decision.telemetry.pod_policy import POLICY_LABEL
 from leadsman.decision.workloads import workload_name
 from leadsman.kube import objects
-from leadsman.kube.names import DOMAIN
+from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
+from leadsman.kube.names import DELAY_LABEL_PREFIX, DOMAIN, POLICY_LABEL
 from leadsman.kube.owners import pod_owner
 
 TOUCH_DELAYS_SECONDS = (0.0, 5.0, 30.0)
@@ -35,7 +34,8 @@ class PodSignature(Struct, frozen=True):
     """What decides how the extender answers for a pod: pods with one signature get one answer.
 
     name: of the pod's owner, which may be the pod itself.
-    workload: as in PodInfo.
+    labels, annotations: those that are read.
+    workload, excess: as in PodInfo.
     """
 
     namespace: str
@@ -43,11 +43,13 @@ class PodSignature(Struct, frozen=True):
     labels: tuple[tuple[str, str], ...]
     annotations: tuple[tuple[str, str], ...]
     workload: str = ""
+    excess: str = ""
 
     @property
     def pod(self) -> PodInfo:
         """A pod of this signature, without UID."""
-        return PodInfo(self.namespace, self.name, "", dict(self.labels), dict(self.annotations), self.workload)
+        labels, annotations = dict(self.labels), dict(self.annotations)
+        return PodInfo(self.namespace, self.name, "", labels, annotations, self.workload, self.excess)
 
     @property
     def uses_extender(self) -> bool:
@@ -124,8 +126,9 @@ def pod_signature(metadata: objects.ObjectMeta) -> PodSignature:
     """The signature of the pod with this metadata."""
     owner = pod_owner(metadata.name, metadata.owner_references)
     workload = workload_name(*owner, metadata.labels)
-    annotations = {key: value for key, value in metadata.annotations.items() if key.startswith(EXTENDER_KEY_PREFIXES)}
-    return PodSignature(metadata.namespace, owner.name, _sorted(metadata.labels), _sorted(annotations), workload)
+    labels, annotations = BoundedLabels.read_of(metadata.labels), BoundedAnnotations.read_of(metadata.annotations)
+    excess = metadata.labels.excess or metadata.annotations.excess
+    return PodSignature(metadata.namespace, owner.name, _sorted(labels), _sorted(annotations), workload, excess)
 
 
 def _sorted(pairs: Mapping[str, str]) -> tuple[tuple[str, str], ...]:

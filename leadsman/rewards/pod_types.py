@@ -7,9 +7,7 @@ one counts for the next. Types are the cluster's, whatever the namespace, as kub
 import re
 from collections.abc import Mapping
 
-TYPE_LABELS = ("podtype", "app", "name")
-
-_HASH_LABEL = "pod-template-hash"
+from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL, TYPE_LABELS
 
 _RUN = re.compile(r"-[0-9]{8,10}")
 """What CronJobs append to the names of their Jobs: the scheduled minute since 1970."""
@@ -21,7 +19,7 @@ def pod_type(labels: Mapping[str, str], owner: str, owner_kind: str) -> str:
     owner, owner_kind: name and kind of its controller, or of the pod itself (leadsman.kube.owners.pod_owner).
     """
     named = (labels[label] for label in TYPE_LABELS if labels.get(label))
-    return next(named, "") or _stable_owner_name(owner, owner_kind, labels.get(_HASH_LABEL, ""))
+    return next(named, "") or _stable_owner_name(owner, owner_kind, labels.get(POD_TEMPLATE_HASH_LABEL, ""))
 
 
 def _stable_owner_name(owner: str, kind: str, template_hash: str) -> str:

@@ -10,6 +10,7 @@ import pytest
 from controller.missing_policies import GRACE_SECONDS, MissingPolicyReporter
 from leadsman.decision.telemetry.model import RefusedPolicy, TasPolicies
 from leadsman.decision.telemetry.taspolicy import PolicyKey, PolicyProblem, TasPolicy
+from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.objects import ObjectMeta
 from leadsman.runtime.token_bucket import TokenBucket
 
@@ -32,7 +33,7 @@ class Told:
 
 
 def pod(name: str = "p", policy: str = "gone", uid: str = "u1", **more: Any) -> ObjectMeta:
-    return ObjectMeta(name, "ns", uid, labels={"telemetry-policy": policy}, **more)
+    return ObjectMeta(name, "ns", uid, labels=BoundedLabels({"telemetry-policy": policy}), **more)
 
 
 @pytest.fixture

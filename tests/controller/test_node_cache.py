@@ -5,11 +5,12 @@ from types import SimpleNamespace
 import pytest
 
 from controller.node_cache import NodeCache
+from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 
 
 def node(version: str, **labels: str) -> PartialObjectMetadata:
-    return PartialObjectMetadata(ObjectMeta("n1", resource_version=version, labels=labels))
+    return PartialObjectMetadata(ObjectMeta("n1", resource_version=version, labels=BoundedLabels(labels)))
 
 
 @pytest.fixture

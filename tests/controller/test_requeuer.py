@@ -5,6 +5,7 @@ import pytest
 from controller.requeuer import Requeuer
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
+from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
@@ -31,7 +32,7 @@ def requeuer(client: ApiClient, api: FakeApiServer):
         api.put(f"/api/v1/nodes/{node}", {"metadata": {}})
     state = {"inputs": inputs(b=80.0, c=80.0)}
     status = PodStatus("Pending", conditions=(Condition("PodScheduled", "False", "Unschedulable"),))
-    pods = {("ns", "p"): Pod(ObjectMeta("p", "ns", labels={"delay_a": "25"}), status=status)}
+    pods = {("ns", "p"): Pod(ObjectMeta("p", "ns", labels=BoundedLabels({"delay_a": "25"})), status=status)}
     one = Requeuer(client, lambda: pods, lambda: NODES, lambda: state["inputs"], TokenBucket(1e-9, 1))
     return one, state, pods
 

@@ -9,6 +9,7 @@ import aiohttp
 import pytest
 
 from controller.requeuer import Requeuer
+from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
 from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
@@ -158,7 +159,7 @@ async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bo
     api: FakeApiServer, client: ApiClient, until: "Until"
 ) -> None:
     world = World()
-    pod = Pod(ObjectMeta("p", "ns", labels={"delay_n00": "30"}), status=UNSCHEDULABLE)
+    pod = Pod(ObjectMeta("p", "ns", labels=BoundedLabels({"delay_n00": "30"})), status=UNSCHEDULABLE)
     api.put("/api/v1/nodes/n05", {"metadata": {}})
     async with world.followed() as gathering:
         facts, estimator = gathering.input_sources.current_inputs, gathering.delays.estimator

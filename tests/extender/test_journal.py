@@ -130,6 +130,14 @@ def test_30_decisions_on_5000_nodes_are_kept_while_200_nodes_report_a_second() -
     assert len(journal) >= 30
 
 
+def test_labels_and_annotations_of_pods_count_and_push_out_the_oldest() -> None:
+    journal, labels = Journal(max_bytes=100_000), {f"delay_n{number}": "25" for number in range(100)}
+    for number in range(30):
+        journal.record_filter(structs.replace(pod(f"p{number}"), labels=labels), NODES, JUDGED, facts())
+    assert 2 <= len(journal) <= 4
+    assert journal.held_bytes <= 100_000
+
+
 def test_a_decision_larger_than_the_bound_is_kept_alone(journal) -> None:
     journal.record_filter(pod("small"), NODES, JUDGED, facts())
     journal.record_filter(pod("large"), NODES, JUDGED, facts(nodes=400))

@@ -8,6 +8,7 @@ import pytest
 
 from extender import wire
 from extender.wire import BadRequest
+from leadsman.decision.delay.bounds import BadBound, parse_bounds
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Captured
@@ -33,6 +34,21 @@ def test_captured_nodes_are_read_each_once_in_order(captured: "Captured", form: 
     want = raw["NodeNames"] or [node["metadata"]["name"] for node in raw["Nodes"]["items"]]
     asked = wire.read_args(data)
     assert (list(asked.node_names), len(asked.node_names)) == (want, nodes)
+
+
+def test_of_a_pods_labels_and_annotations_those_that_are_read_are_kept() -> None:
+    labels = {f"l{number}": "x" for number in range(40_000)} | {"app": "shop", "delay_a": "5"}
+    meta = POD["metadata"] | {"labels": labels, "annotations": {"other": "x" * 10_000, "leadsman.dev/delay": "b: 5"}}
+    pod = wire.read_args(body(Pod={"metadata": meta}, NodeNames=[])).pod
+    assert (pod.labels, pod.annotations) == ({"app": "shop", "delay_a": "5"}, {"leadsman.dev/delay": "b: 5"})
+    assert pod.excess == ""
+
+
+def test_labels_that_decide_and_are_too_many_make_a_pod_that_is_refused() -> None:
+    labels = {f"delay_n{number}": "25" for number in range(40_000)}
+    pod = wire.read_args(body(Pod={"metadata": POD["metadata"] | {"labels": labels}}, NodeNames=[])).pod
+    with pytest.raises(BadBound, match=r"the labels that Leadsman reads have more than 16,384 bytes .* remove some"):
+        parse_bounds(pod)
 
 
 def test_a_captured_pod_is_read(captured: "Captured") -> None:

@@ -13,9 +13,7 @@ from msgspec import Struct
 
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import EstimateMode
-from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
-
-DELAY_LABEL_PREFIX = "delay_"
+from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
 
 MAX_BOUNDS = 32
 MAX_ANNOTATION_CHARACTERS = 4096
@@ -55,12 +53,16 @@ class DelayBound(Struct, frozen=True):
 
 
 def has_bounds(pod: PodInfo) -> bool:
-    """Whether the pod asks for a bound, well-formed or not."""
+    """Whether the pod asks for a bound, well-formed or not, or may ask for one among what was not read."""
+    if pod.excess:
+        return True
     return DELAY_ANNOTATION in pod.annotations or any(label.startswith(DELAY_LABEL_PREFIX) for label in pod.labels)
 
 
 def parse_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
     """The bounds of a pod, all of which must hold: labels by name, then lines in order. Raises BadBound."""
+    if pod.excess:
+        raise BadBound(pod.excess)
     return _within_limits([*_label_bounds(pod), *_annotation_bounds(pod)]) if has_bounds(pod) else ()
 
 

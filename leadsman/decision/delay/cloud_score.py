@@ -18,7 +18,7 @@ from leadsman.state.snapshot import NodeState
 
 NAME = "cloud"
 
-ROLE_LABEL, CLOUD_ROLE = "kubernetes.io/role", "cloud"
+CLOUD_ROLE = "cloud"
 
 
 class CloudScore:

@@ -3,8 +3,7 @@
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.telemetry.taspolicy import FailMode, PolicyKey, TasPolicy
-
-POLICY_LABEL = "telemetry-policy"
+from leadsman.kube.names import POLICY_LABEL
 
 
 def named_policy(pod: PodInfo) -> PolicyKey | None:

@@ -23,6 +23,11 @@ def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Itera
     problems = CounterMetricFamily(
         "leadsman_apiserver_problems", "Objects that could not be decoded and are ignored.", labels=resource
     )
+    cut = CounterMetricFamily(
+        "leadsman_apiserver_cut_objects",
+        "Versions of objects with so many labels or annotations that only those which Leadsman reads are kept.",
+        labels=resource,
+    )
     reconnects = CounterMetricFamily(
         "leadsman_apiserver_reconnects", "Watches that were lost and opened again.", labels=resource
     )
@@ -35,8 +40,9 @@ def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Itera
         relists.add_metric(name, one.relists)
         reconnects.add_metric(name, one.reconnects)
         problems.add_metric(name, one.decode_error_count)
+        cut.add_metric(name, one.cut_count)
         if one.loaded.is_set():
             age.add_metric(name, one.age_seconds(now))
         for error, count in sorted(one.errors.items()):
             errors.add_metric([*name, error], count)
-    yield from (held, age, relists, reconnects, problems, errors)
+    yield from (held, age, relists, reconnects, problems, cut, errors)

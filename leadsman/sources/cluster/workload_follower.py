@@ -15,11 +15,12 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from leadsman.decision.workloads import POD_TEMPLATE_HASH_LABEL, PlacedPod, WorkloadIndex, workload_name
+from leadsman.decision.workloads import PlacedPod, WorkloadIndex, workload_name
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
+from leadsman.kube.names import POD_TEMPLATE_HASH_LABEL
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import OwnerReference
+from leadsman.kube.objects import ControllerReferences, ObjectIdentity, OwnerReference
 from leadsman.kube.owners import controller_of, pod_owner
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import JOBS, PODS, REPLICA_SETS
@@ -39,15 +40,11 @@ class _Labels(Struct, frozen=True, gc=False):
     hash: str = field(default="", name=POD_TEMPLATE_HASH_LABEL)
 
 
-class _Metadata(Struct, frozen=True, gc=False, rename="camel"):
+class _Metadata(ObjectIdentity, frozen=True, rename="camel"):
     """Only the fields that are used: 10,000 of these are kept."""
 
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
     labels: _Labels = _Labels()
-    owner_references: tuple[OwnerReference, ...] = ()
+    owner_references: ControllerReferences = ControllerReferences()
     deletion_timestamp: str = ""
 
     @property

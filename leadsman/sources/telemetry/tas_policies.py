@@ -19,7 +19,7 @@ from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_t
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
-from leadsman.kube.objects import ObjectMeta
+from leadsman.kube.objects import ObjectIdentity
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import Resource
 
@@ -31,7 +31,7 @@ MAX_PAUSE_SECONDS = 5.0
 log = logging.getLogger(__name__)
 
 
-class TasPolicyMetadata(ObjectMeta, frozen=True, rename="camel"):
+class TasPolicyMetadata(ObjectIdentity, frozen=True, rename="camel"):
     """The metadata of a TASPolicy, with its generation."""
 
     generation: int = 0

@@ -1,11 +1,18 @@
 import pytest
 
 from agent.pods.pod_types import OTHER_TYPE, pod_type_of
-from leadsman.kube.objects import ObjectMeta, OwnerReference, Pod
+from leadsman.kube.bounded_metadata import BoundedLabels
+from leadsman.kube.objects import ControllerReferences, ObjectMeta, OwnerReference, Pod
 
 
 def pod(name: str, kind: str, owner: str, **labels: str) -> Pod:
-    return Pod(ObjectMeta(name, labels=labels, owner_references=(OwnerReference(kind, owner, controller=True),)))
+    return Pod(
+        ObjectMeta(
+            name,
+            labels=BoundedLabels(labels),
+            owner_references=ControllerReferences([OwnerReference(kind, owner, controller=True)]),
+        )
+    )
 
 
 @pytest.mark.parametrize("node", ["edge-1", "edge-2"])

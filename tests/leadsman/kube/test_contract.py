@@ -103,7 +103,8 @@ async def test_every_change_has_a_higher_version(client) -> None:
 
 async def test_a_patch_merges_and_null_deletes(client) -> None:
     await pod(client, labels={"a": "1", "b": "2"})
-    patched = await client.patch(PODS.path("default", "web"), {"metadata": {"labels": {"a": None, "c": "3"}}})
+    path, body = PODS.path("default", "web"), {"metadata": {"labels": {"a": None, "c": "3"}}}
+    patched = await client.patch(path, body, kind=PartialObjectMetadata)
     assert patched.metadata.labels == {"b": "2", "c": "3"}
 
 

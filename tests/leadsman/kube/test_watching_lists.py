@@ -144,3 +144,33 @@ async def test_a_cached_list_that_fails_otherwise_is_not_asked_of_etcd(api: Fake
     async with following(cached=True):
         pass
     assert versions(api, "list") == ["0", "0"]
+
+
+async def test_a_page_of_too_many_bytes_is_asked_for_in_halves_until_it_fits(
+    api: FakeApiServer, following: "Follow"
+) -> None:
+    for number in range(10):
+        api.put(f"{PODS_OF_DEFAULT}/more-{number}", pod(metadata={"annotations": {"big": "x" * 3_000_000}}))
+    async with following() as pods:
+        assert len(pods.current) == 11
+        assert pods.cut_count == 10
+    limits = [int(asked.query["limit"]) for asked in api.requests if asked.verb == "list"]
+    assert limits[0] == 500
+    assert min(limits) == 1, "three of them have 9 MB"
+
+
+async def test_an_object_larger_than_any_call_takes_is_no_empty_list(
+    api: FakeApiServer, following: "Follow", until: "Until"
+) -> None:
+    api.put(NEW, pod(metadata={"annotations": {"big": "x" * (17 << 20)}}))
+    async with following(loaded=False) as pods:
+        await until(lambda: pods.errors["ResponseTooLarge"])
+        assert not pods.loaded.is_set()
+
+
+async def test_a_cached_list_of_too_many_bytes_is_read_in_pages(api: FakeApiServer, following: "Follow") -> None:
+    for number in range(10):
+        api.put(f"{PODS_OF_DEFAULT}/more-{number}", pod(metadata={"annotations": {"big": "x" * 1_000_000}}))
+    async with following(cached=True) as pods:
+        assert len(pods.current) == 11
+    assert versions(api, "list")[0] == "0"

@@ -9,7 +9,8 @@ from leadsman.decision.decide import FilterResult, filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.kube.objects import Condition, ObjectMeta, OwnerReference, Pod, PodStatus
+from leadsman.kube.bounded_metadata import BoundedLabels
+from leadsman.kube.objects import Condition, ControllerReferences, ObjectMeta, OwnerReference, Pod, PodStatus
 from leadsman.planning.requeue import (
     MAX_SIGNATURES_PER_PLAN,
     NO_MEMORY,
@@ -33,7 +34,7 @@ def inputs(now=100.0, **to_a):
 
 
 def pod(name="p", conditions=(UNSCHEDULABLE,), **labels):
-    metadata = ObjectMeta(name, "ns", labels=labels or {"delay_a": "25"})
+    metadata = ObjectMeta(name, "ns", labels=BoundedLabels(labels or {"delay_a": "25"}))
     return Pod(metadata, status=PodStatus("Pending", conditions=conditions))
 
 
@@ -168,7 +169,8 @@ def test_only_pods_that_no_node_suited_are_considered(one, can: bool) -> None:
 def test_pods_of_one_replica_set_have_one_signature() -> None:
     owner = OwnerReference("ReplicaSet", "web-5d", controller=True)
     one, other = (
-        ObjectMeta(name, "ns", labels={"a": "b"}, owner_references=(owner,)) for name in ("web-5d-1", "web-5d-2")
+        ObjectMeta(name, "ns", labels=BoundedLabels({"a": "b"}), owner_references=ControllerReferences([owner]))
+        for name in ("web-5d-1", "web-5d-2")
     )
     assert pod_signature(one) == pod_signature(other)
-    assert pod_signature(one) != pod_signature(ObjectMeta("web-5d-1", "ns", labels={"a": "b"}))
+    assert pod_signature(one) != pod_signature(ObjectMeta("web-5d-1", "ns", labels=BoundedLabels({"a": "b"})))

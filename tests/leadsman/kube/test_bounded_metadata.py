@@ -1,0 +1,92 @@
+"""What is kept of an object's labels and annotations, whatever it carries."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.kube.bounded_metadata import (
+    MAX_ANNOTATION_BYTES,
+    MAX_LABEL_BYTES,
+    BoundedAnnotations,
+    BoundedLabels,
+    BoundedPairs,
+    cut_fields,
+)
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.errors import MalformedResponse
+from leadsman.kube.objects import LONGEST_NAME, Pod
+
+MANY = {f"l{number:05}": "x" * 20 for number in range(5_000)}
+KEYS = st.one_of(st.sampled_from(["app", "telemetry-policy", "delay_a"]), st.text(max_size=300))
+
+
+def decoded(**metadata: Any) -> Pod:
+    return decode_json(json.dumps({"metadata": {"name": "p"} | metadata}).encode(), Pod)
+
+
+def test_labels_that_fit_are_all_kept() -> None:
+    labels = {"app": "shop", "team": "a", "delay_n1": "25"}
+    assert decoded(labels=labels).metadata.labels == labels
+
+
+def test_of_too_many_labels_those_that_are_read_are_kept_and_the_others_counted() -> None:
+    labels = decoded(labels=MANY | {"app": "shop", "delay_n1": "25", "telemetry-policy": "p"}).metadata.labels
+    assert labels == {"app": "shop", "delay_n1": "25", "telemetry-policy": "p"}
+    assert (labels.cut, labels.excess) == (5_000, "")
+
+
+def test_labels_that_decide_and_do_not_fit_are_an_excess_with_the_first_of_them() -> None:
+    labels = decoded(labels={f"delay_n{number:05}": "25" for number in range(5_000)} | {"app": "shop"}).metadata.labels
+    assert labels["app"] == "shop"
+    assert labels.excess == (
+        "the labels that Leadsman reads have more than 16,384 bytes together; 3,831 of them are not read,"
+        " the first is delay_n01169; remove some"
+    )
+
+
+def test_a_kubectl_annotation_of_256_kib_does_not_push_out_ours() -> None:
+    ours = {"leadsman.dev/delay": "a: 5", "leadsman/retried-at": "now"}
+    annotations = decoded(annotations=ours | {"kubectl.kubernetes.io/last": "x" * (256 << 10)}).metadata.annotations
+    assert (annotations, annotations.cut, annotations.excess) == (ours, 1, "")
+
+
+def test_a_full_delay_annotation_fits() -> None:
+    assert not BoundedAnnotations.read_of({"leadsman.dev/delay": "\U0001f600" * 4096}).excess
+
+
+@pytest.mark.parametrize("wrong", [[1], {"a": 1}, "x"])
+def test_labels_that_are_no_texts_make_the_object_undecodable(wrong: Any) -> None:
+    with pytest.raises(MalformedResponse, match=r"\$\.metadata\.labels"):
+        decoded(labels=wrong)
+
+
+def test_of_15_000_owners_only_the_controller_is_kept() -> None:
+    owners = [{"kind": "Other", "name": f"o{number}", "uid": "u"} for number in range(15_000)]
+    meta = decoded(ownerReferences=[*owners, {"kind": "Job", "name": "j", "uid": "u", "controller": True}]).metadata
+    assert [owner.name for owner in meta.owner_references] == ["j"]
+
+
+def test_a_controller_with_a_name_that_no_object_can_have_is_none() -> None:
+    owner = {"kind": "Job", "name": "j" * (LONGEST_NAME + 1), "uid": "u", "controller": True}
+    assert decoded(ownerReferences=[owner]).metadata.controller is None
+
+
+@given(st.dictionaries(KEYS, st.text(max_size=20_000)))
+@pytest.mark.parametrize(
+    ("kind", "limit"), [(BoundedLabels, MAX_LABEL_BYTES), (BoundedAnnotations, MAX_ANNOTATION_BYTES)]
+)
+def test_what_is_kept_is_bounded_and_what_is_read_is_kept_or_named(
+    kind: type[BoundedPairs], limit: int, pairs: dict[str, str]
+) -> None:
+    kept = kind.of(pairs)
+    assert sum(len(key.encode()) + len(value.encode()) for key, value in kept.items()) <= limit
+    assert kept.items() <= pairs.items()
+    assert kept.cut == len(pairs) - len(kept)
+    assert bool(kept.excess) == any(kind.is_read(key) for key in pairs.keys() - kept.keys())
+
+
+def test_cut_fields_are_those_of_which_something_is_missing() -> None:
+    assert [pairs.field for pairs in cut_fields(decoded(labels=MANY, annotations={"a": "b"}).metadata)] == ["labels"]
