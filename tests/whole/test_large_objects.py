@@ -9,10 +9,11 @@ from urllib.request import Request, urlopen
 import pytest
 
 from leadsman.testbed.api_server_thread import ApiServerThread
-from tests.whole.test_strangers import MIB, log_lines, peak_rss_bytes
+from tests.whole.test_strangers import MIB, log_lines
 
 if TYPE_CHECKING:
-    from tests.whole.conftest import Process, Start, Until
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Start, Until
 
 MANIFESTS = Path(__file__).parents[2] / "daemonset"
 AGENT_BYTES, EXTENDER_BYTES, CONTROLLER_BYTES = 128 * MIB, 512 * MIB, 512 * MIB
@@ -31,7 +32,7 @@ def path(number: int) -> str:
     return f"/api/v1/namespaces/default/pods/p{number:03}"
 
 
-def filtered(process: "Process", number: int, labels: dict[str, str]) -> dict[str, Any]:
+def filtered(process: "LeadsmanProcess", number: int, labels: dict[str, str]) -> dict[str, Any]:
     meta = {"name": f"q{number}", "namespace": "default", "uid": f"u{number}", "labels": labels}
     body = json.dumps({"Pod": {"metadata": meta}, "NodeNames": ["edge-1"]}).encode()
     with urlopen(Request(f"{process.url}/scheduler/filter", body, {"Content-Type": "application/json"})) as answer:
@@ -70,7 +71,7 @@ def test_140_pods_of_40_000_labels_leave_the_extender_its_memory(
         api.put(path(number), pod("edge-1"))
         assert filtered(process, number, LABELS)["NodeNames"] == ["edge-1"]
     until(lambda: process.metric(objects) == 140, "140 pods watched")
-    assert peak_rss_bytes(process) < EXTENDER_BYTES / 2
+    assert process.peak_rss_bytes < EXTENDER_BYTES / 2
 
 
 def test_40_000_delay_labels_are_a_refusal_with_its_reason_and_not_kept(start: "Start", until: "Until") -> None:
@@ -80,7 +81,7 @@ def test_40_000_delay_labels_are_a_refusal_with_its_reason_and_not_kept(start: "
         refused = filtered(process, number, DELAYS)["FailedAndUnresolvableNodes"]
     assert "the labels that Leadsman reads have more than 16,384 bytes together" in refused["edge-1"]
     assert "remove some" in refused["edge-1"]
-    assert peak_rss_bytes(process) < EXTENDER_BYTES / 2
+    assert process.peak_rss_bytes < EXTENDER_BYTES / 2
 
 
 def test_30_pods_of_40_000_labels_on_its_node_leave_an_agent_its_memory_and_their_type(
@@ -93,7 +94,7 @@ def test_30_pods_of_40_000_labels_on_its_node_leave_an_agent_its_memory_and_thei
     for number in range(15, 30):
         api.put(path(number), pod("edge-1", DELAYS))
     until(lambda: process.metric("leadsman_pods") == 30, "30 pods watched")
-    assert peak_rss_bytes(process) < AGENT_BYTES
+    assert process.peak_rss_bytes < AGENT_BYTES
     assert "pods default/p000 has more than 16384 bytes of labels" in process.log
     assert log_lines(process) < 60
 
@@ -110,5 +111,5 @@ def test_140_waiting_pods_of_40_000_labels_leave_the_controller_its_memory(
         api.put(path(number), pod(labels=LABELS if number % 2 else DELAYS))
     objects = 'leadsman_apiserver_objects{resource="pods"}'
     until(lambda: process.metric(objects) == 140, "140 pods watched", 60)
-    assert peak_rss_bytes(process) < CONTROLLER_BYTES / 2
+    assert process.peak_rss_bytes < CONTROLLER_BYTES / 2
     assert process.child.poll() is None
