@@ -69,17 +69,20 @@ class TopologySpread(Struct, frozen=True):
     honor_taints: bool = False
 
 
+ANY_ADDRESS = "0.0.0.0"
+
+
 class HostPort(Struct, frozen=True):
-    """A port of the node. ip: "0.0.0.0": every address."""
+    """A port of the node. ip: the address of the node; ANY_ADDRESS: every one."""
 
     port: int
     protocol: str = "TCP"
-    ip: str = "0.0.0.0"
+    ip: str = ANY_ADDRESS
 
     def conflicts(self, other: "HostPort") -> bool:
         """Whether both cannot be on one node."""
         same = (self.port, self.protocol) == (other.port, other.protocol)
-        return same and (self.ip == other.ip or "0.0.0.0" in (self.ip, other.ip))
+        return same and (self.ip == other.ip or ANY_ADDRESS in (self.ip, other.ip))
 
 
 class PodConstraints(Struct, frozen=True, weakref=True):

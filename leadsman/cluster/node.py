@@ -10,7 +10,7 @@ from leadsman.cluster.resources import ZERO, Resources
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
-class ClusterNode(Struct, frozen=True, weakref=True):
+class ClusterNode(Struct, frozen=True, gc=False):
     """A node.
 
     annotations: those that are used here.

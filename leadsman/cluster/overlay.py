@@ -1,10 +1,11 @@
 """A mapping that is changed by laying a few changes over a base that many mappings share."""
 
-from collections.abc import Iterator, Mapping
-from typing import Generic, TypeVar
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
+R = TypeVar("R")
 
 
 class Overlay(Mapping[K, V], Generic[K, V]):
@@ -14,10 +15,12 @@ class Overlay(Mapping[K, V], Generic[K, V]):
     part of a new base, so that neither copying them nor copying the base is ever expensive.
     """
 
-    __slots__ = ("_size", "base", "changes")
+    __slots__ = ("_remembered", "_size", "base", "changes")
 
-    def __init__(self, base: Mapping[K, V], changes: Mapping[K, V | None] | None = None):
-        self.base, self.changes = base, changes or {}
+    def __init__(self, base: Mapping[K, V]):
+        self.base = base
+        self.changes: Mapping[K, V | None] = {}
+        self._remembered: dict[Hashable, Any] = {}
         self._size = -1
 
     def replaced(self, changes: Mapping[K, V | None]) -> "Overlay[K, V]":
@@ -25,9 +28,18 @@ class Overlay(Mapping[K, V], Generic[K, V]):
         if not changes:
             return self
         merged = {**self.changes, **changes}
-        if len(merged) ** 2 <= len(self.base):
-            return Overlay(self.base, merged)
-        return Overlay(_merged(self.base, merged))
+        if len(merged) ** 2 > len(self.base):
+            return Overlay(_merged(self.base, merged))
+        overlay = Overlay(self.base)
+        overlay.changes, overlay._remembered = merged, self._remembered
+        return overlay
+
+    def of_base(self, key: Hashable, compute: Callable[[Mapping[K, V]], R]) -> R:
+        """What `compute` makes of the base, kept under `key` for every mapping that shares the base."""
+        if key not in self._remembered:
+            self._remembered[key] = compute(self.base)
+        remembered: R = self._remembered[key]
+        return remembered
 
     def __getitem__(self, key: K) -> V:
         if key not in self.changes:

@@ -10,7 +10,7 @@ from leadsman.cluster.resources import Resources
 MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
 
 
-class ClusterPod(Struct, frozen=True, weakref=True):
+class ClusterPod(Struct, frozen=True, gc=False):
     """A pod that has not finished.
 
     node: "" until it is bound.

@@ -1,6 +1,7 @@
 """Amounts of resources, and what a pod requests as kube-scheduler counts it."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Self
 
 from msgspec import Struct
@@ -19,7 +20,7 @@ class Shortfall(Struct, frozen=True):
     missing: int
 
 
-class Resources(Struct, frozen=True):
+class Resources(Struct, frozen=True, weakref=True):
     """An amount of every resource. Amounts may be negative: a node that is overcommitted has less than nothing free.
 
     cpu_millis: thousandths of a core.
@@ -41,7 +42,7 @@ class Resources(Struct, frozen=True):
         Like MilliValue and Value of k8s.io/apimachinery/pkg/api/resource/quantity.go.
         """
         amounts = {name: _units(str(text)) for name, text in quantities.items() if name != "cpu"}
-        cpu_millis = -(-quantity.parse(str(quantities.get("cpu", 0))) // _NANOS_OF_A_MILLI)
+        cpu_millis = -(-_nanos(str(quantities.get("cpu", 0))) // _NANOS_OF_A_MILLI)
         memory_bytes, pods = amounts.pop("memory", 0), amounts.pop("pods", 0)
         return cls(cpu_millis, memory_bytes, pods, _without_zeros(amounts))
 
@@ -109,6 +110,13 @@ class Resources(Struct, frozen=True):
 ZERO = Resources()
 
 
+def amount_text(resource: str, amount: int) -> str:
+    """An amount of one resource for people: `300m cpu`, `1024 bytes of memory`, `2 pods`."""
+    if resource == "cpu":
+        return f"{amount}m cpu"
+    return f"{amount} bytes of memory" if resource == "memory" else f"{amount} {resource}"
+
+
 class ContainerRequest(Struct, frozen=True):
     """What one container requests.
 
@@ -172,8 +180,14 @@ def _replaced(requested: Resources, amounts: Mapping[str, int]) -> Resources:
     )
 
 
+@lru_cache(4096)
+def _nanos(text: str) -> int:
+    """A cluster has few different quantities, and many of each."""
+    return quantity.parse(text)
+
+
 def _units(text: str) -> int:
-    return -(-quantity.parse(text) // quantity.NANO)
+    return -(-_nanos(text) // quantity.NANO)
 
 
 def _added(left: Mapping[str, int], right: Mapping[str, int], sign: int) -> Mapping[str, int]:

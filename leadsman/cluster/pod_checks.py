@@ -1,0 +1,134 @@
+"""What a pod requires of the pods around it: affinity, anti-affinity, and spread over domains."""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from leadsman.cluster import node_checks, pod_counts
+from leadsman.cluster.checks import Candidate, Check
+from leadsman.cluster.constraints import PodAffinityTerm, TopologySpread
+from leadsman.cluster.node_columns import Ints, Mask
+from leadsman.cluster.pod import ClusterPod
+
+
+def anti_affinity_of_others(candidate: Candidate) -> Iterator[Check]:
+    """Pods that are there keep this one away. satisfyExistingPodsAntiAffinity of
+    pkg/scheduler/framework/plugins/interpodaffinity/filtering.go."""
+    pod = candidate.pod
+    labels = candidate.namespace_labels(pod.namespace)
+    for term in pod_counts.anti_affinity_terms(candidate.cluster):
+        if term.matches(pod.namespace, pod.labels, labels):
+            holders = pod_counts.pods_by_node(candidate.cluster, ("holds", term), _holds(term))
+            refused = _populated(candidate, term.topology_key, candidate.domain_counts(term.topology_key, holders))
+            reason = f"a pod in the node's {term.topology_key} has a required anti-affinity against this pod"
+            yield Check(refused, reason)
+
+
+def _holds(term: PodAffinityTerm) -> Callable[[ClusterPod], bool]:
+    return lambda pod: term in pod.constraints.anti_affinity
+
+
+def anti_affinity(candidate: Candidate) -> Iterator[Check]:
+    """satisfyPodAntiAffinity, in the same file. A node without the label is in no domain, so nothing is against it."""
+    for term in candidate.pod.constraints.anti_affinity:
+        counts = candidate.domain_counts(term.topology_key, _matching(candidate, (term,)))
+        reason = f"the node's {term.topology_key} has a pod that this pod's required anti-affinity keeps away from"
+        yield Check(_populated(candidate, term.topology_key, counts), reason)
+
+
+def affinity(candidate: Candidate) -> Iterator[Check]:
+    """satisfyPodAffinity, in the same file: pods count that match every term; the first pod of a group that matches its
+    own terms goes anywhere where the labels are."""
+    terms = candidate.pod.constraints.affinity
+    if not terms:
+        return
+    matching = _matching(candidate, terms)
+    populated = [
+        _populated(candidate, term.topology_key, candidate.domain_counts(term.topology_key, matching)) for term in terms
+    ]
+    alone = not any(mask.any() for mask in populated)
+    own_labels = candidate.namespace_labels(candidate.pod.namespace)
+    matches_itself = all(term.matches(candidate.pod.namespace, candidate.pod.labels, own_labels) for term in terms)
+    for term, mask in zip(terms, populated, strict=True):
+        satisfied = candidate.columns.domains(term.topology_key)[0] >= 0 if alone and matches_itself else mask
+        reason = f"the node's {term.topology_key} has no pod that this pod's required affinity asks for"
+        yield Check(~satisfied, reason)
+
+
+def _matching(candidate: Candidate, terms: tuple[PodAffinityTerm, ...]) -> dict[str, int]:
+    """Node → number of its pods that match all the terms."""
+
+    def counts(other: ClusterPod) -> bool:
+        labels = candidate.namespace_labels(other.namespace)
+        return all(term.matches(other.namespace, other.labels, labels) for term in terms)
+
+    return dict(pod_counts.pods_by_node(candidate.cluster, ("matches", terms, candidate.namespaces_key(terms)), counts))
+
+
+def _populated(candidate: Candidate, label: str, counts: Ints) -> Mask:
+    """The nodes whose domain counts a pod."""
+    domain_of_node, _ = candidate.columns.domains(label)
+    return _by_domain(domain_of_node, counts) > 0
+
+
+def _by_domain(domain_of_node: Ints, counts: Ints) -> Ints:
+    """The count of each node's domain; 0 for a node that is in none."""
+    return np.append(counts, 0)[domain_of_node]
+
+
+def spread(candidate: Candidate) -> Iterator[Check]:
+    """pkg/scheduler/framework/plugins/podtopologyspread/filtering.go: no domain may have more than max_skew pods more
+    than the least populated one. Pods that are being deleted do not count."""
+    constraints = candidate.pod.constraints.spread
+    columns = candidate.columns
+    labelled = columns.present.copy()
+    for constraint in constraints:
+        labelled &= columns.domains(constraint.topology_key)[0] >= 0
+    for constraint in constraints:
+        domain_of_node, _ = columns.domains(constraint.topology_key)
+        counting = labelled & _included(candidate, constraint)
+        counts = _spread_counts(candidate, constraint, counting)
+        domains = np.unique(domain_of_node[counting])
+        if not len(domains):
+            yield _without_label(candidate, constraint)
+            continue
+        least = counts[domains].min() if len(domains) >= constraint.min_domains else 0
+        matches_itself = constraint.selector is not None and constraint.selector.matches(candidate.pod.labels)
+        after = _by_domain(domain_of_node, counts) + matches_itself
+        reason = (
+            f"the pod would make the node's {constraint.topology_key} exceed a topology spread of {constraint.max_skew}"
+        )
+        yield Check(after - least > constraint.max_skew, reason)
+        yield _without_label(candidate, constraint)
+
+
+def _without_label(candidate: Candidate, constraint: TopologySpread) -> Check:
+    domain_of_node, _ = candidate.columns.domains(constraint.topology_key)
+    reason = f"the node has no label {constraint.topology_key}, over which the pod is spread"
+    return Check(domain_of_node < 0, reason)
+
+
+def _included(candidate: Candidate, constraint: TopologySpread) -> Mask:
+    """The nodes that count, by nodeAffinityPolicy and nodeTaintsPolicy."""
+    included = candidate.columns.present
+    if constraint.honor_affinity:
+        included = included & node_checks.selected(candidate)
+    if constraint.honor_taints:
+        included = included & ~node_checks.repelled(candidate)
+    return included
+
+
+def _spread_counts(candidate: Candidate, constraint: TopologySpread, counting: Mask) -> Ints:
+    """Domain number → pods of the selector on nodes that count. countPodsMatchSelector: an empty selector counts
+    none."""
+    selector, namespace = constraint.selector, candidate.pod.namespace
+    if selector is None or not selector.requirements:
+        return candidate.domain_counts(constraint.topology_key, {})
+    by_node = pod_counts.pods_by_node(
+        candidate.cluster,
+        ("spread", namespace, selector),
+        lambda other: other.namespace == namespace and not other.terminating and selector.matches(other.labels),
+    )
+    position = candidate.columns.position
+    on_counting = {node: count for node, count in by_node.items() if node in position and counting[position[node]]}
+    return candidate.domain_counts(constraint.topology_key, on_counting)

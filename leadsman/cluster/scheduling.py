@@ -1,0 +1,72 @@
+"""What kube-scheduler's required plugins would say of a pod on every node: may it be bound there, and if not, why.
+
+Preferences only rank nodes and are left out. So are CSIStorageCapacity, claims of Dynamic Resource Allocation, pods
+that are nominated to a node by a preemption, and the plugin NodeName: a pod that names its node is not scheduled.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import numpy as np
+
+from leadsman.cluster import node_checks, pod_checks, storage_checks
+from leadsman.cluster.checks import Candidate, Check, everywhere
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.node_columns import Mask
+from leadsman.cluster.pod import ClusterPod
+
+
+def _gates(candidate: Candidate) -> Iterator[Check]:
+    """pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go."""
+    if candidate.pod.gated:
+        yield everywhere(candidate, "the pod has scheduling gates, so kube-scheduler does not look at it")
+
+
+PLUGINS: Sequence[Callable[[Candidate], Iterator[Check]]] = (
+    _gates,
+    node_checks.unschedulable,
+    node_checks.taints,
+    node_checks.node_affinity,
+    node_checks.host_ports,
+    node_checks.room,
+    storage_checks.claims,
+    storage_checks.attach_limits,
+    pod_checks.spread,
+    pod_checks.anti_affinity_of_others,
+    pod_checks.anti_affinity,
+    pod_checks.affinity,
+)
+"""What is asked, in the order in which reasons are given."""
+
+
+class Feasibility:
+    """Which nodes may have the pod. A pod that is bound is judged as if it were taken off its node first.
+
+    allowed: True where nothing refuses the pod; in the order of `names`.
+    """
+
+    def __init__(self, cluster: Cluster, pod: ClusterPod):
+        candidate = Candidate(cluster, pod)
+        self._checks = [check for plugin in PLUGINS for check in plugin(candidate)]
+        self._columns = candidate.columns
+        self.names = candidate.columns.names
+        self.allowed: Mask = candidate.columns.present.copy()
+        for check in self._checks:
+            self.allowed &= ~check.refused
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes that may have the pod."""
+        return tuple(self._columns.names[position] for position in np.flatnonzero(self.allowed))
+
+    def refusals(self, node: str) -> tuple[str, ...]:
+        """Every reason why this node may not have the pod; () if it may. KeyError for a node that is not there."""
+        position = self._columns.position[node]
+        if not self._columns.present[position]:
+            raise KeyError(node)
+        return tuple(check.reason(position) for check in self._checks if check.refused[position])
+
+
+def refusals(cluster: Cluster, pod: ClusterPod, node: str) -> tuple[str, ...]:
+    """Every reason why kube-scheduler would not bind the pod to this node; () if it would. For many nodes, take
+    Feasibility: it judges all of them at once."""
+    return Feasibility(cluster, pod).refusals(node)

@@ -1,0 +1,55 @@
+"""Reads a cluster from what kubectl prints, for work without an API server.
+
+    kubectl get nodes,pods,namespaces,poddisruptionbudgets,resourcequotas,persistentvolumes,persistentvolumeclaims,\\
+storageclasses,csinodes --all-namespaces -o json
+"""
+
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+
+from leadsman.cluster.model import Cluster
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.errors import MalformedResponse
+from leadsman.sources.cluster.cluster_assembly import OBJECT_TYPES, ClusterAssembly
+
+
+class BadClusterFile(ValueError):
+    """The text is not a list of Kubernetes objects. Says which item, what it is and what is allowed."""
+
+
+class _Kind(Struct):
+    kind: str = ""
+
+
+class _List(Struct):
+    items: list[Raw]
+
+
+def read_cluster(text: bytes) -> Cluster:
+    """The cluster of a List of objects, in JSON. Objects of kinds that the model has no place for are left out.
+
+    BadClusterFile when the text is not such a list, or one of its objects cannot be read.
+    """
+    try:
+        items = msgspec.json.decode(text, type=_List).items
+    except msgspec.DecodeError as error:
+        raise BadClusterFile(f"not a List of Kubernetes objects as `kubectl get -o json` prints it: {error}") from error
+    by_kind: dict[str, list[Any]] = defaultdict(list)
+    for number, item in enumerate(items):
+        kind = _decoded(item, _Kind, number).kind
+        if kind in OBJECT_TYPES:
+            by_kind[kind].append(_decoded(item, OBJECT_TYPES[kind], number))
+    assembly = ClusterAssembly()
+    for kind, objects in by_kind.items():
+        assembly.add(kind, objects)
+    return assembly.cluster
+
+
+def _decoded(item: Raw, kind: type, number: int) -> Any:
+    try:
+        return decode_json(item, kind)
+    except MalformedResponse as error:
+        raise BadClusterFile(f"items[{number}]: {error}") from error
