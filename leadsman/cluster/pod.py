@@ -23,6 +23,7 @@ class ClusterPod(Struct, frozen=True, gc=False):
     local_volumes: whether it keeps data on the node: emptyDir or hostPath.
     phase: Pending, Running or Unknown.
     terminating: it is being deleted.
+    created_at: Unix seconds, by the API server's clock.
     gated: kube-scheduler does not look at it yet.
     has_deadline: it ends by itself (activeDeadlineSeconds).
     nominated_node: where kube-scheduler has made room for it; "": nowhere.
@@ -45,6 +46,7 @@ class ClusterPod(Struct, frozen=True, gc=False):
     local_volumes: bool = False
     phase: str = "Pending"
     terminating: bool = False
+    created_at: float = 0.0
     ready: bool = False
     gated: bool = False
     has_deadline: bool = False

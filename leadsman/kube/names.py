@@ -17,6 +17,15 @@ REPLICAS_ANNOTATION = f"{DOMAIN}/delay-replicas"
 ESTIMATE_ANNOTATION = f"{DOMAIN}/delay-estimate"
 """On a pod, its own defaults, for its labels and lines."""
 
+BACKUP_ANNOTATION = f"{DOMAIN}/backup"
+"""On a pod with a delay bound, the largest failure that it is to survive: none, node, rack or zone."""
+
+FAILOVER_ANNOTATION = f"{DOMAIN}/failover"
+"""On a node, `off`: its pods are left to Kubernetes whatever happens to it."""
+
+PLACEHOLDER_LABEL = f"{DOMAIN}/placeholder"
+"""On a pod that only holds room on its node for backups; the value is the node's name, or its hash."""
+
 PORT_ANNOTATION = f"{DOMAIN}/reward-port"
 PATH_ANNOTATION = f"{DOMAIN}/reward-path"
 SERIES_ANNOTATION = f"{DOMAIN}/reward-series"

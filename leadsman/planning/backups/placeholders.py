@@ -1,0 +1,177 @@
+"""Plans the placeholder pods that hold what a backup plan reserves: which to create, to resize and to delete.
+
+A node's reserve asks for a pod slot for each pod that may fall there, so as many placeholders hold it. A node that
+lacks room gets a placeholder of what is missing, beside those that it has: there is never a moment without them. One is
+deleted only when the others, bound and of the size that the API server confirms, hold the reserve without it.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from leadsman.cluster.constraints import Toleration
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import NOTHING, ZERO, Resources
+from leadsman.kube.names import PLACEHOLDER_LABEL
+from leadsman.planning.backups.model import BackupPlan
+
+RESIZABLE = frozenset({"cpu", "memory"})
+"""What `pods/resize` can change (KEP-1287)."""
+
+SHRINK_SHARE = 0.1
+"""A placeholder is made smaller when at least this share of the node's reserve is held for nothing: less is not worth
+a write."""
+
+
+class CreatePlaceholder(Struct, frozen=True):
+    """Create a placeholder of this size on the node. tolerations: of all pods whose backup is there."""
+
+    node: str
+    requests: Resources
+    tolerations: tuple[Toleration, ...]
+    reason: str
+
+
+class ResizePlaceholder(Struct, frozen=True):
+    """Change what the placeholder with this UID requests to `requests`."""
+
+    uid: str
+    namespace: str
+    name: str
+    requests: Resources
+    reason: str
+
+
+class DeletePlaceholder(Struct, frozen=True):
+    """Delete the placeholder with this UID."""
+
+    uid: str
+    namespace: str
+    name: str
+    reason: str
+
+
+PlaceholderAction = CreatePlaceholder | ResizePlaceholder | DeletePlaceholder
+
+
+def is_placeholder(pod: ClusterPod) -> bool:
+    """Whether the pod only holds room."""
+    return PLACEHOLDER_LABEL in pod.labels
+
+
+def placeholders_by_node(cluster: Cluster) -> Mapping[str, Sequence[ClusterPod]]:
+    """Node → the placeholders that are for it, bound or not yet; without those that are being deleted."""
+    found: dict[str, list[ClusterPod]] = {}
+    for pod in cluster.pods.values():
+        if is_placeholder(pod) and not pod.terminating:
+            found.setdefault(pod.labels[PLACEHOLDER_LABEL], []).append(pod)
+    return found
+
+
+def held_by(placeholders: Iterable[ClusterPod]) -> Resources:
+    """What the placeholders that are bound hold together."""
+    total = ZERO
+    for pod in placeholders:
+        if pod.node:
+            total += pod.requests
+    return total
+
+
+def plan_placeholders(cluster: Cluster, plan: BackupPlan, *, resize: bool) -> list[PlaceholderAction]:
+    """What to do so that every node holds its reserve, by node.
+
+    resize: whether the API server offers `pods/resize`.
+    """
+    existing = placeholders_by_node(cluster)
+    actions: list[PlaceholderAction] = []
+    for node in sorted(existing.keys() | plan.reserves.keys()):
+        reserve, there = plan.reserves.get(node, ZERO), existing.get(node, ())
+        if node not in cluster.nodes:
+            actions += (_delete(pod, f"node {node} is gone") for pod in there)
+        elif missing := _missing(reserve, there):
+            actions += _grow(node, missing, there, _tolerations(cluster, plan, node), resize=resize)
+        else:
+            actions += _shrink(reserve, there, resize=resize)
+    return actions
+
+
+def _missing(reserve: Resources, placeholders: Sequence[ClusterPod]) -> Resources | None:
+    """What the placeholders lack, those that wait for room counted too; None: nothing."""
+    held = ZERO
+    for pod in placeholders:
+        held += pod.requests
+    lacking = {each.resource: each.missing for each in reserve.shortfall(held)}
+    if not lacking:
+        return None
+    cpu, memory, pods = (lacking.pop(name, 0) for name in ("cpu", "memory", "pods"))
+    return Resources(cpu, memory, pods, lacking or NOTHING)
+
+
+def _grow(
+    node: str,
+    missing: Resources,
+    placeholders: Sequence[ClusterPod],
+    tolerations: tuple[Toleration, ...],
+    *,
+    resize: bool,
+) -> Iterator[PlaceholderAction]:
+    reason = f"the backups on node {node} need more room"
+    bound = [pod for pod in placeholders if pod.node]
+    if resize and bound and not missing.pods and {name for name, _ in missing.items()} <= RESIZABLE:
+        first = min(bound, key=lambda pod: pod.name)
+        yield _resize(first, first.requests + missing, reason)
+        return
+    for requests in split(missing, max(missing.pods, 1)):
+        yield CreatePlaceholder(node, requests, tolerations, reason)
+
+
+def split(amount: Resources, parts: int) -> Iterator[Resources]:
+    """Parts of about the same size that are together at least `amount`, each with one pod slot. Devices are whole."""
+    devices = amount.extended
+    for number in range(parts):
+        share = {name: _nth_part(total, parts, number) for name, total in devices.items()}
+        yield Resources(
+            _nth_part(amount.cpu_millis, parts, number),
+            _nth_part(amount.memory_bytes, parts, number),
+            1,
+            {name: count for name, count in share.items() if count} or NOTHING,
+        )
+
+
+def _nth_part(total: int, parts: int, number: int) -> int:
+    return total // parts + (1 if number < total % parts else 0)
+
+
+def _shrink(reserve: Resources, placeholders: Sequence[ClusterPod], *, resize: bool) -> Iterator[PlaceholderAction]:
+    """Deletes what the others make superfluous, the largest first; then makes one smaller where that is worth it."""
+    staying = sorted(placeholders, key=lambda pod: (not pod.node, pod.requests.memory_bytes, pod.name))
+    for pod in reversed(staying.copy()):
+        others = [other for other in staying if other is not pod]
+        if reserve.fits(held_by(others)):
+            staying = others
+            yield _delete(pod, "the backups on its node need less room")
+    surplus = held_by(staying) - reserve
+    cpu, memory = max(surplus.cpu_millis, 0), max(surplus.memory_bytes, 0)
+    worth_it = cpu > SHRINK_SHARE * reserve.cpu_millis or memory > SHRINK_SHARE * reserve.memory_bytes
+    if resize and worth_it:
+        largest = max((pod for pod in staying if pod.node), key=lambda pod: (pod.requests.memory_bytes, pod.name))
+        least = largest.requests
+        smaller = Resources(
+            max(least.cpu_millis - cpu, 0), max(least.memory_bytes - memory, 0), least.pods, least.extended
+        )
+        if smaller != least:
+            yield _resize(largest, smaller, "the backups on its node need less room")
+
+
+def _tolerations(cluster: Cluster, plan: BackupPlan, node: str) -> tuple[Toleration, ...]:
+    covered = (cluster.pods[uid] for uid, backup in plan.backups.items() if backup.node == node and uid in cluster.pods)
+    return tuple(dict.fromkeys(toleration for pod in covered for toleration in pod.constraints.tolerations))
+
+
+def _resize(pod: ClusterPod, requests: Resources, reason: str) -> ResizePlaceholder:
+    return ResizePlaceholder(pod.uid, pod.namespace, pod.name, requests, reason)
+
+
+def _delete(pod: ClusterPod, reason: str) -> DeletePlaceholder:
+    return DeletePlaceholder(pod.uid, pod.namespace, pod.name, reason)

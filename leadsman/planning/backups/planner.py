@@ -1,0 +1,228 @@
+"""Gives every bounded pod a backup node, with as little reserved room as a greedy choice and local improvement find.
+
+A backup that still holds is kept: moving it moves placeholders. Others are chosen in an order that puts pods bound to
+nodes before those bound to workloads, then large ones first. Each takes the node whose reserve grows least.
+
+What the backup node must pass is asked in the cluster as it is after each failure that the pod is to survive: without
+the failed nodes, with the other fallen pods on their own backups.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.scheduling import refusals as scheduling_refusals
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.kube.names import BACKUP_ANNOTATION, PLACEHOLDER_LABEL
+from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure
+from leadsman.planning.backups.domains import Failure, FailureDomains
+from leadsman.planning.backups.model import (
+    Backup,
+    BackupPlan,
+    BackupScope,
+    BackupSettings,
+    FailureDomain,
+    Uncovered,
+)
+from leadsman.planning.backups.reserves import ReserveLedger
+
+NO_BACKUPS: Mapping[str, str] = MappingProxyType({})
+
+_SAVES_SHARE = 1e-9
+"""An improvement saves more than rounding."""
+
+
+def plan_backups(
+    cluster: Cluster,
+    inputs: DecisionInputs,
+    settings: BackupSettings,
+    previous: Mapping[str, str] = NO_BACKUPS,
+    unhealthy: Set[str] = frozenset(),
+) -> BackupPlan:
+    """The plan for all bounded pods that have a node.
+
+    previous: UID → backup node so far. It stays where it still holds.
+    unhealthy: nodes that are dead or suspect. None becomes a backup, and a pod on one or bound to one keeps the backup
+    that it has: delays to a dead node cannot be measured, and now its pods need their backups.
+
+    Room that placeholders take counts as free: it is what is being planned.
+    """
+    planner = _Planner(without_placeholders(cluster), inputs, settings, unhealthy)
+    kept = [pod for pod in planner.order if previous.get(pod.uid) in cluster.nodes]
+    for pod in kept:
+        if planner.is_frozen(pod) and previous[pod.uid] not in unhealthy:
+            planner.put(pod, previous[pod.uid])
+        else:
+            planner.cover(pod, [previous[pod.uid]])
+    planner.cover_others()
+    planner.improve()
+    return BackupPlan({**planner.uncovered, **planner.backups}, planner.ledger.reserves())
+
+
+def without_placeholders(cluster: Cluster) -> Cluster:
+    """The cluster with the room free that its placeholders take."""
+    return cluster.changed(pods={uid: None for uid, pod in cluster.pods.items() if PLACEHOLDER_LABEL in pod.labels})
+
+
+def cluster_without(cluster: Cluster, failure: Failure) -> Cluster:
+    """The cluster after the failure, before any pod that fell is made again."""
+    return cluster.changed(nodes=dict.fromkeys(failure.nodes), pods={pod.uid: None for pod in failure.pods})
+
+
+class _Planner:
+    """The plan in the making."""
+
+    def __init__(self, cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings, unhealthy: Set[str]) -> None:
+        self._cluster, self._settings, self._inputs, self._unhealthy = cluster, settings, inputs, unhealthy
+        self._domains = FailureDomains(cluster, self._rack_of)
+        self._bounds = BoundsAfterFailure(cluster, inputs)
+        self.uncovered: dict[str, Uncovered] = {}
+        self.backups: dict[str, Backup] = {}
+        self._survives: dict[str, tuple[FailureDomain, ...]] = {}
+        for pod in self._bounds.bounded.values():
+            self._classify(pod)
+        survived = {domain for domains in self._survives.values() for domain in domains}
+        self._failures = {domain: self._domains.failure(domain) for domain in sorted(survived)}
+        self._after = {domain: cluster_without(cluster, failure) for domain, failure in self._failures.items()}
+        covered = [self._bounds.bounded[uid] for uid in self._survives]
+        free = {node: cluster.free(node) for node in cluster.nodes}
+        self.ledger = ReserveLedger(free, (pod.requests for pod in covered))
+        self.order = sorted(covered, key=self._difficulty)
+
+    def cover(self, pod: ClusterPod, nodes: Sequence[str] | None = None) -> bool:
+        """Gives the pod the cheapest of `nodes`, all by default, that can be its backup, or says why there is none."""
+        domains = self._survives[pod.uid]
+        share, left = self.ledger.growth(pod.requests, domains)
+        refused = dict.fromkeys(self._unhealthy, "not healthy")
+        for domain in domains:
+            failure = self._failures[domain]
+            refused |= dict.fromkeys(failure.nodes, f"in the {domain.scope} that fails")
+            by_bounds = self._bounds.refusals(pod, failure, self.backups)
+            refused |= {node: refusal.reason for node, refusal in by_bounds.items() if node not in refused}
+        candidates = [position for position, node in enumerate(self.ledger.nodes) if node not in refused]
+        if nodes is not None:
+            candidates = [position for position in candidates if self.ledger.nodes[position] in nodes]
+        for position in sorted(candidates, key=lambda at: (left[at] < 0, share[at], -left[at])):
+            node = self.ledger.nodes[position]
+            reason = "room for it is not free" if left[position] < 0 else self._reason_against(pod, node)
+            if not reason:
+                self.put(pod, node)
+                return True
+            refused[node] = reason
+        self.uncovered[pod.uid] = Uncovered(_summary(refused))
+        return False
+
+    def is_frozen(self, pod: ClusterPod) -> bool:
+        """Whether the pod is on an unhealthy node or bound to one."""
+        return pod.node in self._unhealthy or not self._unhealthy.isdisjoint(self._bounds.reference_nodes(pod))
+
+    def put(self, pod: ClusterPod, node: str) -> None:
+        """Makes the node the pod's backup."""
+        domains = self._survives[pod.uid]
+        self.backups[pod.uid] = Backup(node, domains)
+        self.uncovered.pop(pod.uid, None)
+        self.ledger.add(pod.requests, domains, node)
+        for domain in domains:
+            self._after[domain] = self._after[domain].with_pod(pod, node)
+
+    def cover_others(self) -> None:
+        """Covers the pods that have no backup. One that is bound to others may only be possible after those."""
+        progress = True
+        while progress:
+            waiting = [pod for pod in self.order if pod.uid not in self.backups]
+            progress = sum(self.cover(pod) for pod in waiting) > 0
+
+    def improve(self) -> None:
+        """Moves backups to where they reserve less in all, a few at a time."""
+        moved = 0
+        for pod in self.order:
+            if moved >= self._settings.max_improvements:
+                return
+            if pod.uid not in self.backups or self.is_frozen(pod):
+                continue
+            before, backup = self.ledger.total_share(), self._take(pod)
+            if before - self.ledger.total_share() <= _SAVES_SHARE:
+                self.put(pod, backup.node)
+                continue
+            self.cover(pod)
+            if pod.uid not in self.backups or self.ledger.total_share() >= before - _SAVES_SHARE:
+                if pod.uid in self.backups:
+                    self._take(pod)
+                self.put(pod, backup.node)
+            else:
+                moved += 1
+
+    def _classify(self, pod: ClusterPod) -> None:
+        """Sets what failures the pod is to survive, or why it cannot be covered."""
+        if pod.node not in self._cluster.nodes or pod.terminating:
+            return
+        scope = self._scope_of(pod)
+        if isinstance(scope, Uncovered):
+            self.uncovered[pod.uid] = scope
+        elif scope is not BackupScope.NONE:
+            domains = self._domains.survived_by(scope, pod.node)
+            if reason := _never_replaced(pod):
+                self.uncovered[pod.uid] = Uncovered(reason)
+            elif isinstance(domains, Uncovered):
+                self.uncovered[pod.uid] = domains
+            else:
+                self._survives[pod.uid] = domains
+
+    def _scope_of(self, pod: ClusterPod) -> BackupScope | Uncovered:
+        value = pod.annotations.get(BACKUP_ANNOTATION, self._settings.default_scope)
+        if value in list(BackupScope):
+            return BackupScope(value)
+        allowed = ", ".join(BackupScope)
+        return Uncovered(f'annotation {BACKUP_ANNOTATION}: "{value[:63]}" is not valid; use {allowed}')
+
+    def _rack_of(self, node: ClusterNode) -> str:
+        state = self._inputs.snapshot.nodes.get(node.name)
+        reported = state.identity.rack if state is not None and state.identity is not None else ""
+        return node.rack(self._settings.rack_label) or reported
+
+    def _difficulty(self, pod: ClusterPod) -> tuple[int, float, str]:
+        """Pods that are bound to no workload come first, then large ones."""
+        to_workloads = len(list(self._bounds.workloads_bounding(pod)))
+        return to_workloads, -self.ledger.share(pod.requests), pod.uid
+
+    def _reason_against(self, pod: ClusterPod, node: str) -> str:
+        """Why the pod could not go to the node after one of the failures; "": it could after each."""
+        backups = self.backups | {pod.uid: Backup(node, self._survives[pod.uid])}
+        for domain in self._survives[pod.uid]:
+            if reasons := scheduling_refusals(self._after[domain], pod, node):
+                return reasons[0]
+            if broken := self._bounds.broken_survivor(pod, self._failures[domain], backups):
+                return f"pod {broken.namespace}/{broken.name} would lose its bound to it"
+        return ""
+
+    def _take(self, pod: ClusterPod) -> Backup:
+        backup = self.backups.pop(pod.uid)
+        self.ledger.remove(pod.requests, backup.domains, backup.node)
+        for domain in backup.domains:
+            self._after[domain] = self._after[domain].without_pod(pod.uid)
+        return backup
+
+
+def _never_replaced(pod: ClusterPod) -> str:
+    """Why nobody makes the pod again on another node; "": its owner does."""
+    if pod.mirror:
+        return "it is a static pod, which only its own kubelet runs"
+    if pod.owner_kind == "DaemonSet":
+        return "it belongs to a DaemonSet, which has a pod on the other nodes already"
+    if not pod.owner_uid:
+        return "it has no controller that would make it again"
+    return ""
+
+
+def _summary(refused: dict[str, str]) -> str:
+    """As kube-scheduler sums up: each reason with its number of nodes, the most frequent first."""
+    return ", ".join(f"{count} {reason}" for reason, count in _counted(refused.values()))
+
+
+def _counted(reasons: Iterable[str]) -> Iterator[tuple[str, int]]:
+    counts: dict[str, int] = {}
+    for reason in reasons:
+        counts[reason] = counts.get(reason, 0) + 1
+    yield from sorted(counts.items(), key=lambda each: (-each[1], each[0]))

@@ -1,0 +1,170 @@
+"""What recovery is told, what it remembers and what it does. Times are Unix seconds: they outlive a process."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from leadsman.cluster.resources import Resources
+from leadsman.kube.names import DOMAIN
+
+UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
+
+
+class NodeCondition(StrEnum):
+    """What detection says of a node."""
+
+    HEALTHY = "healthy"
+    SUSPECT = "suspect"
+    DEAD = "dead"
+
+
+class ObservedNode(Struct, frozen=True):
+    """What detection says of a node.
+
+    reason: a sentence: who says what.
+    fresh: its agent reports now.
+    first_lost_at, suspect_at, dead_at: None: not yet.
+    """
+
+    condition: NodeCondition
+    reason: str = ""
+    fresh: bool = True
+    first_lost_at: float | None = None
+    suspect_at: float | None = None
+    dead_at: float | None = None
+
+
+class RecoveryBudget(Struct, frozen=True):
+    """How much may be done.
+
+    least_nodes, nodes_ratio: nodes that may be failed over within `window_seconds`: the larger of the two.
+    silent_zone_ratio: nothing is done in a zone of which more than this share is not healthy.
+    fresh_ratio: nothing is done while a smaller share of all agents reports.
+    hold_seconds: how long released room is kept for the pod that it was released for.
+    return_seconds: how long a node must be healthy again before its taint goes.
+    """
+
+    least_nodes: int = 1
+    nodes_ratio: float = 0.1
+    window_seconds: float = 600.0
+    silent_zone_ratio: float = 0.5
+    fresh_ratio: float = 0.5
+    hold_seconds: float = 60.0
+    return_seconds: float = 15.0
+
+
+class PodRecovery(Struct, frozen=True):
+    """One pod of a dead node, by its old UID.
+
+    backup: the node that its room was released on.
+    newest_sibling_at: when the owner's newest pod was created, by the API server's clock: its replacement is newer.
+    replacement: its name; "": there is none yet.
+    bound_at, running_at: of the replacement; None: not yet.
+    """
+
+    namespace: str
+    name: str
+    owner_uid: str
+    backup: str
+    deleted_at: float
+    newest_sibling_at: float
+    replacement: str = ""
+    replaced_on: str = ""
+    bound_at: float | None = None
+    running_at: float | None = None
+
+
+class DeadNode(Struct, frozen=True):
+    """A dead node that was failed over, with its timeline.
+
+    uid: of the Node object: another object of this name is another node.
+    healthy_since: when it was first seen healthy after that; None: it has not returned.
+    pods: old UID → what became of it.
+    """
+
+    uid: str
+    reason: str
+    first_lost_at: float | None
+    suspect_at: float | None
+    dead_at: float
+    tainted_at: float | None = None
+    healthy_since: float | None = None
+    pods: Mapping[str, PodRecovery] = MappingProxyType({})
+
+
+class Hold(Struct, frozen=True):
+    """Room on a node that was released for the pods of one owner. Until then nobody else is let there.
+
+    owner_uid: the controller of the pods.
+    """
+
+    node: str
+    owner_uid: str
+    requests: Resources
+    until: float
+
+
+class RecoveryState(Struct, frozen=True):
+    """What outlives a process; both extenders and the next leader read it.
+
+    refused: node → why bounded pods are kept off it: the dead and the suspect ones.
+    dead: node → what was done about it.
+    spent: when a node was failed over, within the budget's window.
+    withheld: node → why it is dead and nothing is done.
+    """
+
+    refused: Mapping[str, str] = MappingProxyType({})
+    dead: Mapping[str, DeadNode] = MappingProxyType({})
+    spent: tuple[float, ...] = ()
+    withheld: Mapping[str, str] = MappingProxyType({})
+    holds: tuple[Hold, ...] = ()
+
+
+class TaintNode(Struct, frozen=True):
+    """Add the taint to the node with this UID."""
+
+    node: str
+    uid: str
+    reason: str
+
+
+class UntaintNode(Struct, frozen=True):
+    """Remove the taint from the node."""
+
+    node: str
+    uid: str
+    reason: str
+
+
+class ReleaseRoom(Struct, frozen=True):
+    """Make the node's placeholders smaller by this much, or delete as many as that takes."""
+
+    node: str
+    requests: Resources
+    reason: str
+
+
+class DeletePod(Struct, frozen=True):
+    """Delete the pod with this UID, with its own grace period, so that its owner makes another one."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    reason: str
+
+
+RecoveryAction = TaintNode | UntaintNode | ReleaseRoom | DeletePod
+
+
+class RecoveryPlan(Struct, frozen=True):
+    """What to do now, in this order, once `state` is written.
+
+    stays: UID → why a pod of a dead node is not deleted.
+    """
+
+    actions: tuple[RecoveryAction, ...]
+    state: RecoveryState
+    stays: Mapping[str, str]

@@ -1,0 +1,99 @@
+"""Random small clusters with bounded pods, by seed: what a backup plan is tried on."""
+
+import random
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from msgspec import Struct
+
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ZONE_LABEL, ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.decision.delay.views import SourceRow
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.workloads import PlacedPod, WorkloadIndex
+from leadsman.state.snapshot import Snapshot
+
+RACK_LABEL = "example.com/rack"
+MIB = 2**20
+
+
+class Matrix(Struct, frozen=True, eq=False):
+    """A DelayView of a whole matrix: node → node → ms."""
+
+    rtt_ms: Mapping[str, Mapping[str, float]]
+    source: str = "matrix"
+    read_at: float | None = None
+    fresh_until: float = float("inf")
+
+    @property
+    def nodes(self) -> frozenset[str]:
+        return frozenset(self.rtt_ms)
+
+    def row(self, reference: str) -> SourceRow:
+        return SourceRow(forward=self.rtt_ms.get(reference, {}))
+
+
+class Case(NamedTuple):
+    cluster: Cluster
+    inputs: DecisionInputs
+
+
+def random_case(seed: int, nodes: int = 6, pods: int = 12) -> Case:
+    """Nodes in two zones of two racks each, and pods of a few workloads bound to nodes and to each other."""
+    rng = random.Random(seed)
+    names = [f"node-{number}" for number in range(rng.randint(3, nodes))]
+    position = {name: (rng.uniform(0, 30), rng.uniform(0, 30)) for name in names}
+    matrix = {a: {b: _distance(position[a], position[b]) for b in names} for a in names}
+    cluster = cluster_of([_node(name, rng) for name in names], ())
+    for number in range(rng.randint(1, pods)):
+        pod = _pod(number, names, rng)
+        node = rng.choice(names)
+        if pod.requests.fits(cluster.free(node)):
+            cluster = cluster.with_pod(pod, node)
+    return Case(cluster, inputs_of(cluster, matrix))
+
+
+def inputs_of(cluster: Cluster, matrix: Mapping[str, Mapping[str, float]]) -> DecisionInputs:
+    """The decision inputs to the cluster: its workloads where they are, delays from the matrix."""
+    placed: dict[tuple[str, str], dict[str, tuple[PlacedPod, ...]]] = {}
+    for pod in cluster.pods.values():
+        kind, _, name = pod.workload.partition("/")
+        kinds = placed.setdefault((pod.namespace, name), {})
+        kinds[kind] = (*kinds.get(kind, ()), PlacedPod(pod.name, pod.node))
+    return DecisionInputs(
+        Snapshot(), Policy(), now=100.0, workloads=WorkloadIndex(placed, 100.0), delay_views=(Matrix(matrix),)
+    )
+
+
+def _distance(a: tuple[float, float], b: tuple[float, float]) -> float:
+    return float(((a[0] - b[0]) ** 2 + (a[1] - b[1]) ** 2) ** 0.5)
+
+
+def _node(name: str, rng: random.Random) -> ClusterNode:
+    labels = {ZONE_LABEL: rng.choice("ab"), RACK_LABEL: rng.choice("12")}
+    size = Resources(
+        rng.choice((2000, 4000)), rng.choice((4096, 8192)) * MIB, 20, {"example.com/gpu": rng.choice((1, 2))}
+    )
+    return ClusterNode(name, uid=name, labels=labels, allocatable=size, ready=True)
+
+
+def _pod(number: int, nodes: list[str], rng: random.Random) -> ClusterPod:
+    workload = rng.choice(("deployment/a", "deployment/b", "deployment/c"))
+    references = [*nodes, "a", "b", "c"]
+    bounds = {f"delay_{rng.choice(references)}": str(rng.choice((5, 15, 25))) for _ in range(rng.randint(0, 2))}
+    extended = {"example.com/gpu": 1} if rng.random() < 0.1 else {}
+    return ClusterPod(
+        uid=f"uid-{number}",
+        namespace="shop",
+        name=f"{workload.partition('/')[2]}-{number}",
+        workload=workload,
+        owner_kind="ReplicaSet",
+        owner_uid=workload,
+        requests=Resources(rng.choice((100, 500)), rng.choice((256, 1024, 3072)) * MIB, 1, extended),
+        labels=bounds,
+        annotations={"leadsman.dev/backup": rng.choice(("node", "node", "rack", "zone"))},
+        phase="Running",
+    )

@@ -1,0 +1,167 @@
+"""Placeholders hold each node's reserve: never too little while it changes, and no more than is worth a write."""
+
+from collections.abc import Iterable, Sequence
+from itertools import count
+
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from leadsman.cluster.constraints import PodConstraints, Toleration
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import ZERO, Resources
+from leadsman.planning.backups.model import Backup, BackupPlan
+from leadsman.planning.backups.placeholders import (
+    CreatePlaceholder,
+    DeletePlaceholder,
+    PlaceholderAction,
+    ResizePlaceholder,
+    held_by,
+    placeholders_by_node,
+    plan_placeholders,
+    split,
+)
+
+MIB = 2**20
+MAX_ROUNDS = 8
+_NUMBERS = count()
+NODE = ClusterNode("edge-1", allocatable=Resources(10**6, 10**6 * MIB, 1000))
+
+
+def amounts(least: int = 0) -> st.SearchStrategy[Resources]:
+    return st.builds(
+        Resources,
+        st.integers(least, 4000),
+        st.integers(least, 4096).map(lambda mib: mib * MIB),
+        st.integers(1, 5),
+        st.sampled_from([{}, {"example.com/gpu": 1}, {"example.com/gpu": 3}]),
+    )
+
+
+def reserve(amount: Resources) -> BackupPlan:
+    return BackupPlan(reserves={"edge-1": amount})
+
+
+def placeholder(name: str, requests: Resources, node: str = "edge-1", *, terminating: bool = False) -> ClusterPod:
+    labels = {"leadsman.dev/placeholder": "edge-1"}
+    return ClusterPod(
+        name, "leadsman-placeholders", name, node, requests=requests, labels=labels, terminating=terminating
+    )
+
+
+def executed(cluster: Cluster, actions: Iterable[PlaceholderAction]) -> Iterable[Cluster]:
+    """The cluster after each of the actions."""
+    for action in actions:
+        match action:
+            case CreatePlaceholder():
+                name = f"new-{next(_NUMBERS)}"
+                cluster = cluster.with_pod(placeholder(name, action.requests), action.node)
+            case ResizePlaceholder():
+                cluster = cluster.changed(
+                    pods={action.uid: replace(cluster.pods[action.uid], requests=action.requests)}
+                )
+            case DeletePlaceholder():
+                cluster = cluster.without_pod(action.uid)
+        yield cluster
+
+
+def held(cluster: Cluster) -> Resources:
+    return held_by(placeholders_by_node(cluster).get("edge-1", ()))
+
+
+@given(sequence=st.lists(amounts(), min_size=1, max_size=6), resize=st.booleans())
+def test_the_reserve_is_held_after_one_round_and_nothing_is_left_to_do_after_a_few(
+    sequence: Sequence[Resources], resize: bool
+) -> None:
+    cluster = cluster_of([NODE], ())
+    for amount in sequence:
+        rounds = 0
+        while actions := plan_placeholders(cluster, reserve(amount), resize=resize):
+            *_, cluster = executed(cluster, actions)
+            rounds += 1
+            assert amount.fits(held(cluster))
+            assert rounds <= MAX_ROUNDS
+
+
+@given(before=amounts(), after=amounts(), resize=st.booleans())
+def test_at_no_step_is_less_held_than_both_reserves_have_in_common(
+    before: Resources, after: Resources, resize: bool
+) -> None:
+    cluster = cluster_of([NODE], ())
+    *_, cluster = executed(cluster, plan_placeholders(cluster, reserve(before), resize=resize))
+    both = Resources(
+        min(before.cpu_millis, after.cpu_millis),
+        min(before.memory_bytes, after.memory_bytes),
+        min(before.pods, after.pods),
+        {"example.com/gpu": min(r.extended.get("example.com/gpu", 0) for r in (before, after))},
+    )
+    for _ in range(2):
+        for step in executed(cluster, plan_placeholders(cluster, reserve(after), resize=resize)):
+            cluster = step
+            assert both.fits(held(cluster))
+
+
+@given(amount=amounts(1), parts=st.integers(1, 7))
+def test_parts_are_together_the_whole_and_each_has_a_slot(amount: Resources, parts: int) -> None:
+    total = ZERO
+    for part in split(amount, parts):
+        assert part.pods == 1
+        total += part
+    assert replace(total, pods=0) == replace(amount, pods=0)
+
+
+def test_a_reserve_for_three_pods_is_held_by_three_placeholders() -> None:
+    actions = plan_placeholders(cluster_of([NODE], ()), reserve(Resources(100, 300 * MIB, 3)), resize=True)
+    assert [action.requests.memory_bytes for action in actions if isinstance(action, CreatePlaceholder)] == [
+        100 * MIB
+    ] * 3
+
+
+def test_a_placeholder_that_waits_for_room_is_not_created_twice_and_holds_nothing_yet() -> None:
+    waiting = placeholder("hold", Resources(100, 100 * MIB, 1), node="")
+    cluster = cluster_of([NODE], [waiting])
+    assert plan_placeholders(cluster, reserve(waiting.requests), resize=True) == []
+    assert held(cluster) == ZERO
+
+
+def test_the_old_one_goes_only_when_the_new_one_is_bound() -> None:
+    old = placeholder("old", Resources(100, 100 * MIB, 1))
+    new = placeholder("new", Resources(100, 100 * MIB, 1), node="")
+    cluster = cluster_of([NODE], [old, new])
+    assert [a.uid for a in plan_placeholders(cluster, reserve(old.requests), resize=False)] == ["new"]
+    bound = cluster.with_pod(new, "edge-1")
+    assert len(plan_placeholders(bound, reserve(old.requests), resize=False)) == 1
+
+
+def test_one_that_is_being_deleted_is_not_counted() -> None:
+    leaving = placeholder("hold", Resources(100, 100 * MIB, 1), terminating=True)
+    [action] = plan_placeholders(cluster_of([NODE], [leaving]), reserve(leaving.requests), resize=True)
+    assert isinstance(action, CreatePlaceholder)
+
+
+def test_without_a_plan_all_are_deleted() -> None:
+    pods = [placeholder(name, Resources(100, 100 * MIB, 1)) for name in ("a", "b")]
+    actions = plan_placeholders(cluster_of([NODE], pods), BackupPlan(), resize=True)
+    assert {action.uid for action in actions if isinstance(action, DeletePlaceholder)} == {"a", "b"}
+
+
+def test_those_of_a_node_that_is_gone_are_deleted() -> None:
+    pod = placeholder("hold", Resources(100, 100 * MIB, 1))
+    [action] = plan_placeholders(cluster_of([], [pod]), reserve(pod.requests), resize=True)
+    assert action == DeletePlaceholder("hold", "leadsman-placeholders", "hold", "node edge-1 is gone")
+
+
+def test_a_new_one_tolerates_what_the_pods_tolerate_that_it_stands_for() -> None:
+    toleration = Toleration("edge", "Exists")
+    pod = ClusterPod("web", "shop", "web", "edge-2", constraints=PodConstraints(tolerations=(toleration,)))
+    plan = BackupPlan({"web": Backup("edge-1", ())}, {"edge-1": Resources(100, 100 * MIB, 1)})
+    [action] = plan_placeholders(cluster_of([NODE], [pod]), plan, resize=True)
+    assert isinstance(action, CreatePlaceholder)
+    assert action.tolerations == (toleration,)
+
+
+def test_little_surplus_is_left() -> None:
+    pod = placeholder("hold", Resources(100, 105 * MIB, 1))
+    assert plan_placeholders(cluster_of([NODE], [pod]), reserve(Resources(100, 100 * MIB, 1)), resize=True) == []

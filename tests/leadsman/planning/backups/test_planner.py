@@ -1,0 +1,211 @@
+"""A covered pod survives each failure it is covered against; an uncovered one says why."""
+
+import pytest
+from msgspec.structs import replace
+
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ZONE_LABEL, ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.planning.backups.after_failure import lost_pods
+from leadsman.planning.backups.domains import FailureDomains
+from leadsman.planning.backups.model import Backup, BackupPlan, BackupSettings, Uncovered
+from leadsman.planning.backups.planner import plan_backups
+from tests.leadsman.planning.backups.random_clusters import MIB, RACK_LABEL, inputs_of, random_case
+
+SETTINGS = BackupSettings(rack_label=RACK_LABEL)
+NEAR, FAR = 1.0, 50.0
+
+
+def lost_in(seed: int) -> tuple[int, dict[str, str]]:
+    """How many pods the plan of a random cluster covers, and which of them are lost in any one failure."""
+    cluster, inputs = random_case(seed)
+    plan = plan_backups(cluster, inputs, SETTINGS)
+    domains = FailureDomains(cluster, lambda node: node.rack(RACK_LABEL))
+    lost: dict[str, str] = {}
+    for failure in {domain for backup in plan.backups.values() for domain in backup.domains}:
+        lost |= lost_pods(cluster, domains.failure(failure), plan, inputs)
+    return len(plan.backups), lost
+
+
+@pytest.mark.parametrize("first_seed", range(0, 160, 40))
+def test_no_covered_pod_of_random_clusters_is_lost_in_any_single_failure(first_seed: int) -> None:
+    covered = 0
+    for seed in range(first_seed, first_seed + 40):
+        count, lost = lost_in(seed)
+        assert not lost, f"seed {seed}"
+        covered += count
+    assert covered > 40
+
+
+def test_room_is_shared_between_failures_that_do_not_happen_together() -> None:
+    cluster = cluster_with(
+        {"edge-1": ["web-1"], "edge-2": ["web-2"], "edge-3": []}, near=("edge-1", "edge-2", "edge-3")
+    )
+    cluster = cluster.changed(
+        nodes={name: replace(cluster.nodes[name], unschedulable=True) for name in ("edge-1", "edge-2")}
+    )
+    plan = plan_for(cluster)
+    assert {backup.node for backup in plan.backups.values()} == {"edge-3"}
+    assert plan.reserves["edge-3"].memory_bytes == 1024 * MIB
+
+
+def test_a_failure_that_takes_two_pods_needs_room_for_both() -> None:
+    plan = plan_for(cluster_with({"edge-1": ["web-1", "web-2"], "edge-2": []}))
+    assert plan.reserves["edge-2"] == Resources(200, 2048 * MIB, 2)
+
+
+def test_a_pod_whose_bound_no_other_node_keeps_is_uncovered_and_says_why() -> None:
+    plan = plan_for(cluster_with({"edge-1": ["web-1"], "edge-2": []}, near=("edge-1",)))
+    assert plan.pods["web-1"] == Uncovered("1 delay to edge-1 over 10 ms, 1 in the node that fails")
+
+
+def test_a_pod_without_a_controller_is_uncovered() -> None:
+    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": []})
+    bare = replace(cluster.pods["web-1"], owner_uid="", owner_kind="")
+    plan = plan_for(cluster.changed(pods={"web-1": bare}))
+    assert plan.pods["web-1"] == Uncovered("it has no controller that would make it again")
+
+
+def test_a_pod_that_asks_for_another_rack_of_an_unknown_one_is_uncovered() -> None:
+    plan = plan_for(with_annotation(cluster_with({"edge-1": ["web-1"], "edge-2": []}), "rack"))
+    reason = "the rack of node edge-1 is unknown, so no node is known to be in another rack"
+    assert plan.pods["web-1"] == Uncovered(reason)
+
+
+def test_a_pod_that_asks_for_none_is_not_in_the_plan() -> None:
+    assert plan_for(with_annotation(cluster_with({"edge-1": ["web-1"], "edge-2": []}), "none")) == BackupPlan()
+
+
+def test_a_misspelt_scope_says_what_is_allowed() -> None:
+    plan = plan_for(with_annotation(cluster_with({"edge-1": ["web-1"], "edge-2": []}), "rak"))
+    expected = 'annotation leadsman.dev/backup: "rak" is not valid; use none, node, rack, zone'
+    assert plan.pods["web-1"] == Uncovered(expected)
+
+
+def test_a_pod_that_asks_for_another_zone_is_not_covered_in_its_own() -> None:
+    cluster = with_annotation(cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []}), "zone")
+    zones = {"edge-1": "a", "edge-2": "a", "edge-3": "b"}
+    labelled = {name: replace(cluster.nodes[name], labels={ZONE_LABEL: zone}) for name, zone in zones.items()}
+    backup = plan_for(cluster.changed(nodes=labelled)).pods["web-1"]
+    assert isinstance(backup, Backup)
+    assert backup.node == "edge-3"
+
+
+def test_a_bound_to_a_workload_holds_against_where_its_replica_goes() -> None:
+    """web is bound to db, both on edge-1; db's only backup is edge-3, so web goes near that and not near edge-1."""
+    cluster = cluster_with({"edge-1": ["web-1", "db-1"], "edge-2": [], "edge-3": [], "edge-4": []})
+    pods = {"web-1": bounded(cluster.pods["web-1"], "db"), "db-1": bounded(cluster.pods["db-1"], "edge-3")}
+    matrix = distances(cluster, {("edge-1", "edge-2"), ("edge-1", "edge-3"), ("edge-3", "edge-4")})
+    full = replace(cluster.nodes["edge-4"], allocatable=Resources(100, 1024 * MIB, 1))
+    cluster = cluster.changed(pods=pods, nodes={"edge-4": full})
+    plan = plan_backups(cluster, inputs_of(cluster, matrix), SETTINGS)
+    assert {uid: backup.node for uid, backup in plan.backups.items()} in (
+        {"db-1": "edge-3", "web-1": "edge-3"},
+        {"db-1": "edge-3", "web-1": "edge-4"},
+        {"db-1": "edge-4", "web-1": "edge-3"},
+    )
+
+
+def test_a_survivor_s_bound_to_the_fallen_workload_is_kept() -> None:
+    """web on edge-2 is bound to db on edge-1. Of db's two possible backups only edge-3 is near web."""
+    cluster = cluster_with({"edge-1": ["db-1"], "edge-2": ["web-1"], "edge-3": [], "edge-4": []})
+    pods = {"web-1": bounded(cluster.pods["web-1"], "db"), "db-1": bounded(cluster.pods["db-1"], "edge-1")}
+    near = {("edge-1", "edge-2"), ("edge-1", "edge-3"), ("edge-1", "edge-4"), ("edge-2", "edge-3")}
+    full = replace(cluster.nodes["edge-2"], unschedulable=True)
+    cluster = cluster.changed(pods=pods, nodes={"edge-2": full})
+    plan = plan_backups(cluster, inputs_of(cluster, distances(cluster, near)), SETTINGS)
+    assert plan.backups["db-1"].node == "edge-3"
+
+
+def test_a_backup_that_still_holds_stays() -> None:
+    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []})
+    first = plan_for(cluster).backups["web-1"].node
+    other = next(node for node in ("edge-2", "edge-3") if node != first)
+    previous = {"web-1": other}
+    assert (
+        plan_backups(cluster, inputs_of(cluster, distances(cluster)), SETTINGS, previous).backups["web-1"].node == other
+    )
+
+
+def test_a_pod_of_a_dead_node_keeps_its_backup_though_nobody_can_measure_its_bound_now() -> None:
+    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []})
+    unmeasured = inputs_of(cluster, distances(cluster, near=set()))
+    plan = plan_backups(cluster, unmeasured, SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-1"})
+    assert plan.backups["web-1"].node == "edge-3"
+
+
+def test_a_pod_bound_to_a_dead_node_keeps_its_backup_too() -> None:
+    cluster = cluster_with({"edge-1": [], "edge-2": ["web-1"], "edge-3": []})
+    unmeasured = inputs_of(cluster, distances(cluster, near=set()))
+    plan = plan_backups(cluster, unmeasured, SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-1"})
+    assert plan.backups["web-1"].node == "edge-3"
+
+
+def test_an_unhealthy_node_is_nobody_s_backup() -> None:
+    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": [], "edge-3": []})
+    inputs = inputs_of(cluster, distances(cluster))
+    plan = plan_backups(cluster, inputs, SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-3"})
+    assert plan.backups["web-1"].node == "edge-2"
+
+
+def test_placeholders_do_not_take_the_room_that_they_hold() -> None:
+    cluster = cluster_with({"edge-1": ["web-1"], "edge-2": []})
+    size = Resources(4000, 8192 * MIB, 1)
+    placeholder = ClusterPod(
+        "hold", "leadsman", "hold", "edge-2", requests=size, labels={"leadsman.dev/placeholder": "x"}
+    )
+    assert plan_for(cluster.with_pod(placeholder, "edge-2")).backups["web-1"].node == "edge-2"
+
+
+def cluster_with(pods_by_node: dict[str, list[str]], near: tuple[str, ...] | None = None) -> Cluster:
+    """Nodes of 4 cores and 8 GiB, pods of 1 GiB bound to edge-1 by 10 ms; all nodes are near, or only `near` ones."""
+    nodes = [ClusterNode(name, name, allocatable=Resources(4000, 8192 * MIB, 20), ready=True) for name in pods_by_node]
+    pods = [_pod(name, node) for node, names in pods_by_node.items() for name in names]
+    cluster = cluster_of(nodes, pods)
+    if near is None:
+        return cluster
+    far = {name: replace(node, labels={"far": "true"}) for name, node in cluster.nodes.items() if name not in near}
+    return cluster.changed(nodes=far)
+
+
+def plan_for(cluster: Cluster) -> BackupPlan:
+    """The plan where nodes with the label `far` are far from all others."""
+    far = {name for name, node in cluster.nodes.items() if "far" in node.labels}
+    near = {(a, b) for a in cluster.nodes for b in cluster.nodes if not far & {a, b}}
+    return plan_backups(cluster, inputs_of(cluster, distances(cluster, near)), SETTINGS)
+
+
+def distances(cluster: Cluster, near: set[tuple[str, str]] | None = None) -> dict[str, dict[str, float]]:
+    """Round trips of 1 ms between near pairs, all of them by default, and of 50 ms between the others."""
+    table = {a: dict.fromkeys(cluster.nodes, FAR) for a in cluster.nodes}
+    for a in cluster.nodes:
+        for b in cluster.nodes:
+            if a == b or near is None or (a, b) in near or (b, a) in near:
+                table[a][b] = NEAR
+    return table
+
+
+def bounded(pod: ClusterPod, reference: str) -> ClusterPod:
+    return replace(pod, labels={f"delay_{reference}": "10"})
+
+
+def with_annotation(cluster: Cluster, scope: str) -> Cluster:
+    annotated = {uid: replace(pod, annotations={"leadsman.dev/backup": scope}) for uid, pod in cluster.pods.items()}
+    return cluster.changed(pods=annotated)
+
+
+def _pod(name: str, node: str) -> ClusterPod:
+    workload = f"deployment/{name.partition('-')[0]}"
+    return ClusterPod(
+        name,
+        "shop",
+        name,
+        node,
+        workload=workload,
+        owner_kind="ReplicaSet",
+        owner_uid=workload,
+        requests=Resources(100, 1024 * MIB, 1),
+        labels={"delay_edge-1": "10"},
+        phase="Running",
+    )

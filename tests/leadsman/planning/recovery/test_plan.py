@@ -1,0 +1,277 @@
+"""What is done about dead nodes, step by step; and what is not."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from leadsman.cluster.constraints import Taint
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ZONE_LABEL, ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.cluster.storage import Claim, Storage
+from leadsman.planning.recovery.model import (
+    UNREACHABLE_TAINT,
+    DeletePod,
+    NodeCondition,
+    ObservedNode,
+    RecoveryAction,
+    RecoveryBudget,
+    RecoveryPlan,
+    RecoveryState,
+    ReleaseRoom,
+    TaintNode,
+    UntaintNode,
+)
+from leadsman.planning.recovery.plan import BackupsByPod, plan_recovery
+from leadsman.planning.recovery.reasons import duration_seconds
+
+NOW = 1_000_000.0
+NOTHING_DONE = RecoveryState()
+HEALTHY = ObservedNode(NodeCondition.HEALTHY)
+DEAD = ObservedNode(NodeCondition.DEAD, "4 of 4 peers lost it", False, NOW - 15, NOW - 12, NOW - 1)
+BUDGET = RecoveryBudget()
+NAMES = [f"edge-{number}" for number in range(1, 11)]
+COVERED = BackupsByPod({"web-1": "edge-2"}, {})
+
+
+def node(name: str, **stated: Any) -> ClusterNode:
+    return ClusterNode(name, uid=f"uid-{name}", allocatable=Resources(4000, 2**33, 20), **stated)
+
+
+def pod(name: str, on: str = "edge-1", **stated: Any) -> ClusterPod:
+    given: dict[str, Any] = {
+        "workload": "deployment/web",
+        "owner_kind": "ReplicaSet",
+        "owner_uid": "rs",
+        "created_at": 1.0,
+    } | stated
+    return ClusterPod(name, "shop", name, on, requests=Resources(100, 2**30, 1), **given)
+
+
+def cluster(*pods: ClusterPod, **of_edge_1: Any) -> Cluster:
+    return cluster_of([node("edge-1", **of_edge_1), *map(node, NAMES[1:])], pods)
+
+
+def observed(**others: ObservedNode) -> dict[str, ObservedNode]:
+    return dict.fromkeys(NAMES, HEALTHY) | {name.replace("_", "-"): each for name, each in others.items()}
+
+
+def step(
+    there: Cluster,
+    nodes: dict[str, ObservedNode] | None = None,
+    state: RecoveryState = NOTHING_DONE,
+    backups: BackupsByPod = COVERED,
+    now: float = NOW,
+) -> RecoveryPlan:
+    return plan_recovery(nodes or observed(edge_1=DEAD), there, backups, state, BUDGET, now)
+
+
+def tainted(there: Cluster, name: str = "edge-1") -> Cluster:
+    return there.changed(nodes={name: replace(there.nodes[name], taints=(Taint(UNREACHABLE_TAINT),))})
+
+
+def after_taint(there: Cluster, backups: BackupsByPod = COVERED) -> RecoveryPlan:
+    """The second step: the taint is there."""
+    return step(tainted(there), state=step(there, backups=backups).state, backups=backups)
+
+
+def kinds(actions: Iterable[RecoveryAction]) -> list[type]:
+    return [type(action) for action in actions]
+
+
+def test_a_dead_node_is_refused_and_tainted_before_any_pod_is_deleted() -> None:
+    plan = step(cluster(pod("web-1")))
+    assert plan.actions == (TaintNode("edge-1", "uid-edge-1", "4 of 4 peers lost it"),)
+    assert plan.state.refused == {"edge-1": "4 of 4 peers lost it"}
+    assert plan.state.spent == (NOW,)
+
+
+def test_once_tainted_room_is_released_and_held_and_the_pod_deleted() -> None:
+    plan = after_taint(cluster(pod("web-1")))
+    assert kinds(plan.actions) == [ReleaseRoom, DeletePod]
+    [hold] = plan.state.holds
+    assert (hold.node, hold.owner_uid, hold.until) == ("edge-2", "rs", NOW + BUDGET.hold_seconds)
+
+
+def test_pods_go_by_priority() -> None:
+    backups = BackupsByPod(dict.fromkeys(("low", "high"), "edge-2"), {})
+    plan = after_taint(cluster(pod("low", priority=1), pod("high", priority=9)), backups)
+    assert [action.name for action in plan.actions if isinstance(action, DeletePod)] == ["high", "low"]
+
+
+def test_a_pod_that_is_being_deleted_is_not_deleted_again() -> None:
+    assert after_taint(cluster(pod("web-1", terminating=True))).actions == ()
+
+
+def test_a_pod_without_a_bound_is_left_to_kubernetes() -> None:
+    plan = after_taint(cluster(pod("other")))
+    assert (plan.actions, plan.stays) == ((), {})
+
+
+@pytest.mark.parametrize(
+    ("stated", "reason"),
+    [
+        ({"owner_kind": "StatefulSet"}, "a StatefulSet's pod must not run twice"),
+        ({"owner_kind": "Job"}, "its owner is a Job"),
+        ({"owner_kind": "DaemonSet"}, "its owner is a DaemonSet"),
+        ({"owner_kind": "", "owner_uid": ""}, "it has no controller"),
+        ({"owner_kind": "Node"}, "it is a static pod"),
+        ({"claims": ("data",)}, "claim data can be attached to one node only"),
+    ],
+)
+def test_what_must_not_run_twice_or_would_not_come_back_stays(stated: dict[str, Any], reason: str) -> None:
+    storage = Storage(claims={("shop", "data"): Claim("shop", "data", access_modes=("ReadWriteOnce",))})
+    plan = after_taint(replace(cluster(pod("web-1", **stated)), storage=storage))
+    assert plan.actions == ()
+    assert plan.stays["web-1"].startswith(reason)
+
+
+def test_a_stateful_pod_goes_once_somebody_says_that_the_node_is_off() -> None:
+    out = Taint("node.kubernetes.io/out-of-service", effect="NoExecute")
+    there = cluster(pod("web-1", owner_kind="StatefulSet"), taints=(out, Taint(UNREACHABLE_TAINT)))
+    assert kinds(step(there).actions) == [ReleaseRoom, DeletePod]
+
+
+def test_an_uncovered_pod_stays_and_says_why() -> None:
+    plan = after_taint(cluster(pod("web-1")), BackupsByPod({}, {"web-1": "9 delay to edge-1 over 5 ms"}))
+    assert plan.stays == {"web-1": "it has no backup: 9 delay to edge-1 over 5 ms"}
+
+
+@pytest.mark.parametrize(
+    ("stated", "reason"),
+    [
+        ({"unschedulable": True}, "it is cordoned"),
+        ({"annotations": {"leadsman.dev/failover": "off"}}, "annotation leadsman.dev/failover is off"),
+        ({"annotations": {"node.openyurt.io/autonomy-duration": "0"}}, "annotation node.openyurt.io/autonomy-duration"),
+        (
+            {"annotations": {"node.openyurt.io/autonomy-duration": "1h"}},
+            "annotation node.openyurt.io/autonomy-duration",
+        ),
+        ({"annotations": {"node.openyurt.io/autonomy-duration": "?"}}, "annotation node.openyurt.io/autonomy-duration"),
+        ({"taints": (Taint("node.cloudprovider.kubernetes.io/shutdown"),)}, "it is being shut down"),
+    ],
+)
+def test_a_node_that_somebody_works_on_or_that_says_no_is_left_alone(stated: dict[str, Any], reason: str) -> None:
+    plan = step(cluster(pod("web-1"), **stated))
+    assert plan.actions == ()
+    assert plan.state.withheld["edge-1"].startswith(reason)
+    assert "edge-1" in plan.state.refused
+
+
+def test_autonomy_that_has_passed_withholds_nothing() -> None:
+    there = cluster(pod("web-1"), annotations={"node.openyurt.io/autonomy-duration": "30s"})
+    assert step(there, now=NOW + 60).state.withheld == {}
+
+
+def test_of_three_that_die_one_is_failed_over_and_two_are_withheld() -> None:
+    plan = step(cluster(pod("web-1")), observed(edge_1=DEAD, edge_3=DEAD, edge_4=DEAD))
+    assert kinds(plan.actions) == [TaintNode]
+    assert set(plan.state.withheld) == {"edge-3", "edge-4"}
+    assert plan.state.withheld["edge-3"] == "1 nodes were failed over in 600 s, and 1 may be"
+
+
+def test_the_budget_comes_back_when_its_window_has_passed() -> None:
+    first = step(cluster(), observed(edge_1=DEAD, edge_3=DEAD))
+    later = step(cluster(), observed(edge_1=DEAD, edge_3=DEAD), first.state, now=NOW + BUDGET.window_seconds)
+    assert later.state.withheld == {}
+
+
+def test_nothing_is_done_while_most_of_the_zone_is_silent() -> None:
+    zone = {ZONE_LABEL: "a"}
+    there = cluster_of([node(name, labels=zone if name in NAMES[:3] else {}) for name in NAMES], [pod("web-1")])
+    suspect = ObservedNode(NodeCondition.SUSPECT, "?")
+    plan = step(there, observed(edge_1=DEAD, edge_2=suspect))
+    assert plan.state.withheld == {"edge-1": "2 of 3 nodes of zone a are not healthy"}
+
+
+def test_nothing_is_done_while_most_agents_are_silent() -> None:
+    silent = {name.replace("-", "_"): replace(HEALTHY, fresh=False) for name in NAMES[3:]}
+    plan = step(cluster(pod("web-1")), observed(edge_1=DEAD, **silent))
+    assert plan.state.withheld == {"edge-1": "only 2 of 10 agents report"}
+
+
+def test_a_suspect_node_is_refused_and_nothing_else() -> None:
+    plan = step(cluster(pod("web-1")), observed(edge_1=ObservedNode(NodeCondition.SUSPECT, "3 of 4 lost it")))
+    assert (plan.actions, dict(plan.state.refused)) == ((), {"edge-1": "3 of 4 lost it"})
+
+
+def test_a_node_that_returns_is_let_in_after_a_while_and_stays_refused_until_then() -> None:
+    there, dead = tainted(cluster()), step(cluster()).state
+    back = step(there, observed(), dead, now=NOW + 1)
+    assert back.actions == ()
+    assert "edge-1" in back.state.refused
+    healthy = step(there, observed(), back.state, now=NOW + 1 + BUDGET.return_seconds)
+    assert healthy.actions == (UntaintNode("edge-1", "uid-edge-1", "the node is healthy again"),)
+    assert step(cluster(), observed(), healthy.state, now=NOW + 60).state.refused == {}
+
+
+def test_no_pod_is_deleted_while_the_node_returns() -> None:
+    there, dead = tainted(cluster(pod("web-1"))), step(cluster(pod("web-1"))).state
+    assert step(there, observed(), dead, now=NOW + 1).actions == ()
+
+
+def test_a_taint_without_a_known_failover_is_removed() -> None:
+    plan = step(tainted(cluster()), observed())
+    assert plan.actions == (UntaintNode("edge-1", "uid-edge-1", "no failover of it is known"),)
+
+
+def test_another_node_of_the_same_name_is_let_in() -> None:
+    dead = step(cluster()).state
+    there = tainted(cluster())
+    new = there.changed(nodes={"edge-1": replace(there.nodes["edge-1"], uid="another")})
+    assert step(new, observed(), dead).actions == (
+        UntaintNode("edge-1", "another", "it is another node of the same name"),
+    )
+
+
+def test_the_timeline_follows_the_replacement() -> None:
+    there = cluster(pod("web-1"))
+    deleted = after_taint(there).state
+    pending = pod("web-2", on="", created_at=5.0)
+    bound = replace(pending, node="edge-2")
+    ready = replace(bound, ready=True)
+    for number, (shown, bound_at, running_at) in enumerate(
+        [(pending, None, None), (bound, NOW + 2, None), (ready, NOW + 2, NOW + 3)], start=1
+    ):
+        now_there = tainted(cluster(pod("web-1", terminating=True), shown))
+        deleted = step(now_there, state=deleted, now=NOW + number).state
+        recovered = deleted.dead["edge-1"].pods["web-1"]
+        assert (recovered.bound_at, recovered.running_at) == (bound_at, running_at)
+    assert (recovered.replacement, recovered.replaced_on) == ("web-2", "edge-2")
+
+
+def test_a_step_that_is_planned_again_from_its_own_state_spends_no_more() -> None:
+    first = step(cluster(pod("web-1")))
+    again = step(cluster(pod("web-1")), state=first.state, now=NOW + 1)
+    assert again.actions == first.actions
+    assert again.state.spent == first.state.spent
+
+
+@given(
+    deaths=st.lists(st.tuples(st.sampled_from(NAMES), st.floats(1, 1200)), max_size=30),
+    restarts=st.sets(st.integers(0, 30)),
+)
+def test_never_more_nodes_than_the_budget_allows_within_any_window(
+    deaths: list[tuple[str, float]], restarts: set[int]
+) -> None:
+    state, now, acted = RecoveryState(), NOW, list[float]()
+    for name, pause in deaths:
+        now += pause
+        dead = replace(DEAD, dead_at=now)
+        plan = plan_recovery(observed() | {name: dead}, cluster(), COVERED, state, BUDGET, now)
+        acted += [now] * (len(plan.state.dead.keys() - state.dead.keys()))
+        state = replace(plan.state, dead={})  # as if each of them returned at once
+    for at in acted:
+        assert sum(at <= other < at + BUDGET.window_seconds for other in acted) <= 1
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("0", 0), ("90s", 90), ("1h30m", 5400), ("500ms", 0.5), ("", None), ("5", None), ("1x", None)]
+)
+def test_durations_are_go_s(text: str, seconds: float | None) -> None:
+    assert duration_seconds(text) == seconds
