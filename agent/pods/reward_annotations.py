@@ -16,8 +16,10 @@ from agent.pods.series_expression import SeriesExpression
 from leadsman.kube.names import DIRECTION_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
 from leadsman.kube.objects import Pod
 
+_PORT = re.compile(r"[0-9]{1,5}", re.ASCII)
 _MAX_PORT = 65_535
 _LONGEST_PATH = 256
+_LONGEST_SERIES = 512
 _LONGEST_QUALITY = 128
 
 
@@ -57,8 +59,8 @@ def parse_reward_metric(pod: Pod) -> RewardMetric | None:
 
 def _port(annotations: Mapping[str, str]) -> int:
     text = annotations.get(PORT_ANNOTATION, "")
-    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= _MAX_PORT):
-        raise InvalidAnnotation(f"{PORT_ANNOTATION} {text!r}: must be a port number")
+    if not (_PORT.fullmatch(text) and 0 < int(text) <= _MAX_PORT):
+        raise InvalidAnnotation(f"{PORT_ANNOTATION} {_shown(text)}: must be a port number, 1 to {_MAX_PORT}")
     return int(text)
 
 
@@ -66,12 +68,16 @@ def _path(annotations: Mapping[str, str]) -> str:
     path = annotations.get(PATH_ANNOTATION, "/metrics")
     if not re.fullmatch(r"/[!-~]*", path) or len(path) > _LONGEST_PATH:
         raise InvalidAnnotation(
-            f"{PATH_ANNOTATION} {path!r}: must begin with / and have at most {_LONGEST_PATH} characters"
+            f"{PATH_ANNOTATION} {_shown(path)}: must begin with / and have at most {_LONGEST_PATH} characters"
         )
     return path
 
 
 def _series(text: str) -> SeriesExpression:
+    if len(text) > _LONGEST_SERIES:
+        raise InvalidAnnotation(
+            f"{SERIES_ANNOTATION} has {len(text)} characters; at most {_LONGEST_SERIES} are allowed"
+        )
     try:
         return series_expression.parse_expression(text)
     except series_expression.InvalidSeries as error:
@@ -81,10 +87,15 @@ def _series(text: str) -> SeriesExpression:
 def _parse_direction(annotations: Mapping[str, str]) -> bool:
     direction = annotations.get(DIRECTION_ANNOTATION, "lower")
     if direction not in ("lower", "higher"):
-        raise InvalidAnnotation(f"{DIRECTION_ANNOTATION} {direction!r}: must be lower or higher")
+        raise InvalidAnnotation(f"{DIRECTION_ANNOTATION} {_shown(direction)}: must be lower or higher")
     return direction == "higher"
 
 
 def _quality_name(series: str) -> str:
     """The series as a metric's name, which a reward's qualities have."""
     return re.sub(r"[^a-zA-Z0-9_]+", "_", series).strip("_")[:_LONGEST_QUALITY]
+
+
+def _shown(value: str) -> str:
+    """Cut: an annotation may have 256 KiB, and the text goes to the log."""
+    return repr(value) if len(value) <= _LONGEST_PATH else f"{value[:_LONGEST_PATH]!r}…"

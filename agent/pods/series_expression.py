@@ -15,6 +15,9 @@ from msgspec import Struct
 _NAME = r"[a-zA-Z_:][a-zA-Z0-9_:]*"
 _LABEL = r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"'
 _SELECTOR = re.compile(rf"({_NAME})(?:\{{(\s*{_LABEL}\s*(?:,\s*{_LABEL}\s*)*,?\s*)?\}})?")
+_LABELS = re.compile(rf"(?<![a-zA-Z0-9_]){_LABEL}")
+"""Only from where a name begins: else a page with one long name would be looked through from each of its letters."""
+
 _SAMPLE = re.compile(rf"({_NAME})(?:\{{(.*)\}})?\s+(\S+)(?:\s+-?\d+)?\s*")
 
 
@@ -88,7 +91,7 @@ def _selector(text: str) -> SeriesSelector:
 
 
 def _labels(text: str) -> dict[str, str]:
-    return dict(re.findall(_LABEL, text))
+    return dict(_LABELS.findall(text))
 
 
 def _number(text: str) -> float:

@@ -2,7 +2,8 @@
 
 A policy comes from a ConfigMap that many may edit. So no aliases (a few lines of them expand to gigabytes),
 no depth that exhausts the stack, no size that exhausts memory, and no key twice, of which YAML would
-silently keep the last.
+silently keep the last. No tags such as !!int, whose constructors fail in ways of their own, and no text that
+UTF-8 cannot hold, which no page could show.
 """
 
 import re
@@ -20,6 +21,8 @@ MAX_DEPTH = 20
 
 _MAX_SHOWN = 60
 """Characters of an offending value that an error repeats."""
+
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 _UNKNOWN_FIELD = re.compile(r"unknown field (.*)", re.DOTALL)
 
@@ -62,6 +65,10 @@ def _check(events: Iterable[yaml.Event]) -> None:
             raise _yaml_error(f"got a nesting deeper than {MAX_DEPTH}", event.start_mark)
         if isinstance(event, yaml.AliasEvent):
             raise _yaml_error(f"got the alias *{event.anchor}, allowed are plain values only", event.start_mark)
+        if tag := getattr(event, "tag", None):
+            raise _yaml_error(f"got the tag {tag[:_MAX_SHOWN]}, allowed are plain values only", event.start_mark)
+        if isinstance(event, yaml.ScalarEvent) and _SURROGATE.search(event.value):
+            raise _yaml_error("got half of a surrogate pair, allowed is text", event.start_mark)
 
 
 def _mapping(loader: StrictLoader, node: yaml.MappingNode) -> dict[Any, Any]:

@@ -4,13 +4,21 @@ Other fields are skipped. A field that is missing or null has its default. Times
 """
 
 from datetime import datetime
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
-from msgspec import Struct, field
+from msgspec import Meta, Struct, field
 
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.owners import controller_of
+
+Time = Annotated[datetime, Meta(tz=True)]
+"""With its zone, or two of them could not be compared."""
+
+Name = Annotated[str, Meta(max_length=253)]
+"""No longer than the API server allows: it becomes part of keys and records."""
+
+Int32 = Annotated[int, Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class _Part(Struct, frozen=True, gc=False, rename="camel"):
@@ -57,15 +65,15 @@ class ObjectMeta(_Part, frozen=True):
     deletion_timestamp: when it must be gone; None until it is deleted.
     """
 
-    name: str = ""
-    namespace: str = ""
-    uid: str = ""
+    name: Name = ""
+    namespace: Name = ""
+    uid: Name = ""
     resource_version: str = ""
     labels: BoundedLabels = BoundedLabels()
     annotations: BoundedAnnotations = BoundedAnnotations()
     owner_references: ControllerReferences = ControllerReferences()
-    creation_timestamp: datetime | None = None
-    deletion_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
+    deletion_timestamp: Time | None = None
 
     @property
     def controller(self) -> OwnerReference | None:
@@ -95,7 +103,7 @@ class ContainerStateWaiting(_Part, frozen=True):
 class ContainerStateRunning(_Part, frozen=True):
     """The container runs."""
 
-    started_at: datetime | None = None
+    started_at: Time | None = None
 
 
 class ContainerStateTerminated(_Part, frozen=True):
@@ -105,8 +113,8 @@ class ContainerStateTerminated(_Part, frozen=True):
     signal: int = 0
     reason: str = ""
     message: str = ""
-    started_at: datetime | None = None
-    finished_at: datetime | None = None
+    started_at: Time | None = None
+    finished_at: Time | None = None
 
 
 class ContainerState(_Part, frozen=True):
@@ -124,8 +132,8 @@ class ContainerStatus(_Part, frozen=True):
     last_state: how it ended before its last restart.
     """
 
-    name: str
-    restart_count: int = 0
+    name: Name
+    restart_count: Int32 = 0
     ready: bool = False
     state: ContainerState = ContainerState()
     last_state: ContainerState = ContainerState()
@@ -138,7 +146,7 @@ class Condition(_Part, frozen=True):
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
-    last_transition_time: datetime | None = None
+    last_transition_time: Time | None = None
 
 
 class PodSpec(_Part, frozen=True):
@@ -159,7 +167,7 @@ class PodStatus(_Part, frozen=True):
     message: str = ""
     pod_ip: str = field(default="", name="podIP")
     host_ip: str = field(default="", name="hostIP")
-    start_time: datetime | None = None
+    start_time: Time | None = None
     conditions: tuple[Condition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()
@@ -238,13 +246,13 @@ class EventSeries(_Part, frozen=True):
     """How often an Event was seen."""
 
     count: int = 0
-    last_observed_time: datetime | None = None
+    last_observed_time: Time | None = None
 
 
 class EventMetadata(ObjectIdentity, frozen=True, rename="camel"):
     """The metadata of an Event."""
 
-    creation_timestamp: datetime | None = None
+    creation_timestamp: Time | None = None
 
 
 class Event(_Part, frozen=True):
@@ -259,9 +267,9 @@ class Event(_Part, frozen=True):
     series: EventSeries | None = None
     source: EventSource = EventSource()
     reporting_component: str = ""
-    event_time: datetime | None = None
-    first_timestamp: datetime | None = None
-    last_timestamp: datetime | None = None
+    event_time: Time | None = None
+    first_timestamp: Time | None = None
+    last_timestamp: Time | None = None
 
     @property
     def occurrences(self) -> int:

@@ -1,5 +1,6 @@
 """Applies the lines of a watch to a view. Pure."""
 
+import re
 from typing import Generic, TypeVar
 
 from msgspec import Raw, Struct
@@ -61,7 +62,11 @@ class WatchBatch(Struct, Generic[T]):
             return None
 
 
+_NUMBER = re.compile(r"[0-9]{1,20}", re.ASCII)
+"""A resourceVersion of etcd: 64 bits."""
+
+
 def _check_version_order(before: str, now: str) -> None:
     """An API server whose etcd was restored from a backup silently repeats versions that it had sent before."""
-    if before.isdecimal() and now.isdecimal() and int(now) < int(before):
+    if _NUMBER.fullmatch(before) and _NUMBER.fullmatch(now) and int(now) < int(before):
         raise Gone(f"resourceVersion went back from {before} to {now}: the store was restored")

@@ -263,7 +263,7 @@ TRIED = {
     "A new source of metrics": test_a_toy_source_of_metrics_decides_a_telemetry_policy,
     "A new command": test_a_toy_command_takes_its_flags_and_says_how_it_ended,
 }
-TRIED_ELSEWHERE = {"A new metric of a process", "A new annotation"}
+TRIED_ELSEWHERE = {"A new metric of a process", "A new annotation", "A new parser of what a stranger sends"}
 WITHOUT_SEAM = {"A device model"}
 
 

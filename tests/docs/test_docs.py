@@ -13,7 +13,7 @@ from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.state import keys
 
 ROOT = Path(__file__).parents[2]
-CODE = ("agent", "controller", "extender", "leadsman", "benchmarks")
+CODE = ("agent", "controller", "extender", "leadsman", "benchmarks", "fuzz")
 TREES = (*CODE, "tests", "docs", "daemonset", "examples")
 
 OTHER_PROGRAMS = {

@@ -123,7 +123,7 @@ class _NodeResolver:
                 self._hosts |= {each: host.host_ip for each in (host.pod, host.pod_ip) if each}
 
     def __call__(self, pod: str, fields: _Peer | _Reporter) -> str:
-        identifiers = [each for each in self._identifiers(pod, fields) if each]
+        identifiers = [each for each in self._identifiers(pod, fields) if each] or [pod]
         return next((self._names[each] for each in identifiers if each in self._names), identifiers[0])
 
     def _identifiers(self, pod: str, fields: _Peer | _Reporter) -> Iterator[str | None]:

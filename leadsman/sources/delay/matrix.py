@@ -72,10 +72,11 @@ def _rows(text: str) -> Iterator[tuple[int, list[str]]]:
 def _square(rows: list[tuple[int, list[str]]]) -> Floats:
     if not rows:
         raise BadMatrix("matrix: no rows; write one line for each node")
-    square = np.empty((len(rows), len(rows)))
     for row, (line, values) in enumerate(rows):
         if len(values) != len(rows):
             raise BadMatrix(f"matrix row {row} (line {line}): {len(values)} columns, but there are {len(rows)} rows")
+    square = np.empty((len(rows), len(rows)))  # a column of a million rows would be 8 TB
+    for row, (line, values) in enumerate(rows):
         square[row] = _milliseconds(row, line, values)
     return square
 
@@ -131,8 +132,8 @@ def _fields(text: str) -> _Object:
 
 
 def _checked(node: str, row: object, rows: int) -> int:
-    if not node:
-        raise BadMatrix('metadata field "": must be a node\'s name')
+    if not node or not node.isprintable():
+        raise BadMatrix(f"metadata field {json.dumps(node)}: must be a node's name")
     if not isinstance(row, int) or isinstance(row, bool) or not 0 <= row < rows:
         raise BadMatrix(
             f'metadata field "{node}": got {json.dumps(row)[:40]}; must be a row of the matrix, 0 to {rows - 1}'

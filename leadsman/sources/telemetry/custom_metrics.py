@@ -77,6 +77,7 @@ def _samples(items: list[_MetricValue]) -> Iterator[tuple[str, Sample]]:
     """A node whose value is not a quantity has no sample."""
     for item in items:
         try:
-            yield item.described_object.name, Sample(quantity.parse(str(item.value)), item.timestamp or "")
+            value = str(item.value) if isinstance(item.value, str | int | float) else ""
+            yield item.described_object.name, Sample(quantity.parse(value), item.timestamp or "")
         except quantity.BadQuantity:
             continue

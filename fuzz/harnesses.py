@@ -1,0 +1,244 @@
+"""The parsers that a stranger reaches, each with the errors that it documents.
+
+wire        bodies of filter, prioritize, preempt and bind; bounds of the pod in them
+records     values and keys in etcd, etcd's own responses
+policies    the policy file, Prometheus queries, TASPolicies
+sources     Goldpinger's answers, matrix files, names files, custom metrics, Prometheus' API
+kube        pods, nodes, Events, Leases, lists and lines of a watch; what the agent and the follower make of pods
+pods        pages of metrics scraped from pods, their annotations
+probes      ICMP messages
+http        an extender on a socket
+"""
+
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
+from functools import partial
+from typing import Any, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from agent.peering import ring
+from agent.pods import reward_annotations, series_expression
+from agent.pods.counted_totals import CountedTotals
+from agent.pods.incident_ledger import IncidentLedger, RestoredState
+from agent.pods.pod_status import run_seconds
+from agent.rtt.packet import IpVersion, decode_reply, strip_ipv4_header
+from extender import pages, wire
+from fuzz.http_harness import HTTP
+from fuzz.oracle import Harness, check_each
+from leadsman.decision import policy
+from leadsman.decision.delay.bounds import BadBound, parse_bounds
+from leadsman.decision.model import PodInfo
+from leadsman.decision.telemetry import quantity
+from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.errors import ApiError, MalformedResponse, error_from_response
+from leadsman.kube.leader_election import Lease
+from leadsman.kube.names import DELAY_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATION, SERIES_ANNOTATION
+from leadsman.kube.objects import Event, Node, ObjectMeta, Pod, PodStatus
+from leadsman.kube.watch_batch import WatchBatch
+from leadsman.network.measured_pairs import MAX_RTT_MS
+from leadsman.sources.delay.goldpinger_response import BadCheckAll, parse_check_all
+from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
+from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
+from leadsman.sources.telemetry.polling import MetricUnavailable
+from leadsman.sources.telemetry.prometheus import BadQueries, PrometheusQueries, PrometheusSource, parse_queries
+from leadsman.sources.telemetry.tas_policies import TasPolicyObject, to_document
+from leadsman.state import codec, etcd_json, keys
+from leadsman.state.key_values import StoredItem, Updated
+from leadsman.state.records import AnyRecord, Reward
+from leadsman.state.snapshot import Snapshot, apply_changes
+from leadsman.state.store import StoreError
+
+T = TypeVar("T")
+
+
+def _wire_args(body: bytes) -> None:
+    pod = wire.read_args(body).pod
+    with suppress(BadBound):
+        parse_bounds(pod)
+
+
+def _bound(text: bytes) -> None:
+    value = text.decode(errors="replace")
+    parse_bounds(PodInfo("ns", "p", "u", {"delay_edge-1": "5"}, {DELAY_ANNOTATION: value}))
+
+
+def _records() -> list[Harness]:
+    """Each record's decoder gets the bytes: a stranger chooses under which key it writes them."""
+    return [Harness(partial(_record, kind), (codec.BadRecord,)) for kind in (*AnyRecord.__args__, Reward)]
+
+
+def _record(kind: type[Any], value: bytes) -> None:
+    record = codec.decode(kind, value)
+    with suppress(codec.BadRecord):  # it may be 4 KiB in a shorter form than ours
+        assert codec.decode(kind, codec.encode(record)) == record
+
+
+def _key(raw: bytes) -> None:
+    key = etcd_json.to_stored_item(etcd_json.KeyValue(raw)).key
+    parsed = keys.parse(key)
+    assert parsed is None or str(parsed) == key
+    keys.parse_ring_key(key)
+    keys.rewards_prefix_of(key)
+    for skip_rewards in (True, False):
+        assert keys.next_record_key(key, skip_rewards=skip_rewards) > key or not key.startswith(keys.NODES_PREFIX)
+
+
+def _etcd(data: bytes) -> None:
+    """A watch's message applied to a snapshot, and its pages; a ring's members; an error's text."""
+    changes = [etcd_json.to_change(each) for each in etcd_json.decode_stream_line(data, etcd_json.WatchResponse).events]
+    snapshot = apply_changes(Snapshot(), changes, 1.0)
+    pages.render_state(snapshot, 2.0, "", as_json=True)
+    pages.render_state(snapshot, 2.0, "", as_json=False)
+    items = [StoredItem(each.key, each.value, 1, 0) for each in changes if isinstance(each, Updated)]
+    ring.decode_members(items)
+
+
+def _etcd_responses() -> list[Harness]:
+    kinds: list[type[Any]] = [
+        etcd_json.RangeResponse, etcd_json.ReadTxnResponse, etcd_json.TxnResponse, etcd_json.LeaseGrantResponse,
+        etcd_json.StreamMessage, etcd_json.AuthenticateResponse,
+    ]  # fmt: skip
+    decoders = [Harness(partial(etcd_json.decode_response, kind=kind), (StoreError,)) for kind in kinds]
+    return [*decoders, Harness(_etcd, (StoreError,)), Harness(lambda data: etcd_json.error_from_response(503, data))]
+
+
+def _policy(text: bytes) -> None:
+    policy.digest(policy.parse(text.decode()))
+
+
+def _taspolicy(body: bytes) -> None:
+    parsed = parse_taspolicy(to_document(decode_json(body, TasPolicyObject)))
+    msgspec.json.encode(parsed.problems)
+
+
+def _goldpinger(body: bytes) -> None:
+    for report in parse_check_all(body, {"10.0.0.1": "edge-1", "10.0.0.2": "edge-2"}).reports.values():
+        assert all(0 <= ms <= MAX_RTT_MS for ms in report.rtt_ms.values())
+
+
+def _matrix(data: bytes) -> None:
+    """The matrix, and after a NUL its metadata."""
+    matrix, _, metadata = data.decode().partition("\0")
+    parsed = parse_matrix(matrix, metadata)
+    msgspec.json.encode({node: parsed.row(node).forward for node in parsed.nodes})
+
+
+class _Answers(Struct):
+    """Stands for an ApiClient: each GET has this body."""
+
+    body: bytes
+
+    async def get(self, _path: str, kind: type[T], _query: Mapping[str, str] | None = None) -> T:
+        return decode_json(self.body, kind)
+
+
+def _run(query: Coroutine[Any, Any, T]) -> T:
+    """A coroutine that waits for nothing."""
+    try:
+        query.send(None)
+    except StopIteration as done:
+        return done.value  # type: ignore[no-any-return]
+    raise AssertionError("it waits")
+
+
+def _custom_metrics(body: bytes) -> None:
+    source = CustomMetricsSource(_Answers(body))  # type: ignore[arg-type]
+    source._version = "v1beta2"
+    _run(source.query("m"))
+
+
+def _prometheus(body: bytes) -> None:
+    _run(PrometheusSource(_Answers(body), PrometheusQueries()).query("m"))  # type: ignore[arg-type]
+
+
+def _queries(text: bytes) -> None:
+    parse_queries(text.decode(), "queries.yaml").promql("m")
+
+
+def _quantity(text: bytes) -> None:
+    quantity.format_quantity(quantity.parse(text.decode(errors="replace")))
+
+
+def _pod(body: bytes) -> None:
+    """A pod's life on its node: met first, changed, gone; what is written of it."""
+    pod = decode_json(body, Pod)
+    ledger = IncidentLedger(RestoredState({}, CountedTotals(), first_start=False), lambda: 5.0, lambda: 1e9)
+    ledger.on_pod_updated(pod)
+    ledger.count_incidents(pod.metadata.uid)
+    ledger.credit_health()
+    run_seconds(pod)
+    for shard in ledger.counted_totals.changed_shards:
+        codec.encode(ledger.counted_totals.shard_record(shard))
+    for kind, reward in ledger.rewards.items():
+        codec.encode(reward)
+        keys.reward_key("edge-1", kind)
+    ledger.on_pod_deleted(pod)
+    with suppress(reward_annotations.InvalidAnnotation):
+        reward_annotations.parse_reward_metric(pod)
+
+
+def _watch(lines: bytes) -> None:
+    """Lines of a watch of pods."""
+    batch: WatchBatch[Pod] = WatchBatch({}, [], Pod)
+    resume = "1"
+    for line in filter(bytes.strip, lines.split(b"\n")):
+        resume = batch.apply_line(line, resume)
+
+
+def _annotations(text: bytes) -> None:
+    """Port, path and series, one a line."""
+    port, path, series = [*text.decode(errors="replace").split("\n", 2), "", ""][:3]
+    annotations = {PORT_ANNOTATION: port, PATH_ANNOTATION: path, SERIES_ANNOTATION: series}
+    pod = Pod(ObjectMeta(name="p", annotations=annotations), status=PodStatus(pod_ip="10.1.0.1", host_ip="10.0.0.1"))
+    reward_annotations.parse_reward_metric(pod)
+
+
+_SERIES = tuple(map(series_expression.parse_expression, ('m{a="b"}', "queue_seconds", "seconds_sum / seconds_count")))
+
+
+def _scraped_page(body: bytes) -> None:
+    page = body.decode(errors="replace")
+    for series in _SERIES:
+        series_expression.evaluate_page(series, page)
+
+
+def _probe(data: bytes) -> None:
+    for version in IpVersion:
+        reply = decode_reply(version, data)
+        assert reply is None or 0 <= reply.counter < 2**64
+    decode_reply(IpVersion.V4, strip_ipv4_header(data))
+
+
+_NOT_TEXT = (UnicodeDecodeError,)
+"""WatchedFiles takes it, as it takes every ValueError of a file's parser."""
+
+HARNESSES: Mapping[str, Harness] = {
+    "wire_args": Harness(_wire_args, (wire.BadRequest,)),
+    "wire_preemption": Harness(wire.read_preemption, (wire.BadRequest,)),
+    "wire_binding": Harness(wire.read_binding, (wire.BadRequest,)),
+    "delay_annotation": Harness(_bound, (BadBound,)),
+    "records": check_each(_records()),
+    "record_keys": Harness(_key),
+    "etcd": check_each(_etcd_responses()),
+    "policy": Harness(_policy, (policy.PolicyError, *_NOT_TEXT)),
+    "queries": Harness(_queries, (BadQueries, *_NOT_TEXT)),
+    "taspolicy": Harness(_taspolicy, (BadTasPolicy, MalformedResponse)),
+    "quantity": Harness(_quantity, (quantity.BadQuantity,)),
+    "goldpinger": Harness(_goldpinger, (BadCheckAll,)),
+    "matrix": Harness(_matrix, (BadMatrix, *_NOT_TEXT)),
+    "custom_metrics": Harness(_custom_metrics, (MetricUnavailable,)),
+    "prometheus": Harness(_prometheus, (MetricUnavailable,)),
+    "kube_pod": Harness(_pod, (MalformedResponse,)),
+    "kube_objects": check_each(
+        [Harness(partial(decode_json, kind=kind), (MalformedResponse,)) for kind in (Node, Event, Lease)]
+    ),
+    "kube_errors": Harness(lambda body: str(error_from_response(403, body)).encode()),
+    "kube_watch": Harness(_watch, (ApiError,)),
+    "pod_annotations": Harness(_annotations, (reward_annotations.InvalidAnnotation,)),
+    "scraped_page": Harness(_scraped_page),
+    "probe_packet": Harness(_probe),
+    "http": HTTP,
+}
