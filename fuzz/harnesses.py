@@ -30,8 +30,8 @@ from fuzz.oracle import Harness, check_each
 from leadsman.decision import policy
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.model import PodInfo
-from leadsman.decision.telemetry import quantity
 from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
+from leadsman.kube import quantity
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import ApiError, MalformedResponse, error_from_response
 from leadsman.kube.leader_election import Lease
