@@ -32,6 +32,7 @@ from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.model import PodInfo
 from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
 from leadsman.kube import quantity
+from leadsman.kube.bounded_metadata import BoundedAnnotations
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import ApiError, MalformedResponse, error_from_response
 from leadsman.kube.leader_election import Lease
@@ -192,7 +193,10 @@ def _annotations(text: bytes) -> None:
     """Port, path and series, one a line."""
     port, path, series = [*text.decode(errors="replace").split("\n", 2), "", ""][:3]
     annotations = {PORT_ANNOTATION: port, PATH_ANNOTATION: path, SERIES_ANNOTATION: series}
-    pod = Pod(ObjectMeta(name="p", annotations=annotations), status=PodStatus(pod_ip="10.1.0.1", host_ip="10.0.0.1"))
+    pod = Pod(
+        ObjectMeta(name="p", annotations=BoundedAnnotations(annotations)),
+        status=PodStatus(pod_ip="10.1.0.1", host_ip="10.0.0.1"),
+    )
     reward_annotations.parse_reward_metric(pod)
 
 
@@ -223,8 +227,8 @@ HARNESSES: Mapping[str, Harness] = {
     "records": check_each(_records()),
     "record_keys": Harness(_key),
     "etcd": check_each(_etcd_responses()),
-    "policy": Harness(_policy, (policy.PolicyError, *_NOT_TEXT)),
-    "queries": Harness(_queries, (BadQueries, *_NOT_TEXT)),
+    "policy": Harness(_policy, (policy.PolicyError, *_NOT_TEXT), max_bytes=4096),
+    "queries": Harness(_queries, (BadQueries, *_NOT_TEXT), max_bytes=4096),
     "taspolicy": Harness(_taspolicy, (BadTasPolicy, MalformedResponse)),
     "quantity": Harness(_quantity, (quantity.BadQuantity,)),
     "goldpinger": Harness(_goldpinger, (BadCheckAll,)),

@@ -12,6 +12,7 @@ from extender.app import create_app
 from extender.metrics import ExtenderMetrics
 from extender.worker_pool import WorkerPool
 from fuzz.oracle import Harness
+from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
@@ -20,6 +21,9 @@ from leadsman.state.snapshot import NodeState, Snapshot
 
 ANSWER_SECONDS = 5.0
 """More than any deadline of a decision; less would fail on a busy machine."""
+
+HEADER_SECONDS = 0.5
+"""So that a run need not wait for requests that never end."""
 
 _VERBS = ("filter", "prioritize", "preempt", "scheduler/filter", "explain?pod=")
 _NODES = ("node-00000", "node-00001", "node-00002")
@@ -46,7 +50,7 @@ def _server() -> _Server:
     state = _State(Snapshot(dict.fromkeys(_NODES, node), revision=7, cluster_id="c"))
     sources = InputSources(state, PolicyFile(None), time.monotonic)
     app = create_app(sources, metrics=ExtenderMetrics(), workers=WorkerPool())
-    serving = serve(app, "127.0.0.1", 0)
+    serving = serve(app, "127.0.0.1", 0, ServerLimits(header_timeout_seconds=HEADER_SECONDS))
     return _Server(loop, serving, loop.run_until_complete(serving.__aenter__()))
 
 

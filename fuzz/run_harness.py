@@ -23,7 +23,8 @@ def mutate(data: bytes, max_size: int, seed: int) -> bytes:
 def main() -> None:
     name, *arguments = sys.argv[1:]
     harness = HARNESSES[name]
-    atheris.Setup([sys.argv[0], *arguments], lambda data: check(harness, data), custom_mutator=mutate)
+    command = [sys.argv[0], *arguments, f"-max_len={harness.max_bytes}"]
+    atheris.Setup(command, lambda data: check(harness, data), custom_mutator=mutate)
     atheris.Fuzz()
 
 
