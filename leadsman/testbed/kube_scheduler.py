@@ -41,7 +41,7 @@ class KubeScheduler:
     def __enter__(self) -> Self:
         self._folder.mkdir(parents=True, exist_ok=True)
         config = self._folder / "kube-scheduler.json"
-        minor = self._minor_version()
+        minor = self.minor_version()
         config.write_text(json.dumps(self._configuration(minor)))
         flags = [
             f"--config={config}",
@@ -63,7 +63,8 @@ class KubeScheduler:
         self._process.kill()
         self._process.wait()
 
-    def _minor_version(self) -> int:
+    def minor_version(self) -> int:
+        """N of Kubernetes 1.N."""
         shown = subprocess.run([str(self._binary), "--version"], capture_output=True, text=True, check=True).stdout
         version = re.search(r"v1\.(\d+)", shown)
         if version is None:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from leadsman.sources.cluster.cluster_follower import LISTS
+
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects
 
@@ -25,6 +27,7 @@ ROLES = {
 WITH_CONTROLLER = ("controller", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
+WITH_CLUSTER_MODEL = ("cluster-model", "everything", "files")
 
 
 def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_says_so(
@@ -34,7 +37,19 @@ def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_say
     binding = {"leadsman-extender-bind"} if build_name in ("files", "bind", "everything") else set()
     wanted = {name: ROLES[name] for name in ALWAYS | binding}
     assert {name: rule for name, rule in rules.items() if name in ROLES} == wanted
-    assert build_name in WITH_TELEMETRY + WITH_CONTROLLER or rules == wanted
+    assert build_name in WITH_TELEMETRY + WITH_CONTROLLER + WITH_CLUSTER_MODEL or rules == wanted
+
+
+def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(objects: "Objects", build_name: str) -> None:
+    if build_name not in WITH_CLUSTER_MODEL:
+        return
+    [rules] = [
+        o["rules"] for o in objects if o["metadata"]["name"] == "leadsman-controller-cluster-model" and "rules" in o
+    ]
+    granted = {(rule["apiGroups"][0], resource) for rule in rules for resource in rule["resources"]}
+    listed = {(each.resource.api_version.rpartition("/")[0], each.resource.plural) for each in LISTS.values()}
+    assert granted == listed
+    assert all(rule["verbs"] == ["get", "list", "watch"] for rule in rules)
 
 
 def test_the_controller_patches_nodes_and_status_and_writes_one_lease(objects: "Objects", build_name: str) -> None:

@@ -83,7 +83,7 @@ def pod(rng: Random, name: str, claims: tuple[str, ...] = (), on: str = "") -> O
 def _container(rng: Random, name: str, ports: bool = True) -> Object:
     requests = {"cpu": f"{rng.choice((0, 100, 300))}m", "memory": f"{rng.choice((0, 100, 300))}Mi"}
     gpu = {GPU: "1"} if rng.random() < 0.1 else {}
-    port = {"containerPort": 80, "hostPort": rng.choice((80, 81)), "protocol": rng.choice(("TCP", "UDP"))}
+    port = {"containerPort": 80, "hostPort": 80 if name == "main" else 81, "protocol": rng.choice(("TCP", "UDP"))}
     port |= {"hostIP": rng.choice(("127.0.0.1", "10.0.0.1"))} if rng.random() < 0.5 else {}
     return {
         "name": name,
@@ -155,7 +155,8 @@ def _spread(rng: Random) -> list[Object]:
             "maxSkew": rng.randint(1, 2),
             "topologyKey": key,
             "whenUnsatisfiable": rng.choice(("DoNotSchedule", "DoNotSchedule", "ScheduleAnyway")),
-            "labelSelector": _selector(rng),
+            # An empty selector meant every pod in Kubernetes 1.20, and means none since.
+            "labelSelector": _selector(rng) or {"matchLabels": {"app": "web"}},
         }
         for key in keys
     ]

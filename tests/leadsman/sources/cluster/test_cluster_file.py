@@ -1,0 +1,243 @@
+"""What kubectl prints becomes a Cluster."""
+
+import json
+
+import pytest
+
+from leadsman.cluster.budgets import QuotaScope
+from leadsman.cluster.constraints import HostPort, PodAffinityTerm, Taint, Toleration, TopologySpread
+from leadsman.cluster.resources import Resources
+from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm, Operator, Requirement
+from leadsman.cluster.storage import Claim, StorageClass, Volume
+from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
+
+GPU, DRIVER, ZONE = "example.com/gpu", "csi.example.com", "topology.kubernetes.io/zone"
+APP = LabelSelector((Requirement("app", Operator.IN, ("web",)),))
+
+
+def meta(name, namespace="default", **more):
+    return {"name": name, "namespace": namespace, "uid": f"uid-{name}", "managedFields": [{"a": 1}], **more}
+
+
+def pod(name="p", spec=None, status=None, **metadata):
+    spec = {"containers": [{"name": "main", "image": "x", "env": [{"name": "A"}]}], "nodeName": "a", **(spec or {})}
+    return {"kind": "Pod", "metadata": meta(name, **metadata), "spec": spec, "status": status or {"phase": "Running"}}
+
+
+def read(*items):
+    return read_cluster(json.dumps({"kind": "List", "items": items}).encode())
+
+
+def only_pod(**fields):
+    [one] = read(pod(**fields)).pods.values()
+    return one
+
+
+def test_a_node_has_what_its_csi_node_says_too() -> None:
+    node = {
+        "kind": "Node",
+        "metadata": meta("a", "", labels={ZONE: "z", "rack": "r"}, annotations={"leadsman.dev/x": "1", "foreign": "2"}),
+        "spec": {"unschedulable": True, "taints": [{"key": "k", "effect": "NoExecute", "timeAdded": "2026-01-01"}]},
+        "status": {
+            "allocatable": {"cpu": "3800m", "memory": "1Gi", "pods": "110", GPU: "2"},
+            "conditions": [{"type": "Ready", "status": "True"}],
+        },
+    }
+    drivers = [{"name": DRIVER, "allocatable": {"count": 8}}, {"name": "unlimited", "allocatable": None}]
+    csi_node = {"kind": "CSINode", "metadata": meta("a", ""), "spec": {"drivers": drivers}}
+    for items in ([node, csi_node], [csi_node, node]):
+        a = read(*items).nodes["a"]
+        assert (a.uid, a.zone, a.rack("rack"), a.unschedulable, a.ready) == ("uid-a", "z", "r", True, True)
+        assert a.allocatable == Resources(3800, 1 << 30, 110, {GPU: 2})
+        assert a.taints == (Taint("k", "", "NoExecute"),)
+        assert a.annotations == {"leadsman.dev/x": "1"}
+        assert a.attach_limits == {DRIVER: 8}
+
+
+@pytest.mark.parametrize(("status", "ready"), [("False", False), ("Unknown", None)])
+def test_a_node_that_is_unknown_is_not_unready(status: str, ready: bool | None) -> None:
+    conditions = [{"type": "Ready", "status": status}]
+    node = {"kind": "Node", "metadata": meta("a", ""), "status": {"conditions": conditions}}
+    assert read(node).nodes["a"].ready is ready
+
+
+def test_whose_pod_it_is() -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-5d", "uid": "u", "controller": True}
+    labels = {"app": "web", "pod-template-hash": "5d", "delay_db": "5"}
+    one = only_pod(ownerReferences=[owner], labels=labels, spec={"priority": 7, "priorityClassName": "high"})
+    assert (one.workload, one.owner_kind, one.owner_uid) == ("deployment/web", "ReplicaSet", "u")
+    assert (one.labels, one.priority, one.priority_class) == (labels, 7, "high")
+
+
+def test_what_happens_to_a_pod() -> None:
+    status = {"phase": "Pending", "nominatedNodeName": "b", "conditions": [{"type": "Ready", "status": "True"}]}
+    spec = {"nodeName": None, "schedulingGates": [{"name": "g"}], "activeDeadlineSeconds": 5}
+    one = only_pod(spec=spec, status=status, deletionTimestamp="2026-01-01T00:00:00Z")
+    assert (one.node, one.phase, one.nominated_node) == ("", "Pending", "b")
+    assert one.ready
+    assert one.terminating
+    assert one.gated
+    assert one.has_deadline
+
+
+def test_requests_of_containers_and_what_the_kubelet_holds_for_them() -> None:
+    resources = {"requests": {"cpu": "100m", "memory": "1Ki", GPU: "1"}}
+    init = [{"name": "sidecar", "restartPolicy": "Always", "resources": {"requests": {"cpu": "50m"}}}]
+    spec = {"containers": [{"name": "main", "resources": resources}], "initContainers": init, "overhead": {"cpu": "5m"}}
+    assert only_pod(spec=spec).requests == Resources(155, 1024, 1, {GPU: 1})
+    held = [{"name": "main", "allocatedResources": {"cpu": "300m"}, "resources": {"requests": {"memory": "2Ki"}}}]
+    shrinking = {"phase": "Running", "containerStatuses": held}
+    assert only_pod(spec=spec, status=shrinking).requests == Resources(355, 2048, 1, {GPU: 1})
+    refused = shrinking | {"conditions": [{"type": "PodResizePending", "status": "True", "reason": "Infeasible"}]}
+    assert only_pod(spec=spec, status=refused).requests == Resources(355, 2048, 1)
+
+
+def test_requests_of_the_pod_as_a_whole() -> None:
+    containers = [{"name": "main", "resources": {"requests": {"cpu": "100m", "memory": "1Ki"}}}]
+    spec = {"containers": containers, "resources": {"requests": {"cpu": "2"}}}
+    assert only_pod(spec=spec).requests == Resources(2000, 1024, 1)
+
+
+def test_constraints_of_a_pod() -> None:
+    web = {"matchLabels": {"app": "web"}}
+    spec = {
+        "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "k", "operator": "Exists", "tolerationSeconds": 300}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "n", "operator": "Gt", "values": ["3"]}]}]
+                },
+                "preferredDuringSchedulingIgnoredDuringExecution": [{"weight": 1, "preference": {}}],
+            },
+            "podAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [
+                    {"topologyKey": ZONE, "labelSelector": web, "namespaceSelector": {}}
+                ]
+            },
+            "podAntiAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": [{"topologyKey": "rack", "labelSelector": web}]
+            },
+        },
+        "topologySpreadConstraints": [
+            {"topologyKey": ZONE, "maxSkew": 2, "whenUnsatisfiable": "DoNotSchedule", "minDomains": 3}
+            | {"labelSelector": web, "matchLabelKeys": ["tier"], "nodeTaintsPolicy": "Honor"},
+            {"topologyKey": ZONE, "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": web},
+        ],
+        "containers": [{"name": "main", "ports": [{"containerPort": 1}, {"hostPort": 80, "hostIP": "10.0.0.1"}]}],
+    }
+    constraints = only_pod(spec=spec, labels={"tier": "1"}).constraints
+    assert constraints.node_selector == (("disk", "ssd"),)
+    assert constraints.tolerations == (Toleration("k", "Exists"),)
+    assert constraints.node_affinity == (NodeSelectorTerm((Requirement("n", Operator.GT, ("3",)),)),)
+    assert constraints.affinity == (PodAffinityTerm(ZONE, APP, (), LabelSelector()),)
+    assert constraints.anti_affinity == (PodAffinityTerm("rack", APP, ("default",)),)
+    with_tier = LabelSelector((*APP.requirements, Requirement("tier", Operator.IN, ("1",))))
+    assert constraints.spread == (TopologySpread(ZONE, 2, with_tier, 3, True, True),)
+    assert constraints.host_ports == (HostPort(80, "TCP", "10.0.0.1"),)
+
+
+def test_pods_of_one_template_share_labels_constraints_and_requests() -> None:
+    spec = {"nodeSelector": {"disk": "ssd"}}
+    one, other = read(*(pod(name, spec, labels={"app": "web"}) for name in "pq")).pods.values()
+    assert one.labels is other.labels
+    assert one.constraints is other.constraints
+    assert one.requests is other.requests
+
+
+def test_volumes_of_a_pod() -> None:
+    claim, ephemeral = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "e", "ephemeral": {}}
+    one = only_pod(spec={"volumes": [claim, ephemeral, {"name": "c", "configMap": {}}]})
+    assert (one.claims, one.local_volumes) == (("data", "p-e"), False)
+    assert only_pod(spec={"volumes": [{"name": "d", "emptyDir": {}}]}).local_volumes
+
+
+def test_finished_pods_are_left_out() -> None:
+    assert not read(pod(status={"phase": "Succeeded"}), pod("q", status={"phase": "Failed"})).pods
+
+
+def test_claims_volumes_and_classes() -> None:
+    rack = {"key": "rack", "operator": "In", "values": ["1"]}
+    storage = read(
+        {
+            "kind": "PersistentVolumeClaim",
+            "metadata": meta("data"),
+            "spec": {"volumeName": "v", "storageClassName": "late", "accessModes": ["ReadWriteOncePod"]}
+            | {"resources": {"requests": {"storage": "1Ki"}}},
+        },
+        {
+            "kind": "PersistentVolume",
+            "metadata": meta("v", "", labels={"failure-domain.beta.kubernetes.io/zone": "x__y"}),
+            "spec": {
+                "capacity": {"storage": "2Ki"},
+                "accessModes": ["ReadWriteOncePod"],
+                "storageClassName": "late",
+                "claimRef": {"namespace": "default", "name": "data"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [rack]}]}},
+                "csi": {"driver": DRIVER, "volumeHandle": "h"},
+            },
+        },
+        {"kind": "StorageClass", "metadata": meta("late", ""), "provisioner": DRIVER}
+        | {"volumeBindingMode": "WaitForFirstConsumer"}
+        | {"allowedTopologies": [{"matchLabelExpressions": [{"key": "rack", "values": ["1"]}]}]},
+    ).storage
+    term = NodeSelectorTerm((Requirement("rack", Operator.IN, ("1",)),))
+    modes = ("ReadWriteOncePod",)
+    assert storage.claims == {("default", "data"): Claim("default", "data", "v", "late", modes, 1024)}
+    zones = ((ZONE, ("x", "y")),)
+    claimed = ("default", "data")
+    assert storage.volumes == {"v": Volume("v", "late", modes, 2048, claimed, (term,), zones, DRIVER, "h")}
+    assert storage.classes == {"late": StorageClass("late", True, DRIVER, (term,))}
+
+
+def test_budgets_quotas_and_namespaces() -> None:
+    cluster = read(
+        {
+            "kind": "PodDisruptionBudget",
+            "metadata": meta("b", generation=2),
+            "spec": {"selector": {"matchLabels": {"app": "web"}}, "unhealthyPodEvictionPolicy": "AlwaysAllow"},
+            "status": {"disruptionsAllowed": 1, "expectedPods": 3, "observedGeneration": 1},
+        },
+        {
+            "kind": "ResourceQuota",
+            "metadata": meta("q"),
+            "spec": {
+                "hard": {"cpu": "2", "limits.memory": "1Ki", "pods": "5"},
+                "scopes": ["NotTerminating"],
+                "scopeSelector": {
+                    "matchExpressions": [{"scopeName": "PriorityClass", "operator": "In", "values": ["a"]}]
+                },
+            },
+            "status": {"used": {"cpu": "500m", "pods": "1"}},
+        },
+        {"kind": "Namespace", "metadata": meta("default", "", labels={"team": "x"})},
+        {"kind": "Secret", "metadata": meta("ignored")},
+    )
+    budget = cluster.budgets["default", "b"]
+    assert (budget.selector, budget.disruptions_allowed, budget.expected_pods) == (APP, 1, 3)
+    assert budget.unhealthy_always
+    assert not budget.observed
+    quota = cluster.quotas["default", "q"]
+    assert quota.hard == {"requests.cpu": 2000, "limits.memory": 1024, "pods": 5}
+    assert quota.used == {"requests.cpu": 500, "pods": 1}
+    assert quota.scopes == (QuotaScope("NotTerminating"), QuotaScope("PriorityClass", "In", ("a",)))
+    assert cluster.namespaces == {"default": {"team": "x"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (b"nodes", "not a List of Kubernetes objects"),
+        (b'{"kind": "Pod"}', "items"),
+        (json.dumps({"items": [pod(), pod(spec={"containers": 3})]}).encode(), r"items\[1\]: .*\$\.spec\.containers"),
+        (
+            json.dumps(
+                {"items": [{"kind": "Node", "metadata": meta("a"), "status": {"allocatable": {"cpu": "x"}}}]}
+            ).encode(),
+            r"items\[0\]: .*'x' is not a quantity",
+        ),
+    ],
+)
+def test_a_bad_file_names_the_item_and_what_is_wrong(text: bytes, said: str) -> None:
+    with pytest.raises(BadClusterFile, match=said):
+        read_cluster(text)

@@ -1,0 +1,185 @@
+"""The Cluster from a fake API server on a real socket, and from a real one where the machine names it."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.resources import Resources
+from leadsman.kube.access import ApiAccess, access_from_url
+from leadsman.kube.client import ApiClient
+from leadsman.sources.cluster.cluster_file import read_cluster
+from leadsman.sources.cluster.cluster_follower import LISTS, ClusterFollower
+from leadsman.testbed.fake_api_server import FakeApiServer
+from leadsman.testbed.kube_apiserver import KubeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+PODS = "/api/v1/namespaces/default/pods"
+CLAIMS = "/api/v1/namespaces/default/persistentvolumeclaims"
+BUDGETS = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+CSI_NODES = "/apis/storage.k8s.io/v1/csinodes"
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer() as one:
+        yield one
+
+
+@asynccontextmanager
+async def following(access: ApiAccess) -> AsyncIterator[ClusterFollower]:
+    async with ApiClient(access, deadline_seconds=5.0) as client:
+        follower = ClusterFollower(client)
+        task = asyncio.create_task(follower.run())
+        try:
+            yield follower
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+@asynccontextmanager
+async def loaded(api: FakeApiServer, until: "Until") -> AsyncIterator[ClusterFollower]:
+    async with following(ApiAccess(api.url)) as follower:
+        await until(lambda: follower.loaded and api.watches == len(LISTS))
+        yield follower
+
+
+def now(follower: ClusterFollower) -> Cluster:
+    assert follower.current is not None
+    return follower.current
+
+
+def node(name, cpu="2", **spec):
+    ready = [{"type": "Ready", "status": "True"}]
+    allocatable = {"cpu": cpu, "memory": "1Gi", "pods": "10"}
+    return {"metadata": {"name": name}, "spec": spec, "status": {"allocatable": allocatable, "conditions": ready}}
+
+
+def pod(name, on="", cpu="100m", phase="Running"):
+    container = {"name": "main", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    spec = {"containers": [container]} | ({"nodeName": on} if on else {})
+    return {"metadata": {"name": name}, "spec": spec, "status": {"phase": phase}}
+
+
+async def test_the_cluster_follows_nodes_and_pods(api: FakeApiServer, until: "Until") -> None:
+    api.put("/api/v1/nodes/a", node("a"))
+    api.put(f"{PODS}/p", pod("p", "a"))
+    async with loaded(api, until) as follower:
+        assert now(follower).free("a") == Resources(1900, 1 << 30, 9)
+        api.put(f"{PODS}/q", pod("q"))
+        await until(lambda: now(follower).unbound_pods)
+        api.put(f"{PODS}/q", pod("q", "a"))
+        await until(lambda: now(follower).free("a").pods == 8)
+        api.delete(f"{PODS}/p")
+        await until(lambda: now(follower).free("a").pods == 9)
+        api.put(f"{PODS}/q", pod("q", "a", phase="Succeeded"))
+        await until(lambda: not now(follower).pods)
+        api.put("/api/v1/nodes/a", node("a", "4", unschedulable=True))
+        await until(lambda: now(follower).nodes["a"].unschedulable)
+        api.delete("/api/v1/nodes/a")
+        await until(lambda: not now(follower).nodes)
+
+
+async def test_a_pod_replaced_by_one_of_the_same_name_is_another_pod(api: FakeApiServer, until: "Until") -> None:
+    api.put("/api/v1/nodes/a", node("a"))
+    old = api.put(f"{PODS}/p", pod("p", "a"))["metadata"]["uid"]
+    async with loaded(api, until) as follower:
+        api.delete(f"{PODS}/p")
+        new = api.put(f"{PODS}/p", pod("p", "a"))["metadata"]["uid"]
+        await until(lambda: set(now(follower).pods) == {new})
+        assert old != new
+        assert now(follower).free("a").pods == 9
+
+
+async def test_what_a_driver_says_and_the_rest_of_the_objects(api: FakeApiServer, until: "Until") -> None:
+    api.put("/api/v1/nodes/a", node("a"))
+    async with loaded(api, until) as follower:
+        driver = {"name": "csi.example.com", "allocatable": {"count": 3}}
+        api.put(f"{CSI_NODES}/a", {"spec": {"drivers": [driver]}})
+        await until(lambda: now(follower).nodes["a"].attach_limits == {"csi.example.com": 3})
+        api.put("/api/v1/nodes/a", node("a", "4"))
+        await until(lambda: now(follower).nodes["a"].allocatable.cpu_millis == 4000)
+        assert now(follower).nodes["a"].attach_limits == {"csi.example.com": 3}
+        api.delete(f"{CSI_NODES}/a")
+        await until(lambda: not now(follower).nodes["a"].attach_limits)
+        api.put(f"{BUDGETS}/b", {"spec": {}, "status": {"disruptionsAllowed": 2}})
+        api.put(f"{CLAIMS}/c", {"spec": {"volumeName": "v"}})
+        await until(lambda: now(follower).budgets and now(follower).storage.claims)
+        api.delete(f"{CLAIMS}/c")
+        await until(lambda: not now(follower).storage.claims)
+        assert now(follower).budgets["default", "b"].disruptions_allowed == 2
+
+
+async def test_a_heartbeat_makes_no_new_cluster(api: FakeApiServer, until: "Until") -> None:
+    api.put("/api/v1/nodes/a", node("a"))
+    async with loaded(api, until) as follower:
+        before = now(follower)
+        api.put("/api/v1/nodes/a", node("a"))
+        version = api.objects.revision
+        await until(lambda: follower.reflectors["Node"]._newest == str(version))
+        assert follower.current is before
+
+
+async def test_there_is_no_cluster_until_every_part_was_listed(api: FakeApiServer, until: "Until") -> None:
+    api.deny("poddisruptionbudgets")
+    async with following(ApiAccess(api.url)) as follower:
+        others = [reflector for kind, reflector in follower.reflectors.items() if kind != "PodDisruptionBudget"]
+        await until(lambda: follower.problem and all(reflector.loaded.is_set() for reflector in others))
+        assert follower.current is None
+        assert "Forbidden" in follower.problem
+        assert follower.age_seconds(time.monotonic()) == float("inf")
+
+
+async def test_the_cluster_stays_while_the_api_server_is_away(api: FakeApiServer, until: "Until") -> None:
+    api.put("/api/v1/nodes/a", node("a"))
+    async with loaded(api, until) as follower:
+        before = now(follower)
+        api.fail("watch", 503, times=100)
+        api.end_watches()
+        await until(lambda: follower.problem)
+        assert follower.current is before
+
+
+@pytest.mark.slow
+async def test_against_kubernetes_the_follower_sees_what_a_list_says(
+    kubernetes_binaries: Path, tmp_path: Path, until: "Until"
+) -> None:
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes") as cluster:
+        if "policy/v1" not in _group_versions(cluster):
+            pytest.skip("the kube-apiserver that KUBEBUILDER_ASSETS names has no policy/v1 (Kubernetes 1.21)")
+        async with following(access_from_url(cluster.url, cluster.ca_file, cluster.token_file())) as follower:
+            cluster.call("POST", "/api/v1/nodes", node("a"))
+            for number in range(5):
+                cluster.call("POST", PODS, pod(f"p{number}", "a" if number else ""))
+            cluster.call("DELETE", f"{PODS}/p1?gracePeriodSeconds=0")
+            budget = {"metadata": {"name": "b"}, "spec": {"maxUnavailable": 1, "selector": {}}}
+            cluster.call("POST", BUDGETS, budget)
+            await until(lambda: follower.current and len(follower.current.pods) == 4 and follower.current.budgets, 30)
+            listed = _listed(cluster)
+            assert dict(now(follower).pods) == dict(listed.pods)
+            assert dict(now(follower).nodes) == dict(listed.nodes)
+            assert now(follower).namespaces == listed.namespaces
+            assert now(follower).free("a") == listed.free("a") == Resources(1700, 1 << 30, 7)
+
+
+def _group_versions(cluster: KubeApiServer) -> set[str]:
+    groups = cluster.call("GET", "/apis")["groups"]
+    return {version["groupVersion"] for group in groups for version in group["versions"]}
+
+
+def _listed(cluster: KubeApiServer) -> Cluster:
+    items = [
+        {"kind": kind, **item}
+        for kind, options in LISTS.items()
+        for item in cluster.call("GET", options.resource.path())["items"]
+    ]
+    return read_cluster(json.dumps({"items": items}).encode())
