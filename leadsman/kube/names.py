@@ -26,6 +26,12 @@ FAILOVER_ANNOTATION = f"{DOMAIN}/failover"
 PLACEHOLDER_LABEL = f"{DOMAIN}/placeholder"
 """On a pod that only holds room on its node for backups; the value is the node's name, or its hash."""
 
+PLACEHOLDER_NAMESPACE = "leadsman-placeholders"
+"""Where placeholders are, and nothing else. Elsewhere the label means nothing."""
+
+SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY = "leadsman-self-healing", "state.json"
+"""The ConfigMap in Leadsman's namespace, and its key: what self-healing knows, for extenders and the next leader."""
+
 PORT_ANNOTATION = f"{DOMAIN}/reward-port"
 PATH_ANNOTATION = f"{DOMAIN}/reward-path"
 SERIES_ANNOTATION = f"{DOMAIN}/reward-series"

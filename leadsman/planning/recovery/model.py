@@ -3,13 +3,16 @@
 from collections.abc import Mapping
 from enum import StrEnum
 from types import MappingProxyType
+from typing import Annotated
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import DOMAIN
 
 UNREACHABLE_TAINT = f"{DOMAIN}/unreachable"
+
+NotNegative = Annotated[float, Meta(ge=0.0)]
 
 
 class NodeCondition(StrEnum):
@@ -120,6 +123,36 @@ class RecoveryState(Struct, frozen=True):
     spent: tuple[float, ...] = ()
     withheld: Mapping[str, str] = MappingProxyType({})
     holds: tuple[Hold, ...] = ()
+
+
+class LastRoundTrips(Struct, frozen=True):
+    """What was measured between a node and the backups of the pods that are bound to it, before it fell silent.
+
+    measured_at: when.
+    rtt_ms: backup node → round trip, never negative.
+    """
+
+    measured_at: float
+    rtt_ms: Mapping[str, NotNegative] = MappingProxyType({})
+
+
+class SelfHealingState(Struct, frozen=True):
+    """What the controller publishes: ConfigMap `leadsman-self-healing`, key `state.json`, as `codec` writes it.
+
+    The controller writes it before it acts; extenders and the next leader read it.
+
+    recovery: what the next plan begins with.
+    published_at: when it was written. A hold lasts for `until - published_at` after that.
+    last_round_trips: dead or suspect node that delay bounds are to → its last delays. Nobody can measure them any more,
+        and a replacement that is bound to the node is judged by them. Only those to nodes that are backups.
+    backup_owners: node → UIDs of the controllers whose pods have their backup there: for them the placeholders there
+        may be evicted, and for nobody else.
+    """
+
+    recovery: RecoveryState = RecoveryState()
+    published_at: float = 0.0
+    last_round_trips: Mapping[str, LastRoundTrips] = MappingProxyType({})
+    backup_owners: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 
 
 class TaintNode(Struct, frozen=True):

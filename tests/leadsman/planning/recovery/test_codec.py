@@ -1,0 +1,120 @@
+"""What the controller publishes is what extenders and the next leader read."""
+
+import contextlib
+import json
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from leadsman.cluster.resources import Resources
+from leadsman.planning.recovery import codec
+from leadsman.planning.recovery.codec import StateTooLarge, UnreadableState
+from leadsman.planning.recovery.model import (
+    DeadNode,
+    Hold,
+    LastRoundTrips,
+    PodRecovery,
+    RecoveryState,
+    SelfHealingState,
+)
+
+names = st.text(min_size=1, max_size=4)
+times = st.floats(0, 1e10)
+times_or_none = st.none() | times
+amounts = st.integers(-(2**63), 2**63 - 1)
+resources = st.builds(Resources, amounts, amounts, amounts, st.dictionaries(names, amounts, max_size=2))
+holds = st.builds(Hold, names, names, resources, times)
+recovered = st.builds(
+    PodRecovery, names, names, names, names, times, times, st.just("") | names, names, times_or_none, times_or_none
+)
+dead_nodes = st.builds(
+    DeadNode,
+    names,
+    st.text(),
+    times_or_none,
+    times_or_none,
+    times,
+    times_or_none,
+    times_or_none,
+    st.dictionaries(names, recovered, max_size=2),
+)
+recoveries = st.builds(
+    RecoveryState,
+    st.dictionaries(names, st.text(), max_size=2),
+    st.dictionaries(names, dead_nodes, max_size=2),
+    st.lists(times, max_size=2).map(tuple),
+    st.dictionaries(names, st.text(), max_size=2),
+    st.lists(holds, max_size=2).map(tuple),
+)
+states = st.builds(
+    SelfHealingState,
+    recoveries,
+    times,
+    st.dictionaries(names, st.builds(LastRoundTrips, times, st.dictionaries(names, times, max_size=2)), max_size=2),
+    st.dictionaries(names, st.lists(names, max_size=2).map(tuple), max_size=2),
+)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(), inner, max_size=2),
+)
+
+
+@given(states)
+def test_a_state_that_was_written_is_read_the_same(state: SelfHealingState) -> None:
+    assert codec.decode(codec.encode(state)) == state
+
+
+@given(states, st.dictionaries(names.map("later_".__add__), json_values, max_size=2))
+def test_a_field_of_a_later_release_is_skipped(state: SelfHealingState, later: dict[str, object]) -> None:
+    document = json.loads(codec.encode(state))
+    document["recovery"] |= later
+    assert codec.decode(json.dumps(document | later).encode()) == state
+
+
+@given(st.binary() | json_values.map(lambda value: json.dumps(value).encode()))
+def test_whatever_stands_there_is_a_state_or_a_state_error(text: bytes) -> None:
+    with contextlib.suppress(codec.StateError):
+        assert isinstance(codec.decode(text), SelfHealingState)
+
+
+def test_an_empty_object_is_a_state_that_refuses_nothing() -> None:
+    assert codec.decode(b"{}") == SelfHealingState()
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (b"", "$: input data was truncated"),
+        (b"[]", "$: expected object, got array"),
+        (b'{"recovery": {"refused": {"edge-1": 7}}}', "$.recovery.refused[...]: expected str, got int"),
+        (
+            b'{"last_round_trips": {"edge-1": {"measured_at": 1, "rtt_ms": {"edge-2": -1}}}}',
+            "$.last_round_trips[...].rtt_ms[...]: expected float >= 0.0",
+        ),
+    ],
+)
+def test_what_cannot_be_read_names_the_field(text: bytes, why: str) -> None:
+    with pytest.raises(UnreadableState, match=f"^{re.escape(why)}$"):
+        codec.decode(text)
+
+
+def test_a_state_that_no_config_map_holds_is_neither_written_nor_read() -> None:
+    state = SelfHealingState(RecoveryState(refused={"edge-1": "x" * codec.MAX_BYTES}))
+    with pytest.raises(StateTooLarge, match=r"^the state has 921,\d{3} bytes; at most 921,600 are allowed$"):
+        codec.encode(state)
+    with pytest.raises(StateTooLarge):
+        codec.decode(b" " * (codec.MAX_BYTES + 1))
+
+
+def test_ten_thousand_owners_of_backups_and_five_hundred_dead_nodes_fit() -> None:
+    uid = "9ac06e42-7393-4178-be56-d08cfc04727a"
+    dead = DeadNode(uid, "7 of 8 peers lost it; its heartbeat stands still; its Lease is not renewed", 1e9, 1e9, 1e9)
+    nodes = [f"node-{number:05}" for number in range(5000)]
+    refused = dict.fromkeys(nodes[:500], dead.reason)
+    recovery = RecoveryState(refused, dict.fromkeys(nodes[:500], dead))
+    state = replace(SelfHealingState(recovery), backup_owners=dict.fromkeys(nodes, (uid, uid)))
+    assert codec.decode(codec.encode(state)) == state
