@@ -6,6 +6,7 @@ deleted only when the others, bound and of the size that the API server confirms
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
 
 from msgspec import Struct
 
@@ -18,6 +19,8 @@ from leadsman.planning.backups.model import BackupPlan
 
 RESIZABLE = frozenset({"cpu", "memory"})
 """What `pods/resize` can change (KEP-1287)."""
+
+LONGEST_LABEL_VALUE = 63
 
 SHRINK_SHARE = 0.1
 """A placeholder is made smaller when at least this share of the node's reserve is held for nothing: less is not worth
@@ -52,7 +55,14 @@ class DeletePlaceholder(Struct, frozen=True):
     reason: str
 
 
+_RELEASED = "the room is released for a pod whose node is dead"
+
 PlaceholderAction = CreatePlaceholder | ResizePlaceholder | DeletePlaceholder
+
+
+def node_label(node: str) -> str:
+    """The value of the placeholders' label for a node: its name, or a hash of one too long for a label."""
+    return node if len(node) <= LONGEST_LABEL_VALUE else blake2b(node.encode(), digest_size=16).hexdigest()
 
 
 def is_placeholder(pod: ClusterPod) -> bool:
@@ -61,11 +71,16 @@ def is_placeholder(pod: ClusterPod) -> bool:
 
 
 def placeholders_by_node(cluster: Cluster) -> Mapping[str, Sequence[ClusterPod]]:
-    """Node → the placeholders that are for it, bound or not yet; without those that are being deleted."""
+    """Node → the placeholders that are for it, bound or not yet; without those that are being deleted.
+
+    Those of a node that is not in the cluster stand under their label.
+    """
+    names = {node_label(node): node for node in cluster.nodes}
     found: dict[str, list[ClusterPod]] = {}
     for pod in cluster.pods.values():
         if is_placeholder(pod) and not pod.terminating:
-            found.setdefault(pod.labels[PLACEHOLDER_LABEL], []).append(pod)
+            label = pod.labels[PLACEHOLDER_LABEL]
+            found.setdefault(names.get(label, label), []).append(pod)
     return found
 
 
@@ -94,6 +109,42 @@ def plan_placeholders(cluster: Cluster, plan: BackupPlan, *, resize: bool) -> li
         else:
             actions += _shrink(reserve, there, resize=resize)
     return actions
+
+
+def plan_release(placeholders: Sequence[ClusterPod], requests: Resources, *, resize: bool) -> list[PlaceholderAction]:
+    """Frees at least `requests` of what these placeholders of one node hold, with as little else as possible.
+
+    With `resize` one goes for the pod slot and others are made smaller for the rest. Without it whole ones go, and what
+    that frees too much is held again by the next plan.
+    """
+    bound = sorted((pod for pod in placeholders if pod.node), key=lambda pod: (pod.requests.memory_bytes, pod.name))
+    if resize and len(bound) > 1:
+        first, *others = bound
+        return [_delete(first, _RELEASED), *_shrink_by(requests - first.requests, reversed(others))]
+    for pod in bound:
+        if requests.fits(pod.requests):
+            return [_delete(pod, _RELEASED)]
+    actions, freed = list[PlaceholderAction](), ZERO
+    for pod in reversed(bound):
+        if not requests.fits(freed):
+            actions.append(_delete(pod, _RELEASED))
+            freed += pod.requests
+    return actions
+
+
+def _shrink_by(missing: Resources, placeholders: Iterable[ClusterPod]) -> Iterator[PlaceholderAction]:
+    """Makes placeholders smaller until they have given up what is missing; one that has a missing device goes."""
+    for pod in placeholders:
+        cpu = min(max(missing.cpu_millis, 0), pod.requests.cpu_millis)
+        memory = min(max(missing.memory_bytes, 0), pod.requests.memory_bytes)
+        has_device = any(missing.extended.get(name, 0) > 0 for name in pod.requests.extended)
+        if has_device:
+            missing -= pod.requests
+            yield _delete(pod, _RELEASED)
+        elif cpu or memory:
+            given = Resources(cpu, memory)
+            missing -= given
+            yield _resize(pod, pod.requests - given, _RELEASED)
 
 
 def _missing(reserve: Resources, placeholders: Sequence[ClusterPod]) -> Resources | None:

@@ -98,13 +98,15 @@ class DeadNode(Struct, frozen=True):
 
 
 class Hold(Struct, frozen=True):
-    """Room on a node that was released for the pods of one owner. Until then nobody else is let there.
+    """Room on a node that was released for the replacement of a pod. Until then nobody else is let there.
 
-    owner_uid: the controller of the pods.
+    owner_uid: the controller of the pod, and of its replacement.
+    pod_uid: of the pod that was deleted.
     """
 
     node: str
     owner_uid: str
+    pod_uid: str
     requests: Resources
     until: float
 

@@ -68,11 +68,10 @@ def plan_recovery(
     for name, node in cluster.nodes.items():
         if name not in state.dead:
             step.let_in(node, "no failover of it is known")
-    state = replace(
-        state,
-        dead={name: recovery for name, recovery in dead.items() if recovery is not None},
-        holds=(*state.holds, *step.holds),
-    )
+    going_on = {name: recovery for name, recovery in dead.items() if recovery is not None}
+    bound = {uid for each in going_on.values() for uid, pod in each.pods.items() if pod.bound_at is not None}
+    holds = tuple(hold for hold in (*state.holds, *step.holds) if hold.pod_uid not in bound)
+    state = replace(state, dead=going_on, holds=holds)
     return RecoveryPlan(tuple(step.actions), state, step.stays)
 
 
@@ -117,7 +116,7 @@ class _Step:
 
     def _recover(self, pod: ClusterPod, recovery: DeadNode) -> DeadNode:
         backup, name = self._backups.nodes[pod.uid], f"{pod.namespace}/{pod.name}"
-        self.holds.append(Hold(backup, pod.owner_uid, pod.requests, self._now + self._budget.hold_seconds))
+        self.holds.append(Hold(backup, pod.owner_uid, pod.uid, pod.requests, self._now + self._budget.hold_seconds))
         self.actions.append(ReleaseRoom(backup, pod.requests, f"for pod {name}, whose node {pod.node} is dead"))
         reason = f"node {pod.node} is dead; its backup is node {backup}"
         self.actions.append(DeletePod(pod.uid, pod.namespace, pod.name, pod.node, reason))

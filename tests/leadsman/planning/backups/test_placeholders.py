@@ -12,6 +12,7 @@ from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
+from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.model import Backup, BackupPlan
 from leadsman.planning.backups.placeholders import (
     CreatePlaceholder,
@@ -19,8 +20,10 @@ from leadsman.planning.backups.placeholders import (
     PlaceholderAction,
     ResizePlaceholder,
     held_by,
+    node_label,
     placeholders_by_node,
     plan_placeholders,
+    plan_release,
     split,
 )
 
@@ -165,3 +168,44 @@ def test_a_new_one_tolerates_what_the_pods_tolerate_that_it_stands_for() -> None
 def test_little_surplus_is_left() -> None:
     pod = placeholder("hold", Resources(100, 105 * MIB, 1))
     assert plan_placeholders(cluster_of([NODE], [pod]), reserve(Resources(100, 100 * MIB, 1)), resize=True) == []
+
+
+@given(reserved=amounts(), share=st.integers(1, 4), resize=st.booleans())
+def test_a_release_frees_what_is_asked(reserved: Resources, share: int, resize: bool) -> None:
+    cluster = cluster_of([NODE], ())
+    *_, cluster = executed(cluster, plan_placeholders(cluster, reserve(reserved), resize=resize))
+    asked = Resources(
+        reserved.cpu_millis // share, reserved.memory_bytes // share, max(reserved.pods // share, 1), reserved.extended
+    )
+    before = held(cluster)
+    actions = plan_release(placeholders_by_node(cluster)["edge-1"], replace(asked, pods=1), resize=resize)
+    *_, cluster = [cluster, *executed(cluster, actions)]
+    assert replace(asked, pods=1).fits(before - held(cluster))
+
+
+def test_with_resize_a_release_frees_no_more_than_is_asked() -> None:
+    pods = [placeholder(name, Resources(100, 100 * MIB, 1)) for name in ("a", "b", "c")]
+    actions = plan_release(pods, Resources(150, 160 * MIB, 1), resize=True)
+    assert [type(action) for action in actions] == [DeletePlaceholder, ResizePlaceholder]
+    assert actions[1] == ResizePlaceholder(
+        "c",
+        "leadsman-placeholders",
+        "c",
+        Resources(50, 40 * MIB, 1),
+        "the room is released for a pod whose node is dead",
+    )
+
+
+def test_without_resize_the_smallest_that_is_enough_goes() -> None:
+    pods = [placeholder(name, Resources(100, mib * MIB, 1)) for name, mib in (("a", 50), ("b", 300), ("c", 200))]
+    [action] = plan_release(pods, Resources(100, 160 * MIB, 1), resize=False)
+    assert action == DeletePlaceholder(
+        "c", "leadsman-placeholders", "c", "the room is released for a pod whose node is dead"
+    )
+
+
+def test_a_name_too_long_for_a_label_is_hashed_and_recognised() -> None:
+    long = "edge-" + "x" * 80
+    pod = replace(placeholder("hold", Resources(100, 100 * MIB, 1), long), labels={PLACEHOLDER_LABEL: node_label(long)})
+    cluster = cluster_of([replace(NODE, name=long)], [pod])
+    assert list(placeholders_by_node(cluster)) == [long]

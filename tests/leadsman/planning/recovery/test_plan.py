@@ -243,6 +243,7 @@ def test_the_timeline_follows_the_replacement() -> None:
         recovered = deleted.dead["edge-1"].pods["web-1"]
         assert (recovered.bound_at, recovered.running_at) == (bound_at, running_at)
     assert (recovered.replacement, recovered.replaced_on) == ("web-2", "edge-2")
+    assert deleted.holds == ()
 
 
 def test_a_step_that_is_planned_again_from_its_own_state_spends_no_more() -> None:

@@ -1,0 +1,58 @@
+"""What a leader remembers of backups comes back as it was; anything else is refused with the field."""
+
+import gzip
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.planning.backups.memory import (
+    MAX_BYTES,
+    BackupMemory,
+    MemoryTooLarge,
+    RememberedBackup,
+    UnreadableMemory,
+    decode,
+    encode,
+)
+
+names = st.text("abc-.", max_size=8)
+rtts = st.dictionaries(names, st.floats(0, 1e6), max_size=3)
+backups = st.dictionaries(names, st.builds(RememberedBackup, names, names, rtts), max_size=5)
+
+
+@given(st.builds(BackupMemory, st.floats(0, 1e12), backups))
+def test_it_comes_back_as_it_was(memory: BackupMemory) -> None:
+    assert decode(encode(memory)) == memory
+
+
+@given(st.binary(max_size=200))
+def test_other_bytes_are_refused(data: bytes) -> None:
+    with pytest.raises(UnreadableMemory):
+        decode(data)
+
+
+def test_a_wrong_field_is_named() -> None:
+    with pytest.raises(UnreadableMemory, match="pods"):
+        decode(gzip.compress(b'{"pods": 7}'))
+
+
+def test_ten_thousand_backups_fit() -> None:
+    pods = {
+        f"{number:08x}-0000-4000-8000-{number:012x}": RememberedBackup(
+            f"edge-{number % 997}",
+            f"{number // 5:08x}-0000-4000-8000-{number:012x}",
+            {f"edge-{number % 89}": number / 7},
+        )
+        for number in range(10_000)
+    }
+    assert len(encode(BackupMemory(1.0, pods))) < MAX_BYTES
+
+
+def test_too_many_are_refused() -> None:
+    pods = {
+        f"{hash((number, 1)):x}{hash((number, 2)):x}": RememberedBackup(f"{number * 7919:x}", "")
+        for number in range(200_000)
+    }
+    with pytest.raises(MemoryTooLarge, match="200,000 backups"):
+        encode(BackupMemory(1.0, pods))
