@@ -13,7 +13,7 @@ from typing import Any
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX
 from leadsman.kube import events
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError, Conflict
+from leadsman.kube.errors import ApiError, Conflict, NotLeader
 from leadsman.kube.names import REPORTING_CONTROLLER
 from leadsman.kube.objects import ObjectReference, PartialObjectMetadata
 from leadsman.kube.resources import EVENTS_V1
@@ -108,6 +108,8 @@ class EventRecorder:
             self._problem.clear()
         except Conflict:
             return  # An Event of this name exists.
+        except NotLeader:
+            self.dropped += 1
         except ApiError as error:
             self._problem.report(error)
             self.dropped += 1

@@ -13,7 +13,9 @@ from controller.node_cache import NodeCache
 from controller.node_patcher import NodePatcher
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.labels.label_planner import plan_labels
+from leadsman.planning.labels.limits import NO_REFUSALS
 from leadsman.planning.labels.model import LabelAction, LabelLimits, LabelPlan, PlanMemory
+from leadsman.runtime.daemon_thread import run_in_daemon_thread
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +51,11 @@ class LabelReconciler:
     async def reconcile(self) -> LabelPlan:
         """Makes a plan, applies it and returns it."""
         began, nodes = time.perf_counter(), self._nodes.current
-        self.plan = plan_labels(self._nodes.views(), self._inputs(), self._memory, self._limits)
+        refused = self._patcher.refused.current if self._patcher else NO_REFUSALS
+        views, inputs, memory = self._nodes.views(), self._inputs(), self._memory
+        self.plan = await run_in_daemon_thread(
+            lambda: plan_labels(views, inputs, memory, self._limits, refused), "plan labels"
+        )
         self.plan_seconds = time.perf_counter() - began
         self._memory = self.plan.memory
         self._log_plan(self.plan)

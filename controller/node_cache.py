@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from leadsman.kube.object_changes import ObjectKey
-from leadsman.kube.objects import PartialObjectMetadata
+from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
 from leadsman.planning.labels.ownership import NodeView
 
 
@@ -41,10 +41,20 @@ class NodeCache:
     def views(self) -> list[NodeView]:
         """What planners use of each node."""
         nodes = ((name, node.metadata) for name, node in self.current.items())
-        return [NodeView(name, meta.labels, meta.annotations, meta.resource_version) for name, meta in nodes]
+        return [
+            NodeView(name, meta.labels, meta.annotations, meta.resource_version, _excess(meta)) for name, meta in nodes
+        ]
 
     def record_patch(self, name: str, response: PartialObjectMetadata) -> None:
         """response: the API server's, to a patch of the version that `current` showed."""
         watched = self._watched.current.get(("", name))
         if watched is not None:
             self._patched[name] = (watched.metadata.resource_version, response)
+
+
+def _excess(metadata: ObjectMeta) -> str:
+    """Any label may be somebody's that has the key of a mark; of the annotations only ours count."""
+    labels = metadata.labels
+    if labels.cut:
+        return f"it has more than {labels.max_bytes:,} bytes of labels; remove those that nobody needs"
+    return metadata.annotations.excess

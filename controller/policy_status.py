@@ -20,7 +20,7 @@ from leadsman.decision.telemetry.taspolicy import (
     TasPolicy,
 )
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError, NotFound
+from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.objects import ObjectReference
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, TasPolicyObject
 
@@ -65,7 +65,7 @@ class PolicyStatusWriter:
         used, refused = policies.used.get(policy.key), policies.refused.get(policy.key)
         if used is None and refused is None:
             return None
-        current = policy.status if isinstance(policy.status, Mapping) else {}
+        current = policy.status.value if isinstance(policy.status.value, Mapping) else {}
         status = build_status(
             used, refused, current, f"{self._wall_clock():%Y-%m-%dT%H:%M:%SZ}", _unreported_metrics(used, inputs)
         )
@@ -91,7 +91,7 @@ class PolicyStatusWriter:
         path = TASPOLICY_RESOURCE.path(policy.metadata.namespace, policy.metadata.name, "status")
         try:
             await self._client.patch(path, {"status": status})
-        except NotFound:
+        except (NotFound, NotLeader):
             return False
         except ApiError as error:
             _log.warning(

@@ -120,7 +120,7 @@ class ControllerParts:
         self.followed_sources = FollowedSources(
             self.store, SourceSettings(settings.policy, api, settings.delays, settings.telemetry)
         )
-        self.client = client = ApiClient(api)
+        self.client = client = ApiClient(api, may_write=self.is_leader)
         self.lease_client = ApiClient(api, deadline_seconds=settings.timing.call_timeout_seconds)
         self.nodes_reflector = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata)
         self.pending_pods_reflector = Reflector(

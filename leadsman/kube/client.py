@@ -1,7 +1,7 @@
 """Calls the API server, each call within a deadline. A refusal is raised as the type that says what to do about it."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from enum import Enum
 from typing import Any, Self, TypeVar
@@ -74,12 +74,22 @@ class ApiClient:
     deadline_seconds: of a call, including the waits that the API server requests by 429 and Retry-After; of a stream,
     until it begins.
     connections: most that are open at once.
+    may_write: asked right before a request that is no GET is sent, also when it is repeated after a 429; NotLeader when
+    it says no.
 
     Entering it, or the first call, raises ApiAccessError when the TLS files cannot be used.
     """
 
-    def __init__(self, access: ApiAccess, *, deadline_seconds: float = DEADLINE_SECONDS, connections: int = 32):
-        self.access, self.deadline_seconds, self._connections = access, deadline_seconds, connections
+    def __init__(
+        self,
+        access: ApiAccess,
+        *,
+        deadline_seconds: float = DEADLINE_SECONDS,
+        connections: int = 32,
+        may_write: Callable[[], bool] = lambda: True,
+    ):
+        self.access, self.deadline_seconds = access, deadline_seconds
+        self._connections, self._may_write = connections, may_write
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> Self:
@@ -167,7 +177,7 @@ class ApiClient:
 
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
-            self._session = open_session(self.access, self._connections)
+            self._session = open_session(self.access, self._connections, self._may_write)
         return self._session
 
     def _authorization(self) -> dict[str, str]:

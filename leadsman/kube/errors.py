@@ -6,6 +6,7 @@ ApiError
 │   ├── StreamSilent       nothing came on a stream for too long; open it again
 │   ├── ResponseTooLarge   more bytes than the caller takes; ask for less at once
 │   └── MalformedResponse  not a response of an API server: cut, or a proxy's page; try again later
+├── NotLeader              this process may not write now: its lead has ended; nothing was sent
 ├── Unauthorized           401, or the token file cannot be read: it is read again for the next call
 ├── Forbidden              403: a role is missing; the message names verb and resource
 ├── NotFound               404: the object does not exist
@@ -58,6 +59,10 @@ class ResponseTooLarge(Unavailable):
 
 class MalformedResponse(Unavailable):
     """The response is not one of an API server."""
+
+
+class NotLeader(ApiError):
+    """This process may not write. Nothing was sent."""
 
 
 class Unauthorized(ApiError):

@@ -4,23 +4,52 @@ import contextlib
 import logging
 import os
 import ssl
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import aiohttp
 
 from leadsman.kube.access import ApiAccess, ApiAccessError
+from leadsman.kube.errors import NotLeader
 from leadsman.runtime.keepalive import keepalive_socket
 
 log = logging.getLogger(__name__)
 
 
-def open_session(access: ApiAccess, connections: int = 32) -> aiohttp.ClientSession:
+class _FencedConnector(aiohttp.TCPConnector):
+    """Asks `may_write` once a write has its connection, right before it is sent.
+
+    To wait for a free connection or for TLS may take longer than a lead lasts, most of all in a process that froze.
+    """
+
+    def __init__(self, may_write: Callable[[], bool], **settings: Any) -> None:
+        super().__init__(**settings)
+        self._may_write = may_write
+
+    async def connect(
+        self,
+        req: aiohttp.ClientRequest,
+        traces: list[Any],
+        timeout: aiohttp.ClientTimeout,  # noqa: ASYNC109
+    ) -> aiohttp.connector.Connection:
+        connection = await super().connect(req, traces, timeout)
+        if req.method != "GET" and not self._may_write():
+            connection.release()
+            raise NotLeader(f"{req.method} {req.url.path} was not sent: another replica may lead by now")
+        return connection
+
+
+def open_session(
+    access: ApiAccess, connections: int = 32, may_write: Callable[[], bool] = lambda: True
+) -> aiohttp.ClientSession:
     """Opens a session inside a running loop; close it. ApiAccessError when the TLS files cannot be used.
 
-    connections: most that are open at once.
+    connections: most that are open at once. may_write: NotLeader instead of a request that is no GET when it says no.
     """
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(ssl=_ssl_context(access), socket_factory=keepalive_socket, limit=connections),
+        connector=_FencedConnector(
+            may_write, ssl=_ssl_context(access), socket_factory=keepalive_socket, limit=connections
+        ),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
     )

@@ -8,6 +8,9 @@ from typing import Any, NamedTuple
 
 Object = dict[str, Any]
 
+MAX_ANNOTATIONS_BYTES = 256 << 10
+"""Keys and values of one object together: apimachinery pkg/api/validation, TotalAnnotationSizeLimitB."""
+
 
 class ObjectPath(NamedTuple):
     """The parts of a path such as /apis/apps/v1/namespaces/web/replicasets/front/status.
@@ -100,11 +103,13 @@ class ObjectStore:
         meta = body.get("metadata") or {}
         name = meta.get("name") or f"{meta.get('generateName', '')}{next(self._numbers):05}"
         place = place._replace(name=name)
+        _check_annotations(place, body)
         if place.key in self._objects:
             raise ApiStatusError(409, "AlreadyExists", f'{place.collection.rpartition("/")[2]} "{name}" already exists')
         return self.put(place, body)
 
     def replace(self, place: ObjectPath, body: Object) -> Object:
+        _check_annotations(place, body)
         version = (body.get("metadata") or {}).get("resourceVersion")
         if version and version != self.get(place)["metadata"]["resourceVersion"]:
             raise ApiStatusError(
@@ -148,6 +153,13 @@ class ObjectStore:
         last = after if after is not None else copy.deepcopy(before or {})
         last["metadata"]["resourceVersion"] = str(self.revision)
         self.log.append(LoggedChange(self.revision, place, before, after, last))
+
+
+def _check_annotations(place: ObjectPath, body: Object) -> None:
+    annotations = (body.get("metadata") or {}).get("annotations") or {}
+    if sum(len(key.encode()) + len(str(value).encode()) for key, value in annotations.items()) > MAX_ANNOTATIONS_BYTES:
+        text = f"metadata.annotations: Too long: may not be more than {MAX_ANNOTATIONS_BYTES} bytes"
+        raise ApiStatusError(422, "Invalid", f'"{place.name}" is invalid: {text}')
 
 
 def json_merge_patch(target: Any, patch: Any) -> Any:

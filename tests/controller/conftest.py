@@ -67,7 +67,9 @@ class Acting:
         self.nodes = NodeCache(watched)
         self.watched = watched
         self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
-        self.writer = NodePatcher(client, self.nodes, TokenBucket(per_second, 50), lambda: self.leads)
+        self.writer = NodePatcher(
+            client, self.nodes, TokenBucket(per_second, 50), lambda: self.leads, clock=lambda: self.now
+        )
         self.loop = LabelReconciler(self.nodes, lambda: self.facts, self.writer, self.recorder, limits)
 
     async def step(self, policies: Iterable[TasPolicy], metrics: Mapping[str, Mapping[str, float]]) -> Any:

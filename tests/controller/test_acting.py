@@ -1,6 +1,7 @@
 """Loop, writer and recorder against a fake API server, with everything that it can do wrong on the way."""
 
 import asyncio
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -10,6 +11,7 @@ import pytest
 
 from controller.run import DEFAULT_PATCHES_PER_SECOND
 from leadsman.decision.telemetry.taspolicy import TasPolicy
+from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES
 from leadsman.testbed.fake_api_server import FakeApiServer
 
 if TYPE_CHECKING:
@@ -115,7 +117,7 @@ async def test_retry_after_is_obeyed(
         assert labels("n1") == {"hot": "violating"}
 
 
-@pytest.mark.parametrize("status", [500, 503, 403, 422])
+@pytest.mark.parametrize("status", [500, 503, 403])
 async def test_a_failed_patch_is_planned_again(
     acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], status: int
 ) -> None:
@@ -125,6 +127,51 @@ async def test_a_failed_patch_is_planned_again(
         assert labels("n1") == {}
         await controller.step([mark], HOT)
         assert labels("n1") == {"hot": "violating"}
+
+
+async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_round(
+    acting: "Act", make: "Make", api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: "Until"
+) -> None:
+    """The API server takes 256 KiB of annotations: of two records only one fits beside what others left there."""
+    first = make.policy("first", labeling=[make.rule("heat", "GreaterThan", 80, "a=b")])
+    second = make.policy("second", labeling=[make.rule("heat", "GreaterThan", 80, "a=b")])
+    async with acting(["n1"]) as controller:
+        api.put("/api/v1/nodes/n1", {"metadata": {"annotations": {"others": "x" * (MAX_ANNOTATIONS_BYTES - 120)}}})
+        await until(lambda: controller.watched.cut_count)
+        await controller.step([first, second], HOT)
+        assert labels("n1") == {"telemetry.aware.scheduling.first/a": "b"}
+        assert controller.writer.results == {"refused": 2, "done": 1}
+        patches = api.verbs().count("patch")
+        plan = await controller.step([first, second], HOT)
+        assert api.verbs().count("patch") == patches, "not due yet"
+        assert ["annotations: Too long" in each.why for each in plan.withheld] == [True]
+        await until(lambda: controller.recorder.written == 1)
+
+
+async def test_a_refused_change_is_tried_again_when_it_is_due_and_ever_more_rarely(
+    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]]
+) -> None:
+    async with acting(["n1", "n2"]) as controller:
+        api.fail("patch", 422, times=3)
+        tries = []
+        for second in range(60):
+            before = api.verbs().count("patch")
+            await controller.step([mark], HOT)
+            if api.verbs().count("patch") > before:
+                tries.append(second)
+        assert [later - earlier for earlier, later in itertools.pairwise(tries)] == [5, 10, 20]
+        assert labels("n1") == {"hot": "violating"}
+
+
+async def test_a_node_with_too_many_labels_is_left_alone_and_named(
+    acting: "Act", mark: TasPolicy, api: FakeApiServer, labels: Callable[[str], dict[str, str]], until: "Until"
+) -> None:
+    async with acting(["n1", "n2"]) as controller:
+        api.put("/api/v1/nodes/n1", {"metadata": {"labels": {f"l{number}": "x" * 60 for number in range(1_000)}}})
+        await until(lambda: any(view.excess for view in controller.nodes.views()))
+        plan = await controller.step([mark], HOT)
+        assert "hot" not in labels("n1")
+        assert plan.stopped[0].startswith("node n1 is left alone: it has more than 16,384 bytes of labels")
 
 
 async def test_an_api_server_that_is_away_ends_the_round(acting: "Act", make: "Make", api: FakeApiServer) -> None:

@@ -9,7 +9,7 @@ from controller.policy_status import REWRITE_INTERVAL_SECONDS, PolicyStatusWrite
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.token_bucket import TokenBucket
-from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, TasPolicyMetadata, TasPolicyObject
+from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE, BoundedJson, TasPolicyMetadata, TasPolicyObject
 from leadsman.testbed.api_objects import parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 
@@ -36,7 +36,7 @@ def statuses(client: ApiClient, api: FakeApiServer, now: list[float]) -> PolicyS
 
 
 def policy(status: Any = None) -> dict[tuple[str, str], TasPolicyObject]:
-    return {("ns", "p"): TasPolicyObject(TasPolicyMetadata("p", "ns"), {}, status)}
+    return {("ns", "p"): TasPolicyObject(TasPolicyMetadata("p", "ns"), status=BoundedJson(status))}
 
 
 async def test_what_stands_there_is_not_written_again_however_late(

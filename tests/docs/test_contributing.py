@@ -123,7 +123,7 @@ def test_a_toy_filter_refuses_with_its_reason_behind_the_real_ones() -> None:
 def plan_toy_labels(nodes: Iterable[NodeView]) -> tuple[NodePatch, ...]:
     """A planner: every node carries the label toy."""
     bare = [node for node in nodes if node.labels.get("toy") != "yes"]
-    return tuple(NodePatch(node.name, {"toy": "yes"}, {}, (), None, node.resource_version) for node in bare)
+    return tuple(NodePatch(node.name, {"toy": "yes"}, {}, (), {}, node.resource_version) for node in bare)
 
 
 @pytest.fixture

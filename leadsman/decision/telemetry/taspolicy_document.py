@@ -31,6 +31,13 @@ from leadsman.runtime.decode_errors import DecodeFault
 
 MAX_AGE_SECONDS = 86_400
 
+MAX_SPEC_BYTES = 64 << 10
+"""Of a spec in JSON: fifty times that of the largest example of Telemetry Aware Scheduling."""
+
+MAX_LABELS = 64
+"""Labels in all rules of a labeling strategy. Each is 100 bytes in an annotation of every node, which the API server
+limits to 256 KiB with all others: 5,000 of them made it refuse each patch of a node, and with it other policies'."""
+
 
 class BadTasPolicy(ValueError):
     """The object is not a valid TASPolicy. Names the field's path, what is there and what is allowed."""
@@ -95,12 +102,14 @@ _ALLOWED = {
 def parse_taspolicy(plain: Mapping[str, Any]) -> TasPolicy:
     """plain: the API object. BadTasPolicy."""
     metadata = _converted(plain.get("metadata"), _Metadata, "metadata")
+    check_spec_size(len(msgspec.json.encode(plain.get("spec"))))
     spec = _mapping(plain.get("spec") or {}, "spec")
     metrics = _converted(spec.get("metrics") or {}, _Metrics, "spec.metrics")
     given = _mapping(spec.get("strategies") or {}, "spec.strategies")
     read = {
         name: _converted(given[name], _Strategy, f"spec.strategies.{name}") for name in STRATEGY_NAMES if name in given
     }
+    _check_label_count(read.get("labeling"))
     problems = [
         *_unknown_fields(plain, spec, given),
         *_missing_strategies(spec, given),
@@ -112,12 +121,26 @@ def parse_taspolicy(plain: Mapping[str, Any]) -> TasPolicy:
     return TasPolicy(
         namespace=metadata.namespace,
         name=metadata.name,
-        **{name: _strategy(strategy, metadata.name) for name, strategy in read.items()},
+        **{name: _strategy(name, strategy, metadata.name) for name, strategy in read.items()},
         max_age_seconds=metrics.max_age_seconds,
         fail_mode=metrics.fail_mode,
         generation=metadata.generation,
         problems=tuple(problems),
     )
+
+
+def check_spec_size(size_bytes: int) -> None:
+    """size_bytes: in JSON. BadTasPolicy when that is more than MAX_SPEC_BYTES."""
+    if size_bytes > MAX_SPEC_BYTES:
+        text = f"has {size_bytes:,} bytes in JSON, allowed are {MAX_SPEC_BYTES:,}; make several policies"
+        raise BadTasPolicy("spec", text)
+
+
+def _check_label_count(labeling: _Strategy | None) -> None:
+    count = sum(len(rule.labels or ()) for rule in labeling.rules) if labeling else 0
+    if count > MAX_LABELS:
+        text = f"have {count:,} labels, allowed are {MAX_LABELS}; make several policies"
+        raise BadTasPolicy("spec.strategies.labeling.rules", text)
 
 
 def _mapping(plain: object, path: str) -> Mapping[str, Any]:
@@ -164,8 +187,10 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else text[:60] + "…"
 
 
-def _strategy(read: _Strategy, policy: str) -> Strategy:
-    rules = tuple(_rule(rule, policy) for rule in read.rules)
+def _strategy(name: str, read: _Strategy, policy: str) -> Strategy:
+    """Without rules where no node could carry its label."""
+    usable = name != "deschedule" or is_valid_mark(policy)
+    rules = tuple(_rule(rule, policy) for rule in read.rules) if usable else ()
     return Strategy(rules, read.logical_operator, read.scoring)
 
 
@@ -258,7 +283,9 @@ def _mixed_operators(read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
 def _label_problems(policy: str, read: Mapping[str, _Strategy]) -> Iterator[PolicyProblem]:
     if "deschedule" in read and not is_valid_mark(policy):
         yield PolicyProblem(
-            "metadata.name", f"{policy[:60]}={VIOLATING} is not a valid label; shorten the policy name to 63 characters"
+            "metadata.name",
+            f"{policy[:60]}={VIOLATING} is not a valid label, so deschedule does nothing; shorten the policy name to 63"
+            " characters",
         )
     for number, rule in enumerate(read["labeling"].rules if "labeling" in read else []):
         for position, text in enumerate(rule.labels or []):

@@ -14,15 +14,19 @@ from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING, Polic
 from leadsman.planning.labels import ownership
 from leadsman.planning.labels.desired_labels import DesiredLabel, DesiredLabelInputs, DesiredValue, find_desired_labels
 from leadsman.planning.labels.label_history import ObservedNode, updated_memory
-from leadsman.planning.labels.limits import LabelChange, apply_limits
+from leadsman.planning.labels.limits import NO_REFUSALS, LabelChange, RefusedReasons, apply_limits
 from leadsman.planning.labels.model import LabelAction, LabelLimits, LabelPlan, NodePatch, PlanMemory
 from leadsman.planning.labels.ownership import NodeView, OwnedLabels
 
 
 def plan_labels(
-    nodes: Sequence[NodeView], inputs: DecisionInputs, memory: PlanMemory, limits: LabelLimits
+    nodes: Sequence[NodeView],
+    inputs: DecisionInputs,
+    memory: PlanMemory,
+    limits: LabelLimits,
+    refused: RefusedReasons = NO_REFUSALS,
 ) -> LabelPlan:
-    """Plans the labels of all `nodes`. inputs: with policies, metrics and now."""
+    """Plans the labels of all `nodes`. inputs: with policies, metrics and now. refused: changes that are not due."""
     policies = inputs.telemetry.policies
     if not policies.loaded:
         return LabelPlan((), (), ("telemetry policies are not listed yet; labels are left as they are",), memory)
@@ -31,7 +35,7 @@ def plan_labels(
     after = updated_memory(memory, observed, inputs, limits)
     desired = _desired_labels(observed, inputs, after, edited, limits)
     changes = [change for each in observed for change in _label_changes(each, desired, policies, edited)]
-    limited = apply_limits(changes, observed, after, limits)
+    limited = apply_limits(changes, observed, after, limits, refused)
     stopped = sorted({label.stopped for labels in desired.values() for label in labels if label.stopped})
     patches = [patch for each in observed if (patch := _patch(each, limited.allowed.get(each.view.name, ())))]
     memory = structs.replace(after, mark_budget=limited.mark_budget)
@@ -45,6 +49,9 @@ def _observed_nodes(
     observed, unreadable = [], []
     by_name = {key.name: key for key in sorted(policies.used, reverse=True)}
     for node in sorted(nodes, key=lambda node: node.name):
+        if node.excess:
+            unreadable.append(f"node {node.name} is left alone: {node.excess}")
+            continue
         try:
             recorded = ownership.parse_ownership(node)
         except ownership.BadOwnership as error:
@@ -162,5 +169,4 @@ def _patch(node: ObservedNode, actions: Sequence[LabelAction]) -> NodePatch | No
         return None
     changes = tuple(action for action in actions if action.value != action.before)
     labels = {action.label: action.value for action in changes}
-    annotation = ownership.format_ownership(owned)
-    return NodePatch(node.view.name, labels, owned, changes, annotation, node.view.resource_version)
+    return NodePatch(node.view.name, labels, owned, changes, node.owned, node.view.resource_version)

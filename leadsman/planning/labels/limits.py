@@ -1,10 +1,11 @@
 """Decides which label changes may be made now: hold times, flips, and the budgets of marks."""
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from msgspec import Struct
 
-from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING
+from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING, PolicyKey
 from leadsman.planning.labels.label_history import ObservedNode
 from leadsman.planning.labels.model import LabelAction, LabelLimits, PlanMemory, WithheldAction
 from leadsman.planning.labels.ownership import mark_key
@@ -46,15 +47,27 @@ class LimitedChanges(Struct, frozen=True):
     mark_budget: float
 
 
+RefusedReasons = Mapping[tuple[str, PolicyKey], str]
+"""Node and policy → why the policy's changes of the node are not due: the API server refused them lately."""
+
+NO_REFUSALS: RefusedReasons = MappingProxyType({})
+
+
 def apply_limits(
-    changes: Sequence[LabelChange], nodes: Sequence[ObservedNode], memory: PlanMemory, limits: LabelLimits
+    changes: Sequence[LabelChange],
+    nodes: Sequence[ObservedNode],
+    memory: PlanMemory,
+    limits: LabelLimits,
+    refused: RefusedReasons = NO_REFUSALS,
 ) -> LimitedChanges:
     """Divides the changes; removals first, because they make room in the budget."""
     allowed: dict[str, list[LabelAction]] = {}
     withheld = []
     budget = _Budget(nodes, memory, limits)
     for change in sorted(changes, key=lambda change: not change.is_removal):
-        reason = _hold_reason(change, memory, limits) or (budget.refusal_reason(change) if change.is_mark else "")
+        reason = _hold_reason(change, memory, limits)
+        reason = reason or refused.get((change.action.node, change.action.policy), "")
+        reason = reason or (budget.refusal_reason(change) if change.is_mark else "")
         if reason:
             withheld.append(WithheldAction(change.action, reason, change.foreign))
         else:

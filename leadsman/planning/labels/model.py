@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from leadsman.decision.telemetry.taspolicy import PolicyKey, TasPolicy
 from leadsman.kube.names import OWNERSHIP_ANNOTATION, without_deprecated
-from leadsman.planning.labels.ownership import OwnedLabels
+from leadsman.planning.labels.ownership import OwnedLabels, format_ownership
 
 HOUR_SECONDS = 3600.0
 
@@ -94,8 +94,7 @@ class WithheldAction(Struct, frozen=True):
 class NodePatch(Struct, frozen=True):
     """All changes of one node, in one request.
 
-    owned: which labels are ours afterwards.
-    annotation: the record of that; None: it is removed.
+    owned: which labels are ours afterwards. owned_before: until now.
     resource_version: the node must still have this one; "": any.
     """
 
@@ -103,8 +102,35 @@ class NodePatch(Struct, frozen=True):
     labels: Mapping[str, str | None]
     owned: OwnedLabels
     actions: tuple[LabelAction, ...]
-    annotation: str | None
+    owned_before: OwnedLabels = {}
     resource_version: str = ""
+
+    @property
+    def annotation(self) -> str | None:
+        """The record of what is ours afterwards; None: it is removed."""
+        return format_ownership(self.owned)
+
+    @property
+    def policies(self) -> tuple[PolicyKey, ...]:
+        """Those that change something, in order."""
+        return tuple(sorted({*(action.policy for action in self.actions), *self._changed_owners().values()}))
+
+    def of_policy(self, policy: PolicyKey, owned: OwnedLabels, resource_version: str) -> "NodePatch":
+        """The changes of one policy alone, on a node that has `owned` and `resource_version` by now."""
+        actions = tuple(action for action in self.actions if action.policy == policy)
+        after = dict(owned)
+        for key in (key for key, owner in self._changed_owners().items() if owner == policy):
+            after.pop(key, None)
+            if key in self.owned:
+                after[key] = policy
+        labels = {action.label: action.value for action in actions}
+        return NodePatch(self.node, labels, after, actions, owned, resource_version)
+
+    def _changed_owners(self) -> Mapping[str, PolicyKey]:
+        """Label key → its policy, or the last one of a key that is ours no more, where that changes."""
+        before, after = self.owned_before, self.owned
+        changed = (key for key in {*before, *after} if before.get(key) != after.get(key))
+        return {key: after.get(key) or before[key] for key in changed}
 
     def body(self) -> bytes:
         """The body, as application/merge-patch+json. With a resourceVersion, a node that has changed gives 409."""

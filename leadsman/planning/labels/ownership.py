@@ -19,12 +19,17 @@ class BadOwnership(ValueError):
 
 
 class NodeView(Struct, frozen=True):
-    """What the label plan uses of a Node object. resource_version: the patch requires that it is still this one."""
+    """What the label plan uses of a Node object.
+
+    resource_version: the patch requires that it is still this one.
+    excess: which of the node's labels and annotations are missing here, because there are too many; "": none is.
+    """
 
     name: str
     labels: Mapping[str, str] = {}
     annotations: Mapping[str, str] = {}
     resource_version: str = ""
+    excess: str = ""
 
 
 OwnedLabels = Mapping[str, PolicyKey]

@@ -3,8 +3,9 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
+import msgspec
 from msgspec import Struct, structs
 
 from leadsman.decision.telemetry.model import RefusedPolicy, TasPolicies
@@ -15,7 +16,12 @@ from leadsman.decision.telemetry.taspolicy import (
     PolicyKey,
     TasPolicy,
 )
-from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
+from leadsman.decision.telemetry.taspolicy_document import (
+    MAX_SPEC_BYTES,
+    BadTasPolicy,
+    check_spec_size,
+    parse_taspolicy,
+)
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
@@ -37,12 +43,28 @@ class TasPolicyMetadata(ObjectIdentity, frozen=True, rename="camel"):
     generation: int = 0
 
 
+class BoundedJson:
+    """A spec or a status, up to MAX_SPEC_BYTES: a policy may have 1.5 MiB, which is ten times as much in objects.
+
+    value: None when it is larger. size_bytes: in JSON.
+    """
+
+    def __init__(self, value: object = None, size_bytes: int = 0) -> None:
+        self.value, self.size_bytes = value, size_bytes
+
+    @classmethod
+    def reduced(cls, value: object) -> Self:
+        """Of a JSON value (`leadsman.kube.decoding`)."""
+        size_bytes = len(msgspec.json.encode(value))
+        return cls(value if size_bytes <= MAX_SPEC_BYTES else None, size_bytes)
+
+
 class TasPolicyObject(Struct, frozen=True):
     """A TASPolicy as the API server sends it. status: what PolicyStatusWriter compares with."""
 
     metadata: TasPolicyMetadata
-    spec: Any = None
-    status: Any = None
+    spec: BoundedJson = BoundedJson()
+    status: BoundedJson = BoundedJson()
 
     @property
     def key(self) -> PolicyKey:
@@ -109,7 +131,8 @@ def _apply(
 
 
 def to_document(policy: TasPolicyObject) -> Mapping[str, Any]:
-    """The policy in the form that `parse_taspolicy` takes."""
+    """The policy in the form that `parse_taspolicy` takes. BadTasPolicy when its spec is too large."""
+    check_spec_size(policy.spec.size_bytes)
     meta = policy.metadata
     metadata = {"name": meta.name, "namespace": meta.namespace, "generation": meta.generation}
-    return {"metadata": metadata, "spec": policy.spec}
+    return {"metadata": metadata, "spec": policy.spec.value}

@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -11,6 +12,9 @@ from leadsman.kube.client import ApiClient, PatchType
 from leadsman.kube.objects import Node, PartialObjectMetadata, Pod
 from leadsman.kube.resources import NODES, PODS
 from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
 
 WEB = PODS.path("default", "web-0")
 
@@ -182,3 +186,40 @@ async def test_without_its_token_nothing_is_sent(api: FakeApiServer, tmp_path: P
 
 def test_a_name_cannot_leave_its_place() -> None:
     assert PODS.path("a/b", "../secrets", "log") == "/api/v1/namespaces/a%2Fb/pods/..%2Fsecrets/log"
+
+
+async def test_a_write_of_a_process_that_may_not_write_is_not_sent(api: FakeApiServer) -> None:
+    async with ApiClient(ApiAccess(api.url), may_write=lambda: False) as one:
+        api.put(WEB, {})
+        for write in (one.create(PODS.path("d"), {}), one.patch(WEB, {}), one.replace(WEB, {}), one.delete(WEB)):
+            with pytest.raises(errors.NotLeader, match="was not sent"):
+                await write
+        assert (await one.get(WEB, Pod)).metadata.name == "web-0"
+    assert api.verbs() == ["get"]
+
+
+async def test_a_write_that_waited_for_a_connection_while_the_lead_ended_is_not_sent(
+    api: FakeApiServer, until: "Until"
+) -> None:
+    leads = True
+    async with ApiClient(ApiAccess(api.url), connections=1, may_write=lambda: leads) as one:
+        api.put(WEB, {})
+        api.silence()
+        reading = asyncio.create_task(one.get(WEB, Pod))
+        writing = asyncio.create_task(one.patch(WEB, {}))
+        await until(lambda: api.verbs() == ["get"])
+        leads = False
+        api.heal()
+        await reading
+        with pytest.raises(errors.NotLeader):
+            await writing
+    assert api.verbs() == ["get"]
+
+
+async def test_a_write_that_is_repeated_after_a_429_is_not_sent_when_the_lead_has_ended(api: FakeApiServer) -> None:
+    api.put(WEB, {})
+    api.fail("patch", 429, retry_after_seconds=1)
+    async with ApiClient(ApiAccess(api.url), may_write=lambda: not api.requests) as one:
+        with pytest.raises(errors.NotLeader):
+            await one.patch(WEB, {})
+    assert api.verbs() == ["patch"]

@@ -174,3 +174,21 @@ def test_pods_of_one_replica_set_have_one_signature() -> None:
     )
     assert pod_signature(one) == pod_signature(other)
     assert pod_signature(one) != pod_signature(ObjectMeta("web-5d-1", "ns", labels=BoundedLabels({"a": "b"})))
+
+
+def test_kinds_of_pods_for_which_there_is_no_time_come_first_in_the_next_plan() -> None:
+    pods = [pod(f"p{number}", delay_a=str(number + 1)) for number in range(10)]
+    turns = iter([True] * 6 + [False])
+    first = plan_requeue(pods, NODES, inputs(100.0), NO_MEMORY, lambda: next(turns))
+    assert sum(state.filtered_at == 100.0 for state in first.memory.values()) == 6
+    second = plan_requeue(pods, NODES, inputs(101.0), first.memory)
+    assert sum(state.filtered_at == 101.0 for state in second.memory.values()) == 10
+
+
+def test_what_is_remembered_of_kinds_of_pods_is_bounded_and_shared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(requeue, "MAX_SIGNATURES", 5)
+    pods = [pod(f"p{number}", delay_a="25") for number in range(10)]
+    plan = plan_requeue(pods, NODES, inputs(b=5.0), NO_MEMORY)
+    again = plan_requeue(pods[::-1], NODES, inputs(b=5.0), plan.memory)
+    assert again.memory.keys() == plan.memory.keys()
+    assert (len(again.memory), len({id(state.passing_nodes) for state in again.memory.values()})) == (5, 1)

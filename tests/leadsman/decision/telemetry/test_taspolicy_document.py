@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from leadsman.decision.telemetry.taspolicy import FailMode, LogicalOperator, Operator, RuleLabel, Scoring
-from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
+from leadsman.decision.telemetry.taspolicy_document import MAX_LABELS, BadTasPolicy, parse_taspolicy
 
 if TYPE_CHECKING:
     from tests.leadsman.decision.telemetry.conftest import Tas
@@ -206,3 +206,25 @@ def test_what_does_nothing_is_said(tas: "Tas") -> None:
         "spec.strategies.labeling.rules[1].operator",
         "metadata.name",
     ]
+
+
+def test_more_labels_than_a_policy_may_set_are_refused(tas: "Tas") -> None:
+    labels = [f"l{number}=x" for number in range(MAX_LABELS + 1)]
+    rules = [{"metricname": "m", "operator": "LessThan", "target": 1, "labels": labels[at : at + 40]} for at in (0, 40)]
+    with pytest.raises(BadTasPolicy, match=r"spec\.strategies\.labeling\.rules: have 65 labels, allowed are 64"):
+        parse_taspolicy(tas.obj("p", "ns", labeling={"rules": rules}))
+
+
+def test_a_spec_of_a_megabyte_is_refused(tas: "Tas") -> None:
+    with pytest.raises(BadTasPolicy, match=r"spec: has 1,0\d\d,\d\d\d bytes in JSON, allowed are 65,536"):
+        parse_taspolicy(tas.obj("p", "ns", {"x": "x" * 1_000_000}))
+
+
+def test_a_mark_that_no_node_can_carry_is_a_problem_and_no_rule(tas: "Tas") -> None:
+    rules = {"rules": [{"metricname": "m", "operator": "LessThan", "target": 1}]}
+    found = parse_taspolicy(tas.obj("n" * 64, "ns", deschedule=rules, dontschedule=rules))
+    assert found.deschedule is not None
+    assert (found.deschedule.rules, len(found.problems)) == ((), 1)
+    assert found.problems[0].text.endswith("so deschedule does nothing; shorten the policy name to 63 characters")
+    assert found.dontschedule is not None
+    assert len(found.dontschedule.rules) == 1
