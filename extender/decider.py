@@ -76,7 +76,8 @@ class Decider:
 
     async def prioritize(self, pod: PodInfo, nodes: tuple[str, ...]) -> Mapping[str, int]:
         inputs = self._filter_inputs(pod)
-        score_result = await self._run("prioritize", lambda: self._core.score_nodes(pod, nodes, inputs))
+        stoppable = self._stoppable(inputs)
+        score_result = await self._run("prioritize", pod, lambda: self._core.score_nodes(pod, nodes, stoppable))
         if isinstance(score_result, DecisionFault):
             self._metrics.count_decision("prioritize", "neutral", score_result.reason)
             score_result = ScoreResult((), dict.fromkeys(nodes, NEUTRAL_SCORE), score_result.message)
@@ -117,7 +118,8 @@ class Decider:
     async def _filter_result(
         self, verb: str, pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs
     ) -> FilterResult:
-        filter_result = await self._run(verb, lambda: self._core.filter_nodes(pod, nodes, inputs))
+        stoppable = self._stoppable(inputs)
+        filter_result = await self._run(verb, pod, lambda: self._core.filter_nodes(pod, nodes, stoppable))
         if isinstance(filter_result, DecisionFault):
             self._metrics.count_decision(verb, "neutral", filter_result.reason)
             return _without_plugins(pod, nodes, inputs, filter_result.message)
@@ -127,10 +129,14 @@ class Decider:
         )
         return filter_result
 
-    async def _run(self, verb: str, work: Callable[[], T]) -> "T | DecisionFault":
+    def _stoppable(self, inputs: DecisionInputs) -> DecisionInputs:
+        """Not kept in the journal: an explanation made from there is another job."""
+        return structs.replace(inputs, checkpoint=self.workers.checkpoint)
+
+    async def _run(self, verb: str, pod: PodInfo, work: Callable[[], T]) -> "T | DecisionFault":
         """What `work` returns, or why it failed. Logged when that changes."""
         try:
-            result: T | DecisionFault = await self.workers.run(work)
+            result: T | DecisionFault = await self.workers.run(work, namespace=pod.namespace)
         except DeadlineExceeded as error:
             limit = f"{self.workers.deadline_seconds * 1000:g} ms"
             result = DecisionFault("overran", f"decision exceeded its deadline of {limit}; see the extender's log")

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 
+from msgspec import structs
+
 from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.delay import bounds, delay_filter
@@ -48,7 +50,8 @@ class ProbeOnDemand:
         self, request_probes: RequestProbes, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs
     ) -> None:
         try:
-            pairs = await self._workers.run(lambda: select_probe_pairs(pod, nodes, inputs))
+            stoppable = structs.replace(inputs, checkpoint=self._workers.checkpoint)
+            pairs = await self._workers.run(lambda: select_probe_pairs(pod, nodes, stoppable), namespace=pod.namespace)
         except Exception as error:  # It costs a measurement, and must not end the process.
             _log.warning(
                 "cannot choose pairs to probe: %s: %s; the next scheduling attempt retries", type(error).__name__, error

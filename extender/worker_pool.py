@@ -1,12 +1,19 @@
 """Runs decisions on worker threads, so that a slow plugin delays neither a response nor the event loop.
 
-A thread cannot be killed. One that exceeds its deadline works on, takes no further work until it has finished, and
-another takes its place. When all of `max_workers` are past their deadline, liveness fails (see `exhausted`).
+Work of one namespace never keeps that of another waiting for long: few jobs run at once, fewer of one namespace, and
+namespaces take turns. More threads at once would make each slower, because the interpreter runs one at a time.
+
+A thread cannot be killed. Work that nobody waits for any more is dropped from the queue, and stops at its next
+checkpoint when it runs. A thread that is past its deadline gives its turn to another and takes no further work until it
+has finished. When all of `max_workers` are past their deadline, liveness fails (see `exhausted`).
 """
 
 import asyncio
 import threading
+from collections import Counter, deque
 from collections.abc import Callable
+from contextlib import suppress
+from enum import Enum
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -16,21 +23,39 @@ DECISION_DEADLINE_SECONDS = 0.2
 """kube-scheduler's httpTimeout is set to 300 ms or more; the rest is for the network."""
 
 MAX_WORKERS = 16
+MAX_RUNNING = 4
+"""Jobs within their deadline that run at once."""
+
+MAX_RUNNING_OF_ONE_NAMESPACE = 2
 
 
 class DeadlineExceeded(Exception):
-    """No result within the deadline. The work goes on and its result is dropped."""
+    """No result within the deadline. The work stops at its next checkpoint, and its result is dropped."""
+
+
+class Abandoned(Exception):
+    """Nobody waits for the result of the work that this thread does."""
 
 
 class WorkerPool:
-    """At most `max_workers` threads, started when needed. Use from one event loop; close at the end."""
+    """At most `max_workers` threads, started when needed. Use from one event loop; close at the end.
 
-    def __init__(self, deadline_seconds: float = DECISION_DEADLINE_SECONDS, max_workers: int = MAX_WORKERS) -> None:
+    max_running: jobs within their deadline that run at once; of one namespace MAX_RUNNING_OF_ONE_NAMESPACE.
+    """
+
+    def __init__(
+        self,
+        deadline_seconds: float = DECISION_DEADLINE_SECONDS,
+        max_workers: int = MAX_WORKERS,
+        max_running: int = MAX_RUNNING,
+    ) -> None:
         self.deadline_seconds = deadline_seconds
-        self._max_workers = max_workers
-        self._alive = 0
+        self._max_workers, self._max_running = max_workers, max_running
+        self._waiting: dict[str, deque[_Job[Any]]] = {}
+        self._running: Counter[str] = Counter()
         self._overdue = 0
-        self._idle: asyncio.LifoQueue[_Worker] = asyncio.LifoQueue()
+        self._idle: list[_Worker] = []
+        self._on_this_thread = _OnThisThread()
 
     @property
     def overdue(self) -> int:
@@ -42,73 +67,152 @@ class WorkerPool:
         """Whether every thread is past its deadline, so that nothing can be decided."""
         return self._overdue >= self._max_workers
 
-    async def run(self, work: Callable[[], T], deadline_seconds: float | None = None) -> T:
-        """What `work` returns or raises. DeadlineExceeded when that and the wait for a free thread take too long."""
+    @property
+    def waiting(self) -> int:
+        """Jobs that have not begun."""
+        return sum(map(len, self._waiting.values()))
+
+    async def run(self, work: Callable[[], T], deadline_seconds: float | None = None, namespace: str = "") -> T:
+        """What `work` returns or raises. DeadlineExceeded when that and the wait for its turn take too long.
+
+        namespace: with whose jobs it takes turns. "" is for work that is no pod's.
+        """
         deadline = self.deadline_seconds if deadline_seconds is None else deadline_seconds
+        loop = asyncio.get_running_loop()
+        job: _Job[T] = _Job(work, namespace, loop.create_future())
+        job.timer = loop.call_later(deadline, self._expire, job, deadline)
+        self._waiting.setdefault(namespace, deque()).append(job)
+        self._start_next()
         try:
-            async with asyncio.timeout(deadline):
-                worker = await self._worker()
-                return await self._result(worker, work)
-        except TimeoutError as error:
-            raise DeadlineExceeded(f"no result within {deadline * 1000:g} ms") from error
+            return await job.result
+        finally:
+            job.abandoned = True  # No effect on a job that is done.
+            self._drop_if_waiting(job)
+
+    def checkpoint(self) -> None:
+        """Long work calls this now and then. Abandoned when its caller has left or its deadline has passed."""
+        job = self._on_this_thread.job
+        if job is not None and job.abandoned:
+            raise Abandoned
 
     def close(self) -> None:
         """Ends the idle threads. A busy one ends with the process."""
-        while not self._idle.empty():
-            self._idle.get_nowait().inbox.put(None)
+        while self._idle:
+            self._idle.pop().inbox.put(None)
 
-    async def _worker(self) -> "_Worker":
-        if self._idle.empty() and self._alive < self._max_workers:
-            self._alive += 1
-            return _Worker()
-        return await self._idle.get()
+    def _start_next(self) -> None:
+        """Starts what may run now. The namespace that had its turn is the last of the next round."""
+        while self._running.total() < min(self._max_running, self._max_workers - self._overdue):
+            turns = (each for each in self._waiting if self._running[each] < MAX_RUNNING_OF_ONE_NAMESPACE)
+            namespace = next(turns, None)
+            if namespace is None:
+                return
+            jobs = self._waiting.pop(namespace)
+            self._start(jobs.popleft())
+            if jobs:
+                self._waiting[namespace] = jobs
 
-    async def _result(self, worker: "_Worker", work: Callable[[], T]) -> T:
-        job = _Job(work, asyncio.get_running_loop(), lambda: self._returned(worker, job))
-        worker.inbox.put(job)
-        try:
-            return await job.result
-        except asyncio.CancelledError:
-            self._overdue += not job.done
-            raise
+    def _start(self, job: "_Job[Any]") -> None:
+        job.state = _State.RUNNING
+        self._running[job.namespace] += 1
+        worker = self._idle.pop() if self._idle else _Worker(self._on_this_thread)
+        worker.inbox.put((job, lambda: self._finish(job, worker)))
 
-    def _returned(self, worker: "_Worker", job: "_Job[Any]") -> None:
-        self._overdue -= job.result.cancelled()
-        self._idle.put_nowait(worker)
+    def _finish(self, job: "_Job[Any]", worker: "_Worker") -> None:
+        if job.state is _State.OVERDUE:
+            self._overdue -= 1
+        else:
+            self._end_turn(job)
+        job.end()
+        job.deliver()
+        self._idle.append(worker)
+        self._start_next()
+
+    def _expire(self, job: "_Job[Any]", deadline: float) -> None:
+        """Also of a job whose caller has left: until then it keeps its turn, so that callers who come and go cannot
+        occupy all threads."""
+        job.abandoned = True
+        self._drop_if_waiting(job)
+        if job.state is _State.RUNNING:
+            job.state = _State.OVERDUE
+            self._end_turn(job)
+            self._overdue += 1
+            self._start_next()
+        if not job.result.done():
+            job.result.set_exception(DeadlineExceeded(f"no result within {deadline * 1000:g} ms"))
+
+    def _end_turn(self, job: "_Job[Any]") -> None:
+        self._running[job.namespace] -= 1
+        if not self._running[job.namespace]:
+            del self._running[job.namespace]
+
+    def _drop_if_waiting(self, job: "_Job[Any]") -> None:
+        if job.state is _State.WAITING:
+            job.end()
+            jobs = self._waiting[job.namespace]
+            jobs.remove(job)
+            if not jobs:
+                del self._waiting[job.namespace]
+
+
+class _State(Enum):
+    """Changes on the event loop's thread only, so that each job is counted once."""
+
+    WAITING = 1
+    RUNNING = 2
+    OVERDUE = 3
+    DONE = 4
 
 
 class _Job(Generic[T]):
-    def __init__(self, work: Callable[[], T], loop: asyncio.AbstractEventLoop, on_done: Callable[[], None]) -> None:
-        self.result: asyncio.Future[T] = loop.create_future()
-        self.done = False
-        self._work, self._loop, self._on_done = work, loop, on_done
+    """abandoned: nobody waits for the result; read by the thread that works on it."""
+
+    timer: asyncio.TimerHandle
+
+    def __init__(self, work: Callable[[], T], namespace: str, result: "asyncio.Future[T]") -> None:
+        self.namespace, self.result = namespace, result
+        self.state, self.abandoned = _State.WAITING, False
+        self._work: Callable[[], T] = work
+        self._set_result: Callable[[], None] = lambda: None
 
     def run(self) -> None:
-        """Runs on the worker's thread. A loop that is closed gets no result."""
+        """Runs on the worker's thread."""
         try:
-            value, error = self._work(), None
+            value = self._work()
         except Exception as raised:
-            value, error = None, raised
-        try:
-            self._loop.call_soon_threadsafe(self._deliver, value, error)
-        except RuntimeError:
-            return
+            error = raised
+            self._set_result = lambda: self.result.set_exception(error)
+        else:
+            self._set_result = lambda: self.result.set_result(value)
 
-    def _deliver(self, value: Any, error: Exception | None) -> None:
-        self.done = True
-        if error is not None and not self.result.done():
-            self.result.set_exception(error)
-        elif not self.result.done():
-            self.result.set_result(value)
-        self._on_done()
+    def end(self) -> None:
+        self.state = _State.DONE
+        self.timer.cancel()
+
+    def deliver(self) -> None:
+        """Sets the result, if somebody still waits for it."""
+        if not self.result.done():
+            self._set_result()
+
+
+class _OnThisThread(threading.local):
+    job: _Job[Any] | None = None
 
 
 class _Worker:
-    def __init__(self) -> None:
-        self.inbox: SimpleQueue[_Job[Any] | None] = SimpleQueue()
+    """inbox: a job, and what to call on its event loop when it is done."""
+
+    def __init__(self, on_this_thread: _OnThisThread) -> None:
+        self.inbox: SimpleQueue[tuple[_Job[Any], Callable[[], None]] | None] = SimpleQueue()
+        self._on_this_thread = on_this_thread
         threading.Thread(target=self._run, name="leadsman-decision", daemon=True).start()
 
     def _run(self) -> None:
-        while job := self.inbox.get():
+        while assignment := self.inbox.get():
+            job, on_done = assignment
+            self._on_this_thread.job = job
             job.run()
-            del job
+            self._on_this_thread.job = None
+            with suppress(RuntimeError):  # A loop that is closed gets no result.
+                job.result.get_loop().call_soon_threadsafe(on_done)
+            del assignment, job, on_done

@@ -1,6 +1,6 @@
 """The inputs of a decision besides the pod: one immutable object with everything known at one moment."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from msgspec import Struct, field
 
@@ -10,6 +10,10 @@ from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import TelemetryInputs
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.state.snapshot import Snapshot
+
+
+def _go_on() -> None:
+    """Work that nobody ends."""
 
 
 class DecisionInputs(Struct, frozen=True):
@@ -22,6 +26,7 @@ class DecisionInputs(Struct, frozen=True):
     estimates: RTTs of pairs without a measurement; None: there are none.
     telemetry: policies and the metrics that they name.
     node_roles: node → its label kubernetes.io/role; replaced, never altered.
+    checkpoint: called between the steps of long work; raises when nobody waits for the result any more.
     """
 
     snapshot: Snapshot
@@ -33,3 +38,4 @@ class DecisionInputs(Struct, frozen=True):
     estimates: EstimateView | None = None
     telemetry: TelemetryInputs = TelemetryInputs()
     node_roles: Mapping[str, str] = {}
+    checkpoint: Callable[[], None] = _go_on

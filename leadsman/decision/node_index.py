@@ -48,7 +48,7 @@ class NodeIndex:
                 return np.fromiter(itemgetter(*nodes)(self._positions), np.intp, len(nodes))
         return np.fromiter(map(self._positions.get, nodes, repeat(ABSENT)), np.intp, len(nodes))
 
-    def place(self, nodes: Collection[str], values: Sequence[float], absent: float) -> FloatArray:
+    def place(self, nodes: Collection[str], values: Sequence[float] | FloatArray, absent: float) -> FloatArray:
         """The values as an array over the index, `absent` elsewhere. A node that it does not have is left out."""
         placed = np.full(len(self) + 1, absent)
         placed[self.positions(nodes)] = values

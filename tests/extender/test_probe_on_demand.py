@@ -91,7 +91,7 @@ async def test_what_goes_wrong_is_logged_and_ends_nothing(workers, caplog: pytes
     asking.request_after_filter(BOUND, filter_nodes(BOUND, ["a"], found), _Broken(found))  # type: ignore[arg-type]
     assert asking._task is not None
     await asking._task
-    assert "cannot choose pairs to probe: AttributeError" in caplog.text
+    assert "cannot choose pairs to probe: TypeError" in caplog.text
 
 
 class _Broken:

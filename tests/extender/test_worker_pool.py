@@ -1,5 +1,6 @@
 import asyncio
 import threading
+from functools import partial
 
 import pytest
 
@@ -91,3 +92,126 @@ async def test_close_ends_idle_threads(workers) -> None:
     workers.close()
     await asyncio.to_thread(thread.join, 5)
     assert not thread.is_alive()
+
+
+@pytest.fixture
+def fair():
+    """Four jobs at once, two of one namespace."""
+    made = WorkerPool(deadline_seconds=30, max_running=4)
+    yield made
+    made.close()
+
+
+async def until(fact) -> None:
+    async with asyncio.timeout(10):
+        while not fact():  # noqa: ASYNC110  threads tell nobody
+            await asyncio.sleep(0.001)
+
+
+async def test_a_namespace_with_many_jobs_does_not_keep_another_waiting(fair, gate) -> None:
+    crowd = [asyncio.create_task(fair.run(gate.wait, namespace="crowd")) for _ in range(40)]
+    await asyncio.sleep(0)
+    assert await fair.run(lambda: 7, namespace="other") == 7
+    assert fair.waiting == 38
+    gate.set()
+    await asyncio.gather(*crowd)
+
+
+async def test_namespaces_take_turns(gate) -> None:
+    pool, order = WorkerPool(deadline_seconds=30, max_running=1), list[str]()
+    first = asyncio.create_task(pool.run(gate.wait, namespace="a"))
+    await asyncio.sleep(0)
+    jobs = [asyncio.create_task(pool.run(partial(order.append, name), namespace=name)) for name in "aaabbc"]
+    await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(first, *jobs)
+    pool.close()
+    assert "".join(order) == "abcaba"
+
+
+async def test_work_in_the_queue_never_begins_once_its_caller_has_left(fair, gate) -> None:
+    begun = list[int]()
+    crowd = [asyncio.create_task(fair.run(gate.wait)) for _ in range(2)]
+    left = asyncio.create_task(fair.run(lambda: begun.append(1)))
+    await asyncio.sleep(0)
+    left.cancel()
+    await asyncio.wait([left])
+    assert fair.waiting == 0
+    gate.set()
+    await asyncio.gather(*crowd)
+    assert await fair.run(lambda: 7) == 7
+    assert begun == []
+
+
+async def test_work_in_the_queue_never_begins_past_its_deadline(fair, gate) -> None:
+    crowd = [asyncio.create_task(fair.run(gate.wait)) for _ in range(2)]
+    await asyncio.sleep(0)
+    begun = list[int]()
+    with pytest.raises(DeadlineExceeded):
+        await fair.run(lambda: begun.append(1), deadline_seconds=0.01)
+    gate.set()
+    await asyncio.gather(*crowd)
+    assert await fair.run(lambda: begun) == []
+
+
+def _spin(pool: WorkerPool, ended: threading.Event) -> None:
+    try:
+        while True:
+            pool.checkpoint()
+    finally:
+        ended.set()
+
+
+async def test_running_work_ends_at_its_next_checkpoint_once_its_caller_has_left(fair) -> None:
+    ended = threading.Event()
+    task = asyncio.create_task(fair.run(lambda: _spin(fair, ended)))
+    await asyncio.sleep(0)
+    task.cancel()
+    assert await asyncio.to_thread(ended.wait, 10)
+
+
+async def test_running_work_ends_at_its_next_checkpoint_past_its_deadline(workers) -> None:
+    ended = threading.Event()
+    with pytest.raises(DeadlineExceeded):
+        await workers.run(lambda: _spin(workers, ended))
+    assert await asyncio.to_thread(ended.wait, 10)
+    await until(lambda: workers.overdue == 0)
+
+
+async def test_a_checkpoint_stops_nothing_that_somebody_waits_for(fair) -> None:
+    assert await fair.run(fair.checkpoint) is None
+    fair.checkpoint()  # Not on a worker.
+
+
+async def test_callers_that_come_and_go_leave_no_thread_overdue(fair, gate) -> None:
+    """Their work keeps its turn until its deadline, so that it does not fill all threads either."""
+    for _ in range(40):
+        task = asyncio.create_task(fair.run(gate.wait))
+        await asyncio.sleep(0)
+        task.cancel()
+        await asyncio.wait([task])
+    assert (fair.overdue, fair.exhausted, fair.waiting) == (0, False, 0)
+    assert await fair.run(lambda: 7, namespace="other") == 7
+
+
+async def test_overdue_is_never_negative_when_the_caller_leaves_as_the_result_arrives(workers, gate) -> None:
+    task = asyncio.create_task(workers.run(gate.wait, 5))
+    await asyncio.sleep(0)
+    gate.set()
+    while not asyncio.get_running_loop()._ready:  # type: ignore[attr-defined]
+        pass  # The loop must not run before the result is queued behind the cancellation.
+    task.cancel()
+    await asyncio.wait([task])
+    await workers.run(lambda: None)
+    assert workers.overdue == 0
+
+
+async def test_a_caller_that_leaves_once_its_work_is_overdue_is_counted_once(workers, gate) -> None:
+    task = asyncio.create_task(workers.run(gate.wait))
+    await until(lambda: workers.overdue == 1)
+    task.cancel()
+    await asyncio.wait([task])
+    gate.set()
+    await until(lambda: workers.overdue == 0)
+    await workers.run(lambda: None)
+    assert workers.overdue == 0

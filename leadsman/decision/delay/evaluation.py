@@ -5,7 +5,7 @@ the best, by outcome and then by round trip, an unknown one being the longest. T
 to probe and the explanation are read from this one value, so they cannot disagree.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,14 +42,12 @@ class PairRow(Struct, frozen=True):
 class Evaluation(Struct, frozen=True):
     """Of all nodes of an index.
 
-    rows: the pairs, one row for each reference.
-    decides: the place in rows of the pair that decides for the node.
+    decides: the place in the target's nodes of the reference whose pair decides for the node.
     outcome, rtt_ms: of that pair.
     reading: of that pair, as it is in MeasuredRow.
     """
 
     index: NodeIndex
-    rows: Sequence[PairRow]
     decides: CodeArray
     outcome: CodeArray
     rtt_ms: FloatArray
@@ -62,11 +60,20 @@ class EvaluatedBound(NamedTuple):
     evaluation: Evaluation
 
 
+MAX_REFERENCES = 128
+"""Nodes that all bounds of a pod are to, a node of two bounds counted twice. Each costs 0.2 ms at 5,000 nodes."""
+
+
 def evaluate_bounds(
     bounds: Sequence[DelayBound], pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs
 ) -> list[EvaluatedBound | NoTarget]:
-    """In their order, without a bound of the first pod of its own workload to itself: it holds everywhere."""
+    """In their order, without a bound of the first pod of its own workload to itself: it holds everywhere. Of a pod
+    whose bounds are to too many nodes only that."""
     targets = [(bound, resolve_target(bound, pod, nodes, inputs)) for bound in bounds]
+    references = sum(len(target.nodes) for _, target in targets if isinstance(target, Target))
+    if references > MAX_REFERENCES:
+        too_many = f"the pod's delay bounds are to {references} nodes in all; at most {MAX_REFERENCES} are allowed"
+        return [NoTarget(too_many)]
     return [
         target if isinstance(target, NoTarget) else EvaluatedBound(bound, target, evaluate(bound, target, inputs))
         for bound, target in targets
@@ -83,17 +90,33 @@ def evaluate(bound: DelayBound, target: Target, inputs: DecisionInputs) -> Evalu
 
 def _evaluate(bound_ms: float, mode: EstimateMode, target: Target, inputs: DecisionInputs) -> Evaluation:
     index = rtt_table.node_index(target.nodes, inputs)
-    first, *others = rows = [_evaluate_pairs(node, bound_ms, mode, index, inputs) for node in target.nodes]
+    rows = _pair_rows(bound_ms, mode, target, index, inputs)
+    first = next(rows)
     decides, outcome = np.zeros(len(index) + 1, np.int8), first.outcome
     rtt_ms, reading = first.rtt_ms, first.measured.reading
-    for number, row in enumerate(others, 1):
+    for number, row in enumerate(rows, 1):
         replaces = _is_worse(row.outcome, row.rtt_ms, outcome, rtt_ms)
         if target.replicas is ReplicaMode.NEAREST:
             replaces = _is_worse(outcome, rtt_ms, row.outcome, row.rtt_ms)
         decides[replaces] = number
         outcome, rtt_ms = np.where(replaces, row.outcome, outcome), np.where(replaces, row.rtt_ms, rtt_ms)
         reading = np.where(replaces, row.measured.reading, reading)
-    return Evaluation(index, rows, decides, outcome, rtt_ms, reading)
+    return Evaluation(index, decides, outcome, rtt_ms, reading)
+
+
+def pair_rows(each: EvaluatedBound, inputs: DecisionInputs) -> list[PairRow]:
+    """Of an evaluation on the same inputs, one for each node of the target. Made again by the few who need them: kept
+    with each evaluation, they were most of the memory that bounds take."""
+    mode = each.bound.estimate or inputs.policy.delay.estimate
+    return list(_pair_rows(each.bound.ms, mode, each.target, each.evaluation.index, inputs))
+
+
+def _pair_rows(
+    bound_ms: float, mode: EstimateMode, target: Target, index: NodeIndex, inputs: DecisionInputs
+) -> Iterator[PairRow]:
+    for reference in target.nodes:
+        inputs.checkpoint()
+        yield _evaluate_pairs(reference, bound_ms, mode, index, inputs)
 
 
 def _is_worse(outcome: CodeArray, rtt_ms: FloatArray, than: CodeArray, than_ms: FloatArray) -> BoolArray:

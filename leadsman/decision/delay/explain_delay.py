@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from math import isnan
 
 from leadsman.decision.delay.bounds import valid_bounds
-from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate_bounds
+from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate_bounds, pair_rows
 from leadsman.decision.delay.evidence_text import passing_text
 from leadsman.decision.delay.outcomes import Outcome, reason
 from leadsman.decision.delay.rtt_table import BY_AGENTS, FIRST_VIEW, peer_windows
@@ -21,7 +21,11 @@ def delay_evidence(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -
     evaluated = [each for each in resolved if isinstance(each, EvaluatedBound)]
     if not evaluated:
         return Evidence()
-    evidence = {node: tuple(_node_evidence(each, node, inputs) for each in evaluated) for node in nodes}
+    with_rows = [(each, pair_rows(each, inputs)) for each in evaluated]
+    evidence = dict[str, tuple[DelayEvidence, ...]]()
+    for node in nodes:
+        inputs.checkpoint()
+        evidence[node] = tuple(_node_evidence(each, rows, node, inputs) for each, rows in with_rows)
     notes = {node: "; ".join(map(passing_text, distances)) for node, distances in evidence.items()}
     measured = {f"rtt_ms {each.target.name}": _measured(number, evidence) for number, each in enumerate(evaluated)}
     return Evidence(measured, notes, evidence)
@@ -32,10 +36,10 @@ def _measured(number: int, evidence: Mapping[str, tuple[DelayEvidence, ...]]) ->
     return {node: one.rtt_ms for node, one in each if one.rtt_ms is not None and not one.estimated}
 
 
-def _node_evidence(each: EvaluatedBound, node: str, inputs: DecisionInputs) -> DelayEvidence:
+def _node_evidence(each: EvaluatedBound, rows: Sequence[PairRow], node: str, inputs: DecisionInputs) -> DelayEvidence:
     bound, target, evaluation = each
     at = evaluation.index.position(node)
-    row, reading = evaluation.rows[evaluation.decides[at]], float(evaluation.reading[at])
+    row, reading = rows[evaluation.decides[at]], float(evaluation.reading[at])
     rtt_ms = None if isnan(evaluation.rtt_ms[at]) else float(evaluation.rtt_ms[at])
     why = "" if reading >= 0 else reason(Outcome(int(-reading)), target.name, bound.ms)
     about = (target.name, row.reference, bound.ms, target.pods.get(row.reference, ""), rtt_ms)

@@ -6,10 +6,11 @@ a liar does not move it, and a lower RTT of a node never lowers its own value. O
 counts, measured or estimated; of several bounds the mean.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import compress
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leadsman.decision.columns import Column, FloatArray
 from leadsman.decision.delay.bounds import valid_bounds
@@ -34,23 +35,35 @@ class NearestScore:
         evaluated = [each for each in evaluate_bounds(bounds, pod, nodes, inputs) if isinstance(each, EvaluatedBound)]
         if not evaluated:
             return None
-        values, unknown = np.zeros(len(nodes)), dict[str, str]()
-        for bound, target, evaluation in evaluated:
+        values, causes = np.zeros(len(nodes)), np.zeros(len(nodes), np.int64)
+        for number, (_, _, evaluation) in enumerate(evaluated):
             at = inputs.cache.positions(nodes, evaluation.index)
             rtt_ms = evaluation.rtt_ms[at]
             values += _values(rtt_ms) / len(evaluated)
             missing = np.isnan(rtt_ms)
-            causes = (-evaluation.reading[at][missing]).tolist()
-            reasons = {cause: reason(Outcome(int(cause)), target.name, bound.ms) for cause in set(causes)}
-            unknown.update(zip(compress(nodes, missing.tolist()), map(reasons.__getitem__, causes), strict=True))
-        if not unknown:
-            return PluginScore(NAME, weight, Column(nodes, values))
+            causes[missing] = _CODES * number - evaluation.reading[at][missing].astype(np.int64)
         known = ~np.isnan(values)
+        if known.all():
+            return PluginScore(NAME, weight, Column(nodes, values))
+        unknown = _reasons(nodes, np.where(known, 0, causes), evaluated)
         return PluginScore(NAME, weight, Column(list(compress(nodes, known.tolist())), values[known]), unknown)
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Nothing that the delay filter has not told."""
         return Evidence()
+
+
+_CODES = len(Outcome)
+
+
+def _reasons(nodes: Sequence[str], causes: NDArray[np.int64], evaluated: Sequence[EvaluatedBound]) -> Mapping[str, str]:
+    """causes: of each node the last bound that has no round trip there, and the Outcome that says why; 0: none."""
+    reasons = dict[int, str]()
+    for cause in np.flatnonzero(np.bincount(causes)).tolist():
+        bound, target, _ = evaluated[cause // _CODES]
+        reasons[cause] = reason(Outcome(cause % _CODES), target.name, bound.ms)
+    unknown = causes > 0
+    return dict(zip(compress(nodes, unknown.tolist()), map(reasons.__getitem__, causes[unknown].tolist()), strict=True))
 
 
 def _values(rtt_ms: FloatArray) -> FloatArray:

@@ -11,9 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from leadsman.decision.columns import FloatArray
 from leadsman.decision.delay import rtt_table
 from leadsman.decision.delay.bounds import valid_bounds
-from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds
+from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds, pair_rows
 from leadsman.decision.delay.outcomes import Outcome
 from leadsman.decision.delay.targets import NoTarget
 from leadsman.decision.inputs import DecisionInputs
@@ -43,8 +44,8 @@ def select_probe_pairs(
     to_targets = [each for each in evaluated if not isinstance(each, NoTarget)]
     if len(to_targets) < len(evaluated):
         return ()
-    undecided = _undecided(to_targets, nodes, inputs)
-    pairs = {pair for each in to_targets for pair in _unmeasured(each, undecided, inputs)}
+    undecided = _undecided(to_targets, sorted(nodes), inputs)
+    pairs = {pair for each in to_targets for pair in _unmeasured(each, undecided, most, inputs)}
     forward = inputs.policy.delay.direction is Direction.FORWARD
     probes = ((pair.reference, pair.node) if forward else (pair.node, pair.reference) for pair in sorted(pairs))
     return tuple(dict.fromkeys(probes))[:most]
@@ -59,17 +60,26 @@ def _undecided(bounds: Sequence[EvaluatedBound], nodes: Sequence[str], inputs: D
     return list(compress(nodes, undecided.tolist()))
 
 
-def _unmeasured(each: EvaluatedBound, nodes: Sequence[str], inputs: DecisionInputs) -> Iterator[_Pair]:
-    """The pairs with live references that nobody measured, and whose estimate may be within the bound."""
-    bound, _, evaluation = each
-    index, live = evaluation.index, rtt_table.live_mask(evaluation.index, inputs)
-    at = index.positions(nodes)
-    for row in evaluation.rows:
+def _unmeasured(each: EvaluatedBound, nodes: Sequence[str], most: int, inputs: DecisionInputs) -> Iterator[_Pair]:
+    """The pairs with live references that nobody measured, and whose estimate may be within the bound; of each
+    reference the `most` nearest. nodes: by name, which decides between equal round trips."""
+    index = each.evaluation.index
+    live, at = rtt_table.live_mask(index, inputs), index.positions(nodes)
+    for row in pair_rows(each, inputs):
         if live[index.position(row.reference)]:
             unmeasured = row.measured.reading == rtt_table.UNMEASURED
             if row.estimated is not None:
-                unmeasured &= ~(row.estimated.low_ms > bound.ms)
-            for position in at[unmeasured[at]].tolist():
-                yield _Pair(
-                    float(np.nan_to_num(row.rtt_ms[position], nan=np.inf)), index.nodes[position], row.reference
-                )
+                unmeasured &= ~(row.estimated.low_ms > each.bound.ms)
+            open_at = at[unmeasured[at]]
+            rtt_ms = np.nan_to_num(row.rtt_ms[open_at], nan=np.inf)
+            for place in _smallest(rtt_ms, most):
+                yield _Pair(float(rtt_ms[place]), index.nodes[open_at[place]], row.reference)
+
+
+def _smallest(values: FloatArray, most: int) -> list[int]:
+    """The places of the `most` smallest; of equal ones the first."""
+    if len(values) <= most:
+        return list(range(len(values)))
+    largest = np.partition(values, most - 1)[most - 1]
+    smaller, equal = np.flatnonzero(values < largest).tolist(), np.flatnonzero(values == largest).tolist()
+    return [*smaller, *equal[: most - len(smaller)]]

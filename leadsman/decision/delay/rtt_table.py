@@ -10,6 +10,7 @@ round trips the larger reading is the longer one, and of two causes the smaller 
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from operator import attrgetter
 from types import MappingProxyType
 
@@ -21,6 +22,7 @@ from leadsman.decision.delay.outcomes import Outcome
 from leadsman.decision.delay.views import DelayView, EstimateView
 from leadsman.decision.freshness import cached_while_fresh, fresh_mask, freshness_of
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.node_entries import NamedValues
 from leadsman.decision.node_index import ABSENT, BoolArray, CodeArray, NodeIndex
 from leadsman.decision.policy import Direction, Statistic
 from leadsman.state.records import PeerLatency
@@ -119,8 +121,8 @@ def measured_row(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Me
 
 def _larger(forward: Readings, backward: Readings) -> tuple[Readings, BoolArray]:
     """The longer round trip, else the cause that says more; and whether it is the backward one. New arrays."""
-    reading = np.maximum(forward, backward)
-    np.minimum(forward, backward, out=reading, where=reading < 0)
+    longer = np.maximum(forward, backward)
+    reading = np.where(longer < 0, np.minimum(forward, backward), longer)
     return reading, backward > forward
 
 
@@ -139,7 +141,7 @@ def _forward_readings(reference: str, index: NodeIndex, inputs: DecisionInputs) 
     readings = inputs.cache.per_object(
         peers,
         (inputs.policy.delay.statistic, index),
-        lambda: index.place(peers, _readings(peers.values(), rtt), UNMEASURED),
+        lambda: index.place(peers, _readings(list(peers.values()), rtt), UNMEASURED),
     )
     freshness = freshness_of(reference, inputs)
     if freshness is Freshness.FRESH:
@@ -150,32 +152,34 @@ def _forward_readings(reference: str, index: NodeIndex, inputs: DecisionInputs) 
 
 def _backward_readings(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Readings:
     """By the agent of each of the others."""
-    statistic, array = inputs.policy.delay.statistic, inputs.cache.node_array
-    of = partial(_reports_about, reference, rtt_getter(statistic))
-    readings = array("window", (reference, statistic), of, UNMEASURED, inputs.snapshot, index)
+    statistic = inputs.policy.delay.statistic
+    windows = inputs.cache.node_entries(
+        "windows", statistic, partial(_all_reports, rtt_getter(statistic)), inputs.snapshot, index
+    )
+    readings = windows.column(reference, UNMEASURED)
     old = ~fresh_mask(index, inputs) & (readings != UNMEASURED)
     if not old.any():
         return readings
-    causes = array("cause", None, _causes, _STALE, inputs.snapshot, index)
+    causes = inputs.cache.node_array("cause", None, _causes, _STALE, inputs.snapshot, index)
     return np.where(old, causes, readings)
 
 
 _RttGetter = Callable[[PeerLatency], float | None]
 
 
-def _reports_about(reference: str, rtt: _RttGetter, states: Iterable[NodeState]) -> Sequence[float]:
-    windows = [None if state.latency is None else state.latency.peers.get(reference) for state in states]
-    return _readings(windows, rtt)
+def _all_reports(rtt: _RttGetter, states: Sequence[NodeState]) -> NamedValues:
+    """By peer."""
+    peers = [_NO_WINDOWS if state.latency is None else state.latency.peers for state in states]
+    readings = _readings(list(chain.from_iterable(each.values() for each in peers)), rtt)
+    return NamedValues(list(map(len, peers)), chain.from_iterable(peers), readings)
 
 
-def _readings(windows: Iterable[PeerLatency | None], rtt: _RttGetter) -> Sequence[float]:
-    return [UNMEASURED if window is None else _reading(window, rtt) for window in windows]
-
-
-def _reading(window: PeerLatency, rtt: _RttGetter) -> float:
+def _readings(windows: Sequence[PeerLatency], rtt: _RttGetter) -> Readings:
     """A window that has replies may lack the statistic."""
-    rtt_ms = rtt(window)
-    return rtt_ms if rtt_ms is not None else UNMEASURED if window.received else NO_REPLY
+    readings = np.array(list(map(rtt, windows)), np.float64)  # None is NaN.
+    for at in np.flatnonzero(np.isnan(readings)).tolist():
+        readings[at] = UNMEASURED if windows[at].received else NO_REPLY
+    return readings
 
 
 def _causes(states: Iterable[NodeState]) -> Sequence[float]:

@@ -238,3 +238,39 @@ def test_a_node_that_comes_or_goes_moves_no_other_nodes_value(make: "Make") -> N
         found = evaluate(bound, target, inputs)
         known = {name: found.rtt_ms[found.index.position(name)] for name in "abc"}
         assert {name: ms for name, ms in known.items() if not math.isnan(ms)} == rtts
+
+
+def _spread(make: "Make", workloads: int) -> tuple[DecisionInputs, PodInfo]:
+    """A pod with a bound to each of so many workloads, of 16 nodes each."""
+    nodes = [f"n-{number}" for number in range(16)]
+    running: dict[str, Any] = {
+        f"deployment_w-{number}": [f"p-{node}@{node}" for node in nodes] for number in range(workloads)
+    }
+    facts = make.facts({node: make.state({}) for node in nodes}, workloads=make.workloads(**running))
+    return facts, make.pod(**{f"delay_w-{number}": "5" for number in range(workloads)})
+
+
+def test_bounds_of_one_pod_to_too_many_nodes_are_refused_by_their_number(make: "Make") -> None:
+    facts, pod = _spread(make, 9)
+    reasons = {refusal.reason for refusal in filter_nodes(pod, ["n-0", "n-1"], facts).refused.values()}
+    assert reasons == {"the pod's delay bounds are to 144 nodes in all; at most 128 are allowed"}
+
+
+def test_bounds_to_the_most_nodes_that_are_allowed_are_evaluated(make: "Make") -> None:
+    facts, pod = _spread(make, 8)
+    reasons = {refusal.reason for refusal in filter_nodes(pod, ["n-0", "n-1"], facts).refused.values()}
+    assert reasons == {"delay to deployment/w-0 was not measured"}
+
+
+def test_an_evaluation_that_nobody_waits_for_stops_at_its_next_reference(make: "Make") -> None:
+    steps = list[int]()
+
+    def stop_at_third() -> None:
+        steps.append(1)
+        if len(steps) == 3:
+            raise InterruptedError
+
+    facts, pod = _spread(make, 8)
+    with pytest.raises(InterruptedError):
+        filter_nodes(pod, ["n-0"], structs.replace(facts, checkpoint=stop_at_third))
+    assert len(steps) == 3

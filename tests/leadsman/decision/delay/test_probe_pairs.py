@@ -77,3 +77,12 @@ def test_nothing_is_wanted_where_measuring_cannot_help(make: "Make", labels: dic
 def test_a_silent_reference_cannot_be_asked(make: "Make") -> None:
     facts = make.facts({"ref": make.state({}, freshness="stale"), "n": make.state({})})
     assert pairs(facts, ["n"]) == ()
+
+
+@pytest.mark.parametrize("most", [1, 2, 5, 16])
+def test_of_many_pairs_the_nearest_are_named_and_of_equal_ones_those_first_by_name(make: "Make", most: int) -> None:
+    nodes = [f"n-{number}" for number in range(9)]
+    spans = {node: (1.0, 2.0 + int(node[2:]) % 3, 9.0) for node in nodes[:6]}
+    facts = make.facts({node: make.state({}) for node in ["ref", *nodes]}, estimates=make.guesses("ref", **spans))
+    by_name = sorted(nodes, key=lambda node: (spans[node][1] if node in spans else 99.0, node))
+    assert pairs(facts, nodes[::-1], most) == tuple((node, "ref") for node in by_name[:most])
