@@ -44,7 +44,7 @@ format: .venv/.check  ## format the code
 	$(BIN)/ruff format .
 
 bench: .venv/.bench  ## the benchmarks; takes some minutes
-	for run in decide extender prober store agent crowded_prefix "estimates --matrix tests/data/rtt/planetlab_1.txt.gz"; do \
+	for run in decide extender prober store agent crowded_prefix bound_storm "estimates --matrix tests/data/rtt/planetlab_1.txt.gz"; do \
 		$(BIN)/python -m benchmarks.$$run || exit 1; done
 
 fuzz: .venv/.fuzz  ## look for inputs that break a parser; ARGS="--seconds 300 wire_args records"

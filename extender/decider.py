@@ -22,12 +22,16 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import EstimateMode, Policy
 from leadsman.decision.telemetry import pod_policy
+from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 
 T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
+
+
+_log.addFilter(LogLimit())
 
 
 class DecisionCore(Struct, frozen=True):

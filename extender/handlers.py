@@ -104,7 +104,7 @@ class PageHandlers:
 
     async def _page(self, request: web.Request, make: Callable[[], bytes], json: bool) -> web.Response:
         try:
-            page = await self._decider.workers.run(make, PAGE_TIMEOUT_SECONDS)
+            page = await self._decider.workers.run(make, PAGE_TIMEOUT_SECONDS, request.path)
         except DeadlineExceeded as error:
             return web.Response(status=503, text=f"{error}\n")
         except Exception as error:  # Most likely a plugin's: the reader sees it, and the server goes on.

@@ -1,7 +1,8 @@
 """Runs decisions on worker threads, so that a slow plugin delays neither a response nor the event loop.
 
-Work of one namespace never keeps that of another waiting for long: few jobs run at once, fewer of one namespace, and
-namespaces take turns. More threads at once would make each slower, because the interpreter runs one at a time.
+Work of one namespace never keeps that of another waiting for long: few jobs run at once, one of each namespace, and
+namespaces take turns. More threads at once would make each slower, because the interpreter runs one at a time. And pods
+of one workload, which come one after another, find each what the one before had computed.
 
 A thread cannot be killed. Work that nobody waits for any more is dropped from the queue, and stops at its next
 checkpoint when it runs. A thread that is past its deadline gives its turn to another and takes no further work until it
@@ -10,7 +11,7 @@ has finished. When all of `max_workers` are past their deadline, liveness fails 
 
 import asyncio
 import threading
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
@@ -24,9 +25,7 @@ DECISION_DEADLINE_SECONDS = 0.2
 
 MAX_WORKERS = 16
 MAX_RUNNING = 4
-"""Jobs within their deadline that run at once."""
-
-MAX_RUNNING_OF_ONE_NAMESPACE = 2
+"""Jobs within their deadline that run at once, each of another namespace."""
 
 
 class DeadlineExceeded(Exception):
@@ -40,7 +39,7 @@ class Abandoned(Exception):
 class WorkerPool:
     """At most `max_workers` threads, started when needed. Use from one event loop; close at the end.
 
-    max_running: jobs within their deadline that run at once; of one namespace MAX_RUNNING_OF_ONE_NAMESPACE.
+    max_running: jobs within their deadline that run at once.
     """
 
     def __init__(
@@ -52,7 +51,7 @@ class WorkerPool:
         self.deadline_seconds = deadline_seconds
         self._max_workers, self._max_running = max_workers, max_running
         self._waiting: dict[str, deque[_Job[Any]]] = {}
-        self._running: Counter[str] = Counter()
+        self._running: set[str] = set()
         self._overdue = 0
         self._idle: list[_Worker] = []
         self._on_this_thread = _OnThisThread()
@@ -75,7 +74,7 @@ class WorkerPool:
     async def run(self, work: Callable[[], T], deadline_seconds: float | None = None, namespace: str = "") -> T:
         """What `work` returns or raises. DeadlineExceeded when that and the wait for its turn take too long.
 
-        namespace: with whose jobs it takes turns. "" is for work that is no pod's.
+        namespace: of which one job runs at a time. A page gives its path.
         """
         deadline = self.deadline_seconds if deadline_seconds is None else deadline_seconds
         loop = asyncio.get_running_loop()
@@ -102,9 +101,8 @@ class WorkerPool:
 
     def _start_next(self) -> None:
         """Starts what may run now. The namespace that had its turn is the last of the next round."""
-        while self._running.total() < min(self._max_running, self._max_workers - self._overdue):
-            turns = (each for each in self._waiting if self._running[each] < MAX_RUNNING_OF_ONE_NAMESPACE)
-            namespace = next(turns, None)
+        while len(self._running) < min(self._max_running, self._max_workers - self._overdue):
+            namespace = next((each for each in self._waiting if each not in self._running), None)
             if namespace is None:
                 return
             jobs = self._waiting.pop(namespace)
@@ -114,7 +112,7 @@ class WorkerPool:
 
     def _start(self, job: "_Job[Any]") -> None:
         job.state = _State.RUNNING
-        self._running[job.namespace] += 1
+        self._running.add(job.namespace)
         worker = self._idle.pop() if self._idle else _Worker(self._on_this_thread)
         worker.inbox.put((job, lambda: self._finish(job, worker)))
 
@@ -122,7 +120,7 @@ class WorkerPool:
         if job.state is _State.OVERDUE:
             self._overdue -= 1
         else:
-            self._end_turn(job)
+            self._running.discard(job.namespace)
         job.end()
         job.deliver()
         self._idle.append(worker)
@@ -135,16 +133,11 @@ class WorkerPool:
         self._drop_if_waiting(job)
         if job.state is _State.RUNNING:
             job.state = _State.OVERDUE
-            self._end_turn(job)
+            self._running.discard(job.namespace)
             self._overdue += 1
             self._start_next()
         if not job.result.done():
             job.result.set_exception(DeadlineExceeded(f"no result within {deadline * 1000:g} ms"))
-
-    def _end_turn(self, job: "_Job[Any]") -> None:
-        self._running[job.namespace] -= 1
-        if not self._running[job.namespace]:
-            del self._running[job.namespace]
 
     def _drop_if_waiting(self, job: "_Job[Any]") -> None:
         if job.state is _State.WAITING:

@@ -41,6 +41,11 @@ def families(peer_refresher: PeerRefresher, requests: ProbeRequestHandler) -> It
     for cause, count in peer_refresher.failures.items():
         failures.add_metric([cause], count)
     yield failures
+    yield CounterMetricFamily(
+        "leadsman_probe_request_lists_cut",
+        "Reads of this node's probe requests from etcd that left some out, because they are too many.",
+        requests.list.cuts,
+    )
     served = CounterMetricFamily("leadsman_probe_requests", "Requests to probe a pair, by result.", labels=["result"])
     for result, count in requests.result_counts.items():
         served.add_metric([result], count)

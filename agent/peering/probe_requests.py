@@ -13,6 +13,7 @@ from contextlib import aclosing
 from random import Random
 from typing import Protocol
 
+from agent.capped_list import CappedList
 from agent.peering import ring_reads
 from agent.peering.peer_refresh import PeerRefresher
 from leadsman.runtime.backoff import Backoff
@@ -30,6 +31,10 @@ BURST_PROBES = 5
 BURST_INTERVAL_SECONDS = 0.05
 ANSWER_TIMEOUT_SECONDS = 1.2
 MAX_BACKOFF_SECONDS = 5.0
+MAX_LISTED = 64
+"""Requests that stand when the agent begins to watch."""
+MAX_SERVED = 64
+"""Targets of one batch, each of which costs a read of etcd; more than the agent probes at once by far."""
 _FIRST_BACKOFF_SECONDS = 0.2
 
 
@@ -45,6 +50,7 @@ class OnDemandProber(Protocol):
 class ProbeRequestHandler:
     """Watches and serves this node's requests.
 
+    list: the requests in etcd, with how often they were too many.
     result_counts: requests by result, since the start, for metrics.
     """
 
@@ -64,6 +70,7 @@ class ProbeRequestHandler:
         self._clock = clock
         self._backoff = Backoff(_FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng or Random())
         self._prefix = keys.probes_prefix(peer_refresher.selection.own_name)
+        self.list = CappedList(store, self._prefix, MAX_LISTED)
         self._problem = ProblemLog(
             log,
             "agent cannot watch probe requests in etcd; it tries again",
@@ -84,7 +91,10 @@ class ProbeRequestHandler:
 
     async def serve(self, targets: Iterable[str]) -> None:
         """Probes the targets a few times, then has the result reported, answered or not."""
-        accepted = [target for target in dict.fromkeys(targets) if await self._accept(target)]
+        distinct = list(dict.fromkeys(targets))
+        if ignored := distinct[MAX_SERVED:]:
+            self.result_counts["ignored"] += len(ignored)
+        accepted = [target for target in distinct[:MAX_SERVED] if await self._accept(target)]
         if not accepted:
             return
         self._peer_refresher.apply_selection()
@@ -97,7 +107,7 @@ class ProbeRequestHandler:
 
     async def _follow(self) -> None:
         """Serves requests that stand already, as long as their leases last, and then new ones."""
-        listing = await self._store.read_prefix(self._prefix)
+        listing = await self.list.read()
         await self.serve(_targets(listing.items))
         async with aclosing(self._store.watch(self._prefix, listing.revision + 1, listing.cluster_id)) as batches:
             async for batch in batches:

@@ -8,12 +8,13 @@ import logging
 from collections.abc import Callable, Iterable
 from random import Random
 
+from agent.capped_list import CappedList
 from agent.pods.incident_ledger import IncidentLedger
 from leadsman.rewards.incident_causes import IncidentCause
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
-from leadsman.state.key_values import StoredItem
+from leadsman.state.key_values import Listing, StoredItem
 from leadsman.state.records import BindFailure
 from leadsman.state.store import Store, StoreError
 
@@ -25,14 +26,18 @@ MAX_UNSAVED = 32
 """Failures counted between two writes; the others wait for the next."""
 
 
+MAX_LISTED = 256
+"""Records read at a time; those beyond wait until these are counted and deleted."""
+
+
 class BindFailureCounter:
     """Reads the bind failures of this node every 30 s.
 
-    read_failures: reads that failed since the start, for metrics.
+    list: the records, with how often they were too many. read_failures: reads that failed since the start, for metrics.
     """
 
     def __init__(self, store: Store, node: str, rng: Random | None = None) -> None:
-        self._store, self._prefix, self._rng = store, keys.bind_failures_prefix(node), rng or Random()
+        self.list, self._rng = CappedList(store, keys.bind_failures_prefix(node), MAX_LISTED), rng or Random()
         self.read_failures = 0
         self._problem = ProblemLog(
             log,
@@ -54,13 +59,20 @@ class BindFailureCounter:
 
     async def poll(self, ledger: IncidentLedger) -> None:
         """Counts what is new and forgets what is gone from etcd."""
-        items = (await self._store.read_prefix(self._prefix)).items
-        present = {item.key for item in items}
-        for key in [key for key, saved in ledger.counted_bind_failures.items() if saved and key not in present]:
+        listing = await self.list.read()
+        items = listing.items
+        for key in _gone(listing, ledger):
             del ledger.counted_bind_failures[key]
         room = MAX_UNSAVED - sum(not saved for saved in ledger.counted_bind_failures.values())
         for item in _new(items, ledger)[: max(0, room)]:
             _count(item, ledger)
+
+
+def _gone(listing: Listing, ledger: IncidentLedger) -> list[str]:
+    """The saved ones that etcd no longer has; beyond the end of a list that was cut nobody knows."""
+    present = {item.key for item in listing.items}
+    saved = [key for key, is_saved in ledger.counted_bind_failures.items() if is_saved and key not in present]
+    return [key for key in saved if key < listing.items[-1].key] if listing.more else saved
 
 
 def _new(items: Iterable[StoredItem], ledger: IncidentLedger) -> list[StoredItem]:

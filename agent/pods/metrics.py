@@ -26,6 +26,16 @@ def families(monitor: PodMonitor, persistence: RewardPersistence) -> Iterator[Me
         "Reads of this node's bind failures from etcd that failed.",
         monitor.bind_failures.read_failures,
     )
+    yield CounterMetricFamily(
+        "leadsman_bind_failure_lists_cut",
+        "Reads of this node's bind failures from etcd that left some out, because they are too many.",
+        monitor.bind_failures.list.cuts,
+    )
+    yield CounterMetricFamily(
+        "leadsman_reward_lists_cut",
+        "Reads of this node's rewards from etcd that left some out, because they are too many.",
+        persistence.list.cuts,
+    )
     yield CounterMetricFamily("leadsman_pod_scrapes", "Reads of pods' own metrics.", monitor.observer.scraper.scrapes)
     yield CounterMetricFamily(
         "leadsman_pod_scrape_failures",

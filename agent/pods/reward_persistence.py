@@ -7,10 +7,11 @@ the health since the last write, and pods that failed and were deleted while no 
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from random import Random
 from typing import TypeVar
 
+from agent.capped_list import CappedList
 from agent.node_ownership import NodeOwnership
 from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, RestoredState
@@ -18,7 +19,8 @@ from leadsman.rewards import reward_updates
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
-from leadsman.state.key_values import Delete, Put, StoredItem, Write
+from leadsman.state.key_values import Delete, KeyRange, Put, StoredItem, Write
+from leadsman.state.node_limits import NodeLimits
 from leadsman.state.records import CountedTotalsShard, Record, Reward
 from leadsman.state.store import Store, StoreError
 
@@ -38,6 +40,7 @@ _POLL_SECONDS = 0.1
 class RewardPersistence:
     """Writes what changed in a ledger, and reads back what an earlier agent wrote.
 
+    list: the rewards in etcd, with how often they were too many.
     writes, failures: since the start, for metrics.
     problem: why the last read or write failed.
     """
@@ -45,6 +48,7 @@ class RewardPersistence:
     def __init__(self, store: Store, node: str, ownership: Callable[[], NodeOwnership | None], rng: Random) -> None:
         """ownership: the claim under which this agent writes the node now; None while the node is not its own."""
         self.store, self._node, self._ownership, self._rng = store, node, ownership, rng
+        self.list = CappedList(store, keys.rewards_prefix(node), NodeLimits().pod_types)
         self._written: dict[str, Reward] = {}
         self.writes, self.failures = 0, 0
         self.problem = ProblemLog(
@@ -62,7 +66,7 @@ class RewardPersistence:
             on_attempt()
             try:
                 if self._ownership() is not None:
-                    return self._restored((await self.store.read_prefix(keys.node_prefix(self._node))).items)
+                    return self._restored(*await self._read())
             except StoreError as error:
                 self._failed(error)
             await asyncio.sleep(self._rng.uniform(_POLL_SECONDS, 2 * _POLL_SECONDS))
@@ -88,14 +92,19 @@ class RewardPersistence:
         self._written_down(ledger, rewards, dropped)
         ledger.counted_bind_failures |= dict.fromkeys(unsaved_failures, True)
 
-    def _restored(self, items: Iterable[StoredItem]) -> RestoredState:
-        counted_prefix = keys.counted_totals_prefix(self._node)
-        counted_items = [item for item in items if item.key.startswith(counted_prefix)]
+    async def _read(self) -> tuple[Sequence[StoredItem], Sequence[StoredItem]]:
+        """The shards of counted totals, by their names, and the rewards, at one revision."""
+        shards = [keys.counted_totals_key(self._node, shard) for shard in keys.COUNTED_SHARDS]
+        listings = await self.store.read_ranges([KeyRange.single_key(key) for key in shards])
+        rewards = await self.list.read(listings[0].revision)
+        return [item for listing in listings for item in listing.items], rewards.items
+
+    def _restored(self, counted_items: Sequence[StoredItem], reward_items: Sequence[StoredItem]) -> RestoredState:
         shards = (_decoded(CountedTotalsShard, item) for item in counted_items)
         totals = CountedTotals(shard for shard in shards if shard is not None)
         if not counted_items:
             totals.changed_shards.add(keys.COUNTED_SHARDS[0])  # so that the next agent knows that there was one
-        self._written = dict(_rewards(items))
+        self._written = dict(_rewards(reward_items))
         log.info(
             "agent restored rewards of %d pod types and incident totals of %d pods from etcd",
             len(self._written),

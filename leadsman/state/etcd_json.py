@@ -100,6 +100,7 @@ class EtcdEvent(Struct, frozen=True):
 class WatchResponse(Struct, frozen=True):
     """One message of a watch.
 
+    fragment: more of the last revision's events follow in the next message.
     watch_id: -1 in responses to a manual progress request, which we never send: up to etcd 3.5.7 they overtake the
     events that they confirm.
     """
@@ -110,6 +111,7 @@ class WatchResponse(Struct, frozen=True):
     compact_revision: int = 0
     cancel_reason: str = ""
     watch_id: int = 0
+    fragment: bool = False
     events: tuple[EtcdEvent, ...] = ()
 
 
@@ -218,10 +220,11 @@ def read_txn_request(ranges: Sequence[KeyRange]) -> JsonBody:
 
 
 def watch_request(prefix: str, start_revision: int) -> JsonBody:
-    """Watches all keys under `prefix` from `start_revision` on, with progress messages."""
+    """Watches all keys under `prefix` from `start_revision` on, with progress messages. etcd divides what is larger
+    than its limit of a request, 1.5 MiB by default."""
     key = prefix.encode()
-    create = {"key": key, "range_end": prefix_end(key), "start_revision": str(start_revision), "progress_notify": True}
-    return {"create_request": create}
+    create = {"key": key, "range_end": prefix_end(key), "start_revision": str(start_revision)}
+    return {"create_request": create | {"progress_notify": True, "fragment": True}}
 
 
 def to_stored_item(kv: KeyValue) -> StoredItem:

@@ -11,7 +11,7 @@ from contextlib import aclosing
 from leadsman.state import etcd_json
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport, ResponseTooLarge
 from leadsman.state.etcd_json import RangeResponse, WatchResponse
-from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, StoredItem, Write
+from leadsman.state.key_values import ChangeBatch, Deleted, KeyRange, Listing, Precondition, StoredItem, Updated, Write
 from leadsman.state.line_reader import LineReader
 from leadsman.state.store import (
     LARGEST_TRANSACTION_OPS,
@@ -123,8 +123,10 @@ class EtcdStore:
             created = etcd_json.decode_stream_line(opened.first, WatchResponse)
             _check_history(created, start, cluster_id)
             yield ChangeBatch((), start)
+            begun: tuple[Updated | Deleted, ...] = ()
             while (message := await _next_message(opened.rest)) is not None:
-                for batch in _batches(message, created.header.revision):
+                changes, begun = _whole_transactions(begun, message)
+                for batch in _batches(changes, message, created.header.revision):
                     yield batch
 
 
@@ -163,16 +165,29 @@ def _check_history(created: WatchResponse, start: int, cluster_id: str) -> None:
         raise Compacted(f"etcd revision went back from {start - 1} to {header.revision}: restored from a backup?")
 
 
-def _batches(message: WatchResponse, began_at_revision: int) -> Iterator[ChangeBatch]:
+def _whole_transactions(
+    begun: Sequence[Updated | Deleted], message: WatchResponse
+) -> tuple[tuple[Updated | Deleted, ...], tuple[Updated | Deleted, ...]]:
+    """The changes that can be used, and those of a transaction that goes on in the next message. begun: of one that the
+    message before began."""
+    changes = (*begun, *map(etcd_json.to_change, message.events))
+    if not message.fragment:
+        return changes, ()
+    whole = sum(change.mod_revision < changes[-1].mod_revision for change in changes)
+    return changes[:whole], changes[whole:]
+
+
+def _batches(
+    changes: tuple[Updated | Deleted, ...], message: WatchResponse, began_at_revision: int
+) -> Iterator[ChangeBatch]:
     """The changes before the watch began, then those since. A transaction has one revision and is never split.
 
     A message without events is progress: the header's revision is reached. One that answers a manual progress request
     is not.
     """
-    changes = tuple(map(etcd_json.to_change, message.events))
     backlog = tuple(c for c in changes if c.mod_revision <= began_at_revision)
     for part, is_backlog in ((backlog, True), (changes[len(backlog) :], False)):
         if part:
             yield ChangeBatch(part, part[-1].mod_revision + 1, is_backlog)
-    if not changes and message.watch_id >= 0:
+    if not message.events and message.watch_id >= 0:
         yield ChangeBatch((), message.header.revision + 1)

@@ -7,8 +7,9 @@ import aiohttp
 
 from leadsman.state.store import Compacted, Unavailable
 
-LONGEST_LINE_BYTES = 64 << 20
-"""Of a watch. A listing, which comes in pages, replaces a larger message."""
+LONGEST_LINE_BYTES = 16 << 20
+"""Of a watch. etcd divides its messages at its own limit of a request, 2 MiB and 2.8 MB in JSON unless an operator
+raised it. A listing, which comes in pages, replaces a larger message."""
 
 
 class LineReader:

@@ -20,7 +20,7 @@ async def list_nodes(store: Store, prefix: str, limits: NodeLimits) -> Listing:
     while True:
         page = await store.read_page(KeyRange(start, end, PAGE_KEYS), revision)
         revision = page.revision
-        items += (_cut(item) for item in page.items if keys.parse(item.key) is not None)
+        items += (cut_value(item) for item in page.items if keys.parse(item.key) is not None)
         if not page.more:
             return Listing(tuple(items), revision, page.cluster_id)
         last = page.items[-1].key
@@ -42,7 +42,8 @@ class _RewardsSeen:
         return self._keys
 
 
-def _cut(item: StoredItem) -> StoredItem:
+def cut_value(item: StoredItem) -> StoredItem:
+    """The item with no more of its value than shows that it is too large."""
     if len(item.value) <= LARGEST_VALUE_BYTES:
         return item
     return StoredItem(item.key, item.value[: LARGEST_VALUE_BYTES + 1], item.mod_revision, item.lease)

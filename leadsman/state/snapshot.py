@@ -149,6 +149,7 @@ class _Draft:
     def __init__(self, before: Snapshot, limits: NodeLimits):
         self._before, self._limits = before, limits
         self._nodes, self._problems, self._usage = _copy(before.nodes), _copy(before.problems), _copy(before.usage)
+        self._usage_changed = False
         self._rewards: dict[str, dict[str, Reward | None]] = {}
         self._dropped = before.dropped
 
@@ -178,7 +179,7 @@ class _Draft:
             revision,
             self._before.cluster_id,
             reward_view.apply_reward_changes(self._before.rewards, self._rewards, seen_at),
-            MappingProxyType(self._usage),
+            MappingProxyType(self._usage) if self._usage_changed else self._before.usage,
             self._dropped,
         )
 
@@ -226,7 +227,9 @@ class _Draft:
     def _settle(self, node: str, usage: NodeUsage) -> None:
         """Counts what the node has now. A node of which nothing is left is forgotten, with what was dropped of it."""
         kept = node in self._nodes or usage.pod_types or usage.problems
-        _set_or_drop(self._usage, node, usage if kept else None)
+        if self._usage.get(node) is not (after := usage if kept else None):
+            self._usage_changed = True
+            _set_or_drop(self._usage, node, after)
         if usage.dropped:
             problem = dropped_from_node(node, usage, self._limits) if kept else None
             _set_or_drop(self._problems, keys.node_prefix(node), problem)

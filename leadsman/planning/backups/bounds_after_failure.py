@@ -14,7 +14,7 @@ from leadsman.cluster.overlay import Overlay
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.delay.bounds import has_bounds, valid_bounds
 from leadsman.decision.delay.delay_filter import DelayFilter
-from leadsman.decision.delay.evaluation import evaluate_bounds
+from leadsman.decision.delay.evaluation import evaluate_bounds, pair_rows
 from leadsman.decision.delay.targets import NoTarget, TargetName
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo, Refusal
@@ -74,7 +74,7 @@ class BoundsAfterFailure:
         for each in evaluate_bounds(valid_bounds(info), info, self._nodes, self._inputs):
             if not isinstance(each, NoTarget):
                 position = each.evaluation.index.position(node)
-                found |= {row.reference: float(row.rtt_ms[position]) for row in each.evaluation.rows}
+                found |= {row.reference: float(row.rtt_ms[position]) for row in pair_rows(each, self._inputs)}
         return {reference: rtt_ms for reference, rtt_ms in found.items() if not math.isnan(rtt_ms)}
 
     def refusals(self, pod: ClusterPod, failure: Failure, backups: Backups) -> Mapping[str, Refusal]:

@@ -10,7 +10,7 @@ import pytest
 from agent.peering import probe_requests as module
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
 from agent.peering.peer_selection import MAX_REQUESTED
-from agent.peering.probe_requests import BURST_PROBES, ProbeRequestHandler
+from agent.peering.probe_requests import BURST_PROBES, MAX_SERVED, ProbeRequestHandler
 from agent.rtt.peer import Peer
 from leadsman.state import codec, keys
 from leadsman.state.key_values import Put
@@ -141,3 +141,8 @@ async def test_a_store_that_comes_back_is_watched_again(world: World, caplog: py
     await reported(world)
     task.cancel()
     assert "agent cannot watch probe requests" in caplog.text
+
+
+async def test_a_flood_of_requests_costs_a_bounded_number_of_reads(world: World) -> None:
+    await world.requests.serve(f"stranger-{number}" for number in range(1_000))
+    assert world.requests.result_counts == {"unknown": MAX_SERVED, "ignored": 1_000 - MAX_SERVED}

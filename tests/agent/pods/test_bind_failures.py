@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from agent.node_ownership import claim_node
-from agent.pods.bind_failures import MAX_UNSAVED, BindFailureCounter
+from agent.pods.bind_failures import MAX_LISTED, MAX_UNSAVED, BindFailureCounter
 from agent.pods.incident_ledger import IncidentLedger
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.state import codec, keys
@@ -99,3 +99,29 @@ async def test_a_flood_is_counted_in_bounded_steps(world: World) -> None:
     await persistence.save(ledger)
     await binds.poll(ledger)
     assert ledger.rewards["web"].incidents == {"bind_refused": MAX_UNSAVED + 5}
+
+
+async def test_of_too_many_records_the_first_are_read_and_that_is_said_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    _, ledger, binds = await world.agent()
+    for number in range(MAX_LISTED + 40):
+        await world.tell(f"uid-{number:03}")
+    for _ in range(2):
+        await binds.poll(ledger)
+    assert binds.list.cuts == 2
+    assert sorted(ledger.counted_bind_failures)[-1].endswith(f"uid-{MAX_UNSAVED - 1:03}")
+    said = [record.getMessage() for record in caplog.records if "ignores the others" in record.getMessage()]
+    assert [keys.bind_failures_prefix(NODE) in each for each in said] == [True]
+
+
+async def test_every_one_is_counted_once_however_many_there_are(world: World) -> None:
+    persistence, ledger, binds = await world.agent()
+    count = MAX_LISTED + 40
+    for number in range(count):
+        await world.tell(f"uid-{number:03}")
+    for _ in range(count // MAX_UNSAVED + 2):
+        await binds.poll(ledger)
+        await persistence.save(ledger)
+    assert ledger.rewards["web"].incidents == {"bind_refused": count}
+    assert await world.waiting() == 0

@@ -9,10 +9,10 @@ from agent.pods.incident_ledger import IncidentLedger, LedgerLimits
 from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import Pod
-from leadsman.state import keys
+from leadsman.state import codec, keys
 from leadsman.state.key_values import Put
 from leadsman.state.memory_store import MemoryStore
-from leadsman.state.records import Identity
+from leadsman.state.records import Identity, Reward
 from leadsman.state.store import Unavailable
 
 NODE = "edge-1"
@@ -186,3 +186,19 @@ async def test_totals_that_cannot_be_read_count_as_none_and_are_logged(
     after.on_pod_updated(pod(2))
     assert after.rewards["shop"].incidents == {"crash": 2}
     assert f"cannot decode the value under {keys.counted_totals_key(NODE, '0')}" in caplog.text
+
+
+async def test_what_was_counted_is_restored_although_thousands_of_rewards_stand_beside_it(world: World) -> None:
+    """Of those the first in key order are read; keys beside the shards hide none of them."""
+    persistence, ledger = await world.agent()
+    ledger.on_first_list([])
+    ledger.on_pod_updated(pod(2))
+    await persistence.save(ledger)
+    value = codec.encode(Reward(0.0, healthy=1.0))
+    names = [f"type-{number:05}" for number in range(2_000)]
+    await world.store.write([Put(keys.reward_key(NODE, name), value) for name in names])
+    await world.store.write([Put(f"{keys.counted_totals_prefix(NODE)}!{number:05}", b"x") for number in range(2_000)])
+    after = RewardPersistence(world.store, NODE, lambda: world.ownership, Random(1))
+    restored = await after.restore()
+    assert (after.list.cuts, len(restored.rewards), len(restored.counted_totals)) == (1, 512, 1)
+    assert restored.first_start is False

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from leadsman.state import codec, keys
+from leadsman.state import codec, keys, line_reader
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.follower import Follower
@@ -280,6 +280,26 @@ class TestLarge:
             while len(seen) < len(puts):
                 seen += (await anext(batches)).changes
         assert {change.key: change.value for change in seen if isinstance(change, Updated)} == expected
+        await store.close()
+
+    async def test_a_watch_comes_in_small_messages_and_no_transaction_is_split(
+        self, own_etcd: Etcd, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """15 MiB in 40 transactions, some of which end in another message than they begin in."""
+        monkeypatch.setattr(line_reader, "LONGEST_LINE_BYTES", 4 << 20)
+        store = EtcdStore(EtcdAccess((own_etcd.client_url,)))
+        start = (await store.read_prefix("/n/")).revision + 1
+        await store.write([Put(f"/n/{i:04}", bytes(3072)) for i in range(5_000)])
+        revisions: list[set[int]] = []
+        count = 0
+        async with asyncio.timeout(20), aclosing(store.watch("/n/", start)) as batches:
+            while count < 5_000:
+                batch = await anext(batches)
+                count += len(batch.changes)
+                revisions += [{change.mod_revision for change in batch.changes}]
+                assert batch.resume_revision == max(revisions[-1], default=start - 1) + 1
+        assert len([each for each in revisions if each]) > 4
+        assert sum(map(len, revisions)) == len(set().union(*revisions)) == 40
         await store.close()
 
     async def test_a_listing_is_of_one_revision_even_if_writing_goes_on_between_its_pages(
