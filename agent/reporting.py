@@ -25,9 +25,6 @@ log = logging.getLogger(__name__)
 FIRST_BACKOFF_SECONDS = 1.0
 MAX_BACKOFF_SECONDS = 5.0
 """The agent reports within 8 s once the store answers again: this wait, then a claim and a report."""
-OUT_OF_SPACE_BACKOFF_SECONDS = 30.0
-"""Only an operator can make room; until then a cluster of retries would be a storm."""
-
 NodeRecords = Mapping[type[AnyRecord], AnyRecord | None]
 """What to write now. None: nothing is known, and the record written before must be deleted."""
 
@@ -60,7 +57,6 @@ class Reporter:
         self._timing, self._records, self._liveness = timing, records, liveness
         self._rng, self._sleep, self._pause = rng, sleep, pause or sleep
         self._backoff = Backoff(FIRST_BACKOFF_SECONDS, MAX_BACKOFF_SECONDS, rng)
-        self._out_of_space_backoff = Backoff(FIRST_BACKOFF_SECONDS, OUT_OF_SPACE_BACKOFF_SECONDS, rng)
         self._reported: dict[type[AnyRecord], AnyRecord | None] = {}
         self._seq = 0
         self.ownership: NodeOwnership | None = None
@@ -78,12 +74,17 @@ class Reporter:
                 await self.report()
             except StoreError as error:
                 self._failed(error)
-                backoff = self._out_of_space_backoff if isinstance(error, OutOfSpace) else self._backoff
-                await self._sleep(backoff.next_seconds())
+                await self._sleep(self._seconds_to_retry(error))
             else:
                 self._backoff.reset()
-                self._out_of_space_backoff.reset()
-                await self._pause(self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1))
+                await self._pause(self._interval_seconds())
+
+    def _interval_seconds(self) -> float:
+        return self._timing().push_interval_seconds * self._rng.uniform(0.9, 1.1)
+
+    def _seconds_to_retry(self, error: StoreError) -> float:
+        """While etcd is full, until an operator makes room, retries come at the rate of reports: no storm."""
+        return self._interval_seconds() if isinstance(error, OutOfSpace) else self._backoff.next_seconds()
 
     async def report(self) -> None:
         """Reports once. While a loop is stalled it renews nothing, so that the node goes stale, as it should."""

@@ -233,9 +233,18 @@ def _nodes_by_name(items: Sequence[Raw]) -> dict[str, Raw]:
     """Name → the bytes of the first item of that name, in the order given."""
     named: dict[str, Raw] = {}
     for position, item in enumerate(items):
+        _check_utf8(item, position)
         first = _NAME_FIRST.match(memoryview(item))
         named.setdefault(first[1].decode() if first else _name(item, position), item)
     return named
+
+
+def _check_utf8(item: Raw, position: int) -> None:
+    """The item is answered as it came, and most of it is never decoded."""
+    try:
+        str(memoryview(item), "utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"$.Nodes.items[{position}]: {error}; must be UTF-8") from error
 
 
 def _name(item: Raw, position: int) -> str:

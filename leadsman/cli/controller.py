@@ -107,7 +107,7 @@ def limit_options(add: Options) -> None:
     )
     add.flag(
         "max-flips-per-hour",
-        f"changes of one label after which it is frozen (default {limits.max_flips_per_hour})",
+        f"changes of a label, or of all of a node, after which it is frozen (default {limits.max_flips_per_hour})",
         limits.max_flips_per_hour,
         positive_int,
         aliases=["most-flips-per-hour"],

@@ -178,3 +178,11 @@ def test_a_pod_belongs_to_its_controller_or_to_itself() -> None:
     assert wire.read_args(body(Pod={"metadata": metadata}, NodeNames=[])).pod.workload == "pod/p"
     static = {"name": "proxy-n", "ownerReferences": [{"kind": "Node", "name": "n", "controller": True}]}
     assert wire.read_args(body(Pod={"metadata": static}, NodeNames=[])).pod.workload == "pod/proxy"
+
+
+def test_invalid_utf8_in_a_node_is_refused_by_its_path() -> None:
+    """Also where nothing is read: the item is answered as it came."""
+    items = b'{"metadata":{"name":"a"}},{"metadata":{"name":"b","labels":{"x":"\xff"}}}'
+    body = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[' + items + b"]}}"
+    with pytest.raises(wire.BadRequest, match=r"^\$\.Nodes\.items\[1\]: 'utf-8' codec .* must be UTF-8$"):
+        wire.read_args(body)

@@ -302,11 +302,11 @@ MUTATIONS = (
         AT_REPORTING + "test_a_stalled_loop_lets_the_node_go_stale_and_vanish",
     ),
     Mutation(
-        "a full store is asked seldom",
+        "a full store is asked no more often than one with room",
         REPORTING,
-        "backoff = self._out_of_space_backoff if isinstance(error, OutOfSpace) else self._backoff",
-        "backoff = self._backoff",
-        AT_REPORTING + "test_failures_back_off_with_full_jitter",
+        "return self._interval_seconds() if isinstance(error, OutOfSpace) else self._backoff.next_seconds()",
+        "return self._backoff.next_seconds()",
+        AT_REPORTING + "test_a_full_store_is_asked_at_the_rate_of_reports",
     ),
     Mutation(
         "a silence of all peers is this node's fault",
@@ -386,6 +386,13 @@ MUTATIONS = (
         "if len(before.flips) >= limits.max_flips_per_hour:",
         "if False:",
         AT_RESTRAINT + "test_a_flapping_metric_changes_a_label_six_times_an_hour",
+    ),
+    Mutation(
+        "a node whose labels flip together is frozen",
+        LIMITS,
+        "if change.immediate or not self._is_flip(change) or flips < self._max_per_hour:",
+        "if True:",
+        AT_RESTRAINT + "test_labels_of_one_node_change_back_six_times_an_hour_together",
     ),
     Mutation(
         "nothing changes while few nodes are fresh",
