@@ -1,0 +1,171 @@
+"""Two controllers and one Lease: under work that pods cause, under frozen leaders, under strangers' connections."""
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from leadsman.kube.resources import LEASES
+from leadsman.state import codec, keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Put
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
+from leadsman.testbed.api_objects import parse_path
+from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.fake_api_server import FakeApiServer, RecordedRequest
+from tests.strangers import strangers
+from tests.whole.test_large_objects import UNSCHEDULABLE
+from tests.whole.test_strangers import MIB, log_lines
+
+if TYPE_CHECKING:
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Start, Until
+
+LEASE = LEASES.path("leadsman", "leadsman-controller")
+NODES = [f"n{number:04}" for number in range(1_000)]
+NAMES = ("one", "two")
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServerThread]:
+    with ApiServerThread() as server:
+        yield server
+
+
+@pytest.fixture
+def controllers(start: "Start", api: ApiServerThread, tmp_path: Path) -> "dict[str, LeadsmanProcess]":
+    """By the token that each shows to the API server."""
+    running = {}
+    for name in NAMES:
+        (tmp_path / name).write_text(name)
+        running[name] = start("controller", "--kube-api", api.url, "--kube-token-file", str(tmp_path / name))
+    return running
+
+
+def lease(api: ApiServerThread) -> dict[str, Any]:
+    def spec(server: FakeApiServer) -> dict[str, Any]:
+        try:
+            found: dict[str, Any] = server.objects.get(parse_path(LEASE))["spec"]
+        except Exception:
+            return {}
+        return found
+
+    return api.call(spec)
+
+
+def leader(api: ApiServerThread, controllers: "dict[str, LeadsmanProcess]") -> str:
+    """The one that holds the Lease, by its own metric; "" when none does."""
+    leading = [name for name, one in controllers.items() if one.metric("leadsman_controller_leader") == 1]
+    return leading[0] if len(leading) == 1 and lease(api).get("holderIdentity") else ""
+
+
+def writes(api: ApiServerThread, since: int, by: str) -> list[RecordedRequest]:
+    """Of the objects that only a leader writes."""
+    requests = api.call(lambda server: list(server.requests))[since:]
+    by_one = (one for one in requests if one.token == by and "leases" not in one.path)
+    return [one for one in by_one if one.verb not in ("list", "watch", "get")]
+
+
+async def put_states(etcd: Etcd) -> None:
+    """A thousand nodes that have measured 32 others."""
+    store = EtcdStore(EtcdAccess((etcd.client_url,)))
+    latency = Latency({to: PeerLatency(30, 30, p50_ms=50.0, p95_ms=60.0, min_ms=40.0) for to in NODES[:32]})
+    for sequence in (1, 2):
+        for node in NODES:
+            records = (Identity("pod", 1, "10.0.0.1"), latency, Heartbeat(1, sequence, 60.0))
+            await store.write([Put(keys.record_key(node, type(each)), codec.encode(each)) for each in records])
+    await store.close()
+
+
+def test_200_pods_of_32_bounds_at_1000_nodes_leave_the_lease_where_it_is(
+    api: ApiServerThread, etcd: Etcd, controllers: "dict[str, LeadsmanProcess]", until: "Until"
+) -> None:
+    for node in NODES:
+        api.put(f"/api/v1/nodes/{node}", {})
+    asyncio.run(put_states(etcd))
+    leading = until(lambda: leader(api, controllers), "one leads")
+    transitions = lease(api).get("leaseTransitions")
+    status = {"phase": "Pending", "conditions": [UNSCHEDULABLE]}
+    for number in range(200):
+        labels = {f"delay_{NODES[(number + 31 * bound) % 1_000]}": "45" for bound in range(32)}
+        api.put(f"/api/v1/namespaces/default/pods/p{number}", {"metadata": {"labels": labels}, "status": status})
+    until(lambda: controllers[leading].metric("leadsman_controller_wakeup_seconds") > 0.5, "plans take long")
+    for _ in range(8):
+        before = lease(api)["renewTime"]
+        until(lambda before=before: lease(api)["renewTime"] != before, "the Lease renewed", 9)
+    assert leader(api, controllers) == leading
+    assert lease(api).get("leaseTransitions") == transitions
+    assert "lost leadership" not in controllers[leading].log
+
+
+def test_a_leader_that_was_frozen_past_its_lease_writes_nothing_when_it_goes_on(
+    api: ApiServerThread, controllers: "dict[str, LeadsmanProcess]", until: "Until"
+) -> None:
+    """Frozen amid removals of 1,000 nodes' marks: the API server is slow, so some are under way, and others wait."""
+    first = until(lambda: leader(api, controllers), "one leads")
+    second = NAMES[1 - NAMES.index(first)]
+    api.call(lambda server: setattr(server, "slow_seconds", 0.2))
+    marked = {"labels": {"hot": "violating"}, "annotations": {"leadsman.dev/telemetry-labels": '{"hot":"ns/hot"}'}}
+    for node in NODES:
+        api.put(f"/api/v1/nodes/{node}", {"metadata": marked})
+    until(lambda: writes(api, 0, first), "the leader writes")
+    controllers[first].freeze()
+    until(lambda: lease(api)["holderIdentity"] and writes(api, 0, second), "the other leads and writes", 60)
+    since = api.call(lambda server: len(server.requests))
+    controllers[first].thaw()
+    until(lambda: len(writes(api, since, second)) > 100, "the other goes on", 60)
+    until(lambda: controllers[first].get("/healthz")[0] == 200, "the first one answers")
+    assert writes(api, since, first) == []
+    assert "lost leadership" in controllers[first].log
+
+
+def test_silent_connections_and_malformed_requests_leave_a_controller_its_lease_its_metrics_and_its_log(
+    api: ApiServerThread, controllers: "dict[str, LeadsmanProcess]", until: "Until"
+) -> None:
+    first = until(lambda: leader(api, controllers), "one leads")
+    process, renewed = controllers[first], lease(api)["renewTime"]
+    lines, rss = log_lines(process), process.peak_rss_bytes
+    with strangers(process.url, 500), strangers(process.url, 400, b"GET / HTTP/1.1\r\nno colon\r\n\r\n"):
+        until(lambda: lease(api)["renewTime"] > renewed, "the Lease renewed")
+        assert process.get("/healthz")[0] == 200
+        assert leader(api, controllers) == first
+    assert log_lines(process) - lines <= 30
+    assert process.peak_rss_bytes - rss < 20 * MIB
+
+
+def test_a_policy_of_5000_labels_is_refused_and_another_s_labels_reach_all_nodes(
+    api: ApiServerThread, controllers: "dict[str, LeadsmanProcess]", agent: "Start", until: "Until"
+) -> None:
+    """Before, the API server answered 422 for the one patch of both, once a second."""
+
+    def policy(name: str, labels: list[str]) -> str:
+        path = f"/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/{name}"
+        rule = {"metricname": "memory_available_ratio", "operator": "GreaterThan", "target": 0, "labels": labels}
+        api.put(path, {"spec": {"strategies": {"labeling": {"rules": [rule]}}}})
+        return path
+
+    api.put("/api/v1/nodes/edge-1", {})
+    agent("edge-1", 1)
+    first = until(lambda: leader(api, controllers), "one leads")
+    large, small = policy("large", [f"l{number}=x" for number in range(5_000)]), policy("small", ["a=b"])
+
+    def field(path: str, *steps: str) -> Any:
+        def read(server: FakeApiServer) -> Any:
+            found: Any = server.objects.get(parse_path(path))
+            for step in steps:
+                found = (found or {}).get(step)
+            return found
+
+        return api.call(read)
+
+    label = {"telemetry.aware.scheduling.small/a": "b"}
+    until(lambda: field("/api/v1/nodes/edge-1", "metadata", "labels") == label, "the small policy's label")
+    said = until(lambda: field(large, "status", "conditions"), "the large policy's status")[0]
+    assert (said["status"], said["reason"]) == ("False", "Invalid")
+    assert "labels, allowed are 64" in said["message"] or "bytes in JSON, allowed are 65,536" in said["message"]
+    assert until(lambda: field(small, "status", "conditions"), "the small policy's status")[0]["status"] == "True"
+    assert controllers[first].peak_rss_bytes < 150 * MIB
