@@ -128,7 +128,9 @@ class WorkerPool:
 
     def _expire(self, job: "_Job[Any]", deadline: float) -> None:
         """Also of a job whose caller has left: until then it keeps its turn, so that callers who come and go cannot
-        occupy all threads."""
+        occupy all threads. A result that is made, and waits for the event loop only, is delivered."""
+        if job.is_computed:
+            return
         job.abandoned = True
         self._drop_if_waiting(job)
         if job.state is _State.RUNNING:
@@ -158,13 +160,13 @@ class _State(Enum):
 
 
 class _Job(Generic[T]):
-    """abandoned: nobody waits for the result; read by the thread that works on it."""
+    """abandoned: nobody waits for the result; read by the thread that works on it. is_computed: set by that thread."""
 
     timer: asyncio.TimerHandle
 
     def __init__(self, work: Callable[[], T], namespace: str, result: "asyncio.Future[T]") -> None:
         self.namespace, self.result = namespace, result
-        self.state, self.abandoned = _State.WAITING, False
+        self.state, self.abandoned, self.is_computed = _State.WAITING, False, False
         self._work: Callable[[], T] = work
         self._set_result: Callable[[], None] = lambda: None
 
@@ -177,6 +179,7 @@ class _Job(Generic[T]):
             self._set_result = lambda: self.result.set_exception(error)
         else:
             self._set_result = lambda: self.result.set_result(value)
+        self.is_computed = True
 
     def end(self) -> None:
         self.state = _State.DONE

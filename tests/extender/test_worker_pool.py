@@ -215,3 +215,23 @@ async def test_a_caller_that_leaves_once_its_work_is_overdue_is_counted_once(wor
     await until(lambda: workers.overdue == 0)
     await workers.run(lambda: None)
     assert workers.overdue == 0
+
+
+async def test_a_result_that_waits_only_for_the_event_loop_is_delivered_past_the_deadline(workers, gate) -> None:
+    loop, end = asyncio.get_running_loop(), asyncio.get_running_loop().time() + 0.02
+
+    def finish_the_work() -> None:
+        gate.set()
+        while not loop._ready or loop._ready[-1] is last:  # type: ignore[attr-defined]
+            pass
+
+    def hold_the_loop() -> None:
+        while loop.time() < end + 0.02:
+            pass
+
+    loop.call_at(end, finish_the_work)
+    task = asyncio.create_task(workers.run(gate.wait, deadline_seconds=0.02))
+    await asyncio.sleep(0)
+    last = loop.call_at(end + 0.01, lambda: None)
+    loop.call_soon(hold_the_loop)
+    assert await task is True
