@@ -1,6 +1,6 @@
 """Renders the pages /explain and /state, as JSON or text."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import msgspec
 from msgspec import Struct
@@ -94,6 +94,7 @@ class _StatePage(Struct):
     nodes: Mapping[str, _Node]
     delay_problems: Mapping[str, str]
     node_groups: Mapping[str, NodeNameGroups]
+    implausible_reports: Mapping[str, Sequence[str]]
 
 
 def _state_page(snapshot: Snapshot, now: float, policy_problem: str, delays: DelayStatus) -> _StatePage:
@@ -102,7 +103,15 @@ def _state_page(snapshot: Snapshot, now: float, policy_problem: str, delays: Del
     groups = delays.groups.named() if delays.groups else {}
     problems = dict(snapshot.problems)
     return _StatePage(
-        snapshot.cluster_id, snapshot.revision, age, policy_problem, problems, nodes, dict(delays.problems), groups
+        snapshot.cluster_id,
+        snapshot.revision,
+        age,
+        policy_problem,
+        problems,
+        nodes,
+        dict(delays.problems),
+        groups,
+        delays.implausible,
     )
 
 
@@ -124,7 +133,14 @@ def _text(state: _StatePage) -> bytes:
     problems = [f"problem: {key}: {why}" for key, why in state.problems.items()]
     policy = [f"problem: {state.policy_problem}"] if state.policy_problem else []
     problems += [f"problem: {source}: {why}" for source, why in state.delay_problems.items()]
+    problems += [_implausible(reporter, targets) for reporter, targets in sorted(state.implausible_reports.items())]
     return "\n".join([head, *policy, *problems, *rows, "", *_group_lines("nodes", state.node_groups)]).encode()
+
+
+def _implausible(reporter: str, targets: Sequence[str]) -> str:
+    """Honest nodes have one now and then, so the number says most."""
+    shown = ", ".join([*targets[:_MAX_LISTED], *["…"][: len(targets) > _MAX_LISTED]])
+    return f"problem: {reporter} reports delays that other nodes' reports contradict, to {len(targets)} nodes: {shown}"
 
 
 def _age(seconds: float | None) -> str:

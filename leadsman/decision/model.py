@@ -86,7 +86,8 @@ class DelayEvidence(Struct, frozen=True, gc=False):
     None when it is not measured and not estimated; `why` says why it is not measured. low_ms, high_ms: least and 95th
     percentile of the probe window, or the estimate's 90 % interval. source: agents, another source's name, group or
     coordinates; "measured" for what was measured when the estimate was made. direction: forward: by the reference;
-    backward: by the node; "" of an estimate. age_seconds: None: it does not age.
+    backward: by the node; "" of an estimate. age_seconds: None: it does not age. doubt: what only one of the two
+    reports, when it does not count as reported; "" otherwise.
     """
 
     to: str
@@ -101,6 +102,7 @@ class DelayEvidence(Struct, frozen=True, gc=False):
     direction: str = ""
     age_seconds: float | None = None
     why: str = ""
+    doubt: str = ""
 
 
 class Evidence(Struct, frozen=True):

@@ -73,8 +73,13 @@ def random_member(shape: EmbeddingShape, pairs: MeasuredPairs, rng: np.random.Ge
     return EnsembleMember(shape, points, heights, float(np.median(pairs.log_ms)) if len(pairs.log_ms) else 0.0)
 
 
-def descend(member: EnsembleMember, pairs: MeasuredPairs, descent: DescentSchedule) -> EnsembleMember:
-    """The member after `descent.steps` steps, each smaller (half a cosine) and with a narrower loss."""
+def descend(
+    member: EnsembleMember, pairs: MeasuredPairs, descent: DescentSchedule, moving: int | None = None
+) -> EnsembleMember:
+    """The member after `descent.steps` steps, each smaller (half a cosine) and with a narrower loss.
+
+    moving: only the first so many nodes move; None: all do.
+    """
     target = pairs.log_ms - np.float32(member.log_unit_ms)
     degree = np.maximum(pairs.degree, 1).astype(np.float32)
     values = np.vstack([member.points, member.heights])
@@ -83,6 +88,8 @@ def descend(member: EnsembleMember, pairs: MeasuredPairs, descent: DescentSchedu
         done = step / descent.steps
         width = max(LOSS_WIDTH, descent.width_at_start * (1 - done) ** 2)
         slope = _gradient(member.shape, values, pairs, target, width) / degree
+        if moving is not None:
+            slope[:, moving:] = 0
         mean += (1 - _MOMENTUM) * (slope - mean)
         square += (1 - _VARIANCE) * (slope * slope - square)
         rate = descent.rate * 0.5 * (1 + np.cos(np.pi * done)) + 1e-4

@@ -6,6 +6,7 @@ import numpy as np
 
 from leadsman.network.calibration import COVERAGE
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
+from leadsman.network.plausibility import Reports
 
 MIN_PAIRS = 3
 """Measured pairs between two groups, below which their median is chance."""
@@ -35,6 +36,14 @@ class GroupMedians(NamedTuple):
             return np.full(np.shape(keys), np.nan, np.float32)
         slot = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
         return np.where(self.keys[slot] == keys, self.medians[slot], np.nan)
+
+    def without_strangers(self, reports: Reports) -> "GroupMedians":
+        """Takes a node out of the group that it says it is in, when most of what others report of it is outside of the
+        interval."""
+        error = reports.log_ms - self.log_ms(reports.reporter, reports.target)
+        of = np.bincount(reports.target[~np.isnan(error)], minlength=reports.node_count)
+        outside = np.bincount(reports.target[(error < self.low) | (error > self.high)], minlength=reports.node_count)
+        return self._replace(group_of=np.where(2 * outside > of, -1, self.group_of))
 
 
 def fit_group_medians(of: Indices, pairs: MeasuredPairs) -> GroupMedians:

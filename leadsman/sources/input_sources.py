@@ -67,12 +67,15 @@ class DelayStatus(Protocol):
 
     groups: None until they are made.
     problems: delay source → why its newest data are not in use.
+    implausible: reporter → the nodes that it reports an implausible delay to.
     """
 
     @property
     def groups(self) -> NodeGroups | None: ...
     @property
     def problems(self) -> Mapping[str, str]: ...
+    @property
+    def implausible(self) -> Mapping[str, Sequence[str]]: ...
 
 
 class NoDelayStatus(Struct, frozen=True):
@@ -80,6 +83,7 @@ class NoDelayStatus(Struct, frozen=True):
 
     groups: NodeGroups | None = None
     problems: Mapping[str, str] = {}
+    implausible: Mapping[str, Sequence[str]] = {}
 
 
 class NoNodeRoles(Struct, frozen=True):

@@ -142,6 +142,7 @@ class Groups:
 def beside(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(NoDelayStatus, "groups", Groups())
     monkeypatch.setattr(NoDelayStatus, "problems", {"goldpinger": "status 500, want 200"})
+    monkeypatch.setattr(NoDelayStatus, "implausible", {"node-00001": ["node-00000", "node-00002"]})
 
 
 async def test_node_groups_are_shown_in_the_state_a_line_a_layer(starts: "Starter", measured: Snapshot, beside) -> None:
@@ -159,6 +160,17 @@ async def test_why_a_source_of_delays_is_not_current_is_shown_in_the_state(
 ) -> None:
     async with starts(measured) as extender:
         assert "problem: goldpinger: status 500, want 200\n" in (await extender.get("/state"))[1]
+
+
+async def test_who_reports_what_others_contradict_is_named_in_the_state(
+    starts: "Starter", measured: Snapshot, beside
+) -> None:
+    async with starts(measured) as extender:
+        _, text = await extender.get("/state")
+        _, data = await extender.get("/state?format=json")
+    told = "node-00001 reports delays that other nodes' reports contradict, to 2 nodes: node-00000, node-00002"
+    assert f"problem: {told}\n" in text
+    assert json.loads(data)["implausible_reports"] == {"node-00001": ["node-00000", "node-00002"]}
 
 
 async def test_an_explanation_says_which_groups_the_kept_nodes_are_in(beside, decided) -> None:

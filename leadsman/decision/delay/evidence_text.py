@@ -10,6 +10,10 @@ MAX_RTT_MS = 60_000.0
 
 
 def evidence_text(evidence: DelayEvidence) -> str:
+    return "; ".join(filter(None, [_grounds(evidence), evidence.doubt]))
+
+
+def _grounds(evidence: DelayEvidence) -> str:
     if evidence.rtt_ms is None:
         return evidence.why
     about = "about " if evidence.estimated else ""

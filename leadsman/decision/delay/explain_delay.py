@@ -1,16 +1,17 @@
 """How each node stands to each delay bound, for explanations: the pair that decides, and what its value rests on."""
 
 from collections.abc import Mapping, Sequence
-from math import isnan
+from math import isfinite, isnan
 
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate_bounds, pair_rows
 from leadsman.decision.delay.evidence_text import passing_text
 from leadsman.decision.delay.outcomes import Outcome, reason
-from leadsman.decision.delay.rtt_table import BY_AGENTS, FIRST_VIEW, peer_windows
+from leadsman.decision.delay.rtt_table import BY_AGENTS, FIRST_VIEW, IMPLAUSIBLE, peer_windows, rtt_getter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, Evidence, PodInfo
 from leadsman.decision.policy import Direction
+from leadsman.runtime import text_table
 
 AGENTS_SOURCE = "agents"
 
@@ -44,9 +45,33 @@ def _node_evidence(each: EvaluatedBound, rows: Sequence[PairRow], node: str, inp
     why = "" if reading >= 0 else reason(Outcome(int(-reading)), target.name, bound.ms)
     about = (target.name, row.reference, bound.ms, target.pods.get(row.reference, ""), rtt_ms)
     if rtt_ms is None or node == row.reference:
-        return DelayEvidence(*about, why=why)
+        return DelayEvidence(*about, why=why, doubt=_doubt(row, at, node, inputs))
     low_ms, high_ms, source, direction, age_seconds = _grounds(row, at, rtt_ms, node, inputs)
-    return DelayEvidence(*about, low_ms, high_ms, source, reading < 0, direction, age_seconds, why)
+    return DelayEvidence(
+        *about, low_ms, high_ms, source, reading < 0, direction, age_seconds, why, _doubt(row, at, node, inputs)
+    )
+
+
+def _doubt(row: PairRow, at: int, node: str, inputs: DecisionInputs) -> str:
+    """When one end's report is not believed or counts as more."""
+    reading, others = float(row.measured.reading[at]), row.estimated
+    if others is None or row.measured.source[at] != BY_AGENTS or not (reading == IMPLAUSIBLE or reading >= 0):
+        return ""
+    reporter, peer = (node, row.reference) if row.measured.backward[at] else (row.reference, node)
+    window = peer_windows(reporter, inputs).get(peer)
+    reported_ms = rtt_getter(inputs.policy.delay.statistic)(window) if window else None
+    if reported_ms is None or reported_ms == reading:
+        return ""
+    reports = f"{reporter} alone reports {text_table.format_number(reported_ms)} ms"
+    if reading >= 0:
+        return f"{reports}, and other nodes' reports count, which say more"
+    lowest_ms = float(others.lowest_ms[at])
+    because = (
+        f"other nodes' reports allow no less than {text_table.format_number(lowest_ms)} ms"
+        if isfinite(lowest_ms)
+        else "too few of the nodes that probe one of the two get a reply"
+    )
+    return f"{reports} and is not believed: {because}"
 
 
 _Grounds = tuple[float, float, str, str, float | None]

@@ -15,13 +15,15 @@ class Outcome(IntEnum):
     """Measured by a node that has not reported since this process started."""
     STALE = 4
     """Measured by a node that stopped reporting."""
-    ESTIMATE_UNSURE = 5
+    IMPLAUSIBLE = 5
+    """Measured by one of the two only, as less than what other nodes report of both allows."""
+    ESTIMATE_UNSURE = 6
     """The bound lies within the interval of the estimate."""
-    ESTIMATE_OVER = 6
+    ESTIMATE_OVER = 7
     """The interval of the estimate lies above the bound."""
-    NO_REPLY = 7
+    NO_REPLY = 8
     """Probed lately, and every probe was lost. Never outvoted by an estimate."""
-    MEASURED_OVER = 8
+    MEASURED_OVER = 9
 
     @property
     def refuses(self) -> bool:
@@ -32,6 +34,7 @@ _REASONS = {
     Outcome.UNMEASURED: "delay to {} was not measured",
     Outcome.PROVISIONAL: "delay to {} was read at start and not confirmed by a new report",
     Outcome.STALE: "delay to {} is stale",
+    Outcome.IMPLAUSIBLE: "delay to {} is implausible: only one end reports it, and lower than other nodes allow",
     Outcome.ESTIMATE_UNSURE: "estimated delay to {} may be over {:g} ms",
     Outcome.ESTIMATE_OVER: "estimated delay to {} over {:g} ms",
     Outcome.NO_REPLY: "no reply between the node and {}",

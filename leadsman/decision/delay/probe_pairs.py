@@ -1,7 +1,8 @@
 """Which pairs should be measured, because a decision turns on them.
 
 Of the nodes that nothing else rules out, the pairs that nobody measured and whose bound the estimate does not settle
-against: measured, the node would pass or fail for sure. A pair whose probes were all lost is not asked for again, and
+against: measured, the node would pass or fail for sure. A pair that one end alone measured, and as less than counts by
+what other nodes report, is for the other end to measure. A pair whose probes were all lost is not asked for again, and
 of a node from which nothing fresh comes there is nobody to ask.
 """
 
@@ -24,7 +25,13 @@ from leadsman.decision.policy import Direction
 MAX_PROBE_PAIRS = 16
 """Pairs that one decision asks for: as many as a node has peers."""
 
-_UNDECIDED = [Outcome.PASSES, Outcome.ACCEPTED_UNKNOWN, Outcome.UNMEASURED, Outcome.ESTIMATE_UNSURE]
+_UNDECIDED = [
+    Outcome.PASSES,
+    Outcome.ACCEPTED_UNKNOWN,
+    Outcome.UNMEASURED,
+    Outcome.IMPLAUSIBLE,
+    Outcome.ESTIMATE_UNSURE,
+]
 
 
 class _Pair(NamedTuple):
@@ -33,47 +40,59 @@ class _Pair(NamedTuple):
     rtt_ms: float
     node: str
     reference: str
+    by_reference: bool
 
 
 def select_probe_pairs(
     pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, most: int = MAX_PROBE_PAIRS
 ) -> tuple[tuple[str, str], ...]:
     """At most `most` pairs, each once, the nearest first by estimate: who should measure, and whom. It is the node, but
-    where the policy counts only what the reference measures."""
+    where the policy counts only what the reference measures, or the node's own measurement is not believed."""
     evaluated = evaluate_bounds(valid_bounds(pod), pod, nodes, inputs)
     to_targets = [each for each in evaluated if not isinstance(each, NoTarget)]
     if len(to_targets) < len(evaluated):
         return ()
     undecided = _undecided(to_targets, sorted(nodes), inputs)
     pairs = {pair for each in to_targets for pair in _unmeasured(each, undecided, most, inputs)}
-    forward = inputs.policy.delay.direction is Direction.FORWARD
-    probes = ((pair.reference, pair.node) if forward else (pair.node, pair.reference) for pair in sorted(pairs))
+    probes = (
+        (pair.reference, pair.node) if pair.by_reference else (pair.node, pair.reference) for pair in sorted(pairs)
+    )
     return tuple(dict.fromkeys(probes))[:most]
 
 
 def _undecided(bounds: Sequence[EvaluatedBound], nodes: Sequence[str], inputs: DecisionInputs) -> list[str]:
     """Those that somebody vouches for and no bound rules out."""
     undecided = np.ones(len(nodes), np.bool_)
-    for _, _, evaluation in bounds:
+    for each in bounds:
+        evaluation = each.evaluation
         at, live = inputs.cache.positions(nodes, evaluation.index), rtt_table.live_mask(evaluation.index, inputs)
-        undecided &= live[at] & np.isin(evaluation.outcome[at], _UNDECIDED)
+        open_nodes = np.isin(evaluation.outcome, _UNDECIDED)
+        for number, row in enumerate(pair_rows(each, inputs)):
+            open_nodes |= (evaluation.decides == number) & row.measured.doubted
+        undecided &= live[at] & open_nodes[at]
     return list(compress(nodes, undecided.tolist()))
 
 
 def _unmeasured(each: EvaluatedBound, nodes: Sequence[str], most: int, inputs: DecisionInputs) -> Iterator[_Pair]:
-    """The pairs with live references that nobody measured, and whose estimate may be within the bound; of each
-    reference the `most` nearest. nodes: by name, which decides between equal round trips."""
-    index = each.evaluation.index
+    """The pairs with live references that nobody measured, or one end alone as less than counts, and whose estimate may
+    be within the bound; of each reference the `most` nearest. Where the policy counts one end only, the other cannot
+    settle it. nodes: by name, which decides between equal round trips."""
+    index, direction = each.evaluation.index, inputs.policy.delay.direction
     live, at = rtt_table.live_mask(index, inputs), index.positions(nodes)
     for row in pair_rows(each, inputs):
         if live[index.position(row.reference)]:
             unmeasured = row.measured.reading == rtt_table.UNMEASURED
+            doubted = row.measured.doubted & ((row.outcome != Outcome.PASSES) | (row.measured.reading < 0))
+            by_reference = (doubted & row.measured.backward) | (direction is Direction.FORWARD)
+            if direction is Direction.WORST:
+                unmeasured |= doubted
             if row.estimated is not None:
                 unmeasured &= ~(row.estimated.low_ms > each.bound.ms)
             open_at = at[unmeasured[at]]
             rtt_ms = np.nan_to_num(row.rtt_ms[open_at], nan=np.inf)
             for place in _smallest(rtt_ms, most):
-                yield _Pair(float(rtt_ms[place]), index.nodes[open_at[place]], row.reference)
+                position = open_at[place]
+                yield _Pair(float(rtt_ms[place]), index.nodes[position], row.reference, bool(by_reference[position]))
 
 
 def _smallest(values: FloatArray, most: int) -> list[int]:

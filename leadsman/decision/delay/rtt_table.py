@@ -2,7 +2,8 @@
 
 Measured: by a fresh agent at either end, else by the first of the other views that says anything about the pair. A
 window counts when at least one reply came in it: a lost probe is never a delay. Of the two directions the policy takes
-one, or the larger of those that one source has. Beside it, never instead of it: an estimate.
+one, or the larger of those that one source has. What one agent alone reports counts as no less than what other nodes
+report says of the pair. Beside it, never instead of it: an estimate.
 
 A reading is one number for a pair: the round trip in ms, or minus the Outcome that says why there is none. So of two
 round trips the larger reading is the longer one, and of two causes the smaller reading says more.
@@ -31,6 +32,7 @@ from leadsman.state.snapshot import Freshness, NodeState
 Readings = FloatArray
 
 UNMEASURED, NO_REPLY = -float(Outcome.UNMEASURED), -float(Outcome.NO_REPLY)
+IMPLAUSIBLE = -float(Outcome.IMPLAUSIBLE)
 _PROVISIONAL, _STALE = -float(Outcome.PROVISIONAL), -float(Outcome.STALE)
 
 BY_AGENTS, FIRST_VIEW = 0, 1
@@ -40,14 +42,16 @@ BY_AGENTS, FIRST_VIEW = 0, 1
 class MeasuredRow(Struct, frozen=True):
     """Arrays over an index; the reference itself is at 0 ms.
 
-    reading: the round trip, or why there is none: UNMEASURED, PROVISIONAL, STALE or NO_REPLY.
+    reading: the round trip, or why there is none: UNMEASURED, PROVISIONAL, STALE, IMPLAUSIBLE or NO_REPLY.
     source: who measured it; says nothing where there is no round trip.
-    backward: whether it is the other node's measurement, and not the reference's.
+    backward: whether it is the other node's measurement, and not the reference's; also of an implausible one.
+    doubted: one agent alone reports less than what other nodes report says; so it is implausible, or counts as that.
     """
 
     reading: Readings
     source: CodeArray
     backward: BoolArray
+    doubted: BoolArray
 
 
 class ViewRow(Struct, frozen=True):
@@ -61,12 +65,15 @@ class ViewRow(Struct, frozen=True):
 class EstimateRow(Struct, frozen=True):
     """Arrays over an index, NaN where there is no estimate. It says nothing about whether a node can be reached.
 
-    source: a place in `sources`. beyond: nodes that the index does not have.
+    source: a place in `sources`. expected_ms, lowest_ms: as in EstimatedRow, 0 where it says nothing. beyond: nodes
+    that the index does not have.
     """
 
     rtt_ms: FloatArray
     low_ms: FloatArray
     high_ms: FloatArray
+    expected_ms: FloatArray
+    lowest_ms: FloatArray
     source: CodeArray
     sources: Sequence[str]
     beyond: Sequence[str]
@@ -109,6 +116,11 @@ def measured_row(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Me
     forward = nothing if direction is Direction.BACKWARD else _forward_readings(reference, index, inputs)
     backward = nothing if direction is Direction.FORWARD else _backward_readings(reference, index, inputs)
     reading, is_backward = _larger(forward, backward)
+    doubted = np.zeros(len(index) + 1, np.bool_)
+    if inputs.estimates is not None:
+        others = estimate_row(inputs.estimates, reference, index, inputs)
+        doubted = ((forward < 0) | (backward < 0)) & (reading >= 0) & (reading < others.expected_ms)
+        reading[doubted] = np.where(reading < others.lowest_ms, IMPLAUSIBLE, others.expected_ms)[doubted]
     source = np.zeros(len(index) + 1, np.int8)
     for number, view in enumerate(inputs.delay_views, FIRST_VIEW):
         if inputs.now < view.fresh_until:
@@ -116,7 +128,7 @@ def measured_row(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Me
             adds = (reading < 0) & (reading != NO_REPLY) & (row.reading != UNMEASURED)
             reading[adds], source[adds], is_backward[adds] = row.reading[adds], number, row.backward[adds]
     reading[index.position(reference)] = 0.0
-    return MeasuredRow(reading, source, is_backward)
+    return MeasuredRow(reading, source, is_backward, doubted)
 
 
 def _larger(forward: Readings, backward: Readings) -> tuple[Readings, BoolArray]:
@@ -220,11 +232,13 @@ def estimate_row(estimates: EstimateView, reference: str, index: NodeIndex, inpu
 def _place_estimate_row(estimates: EstimateView, reference: str, index: NodeIndex) -> EstimateRow:
     row = estimates.row(reference)
     columns = (row.rtt_ms, row.low_ms, row.high_ms)
+    limits = (row.expected_ms, row.lowest_ms)
+    expected_ms, lowest_ms = (index.place(row.nodes, each or [0.0] * len(row.nodes), 0.0) for each in limits)
     rtt_ms, low_ms, high_ms = (index.place(row.nodes, column, np.nan) for column in columns)
     sources = sorted(set(row.source))
     codes = np.zeros(len(index) + 1, np.int8)
     codes[index.positions(row.nodes)] = [sources.index(source) for source in row.source]
-    return EstimateRow(rtt_ms, low_ms, high_ms, codes, sources, _beyond(row.nodes, index))
+    return EstimateRow(rtt_ms, low_ms, high_ms, expected_ms, lowest_ms, codes, sources, _beyond(row.nodes, index))
 
 
 def _beyond(nodes: Sequence[str], index: NodeIndex) -> Sequence[str]:

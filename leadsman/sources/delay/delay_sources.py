@@ -80,6 +80,11 @@ class DelaySources:
         problems = {source.source: source.problem for source in self.sources} | {"estimates": self.estimator.problem}
         return {name: problem.text for name, problem in problems.items() if problem.text}
 
+    @property
+    def implausible(self) -> Mapping[str, Sequence[str]]:
+        """Reporter → the nodes that it reports an implausible delay to, by the newest estimates."""
+        return self.estimator.current.implausible if self.estimator.current else {}
+
     def tasks(self) -> Iterator[tuple[str, Coroutine[None, None, None]]]:
         """Name and loop of each task; all run until cancelled."""
         for source in self.sources:

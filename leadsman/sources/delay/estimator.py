@@ -176,7 +176,7 @@ class Estimator:
         estimates = self._fit_estimates(measured, inputs.now, before.estimates if before else None)
         fresh = estimates is not None and estimates.measured is measured
         groups = group_nodes(
-            measured,
+            estimates.trusted if fresh and estimates else measured,
             estimates.estimates if fresh and estimates else None,
             inputs.matrices,
             inputs.layers_ms,

@@ -1,14 +1,16 @@
-"""Estimates of a fit under the nodes' names, and where the next fit starts."""
+"""Estimates of a fit under the nodes' names, without implausible reports, and where the next fit starts."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leadsman.decision.delay.views import EstimatedRow
-from leadsman.network.estimates import ESTIMATE_SOURCES, NetworkEstimates
+from leadsman.network.estimates import ESTIMATE_SOURCES, EstimateSource, NetworkEstimates
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.measured_pairs import Indices
+from leadsman.network.plausibility import Plausibility, Reports, place_by_others
 from leadsman.network.warm_start import carry_over, moved_nodes
 from leadsman.sources.delay.measurements import Measurements
 
@@ -20,13 +22,29 @@ SEED = 0
 
 
 class FittedEstimates:
-    """Estimates as an EstimateView of leadsman.decision.delay.views.
+    """Estimates as an EstimateView of leadsman.decision.delay.views: none is below what is plausible for its pair.
 
+    measured: all that was read; trusted: what the estimates were fitted to.
+    implausible: reporter → the nodes that it reported a delay to which was left out.
     made_at: monotonic seconds when the measurements were read.
     """
 
-    def __init__(self, measured: Measurements, estimates: NetworkEstimates, made_at: float) -> None:
-        self.measured, self.estimates, self.made_at = measured, estimates, made_at
+    def __init__(
+        self,
+        measured: Measurements,
+        is_implausible: NDArray[np.bool_],
+        estimates: NetworkEstimates,
+        plausibility: Plausibility,
+        made_at: float,
+    ) -> None:
+        self.measured, self.trusted = measured, measured.without(is_implausible)
+        self.estimates, self.plausibility, self.made_at = estimates, plausibility, made_at
+        left_out: dict[str, list[str]] = {}
+        for reporter, target in zip(
+            measured.source[is_implausible].tolist(), measured.target[is_implausible].tolist(), strict=True
+        ):
+            left_out.setdefault(measured.nodes[reporter], []).append(measured.nodes[target])
+        self.implausible: Mapping[str, Sequence[str]] = left_out
 
     @cached_property
     def node_indices(self) -> Mapping[str, int]:
@@ -39,24 +57,66 @@ class FittedEstimates:
         if at is None:
             return EstimatedRow()
         rtt_ms, low_ms, high_ms, source = self.estimates.row(at)
-        estimated = np.flatnonzero(source >= 0)
-        rtts, lows, highs = (column[estimated].tolist() for column in (rtt_ms, low_ms, high_ms))
-        nodes = [self.measured.nodes[number] for number in estimated.tolist()]
-        sources = [ESTIMATE_SOURCES[number].value for number in source[estimated].tolist()]
-        return EstimatedRow(nodes, rtts, lows, highs, sources)
+        expected_ms, lowest_ms = self.plausibility.row(at)
+        raised = (source > ESTIMATE_SOURCES.index(EstimateSource.MEASURED)) & np.isfinite(lowest_ms)
+        for column in (rtt_ms, high_ms):
+            np.maximum(column, lowest_ms, out=column, where=raised, casting="same_kind")
+        of = np.flatnonzero((source >= 0) | (lowest_ms > 0))
+        columns = (rtt_ms, low_ms, high_ms, expected_ms, lowest_ms)
+        rtts, lows, highs, expected, lowest = (column[of].tolist() for column in columns)
+        nodes = [self.measured.nodes[number] for number in of.tolist()]
+        sources = [ESTIMATE_SOURCES[number].value for number in source[of].tolist()]
+        return EstimatedRow(nodes, rtts, lows, highs, sources, expected, lowest)
 
 
 def fit_estimates(
     measured: Measurements, made_at: float, before: FittedEstimates | None = None, budget: FitBudget | None = None
 ) -> FittedEstimates:
-    """Fits estimates to the measurements.
+    """Fits estimates to the measurements that are plausible by it. What was implausible the last time is left out from
+    the start. A reporter most of whose reports turn out to be implausible may have moved others, so all is fitted again
+    without them; single ones move nobody.
 
     before: the fit to start from.
     budget: None: as many steps as improve it, seconds at any size.
     """
-    start = None if before is None else _warm_start(before, measured)
-    estimates = fit_network(measured.pairs, np.random.default_rng(SEED), measured.groups, start, budget)
-    return FittedEstimates(measured, estimates, made_at)
+    suspected, reports = _suspected(before, measured), measured.reports
+    start = None if before is None else _warm_start(before, measured.without(suspected))
+    if start is None:
+        suspected[:] = False
+    trusted = measured.without(suspected)
+    estimates = fit_network(trusted.pairs, np.random.default_rng(SEED), measured.groups, start, budget)
+    plausibility = place_by_others(estimates.model.members, reports)
+    implausible = plausibility.implausible(reports)
+    trusted, discredited = measured.without(implausible), _mostly(implausible & ~suspected, reports)
+    if discredited.any():
+        previous = np.where(discredited, -1, np.arange(len(measured.nodes)))
+        start = carry_over(estimates, previous, trusted.pairs)._replace(drift=1.0)
+        estimates = fit_network(trusted.pairs, np.random.default_rng(SEED), measured.groups, start, budget)
+        plausibility = place_by_others(estimates.model.members, reports)
+        implausible = plausibility.implausible(reports)
+        trusted = measured.without(implausible)
+    levels = tuple(level.without_strangers(trusted.reports) for level in estimates.group_medians)
+    estimates = estimates._replace(pairs=trusted.pairs, is_measured=trusted.pairs.degree > 0, group_medians=levels)
+    return FittedEstimates(measured, implausible, estimates, plausibility, made_at)
+
+
+def _suspected(before: FittedEstimates | None, measured: Measurements) -> NDArray[np.bool_]:
+    """The reports of pairs whose report the fit before left out."""
+    number = {node: at for at, node in enumerate(measured.nodes)} if before and before.implausible else {}
+    keys = [
+        number[reporter] * len(measured.nodes) + number[target]
+        for reporter, targets in (before.implausible.items() if before else ())
+        for target in targets
+        if reporter in number and target in number
+    ]
+    return np.isin(measured.source * len(measured.nodes) + measured.target, keys)
+
+
+def _mostly(selected: NDArray[np.bool_], reports: Reports) -> NDArray[np.bool_]:
+    """The nodes of whose reports more than half are selected."""
+    nodes = reports.node_count
+    of = np.bincount(reports.reporter[selected], minlength=nodes)
+    return np.asarray(2 * of > np.bincount(reports.reporter, minlength=nodes))
 
 
 def _warm_start(before: FittedEstimates, measured: Measurements) -> NetworkEstimates | None:

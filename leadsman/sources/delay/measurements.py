@@ -5,9 +5,11 @@ from operator import attrgetter
 from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from leadsman.decision.policy import Statistic
-from leadsman.network.measured_pairs import MIN_RTT_MS, Floats, Indices, MeasuredPairs, build_pairs
+from leadsman.network.measured_pairs import MAX_RTT_MS, MIN_RTT_MS, Floats, Indices, MeasuredPairs, build_pairs
+from leadsman.network.plausibility import Reports
 from leadsman.state.records import Identity, PeerLatency
 from leadsman.state.snapshot import Freshness, NodeState, Snapshot
 
@@ -32,6 +34,7 @@ class Measurements(NamedTuple):
     pairs: the measurements joined by pair.
     groups: racks, then zones; -1 unknown.
     sites: (address, zone, rack) of each node, "" unknown; a node whose site changes was set up again elsewhere.
+    unanswered: number of fresh agents that probed each node without a reply.
     """
 
     nodes: tuple[str, ...]
@@ -41,6 +44,19 @@ class Measurements(NamedTuple):
     pairs: MeasuredPairs
     groups: tuple[Indices, ...]
     sites: tuple[tuple[str, str, str], ...]
+    unanswered: Indices
+
+    @property
+    def reports(self) -> Reports:
+        """The measurements with logarithms, in the same order."""
+        log_ms = np.log(np.clip(self.rtt_ms, MIN_RTT_MS, MAX_RTT_MS)).astype(np.float32)
+        return Reports(len(self.nodes), self.source, self.target, log_ms, self.unanswered)
+
+    def without(self, left_out: NDArray[np.bool_]) -> "Measurements":
+        """The measurements that the mask does not select, of the same nodes."""
+        source, target, rtt_ms = self.source[~left_out], self.target[~left_out], self.rtt_ms[~left_out]
+        pairs = _pairs(len(self.nodes), source, target, rtt_ms)
+        return self._replace(source=source, target=target, rtt_ms=rtt_ms, pairs=pairs)
 
 
 def gather_measurements(
@@ -55,9 +71,14 @@ def gather_measurements(
     source = np.array([number[one] for one, _, _ in measurements], np.intp)
     target = np.array([number[other] for _, other, _ in measurements], np.intp)
     rtt_ms = np.array([ms for _, _, ms in measurements], float)
-    pairs = build_pairs(len(nodes), source, target, np.maximum(rtt_ms, MIN_RTT_MS))
     sites = tuple(_node_site(fresh.get(node)) for node in nodes)
-    return Measurements(nodes, source, target, rtt_ms, pairs, _racks_and_zones(sites), sites)
+    pairs = _pairs(len(nodes), source, target, rtt_ms)
+    unanswered = _count_unanswered(fresh, number)
+    return Measurements(nodes, source, target, rtt_ms, pairs, _racks_and_zones(sites), sites, unanswered)
+
+
+def _pairs(nodes: int, source: Indices, target: Indices, rtt_ms: Floats) -> MeasuredPairs:
+    return build_pairs(nodes, source, target, np.maximum(rtt_ms, MIN_RTT_MS))
 
 
 def _agent_measurements(
@@ -65,8 +86,17 @@ def _agent_measurements(
 ) -> Iterator[_Measurement]:
     for node, state in states.items():
         for peer, window in state.latency.peers.items() if state.latency else ():
-            if (rtt_ms := ms(window)) is not None:
+            if peer != node and (rtt_ms := ms(window)) is not None:
                 yield node, peer, rtt_ms
+
+
+def _count_unanswered(states: Mapping[str, NodeState], number: Mapping[str, int]) -> Indices:
+    counts = np.zeros(len(number), np.intp)
+    for state in states.values():
+        for peer, window in state.latency.peers.items() if state.latency else ():
+            if window.sent and not window.received and peer in number:
+                counts[number[peer]] += 1
+    return counts
 
 
 def _node_site(state: NodeState | None) -> tuple[str, str, str]:

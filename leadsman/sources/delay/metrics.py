@@ -75,6 +75,11 @@ def estimate_metrics(estimator: Estimator, now: float) -> Iterator[Metric]:
         "Measured pairs that the delay estimates were fitted to.",
         len(estimates.pairs.log_ms),
     )
+    yield GaugeMetricFamily(
+        "leadsman_implausible_reports",
+        "Reported delays that contradict what other nodes report, named by GET /state; no decision uses them.",
+        sum(map(len, fitted.implausible.values())),
+    )
     if isfinite(error := estimates.expected_error):  # Unknown while too few pairs are measured to leave any out.
         yield GaugeMetricFamily(
             "leadsman_estimates_expected_error_ratio",

@@ -47,15 +47,18 @@ def facts(
 
 
 class Guesses(Struct, frozen=True):
-    """Estimates: (reference, node) → (low, middle, high) in ms."""
+    """Estimates: (reference, node) → (low, middle, high) in ms. expected_ms, lowest_ms: of all pairs."""
 
     table: Mapping[tuple[str, str], tuple[float, float, float]]
     made_at: float = NOW - 30.0
+    expected_ms: float = 0.0
+    lowest_ms: float = 0.0
 
     def row(self, reference: str) -> EstimatedRow:
         found = {node: guess for (of, node), guess in self.table.items() if of == reference}
         low, middle, high = zip(*found.values(), strict=True) if found else ((), (), ())
-        return EstimatedRow(list(found), middle, low, high, ["coordinates"] * len(found))
+        limits = ([self.expected_ms] * len(found), [self.lowest_ms] * len(found))
+        return EstimatedRow(list(found), middle, low, high, ["coordinates"] * len(found), *limits)
 
 
 def guesses(reference: str, **nodes: tuple[float, float, float]) -> Guesses:

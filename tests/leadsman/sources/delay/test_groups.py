@@ -60,7 +60,7 @@ def test_the_first_of_two_matrices_counts(make: "Make") -> None:
 def test_an_estimated_pair_counts_with_the_upper_end_of_its_interval(make: "Make", quick: FitBudget) -> None:
     measured = gather_measurements(make.plane(), 1.0, Statistic.P50)
     estimates = fit_estimates(measured, 0.0, budget=quick)
-    groups = group_nodes(measured, estimates.estimates, (), [40.0], 0.0)
+    groups = group_nodes(estimates.trusted, estimates.estimates, (), [40.0], 0.0)
     row = estimates.row("n-00")
     high = dict(zip(row.nodes, row.high_ms, strict=True))
     (mates,) = [group for group in groups.among(row.nodes)["40 ms"] if "n-00" in group]

@@ -1,0 +1,134 @@
+"""Tells reports that disagree with what all other nodes report.
+
+A node could say anything of itself. So each node is placed a second time, by what the others report of it and never by
+its own reports, and a report is compared with the distance of both ends so placed. How far honest reports are off
+differs between networks, so it is counted: nine of ten reporters have no report beyond the limits. What one node
+reports, however much it is, moves a limit by no more than one reporter in all.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from leadsman.network.embedding import DescentSchedule, EnsembleMember, descend, mean_and_spread
+from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
+
+MIN_REPORTERS = 3
+"""That must have measured a node, so that one of them cannot place it alone."""
+WITHIN_LIMITS_SHARE = 0.9
+"""Of the reporters; they have no report beyond a limit. More than a tenth of all nodes in collusion move the limits."""
+_MIN_LIMIT, _LIMIT_OF_FEW = np.log(1.25), np.log(2.0)
+"""Of log(report / estimate): the least, and the one while fewer than _ENOUGH_REPORTERS reported a pair alone."""
+_ENOUGH_REPORTERS = 10
+_MEMBERS = 4
+_PLACING = DescentSchedule(80, 0.2, 0.5)
+
+
+class Reports(NamedTuple):
+    """Every measurement as it was read, those of a pair's two ends apart.
+
+    reporter, target: node numbers, never the same.
+    unanswered: number of the others that probed each node without a reply.
+    """
+
+    node_count: int
+    reporter: Indices
+    target: Indices
+    log_ms: Floats
+    unanswered: Indices
+
+    @property
+    def reporters(self) -> Indices:
+        """Number of the others that measured each node."""
+        return np.bincount(self.target, minlength=self.node_count)
+
+    @property
+    def nearest_reporter(self) -> Indices:
+        """The one that measured the least to each node; the node itself where nobody did."""
+        nearest, farthest_first = np.arange(self.node_count), np.argsort(-self.log_ms, kind="stable")
+        nearest[self.target[farthest_first]] = self.reporter[farthest_first]
+        return nearest
+
+    def by_other_end(self) -> Floats:
+        """What the target measured to the reporter, of each report; NaN where it did not."""
+        key, mirrored = (
+            self.reporter * self.node_count + self.target,
+            self.target * self.node_count + self.reporter,
+        )
+        if not len(key):
+            return self.log_ms
+        order = np.argsort(key)
+        slot = order[np.minimum(np.searchsorted(key, mirrored, sorter=order), len(key) - 1)]
+        return np.where(key[slot] == mirrored, self.log_ms[slot], np.nan)
+
+
+class Plausibility(NamedTuple):
+    """Where the nodes are by the reports of others.
+
+    members: of an ensemble.
+    is_placed: whether at least MIN_REPORTERS measured the node; of a pair with another one nothing can be told.
+    is_evasive: whether fewer did and as many probed it without a reply: what it alone reports is not believed.
+    lowest, highest: limits of log(report / estimate).
+    """
+
+    members: tuple[EnsembleMember, ...]
+    is_placed: NDArray[np.bool_]
+    is_evasive: NDArray[np.bool_]
+    lowest: float
+    highest: float
+
+    def row(self, one: int) -> tuple[Floats, Floats]:
+        """The round trip between `one` and every node by what others report, and the least plausible one, in ms; 0
+        where nothing can be told, infinite where nothing that only one end reports is believed."""
+        log_ms = mean_and_spread(self.members, np.array([one]), slice(None))[0]
+        expected_ms = np.where(self.is_placed & self.is_placed[one], np.exp(log_ms), 0)
+        expected_ms = np.where(self.is_evasive | self.is_evasive[one], np.inf, expected_ms)
+        return expected_ms, expected_ms * np.exp(self.lowest)
+
+    def implausible(self, reports: Reports) -> NDArray[np.bool_]:
+        """The reports beyond a limit that the other end does not confirm, and those of evasive nodes."""
+        error, other = _error(self.members, reports), reports.by_other_end()
+        low = (error < self.lowest) & ~(reports.log_ms >= other + self.lowest)
+        high = (error > self.highest) & ~(reports.log_ms <= other + self.highest)
+        placed = self.is_placed[reports.reporter] & self.is_placed[reports.target]
+        found: NDArray[np.bool_] = (placed & (low | high)) | (self.is_evasive[reports.reporter] & np.isnan(other))
+        return found
+
+
+def place_by_others(
+    members: tuple[EnsembleMember, ...], reports: Reports, within_limits_share: float = WITHIN_LIMITS_SHARE
+) -> Plausibility:
+    """Places every node by what the others report of it. members: fitted to all reports."""
+    placed = tuple(_placed(member, reports) for member in members[:_MEMBERS])
+    is_placed = reports.reporters >= MIN_REPORTERS
+    is_evasive = ~is_placed & (reports.unanswered >= MIN_REPORTERS)
+    alone = np.isnan(reports.by_other_end()) & is_placed[reports.reporter] & is_placed[reports.target]
+    error, reporter = _error(placed, reports)[alone], reports.reporter[alone]
+    lowest, highest = (_limit(each, reporter, within_limits_share) for each in (-error, error))
+    return Plausibility(placed, is_placed, is_evasive, -lowest, highest)
+
+
+def _placed(member: EnsembleMember, reports: Reports) -> EnsembleMember:
+    """Each node twice: the first starts at its nearest reporter and moves, the second reports and stays."""
+    nodes, nearest = reports.node_count, reports.nearest_reporter
+    points = np.hstack([member.points[:, nearest], member.points])
+    twice = member._replace(points=points, heights=np.append(member.heights[nearest], member.heights))
+    unknown = np.full(len(reports.log_ms), np.nan, np.float32)
+    pairs = MeasuredPairs(2 * nodes, reports.target, nodes + reports.reporter, reports.log_ms, unknown)
+    moved = descend(twice, pairs, _PLACING, moving=nodes)
+    return moved._replace(points=moved.points[:, :nodes].copy(), heights=moved.heights[:nodes].copy())
+
+
+def _error(members: tuple[EnsembleMember, ...], reports: Reports) -> Floats:
+    return reports.log_ms - mean_and_spread(members, reports.reporter, reports.target)[0]
+
+
+def _limit(error: Floats, reporter: Indices, share: float) -> float:
+    """Above the largest error of each of so many reporters; one of them never sets it alone."""
+    order = np.argsort(reporter, kind="stable")
+    begins = np.flatnonzero(np.diff(reporter[order], prepend=-1))
+    if len(begins) < _ENOUGH_REPORTERS:
+        return float(_LIMIT_OF_FEW)
+    largest = np.maximum.reduceat(error[order], begins)
+    return float(max(_MIN_LIMIT, np.quantile(largest, share, method="lower")))
