@@ -11,7 +11,9 @@ import pytest
 
 from controller.run import DEFAULT_PATCHES_PER_SECOND
 from leadsman.decision.telemetry.taspolicy import TasPolicy
-from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES
+from leadsman.kube.names import OWNERSHIP_ANNOTATION
+from leadsman.planning.labels.limits import MAX_RECORD_BYTES
+from leadsman.testbed.api_objects import MAX_ANNOTATIONS_BYTES, parse_path
 from leadsman.testbed.fake_api_server import FakeApiServer
 
 if TYPE_CHECKING:
@@ -241,3 +243,16 @@ async def test_a_thousand_nodes_get_ten_labels_in_ten_seconds_at_the_default_rat
             wanted = {f"telemetry.aware.scheduling.p/k{number}": value for number in range(10)} if value else {}
             wrong = {node: labels(node) for node in nodes if labels(node) != wanted}
             assert not wrong, controller.writer.results
+
+
+async def test_the_record_of_owned_labels_of_a_node_never_outgrows_what_is_read(
+    acting: "Act", make: "Make", api: FakeApiServer, labels: Callable[[str], dict[str, str]]
+) -> None:
+    rules = [make.rule("heat", "GreaterThan", 80, *(f"{number:02}{'l' * 60}=x" for number in range(60)))]
+    policies = [make.policy(f"p{number:02}{'n' * 100}", labeling=rules) for number in range(10)]
+    async with acting(["n1", "n2"]) as controller:
+        plan = await controller.step(policies, HOT)
+        record = api.objects.get(parse_path("/api/v1/nodes/n1"))["metadata"]["annotations"][OWNERSHIP_ANNOTATION]
+        assert 40 << 10 < len(record) <= MAX_RECORD_BYTES
+        assert len(labels("n1")) + len(plan.withheld) == 600
+        assert "may have 49,152 bytes" in plan.withheld[0].why

@@ -48,6 +48,10 @@ class LimitedChanges(Struct, frozen=True):
     mark_budget: float
 
 
+MAX_RECORD_BYTES = 48 << 10
+"""Of the annotation that records a node's owned labels: 400 of them. It is read up to 64 KiB (`bounded_metadata`), and
+a node of which it could not be read would keep its labels as they are, of all policies."""
+
 RefusedReasons = Mapping[tuple[str, PolicyKey], str]
 """Node and policy → why the policy's changes of the node are not due: the API server refused them lately."""
 
@@ -65,14 +69,17 @@ def apply_limits(
     allowed: dict[str, list[LabelAction]] = {}
     withheld = []
     budget, flips = _Budget(nodes, memory, limits), _NodeFlips(memory, limits.max_flips_per_hour)
+    records = _Records(nodes)
     for change in sorted(changes, key=lambda change: not change.is_removal):
         reason = _hold_reason(change, memory, limits) or flips.refusal_reason(change)
         reason = reason or refused.get((change.action.node, change.action.policy), "")
+        reason = reason or records.refusal_reason(change)
         reason = reason or (budget.refusal_reason(change) if change.is_mark else "")
         if reason:
             withheld.append(WithheldAction(change.action, reason, change.foreign))
         else:
             budget.spend(change)
+            records.add(change)
             flips.count(change)
             allowed.setdefault(change.action.node, []).append(change.action)
     return LimitedChanges(allowed, withheld, budget.left)
@@ -128,6 +135,32 @@ class _NodeFlips:
     def _is_flip(self, change: LabelChange) -> bool:
         history = self._labels.get((change.action.node, change.action.label))
         return history is not None and bool(history.flips)
+
+
+class _Records:
+    """The size of each node's record of owned labels, in bytes, counted while changes are let through."""
+
+    def __init__(self, nodes: Sequence[ObservedNode]) -> None:
+        self._sizes = {each.view.name: sum(_entry_bytes(*entry) for entry in each.owned.items()) for each in nodes}
+
+    def refusal_reason(self, change: LabelChange) -> str:
+        action = change.action
+        size = self._sizes[action.node] + _entry_bytes(action.label, action.policy)
+        if action.before is not None or action.value is None or size <= MAX_RECORD_BYTES:
+            return ""
+        return f"the node's record of owned labels may have {MAX_RECORD_BYTES:,} bytes; policies set too many labels"
+
+    def add(self, change: LabelChange) -> None:
+        action = change.action
+        if action.value is None:
+            self._sizes[action.node] -= _entry_bytes(action.label, action.policy)
+        elif action.before is None:
+            self._sizes[action.node] += _entry_bytes(action.label, action.policy)
+
+
+def _entry_bytes(label: str, policy: PolicyKey) -> int:
+    """In JSON: the two texts, their quotes, a colon and a comma."""
+    return len(label) + len(str(policy)) + 6
 
 
 class _Budget:
