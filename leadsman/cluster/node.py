@@ -13,6 +13,7 @@ ZONE_LABEL = "topology.kubernetes.io/zone"
 class ClusterNode(Struct, frozen=True, gc=False):
     """A node.
 
+    labels_cut: how many labels are not here, because it has too many (leadsman.kube.bounded_metadata).
     annotations: those that are used here.
     unschedulable: cordoned.
     allocatable: with its pod slots.
@@ -23,6 +24,7 @@ class ClusterNode(Struct, frozen=True, gc=False):
     name: str
     uid: str = ""
     labels: Mapping[str, str] = {}
+    labels_cut: int = 0
     annotations: Mapping[str, str] = {}
     taints: tuple[Taint, ...] = ()
     unschedulable: bool = False

@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from leadsman.cluster.constraints import UNCONSTRAINED, PodConstraints
 from leadsman.cluster.resources import Resources
-
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+from leadsman.kube.names import MIRROR_ANNOTATION
 
 
 class ClusterPod(Struct, frozen=True, gc=False):
@@ -18,6 +17,7 @@ class ClusterPod(Struct, frozen=True, gc=False):
     owner_kind, owner_uid: its controller: ReplicaSet, StatefulSet, DaemonSet, Job, …; "": it has none.
     requests: as kube-scheduler counts them, with one pod slot.
     labels, constraints: shared by pods of one template. Bounds are the labels `delay_*`, among others.
+    labels_cut: how many labels are not here, because it has too many (leadsman.kube.bounded_metadata).
     annotations: those that are used here.
     claims: names of its PersistentVolumeClaims, in its namespace; those of ephemeral volumes too.
     local_volumes: whether it keeps data on the node: emptyDir or hostPath.
@@ -40,6 +40,7 @@ class ClusterPod(Struct, frozen=True, gc=False):
     priority_class: str = ""
     requests: Resources = Resources(pods=1)
     labels: Mapping[str, str] = {}
+    labels_cut: int = 0
     annotations: Mapping[str, str] = {}
     constraints: PodConstraints = UNCONSTRAINED
     claims: tuple[str, ...] = ()

@@ -21,8 +21,17 @@ def _gates(candidate: Candidate) -> Iterator[Check]:
         yield everywhere(candidate, "the pod has scheduling gates, so kube-scheduler does not look at it")
 
 
+def _known_labels(candidate: Candidate) -> Iterator[Check]:
+    """No plugin of kube-scheduler: what was cut from the labels could be what a selector asks for."""
+    if candidate.pod.labels_cut:
+        yield everywhere(candidate, "the pod has too many labels to read all of them; remove some")
+    cut = candidate.columns.of_nodes("labels cut", lambda node: node.labels_cut > 0, absent=False)
+    yield Check(cut, "the node has too many labels to read all of them; remove some")
+
+
 PLUGINS: Sequence[Callable[[Candidate], Iterator[Check]]] = (
     _gates,
+    _known_labels,
     node_checks.unschedulable,
     node_checks.taints,
     node_checks.node_affinity,

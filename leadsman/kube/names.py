@@ -73,7 +73,19 @@ Drop an entry one release after the new key first shipped.
 
 READ_LABELS = frozenset({POLICY_LABEL, *TYPE_LABELS, POD_TEMPLATE_HASH_LABEL, ROLE_LABEL})
 READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX,)
-ANNOTATION_PREFIXES = (f"{DOMAIN}/", *DEPRECATED_ANNOTATIONS.values())
+MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
+"""On the pod that shows a static pod of a kubelet."""
+
+FOREIGN_ANNOTATIONS = (
+    MIRROR_ANNOTATION,
+    "cluster-autoscaler.kubernetes.io/safe-to-evict",
+    "kubernetes.io/egress-bandwidth",
+    "node.openyurt.io/autonomy-duration",
+    "gas-",
+)
+"""Annotations of others that decide something here, by how their names begin."""
+
+ANNOTATION_PREFIXES = (f"{DOMAIN}/", *FOREIGN_ANNOTATIONS, *DEPRECATED_ANNOTATIONS.values())
 """Which labels and annotations are read by name: what is kept of an object that has too many (`bounded_metadata`)."""
 
 

@@ -39,6 +39,7 @@ class NodeObject(Struct, gc=False):
             name=meta.name,
             uid=meta.uid,
             labels=meta.labels,
+            labels_cut=meta.labels.cut,
             annotations=meta.used_annotations(),
             taints=self.spec.taints,
             unschedulable=self.spec.unschedulable,

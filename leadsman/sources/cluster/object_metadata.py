@@ -4,43 +4,36 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from leadsman.cluster.pod import MIRROR_ANNOTATION
-from leadsman.kube.names import DOMAIN
-from leadsman.kube.objects import OwnerReference
+from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
+from leadsman.kube.objects import ControllerReferences, ObjectIdentity
 
-USED_ANNOTATIONS = (
-    f"{DOMAIN}/",
-    MIRROR_ANNOTATION,
-    "cluster-autoscaler.kubernetes.io/safe-to-evict",
-    "node.openyurt.io/autonomy-duration",
-    "kubernetes.io/egress-bandwidth",
-    "gas-",
-)
-"""How the names of annotations begin that something here reads."""
-
-_NO_ANNOTATIONS: Mapping[str, str] = {}
+_NO_LABELS, _NO_ANNOTATIONS = BoundedLabels(), BoundedAnnotations()
 
 
-class MetadataFields(Struct, frozen=True, gc=False, rename="camel"):
+class MetadataFields(ObjectIdentity, frozen=True, rename="camel"):
     """The metadata of an object."""
 
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    resource_version: str = ""
     generation: int = 0
-    labels: Mapping[str, str] = {}
-    annotations: Mapping[str, str] = {}
-    owner_references: tuple[OwnerReference, ...] = ()
+    labels: BoundedLabels = _NO_LABELS
+    annotations: BoundedAnnotations = _NO_ANNOTATIONS
+    owner_references: ControllerReferences = ControllerReferences()
     deletion_timestamp: str | None = None
 
     def identity(self) -> "MetadataFields":
-        """Only what a view of the API server's objects needs."""
-        return MetadataFields(self.name, self.namespace, self.uid, self.resource_version)
+        """Only what a view of the API server's objects needs; labels and annotations stay where some were cut, to be
+        counted."""
+        return MetadataFields(
+            self.name,
+            self.namespace,
+            self.uid,
+            self.resource_version,
+            labels=self.labels if self.labels.cut else _NO_LABELS,
+            annotations=self.annotations if self.annotations.cut else _NO_ANNOTATIONS,
+        )
 
     def used_annotations(self) -> Mapping[str, str]:
         """Those that something here reads."""
-        used = {key: value for key, value in self.annotations.items() if key.startswith(USED_ANNOTATIONS)}
+        used = {key: value for key, value in self.annotations.items() if self.annotations.is_read(key)}
         return used or _NO_ANNOTATIONS
 
 

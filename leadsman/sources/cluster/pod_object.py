@@ -103,6 +103,7 @@ def _pod(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> Clus
         priority_class=intern(spec.priority_class_name),
         requests=_requests(spec, status),
         labels=labels,
+        labels_cut=labels.cut,
         annotations=meta.used_annotations(),
         constraints=_constraints(spec, meta.namespace, labels),
         claims=tuple(spec.claims(meta.name)),

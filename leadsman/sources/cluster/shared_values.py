@@ -1,8 +1,10 @@
 """One object for equal values: pods of one template share their labels, constraints and requests."""
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
+
+from leadsman.kube.bounded_metadata import BoundedLabels
 
 V = TypeVar("V")
 
@@ -21,15 +23,9 @@ class SharedValues(Generic[V]):
         return value
 
 
-class Labels(dict[str, str]):
-    """Labels that many objects share. Never altered; a dict by itself cannot be referred to weakly."""
-
-    __slots__ = ("__weakref__",)
+_LABELS: SharedValues[BoundedLabels] = SharedValues()
 
 
-_LABELS: SharedValues[Labels] = SharedValues()
-
-
-def shared_labels(labels: Mapping[str, str]) -> Labels:
+def shared_labels(labels: BoundedLabels) -> BoundedLabels:
     """These labels as the one object that everybody has."""
-    return _LABELS.get(tuple(sorted(labels.items())), lambda: Labels(labels))
+    return _LABELS.get((labels.cut, *sorted(labels.items())), lambda: labels)

@@ -211,6 +211,12 @@ def test_a_gated_pod_goes_nowhere(node: "MakeNode", pod: "MakePod") -> None:
     assert Feasibility(cluster_of([node("a")], []), pod("p", gated=True)).nodes == ()
 
 
+def test_labels_that_were_cut_are_unknown_so_they_match_nothing(node: "MakeNode", pod: "MakePod") -> None:
+    cluster = cluster_of([node("a", labels_cut=1), node("b")], [])
+    assert Feasibility(cluster, pod("p")).nodes == ("b",)
+    assert Feasibility(cluster, pod("p", labels_cut=1)).nodes == ()
+
+
 def test_a_node_that_is_not_there_is_an_error(node: "MakeNode", pod: "MakePod") -> None:
     cluster = cluster_of([node("a"), node("b")], []).without_node("b")
     with pytest.raises(KeyError):

@@ -145,6 +145,13 @@ def test_pods_of_one_template_share_labels_constraints_and_requests() -> None:
     assert one.requests is other.requests
 
 
+def test_a_pod_with_too_many_labels_says_that_some_are_unknown() -> None:
+    many = {f"label-{number}": "x" * 60 for number in range(1000)} | {"delay_db": "5"}
+    one = only_pod(labels=many)
+    assert one.labels == {"delay_db": "5"}
+    assert one.labels_cut == 1000
+
+
 def test_volumes_of_a_pod() -> None:
     claim, ephemeral = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}, {"name": "e", "ephemeral": {}}
     one = only_pod(spec={"volumes": [claim, ephemeral, {"name": "c", "configMap": {}}]})
