@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from leadsman.cluster.constraints import UNCONSTRAINED, PodConstraints
 from leadsman.cluster.resources import Resources
-from leadsman.kube.names import MIRROR_ANNOTATION
+from leadsman.kube.names import MIRROR_POD_KEY
 
 
 class ClusterPod(Struct, frozen=True, gc=False):
@@ -56,4 +56,4 @@ class ClusterPod(Struct, frozen=True, gc=False):
     @property
     def mirror(self) -> bool:
         """Whether it shows a static pod of a kubelet; deleting it stops nothing."""
-        return MIRROR_ANNOTATION in self.annotations or self.owner_kind == "Node"
+        return MIRROR_POD_KEY in self.annotations or self.owner_kind == "Node"

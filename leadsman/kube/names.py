@@ -73,11 +73,11 @@ Drop an entry one release after the new key first shipped.
 
 READ_LABELS = frozenset({POLICY_LABEL, *TYPE_LABELS, POD_TEMPLATE_HASH_LABEL, ROLE_LABEL})
 READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX,)
-MIRROR_ANNOTATION = "kubernetes.io/config.mirror"
-"""On the pod that shows a static pod of a kubelet."""
+MIRROR_POD_KEY = "kubernetes.io/config.mirror"
+"""The annotation of a pod that shows a static pod of a kubelet."""
 
 FOREIGN_ANNOTATIONS = (
-    MIRROR_ANNOTATION,
+    MIRROR_POD_KEY,
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
     "kubernetes.io/egress-bandwidth",
     "node.openyurt.io/autonomy-duration",
