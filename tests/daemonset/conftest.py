@@ -13,7 +13,9 @@ import yaml
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "daemonset"
 COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
-BUILDS = {"base": [], **{name: [name] for name in COMPONENTS}, "everything": COMPONENTS}
+REQUIRED = {"cluster-model": ["controller"], "node-health": ["controller"]}
+"""Component → those that it changes, and that must be chosen with it."""
+BUILDS = {"base": [], **{name: [*REQUIRED.get(name, ()), name] for name in COMPONENTS}, "everything": COMPONENTS}
 PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
 
 Objects = list[dict[str, Any]]

@@ -24,7 +24,7 @@ ROLES = {
     "leadsman-extender-places": PLACES,
     "leadsman-extender-bind": [BIND],
 }
-WITH_CONTROLLER = ("controller", "everything", "files")
+WITH_CONTROLLER = ("controller", "cluster-model", "node-health", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
 WITH_CLUSTER_MODEL = ("cluster-model", "everything", "files")
@@ -110,7 +110,7 @@ def test_only_our_own_pods_reach_etcd(find: "Find", build_name: str) -> None:
     callers = open_to(find("NetworkPolicy", "leadsman-etcd"), "client")
     nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
     on_host = nodes if build_name in ("hostnetwork", "everything") else set()
-    controller = {"controller"} if build_name in ("controller", "everything") else set()
+    controller = {"controller"} if set(WITH_CONTROLLER) - {"files"} >= {build_name} else set()
     assert callers == {"agent", "extender"} | controller | on_host
 
 
@@ -159,3 +159,15 @@ def name_of(peer: dict[str, Any] | None) -> str:
     if "namespaceSelector" in peer:
         return peer["namespaceSelector"]["matchLabels"]["kubernetes.io/metadata.name"]
     return peer["podSelector"]["matchLabels"][PART]
+
+
+def test_who_judges_nodes_patches_their_status_and_reads_their_leases_and_nothing_more(
+    objects: "Objects", build_name: str
+) -> None:
+    roles = {o["kind"]: o for o in objects if o["metadata"]["name"] == "leadsman-controller-node-health"}
+    assert (build_name in ("node-health", "everything", "files")) is bool(roles)
+    if roles:
+        assert roles["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}]
+        assert roles["Role"]["metadata"]["namespace"] == "kube-node-lease"
+        leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "watch"]}
+        assert roles["Role"]["rules"] == [leases]

@@ -56,13 +56,15 @@ class Location(Struct, frozen=True):
 class LeaseView(Struct, frozen=True):
     """A node's Lease in kube-node-lease, as the controller sees it.
 
-    changed_at: when it was last seen to change.
+    changed_at: when it was last seen to change, or first seen.
     confirmed_at: when the last direct read began that saw this same version; None: there was none.
+    is_new: it was first seen then, and may be of any age.
     """
 
     duration_seconds: float
     changed_at: float
     confirmed_at: float | None = None
+    is_new: bool = False
 
 
 class Signal(Struct, frozen=True):

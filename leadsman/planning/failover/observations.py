@@ -13,6 +13,7 @@ class Observation(Struct, frozen=True):
 
     heartbeat: the last one seen, also when it is gone.
     moved_at: when it was last seen to change, or first seen.
+    is_provisional: it was only seen once, and may be of any age.
     present: it is in etcd now.
     left: the agent deleted its records itself, as it does when it is stopped in good order.
     report: which peers answer this node, by its last report; None: it has not reported for long, or never.
@@ -24,6 +25,7 @@ class Observation(Struct, frozen=True):
     location: Location = Location()
     heartbeat: Heartbeat | None = None
     moved_at: float = float("-inf")
+    is_provisional: bool = True
     present: bool = False
     left: bool = False
     report: Reachability | None = None
@@ -58,6 +60,7 @@ def observe(
         location=_location(before, state, labels),
         heartbeat=state.heartbeat or before.heartbeat,
         moved_at=_moved_at(before, state, now),
+        is_provisional=before.is_provisional and not _has_moved(before, state),
         present=state.heartbeat is not None,
         left=_left(before, state, now),
         is_current=state.reachability is not None and state.freshness(now) is Freshness.FRESH,
@@ -79,10 +82,17 @@ def _location(before: Observation, state: NodeState, labels: Location) -> Locati
 def _moved_at(before: Observation, state: NodeState, now: float) -> float:
     if state.heartbeat is None:
         return before.moved_at
-    old, new = before.heartbeat, state.heartbeat
-    if old is not None and (old.epoch, old.seq) == (new.epoch, new.seq):
+    if before.heartbeat is not None and not _has_moved(before, state):
         return before.moved_at
     return now if state.changed_at is None else state.changed_at
+
+
+def _has_moved(before: Observation, state: NodeState) -> bool:
+    """Whether the heartbeat was seen to change, here or by the follower of the state."""
+    old, new = before.heartbeat, state.heartbeat
+    if new is None or old is None:
+        return state.changed_at is not None
+    return (old.epoch, old.seq) != (new.epoch, new.seq)
 
 
 def _left(before: Observation, state: NodeState, now: float) -> bool:

@@ -45,6 +45,8 @@ def heartbeat_signal(
         return Signal(Truth.UNKNOWN, "its agent was stopped in good order")
     age = f"its heartbeat moved {now - observed.moved_at:.1f} s ago"
     if not observed.stands_still(now, rules.call_timeout_seconds):
+        if observed.is_provisional:
+            return Signal(Truth.UNKNOWN, f"its heartbeat was first seen {now - observed.moved_at:.1f} s ago")
         return Signal(Truth.FALSE, age)
     if not others or others_moving < rules.moving_ratio * others:
         return Signal(
@@ -72,6 +74,8 @@ def lease_signal(
     window = rules.lease_ratio * lease.duration_seconds
     age = f"its Lease changed {now - lease.changed_at:.1f} s ago"
     if now - lease.changed_at <= window:
+        if lease.is_new:
+            return Signal(Truth.UNKNOWN, f"its Lease was first seen {now - lease.changed_at:.1f} s ago, of unknown age")
         return Signal(Truth.FALSE, age)
     renewed = others_renewed_since(now - window)
     if not others or renewed < rules.renewed_ratio * others:
@@ -89,7 +93,9 @@ class RenewalCounts:
 
     def __init__(self, leases: Mapping[str, LeaseView], nodes: Collection[str]) -> None:
         """nodes: those whose Leases count."""
-        self._changed_at = {node: leases[node].changed_at for node in nodes if node in leases}
+        self._changed_at = {
+            node: float("-inf") if leases[node].is_new else leases[node].changed_at for node in nodes if node in leases
+        }
         self._counts: dict[float, int] = {}
 
     def others(self, node: str) -> int:

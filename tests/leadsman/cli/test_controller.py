@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from controller.node_health import NodeHealthMode
 from controller.run import ControllerSettings
 from leadsman.cli import controller, main
 from leadsman.planning.labels.model import LabelLimits
@@ -73,3 +74,9 @@ def test_delays_and_policy_are_given_as_to_the_extender(tmp_path: Path) -> None:
     assert found.delays == DelaySettings(matrix=tmp_path / "matrix", metadata=tmp_path / "metadata", estimates=False)
     assert found.policy == tmp_path / "policy"
     assert parsed().delays == DelaySettings()
+
+
+def test_nodes_are_judged_only_when_asked_for() -> None:
+    assert parsed().node_health.mode is NodeHealthMode.OFF
+    found = parsed("--agent-call-timeout-seconds", "2", LEADSMAN_NODE_HEALTH="report").node_health
+    assert (found.mode, found.rules.call_timeout_seconds) == (NodeHealthMode.REPORT, 2.0)

@@ -32,7 +32,7 @@ def clusters(draw: st.DrawFn) -> World:
     return world
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(clusters())
 def test_a_death_has_three_true_signals(world: World) -> None:
     for verdict in world.plan.verdicts.values():
@@ -40,7 +40,7 @@ def test_a_death_has_three_true_signals(world: World) -> None:
             assert set(verdict.signals.truths) == {Truth.TRUE}
 
 
-@settings(max_examples=150)
+@settings(max_examples=50)
 @given(clusters())
 def test_every_signal_and_verdict_says_why(world: World) -> None:
     for verdict in world.plan.verdicts.values():
@@ -98,7 +98,7 @@ places = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(all_reports, st.permutations(NODES[1:]), st.permutations(NODES[1:]), places)
 def test_the_order_in_which_losses_are_reported_does_not_matter(
     said: dict[str, tuple[str, set[str]]], one: list[str], other: list[str], locations: dict[str, Location]
@@ -107,7 +107,7 @@ def test_the_order_in_which_losses_are_reported_does_not_matter(
     assert [verdict.state for verdict in first.values()] == [verdict.state for verdict in second.values()]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(all_reports, st.sampled_from(NODES[1:]), places)
 def test_one_more_peer_that_hears_it_makes_no_node_dead(
     said: dict[str, tuple[str, set[str]]], hearing: str, locations: dict[str, Location]

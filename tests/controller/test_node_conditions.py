@@ -1,0 +1,133 @@
+"""Verdicts become conditions and Events, once for each change, whichever replica leads."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.event_recorder import EventRecorder
+from controller.node_conditions import EVENT_OF, STATUS_OF, NodeConditions
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.planning.failover import meanings
+from leadsman.planning.failover.model import NodeHealth, NodeVerdict, Signal, Signals, Timeline, Truth
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.testbed.api_objects import ObjectPath, parse_path
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+NODE = "/api/v1/nodes/n1"
+SIGN = {"T": Truth.TRUE, "F": Truth.FALSE, "?": Truth.UNKNOWN}
+DEAD, SUSPECT, REACHABLE, NO_EVIDENCE = "TTT", "TTF", "FFF", "???"
+
+
+def verdict(signs: str) -> dict[str, NodeVerdict]:
+    """Of node n1, by its three signals."""
+    peers, heartbeat, lease = (Signal(SIGN[sign], f"says {sign}") for sign in signs)
+    state, reason = meanings.of_signals((peers.truth, heartbeat.truth, lease.truth))
+    said = NodeVerdict("n1", state, 1.0, reason, "who says what", Signals(peers, heartbeat, lease), Timeline())
+    return {"n1": said}
+
+
+class Publisher:
+    """A leader that publishes."""
+
+    def __init__(self, api: FakeApiServer) -> None:
+        self.leads, self._api = True, api
+        self.client = client = ApiClient(ApiAccess(api.url), deadline_seconds=5.0, may_write=lambda: self.leads)
+        self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+        self.conditions = NodeConditions(client, self.recorder, TokenBucket(1e6, 1000), lambda node: f"uid-of-{node}")
+
+    async def publish(self, signs: str) -> None:
+        await self.conditions.publish(verdict(signs))
+
+    @property
+    def condition(self) -> dict[str, Any]:
+        """The condition on n1; {} when it has none."""
+        status = self._api.objects.get(parse_path(NODE)).get("status") or {}
+        return next((each for each in status.get("conditions", []) if each["type"] == "LeadsmanUnreachable"), {})
+
+    @property
+    def patches(self) -> int:
+        return self._api.verbs().count("patch")
+
+    def events(self) -> list[tuple[str, str]]:
+        """Reason and type, of the oldest first."""
+        found = self._api.objects.all(ObjectPath("/apis/events.k8s.io/v1/events"))
+        return [(each["reason"], each["type"]) for each in found]
+
+
+@pytest.fixture
+async def publisher(api: FakeApiServer) -> AsyncIterator[Publisher]:
+    api.put(NODE, {"status": {"conditions": []}})
+    one = Publisher(api)
+    async with one.client:
+        task = asyncio.create_task(one.recorder.run())
+        yield one
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+async def test_a_node_that_was_never_suspected_has_no_condition(publisher: Publisher) -> None:
+    await publisher.publish(REACHABLE)
+    assert publisher.condition == {}
+
+
+@pytest.mark.parametrize(("signs", "status", "reason"), [(DEAD, "True", "NodeDead"), (SUSPECT, "Unknown", "LeaseRene")])
+async def test_a_verdict_is_a_condition(publisher: Publisher, signs: str, status: str, reason: str) -> None:
+    await publisher.publish(signs)
+    assert publisher.condition["status"] == status
+    assert publisher.condition["reason"].startswith(reason)
+    assert publisher.condition["message"] == "who says what"
+    assert publisher.condition["lastTransitionTime"].endswith("Z")
+
+
+async def test_each_change_is_one_patch_and_one_event(publisher: Publisher, until: "Until") -> None:
+    for signs in (SUSPECT, SUSPECT, DEAD, DEAD, REACHABLE, REACHABLE):
+        await publisher.publish(signs)
+    assert publisher.patches == 3
+    await until(lambda: len(publisher.events()) == 3)
+    assert publisher.events() == [("NodeSuspect", "Warning"), ("NodeDead", "Warning"), ("NodeReachable", "Normal")]
+    assert publisher.condition["status"] == "False"
+
+
+async def test_where_nothing_is_known_the_condition_stays(publisher: Publisher) -> None:
+    await publisher.publish(DEAD)
+    await publisher.publish(NO_EVIDENCE)
+    assert publisher.condition["status"] == "True"
+
+
+async def test_the_next_leader_goes_on_from_the_condition(publisher: Publisher, api: FakeApiServer) -> None:
+    await publisher.publish(DEAD)
+    successor = Publisher(api)
+    async with successor.client:
+        await successor.publish(DEAD)
+        assert successor.patches == 1, "of the first leader"
+        await successor.publish(REACHABLE)
+    assert successor.condition["status"] == "False"
+
+
+async def test_a_replica_that_lost_its_lead_writes_nothing(publisher: Publisher) -> None:
+    publisher.leads = False
+    await publisher.publish(DEAD)
+    assert publisher.patches == 0
+
+
+async def test_what_the_api_server_refuses_is_written_later_and_the_log_names_the_component(
+    publisher: Publisher, api: FakeApiServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    api.fail("patch", 403)
+    await publisher.publish(DEAD)
+    assert publisher.condition == {}
+    assert "is the component node-health installed?" in caplog.text
+    await publisher.publish(DEAD)
+    assert publisher.condition["status"] == "True"
+
+
+def test_every_verdict_has_a_status() -> None:
+    assert set(STATUS_OF) == set(EVENT_OF) == set(NodeHealth)

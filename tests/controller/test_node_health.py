@@ -1,0 +1,98 @@
+"""Nodes are judged on every replica and shown; the whole controller publishes only with the flag."""
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+import pytest
+
+from controller.node_health import NodeHealthMode, NodeHealthReporter, NodeHealthSettings
+from controller.node_leases import NodeLeases
+from leadsman.kube.client import ApiClient
+from leadsman.kube.objects import ObjectMeta, PartialObjectMetadata
+from leadsman.planning.failover.model import DetectionRules
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.state.records import Heartbeat, PeerSilence, Reachability
+from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+    from tests.controller.conftest import Run
+
+NODES = ("n1", "n2", "n3", "n4")
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
+
+
+class Judged:
+    """Four nodes that hear each other until n1 dies, judged without a cluster to write to; time is the test's."""
+
+    def __init__(self, api: FakeApiServer, client: ApiClient) -> None:
+        self.now, self._api, self._seq = 100.0, api, 0
+        self.leases = NodeLeases(client, TokenBucket(1e6, 1000, lambda: self.now), lambda: self.now)
+        self.states: dict[str, NodeState] = {}
+        nodes = {name: PartialObjectMetadata(ObjectMeta(name)) for name in NODES}
+        self.reporter = NodeHealthReporter(
+            lambda: nodes, lambda: Snapshot(self.states), self.leases, None, DetectionRules(), lambda: self.now
+        )
+
+    async def second(self, dead: tuple[str, ...], until: "Until") -> None:
+        """Each living node reports and renews; then the nodes are judged."""
+        self.now, self._seq = self.now + 1.0, self._seq + 1
+        living = [name for name in NODES if name not in dead]
+        for name in living:
+            others = [other for other in NODES if other != name]
+            losses = {other: 5 if other in dead else 0 for other in others}
+            silences = {other: PeerSilence(5.0) for other in others if other in dead}
+            report = Reachability(losses, silences, len(others), len(others) - len(silences))
+            self.states[name] = NodeState(
+                heartbeat=Heartbeat(1, self._seq, 5.0), changed_at=self.now, reachability=report
+            )
+            self._api.put(f"{LEASES}/{name}", {"spec": {"leaseDurationSeconds": 40, "renewTime": f"t{self._seq}"}})
+        last = living[-1]
+        await until(lambda: (view := self.leases.current.get(last)) is not None and view.changed_at == self.now)
+        await self.reporter.judge()
+
+    def samples(self, name: str) -> dict[tuple[str, ...], float]:
+        families = [family for family in self.reporter.families() if family.name == name]
+        return {tuple(each.labels.values()): each.value for family in families for each in family.samples}
+
+
+async def test_a_death_is_shown_with_who_says_what(api: FakeApiServer, client: ApiClient, until: "Until") -> None:
+    judged = Judged(api, client)
+    task = asyncio.create_task(judged.leases.reflector.run())
+    for _ in range(3):
+        await judged.second((), until)
+    assert judged.reporter.page()["reasons"] == {"NodeReachable": 4}
+    for _ in range(16):
+        await judged.second(("n1",), until)
+    page = judged.reporter.page()
+    assert page["verdicts"] == {"healthy": 3, "suspect": 0, "partition": 0, "dead": 1}
+    signals, ages = (page["nodes"]["n1"][part] for part in ("signals", "timeline_seconds_ago"))
+    assert signals["peers"]["evidence"] == tuple(f"n{number} lost 5 probes running" for number in (2, 3, 4))
+    assert ages["first_lost"] > ages["suspect"] > ages["dead"]
+    assert judged.samples("leadsman_node_suspect") == {("n1", "dead", "NodeDead"): 1.0}
+    assert judged.samples("leadsman_node_verdict_changes")[("dead",)] == 1.0
+    assert judged.leases.reads == {"unchanged": 1}
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+@pytest.mark.parametrize("mode", NodeHealthMode)
+async def test_leases_are_watched_and_the_page_has_its_section_only_with_the_flag(
+    api: FakeApiServer, running: "Run", until: "Until", mode: NodeHealthMode
+) -> None:
+    for name in NODES:
+        api.put(f"/api/v1/nodes/{name}", {})
+    async with running(node_health=NodeHealthSettings(mode)) as port:
+        page: dict[str, Any] = {}
+        async with asyncio.timeout(10), aiohttp.ClientSession() as session:
+            while not (page.get("actions") == [] and page.get("node_health", {"reasons": True})["reasons"]):
+                await asyncio.sleep(0.05)
+                async with session.get(f"http://127.0.0.1:{port}/plan") as answer:
+                    page = json.loads(await answer.text())
+    assert ("node_health" in page) is (mode is NodeHealthMode.REPORT)
+    assert any(asked.path == LEASES for asked in api.requests) is (mode is NodeHealthMode.REPORT)
+    if mode is NodeHealthMode.REPORT:
+        assert page["node_health"]["reasons"] == {"NoEvidence": 4}, "nothing is known, so nobody is accused"

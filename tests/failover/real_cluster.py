@@ -1,0 +1,299 @@
+"""Nine real agents in network namespaces over three zones, a real etcd, a real controller that judges the nodes.
+
+The API server is fake: in it a Lease is renewed for each node that has a living kubelet.
+"""
+
+import base64
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import URLError
+from urllib.request import urlopen
+
+from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import Etcd, free_ports
+from leadsman.testbed.uplink import Uplinks
+from leadsman.testbed.virtual_network import VirtualNetwork
+
+ZONES = {zone: tuple(f"{zone}-{number}" for number in range(3)) for zone in ("a", "b", "c")}
+NODES = tuple(node for nodes in ZONES.values() for node in nodes)
+SHIM_SOURCE = Path(__file__).with_name("clock_shim.c")
+PORT = 9102
+
+
+class Rhythm(NamedTuple):
+    """Of agents and kubelets, in seconds. A kubelet renews after a quarter of the Lease's duration."""
+
+    push: float
+    call: float
+    probe: float
+    window: float
+    lease: int
+
+    @property
+    def detected_within(self) -> float:
+        """Heartbeat and Lease stand still for long enough, and the controller judges once a second."""
+        return max(2 * self.push + self.call, 0.3 * self.lease) + 3.0
+
+
+AS_INSTALLED = Rhythm(5.0, 3.0, 1.0, 30.0, 40)
+QUICK = Rhythm(2.0, 1.0, 0.3, 6.0, 8)
+
+
+class Kubelets:
+    """Renews a Lease for each node that lives, in a thread.
+
+    stopped: nodes whose kubelet does not run. late_seconds: node → how much later it renews.
+    clock_offset: of what they write as renewTime.
+    """
+
+    def __init__(self, api: ApiServerThread, rhythm: Rhythm) -> None:
+        self.stopped: set[str] = set()
+        self.late_seconds: dict[str, float] = {}
+        self.clock_offset = timedelta()
+        self.api_is_away = False
+        self._api, self._rhythm, self._rng = api, rhythm, random.Random(1)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._renew, name="kubelets", daemon=True)
+
+    def __enter__(self) -> "Kubelets":
+        for node in NODES:
+            self._put(node)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    def _renew(self) -> None:
+        interval = self._rhythm.lease / 4
+        due = {node: time.monotonic() + self._rng.uniform(0, interval) for node in NODES}
+        while not self._ended.wait(0.05):
+            now = time.monotonic()
+            for node in [node for node, at in due.items() if at <= now]:
+                due[node] = now + interval * self._rng.uniform(1.0, 1.04) + self.late_seconds.get(node, 0.0)
+                if node not in self.stopped and not self.api_is_away:
+                    self._put(node)
+
+    def _put(self, node: str) -> None:
+        at = datetime.now(UTC) + self.clock_offset
+        spec = {"holderIdentity": node, "leaseDurationSeconds": self._rhythm.lease, "renewTime": f"{at:%FT%T.%fZ}"}
+        self._api.put(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}", {"spec": spec})
+
+
+class RealCluster:
+    """Everything, from entry to exit. Methods do harm to it; `heal` undoes what they did to the network."""
+
+    def __init__(self, folder: Path, rhythm: Rhythm) -> None:
+        self.rhythm, self._folder, self._stack = rhythm, folder, contextlib.ExitStack()
+        self._agents: dict[str, subprocess.Popen[bytes]] = {}
+        self._processes: list[subprocess.Popen[bytes]] = []
+        self._clock_file = folder / "clock"
+        self._clock_file.write_text("0")
+        self.shim = _built_shim(folder)
+
+    def __enter__(self) -> "RealCluster":
+        with contextlib.ExitStack() as stack:
+            self.net = stack.enter_context(VirtualNetwork(NODES))
+            self._uplinks = stack.enter_context(Uplinks(self.net))
+            self.etcd = Etcd(self._folder / "etcd")
+            self.etcd.flags = (
+                f"--listen-client-urls={self.etcd.client_url},http://{self._uplinks.local_address}:{self.etcd.port}",
+            )
+            stack.callback(self.etcd.clean)
+            self.etcd.start()
+            self.api = stack.enter_context(ApiServerThread())
+            for zone, nodes in ZONES.items():
+                for node in nodes:
+                    labels = {"topology.kubernetes.io/zone": zone}
+                    self.api.put(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+            self.kubelets = stack.enter_context(Kubelets(self.api, self.rhythm))
+            stack.callback(self._kill_all)
+            for node in NODES:
+                self.start_agent(node)
+            self._start_controller()
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._stack.__exit__(*error)
+
+    # What it says.
+
+    def health(self) -> dict[str, Any]:
+        """The section of /plan; {} when the controller does not answer."""
+        return dict(self._get("/plan").get("node_health", {}))
+
+    def troubled(self) -> dict[str, dict[str, Any]]:
+        """The nodes that are not healthy, as /plan shows them; {} also when the controller does not answer."""
+        return dict(self.health().get("nodes", {}))
+
+    def deaths(self) -> float:
+        """Verdicts `dead` since the start."""
+        return self._metric('leadsman_node_verdict_changes_total{verdict="dead"} ')
+
+    def detection_seconds(self) -> float:
+        """From the first lost probe to the verdict, of all deaths together."""
+        return self._metric("leadsman_node_death_detection_seconds_sum ")
+
+    def condition(self, node: str) -> str:
+        """The status of the node's condition; "" when it has none."""
+        listed = self.api.call(lambda server: [each.after for each in server.objects.log if each.path.name == node])
+        status = next((one["status"] for one in reversed(listed) if one and "status" in one), {})
+        conditions = [each for each in status.get("conditions", []) if each["type"] == "LeadsmanUnreachable"]
+        return str(conditions[0]["status"]) if conditions else ""
+
+    def is_settled(self) -> bool:
+        """Whether every node is healthy, and every agent says that it hears all others."""
+        return self.health().get("reasons") == {"NodeReachable": len(NODES)} and self._all_heard()
+
+    # What is done to it.
+
+    def start_agent(self, node: str) -> None:
+        rhythm = self.rhythm
+        zone = node.partition("-")[0]
+        command = [sys.executable, "-m", "leadsman.cli.main", "agent", "--node-name", node, "--zone", zone]
+        command += ["--address", self.net.address(node), "--listen", f"0.0.0.0:{PORT}"]
+        command += ["--etcd", f"http://{self._uplinks.local_address}:{self.etcd.port}"]
+        command += ["--push-interval-seconds", str(rhythm.push), "--call-timeout-seconds", str(rhythm.call)]
+        command += ["--probe-interval-seconds", str(rhythm.probe), "--window-seconds", str(rhythm.window)]
+        shim = ["env", f"LD_PRELOAD={self.shim}", f"CLOCK_SHIM={self._clock_file}"] if self.shim else []
+        with (self._folder / f"{node}.log").open("ab") as log:
+            self._agents[node] = subprocess.Popen(self.net.command(node, [*shim, *command]), stdout=log, stderr=log)
+
+    def signal_agent(self, node: str, number: int) -> None:
+        """To the agent itself: `ip netns exec` and `env` become it."""
+        self._agents[node].send_signal(number)
+
+    def lose(self, ratio: float) -> None:
+        """Between all nodes."""
+        for one, other in _pairs(NODES, NODES):
+            self.net.set_delay(one, other, 1.0, loss_ratio=ratio)
+
+    def cut(self, ones: Iterable[str], others: Iterable[str]) -> None:
+        """No probe passes between the two groups."""
+        for one, other in _pairs(ones, others):
+            self.net.cut(one, other)
+
+    def cut_from_etcd(self, node: str) -> None:
+        self._in(node, "ip", "link", "set", "uplink", "down")
+
+    def connect_to_etcd(self, node: str) -> None:
+        self._in(node, "ip", "link", "set", "uplink", "up")
+
+    def kill(self, node: str) -> None:
+        """As a node without power: nothing answers, nothing is renewed, and nobody says goodbye."""
+        self.kubelets.stopped.add(node)
+        self.cut([node], [other for other in NODES if other != node])
+        self.cut_from_etcd(node)
+        self._agents[node].kill()
+        self._agents[node].wait()
+
+    def revive(self, node: str) -> None:
+        self.kubelets.stopped.discard(node)
+        self.connect_to_etcd(node)
+        self.start_agent(node)
+
+    def drop_icmp(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            self._in(node, "nft", "add table inet t; add chain inet t in { type filter hook input priority 0; };")
+            self._in(node, "nft", "add rule inet t in meta l4proto { icmp, ipv6-icmp } drop")
+
+    def pass_icmp(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            self._in(node, "nft", "delete table inet t")
+
+    def set_clocks(self, offset_seconds: int) -> None:
+        """Of all agents, and of what kubelets write."""
+        self._clock_file.write_text(str(offset_seconds))
+        self.kubelets.clock_offset = timedelta(seconds=offset_seconds)
+
+    def silence_api(self) -> None:
+        self.kubelets.api_is_away = True
+        self.api.call(lambda server: server.silence())
+
+    def heal_api(self) -> None:
+        self.api.call(lambda server: server.heal())
+        self.kubelets.api_is_away = False
+
+    def heal(self) -> None:
+        """The network between the nodes is whole again."""
+        for one, other in _pairs(NODES, NODES):
+            self.net.set_delay(one, other, 1.0)
+
+    def wait_until(self, condition: Callable[[], object], what: str, seconds: float) -> float:
+        """Seconds that it took. AssertionError names what did not come."""
+        began = time.monotonic()
+        while not condition():
+            assert time.monotonic() - began < seconds, f"not within {seconds:g} s: {what}; {self._troubled()}"
+            time.sleep(0.1)
+        return time.monotonic() - began
+
+    def _start_controller(self) -> None:
+        (port,) = free_ports(1)
+        self._url = f"http://127.0.0.1:{port}"
+        command = [sys.executable, "-m", "leadsman.cli.main", "controller", "--listen", f"127.0.0.1:{port}"]
+        command += ["--etcd", self.etcd.client_url, "--kube-api", self.api.url, "--node-health", "report"]
+        command += ["--agent-call-timeout-seconds", str(self.rhythm.call)]
+        with (self._folder / "controller.log").open("ab") as log:
+            controller = subprocess.Popen(command, stdout=log, stderr=log)
+        self._processes.append(controller)
+
+    def _kill_all(self) -> None:
+        for process in (*self._agents.values(), *self._processes):
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.kill()
+            process.wait()
+
+    def _all_heard(self) -> bool:
+        first, end = (base64.b64encode(f"/leadsman/v1/nodes{mark}".encode()).decode() for mark in "/0")
+        found = self.etcd.post("/v3/kv/range", {"key": first, "range_end": end}).get("kvs", [])
+        keys = {base64.b64decode(each["key"]).decode(): base64.b64decode(each["value"]) for each in found}
+        reports = [json.loads(value) for key, value in keys.items() if key.endswith("/reachability")]
+        return sum(report.get("answering", 0) == len(NODES) - 1 for report in reports) == len(NODES)
+
+    def _troubled(self) -> str:
+        return "; ".join(f"{node}: {one['reason']}: {one['message']}" for node, one in self.troubled().items())
+
+    def _get(self, path: str) -> dict[str, Any]:
+        try:
+            with urlopen(self._url + path, timeout=5) as answer:
+                return dict(json.load(answer))
+        except (URLError, OSError):
+            return {}
+
+    def _metric(self, start: str) -> float:
+        with urlopen(self._url + "/metrics", timeout=5) as answer:
+            lines = answer.read().decode().splitlines()
+        return next((float(line.split()[-1]) for line in lines if line.startswith(start)), 0.0)
+
+    def _in(self, node: str, *command: str) -> None:
+        subprocess.run(self.net.command(node, command), check=True, capture_output=True)
+
+
+def _pairs(ones: Iterable[str], others: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Each pair once."""
+    found = {tuple(sorted((one, other))) for one in ones for other in others if one != other}
+    yield from ((one, other) for one, other in sorted(found))
+
+
+def _built_shim(folder: Path) -> Path | None:
+    """The library that moves the agents' wall clock; None where there is no C compiler."""
+    if shutil.which("cc") is None:
+        return None
+    shim = folder / "clock_shim.so"
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", str(shim), str(SHIM_SOURCE), "-ldl"], check=True, env=os.environ)
+    return shim
