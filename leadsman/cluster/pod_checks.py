@@ -14,14 +14,16 @@ from leadsman.cluster.pod import ClusterPod
 def anti_affinity_of_others(candidate: Candidate) -> Iterator[Check]:
     """Pods that are there keep this one away. satisfyExistingPodsAntiAffinity of
     pkg/scheduler/framework/plugins/interpodaffinity/filtering.go."""
-    pod = candidate.pod
+    pod, refused = candidate.pod, dict[str, Mask]()
     labels = candidate.namespace_labels(pod.namespace)
     for term in pod_counts.anti_affinity_terms(candidate.cluster):
         if term.matches(pod.namespace, pod.labels, labels):
             holders = pod_counts.pods_by_node(candidate.cluster, ("holds", term), _holds(term))
-            refused = _populated(candidate, term.topology_key, candidate.domain_counts(term.topology_key, holders))
-            reason = f"a pod in the node's {term.topology_key} has a required anti-affinity against this pod"
-            yield Check(refused, reason)
+            key = term.topology_key
+            held = _populated(candidate, key, candidate.domain_counts(key, holders))
+            refused[key] = refused[key] | held if key in refused else held
+    for key in sorted(refused):
+        yield Check(refused[key], f"a pod in the node's {key} has a required anti-affinity against this pod")
 
 
 def _holds(term: PodAffinityTerm) -> Callable[[ClusterPod], bool]:
