@@ -24,6 +24,7 @@ from leadsman.kube.errors import ApiError
 from leadsman.runtime import ops_server
 from leadsman.runtime.http_server import track_request
 from leadsman.runtime.ops_server import Health, good_unless
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources, StateSource
 
 _log = logging.getLogger(__name__)
@@ -42,12 +43,14 @@ def create_app(
     core: DecisionCore = DEFAULT_CORE,
     request_probes: RequestProbes | None = None,
     bind_failures: BindFailureReporter | None = None,
+    tls_problem: ProblemLog | None = None,
 ) -> web.Application:
     """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /state and /rewards.
 
     api: the API server's client for the bind verb; None: bind is not offered.
     request_probes: receives the node pairs that agents should measure.
     bind_failures: receives the binds that failed.
+    tls_problem: why the newest certificates are not in use, for /state.
 
     The verbs are also served under /scheduler/. Serve it with `http_server.serve`, which has the deadlines.
     """
@@ -55,7 +58,7 @@ def create_app(
     decider = Decider(
         sources, journal=journal, metrics=metrics, workers=workers, core=core, request_probes=request_probes
     )
-    verbs, pages = VerbHandlers(decider, bodies), PageHandlers(decider, sources)
+    verbs, pages = VerbHandlers(decider, bodies), PageHandlers(decider, sources, tls_problem)
     app = web.Application(middlewares=[_observe_requests(metrics)])
     table: dict[str, _Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
     if api:

@@ -14,6 +14,7 @@ from extender.request_cache import CachedArgsReader
 from extender.worker_pool import DeadlineExceeded
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
+from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 
 _log = logging.getLogger(__name__)
@@ -82,8 +83,8 @@ class BindHandler:
 class PageHandlers:
     """Handlers of the pages for people. Pages are made on a worker: some 10 ms at 5,000 nodes."""
 
-    def __init__(self, decider: Decider, sources: InputSources) -> None:
-        self._decider, self._sources = decider, sources
+    def __init__(self, decider: Decider, sources: InputSources, tls_problem: ProblemLog | None = None) -> None:
+        self._decider, self._sources, self._tls_problem = decider, sources, tls_problem
 
     async def explain(self, request: web.Request) -> web.Response:
         """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
@@ -94,7 +95,10 @@ class PageHandlers:
     async def state(self, request: web.Request) -> web.Response:
         snapshot, problem, json = self._sources.state.current, self._sources.policy.problem.text, _wants_json(request)
         clock, delays = self._sources.clock, self._sources.delay_status
-        return await self._page(request, lambda: pages.render_state(snapshot, clock(), problem, json, delays), json)
+        tls = self._tls_problem.text if self._tls_problem else ""
+        return await self._page(
+            request, lambda: pages.render_state(snapshot, clock(), problem, json, delays, tls), json
+        )
 
     async def rewards(self, request: web.Request) -> web.Response:
         """/rewards?type=web&node=edge-1, each optional."""

@@ -69,10 +69,18 @@ def _group_lines(subject: str, groups_by_layer: Mapping[str, NodeNameGroups]) ->
 
 
 def render_state(
-    snapshot: Snapshot, now: float, policy_problem: str, as_json: bool, delays: DelayStatus = _NO_DELAYS
+    snapshot: Snapshot,
+    now: float,
+    policy_problem: str,
+    as_json: bool,
+    delays: DelayStatus = _NO_DELAYS,
+    tls_problem: str = "",
 ) -> bytes:
-    """The page /state. now: monotonic seconds. policy_problem: why the policy file is not in use; "" when it is."""
-    page = _state_page(snapshot, now, policy_problem, delays)
+    """The page /state. now: monotonic seconds. policy_problem: why the policy file is not in use; "" when it is.
+
+    tls_problem: the same of the certificate files.
+    """
+    page = _state_page(snapshot, now, policy_problem, delays, tls_problem)
     return msgspec.json.encode(page) if as_json else _text(page)
 
 
@@ -95,9 +103,12 @@ class _StatePage(Struct):
     delay_problems: Mapping[str, str]
     node_groups: Mapping[str, NodeNameGroups]
     implausible_reports: Mapping[str, Sequence[str]]
+    tls_problem: str = ""
 
 
-def _state_page(snapshot: Snapshot, now: float, policy_problem: str, delays: DelayStatus) -> _StatePage:
+def _state_page(
+    snapshot: Snapshot, now: float, policy_problem: str, delays: DelayStatus, tls_problem: str
+) -> _StatePage:
     nodes = {name: _node(node, now) for name, node in sorted(snapshot.nodes.items())}
     age = state_age_seconds(snapshot, now)
     groups = delays.groups.named() if delays.groups else {}
@@ -112,6 +123,7 @@ def _state_page(snapshot: Snapshot, now: float, policy_problem: str, delays: Del
         dict(delays.problems),
         groups,
         delays.implausible,
+        tls_problem,
     )
 
 
@@ -131,7 +143,7 @@ def _text(state: _StatePage) -> bytes:
     head = f"revision {state.revision} of cluster {state.cluster or '(none)'}, {len(state.nodes)} nodes"
     rows = [f"{name}  {n.freshness}  {_age(n.age_seconds)}  {_peers(n)}" for name, n in state.nodes.items()]
     problems = [f"problem: {key}: {why}" for key, why in state.problems.items()]
-    policy = [f"problem: {state.policy_problem}"] if state.policy_problem else []
+    policy = [f"problem: {each}" for each in (state.policy_problem, state.tls_problem) if each]
     problems += [f"problem: {source}: {why}" for source, why in state.delay_problems.items()]
     problems += [_implausible(reporter, targets) for reporter, targets in sorted(state.implausible_reports.items())]
     return "\n".join([head, *policy, *problems, *rows, "", *_group_lines("nodes", state.node_groups)]).encode()

@@ -74,6 +74,8 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     )
     metrics.add_collector(followed.families)
     tls = MutualTls(settings.tls) if settings.tls else None
+    if tls:
+        metrics.add_collector(tls.families)
     probe_requests = ProbeRequestQueue(store, settings.probe_requests_per_second)
     metrics.add_collector(probe_requests.families)
     bodies = BodyReader(NAMES_FORM_LIMITS if settings.names_only else NODE_FORM_LIMITS)
@@ -87,6 +89,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         api=api,
         request_probes=probe_requests.enqueue,
         bind_failures=bind_failures,
+        tls_problem=tls.problem if tls else None,
     )
     ops = create_ops_app(followed.state, metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:

@@ -10,12 +10,15 @@ that ends. asyncio tells nobody why a handshake failed, so the context does.
 
 import logging
 import ssl
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from prometheus_client.core import GaugeMetricFamily, Metric
 
+from leadsman.runtime import certificate_check
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.watched_files import WatchedFiles
@@ -43,11 +46,17 @@ class TlsFiles(Struct, frozen=True):
 class MutualTls:
     """current: the context for new connections. problem: why the files are not in use as they are now.
 
+    What no client would accept, or what lets no client in, replaces nothing: an expired certificate or one that is not
+    valid yet, another key's, only expired CAs. While the CA file stays as it is, a certificate that chained to it is
+    replaced only by another one that does.
+
     The first reading raises leadsman.runtime.watched_files.UnusableFile.
     """
 
-    def __init__(self, files: TlsFiles) -> None:
-        self._files = files
+    def __init__(self, files: TlsFiles, wall_clock: Callable[[], float] = time.time) -> None:
+        """wall_clock: Unix seconds, as in certificates."""
+        self._files, self._wall_clock = files, wall_clock
+        self._authority, self._chains = b"", False
         self.problem = ProblemLog(
             _log,
             "cannot load the certificate files; the previous ones stay in use",
@@ -83,9 +92,25 @@ class MutualTls:
     def _log_reload(self) -> None:
         _log.info("reloaded certificates from %s", self._files.certificate)
 
-    def _load(self, _: Sequence[bytes]) -> ssl.SSLContext:
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        yield GaugeMetricFamily(
+            "leadsman_tls_load_success",
+            "1 when the certificate files were valid when last read, 0 while the previous ones stay in use.",
+            not self.problem.text,
+        )
+
+    def _load(self, contents: Sequence[bytes]) -> ssl.SSLContext:
         """OpenSSL reads the files itself: it takes certificate and key by their paths alone."""
-        return server_context(self._files, lambda error: client_log.warning("TLS handshake failed: %s", error))
+        files, authority = self._files, contents[-1]
+        made = server_context(files, lambda error: client_log.warning("TLS handshake failed: %s", error))
+        certificate_check.check_server_certificate(made, files.certificate)
+        certificate_check.check_authorities(made, files.client_ca, self._wall_clock())
+        chains = certificate_check.chains_to(made, authority)
+        if authority == self._authority and self._chains and not chains:
+            raise ValueError(f"{files.certificate} is not of the CA in {files.client_ca}, as the one in use is")
+        self._authority, self._chains = authority, chains
+        return made
 
 
 def server_context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lambda _: None) -> ssl.SSLContext:

@@ -24,6 +24,10 @@ class UnusableFile(ValueError):
     """A file cannot be read, is too large, or holds what cannot be used. The text names it and says why."""
 
 
+class UsableLater(ValueError):
+    """Raised by a parser: the content cannot be used yet, and may be later without a change."""
+
+
 class WatchedFiles(Generic[T]):
     """One value made of one or more files that fit together only as they are now.
 
@@ -93,6 +97,8 @@ class WatchedFiles(Generic[T]):
         try:
             self.current = self._parse(contents)
         except ValueError as error:
+            if isinstance(error, UsableLater):
+                self._identities = None
             raise UnusableFile(f"{' with '.join(map(str, self._paths))}: {error}") from error
         self._digest = digest
         return True

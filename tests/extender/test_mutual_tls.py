@@ -287,6 +287,58 @@ async def test_files_that_do_not_fit_together_leave_the_ones_before_in_use(
         assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
 
 
+def pair_of(ca, began, days):
+    pair = authority.issue_server(ca, ("localhost", "127.0.0.1"), began, days)
+    return {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": CA.certificate_pem}
+
+
+OTHER_KEY = authority.issue_server(CA, ("localhost",), NOW, 5).key_pem
+EXPIRED_CA = authority.create_ca(NOW - timedelta(days=9), days=8)
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (pair_of(CA, NOW - timedelta(days=9), 8), "expired"),
+        (pair_of(CA, NOW + timedelta(days=1), 8), "not yet valid"),
+        (pair_of(STRANGERS_CA, NOW, 5), "is not of the CA in"),
+        (pair_of(CA, NOW, 5) | {"tls.key": OTHER_KEY}, "key values mismatch"),
+        (pair_of(CA, NOW, 5) | {"ca.crt": EXPIRED_CA.certificate_pem}, "no CA certificate in it is valid"),
+    ],
+    ids=["expired", "not yet valid", "another CA's", "another key's", "expired client CA"],
+)
+async def test_what_no_client_would_accept_replaces_nothing_and_is_said(
+    starts: "Starter", tls, tmp_path: Path, client, scheduler, content, why, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with starts(tls=tls, tls_problem=tls.problem) as extender:
+        swap(tmp_path / "tls", content, "2")
+        tls.poll()
+        assert why in tls.problem.text
+        assert caplog.text.count("cannot load the certificate files; the previous ones stay in use") == 1
+        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
+        assert next(iter(tls.families())).samples[0].value == 0
+        async with connected(extender.port, scheduler) as (reader, writer):
+            writer.write(STATE.replace(b"Host: x", b"Host: x\r\nConnection: close"))
+            assert why in (await asyncio.wait_for(reader.read(), 5)).decode()
+        mounted(tmp_path / "tls", version="3")
+        tls.poll()
+        assert tls.problem.text == ""
+        assert next(iter(tls.families())).samples[0].value == 1
+        assert await answer(extender.port, scheduler) == "HTTP/1.1 200 OK"
+
+
+def test_a_certificate_whose_time_comes_is_used_without_another_change(tls, tmp_path: Path) -> None:
+    """The node's clock may be behind that of the one who issued it."""
+    before = tls.current
+    swap(tmp_path / "tls", pair_of(CA, NOW + timedelta(days=1), 8), "2")
+    tls.poll()
+    assert "not yet valid" in tls.problem.text
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("leadsman.runtime.certificate_check._verify", lambda *_: None)
+        tls.poll()
+    assert tls.current is not before
+
+
 @pytest.mark.parametrize("missing", ["tls.crt", "tls.key", "ca.crt"])
 def test_a_missing_file_at_start_is_named(tmp_path: Path, missing: str) -> None:
     files = mounted(tmp_path / "tls")

@@ -1,0 +1,73 @@
+"""Tries certificate files before they are used: what a client would refuse must not replace what works.
+
+The trial is a handshake in memory. The standard library reads no certificate's dates, and OpenSSL's own check is the
+one that counts.
+"""
+
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from leadsman.runtime.watched_files import UsableLater
+
+_NOT_YET_VALID = 9
+"""X509_V_ERR_CERT_NOT_YET_VALID: x509_vfy.h of OpenSSL."""
+
+
+def check_server_certificate(server: ssl.SSLContext, certificate: Path) -> None:
+    """ValueError when the certificate that `server` shows has expired or is not meant for servers; UsableLater when it
+    is not valid yet."""
+    client = _client()
+    client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    client.load_verify_locations(certificate)
+    _verify(server, client, f"{certificate}: no client would accept this certificate")
+
+
+def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
+    """Whether the certificate that `server` shows chains to the CA in PEM."""
+    client = _client()
+    try:
+        client.load_verify_locations(cadata=authority.decode("ascii"))
+        _verify(server, client, "")
+    except ValueError:  # UnicodeDecodeError is one
+        return False
+    return True
+
+
+def check_authorities(server: ssl.SSLContext, file: Path, now: float) -> None:
+    """ValueError when none of the CAs that clients must chain to is valid. now: Unix seconds."""
+    authorities = server.get_ca_certs()
+    if not any(_is_valid(each, now) for each in authorities):
+        ends = ", ".join(str(each["notAfter"]) for each in authorities) or "no CA in it"
+        raise ValueError(f"{file}: no CA certificate in it is valid now, so no client would be let in (until: {ends})")
+
+
+def _is_valid(certificate: Mapping[str, Any], now: float) -> bool:
+    begins, ends = (ssl.cert_time_to_seconds(certificate[each]) for each in ("notBefore", "notAfter"))
+    return begins <= now <= ends
+
+
+def _client() -> ssl.SSLContext:
+    client = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    client.check_hostname = False
+    return client
+
+
+def _verify(server: ssl.SSLContext, client: ssl.SSLContext, what: str) -> None:
+    """A handshake up to the point where the client has checked the server."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    answering = server.wrap_bio(to_server, to_client, server_side=True)
+    asking = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    for _ in range(4):
+        for side in (asking, answering):
+            try:
+                side.do_handshake()
+            except ssl.SSLWantReadError:
+                continue
+            except ssl.SSLCertVerificationError as error:
+                kind = UsableLater if error.verify_code == _NOT_YET_VALID else ValueError
+                raise kind(f"{what}: {error.verify_message}") from error
+            if side is asking:
+                return
+    raise ValueError(f"{what}: the handshake does not end")
