@@ -25,8 +25,8 @@ def overload_ratio(phase: dict[str, Any]) -> float:
 
 @pytest.mark.slow
 def test_the_storm_meets_its_own_namespace_before_another(storm: Storm) -> None:
-    """A busy machine makes decisions miss their 200 ms whatever we do. The other pod is then refused far less often than
-    the storm's own pods; without turns it was refused more often."""
+    """On a busy machine decisions miss their 200 ms whatever we do. The other pod is then refused far less
+    often than the storm's own; without turns it was refused more often."""
     assert storm["light_in_storm"]["calls"] == 50
     assert overload_ratio(storm["light_in_storm"]) <= 0.7 * overload_ratio(storm["heavy_in_storm"])
 
