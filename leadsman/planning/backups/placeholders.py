@@ -22,6 +22,9 @@ RESIZABLE = frozenset({"cpu", "memory"})
 
 LONGEST_LABEL_VALUE = 63
 
+LEAST_MEMORY_BYTES = 1 << 20
+"""Of each placeholder. One that requests nothing is BestEffort, and its class can never change (KEP-1287)."""
+
 SHRINK_SHARE = 0.1
 """A placeholder is made smaller when at least this share of the node's reserve is held for nothing: less is not worth
 a write."""
@@ -133,18 +136,16 @@ def plan_release(placeholders: Sequence[ClusterPod], requests: Resources, *, res
 
 
 def _shrink_by(missing: Resources, placeholders: Iterable[ClusterPod]) -> Iterator[PlaceholderAction]:
-    """Makes placeholders smaller until they have given up what is missing; one that has a missing device goes."""
+    """Takes from one after the other until they have given up what is missing. One that gives all of it goes."""
     for pod in placeholders:
-        cpu = min(max(missing.cpu_millis, 0), pod.requests.cpu_millis)
-        memory = min(max(missing.memory_bytes, 0), pod.requests.memory_bytes)
+        cpu, memory = max(missing.cpu_millis, 0), max(missing.memory_bytes, 0)
         has_device = any(missing.extended.get(name, 0) > 0 for name in pod.requests.extended)
-        if has_device:
+        if has_device or memory > pod.requests.memory_bytes - LEAST_MEMORY_BYTES or cpu > pod.requests.cpu_millis:
             missing -= pod.requests
             yield _delete(pod, _RELEASED)
         elif cpu or memory:
-            given = Resources(cpu, memory)
-            missing -= given
-            yield _resize(pod, pod.requests - given, _RELEASED)
+            missing -= Resources(cpu, memory)
+            yield _resize(pod, pod.requests - Resources(cpu, memory), _RELEASED)
 
 
 def _missing(reserve: Resources, placeholders: Sequence[ClusterPod]) -> Resources | None:
@@ -184,7 +185,7 @@ def split(amount: Resources, parts: int) -> Iterator[Resources]:
         share = {name: _nth_part(total, parts, number) for name, total in devices.items()}
         yield Resources(
             _nth_part(amount.cpu_millis, parts, number),
-            _nth_part(amount.memory_bytes, parts, number),
+            max(_nth_part(amount.memory_bytes, parts, number), LEAST_MEMORY_BYTES),
             1,
             {name: count for name, count in share.items() if count} or NOTHING,
         )
@@ -209,7 +210,10 @@ def _shrink(reserve: Resources, placeholders: Sequence[ClusterPod], *, resize: b
         largest = max((pod for pod in staying if pod.node), key=lambda pod: (pod.requests.memory_bytes, pod.name))
         least = largest.requests
         smaller = Resources(
-            max(least.cpu_millis - cpu, 0), max(least.memory_bytes - memory, 0), least.pods, least.extended
+            max(least.cpu_millis - cpu, 0),
+            max(least.memory_bytes - memory, LEAST_MEMORY_BYTES),
+            least.pods,
+            least.extended,
         )
         if smaller != least:
             yield _resize(largest, smaller, "the backups on its node need less room")

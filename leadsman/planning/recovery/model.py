@@ -58,6 +58,9 @@ class RecoveryBudget(Struct, frozen=True):
     return_seconds: float = 15.0
 
 
+FAILOVER_OFF = RecoveryBudget(least_nodes=0, nodes_ratio=0.0)
+
+
 class PodRecovery(Struct, frozen=True):
     """One pod of a dead node, by its old UID.
 
@@ -106,9 +109,9 @@ class Hold(Struct, frozen=True):
 
     node: str
     owner_uid: str
-    pod_uid: str
     requests: Resources
     until: float
+    pod_uid: str = ""
 
 
 class RecoveryState(Struct, frozen=True):

@@ -116,7 +116,8 @@ class _Step:
 
     def _recover(self, pod: ClusterPod, recovery: DeadNode) -> DeadNode:
         backup, name = self._backups.nodes[pod.uid], f"{pod.namespace}/{pod.name}"
-        self.holds.append(Hold(backup, pod.owner_uid, pod.uid, pod.requests, self._now + self._budget.hold_seconds))
+        until = self._now + self._budget.hold_seconds
+        self.holds.append(Hold(backup, pod.owner_uid, pod.requests, until, pod.uid))
         self.actions.append(ReleaseRoom(backup, pod.requests, f"for pod {name}, whose node {pod.node} is dead"))
         reason = f"node {pod.node} is dead; its backup is node {backup}"
         self.actions.append(DeletePod(pod.uid, pod.namespace, pod.name, pod.node, reason))
@@ -138,8 +139,11 @@ def _admit_dead(
         uid = cluster.nodes[name].uid
         dead_at = observed.dead_at or now
         dead[name] = DeadNode(uid, observed.reason, observed.first_lost_at, observed.suspect_at, dead_at)
-    refused = {name: node.reason for name, node in nodes.items() if node.condition is not NodeCondition.HEALTHY}
-    refused |= {name: node.reason for name, node in dead.items() if name not in refused}
+    refused = {name: node.reason for name, node in dead.items()}
+    for name, node in nodes.items():
+        if node.condition is not NodeCondition.HEALTHY and name not in refused:
+            # The first reason stays: it has ages that grow, and each change of the state is a write.
+            refused[name] = state.refused.get(name, node.reason)
     return replace(state, dead=dead, spent=tuple(spent), withheld=withheld, refused=refused)
 
 

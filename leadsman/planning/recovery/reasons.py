@@ -34,6 +34,8 @@ def why_withheld(
     now: float,
 ) -> str:
     """Why nothing may be done about the dead node; "": it may. spent: nodes failed over within the window."""
+    if not allowed_nodes(len(nodes), budget):
+        return "failover is off"
     node = cluster.nodes.get(name)
     if node is None:
         return f"node {name} was deleted"
@@ -51,7 +53,7 @@ def _node_says_no(node: ClusterNode, observed: ObservedNode, now: float) -> str:
     if autonomy is not None:
         seconds, dead_for = duration_seconds(autonomy), now - (observed.dead_at or now)
         if seconds is None or not seconds or dead_for < seconds:
-            return f"annotation {AUTONOMY_ANNOTATION} is {autonomy[:63]}, and it is dead for {dead_for:.0f} s"
+            return f"annotation {AUTONOMY_ANNOTATION} is {autonomy[:63]}: its pods stay for that long"
     return ""
 
 

@@ -1,6 +1,7 @@
 """The metadata and conditions that the model reads of any object."""
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 
 from msgspec import Struct
 
@@ -17,6 +18,7 @@ class MetadataFields(ObjectIdentity, frozen=True, rename="camel"):
     labels: BoundedLabels = _NO_LABELS
     annotations: BoundedAnnotations = _NO_ANNOTATIONS
     owner_references: ControllerReferences = ControllerReferences()
+    creation_timestamp: datetime | None = None
     deletion_timestamp: str | None = None
 
     def identity(self) -> "MetadataFields":

@@ -110,6 +110,7 @@ def _pod(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> Clus
         local_volumes=any(each.empty_dir is not None or each.host_path is not None for each in spec.volumes),
         phase=intern(status.phase),
         terminating=meta.deletion_timestamp is not None,
+        created_at=meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0,
         ready=condition(status.conditions, "Ready") is True,
         gated=bool(spec.scheduling_gates),
         has_deadline=spec.active_deadline_seconds is not None,

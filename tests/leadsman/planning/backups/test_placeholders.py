@@ -15,6 +15,7 @@ from leadsman.cluster.resources import ZERO, Resources
 from leadsman.kube.names import PLACEHOLDER_LABEL
 from leadsman.planning.backups.model import Backup, BackupPlan
 from leadsman.planning.backups.placeholders import (
+    LEAST_MEMORY_BYTES,
     CreatePlaceholder,
     DeletePlaceholder,
     PlaceholderAction,
@@ -112,7 +113,9 @@ def test_parts_are_together_the_whole_and_each_has_a_slot(amount: Resources, par
     for part in split(amount, parts):
         assert part.pods == 1
         total += part
-    assert replace(total, pods=0) == replace(amount, pods=0)
+    assert replace(amount, pods=0).fits(total)
+    assert total.memory_bytes <= amount.memory_bytes + parts * LEAST_MEMORY_BYTES
+    assert (total.cpu_millis, total.extended) == (amount.cpu_millis, amount.extended)
 
 
 def test_a_reserve_for_three_pods_is_held_by_three_placeholders() -> None:

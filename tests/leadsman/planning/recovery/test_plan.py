@@ -15,6 +15,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.storage import Claim, Storage
 from leadsman.planning.recovery.model import (
+    FAILOVER_OFF,
     UNREACHABLE_TAINT,
     DeletePod,
     NodeCondition,
@@ -276,3 +277,15 @@ def test_never_more_nodes_than_the_budget_allows_within_any_window(
 )
 def test_durations_are_go_s(text: str, seconds: float | None) -> None:
     assert duration_seconds(text) == seconds
+
+
+def test_with_failover_off_a_dead_node_is_refused_and_nothing_is_done() -> None:
+    plan = plan_recovery(observed(edge_1=DEAD), cluster(pod("web-1")), COVERED, NOTHING_DONE, FAILOVER_OFF, NOW)
+    assert (plan.actions, plan.state.withheld) == ((), {"edge-1": "failover is off"})
+    assert "edge-1" in plan.state.refused
+
+
+def test_a_suspect_node_whose_evidence_grows_changes_no_state() -> None:
+    first = step(cluster(), observed(edge_1=ObservedNode(NodeCondition.SUSPECT, "silent for 5 s")))
+    again = step(cluster(), observed(edge_1=ObservedNode(NodeCondition.SUSPECT, "silent for 6 s")), first.state)
+    assert again.state == first.state

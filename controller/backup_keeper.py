@@ -1,0 +1,197 @@
+"""Keeps every bounded pod covered: plans backups, and has placeholders hold the room.
+
+Plans are made on a thread, because a large cluster's takes seconds. What was planned before a node fell silent stands
+while it is silent: its delays cannot be measured, and now its pods need their backups.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Set
+
+from msgspec import Struct, structs
+
+from controller.config_maps import SelfHealingStore
+from controller.placeholder_writer import PlaceholderWriter
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.decision.cache import DecisionCache
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.kube.errors import ApiError
+from leadsman.planning.backups.coverage import Coverage, CoverageState, coverage_of
+from leadsman.planning.backups.memory import BackupMemory, MemoryTooLarge, UnreadableMemory
+from leadsman.planning.backups.model import BackupPlan, BackupSettings
+from leadsman.planning.backups.placeholders import placeholders_by_node, plan_placeholders, plan_release
+from leadsman.planning.backups.planner import plan_backups
+from leadsman.planning.backups.remember import remember
+from leadsman.planning.recovery.model import Hold, ReleaseRoom
+from leadsman.runtime.problem_log import ProblemLog
+
+_log = logging.getLogger(__name__)
+
+PLAN_INTERVAL_SECONDS = 2.0
+"""Between plans: a lost placeholder is planned for again well within 10 s."""
+
+PLAN_SHARE = 0.2
+"""Most of the time that planning may take: after a long plan the pause is longer."""
+
+WRITE_INTERVAL_SECONDS = 10.0
+"""Between writes of what the next leader must know."""
+
+
+class BackupsStatus(Struct, frozen=True):
+    """What is true of backups now.
+
+    coverage: UID → coverage, of all bounded pods that do not ask for none.
+    memory: where backups are, and the delays to them.
+    """
+
+    plan: BackupPlan = BackupPlan()
+    coverage: Mapping[str, Coverage] = {}
+    memory: BackupMemory = BackupMemory()
+
+
+class BackupKeeper:
+    """Call `sync` in turn while this replica leads, and `reset` while it does not.
+
+    cluster: None while it is not known.
+    writer: None: a dry run, which only plans.
+    unhealthy: dead and suspect nodes.
+    holds: room that was released and must stay free.
+    resize: whether the API server offers pods/resize.
+    status: of the last plan.
+    lost: placeholders that went away without this controller.
+    """
+
+    def __init__(
+        self,
+        cluster: Callable[[], Cluster | None],
+        inputs: Callable[[], DecisionInputs],
+        store: SelfHealingStore,
+        writer: PlaceholderWriter | None,
+        settings: BackupSettings,
+        *,
+        unhealthy: Callable[[], Set[str]],
+        holds: Callable[[], tuple[Hold, ...]],
+        clock: Callable[[], float] = time.monotonic,
+        wall_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self.status, self.lost, self.resize, self.plan_seconds = BackupsStatus(), 0, False, 0.0
+        self._cluster, self._inputs, self._store, self._writer, self._settings = (
+            cluster,
+            inputs,
+            store,
+            writer,
+            settings,
+        )
+        self._unhealthy, self._holds, self._clock, self._wall_clock = unhealthy, holds, clock, wall_clock
+        self._cache = DecisionCache()
+        self._loaded, self._next_plan_at, self._next_write_at = False, 0.0, 0.0
+        self._written: Mapping[str, str] = {}
+        self._bound_placeholders: dict[str, str] = {}
+        self._problem = ProblemLog(
+            _log,
+            "controller cannot keep its memory of backups; it tries again",
+            "controller keeps its memory of backups",
+        )
+
+    def reset(self) -> None:
+        """Forgets everything, because another replica leads."""
+        self.status, self._loaded, self._bound_placeholders = BackupsStatus(), False, {}
+
+    async def sync(self) -> None:
+        """Plans, if it is time to, and has placeholders follow the plan."""
+        cluster = self._cluster()
+        if cluster is None or self._clock() < self._next_plan_at or not await self._load():
+            return
+        self._count_lost(cluster)
+        began = self._clock()
+        unhealthy = frozenset(self._unhealthy())
+        inputs = structs.replace(self._inputs(), cache=self._cache)
+        plan, memory = await asyncio.to_thread(self._plan, cluster, inputs, unhealthy)
+        self.plan_seconds = self._clock() - began
+        self._next_plan_at = self._clock() + max(PLAN_INTERVAL_SECONDS, self.plan_seconds / PLAN_SHARE)
+        problems: Mapping[str, str] = {}
+        if self._writer:
+            node_of = {pod.uid: node for node, pods in placeholders_by_node(cluster).items() for pod in pods}
+            await self._writer.apply(plan_placeholders(cluster, plan, resize=self.resize), node_of)
+            problems = self._writer.problems
+        coverage = dict(coverage_of(cluster, plan, problems))
+        for uid, before in self.status.coverage.items():
+            if uid in coverage and cluster.pods[uid].node in unhealthy and before.state is CoverageState.COVERED:
+                coverage[uid] = before  # its room was held when its node fell silent, and is released for it now
+        self.status = BackupsStatus(plan, coverage, memory)
+        await self._save()
+
+    async def release(self, action: ReleaseRoom) -> None:
+        """Frees room that placeholders hold on a node. The next plan comes at once, to hold the rest again."""
+        cluster = self._cluster()
+        if cluster is None or self._writer is None:
+            return
+        there = placeholders_by_node(cluster).get(action.node, ())
+        there = [pod for pod in there if pod.uid not in self._writer.deleted]
+        actions = plan_release(there, action.requests, resize=self.resize)
+        await self._writer.apply(actions, {pod.uid: action.node for pod in there})
+
+    def _plan(
+        self, cluster: Cluster, inputs: DecisionInputs, unhealthy: frozenset[str]
+    ) -> tuple[BackupPlan, BackupMemory]:
+        held = _with_holds(cluster, self._holds())
+        previous = {uid: backup.node for uid, backup in self.status.memory.pods.items()}
+        plan = plan_backups(held, inputs, self._settings, previous, unhealthy)
+        return plan, remember(plan, cluster, inputs, self.status.memory, unhealthy, self._wall_clock())
+
+    async def _load(self) -> bool:
+        """Reads what the last leader wrote, once. Without it the plan would move every backup."""
+        if self._loaded:
+            return True
+        try:
+            memory = await self._store.read_backups()
+        except ApiError as error:
+            self._problem.report(error)
+            return False
+        except UnreadableMemory as error:
+            _log.warning(
+                "what the last leader remembered of backups cannot be read; they are planned from nothing: %s", error
+            )
+            memory = BackupMemory()
+        self.status, self._loaded = BackupsStatus(memory=memory), True
+        self._written = {uid: backup.node for uid, backup in memory.pods.items()}
+        return True
+
+    async def _save(self) -> None:
+        nodes = {uid: backup.node for uid, backup in self.status.memory.pods.items()}
+        if self._writer is None or nodes == self._written or self._clock() < self._next_write_at:
+            return
+        self._next_write_at = self._clock() + WRITE_INTERVAL_SECONDS
+        try:
+            await self._store.write_backups(self.status.memory)
+        except (ApiError, MemoryTooLarge) as error:
+            self._problem.report(error)
+            self._loaded = not isinstance(error, ApiError)
+        else:
+            self._written = nodes
+            self._problem.clear()
+
+    def _count_lost(self, cluster: Cluster) -> None:
+        """Placeholders that were bound and are gone, and not by our hand: evicted, preempted or deleted."""
+        bound = {pod.uid: node for node, pods in placeholders_by_node(cluster).items() for pod in pods if pod.node}
+        deleted = self._writer.deleted if self._writer else set()
+        lost = {uid: node for uid, node in self._bound_placeholders.items() if uid not in bound and uid not in deleted}
+        for uid, node in lost.items():
+            _log.warning(
+                "placeholder %s on node %s is gone, and not by this controller; its room is planned again", uid, node
+            )
+        self.lost += len(lost)
+        self._bound_placeholders = bound
+        deleted.intersection_update(cluster.pods)
+
+
+def _with_holds(cluster: Cluster, holds: tuple[Hold, ...]) -> Cluster:
+    """The cluster with a pod in place of each hold, so that no backup counts on the same room."""
+    pods: dict[str, ClusterPod | None] = {
+        f"hold of {hold.pod_uid}": ClusterPod(f"hold of {hold.pod_uid}", "", "", hold.node, requests=hold.requests)
+        for hold in holds
+        if hold.node in cluster.nodes
+    }
+    return cluster.changed(pods=pods)
