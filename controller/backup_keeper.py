@@ -12,12 +12,15 @@ from collections.abc import Callable, Mapping, Set
 from msgspec import Struct, structs
 
 from controller.config_maps import SelfHealingStore
+from controller.event_recorder import EventRecorder
 from controller.placeholder_writer import PlaceholderWriter
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.inputs import DecisionInputs
+from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
+from leadsman.kube.objects import ObjectReference
 from leadsman.planning.backups.coverage import Coverage, CoverageState, coverage_of
 from leadsman.planning.backups.memory import BackupMemory, MemoryTooLarge, UnreadableMemory
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
@@ -39,6 +42,14 @@ WRITE_INTERVAL_SECONDS = 10.0
 """Between writes of what the next leader must know."""
 
 
+class _ApiResource(Struct):
+    name: str
+
+
+class _ApiResources(Struct):
+    resources: tuple[_ApiResource, ...] = ()
+
+
 class BackupsStatus(Struct, frozen=True):
     """What is true of backups now.
 
@@ -55,20 +66,21 @@ class BackupKeeper:
     """Call `sync` in turn while this replica leads, and `reset` while it does not.
 
     cluster: None while it is not known.
-    writer: None: a dry run, which only plans.
+    writer, recorder: None: a dry run, which only plans.
     unhealthy: dead and suspect nodes.
     holds: room that was released and must stay free.
-    resize: whether the API server offers pods/resize.
     status: of the last plan.
     lost: placeholders that went away without this controller.
     """
 
     def __init__(
         self,
+        client: ApiClient,
         cluster: Callable[[], Cluster | None],
         inputs: Callable[[], DecisionInputs],
         store: SelfHealingStore,
         writer: PlaceholderWriter | None,
+        recorder: EventRecorder | None,
         settings: BackupSettings,
         *,
         unhealthy: Callable[[], Set[str]],
@@ -76,7 +88,8 @@ class BackupKeeper:
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
-        self.status, self.lost, self.resize, self.plan_seconds = BackupsStatus(), 0, False, 0.0
+        self.status, self.lost, self.plan_seconds = BackupsStatus(), 0, 0.0
+        self._client, self._recorder, self._resize = client, recorder, False
         self._cluster, self._inputs, self._store, self._writer, self._settings = (
             cluster,
             inputs,
@@ -88,6 +101,7 @@ class BackupKeeper:
         self._cache = DecisionCache()
         self._loaded, self._next_plan_at, self._next_write_at = False, 0.0, 0.0
         self._written: Mapping[str, str] = {}
+        self._told: dict[str, str] = {}
         self._bound_placeholders: dict[str, str] = {}
         self._problem = ProblemLog(
             _log,
@@ -114,13 +128,14 @@ class BackupKeeper:
         problems: Mapping[str, str] = {}
         if self._writer:
             node_of = {pod.uid: node for node, pods in placeholders_by_node(cluster).items() for pod in pods}
-            await self._writer.apply(plan_placeholders(cluster, plan, resize=self.resize), node_of)
+            await self._writer.apply(plan_placeholders(cluster, plan, resize=self._resize), node_of)
             problems = self._writer.problems
         coverage = dict(coverage_of(cluster, plan, problems))
         for uid, before in self.status.coverage.items():
             if uid in coverage and cluster.pods[uid].node in unhealthy and before.state is CoverageState.COVERED:
                 coverage[uid] = before  # its room was held when its node fell silent, and is released for it now
         self.status = BackupsStatus(plan, coverage, memory)
+        self._tell(cluster)
         await self._save()
 
     async def release(self, action: ReleaseRoom) -> None:
@@ -130,7 +145,7 @@ class BackupKeeper:
             return
         there = placeholders_by_node(cluster).get(action.node, ())
         there = [pod for pod in there if pod.uid not in self._writer.deleted]
-        actions = plan_release(there, action.requests, resize=self.resize)
+        actions = plan_release(there, action.requests, resize=self._resize)
         await self._writer.apply(actions, {pod.uid: action.node for pod in there})
 
     def _plan(
@@ -147,6 +162,7 @@ class BackupKeeper:
             return True
         try:
             memory = await self._store.read_backups()
+            self._resize = await self._offers_resize()
         except ApiError as error:
             self._problem.report(error)
             return False
@@ -172,6 +188,23 @@ class BackupKeeper:
         else:
             self._written = nodes
             self._problem.clear()
+
+    async def _offers_resize(self) -> bool:
+        """Whether pods can be resized in place: Kubernetes 1.33 and newer (KEP-1287)."""
+        offered = await self._client.get("/api/v1", _ApiResources)
+        return any(resource.name == "pods/resize" for resource in offered.resources)
+
+    def _tell(self, cluster: Cluster) -> None:
+        """An Event on each pod that has no backup, once for each reason."""
+        uncovered = {
+            uid: each.reason for uid, each in self.status.coverage.items() if each.state is CoverageState.UNCOVERED
+        }
+        for uid, reason in uncovered.items():
+            if self._recorder and self._told.get(uid) != reason:
+                pod = cluster.pods[uid]
+                about = ObjectReference("Pod", pod.namespace, pod.name, uid)
+                self._recorder.record(about, "NoBackup", f"it has no backup: {reason}", "Plan", warning=True)
+        self._told = uncovered
 
     def _count_lost(self, cluster: Cluster) -> None:
         """Placeholders that were bound and are gone, and not by our hand: evicted, preempted or deleted."""

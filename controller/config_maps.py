@@ -81,11 +81,7 @@ class SelfHealingStore:
     async def read_state(self) -> SelfHealingState:
         """The published state; an empty one where there is none. codec.StateError, ApiError."""
         text = await self._state.read()
-        return (
-            SelfHealingState()
-            if text is None
-            else codec.decode(text.encode() if isinstance(text, str) else text)
-        )
+        return SelfHealingState() if text is None else codec.decode(text.encode() if isinstance(text, str) else text)
 
     async def write_state(self, state: SelfHealingState) -> None:
         """Publishes the state. Without the owners of backups where it is too large. Conflict, ApiError."""

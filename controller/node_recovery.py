@@ -7,10 +7,12 @@ both extenders refuse a node before anything of it is made again elsewhere.
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from controller.backup_keeper import BackupKeeper
 from controller.config_maps import SelfHealingStore
@@ -129,6 +131,29 @@ class NodeRecovery:
         self._tell(before.recovery, plan, cluster)
         self.plan = plan
         await self._execute(plan.actions)
+
+    def page(self) -> dict[str, Any]:
+        """The state as JSON values: refused nodes, what was done about dead ones, what is withheld."""
+        return {**msgspec.to_builtins(self.state), "stays": dict(self.plan.stays) if self.plan else {}}
+
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        state = self.state
+        yield GaugeMetricFamily(
+            "leadsman_nodes_refused", "Dead and suspect nodes that bounded pods are kept off.", len(state.refused)
+        )
+        yield GaugeMetricFamily(
+            "leadsman_failovers_withheld", "Dead nodes about which nothing is done.", len(state.withheld)
+        )
+        yield GaugeMetricFamily(
+            "leadsman_failover_budget_spent", "Nodes failed over within the window of the budget.", len(state.spent)
+        )
+        actions = CounterMetricFamily(
+            "leadsman_recovery_actions", "Actions on dead nodes, by what and result.", labels=["action", "result"]
+        )
+        for (action, result), count in self.results.items():
+            actions.add_metric([action, result], count)
+        yield actions
 
     def _plan_now(self, cluster: Cluster, state: RecoveryState) -> RecoveryPlan:
         now, now_unix = self._clock(), self._wall_clock()

@@ -1,0 +1,181 @@
+"""Wires self-healing: the cluster as it is, backups and their placeholders, and recovery from dead nodes."""
+
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
+from typing import Any
+
+from msgspec import Struct
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from controller.backup_keeper import BackupKeeper
+from controller.config_maps import SelfHealingStore
+from controller.event_recorder import EventRecorder
+from controller.node_recovery import NodeRecovery
+from controller.placeholder_pod import PlaceholderSettings
+from controller.placeholder_writer import PlaceholderWriter
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.kube.client import ApiClient
+from leadsman.planning.backups.coverage import CoverageState
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.backups.placeholders import held_by, placeholders_by_node
+from leadsman.planning.failover.model import NodeHealth, NodeVerdict
+from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.cluster.cluster_follower import ClusterFollower
+
+PLACEHOLDER_WRITES_PER_SECOND, PLACEHOLDER_WRITES_BURST = 20.0, 50
+
+MAX_PODS_SHOWN = 200
+
+
+class SelfHealingSettings(Struct, frozen=True):
+    """What an operator chooses.
+
+    enabled: whether bounded pods have backups, and bounded pods are kept off dead and suspect nodes.
+    budget: how much is done about dead nodes; FAILOVER_OFF: nothing.
+    namespace: Leadsman's own, where the state is published.
+    """
+
+    enabled: bool = False
+    backups: BackupSettings = BackupSettings()
+    placeholders: PlaceholderSettings = PlaceholderSettings()
+    budget: RecoveryBudget = FAILOVER_OFF
+    namespace: str = "leadsman"
+
+
+class SelfHealing:
+    """All of it. Call `keep_backups` and `recover` in turn, on every replica; only the leader acts.
+
+    recorder: None: a dry run, which plans backups and writes nothing.
+    verdicts: on every node, by name.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        settings: SelfHealingSettings,
+        inputs: Callable[[], DecisionInputs],
+        recorder: EventRecorder | None,
+        is_leader: Callable[[], bool],
+        verdicts: Callable[[], Mapping[str, NodeVerdict]],
+    ) -> None:
+        self._is_leader, self._verdicts = is_leader, verdicts
+        self.cluster = ClusterFollower(client)
+        store = SelfHealingStore(client, settings.namespace)
+        rate = TokenBucket(PLACEHOLDER_WRITES_PER_SECOND, PLACEHOLDER_WRITES_BURST)
+        self.writer = PlaceholderWriter(client, is_leader, rate, settings.placeholders) if recorder else None
+        self.backups = BackupKeeper(
+            client,
+            lambda: self.cluster.current,
+            inputs,
+            store,
+            self.writer,
+            recorder,
+            settings.backups,
+            unhealthy=self._unhealthy_nodes,
+            holds=lambda: self.recovery.state.holds if self.recovery else (),
+        )
+        self.recovery = (
+            NodeRecovery(
+                client,
+                store,
+                lambda: self.cluster.current,
+                verdicts,
+                self.backups,
+                recorder,
+                is_leader,
+                settings.budget,
+            )
+            if recorder
+            else None
+        )
+
+    async def keep_backups(self) -> None:
+        if self._is_leader():
+            await self.backups.sync()
+        else:
+            self.backups.reset()
+
+    async def recover(self) -> None:
+        if self.recovery and self._is_leader():
+            await self.recovery.sync()
+        elif self.recovery:
+            self.recovery.reset()
+
+    def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
+        """What runs beside the two steps."""
+        return {"follow the cluster": self.cluster.run()}
+
+    def page(self) -> dict[str, Any]:
+        """What is planned and done, as JSON values."""
+        cluster, status = self.cluster.current, self.backups.status
+        if cluster is None:
+            return {"none": f"the cluster is not listed yet: {self.cluster.problem or 'no answer yet'}"}
+        named = ((cluster.pods[uid], each) for uid, each in status.coverage.items() if uid in cluster.pods)
+        troubled_first = sorted(named, key=lambda each: (each[1].state is CoverageState.COVERED, each[0].name))
+        return {
+            "coverage": {state.value: count for state, count in self._coverage_counts().items()},
+            "pods": {
+                f"{pod.namespace}/{pod.name}": {
+                    "node": pod.node,
+                    "coverage": each.state.value,
+                    "backup": each.node or None,
+                    "reason": each.reason or None,
+                }
+                for pod, each in troubled_first[:MAX_PODS_SHOWN]
+            },
+            **({"recovery": self.recovery.page()} if self.recovery else {}),
+        }
+
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        pods = GaugeMetricFamily(
+            "leadsman_bounded_pods", "Pods with a delay bound that are to have a backup.", labels=["coverage"]
+        )
+        for state, count in self._coverage_counts().items():
+            pods.add_metric([state.value], count)
+        yield pods
+        yield GaugeMetricFamily(
+            "leadsman_backup_plan_seconds", "Seconds that planning backups took last.", self.backups.plan_seconds
+        )
+        yield CounterMetricFamily(
+            "leadsman_placeholders_lost",
+            "Placeholders that were evicted, preempted or deleted by others.",
+            self.backups.lost,
+        )
+        yield from self._placeholder_families()
+        if self.recovery:
+            yield from self.recovery.families()
+
+    def _placeholder_families(self) -> Iterator[Metric]:
+        cluster = self.cluster.current
+        if cluster is not None:
+            placeholders = [pod for pods in placeholders_by_node(cluster).values() for pod in pods]
+            bound = sum(bool(pod.node) for pod in placeholders)
+            count = GaugeMetricFamily(
+                "leadsman_placeholders", "Placeholders, by whether they hold room.", labels=["state"]
+            )
+            count.add_metric(["bound"], bound)
+            count.add_metric(["waiting"], len(placeholders) - bound)
+            yield count
+            held = held_by(placeholders)
+            yield GaugeMetricFamily(
+                "leadsman_placeholders_cpu_cores", "CPU that placeholders hold.", held.cpu_millis / 1000
+            )
+            yield GaugeMetricFamily(
+                "leadsman_placeholders_memory_bytes", "Memory that placeholders hold.", held.memory_bytes
+            )
+        if self.writer:
+            writes = CounterMetricFamily(
+                "leadsman_placeholder_writes", "Writes of placeholders, by what and result.", labels=["verb", "result"]
+            )
+            for (verb, result), number in self.writer.results.items():
+                writes.add_metric([verb, result], number)
+            yield writes
+
+    def _coverage_counts(self) -> dict[CoverageState, int]:
+        counts = Counter(each.state for each in self.backups.status.coverage.values())
+        return {state: counts[state] for state in CoverageState}
+
+    def _unhealthy_nodes(self) -> Set[str]:
+        return {name for name, verdict in self._verdicts().items() if verdict.state is not NodeHealth.HEALTHY}
