@@ -1,6 +1,6 @@
 """The controller's metrics, health and last plan over HTTP. A scrape reads memory only."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import msgspec
@@ -10,7 +10,6 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from controller.event_recorder import EventRecorder
 from controller.label_reconciler import LabelReconciler
-from controller.node_health import NodeHealthReporter
 from controller.node_patcher import NodePatcher
 from controller.requeuer import Requeuer
 from leadsman.kube.leader_election import LeaderElector
@@ -72,11 +71,14 @@ def write_metrics(
 def create_app(
     registry: CollectorRegistry,
     reconciler: LabelReconciler,
-    node_health: NodeHealthReporter | None,
+    pages: Mapping[str, Callable[[], dict[str, Any]]],
     not_ready_reasons: Callable[[], list[str]],
     stalled_loops: Callable[[], list[str]],
 ) -> web.Application:
-    """Builds the application: /metrics, /healthz (no loop is stalled), /readyz (what plans need is listed), /plan."""
+    """Builds the application: /metrics, /healthz (no loop is stalled), /readyz (what plans need is listed), /plan.
+
+    pages: name → further parts of /plan.
+    """
 
     def healthz() -> Health:
         stalled = stalled_loops()
@@ -86,8 +88,8 @@ def create_app(
         return good_unless("\n".join(not_ready_reasons()))
 
     async def plan(_: web.Request) -> web.Response:
-        health = {"node_health": node_health.page()} if node_health else {}
-        body = msgspec.json.format(msgspec.json.encode(plan_json(reconciler.plan) | health)).decode()
+        others = {name: page() for name, page in pages.items()}
+        body = msgspec.json.format(msgspec.json.encode(plan_json(reconciler.plan) | others)).decode()
         return web.json_response(text=body + "\n")
 
     app = create_ops_app(registry, healthz, readyz)

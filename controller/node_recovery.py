@@ -46,16 +46,16 @@ from leadsman.runtime.problem_log import ProblemLog
 _log = logging.getLogger(__name__)
 
 
-class _NodeSpec(Struct):
-    taints: list[dict[str, Any]] = []
+class _NodeSpec(Struct, frozen=True):
+    taints: tuple[dict[str, Any], ...] = ()
 
 
-class _NodeMetadata(Struct, rename="camel"):
+class _NodeMetadata(Struct, frozen=True, rename="camel"):
     uid: str = ""
     resource_version: str = ""
 
 
-class _Node(Struct):
+class _Node(Struct, frozen=True):
     metadata: _NodeMetadata
     spec: _NodeSpec = _NodeSpec()
 

@@ -24,6 +24,7 @@ from controller.node_leases import NodeLeases
 from controller.node_patcher import NodePatcher
 from controller.policy_status import PolicyStatusWriter
 from controller.requeuer import Requeuer
+from controller.self_healing import SelfHealing, SelfHealingSettings
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.leader_election import ElectionTiming, LeaderElector
@@ -77,6 +78,7 @@ class ControllerSettings(Struct, frozen=True):
     listen: host and port of metrics, health and plan.
     dry_run: show the plan and write nothing, not even the Lease.
     node_health: whether nodes are judged.
+    self_healing: backups, and what is done about dead nodes; needs node_health.
     """
 
     etcd: EtcdAccess
@@ -91,6 +93,7 @@ class ControllerSettings(Struct, frozen=True):
     listen: tuple[str, int] = ("0.0.0.0", 9003)
     dry_run: bool = False
     node_health: NodeHealthSettings = NodeHealthSettings()
+    self_healing: SelfHealingSettings = SelfHealingSettings()
 
 
 async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
@@ -145,6 +148,7 @@ class ControllerParts:
             self.health_client, TokenBucket(LEASE_READS_PER_SECOND, LEASE_READS_BURST), time.monotonic
         )
         self.node_health = self._node_health() if settings.node_health.mode is not NodeHealthMode.OFF else None
+        self.self_healing = self._self_healing() if settings.self_healing.enabled else None
 
     def _node_health(self) -> NodeHealthReporter:
         conditions = None
@@ -157,6 +161,17 @@ class ControllerParts:
             self.node_leases,
             conditions,
             self.settings.node_health.rules,
+        )
+
+    def _self_healing(self) -> SelfHealing:
+        health = self.node_health
+        return SelfHealing(
+            self.client,
+            self.settings.self_healing,
+            self.current_inputs,
+            self.event_recorder,
+            self.is_leader,
+            lambda: health.verdicts if health else {},
         )
 
     def _wire_writers(self) -> None:
@@ -251,6 +266,8 @@ class ControllerParts:
         yield from self.followed_sources.families()
         if self.node_health:
             yield from self.node_health.families()
+        if self.self_healing:
+            yield from self.self_healing.families()
         yield from self.bind_failures.families()
         if self.missing_policies:
             yield from self.missing_policies.families()
@@ -264,6 +281,7 @@ class ControllerParts:
             self.update_policy_status,
             self.report_missing_policies,
             *health_steps,
+            *((self.self_healing.keep_backups, self.self_healing.recover) if self.self_healing else ()),
         )
         optional = {"elect a leader": self.leader_elector, "write Events": self.event_recorder}
         return {
@@ -273,6 +291,7 @@ class ControllerParts:
             "watch pods that name a policy": self.policy_pods_reflector.run(),
             **{step.__name__: self._every(step) for step in steps},
             **{name: part.run() for name, part in optional.items() if part is not None},
+            **(self.self_healing.loops() if self.self_healing else {}),
             **({"watch node Leases": self.node_leases.reflector.run()} if self.node_health else {}),
         }
 
@@ -294,6 +313,6 @@ def _ops_app(parts: ControllerParts) -> web.Application:
         lambda: metrics.write_metrics(parts.node_patcher, parts.event_recorder, parts.leader_elector),
         parts.families,
     )
-    return metrics.create_app(
-        registry, parts.label_reconciler, parts.node_health, parts.not_ready_reasons, parts.stalled_loops
-    )
+    pages = {"node_health": parts.node_health, "self_healing": parts.self_healing}
+    shown = {name: part.page for name, part in pages.items() if part is not None}
+    return metrics.create_app(registry, parts.label_reconciler, shown, parts.not_ready_reasons, parts.stalled_loops)

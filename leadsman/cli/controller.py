@@ -5,7 +5,9 @@ import socket
 from uuid import uuid4
 
 from controller.node_health import NodeHealthMode, NodeHealthSettings
+from controller.placeholder_pod import PlaceholderSettings
 from controller.run import ControllerSettings, run
+from controller.self_healing import SelfHealingSettings
 from leadsman.cli import delay_flags, telemetry_flags
 from leadsman.cli.options import (
     POLICY_HELP,
@@ -19,8 +21,10 @@ from leadsman.cli.options import (
     positive_number,
     split_host_port,
 )
+from leadsman.planning.backups.model import BackupScope, BackupSettings
 from leadsman.planning.failover.model import DetectionRules
 from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
 from leadsman.runtime.process import run_until_stopped
 from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings
 
@@ -67,6 +71,7 @@ def options(add: Options) -> None:
     )
     limit_options(add.group("limits"))
     health_options(add.group("node health (docs/self-healing.md)"))
+    self_healing_options(add.group("self-healing (docs/self-healing.md)"))
     delay_flags.options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
     add.api_server()
@@ -129,6 +134,83 @@ def limit_options(add: Options) -> None:
     add.switch("adopt", "take over the labels that Telemetry Aware Scheduling left behind")
 
 
+def self_healing_options(add: Options) -> None:
+    backups, budget = BackupSettings(), RecoveryBudget()
+    add.switch(
+        "backups",
+        "give pods with a delay bound a backup node, whose room placeholders hold, and keep them off dead and suspect "
+        "nodes; needs --node-health=report and the component backups",
+    )
+    add.flag(
+        "backup-scope",
+        "largest failure that a bounded pod survives unless it says otherwise: none, node, rack or zone "
+        f"(default {backups.default_scope})",
+        backups.default_scope.value,
+        one_of(*(scope.value for scope in BackupScope)),
+        metavar="SCOPE",
+    )
+    add.flag(
+        "rack-label",
+        f"label of nodes that names their rack (default {backups.rack_label})",
+        backups.rack_label,
+        metavar="LABEL",
+    )
+    add.flag(
+        "placeholder-image",
+        f"image of placeholders, which must do nothing (default {PlaceholderSettings().image})",
+        PlaceholderSettings().image,
+        metavar="IMAGE",
+    )
+    add.flag(
+        "placeholder-scheduler",
+        "scheduler that places placeholders (default default-scheduler)",
+        PlaceholderSettings().scheduler,
+        metavar="NAME",
+    )
+    add.switch(
+        "failover",
+        "taint dead nodes and delete their covered pods, so that their owners make new ones on the backups; needs "
+        "--backups and the component failover",
+    )
+    add.flag(
+        "failover-nodes",
+        f"nodes that may be failed over within the window, at least (default {budget.least_nodes})",
+        budget.least_nodes,
+        positive_int,
+        metavar="N",
+    )
+    add.flag(
+        "failover-ratio",
+        f"share of all nodes that may be, if that is more (default {budget.nodes_ratio:g})",
+        budget.nodes_ratio,
+        positive_number,
+        metavar="RATIO",
+    )
+    add.flag(
+        "failover-window-seconds",
+        f"window of that budget (default {budget.window_seconds:g})",
+        budget.window_seconds,
+        positive_number,
+        metavar="S",
+    )
+
+
+def self_healing_settings(args: argparse.Namespace) -> SelfHealingSettings:
+    """What self-healing runs with. ValueError when a switch lacks the one that it needs."""
+    if args.failover and not args.backups:
+        raise ValueError("--failover needs --backups: a pod is only deleted once another node holds its room")
+    if args.backups and args.node_health == NodeHealthMode.OFF.value:
+        raise ValueError("--backups needs --node-health=report, which says which nodes are suspect or dead")
+    budget = RecoveryBudget(args.failover_nodes, args.failover_ratio, args.failover_window_seconds)
+    return SelfHealingSettings(
+        enabled=args.backups,
+        backups=BackupSettings(BackupScope(args.backup_scope), args.rack_label),
+        placeholders=PlaceholderSettings(args.placeholder_image, args.placeholder_scheduler),
+        budget=budget if args.failover else FAILOVER_OFF,
+        namespace=args.lease_namespace,
+    )
+
+
 def health_options(add: Options) -> None:
     add.flag(
         "node-health",
@@ -161,6 +243,7 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         patches_per_second=args.patches_per_second,
         listen=split_host_port(args.listen),
         dry_run=args.dry_run,
+        self_healing=self_healing_settings(args),
         node_health=NodeHealthSettings(
             NodeHealthMode(args.node_health), DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)
         ),
