@@ -8,6 +8,7 @@ from agent.liveness import LoopLiveness
 from agent.reporting import Reporter
 from agent.settings import AgentSettings
 from leadsman.runtime.ops_server import Health, create_ops_app, good_unless
+from leadsman.runtime.redaction import hide_credentials
 
 ENDPOINTS = (
     "/metrics  measurements for Prometheus\n"
@@ -39,7 +40,7 @@ def create_app(
         return good_unless(reporter.problem.text or ("" if reporter.report_count else "no report was acknowledged yet"))
 
     async def config(_: web.Request) -> web.Response:
-        return web.json_response(text=msgspec.json.encode(redacted(settings)).decode())
+        return web.json_response(text=hide_credentials(msgspec.json.encode(redacted(settings)).decode()))
 
     app = create_ops_app(registry, healthz, readyz)
     app.router.add_get("/", index)

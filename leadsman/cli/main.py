@@ -7,9 +7,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from typing import NoReturn
 
 from leadsman.cli.options import Options
 from leadsman.runtime import import_trim
+from leadsman.runtime.redaction import RedactingFormatter, hide_credentials
 
 COMMANDS = {
     "agent": "measure on this node and report",
@@ -30,11 +32,16 @@ EXIT_BROKEN_PIPE = 141
 """As a shell reports a program that SIGPIPE ended."""
 
 
+class _Parser(argparse.ArgumentParser):
+    """Its errors repeat what was given, which may be a URL with credentials."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(hide_credentials(message))
+
+
 def build_parser(environ: Mapping[str, str] = os.environ, only: str = "") -> argparse.ArgumentParser:
     """The command line. only: build the options of this command alone, so that an agent imports no extender."""
-    top = argparse.ArgumentParser(
-        prog="leadsman", description="Measures what kube-scheduler cannot see.", allow_abbrev=False
-    )
+    top = _Parser(prog="leadsman", description="Measures what kube-scheduler cannot see.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"leadsman {version('leadsman')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
@@ -56,14 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
         import_trim.import_aiohttp()
     try:
         args = build_parser(only=named).parse_args(given)
-        logging.basicConfig(
-            level=getattr(args, "log_level", "info").upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-        )
+        handler = logging.StreamHandler()
+        handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        logging.basicConfig(level=getattr(args, "log_level", "info").upper(), handlers=[handler])
         code = int(args.run(args))
         sys.stdout.flush()
         return code
     except ValueError as error:
-        print(f"leadsman {named}: {error}", file=sys.stderr)
+        print(hide_credentials(f"leadsman {named}: {error}"), file=sys.stderr)
         sys.exit(EXIT_BAD_SETTINGS)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED

@@ -56,7 +56,7 @@ class ApiAccess(Struct, frozen=True):
     def read_token(self) -> str:
         """The token; "" when none is set. OSError when the file cannot be read, ValueError when it holds no token."""
         if self.token_file:
-            token = self.token_file.read_text().strip()
+            token = self.token_file.read_bytes().decode(errors="replace").strip()
         else:
             token = self.token_source() if self.token_source else self.token
         if not (_TOKEN.fullmatch(token) or (self.token_file is None and not token)):

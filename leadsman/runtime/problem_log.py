@@ -2,6 +2,8 @@
 
 import logging
 
+from leadsman.runtime.redaction import hide_credentials
+
 
 class ProblemLog:
     """Remembers the present problem of one piece of work, and logs each change once.
@@ -24,7 +26,7 @@ class ProblemLog:
         """kind: what makes two problems the same one where neither type nor text does. traceback: log it too."""
         name = problem if isinstance(problem, str) else type(problem).__name__
         before, self._kind = self._kind, kind or name
-        self.text = name if isinstance(problem, str) else f"{name}: {problem}"
+        self.text = hide_credentials(name if isinstance(problem, str) else f"{name}: {problem}")
         level = logging.DEBUG if self._kind == before else self._level
         error = problem if traceback and isinstance(problem, Exception) else None
         self._logger.log(level, "%s: %s", self._begins, self.text, exc_info=error)

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
+from leadsman.runtime.redaction import hide_credentials
+
 AsyncMain = Callable[[asyncio.Event], Awaitable[None]]
 
 EXIT_FAILURE = 1
@@ -23,7 +25,7 @@ def run_until_stopped(main: AsyncMain, expected: tuple[type[Exception], ...] = (
         told = list(_leaves(error))
         if not all(isinstance(each, (OSError, *expected)) for each in told):
             raise
-        sys.stderr.writelines(f"leadsman: {each}\n" for each in told)
+        sys.stderr.writelines(hide_credentials(f"leadsman: {each}\n") for each in told)
         return EXIT_FAILURE
     return 0
 

@@ -1,0 +1,45 @@
+import logging
+import sys
+
+import pytest
+
+from leadsman.cli import main as command_line
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.redaction import RedactingFormatter, hide_credentials
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("https://me:s3cret@host:2379/x failed", "https://<redacted>@host:2379/x failed"),
+        ("['http://tok@a', 'http://b']", "['http://<redacted>@a', 'http://b']"),
+        ("http://p@ss@a/", "http://<redacted>@a/"),
+        ("http://a/q?x=1&access_token=s3cret&y=2", "http://a/q?x=1&access_token=<redacted>&y=2"),
+        ("http://a/q?query=up", "http://a/q?query=up"),
+        ('{"url":"https://me:s3cret@host","x":"a"}', '{"url":"https://<redacted>@host","x":"a"}'),
+        ("mail me@host", "mail me@host"),
+    ],
+)
+def test_credentials_in_urls_are_hidden_and_nothing_else(text: str, shown: str) -> None:
+    assert hide_credentials(text) == shown
+
+
+def test_a_log_line_with_its_traceback_hides_them() -> None:
+    try:
+        raise ValueError("https://me:s3cret@host")
+    except ValueError:
+        record = logging.LogRecord("n", 30, "f", 1, "%s", ("http://a?token=s3cret",), sys.exc_info())
+    assert "s3cret" not in RedactingFormatter().format(record)
+
+
+def test_a_problem_that_pages_show_hides_them() -> None:
+    problem = ProblemLog(logging.getLogger("t"), "cannot", "can")
+    problem.report(ValueError("http://me:s3cret@host: no response"))
+    assert problem.text == "ValueError: http://<redacted>@host: no response"
+
+
+@pytest.mark.parametrize("command", ["agent", "extender", "controller"])
+def test_a_refused_flag_hides_them(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        command_line.main([command, "--etcd", "https://me:s3cret@host,ftp://me:s3cret@x"])
+    assert "s3cret" not in capsys.readouterr().err
