@@ -7,7 +7,8 @@ node that cannot be checked.
 """
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import filterfalse
 from typing import TypeVar
 
 from msgspec import Struct, structs
@@ -18,6 +19,7 @@ from extender.probe_on_demand import ProbeOnDemand, RequestProbes
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.decision.decide import NEUTRAL_SCORE, FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.delay import bounds
+from leadsman.decision.healing.protected_placeholders import PROTECTED, protected_placeholders
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import EstimateMode, Policy
@@ -90,12 +92,20 @@ class Decider:
         self.journal.record_prioritize(pod, nodes, score_result, inputs)
         return score_result.scores
 
-    async def preempt(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
-        """Filters like `filter`. Recorded unless this attempt's filter call was: another replica may have had it."""
+    async def preempt(self, pod: PodInfo, victims: Mapping[str, Collection[str]]) -> FilterResult:
+        """Filters like `filter`, after the nodes on which a placeholder would go that stays. victims: node → UIDs.
+
+        Recorded unless this attempt's filter call was: another replica may have had it. A placeholder that stays is
+        always recorded, as no filter call says so.
+        """
         inputs = self._sources.current_inputs()
-        filter_result = await self._filter_result("preempt", pod, nodes, inputs)
-        if not self._just_filtered(pod, inputs.now):
-            self.journal.record_filter(pod, nodes, filter_result, inputs)
+        protected = protected_placeholders(pod, victims, inputs)
+        self._metrics.protected_placeholders.inc(sum(map(len, protected.values())))
+        nodes = tuple(filterfalse(protected.__contains__, victims))
+        kept, refused = await self._filter_result("preempt", pod, nodes, inputs)
+        filter_result = FilterResult(kept, {**dict.fromkeys(protected, PROTECTED), **refused})
+        if protected or not self._just_filtered(pod, inputs.now):
+            self.journal.record_filter(pod, tuple(victims), filter_result, inputs)
         return filter_result
 
     def _just_filtered(self, pod: PodInfo, now: float) -> bool:

@@ -47,10 +47,11 @@ class VerbHandlers:
         return _json(responses.host_priorities(await self._decider.prioritize(args.pod, args.node_names)))
 
     async def preempt(self, request: web.Request) -> web.Response:
-        """Keeps victims only on nodes that filter accepts: no pod is evicted for a node that it refuses."""
+        """Keeps the victims of nodes that filter accepts, unless a placeholder is among them that must stay."""
         async with self._bodies.read(request) as body:
             args = wire.read_preemption(body)
-        filter_result = await self._decider.preempt(args.pod, tuple(args.victims))
+        victims = {node: [pod.uid for pod in each.pods or ()] for node, each in args.victims.items()}
+        filter_result = await self._decider.preempt(args.pod, victims)
         return _json(responses.preemption_result({node: args.victims[node] for node in filter_result.kept}))
 
 

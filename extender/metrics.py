@@ -41,6 +41,12 @@ class ExtenderMetrics:
             registry=registry,
         )
 
+        self.protected_placeholders = Counter(
+            "leadsman_extender_protected_placeholders_total",
+            "Placeholders that kube-scheduler proposed to evict for pods that they do not stand for, and that stay.",
+            registry=registry,
+        )
+
     def observe_request(self, verb: str, code: int, seconds: float) -> None:
         self._requests.labels(verb, str(code)).observe(seconds)
 

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import FilterResult
-from leadsman.decision.delay import bounds, delay_filter
+from leadsman.decision.delay import delay_filter
 from leadsman.decision.delay.probe_pairs import select_probe_pairs
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
@@ -44,7 +44,7 @@ class ProbeOnDemand:
     def request_after_filter(self, pod: PodInfo, filter_result: FilterResult, inputs: DecisionInputs) -> None:
         """Requests pairs of the nodes that passed; when none did, of those that the delay filter refused."""
         busy = self._task is not None and not self._task.done()
-        if self._request_probes is None or busy or not bounds.has_bounds(pod):
+        if self._request_probes is None or busy or not pod.has_delay_bounds:
             return
         whose = _PLACED if filter_result.kept else pod.namespace
         interval = MIN_INTERVAL_SECONDS if filter_result.kept else MIN_INTERVAL_UNPLACED_SECONDS

@@ -46,6 +46,7 @@ class ExtenderSettings(Struct, frozen=True):
     probe_requests_per_second: most pairs a second that agents are asked to measure.
     delays: delay sources besides the agents.
     telemetry: where metrics of telemetry policies come from; None: no telemetry policies are followed.
+    self_healing_namespace: of what the controller publishes of self-healing; "": it is off; needs `api`.
     """
 
     etcd: EtcdAccess
@@ -59,6 +60,7 @@ class ExtenderSettings(Struct, frozen=True):
     probe_requests_per_second: int = REQUESTS_PER_SECOND
     delays: DelaySettings = DelaySettings()
     telemetry: TelemetrySettings | None = None
+    self_healing_namespace: str = ""
 
 
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
@@ -70,7 +72,10 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     metrics, workers = ExtenderMetrics(), WorkerPool()
     store = EtcdStore(settings.etcd)
     followed = FollowedSources(
-        store, SourceSettings(settings.policy, settings.api, settings.delays, settings.telemetry)
+        store,
+        SourceSettings(
+            settings.policy, settings.api, settings.delays, settings.telemetry, settings.self_healing_namespace
+        ),
     )
     metrics.add_collector(followed.families)
     tls = MutualTls(settings.tls) if settings.tls else None

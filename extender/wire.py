@@ -18,7 +18,7 @@ from msgspec import Meta, Raw, Struct
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.workloads import workload_name
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
-from leadsman.kube.owners import pod_owner
+from leadsman.kube.owners import controller_of, pod_owner
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state import keys
 
@@ -64,6 +64,7 @@ class _Owner(Struct):
     kind: str
     name: str
     controller: bool | None = None
+    uid: str = ""
 
 
 class _Metadata(Struct):
@@ -75,8 +76,13 @@ class _Metadata(Struct):
     owners: list[_Owner] | None = msgspec.field(default=None, name="ownerReferences")
 
 
+class _Spec(Struct):
+    priority: int | None = None
+
+
 class _Pod(Struct):
     metadata: _Metadata
+    spec: _Spec | None = None
 
 
 class _NodeList(Struct):
@@ -216,9 +222,19 @@ def _pod(pod: _Pod | None) -> PodInfo:
         raise BadRequest("$.Pod: null or absent; must be the pod to place")
     meta = pod.metadata
     labels, annotations = BoundedLabels.read_of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
-    workload = workload_name(*pod_owner(meta.name, meta.owners or ()), labels)
-    excess = labels.excess or annotations.excess
-    return PodInfo(meta.namespace, meta.name, meta.uid, labels, annotations, workload, excess)
+    owners = meta.owners or ()
+    controller = controller_of(owners)
+    return PodInfo(
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        labels,
+        annotations,
+        workload_name(*pod_owner(meta.name, owners), labels),
+        labels.excess or annotations.excess,
+        (pod.spec and pod.spec.priority) or 0,
+        controller.uid if controller else "",
+    )
 
 
 def _meta_victims(victims: _Victims) -> MetaVictims:

@@ -61,6 +61,14 @@ def options(add: Options) -> None:
     )
     delay_flags.options(add.group("delays besides the agents' own, which count first (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies (docs/telemetry-policies.md)"))
+    healing = add.group("self-healing (docs/self-healing.md)")
+    healing.switch("self-healing", "follow what the controller publishes of dead nodes, held room and placeholders")
+    healing.flag(
+        "self-healing-namespace",
+        "namespace that the controller publishes in (default leadsman)",
+        "leadsman",
+        metavar="NAMESPACE",
+    )
     binding = add.group("binding")
     binding.switch("bind", "offer the bind verb")
     add.api_server()
@@ -71,6 +79,8 @@ def options(add: Options) -> None:
 def settings(args: argparse.Namespace) -> ExtenderSettings:
     """What the extender runs with. ValueError, with what to do, when the flags do not fit together."""
     api = _api(args)
+    if args.self_healing and api is None:
+        raise ValueError("--self-healing needs the API server; name it with --kube-api or --kubeconfig")
     return ExtenderSettings(
         etcd=etcd_access(args),
         listen=split_host_port(args.listen),
@@ -83,6 +93,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         probe_requests_per_second=args.probe_requests_per_second,
         delays=delay_flags.settings(args),
         telemetry=telemetry_flags.settings(args, api),
+        self_healing_namespace=args.self_healing_namespace if args.self_healing else "",
     )
 
 

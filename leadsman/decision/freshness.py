@@ -52,6 +52,6 @@ def _find_not_fresh(inputs: DecisionInputs) -> Collection[str]:
 def cached_while_fresh(key: Hashable, make: Callable[[], V], inputs: DecisionInputs) -> V:
     """make(), made once while states, freshness and the other sources stay as they are. It depends on them and `key`
     only."""
-    others = (*inputs.delay_views, inputs.estimates)
+    others = (*inputs.delay_views, inputs.estimates, inputs.last_round_trips)
     until = min((view.fresh_until for view in inputs.delay_views if view.fresh_until > inputs.now), default=np.inf)
     return inputs.cache.per_snapshot(key, make, inputs.snapshot, inputs.now, others, until)

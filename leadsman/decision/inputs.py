@@ -5,7 +5,8 @@ from collections.abc import Callable, Mapping
 from msgspec import Struct, field
 
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.delay.views import DelayView, EstimateView
+from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, DelayView, EstimateView, LastRoundTrips
+from leadsman.decision.healing.model import SelfHealing
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import TelemetryInputs
 from leadsman.decision.workloads import WorkloadIndex
@@ -27,6 +28,8 @@ class DecisionInputs(Struct, frozen=True):
     telemetry: policies and the metrics that they name.
     node_roles: node → its label kubernetes.io/role; replaced, never altered.
     checkpoint: called between the steps of long work; raises when nobody waits for the result any more.
+    self_healing: dead nodes, held room, placeholders.
+    last_round_trips: dead or suspect node → its last delays; replaced, never altered.
     """
 
     snapshot: Snapshot
@@ -39,3 +42,5 @@ class DecisionInputs(Struct, frozen=True):
     telemetry: TelemetryInputs = TelemetryInputs()
     node_roles: Mapping[str, str] = {}
     checkpoint: Callable[[], None] = _go_on
+    self_healing: SelfHealing = SelfHealing()
+    last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS

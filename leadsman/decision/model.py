@@ -8,6 +8,8 @@ from typing import Self
 
 from msgspec import Struct
 
+from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
+
 
 class PodInfo(Struct, frozen=True):
     """What decisions use of a pod.
@@ -15,6 +17,8 @@ class PodInfo(Struct, frozen=True):
     workload: what it belongs to, as `deployment/web` (`workloads`); "": unknown.
     excess: which labels and annotations that decide are missing here, because there are too many; "" when none is. Such
     a pod is refused as one whose bounds cannot be read.
+    priority: of its PriorityClass.
+    owner_uid: its controller's; "": it has none.
     """
 
     namespace: str
@@ -24,6 +28,19 @@ class PodInfo(Struct, frozen=True):
     annotations: Mapping[str, str] = {}
     workload: str = ""
     excess: str = ""
+    priority: int = 0
+    owner_uid: str = ""
+
+    @property
+    def has_delay_bounds(self) -> bool:
+        """Whether the pod asks for a bound, well-formed or not, or may ask for one among what was not read."""
+        if self.excess:
+            return True
+        return DELAY_ANNOTATION in self.annotations or any(map(_is_bound, self.labels))
+
+
+def _is_bound(label: str) -> bool:
+    return label.startswith(DELAY_LABEL_PREFIX)
 
 
 class CandidateNodes(tuple[str, ...]):
@@ -85,9 +102,10 @@ class DelayEvidence(Struct, frozen=True, gc=False):
     to: the node or workload of the bound. reference: the node that counts, where `pod` of the workload runs. rtt_ms:
     None when it is not measured and not estimated; `why` says why it is not measured. low_ms, high_ms: least and 95th
     percentile of the probe window, or the estimate's 90 % interval. source: agents, another source's name, group or
-    coordinates; "measured" for what was measured when the estimate was made. direction: forward: by the reference;
-    backward: by the node; "" of an estimate. age_seconds: None: it does not age. doubt: what only one of the two
-    reports, when it does not count as reported; "" otherwise.
+    coordinates; "measured" for what was measured when the estimate was made; "before-failure" for what was measured
+    last to a reference that is dead now. direction: forward: by the reference; backward: by the node; "" where it is
+    not known. age_seconds: None: it does not age. doubt: what only one of the two reports, when it does not count as
+    reported; "" otherwise.
     """
 
     to: str

@@ -11,6 +11,7 @@ from leadsman.decision.delay.cloud_score import CloudScore
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.delay.nearest_score import NearestScore
 from leadsman.decision.hardware.pressure_score import PressureScore
+from leadsman.decision.healing.healing_filter import HealingFilter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.rewards.breaker_filter import BreakerFilter
@@ -43,6 +44,6 @@ class ScorePlugin(Protocol):
         """What the score is based on."""
 
 
-FILTERS: tuple[FilterPlugin, ...] = (DelayFilter(), TelemetryFilter(), BreakerFilter())
+FILTERS: tuple[FilterPlugin, ...] = (HealingFilter(), DelayFilter(), TelemetryFilter(), BreakerFilter())
 
 SCORES: tuple[ScorePlugin, ...] = (NearestScore(), CloudScore(), PressureScore(), TelemetryScore(), RewardsScore())

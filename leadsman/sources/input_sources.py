@@ -6,7 +6,8 @@ from typing import Protocol, TypeVar
 from msgspec import Struct, field
 
 from leadsman.decision.cache import DecisionCache
-from leadsman.decision.delay.views import DelayView, EstimateView
+from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, DelayView, EstimateView, LastRoundTrips
+from leadsman.decision.healing.model import SelfHealing
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import TelemetryInputs
@@ -92,6 +93,20 @@ class NoNodeRoles(Struct, frozen=True):
     current: Mapping[str, str] = {}
 
 
+class SelfHealingSource(Source[SelfHealing], Protocol):
+    """Has the newest view of self-healing. last_round_trips: dead or suspect node → its last delays."""
+
+    @property
+    def last_round_trips(self) -> Mapping[str, LastRoundTrips]: ...
+
+
+class NoSelfHealing(Struct, frozen=True):
+    """Stands for self-healing when it is off."""
+
+    current: SelfHealing = SelfHealing()
+    last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
+
+
 class NoTelemetry(Struct, frozen=True):
     """Stands for policies and metrics when no telemetry policies are followed."""
 
@@ -116,6 +131,7 @@ class InputSources(Struct, frozen=True):
     node_roles: Source[Mapping[str, str]] = NoNodeRoles()
     delay_status: DelayStatus = NoDelayStatus()
     telemetry: Source[TelemetryInputs] = NoTelemetry()
+    self_healing: SelfHealingSource = NoSelfHealing()
 
     def current_inputs(self) -> DecisionInputs:
         """The newest value of each source."""
@@ -130,4 +146,6 @@ class InputSources(Struct, frozen=True):
             None if self.estimate_source is None else self.estimate_source.current,
             node_roles=self.node_roles.current,
             telemetry=self.telemetry.current,
+            self_healing=self.self_healing.current,
+            last_round_trips=self.self_healing.last_round_trips,
         )

@@ -12,7 +12,7 @@ from prometheus_client.core import Metric
 from leadsman.kube.access import ApiAccess
 from leadsman.sources.cluster.cluster_sources import ClusterSources
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.input_sources import InputSources, NoNodeRoles, NoTelemetry, NoWorkloads
+from leadsman.sources.input_sources import InputSources, NoNodeRoles, NoSelfHealing, NoTelemetry, NoWorkloads
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.state_metrics import state_follower_metrics
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
@@ -27,12 +27,14 @@ class SourceSettings(Struct, frozen=True):
     api: the API server; None: workloads and node roles stay unknown.
     delays: delay sources besides the agents.
     telemetry: None: no telemetry policies are followed.
+    self_healing_namespace: of what the controller publishes of self-healing; "": it is not followed.
     """
 
     policy: Path | None = None
     api: ApiAccess | None = None
     delays: DelaySettings = DelaySettings()
     telemetry: TelemetrySettings | None = None
+    self_healing_namespace: str = ""
 
 
 class FollowedSources:
@@ -47,7 +49,9 @@ class FollowedSources:
         self._clock, self._stack = clock, contextlib.AsyncExitStack()
         self.state, self.policy_file = Follower(store), PolicyFile(settings.policy)
         self.cluster = (
-            ClusterSources(settings.api, addresses=bool(settings.delays.goldpinger_url)) if settings.api else None
+            ClusterSources(settings.api, bool(settings.delays.goldpinger_url), settings.self_healing_namespace)
+            if settings.api
+            else None
         )
         addresses = self.cluster.node_addresses if self.cluster else None
         self.delays = DelaySources(
@@ -98,4 +102,5 @@ class FollowedSources:
             estimate_source=self.delays.estimator,
             delay_status=self.delays,
             telemetry=self.telemetry or NoTelemetry(),
+            self_healing=(self.cluster and self.cluster.self_healing) or NoSelfHealing(),
         )

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
+from leadsman.kube.names import SELF_HEALING_CONFIG_MAP
 from leadsman.sources.cluster.cluster_follower import LISTS
 
 if TYPE_CHECKING:
@@ -25,6 +26,8 @@ ROLES = {
     "leadsman-extender-bind": [BIND],
 }
 WITH_CONTROLLER = ("controller", "cluster-model", "node-health", "everything", "files")
+HEALING = "leadsman-extender-self-healing"
+WITH_HEALING = ("self-healing-extender", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
 WITH_CLUSTER_MODEL = ("cluster-model", "everything", "files")
@@ -37,7 +40,26 @@ def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_say
     binding = {"leadsman-extender-bind"} if build_name in ("files", "bind", "everything") else set()
     wanted = {name: ROLES[name] for name in ALWAYS | binding}
     assert {name: rule for name, rule in rules.items() if name in ROLES} == wanted
-    assert build_name in WITH_TELEMETRY + WITH_CONTROLLER + WITH_CLUSTER_MODEL or rules == wanted
+    assert build_name in WITH_TELEMETRY + WITH_CONTROLLER + WITH_CLUSTER_MODEL + WITH_HEALING or rules == wanted
+
+
+def test_the_extender_reads_the_one_config_map_of_self_healing_where_it_follows_it(
+    objects: "Objects", build_name: str
+) -> None:
+    roles = [o for o in objects if o["metadata"]["name"] == HEALING and o["kind"] == "Role"]
+    arguments = [
+        argument
+        for o in objects
+        if o["kind"] == "Deployment" and o["metadata"]["name"] == "leadsman-extender"
+        for argument in o["spec"]["template"]["spec"]["containers"][0]["args"]
+    ]
+    assert bool(roles) == (build_name in WITH_HEALING)
+    assert ("--self-healing" in arguments) == (bool(roles) and build_name != "files"), "files: no patch is applied"
+    for role in roles:
+        [rule] = role["rules"]
+        assert role["metadata"]["namespace"] == "leadsman"
+        assert (rule["resources"], rule["resourceNames"]) == (["configmaps"], [SELF_HEALING_CONFIG_MAP])
+        assert rule["verbs"] == ["list", "watch"]
 
 
 def test_the_cluster_model_reads_what_its_follower_lists_and_nothing_else(objects: "Objects", build_name: str) -> None:

@@ -82,7 +82,7 @@ async def _started(
     draining = settings.pop("draining", lambda: False)
     source = policy if policy is not None else Fixed(Policy())
     state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state
-    more = {name: settings.pop(name) for name in ("telemetry",) if name in settings}
+    more = {name: settings.pop(name) for name in ("telemetry", "self_healing") if name in settings}
     app = create_app(InputSources(state, source, time.monotonic, **more), metrics=metrics, workers=workers, **settings)
     async with AsyncExitStack() as stack:
         stack.callback(workers.close)

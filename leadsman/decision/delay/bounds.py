@@ -52,18 +52,11 @@ class DelayBound(Struct, frozen=True):
     estimate: EstimateMode | None = None
 
 
-def has_bounds(pod: PodInfo) -> bool:
-    """Whether the pod asks for a bound, well-formed or not, or may ask for one among what was not read."""
-    if pod.excess:
-        return True
-    return DELAY_ANNOTATION in pod.annotations or any(label.startswith(DELAY_LABEL_PREFIX) for label in pod.labels)
-
-
 def parse_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:
     """The bounds of a pod, all of which must hold: labels by name, then lines in order. Raises BadBound."""
     if pod.excess:
         raise BadBound(pod.excess)
-    return _within_limits([*_label_bounds(pod), *_annotation_bounds(pod)]) if has_bounds(pod) else ()
+    return _within_limits([*_label_bounds(pod), *_annotation_bounds(pod)]) if pod.has_delay_bounds else ()
 
 
 def valid_bounds(pod: PodInfo) -> tuple[DelayBound, ...]:

@@ -10,7 +10,6 @@ from functools import lru_cache, partial
 from itertools import compress
 
 from leadsman.decision.columns import Column
-from leadsman.decision.delay import bounds
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.policy import CloudPolicy
@@ -27,7 +26,7 @@ class CloudScore:
     def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
         """No say in a pod with bounds, nor where no candidate is a cloud node."""
         settings = inputs.policy.scores.cloud
-        if not settings.weight or bounds.has_bounds(pod):
+        if not settings.weight or pod.has_delay_bounds:
             return None
         found = _cloud_nodes(nodes, settings, inputs)
         if not found:

@@ -7,13 +7,22 @@ from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate_bounds, pair_rows
 from leadsman.decision.delay.evidence_text import passing_text
 from leadsman.decision.delay.outcomes import Outcome, reason
-from leadsman.decision.delay.rtt_table import BY_AGENTS, FIRST_VIEW, IMPLAUSIBLE, peer_windows, rtt_getter
+from leadsman.decision.delay.rtt_table import (
+    BEFORE_FAILURE,
+    BY_AGENTS,
+    FIRST_VIEW,
+    IMPLAUSIBLE,
+    peer_windows,
+    rtt_getter,
+)
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import DelayEvidence, Evidence, PodInfo
 from leadsman.decision.policy import Direction
 from leadsman.runtime import text_table
 
 AGENTS_SOURCE = "agents"
+
+BEFORE_FAILURE_SOURCE = "before-failure"
 
 
 def delay_evidence(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
@@ -83,6 +92,9 @@ def _grounds(row: PairRow, at: int, rtt_ms: float, node: str, inputs: DecisionIn
     if measured.reading[at] < 0 and estimated and estimates:
         source, age_seconds = estimated.sources[estimated.source[at]], inputs.now - estimates.made_at
         return float(estimated.low_ms[at]), float(estimated.high_ms[at]), source, "", age_seconds
+    if measured.source[at] == BEFORE_FAILURE:
+        measured_at = inputs.last_round_trips[row.reference].measured_at
+        return rtt_ms, rtt_ms, BEFORE_FAILURE_SOURCE, "", inputs.now - measured_at
     direction = Direction.BACKWARD if measured.backward[at] else Direction.FORWARD
     if measured.source[at] != BY_AGENTS:
         view = inputs.delay_views[measured.source[at] - FIRST_VIEW]

@@ -3,7 +3,8 @@
 Measured: by a fresh agent at either end, else by the first of the other views that says anything about the pair. A
 window counts when at least one reply came in it: a lost probe is never a delay. Of the two directions the policy takes
 one, or the larger of those that one source has. What one agent alone reports counts as no less than what other nodes
-report says of the pair. Beside it, never instead of it: an estimate.
+report says of the pair. Of a dead reference that is not measured any more, what was measured last counts
+(DecisionInputs.last_round_trips). Beside it, never instead of it: an estimate.
 
 A reading is one number for a pair: the round trip in ms, or minus the Outcome that says why there is none. So of two
 round trips the larger reading is the longer one, and of two causes the smaller reading says more.
@@ -35,7 +36,7 @@ UNMEASURED, NO_REPLY = -float(Outcome.UNMEASURED), -float(Outcome.NO_REPLY)
 IMPLAUSIBLE = -float(Outcome.IMPLAUSIBLE)
 _PROVISIONAL, _STALE = -float(Outcome.PROVISIONAL), -float(Outcome.STALE)
 
-BY_AGENTS, FIRST_VIEW = 0, 1
+BEFORE_FAILURE, BY_AGENTS, FIRST_VIEW = -1, 0, 1
 """MeasuredRow.source; the number of a view is FIRST_VIEW + its place in DecisionInputs.delay_views."""
 
 
@@ -84,6 +85,7 @@ def node_index(references: tuple[str, ...], inputs: DecisionInputs) -> NodeIndex
     named: list[tuple[object, Collection[str]]] = [(references, references)]
     named += ((view, view.nodes) for view in inputs.delay_views)
     named += ((peers, peers) for reference in references if (peers := peer_windows(reference, inputs)))
+    named += ((last, last.rtt_ms) for reference in references if (last := inputs.last_round_trips.get(reference)))
     index = inputs.cache.index(inputs.snapshot, named)
     rows = [row for reference in references for row in _rows_of_others(reference, index, inputs)]
     beyond = [(row, row.beyond) for row in rows if row.beyond]
@@ -127,6 +129,11 @@ def measured_row(reference: str, index: NodeIndex, inputs: DecisionInputs) -> Me
             row = view_row(view, reference, index, inputs)
             adds = (reading < 0) & (reading != NO_REPLY) & (row.reading != UNMEASURED)
             reading[adds], source[adds], is_backward[adds] = row.reading[adds], number, row.backward[adds]
+    if last := inputs.last_round_trips.get(reference):
+        before = _place(last.rtt_ms, index)
+        # Of a dead node only the other end reports, which alone is doubted: what counted while both did goes before.
+        replaces = ((reading < 0) | doubted) & (before != UNMEASURED)
+        reading[replaces], source[replaces], doubted[replaces] = before[replaces], BEFORE_FAILURE, False
     reading[index.position(reference)] = 0.0
     return MeasuredRow(reading, source, is_backward, doubted)
 

@@ -67,7 +67,13 @@ def resolve_target(bound: DelayBound, pod: PodInfo, nodes: Container[str], input
 
 
 def _exists(node: str, nodes: Container[str], inputs: DecisionInputs) -> bool:
-    return node in inputs.snapshot.nodes or any(node in source.nodes for source in inputs.delay_views) or node in nodes
+    """A dead node's records are gone from the state, and kube-scheduler does not offer it."""
+    return (
+        node in inputs.snapshot.nodes
+        or any(node in source.nodes for source in inputs.delay_views)
+        or node in nodes
+        or node in inputs.last_round_trips
+    )
 
 
 def _resolve_workload(bound: DelayBound, name: TargetName, pod: PodInfo, inputs: DecisionInputs) -> Target | NoTarget:

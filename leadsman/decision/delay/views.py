@@ -72,3 +72,16 @@ class EstimateView(Protocol):
     def row(self, reference: str) -> EstimatedRow:
         """EstimatedRow() for a reference of which nothing is known. Asked once for each new object, and kept."""
         ...
+
+
+class LastRoundTrips(Struct, frozen=True):
+    """Of a node that is dead or suspect, between it and others, as measured before it fell silent.
+
+    measured_at: when. rtt_ms: other node → round trip.
+    """
+
+    measured_at: float
+    rtt_ms: Mapping[str, float]
+
+
+NO_LAST_ROUND_TRIPS: Mapping[str, LastRoundTrips] = MappingProxyType({})

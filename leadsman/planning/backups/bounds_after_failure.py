@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.overlay import Overlay
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.delay.bounds import has_bounds, valid_bounds
+from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.delay.evaluation import evaluate_bounds, pair_rows
 from leadsman.decision.delay.targets import NoTarget, TargetName
@@ -43,7 +43,7 @@ class BoundsAfterFailure:
     def __init__(self, cluster: Cluster, inputs: DecisionInputs) -> None:
         self._inputs = inputs
         self._nodes = CandidateNodes.of(cluster.nodes)
-        self.bounded = {uid: pod for uid, pod in cluster.pods.items() if pod.node and has_bounds(pod_info(pod))}
+        self.bounded = {uid: pod for uid, pod in cluster.pods.items() if pod.node and pod_info(pod).has_delay_bounds}
         self._bounded_to: dict[WorkloadKey, list[ClusterPod]] = defaultdict(list)
         for pod in self.bounded.values():
             for key in self.workloads_bounding(pod):

@@ -1,4 +1,4 @@
-"""Builds and runs what is followed on the API server, through one client: workloads, node roles, node addresses."""
+"""Builds and runs what is followed on the API server, through one client: workloads, node roles, and what is asked."""
 
 import time
 from collections.abc import Coroutine, Iterator
@@ -11,6 +11,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.sources.cluster import metrics
 from leadsman.sources.cluster.node_addresses import NodeAddressFollower
 from leadsman.sources.cluster.node_roles import NodeRoleFollower
+from leadsman.sources.cluster.self_healing_follower import SelfHealingFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 
 
@@ -19,13 +20,15 @@ class ClusterSources:
 
     client: entering it raises ApiAccessError when the access cannot be used.
     addresses: whether to follow the nodes' addresses too.
+    self_healing_namespace: of the published state of self-healing; "": it is not followed.
     """
 
-    def __init__(self, access: ApiAccess, addresses: bool = False) -> None:
+    def __init__(self, access: ApiAccess, addresses: bool = False, self_healing_namespace: str = "") -> None:
         self.client = ApiClient(access)
         self.node_addresses = NodeAddressFollower(self.client) if addresses else None
         self.workloads = WorkloadFollower(self.client)
         self.node_roles = NodeRoleFollower(self.client)
+        self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each task; all run until cancelled."""
@@ -33,7 +36,14 @@ class ClusterSources:
         yield "watch node roles", self.node_roles.run()
         if self.node_addresses:
             yield "watch node addresses", self.node_addresses.run()
+        if self.self_healing:
+            yield "watch self-healing", self.self_healing.run()
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
-        return metrics.reflector_metrics((*self.workloads.reflectors, self.node_roles.reflector), time.monotonic())
+        reflectors = {one.list_options.resource.plural: one for one in self.workloads.reflectors}
+        reflectors["nodes"] = self.node_roles.reflector
+        if self.self_healing:
+            reflectors |= {"configmaps": self.self_healing.state, "placeholders": self.self_healing.placeholders}
+            yield from self.self_healing.families()
+        yield from metrics.reflector_metrics(reflectors, time.monotonic())

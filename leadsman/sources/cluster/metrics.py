@@ -1,6 +1,6 @@
 """Metrics of what is followed on the API server. A scrape reads memory only."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -8,8 +8,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from leadsman.kube.reflector import Reflector
 
 
-def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Iterator[Metric]:
-    """Metrics of each reflector. now: monotonic seconds, on the reflectors' clock."""
+def reflector_metrics(reflectors: Mapping[str, Reflector[Any]], now: float) -> Iterator[Metric]:
+    """Metrics of each reflector, by what it follows. now: monotonic seconds, on the reflectors' clock."""
     resource = ["resource"]
     held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=resource)
     age = GaugeMetricFamily(
@@ -34,8 +34,8 @@ def reflector_metrics(reflectors: Sequence[Reflector[Any]], now: float) -> Itera
     errors = CounterMetricFamily(
         "leadsman_apiserver_errors", "Lists and watches that failed.", labels=[*resource, "error"]
     )
-    for one in reflectors:
-        name = [one.list_options.resource.plural]
+    for resource_name, one in reflectors.items():
+        name = [resource_name]
         held.add_metric(name, one.object_count)
         relists.add_metric(name, one.relists)
         reconnects.add_metric(name, one.reconnects)

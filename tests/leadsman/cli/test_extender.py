@@ -84,3 +84,14 @@ def test_layers_that_are_no_milliseconds_are_refused(said: str, capsys: pytest.C
     with pytest.raises(SystemExit):
         parsed("--plain-http", "--initial-layers", said)
     assert "want milliseconds, 0 to 60000, comma-separated" in capsys.readouterr().err
+
+
+def test_self_healing_is_off_unless_asked_for() -> None:
+    assert parsed("--plain-http", "--kube-api", "http://127.0.0.1:1").self_healing_namespace == ""
+    on = parsed("--plain-http", "--kube-api", "http://127.0.0.1:1", "--self-healing")
+    assert on.self_healing_namespace == "leadsman"
+
+
+def test_self_healing_needs_an_api_server() -> None:
+    with pytest.raises(ValueError, match=r"^--self-healing needs the API server; name it with --kube-api or"):
+        parsed("--plain-http", "--self-healing")

@@ -9,7 +9,10 @@ import pytest
 from leadsman.kube import names
 
 ROOT = Path(__file__).parents[3]
-KEYS = {value for name, value in vars(names).items() if name.endswith("_ANNOTATION")} | {names.REPORTING_CONTROLLER}
+KEYS = {value for name, value in vars(names).items() if name.endswith("_ANNOTATION")} | {
+    names.REPORTING_CONTROLLER,
+    names.PLACEHOLDER_LABEL,
+}
 
 
 def texts(*patterns: str) -> dict[str, str]:
@@ -19,7 +22,7 @@ def texts(*patterns: str) -> dict[str, str]:
 
 
 def test_every_key_is_of_the_one_domain() -> None:
-    assert len(KEYS) == 12
+    assert len(KEYS) == 13
     assert all(re.fullmatch(r"leadsman\.dev/[a-z-]+", key) for key in KEYS)
 
 

@@ -1,0 +1,58 @@
+"""Keeps pods with delay bounds off dead and suspect nodes, and all others off room that is held for a pod's return.
+
+A node with a hold refuses every pod of another owner for the time of the hold, also one that would fit beside the held
+room: it is for seconds, and an extender does not know what is free on a node.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from leadsman.decision.healing.model import never_withheld
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Evidence, PodInfo, Refusal
+
+NAME = "self-healing"
+
+HELD = Refusal(NAME, "room on the node is held for pods of a dead node")
+
+
+class HealingFilter:
+    """The filter plugin of self-healing. It refuses nothing while the controller publishes nothing."""
+
+    name = NAME
+
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
+        refused: dict[str, Refusal] = {}
+        if held := _held_from(pod, inputs):
+            refused |= dict.fromkeys((node for node in nodes if node in held), HELD)
+        if unreachable := _unreachable_for(pod, inputs):
+            refused |= {node: _unreachable(unreachable[node]) for node in nodes if node in unreachable}
+        return refused
+
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
+        """For how long the room is held, and how old the state is that refuses nodes."""
+        measured: dict[str, Mapping[str, float]] = {}
+        if held := _held_from(pod, inputs):
+            measured["held_seconds"] = {node: held[node] - inputs.now for node in nodes if node in held}
+        read_at, unreachable = inputs.self_healing.read_at, _unreachable_for(pod, inputs)
+        if unreachable and read_at is not None:
+            refused = (node for node in nodes if node in unreachable)
+            measured["self_healing_age_seconds"] = dict.fromkeys(refused, inputs.now - read_at)
+        return Evidence(measured)
+
+
+def _held_from(pod: PodInfo, inputs: DecisionInputs) -> Mapping[str, float]:
+    """Node → until when its room is held for others only."""
+    healing = inputs.self_healing
+    if never_withheld(pod):
+        return {}
+    owners_by_node = {node: healing.held_until(node, inputs.now) for node in healing.holds}
+    return {node: max(held.values()) for node, held in owners_by_node.items() if held and pod.owner_uid not in held}
+
+
+def _unreachable_for(pod: PodInfo, inputs: DecisionInputs) -> Mapping[str, str]:
+    """Node → why the pod is kept off it."""
+    return inputs.self_healing.refused if pod.has_delay_bounds else {}
+
+
+def _unreachable(reason: str) -> Refusal:
+    return Refusal(NAME, f"self-healing keeps pods with delay bounds off the node: {reason}")

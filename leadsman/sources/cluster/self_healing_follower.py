@@ -1,0 +1,153 @@
+"""Follows what the controller publishes of self-healing, and the placeholders: for the extender, two narrow watches.
+
+Without the ConfigMap nothing is refused. While the API server is away the last state stands: refusals stay, holds end
+in their time, and explanations say how old the state is. A state that cannot be read leaves the one before in use.
+"""
+
+import asyncio
+import logging
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, LastRoundTrips
+from leadsman.decision.healing.model import RoomHold, SelfHealing
+from leadsman.kube.client import ApiClient
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY
+from leadsman.kube.object_changes import ChangeType, ObjectChange
+from leadsman.kube.objects import IdentifiedObject, ObjectIdentity
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import CONFIG_MAPS, PODS
+from leadsman.planning.recovery import codec
+from leadsman.planning.recovery.model import SelfHealingState
+from leadsman.runtime.problem_log import ProblemLog
+
+MAX_BACKOFF_SECONDS = 4.0
+"""Between attempts, as for workloads: a refusal is needed within seconds."""
+
+log = logging.getLogger(__name__)
+
+
+class _Data(Struct, frozen=True, gc=False):
+    state: str = field(default="", name=SELF_HEALING_KEY)
+
+
+class _ConfigMap(Struct, frozen=True, gc=False):
+    metadata: ObjectIdentity = ObjectIdentity()
+    data: _Data = _Data()
+
+
+class SelfHealingFollower:
+    """Keeps the view of self-healing up to date. `run` it as one task; readers take `current` and `last_round_trips`.
+
+    namespace: of the ConfigMap.
+    clock, unix_clock: monotonic seconds, as decisions have them, and Unix seconds, as the state has them.
+    last_round_trips: dead or suspect node → its last delays; replaced, never altered.
+    unreadable: versions of the state that could not be read.
+    """
+
+    def __init__(
+        self,
+        client: ApiClient,
+        namespace: str,
+        clock: Callable[[], float] = time.monotonic,
+        unix_clock: Callable[[], float] = time.time,
+    ) -> None:
+        self._clock, self._unix_clock = clock, unix_clock
+        self._view = SelfHealing()
+        self.last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
+        self.unreadable = 0
+        settings: dict[str, Any] = {"longest_pause_seconds": MAX_BACKOFF_SECONDS, "clock": clock}
+        self.state = Reflector(
+            client,
+            ListOptions(CONFIG_MAPS, namespace, field_selector=f"metadata.name={SELF_HEALING_CONFIG_MAP}"),
+            _ConfigMap,
+            on_changes=self._state_changed,
+            **settings,
+        )
+        self.placeholders = Reflector(
+            client,
+            ListOptions(PODS, PLACEHOLDER_NAMESPACE, label_selector=PLACEHOLDER_LABEL, metadata_only=True),
+            IdentifiedObject,
+            on_changes=self._placeholders_changed,
+            **settings,
+        )
+        self._problem = ProblemLog(
+            log,
+            f"cannot read ConfigMap {namespace}/{SELF_HEALING_CONFIG_MAP}; the state read before stays in use",
+            f"ConfigMap {namespace}/{SELF_HEALING_CONFIG_MAP} is read again",
+        )
+
+    @property
+    def current(self) -> SelfHealing:
+        """The newest view."""
+        read_at = self.state.last_response_at if self.state.loaded.is_set() else None
+        if self._view.read_at != read_at:
+            self._view = replace(self._view, read_at=read_at)
+        return self._view
+
+    async def run(self) -> None:
+        """Follows until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.state.run(), name="watch the state of self-healing")
+            group.create_task(self.placeholders.run(), name="watch placeholders")
+
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        view, now = self.current, self._clock()
+        yield GaugeMetricFamily(
+            "leadsman_extender_refused_nodes",
+            "Dead and suspect nodes that pods with delay bounds are kept off.",
+            len(view.refused),
+        )
+        held = sum(len(view.held_until(node, now)) for node in view.holds)
+        yield GaugeMetricFamily("leadsman_extender_holds", "Owners for whose pods room on a node is held now.", held)
+        yield GaugeMetricFamily(
+            "leadsman_extender_placeholders", "Placeholders that preempt knows.", len(view.placeholders)
+        )
+        yield CounterMetricFamily(
+            "leadsman_extender_unreadable_states",
+            "Versions of the ConfigMap leadsman-self-healing that could not be read.",
+            self.unreadable,
+        )
+
+    def _state_changed(self, changes: Sequence[ObjectChange[_ConfigMap]]) -> None:
+        change = changes[-1]
+        try:
+            gone = change.kind is ChangeType.DELETED
+            state = SelfHealingState() if gone else codec.decode(change.object.data.state.encode())
+        except codec.StateError as error:
+            self.unreadable += 1
+            self._problem.report(error)
+            return
+        self._problem.clear()
+        now, unix_now = self._clock(), self._unix_clock()
+        self.last_round_trips = {
+            node: LastRoundTrips(now - max(0.0, unix_now - last.measured_at), last.rtt_ms)
+            for node, last in state.last_round_trips.items()
+        }
+        self._view = replace(
+            self._view,
+            refused=state.recovery.refused,
+            holds=_holds(state, now, unix_now),
+            backup_owners={node: frozenset(owners) for node, owners in state.backup_owners.items()},
+        )
+
+    def _placeholders_changed(self, _: Sequence[ObjectChange[IdentifiedObject]]) -> None:
+        uids = frozenset(pod.metadata.uid for pod in self.placeholders.current.values())
+        self._view = replace(self._view, placeholders=uids)
+
+
+def _holds(state: SelfHealingState, now: float, unix_now: float) -> Mapping[str, tuple[RoomHold, ...]]:
+    """A hold lasts no longer from now than it was meant to when it was published, if the clocks differ."""
+    by_node: dict[str, list[RoomHold]] = defaultdict(list)
+    for hold in state.recovery.holds:
+        seconds = min(hold.until - unix_now, hold.until - state.published_at)
+        by_node[hold.node].append(RoomHold(hold.owner_uid, now + seconds))
+    return {node: tuple(holds) for node, holds in by_node.items()}

@@ -1,0 +1,143 @@
+"""Placeholders that kube-scheduler would evict, dead nodes and held room, over HTTP with a real scheduler's bodies."""
+
+import json
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+
+from extender import wire
+from leadsman.decision.healing.model import CRITICAL_PRIORITY, RoomHold, SelfHealing
+from leadsman.sources.input_sources import NoSelfHealing
+from leadsman.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Captured, Labelled, Starter
+
+NAMES = ["node-00000", "node-00001", "node-00002"]
+FORMS = ("names", "nodes")
+OWNER = "rs-web"
+
+
+def victims(body: bytes) -> dict[str, list[str]]:
+    """Node → UIDs, in either form."""
+    args = wire.read_preemption(body)
+    return {node: [pod.uid for pod in each.pods or ()] for node, each in args.victims.items()}
+
+
+def preempting(body: bytes, priority: int = 1000, owner: str = "", kind: str = "ReplicaSet") -> bytes:
+    """The captured body, with this priority and controller."""
+    args: dict[str, Any] = json.loads(body)
+    args["Pod"]["spec"]["priority"] = priority
+    if owner:
+        reference = {"apiVersion": "apps/v1", "kind": kind, "name": "web-5d", "uid": owner, "controller": True}
+        args["Pod"]["metadata"]["ownerReferences"] = [reference]
+    return json.dumps(args).encode()
+
+
+def healing(body: bytes, **stated: Any) -> NoSelfHealing:
+    """The only victim on the first node, and the one on the second, are placeholders."""
+    named = victims(body)
+    return NoSelfHealing(SelfHealing(placeholders=frozenset([*named[NAMES[0]], *named[NAMES[1]]]), **stated))
+
+
+@pytest.mark.parametrize("form", FORMS)
+async def test_preempt_keeps_out_nodes_where_a_placeholder_would_go(
+    starts: "Starter", captured: "Captured", form: str
+) -> None:
+    body = captured(f"preempt-{form}")
+    async with starts(self_healing=healing(body)) as extender:
+        answer = await extender.asked("/preempt", body)
+        pods = [{"UID": uid} for uid in victims(body)["node-00002"]]
+        assert answer == {"NodeNameToMetaVictims": {"node-00002": {"Pods": pods, "NumPDBViolations": 0}}}
+        assert extender.count("leadsman_extender_protected_placeholders_total") == 2
+
+
+@pytest.mark.parametrize(
+    ("priority", "owner", "kind"),
+    [(CRITICAL_PRIORITY, "", ""), (0, "ds-proxy", "DaemonSet")],
+    ids=["a critical pod", "a DaemonSet's pod"],
+)
+async def test_a_placeholder_is_never_withheld(
+    starts: "Starter", captured: "Captured", priority: int, owner: str, kind: str
+) -> None:
+    body = preempting(captured("preempt-names"), priority, owner, kind)
+    async with starts(self_healing=healing(body)) as extender:
+        assert list((await extender.asked("/preempt", body))["NodeNameToMetaVictims"]) == NAMES
+        assert extender.count("leadsman_extender_protected_placeholders_total") == 0
+
+
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"backup_owners": {"node-00001": frozenset({OWNER})}},
+        {"holds": {"node-00001": (RoomHold(OWNER, time.monotonic() + 3600.0),)}},
+    ],
+    ids=["covered there", "held for it there"],
+)
+async def test_a_placeholder_gives_way_to_the_pod_that_it_stands_for(
+    starts: "Starter", captured: "Captured", stated: dict[str, Any]
+) -> None:
+    body = preempting(captured("preempt-names"), 0, OWNER)
+    async with starts(self_healing=healing(body, **stated)) as extender:
+        answer = await extender.asked("/preempt", body)
+        assert sorted(answer["NodeNameToMetaVictims"]) == ["node-00001", "node-00002"]
+
+
+async def test_explain_shows_the_placeholders_that_stayed(starts: "Starter", captured: "Captured") -> None:
+    """Also when the pod was filtered a moment ago."""
+    body = captured("preempt-names")
+    filtered = json.dumps({"Pod": json.loads(body)["Pod"], "NodeNames": ["node-00009"]}).encode()
+    async with starts(self_healing=healing(body)) as extender:
+        await extender.asked("/filter", filtered)
+        await extender.asked("/preempt", body)
+        page = (await extender.get("/explain?pod=hi-00000"))[1]
+    lines = {line.split()[0]: line for line in page.splitlines() if line.startswith("node-")}
+    assert "the pod would evict a placeholder, which holds room for other pods" in lines["node-00000"]
+    assert "refused" in lines["node-00001"]
+    assert "kept" in lines["node-00002"]
+
+
+async def test_a_dead_node_is_refused_in_filter_and_preempt(
+    starts: "Starter", captured: "Captured", labelled: "Labelled", measured: Snapshot
+) -> None:
+    dead = NoSelfHealing(SelfHealing(refused={"node-00001": "4 of 4 peers lost it"}))
+    bound = {"delay_node-00000": "25"}
+    async with starts(measured, self_healing=dead) as extender:
+        refused = await extender.asked("/filter", labelled(captured("names-3-filter"), bound))
+        kept = await extender.asked("/preempt", labelled(captured("preempt-names"), bound))
+        plain = await extender.asked("/filter", captured("names-3-filter"))
+    assert "4 of 4 peers lost it" in refused["FailedAndUnresolvableNodes"]["node-00001"]
+    assert "node-00001" not in kept["NodeNameToMetaVictims"]
+    assert sorted(plain["NodeNames"]) == NAMES
+
+
+async def test_held_room_refuses_a_stranger_by_filter_and_by_preempt(starts: "Starter", captured: "Captured") -> None:
+    held = NoSelfHealing(SelfHealing(holds={"node-00001": (RoomHold(OWNER, time.monotonic() + 3600.0),)}))
+    async with starts(self_healing=held) as extender:
+        refused = await extender.asked("/filter", captured("names-3-filter"))
+        stranger = await extender.asked("/preempt", captured("preempt-names"))
+        returning = await extender.asked("/preempt", preempting(captured("preempt-names"), 0, OWNER))
+    assert list(refused["FailedAndUnresolvableNodes"]) == ["node-00001"]
+    assert "node-00001" not in stranger["NodeNameToMetaVictims"]
+    assert "node-00001" in returning["NodeNameToMetaVictims"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_pod_is_read_with_its_priority(captured: "Captured", form: str) -> None:
+    assert wire.read_preemption(captured(f"preempt-{form}")).pod.priority == 1000
+
+
+def test_a_pod_is_read_with_the_uid_of_its_controller(captured: "Captured") -> None:
+    body = preempting(captured("preempt-names"), -10, OWNER)
+    pod = wire.read_preemption(body).pod
+    assert (pod.owner_uid, pod.priority, pod.workload) == (OWNER, -10, "replicaset/web-5d")
+    other = body.replace(b'"controller": true', b'"controller": false')
+    assert wire.read_preemption(other).pod == replace(pod, owner_uid="", workload="pod/hi-00000")
+
+
+def test_a_priority_that_is_no_number_is_named(captured: "Captured") -> None:
+    body = captured("preempt-names").replace(b'"priority":1000', b'"priority":"high"')
+    with pytest.raises(wire.BadRequest, match=r"^\$\.Pod\.spec\.priority: expected int \| null, got str$"):
+        wire.read_preemption(body)

@@ -1,0 +1,144 @@
+"""Dead nodes refuse pods with delay bounds, held room refuses strangers, and nothing is withheld from critical pods."""
+
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.decision.decide import decide, filter_nodes
+from leadsman.decision.explain import explain
+from leadsman.decision.explain_text import format_explanation
+from leadsman.decision.healing.healing_filter import HELD, NAME, HealingFilter
+from leadsman.decision.healing.model import CRITICAL_PRIORITY, RoomHold, SelfHealing
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
+
+NOW = 100.0
+NODES = ["edge-1", "edge-2", "edge-3"]
+DEAD = SelfHealing(refused={"edge-1": "4 of 4 peers lost it"}, read_at=NOW - 7.0)
+HELD_ROOM = SelfHealing(holds={"edge-2": (RoomHold("rs-web", NOW + 45.0),)})
+PLAIN = PodInfo("shop", "plain-1", workload="deployment/plain", owner_uid="rs-plain")
+BOUND = PodInfo("shop", "cam-1", labels={"delay_edge-3": "5"}, workload="deployment/cam", owner_uid="rs-cam")
+RETURNING = PodInfo("shop", "web-2", workload="deployment/web", owner_uid="rs-web")
+
+
+def inputs(healing: SelfHealing, now: float = NOW) -> DecisionInputs:
+    return DecisionInputs(Snapshot(), Policy(), now, self_healing=healing)
+
+
+def refused(pod: PodInfo, healing: SelfHealing, now: float = NOW) -> dict[str, str]:
+    refusals = HealingFilter().refusals(pod, NODES, inputs(healing, now))
+    assert {refusal.plugin for refusal in refusals.values()} <= {NAME}
+    return {node: refusal.reason for node, refusal in refusals.items()}
+
+
+@pytest.mark.parametrize("pod", [PLAIN, BOUND, RETURNING])
+def test_without_a_published_state_nothing_is_refused(pod: PodInfo) -> None:
+    assert refused(pod, SelfHealing()) == {}
+
+
+def test_a_pod_with_bounds_is_kept_off_a_dead_node_for_the_reason_that_was_published() -> None:
+    assert refused(BOUND, DEAD) == {
+        "edge-1": "self-healing keeps pods with delay bounds off the node: 4 of 4 peers lost it"
+    }
+
+
+def test_a_pod_without_bounds_is_not() -> None:
+    assert refused(PLAIN, DEAD) == {}
+
+
+def test_a_dead_node_is_refused_although_its_delays_are_still_good(make: "Make") -> None:
+    """Its last windows count for seconds after its death."""
+    facts = make.facts({"edge-3": make.state({"edge-1": 1.0, "edge-2": 1.0})}, self_healing=DEAD)
+    kept, why = filter_nodes(BOUND, NODES, facts)
+    assert (kept, list(why)) == (("edge-2", "edge-3"), ["edge-1"])
+
+
+def test_held_room_is_for_the_owner_of_the_hold() -> None:
+    assert refused(RETURNING, HELD_ROOM) == {}
+    assert refused(PLAIN, HELD_ROOM) == {"edge-2": HELD.reason}
+    assert refused(BOUND, HELD_ROOM) == {"edge-2": HELD.reason}
+
+
+def test_a_pod_without_a_controller_is_nobodys() -> None:
+    nameless = SelfHealing(holds={"edge-2": (RoomHold("rs-web", NOW + 45.0),)})
+    assert refused(PodInfo("shop", "alone"), nameless) == {"edge-2": HELD.reason}
+
+
+def test_each_owner_of_several_holds_gets_in() -> None:
+    both = SelfHealing(holds={"edge-2": (RoomHold("rs-web", NOW + 45.0), RoomHold("rs-cam", NOW + 1.0))})
+    assert refused(RETURNING, both) == refused(BOUND, both) == {}
+    assert refused(BOUND, both, NOW + 1.0) == {"edge-2": HELD.reason}
+
+
+def test_a_hold_ends_by_time() -> None:
+    assert refused(PLAIN, HELD_ROOM, NOW + 44.9) == {"edge-2": HELD.reason}
+    assert refused(PLAIN, HELD_ROOM, NOW + 45.0) == {}
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        PodInfo("kube-system", "dns", priority=CRITICAL_PRIORITY),
+        PodInfo("kube-system", "proxy-x", workload="daemonset/proxy", owner_uid="ds"),
+    ],
+)
+def test_held_room_is_not_withheld_from_critical_pods_and_those_of_daemon_sets(pod: PodInfo) -> None:
+    assert refused(pod, HELD_ROOM) == {}
+
+
+def test_a_priority_just_below_critical_does_not_get_in() -> None:
+    assert refused(PodInfo("shop", "p", priority=CRITICAL_PRIORITY - 1), HELD_ROOM) == {"edge-2": HELD.reason}
+
+
+def test_explain_says_why_for_how_long_and_how_old_the_state_is() -> None:
+    both = SelfHealing(DEAD.refused, HELD_ROOM.holds, read_at=NOW - 7.0)
+    text = format_explanation(explain(decide(BOUND, NODES, inputs(both)), inputs(both)))
+    header, *rows = text.splitlines()[2:5]
+    assert {"HELD_SECONDS", "SELF_HEALING_AGE_SECONDS"} <= set(header.split())
+    by_node = {row.split()[0]: row for row in rows}
+    assert "4 of 4 peers lost it" in text
+    assert " 45 " in by_node["edge-2"]
+
+
+owners = st.sampled_from(["", "rs-web", "rs-cam", "rs-plain"])
+pods = st.builds(
+    PodInfo,
+    st.just("shop"),
+    st.just("p"),
+    labels=st.sampled_from([{}, {"delay_edge-3": "5"}]),
+    workload=st.sampled_from(["deployment/web", "daemonset/proxy"]),
+    priority=st.sampled_from([-1, 0, 1000, CRITICAL_PRIORITY - 1, CRITICAL_PRIORITY]),
+    owner_uid=owners,
+)
+holds = st.builds(RoomHold, owners.filter(bool), st.floats(NOW - 10, NOW + 10))
+views = st.builds(
+    SelfHealing,
+    refused=st.dictionaries(st.sampled_from(NODES), st.text(min_size=1)),
+    holds=st.dictionaries(st.sampled_from(NODES), st.lists(holds, max_size=3).map(tuple)),
+)
+
+
+@given(pods, views, st.permutations(NODES))
+def test_what_may_refuse_does_and_nothing_else(pod: PodInfo, healing: SelfHealing, nodes: list[str]) -> None:
+    refusals = HealingFilter().refusals(pod, nodes, inputs(healing))
+    exempt = pod.priority >= CRITICAL_PRIORITY or pod.workload == "daemonset/proxy"
+    for node in nodes:
+        active = {hold.owner_uid for hold in healing.holds.get(node, ()) if hold.until > NOW}
+        held = bool(active) and pod.owner_uid not in active and not exempt
+        dead = bool(pod.labels) and node in healing.refused
+        assert (node in refusals) == (held or dead)
+        assert not dead or refusals[node].reason.endswith(healing.refused[node])
+
+
+@given(pods, views)
+def test_time_only_ends_holds(pod: PodInfo, healing: SelfHealing) -> None:
+    now, later = (HealingFilter().refusals(pod, NODES, inputs(healing, at)) for at in (NOW, NOW + 5))
+    assert later.keys() <= now.keys()
+    assert not HealingFilter().refusals(pod, NODES, inputs(healing, NOW + 10)).keys() - healing.refused.keys()

@@ -1,0 +1,145 @@
+"""What the extender knows of self-healing, from a fake API server on a real socket."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from leadsman.cluster.resources import Resources
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.planning.recovery import codec
+from leadsman.planning.recovery.model import Hold, LastRoundTrips, RecoveryState, SelfHealingState
+from leadsman.sources.cluster.self_healing_follower import SelfHealingFollower
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+NOW, UNIX_NOW = 100.0, 1_000_000.0
+STATE = "/api/v1/namespaces/leadsman/configmaps/leadsman-self-healing"
+PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
+DEAD = RecoveryState(refused={"edge-1": "4 of 4 peers lost it"})
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer() as one:
+        yield one
+
+
+def publish(api: FakeApiServer, state: SelfHealingState) -> None:
+    api.put(STATE, {"metadata": {}, "data": {"state.json": codec.encode(state).decode()}})
+
+
+def placeholder(api: FakeApiServer, name: str, uid: str, path: str = PLACEHOLDERS, label: str = "placeholder") -> None:
+    api.put(f"{path}/{name}", {"metadata": {"uid": uid, "labels": {f"leadsman.dev/{label}": "edge-2"}}, "spec": {}})
+
+
+@asynccontextmanager
+async def following(
+    api: FakeApiServer, until: "Until", unix_now: float = UNIX_NOW
+) -> AsyncIterator[SelfHealingFollower]:
+    async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
+        one = SelfHealingFollower(client, "leadsman", lambda: NOW, lambda: unix_now)
+        task = asyncio.create_task(one.run())
+        try:
+            await until(lambda: one.state.loaded.is_set() and one.placeholders.loaded.is_set())
+            yield one
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+
+def samples(one: SelfHealingFollower) -> dict[str, float]:
+    return {sample.name: sample.value for family in one.families() for sample in family.samples}
+
+
+async def test_without_the_config_map_nothing_is_refused(api: FakeApiServer, until: "Until") -> None:
+    api.put(STATE.replace("-self-healing", "-other"), {"metadata": {}, "data": {"state.json": "{}"}})
+    async with following(api, until) as one:
+        assert (one.current.refused, one.current.holds, one.last_round_trips) == ({}, {}, {})
+        assert one.current.read_at == NOW
+
+
+async def test_before_the_first_list_the_state_was_never_read() -> None:
+    one = SelfHealingFollower(ApiClient(ApiAccess("http://127.0.0.1:1")), "leadsman")
+    assert one.current.read_at is None
+
+
+async def test_what_is_published_is_seen_and_what_is_withdrawn_too(api: FakeApiServer, until: "Until") -> None:
+    async with following(api, until) as one:
+        publish(api, SelfHealingState(DEAD, UNIX_NOW, backup_owners={"edge-2": ("rs-web", "rs-cam")}))
+        await until(lambda: one.current.refused == DEAD.refused)
+        assert one.current.backup_owners == {"edge-2": {"rs-web", "rs-cam"}}
+        publish(api, SelfHealingState())
+        await until(lambda: one.current.refused == {})
+        publish(api, SelfHealingState(DEAD))
+        await until(lambda: one.current.refused == DEAD.refused)
+        api.delete(STATE)
+        await until(lambda: one.current.refused == {})
+
+
+async def test_only_labelled_pods_of_the_one_namespace_are_placeholders(api: FakeApiServer, until: "Until") -> None:
+    placeholder(api, "holder-1", "u1")
+    placeholder(api, "other", "u2", label="something")
+    placeholder(api, "theirs", "u3", path="/api/v1/namespaces/default/pods")
+    async with following(api, until) as one:
+        assert one.current.placeholders == {"u1"}
+        placeholder(api, "holder-4", "u4")
+        await until(lambda: one.current.placeholders == {"u1", "u4"})
+        api.delete(f"{PLACEHOLDERS}/holder-1")
+        await until(lambda: one.current.placeholders == {"u4"})
+        assert samples(one)["leadsman_extender_placeholders"] == 1
+
+
+@pytest.mark.parametrize(
+    ("ahead_seconds", "lasts_seconds"),
+    [(0.0, 60.0), (20.0, 40.0), (-300.0, 60.0)],
+    ids=["the same clock", "read 20 s later", "a clock that is 5 min behind"],
+)
+async def test_a_hold_lasts_no_longer_than_it_was_meant_to(
+    api: FakeApiServer, until: "Until", ahead_seconds: float, lasts_seconds: float
+) -> None:
+    hold = Hold("edge-2", "rs-web", "web-1", Resources(100, 2**20, 1), UNIX_NOW + 60.0)
+    publish(api, SelfHealingState(RecoveryState(holds=(hold,)), UNIX_NOW))
+    async with following(api, until, UNIX_NOW + ahead_seconds) as one:
+        assert one.current.held_until("edge-2", NOW) == {"rs-web": NOW + lasts_seconds}
+        assert one.current.held_until("edge-2", NOW + lasts_seconds) == {}
+        assert samples(one)["leadsman_extender_holds"] == 1
+
+
+async def test_last_round_trips_keep_their_age(api: FakeApiServer, until: "Until") -> None:
+    last = {"edge-1": LastRoundTrips(UNIX_NOW - 30.0, {"edge-2": 2.5})}
+    publish(api, SelfHealingState(DEAD, UNIX_NOW, last))
+    async with following(api, until) as one:
+        assert one.last_round_trips["edge-1"].measured_at == NOW - 30.0
+        assert one.last_round_trips["edge-1"].rtt_ms == {"edge-2": 2.5}
+
+
+@pytest.mark.parametrize("data", [{"state.json": "{"}, {"state.json": '{"recovery": 7}'}, {"other": "{}"}, {}])
+async def test_a_state_that_cannot_be_read_leaves_the_one_before_in_use(
+    api: FakeApiServer, until: "Until", caplog: pytest.LogCaptureFixture, data: dict[str, Any]
+) -> None:
+    publish(api, SelfHealingState(DEAD))
+    async with following(api, until) as one:
+        api.put(STATE, {"metadata": {}, "data": data})
+        await until(lambda: one.unreadable == 1)
+        assert one.current.refused == DEAD.refused
+        assert "cannot read ConfigMap leadsman/leadsman-self-healing; the state read before stays" in caplog.text
+        assert samples(one)["leadsman_extender_unreadable_states_total"] == 1
+        publish(api, SelfHealingState())
+        await until(lambda: one.current.refused == {})
+
+
+async def test_while_the_api_server_refuses_the_last_state_stands(api: FakeApiServer, until: "Until") -> None:
+    publish(api, SelfHealingState(DEAD))
+    async with following(api, until) as one:
+        await until(lambda: api.watches == 2)
+        api.deny("configmaps")
+        api.end_watches()
+        await until(lambda: one.state.problem.text)
+        assert one.current.refused == DEAD.refused
+        assert samples(one)["leadsman_extender_refused_nodes"] == 1
