@@ -26,7 +26,7 @@ times = st.floats(0, 1e10)
 times_or_none = st.none() | times
 amounts = st.integers(-(2**63), 2**63 - 1)
 resources = st.builds(Resources, amounts, amounts, amounts, st.dictionaries(names, amounts, max_size=2))
-holds = st.builds(Hold, names, names, names, resources, times)
+holds = st.builds(Hold, names, names, resources, times, names)
 recovered = st.builds(
     PodRecovery, names, names, names, names, times, times, st.just("") | names, names, times_or_none, times_or_none
 )

@@ -103,7 +103,7 @@ async def test_only_labelled_pods_of_the_one_namespace_are_placeholders(api: Fak
 async def test_a_hold_lasts_no_longer_than_it_was_meant_to(
     api: FakeApiServer, until: "Until", ahead_seconds: float, lasts_seconds: float
 ) -> None:
-    hold = Hold("edge-2", "rs-web", "web-1", Resources(100, 2**20, 1), UNIX_NOW + 60.0)
+    hold = Hold("edge-2", "rs-web", Resources(100, 2**20, 1), UNIX_NOW + 60.0, "web-1")
     publish(api, SelfHealingState(RecoveryState(holds=(hold,)), UNIX_NOW))
     async with following(api, until, UNIX_NOW + ahead_seconds) as one:
         assert one.current.held_until("edge-2", NOW) == {"rs-web": NOW + lasts_seconds}
