@@ -95,12 +95,16 @@ def families(start: Any, agent: Any, until: Any, api: ApiServerThread, tmp_path:
     found = {
         "agent": agents[0],
         "extender": start("extender", *same),
-        "controller": start("controller", *same),
+        "controller": start("controller", *same, "--node-health", "report"),
     }
     last = {
         "agent": {"leadsman_incidents_total", "leadsman_peer_rtt_p50_seconds", "leadsman_memory_total_bytes"},
         "extender": {"leadsman_estimates_pairs", "leadsman_reward_nodes", "leadsman_extender_decisions_total"},
-        "controller": {"leadsman_estimates_pairs", "leadsman_controller_planned_actions"},
+        "controller": {
+            "leadsman_estimates_pairs",
+            "leadsman_controller_planned_actions",
+            "leadsman_node_verdicts",
+        },
     }
     body = json.dumps({"Pod": {"metadata": {"name": "p", "namespace": "d"}}, "NodeNames": ["a", "b"]}).encode()
     until(lambda: agents[0].metric("leadsman_pods") == 1, "the pod seen")

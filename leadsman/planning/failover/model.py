@@ -22,7 +22,7 @@ class DetectionRules(Struct, frozen=True):
     least_probers: peers that must be assigned to probe a node; in a cluster of three, both others.
     lost_ratio: share of them that must have lost it.
     heard_ratio: share of its other peers that a prober must hear, or its losses are its own fault.
-    moving_ratio: share of the other heartbeats that must move, or etcd stands still and not the node.
+    moving_ratio: share of the other heartbeats that must have moved all that time, or it is etcd that stood still.
     lease_ratio: share of a Lease's duration for which it must not change.
     renewed_ratio: share of the other Leases that must change in that time, or the API server stands still.
     partition_seconds: nodes of one rack or zone that fall silent within this time count as one fault.

@@ -13,6 +13,7 @@ class Observation(Struct, frozen=True):
 
     heartbeat: the last one seen, also when it is gone.
     moved_at: when it was last seen to change, or first seen.
+    moving_since: since when it has never stood still for too long.
     is_provisional: it was only seen once, and may be of any age.
     present: it is in etcd now.
     left: the agent deleted its records itself, as it does when it is stopped in good order.
@@ -25,6 +26,7 @@ class Observation(Struct, frozen=True):
     location: Location = Location()
     heartbeat: Heartbeat | None = None
     moved_at: float = float("-inf")
+    moving_since: float = float("inf")
     is_provisional: bool = True
     present: bool = False
     left: bool = False
@@ -36,6 +38,16 @@ class Observation(Struct, frozen=True):
     def stands_still(self, now: float, call_timeout_seconds: float) -> bool:
         """Whether the heartbeat has not changed for longer than two push intervals and a call."""
         return self.heartbeat is not None and now - self.moved_at > self.patience_seconds(call_timeout_seconds)
+
+    def moves(self, now: float, call_timeout_seconds: float) -> bool:
+        """Whether the heartbeat has moved for longer than one may stand still, so that it tells whether etcd works.
+
+        When etcd comes back the agents report again one after the other, and none stands still because it is not the
+        first.
+        """
+        has_moved_seconds = now - self.moving_since
+        is_still = self.stands_still(now, call_timeout_seconds)
+        return not is_still and has_moved_seconds > self.patience_seconds(call_timeout_seconds)
 
     def patience_seconds(self, call_timeout_seconds: float) -> float:
         """2P + T: a report and its repetition have failed."""
@@ -60,6 +72,7 @@ def observe(
         location=_location(before, state, labels),
         heartbeat=state.heartbeat or before.heartbeat,
         moved_at=_moved_at(before, state, now),
+        moving_since=_moving_since(before, state, rules, now),
         is_provisional=before.is_provisional and not _has_moved(before, state),
         present=state.heartbeat is not None,
         left=_left(before, state, now),
@@ -85,6 +98,13 @@ def _moved_at(before: Observation, state: NodeState, now: float) -> float:
     if before.heartbeat is not None and not _has_moved(before, state):
         return before.moved_at
     return now if state.changed_at is None else state.changed_at
+
+
+def _moving_since(before: Observation, state: NodeState, rules: DetectionRules, now: float) -> float:
+    if not _has_moved(before, state):
+        return before.moving_since
+    is_new = before.is_provisional or before.stands_still(now, rules.call_timeout_seconds)
+    return now if is_new else before.moving_since
 
 
 def _has_moved(before: Observation, state: NodeState) -> bool:

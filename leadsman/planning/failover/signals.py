@@ -37,7 +37,7 @@ def heartbeat_signal(
 ) -> Signal:
     """Whether the node's heartbeat stands still.
 
-    others, others_moving: other nodes whose agent was seen and did not leave, and those of them whose heartbeat moves.
+    others, others_moving: other nodes whose agent was seen and did not leave, and those of them that move.
     """
     if observed.heartbeat is None:
         return Signal(Truth.UNKNOWN, "no heartbeat of its agent was ever seen")

@@ -112,7 +112,7 @@ def _signals(
     probed = {name for seen in observed.values() if seen.is_current and seen.report for name in seen.report.losses}
     probers = Counter(seen.location for seen in observed.values() if seen.report is not None)
     agents = {node for node, seen in observed.items() if seen.heartbeat is not None and not seen.left}
-    moving = {node for node in agents if not observed[node].stands_still(now, rules.call_timeout_seconds)}
+    moving = {node for node in agents if observed[node].moves(now, rules.call_timeout_seconds)}
     renewals = RenewalCounts(leases, {node for node, seen in observed.items() if not seen.left} - dead)
     signals = {}
     for node, seen in observed.items():

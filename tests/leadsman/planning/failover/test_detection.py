@@ -94,6 +94,16 @@ def test_etcd_away_accuses_nobody(three_zones: World) -> None:
     assert three_zones.of(NodeHealth.HEALTHY) == set(three_zones.nodes)
 
 
+def test_agents_that_report_one_after_the_other_when_etcd_is_back_are_not_accused(three_zones: World) -> None:
+    nodes = list(three_zones.nodes)
+    three_zones.mute |= set(nodes)
+    three_zones.run(60)
+    for node in nodes:
+        three_zones.mute.remove(node)
+        three_zones.run(1)
+        assert three_zones.of(NodeHealth.HEALTHY) == set(nodes)
+
+
 def test_the_api_server_away_accuses_nobody(three_zones: World) -> None:
     three_zones.api_answers = False
     three_zones.run(120)
