@@ -1,5 +1,6 @@
 """The manifests as objects: as they stand in the files, and as kustomize builds them with each component."""
 
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -13,9 +14,16 @@ import yaml
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "daemonset"
 COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
-REQUIRED = {"cluster-model": ["controller"], "node-health": ["controller"]}
-"""Component → those that it changes, and that must be chosen with it."""
-BUILDS = {"base": [], **{name: [*REQUIRED.get(name, ()), name] for name in COMPONENTS}, "everything": COMPONENTS}
+_BACKUPS_NEED = ["controller", "cluster-model", "node-health"]
+REQUIRED = {
+    "cluster-model": ["controller"],
+    "node-health": ["controller"],
+    "backups": _BACKUPS_NEED,
+    "failover": [*_BACKUPS_NEED, "backups"],
+}
+"""Component → those that it changes, and that must be chosen with it, before it."""
+IN_ORDER = re.findall(r"# - \.\./components/([\w-]+)", (MANIFESTS / "overlay/kustomization.yaml").read_text())
+BUILDS = {"base": [], **{name: [*REQUIRED.get(name, ()), name] for name in COMPONENTS}, "everything": IN_ORDER}
 PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
 
 Objects = list[dict[str, Any]]

@@ -2,7 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from leadsman.kube.names import SELF_HEALING_CONFIG_MAP
+from controller.config_maps import BACKUPS_CONFIG_MAP
+from controller.placeholder_pod import PRIORITY_CLASS
+from leadsman.kube.names import PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP
 from leadsman.sources.cluster.cluster_follower import LISTS
 
 if TYPE_CHECKING:
@@ -20,17 +22,22 @@ PLACES = [
     {"apiGroups": [group], "resources": resources, "verbs": ["list", "watch"]}
     for group, resources in (("", ["pods", "nodes"]), ("apps", ["replicasets"]), ("batch", ["jobs"]))
 ]
+CLUSTER_AUTOSCALER_CUTOFF = -10
+"""Its --expendable-pods-priority-cutoff."""
+
 ROLES = {
     "leadsman-agent-pods": [PODS, EVENTS],
     "leadsman-extender-places": PLACES,
     "leadsman-extender-bind": [BIND],
 }
-WITH_CONTROLLER = ("controller", "cluster-model", "node-health", "everything", "files")
+WITH_FAILOVER = ("failover", "everything", "files")
+WITH_BACKUPS = ("backups", *WITH_FAILOVER)
+WITH_CONTROLLER = ("controller", "cluster-model", "node-health", *WITH_BACKUPS)
 HEALING = "leadsman-extender-self-healing"
 WITH_HEALING = ("self-healing-extender", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
-WITH_CLUSTER_MODEL = ("cluster-model", "everything", "files")
+WITH_CLUSTER_MODEL = ("cluster-model", *WITH_BACKUPS)
 
 
 def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_says_so(
@@ -187,9 +194,47 @@ def test_who_judges_nodes_patches_their_status_and_reads_their_leases_and_nothin
     objects: "Objects", build_name: str
 ) -> None:
     roles = {o["kind"]: o for o in objects if o["metadata"]["name"] == "leadsman-controller-node-health"}
-    assert (build_name in ("node-health", "everything", "files")) is bool(roles)
+    assert (build_name in ("node-health", *WITH_BACKUPS)) is bool(roles)
     if roles:
         assert roles["ClusterRole"]["rules"] == [{"apiGroups": [""], "resources": ["nodes/status"], "verbs": ["patch"]}]
         assert roles["Role"]["metadata"]["namespace"] == "kube-node-lease"
         leases = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "list", "watch"]}
         assert roles["Role"]["rules"] == [leases]
+
+
+def test_who_keeps_backups_writes_pods_of_the_placeholder_namespace_and_two_config_maps(
+    objects: "Objects", build_name: str
+) -> None:
+    roles = {o["metadata"]["name"]: o for o in objects if o["kind"] == "Role"}
+    assert (build_name in WITH_BACKUPS) is ("leadsman-controller-placeholders" in roles)
+    if build_name not in WITH_BACKUPS:
+        return
+    pods, state = roles["leadsman-controller-placeholders"], roles["leadsman-controller-self-healing"]
+    assert pods["metadata"]["namespace"] == PLACEHOLDER_NAMESPACE
+    assert [(rule["resources"], rule["verbs"]) for rule in pods["rules"]] == [
+        (["pods"], ["create", "delete"]),
+        (["pods/resize"], ["patch"]),
+    ]
+    named, create = state["rules"]
+    assert named["resourceNames"] == [SELF_HEALING_CONFIG_MAP, BACKUPS_CONFIG_MAP]
+    assert (named["verbs"], create["verbs"]) == (["get", "update"], ["create"])
+
+
+def test_pods_elsewhere_are_deleted_only_with_the_component_failover(objects: "Objects", build_name: str) -> None:
+    deleting = {
+        o["metadata"]["name"]
+        for o in objects
+        if o["kind"] == "ClusterRole" and any("delete" in rule["verbs"] for rule in o["rules"])
+    }
+    assert deleting == ({"leadsman-controller-failover"} if build_name in WITH_FAILOVER else set())
+
+
+def test_placeholders_are_below_ordinary_pods_and_below_what_an_autoscaler_adds_nodes_for(
+    objects: "Objects", build_name: str
+) -> None:
+    classes = {o["metadata"]["name"]: o for o in objects if o["kind"] == "PriorityClass"}
+    if build_name not in WITH_BACKUPS:
+        return
+    placeholders = classes[PRIORITY_CLASS]
+    assert placeholders["value"] < CLUSTER_AUTOSCALER_CUTOFF
+    assert (placeholders["globalDefault"], placeholders["preemptionPolicy"]) == (False, "Never")
