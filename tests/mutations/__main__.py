@@ -16,7 +16,7 @@ from tests.mutations.table import MUTATIONS, Mutation
 ROOT = Path(__file__).parents[2]
 AT_ONCE = 2
 END_SECONDS = 120.0
-"""A test that waits for a deadline which is switched off would wait for ever."""
+"""A test that waits for a deadline which is switched off does not end by itself."""
 
 FAILED = 1
 """pytest's exit status when a test failed; others are errors of the run itself."""

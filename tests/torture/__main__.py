@@ -131,8 +131,10 @@ def main() -> int:
     seed = SystemRandom().randrange(1_000_000) if args.seed is None else args.seed
     print(f"torture: seed {seed}, {args.minutes:g} minutes", flush=True)
     torn = Cluster(new_folder(seed), seed)
-    skipped = asyncio.run(torture(torn, names, args.minutes))
-    log.write(torn.folder / "log.jsonl", torn.log)
+    try:
+        skipped = asyncio.run(torture(torn, names, args.minutes))
+    finally:
+        log.write(torn.folder / "log.jsonl", torn.log)
     run, violations = checker.RunLog(torn.log), checker.check(torn.log)
     print(report.table(run, violations, says))
     print("\n".join(f"skipped {name}: {why}" for name, why in skipped.items()))

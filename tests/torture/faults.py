@@ -217,9 +217,9 @@ def _is_gone(stage: Stage, since: float) -> bool:
 @contextlib.contextmanager
 def _filtered(cluster: Cluster, node: str, rule: str) -> Iterator[None]:
     """A rule of nftables for what leaves the node's namespace."""
-    table, chain = "table inet torture", "chain out { type filter hook output priority 0;"
+    table, hook = "table inet torture", "type filter hook output priority 0;"
     command = cluster.net.command(cluster.host_of(node), ["nft", "-f", "-"])
-    subprocess.run(command, input=f"{table} {{ {chain} {rule}; }} }}\n", text=True, check=True)
+    subprocess.run(command, input=f"{table} {{\nchain out {{\n{hook}\n{rule}\n}}\n}}\n", text=True, check=True)
     try:
         yield
     finally:

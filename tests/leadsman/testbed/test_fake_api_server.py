@@ -131,3 +131,10 @@ async def test_a_write_is_reported_with_its_request_and_the_object_it_left() -> 
         await http.patch(POD, json={"metadata": {"labels": {"a": "b"}}})
     [(verb, token, left)] = written
     assert (verb, token, left["metadata"]["labels"]) == ("patch", "me", {"a": "b"})
+
+
+async def test_annotations_over_256_kib_are_refused_as_by_a_real_one(api, http) -> None:
+    api.put(POD, {})
+    for size, status in ((262_143, 200), (262_144, 422)):
+        async with http.patch(POD, json={"metadata": {"annotations": {"a": "x" * size}}}) as answer:
+            assert answer.status == status
