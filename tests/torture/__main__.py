@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from random import Random, SystemRandom
+from random import SystemRandom
 
 from leadsman.testbed import virtual_network
 from tests.torture import checker, hostile, load, log, report, schedule
@@ -36,13 +36,12 @@ class Run:
         able = [row for row in chosen if not self._skips(row)]
         for row in able:
             if names or schedule.fits(row, until - time.monotonic()):
-                await self._alone(row)
+                await self._together([(0.0, row)])
         overlaps = schedule.overlaps(able, self._seed)
         while not names and (group := next(overlaps)):
             if not all(schedule.fits(row, until - time.monotonic() - offset) for offset, row in group):
                 return
-            await asyncio.gather(*(self._one(row, offset) for offset, row in group))
-            await self._at_rest()
+            await self._together(group)
 
     def _skips(self, row: Row) -> bool:
         why = row.lacks(self._cluster)
@@ -50,30 +49,40 @@ class Run:
             self.skipped[row.name] = why
         return bool(why)
 
-    async def _alone(self, row: Row) -> None:
-        await self._one(row, 0.0)
-        await self._at_rest()
-
-    async def _one(self, row: Row, offset_seconds: float) -> None:
-        await asyncio.sleep(offset_seconds)
-        stage = Stage(self._cluster, self._recorder, self._client, Random(f"{self._seed} {row.name}"))
-        quiet_since, began, failed = self._quiet_since, time.monotonic(), ""
-        print(f"{row.name}: {row.says}", file=sys.stderr, flush=True)
+    async def _together(self, group: Sequence[tuple[float, Row]]) -> None:
+        """Rows begun after their offsets; recovery counts from when the last of them is healed."""
         for process in self._cluster.processes.values():
             process.forget_peak()
+        rows = [row for _, row in group]
+        stages = [Stage(self._cluster, self._recorder, self._client, alone=len(group) == 1) for _ in group]
+        began = await asyncio.gather(*(self._inject(stage, *each) for stage, each in zip(stages, group, strict=True)))
+        healed_at = time.monotonic()
+        last = Stage(self._cluster, self._recorder, self._client, alone=True)
+        await last.recover(healed_at)
+        until = time.monotonic()
+        for row, stage, (at, failed) in zip(rows, stages, began, strict=True):
+            recoveries = (*stage.recoveries, *last.recoveries)
+            injected = Injected(at, row.name, self._quiet_since, healed_at, until, recoveries, row.alters, failed)
+            self._cluster.log.append(injected)
+        self._note_peaks(" + ".join(row.name for row in rows))
+        await self._at_rest()
+
+    async def _inject(self, stage: Stage, offset_seconds: float, row: Row) -> tuple[float, str]:
+        """When it began, and why it failed; "" when it did not."""
+        await asyncio.sleep(offset_seconds)
+        print(f"{row.name}: {row.says}", file=sys.stderr, flush=True)
+        began = time.monotonic()
         try:
             async with row.inject(stage):
                 await asyncio.sleep(row.hold_seconds)
         except Exception as error:
-            failed = f"{type(error).__name__}: {error}"
-        healed_at = time.monotonic()
-        await stage.recover(healed_at)
-        until = time.monotonic()
+            return began, f"{type(error).__name__}: {error}"
+        return began, ""
+
+    def _note_peaks(self, rows: str) -> None:
         for name, process in self._cluster.processes.items():
             limit = MEMORY_LIMITS[name.partition("-")[0]]
-            self._cluster.log.append(MemoryPeak(until, row.name, name, process.peak_rss_bytes, limit))
-        injected = Injected(began, row.name, quiet_since, healed_at, until, tuple(stage.recoveries), row.alters, failed)
-        self._cluster.log.append(injected)
+            self._cluster.log.append(MemoryPeak(time.monotonic(), rows, name, process.peak_rss_bytes, limit))
 
     async def _at_rest(self) -> None:
         """Until every pair is measured again; then a moment of it, in which the known-good answers must be right."""

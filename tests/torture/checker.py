@@ -108,7 +108,7 @@ class RunLog:
 
     def is_quiet(self, at: float) -> bool:
         """Whether no row is under way, and all was well before."""
-        return any(row.quiet_since <= at < row.at for row in self.rows)
+        return not self.row_at(at) and any(row.quiet_since <= at < row.at for row in self.rows)
 
 
 Examine = Callable[[RunLog], Iterator[tuple[float, str]]]
@@ -254,11 +254,10 @@ def recovery(run: RunLog) -> Iterator[tuple[float, str]]:
         if row.failed:
             yield row.at, f"{row.row} could not be carried out: {row.failed}"
         for each in row.recoveries:
-            if each.took_seconds is None or each.took_seconds > each.limit_seconds:
-                yield (
-                    row.healed_at,
-                    f"{row.row}: {each.what} after {_seconds(each.took_seconds)}, {each.limit_seconds:g} s allowed",
-                )
+            limit = float("inf") if each.limit_seconds is None else each.limit_seconds
+            if each.took_seconds is None or each.took_seconds > limit:
+                took = f"{_seconds(each.took_seconds)}, {limit:g} s allowed"
+                yield row.healed_at, f"{row.row}: {each.what} after {took}"
 
 
 def actuation(run: RunLog) -> Iterator[tuple[float, str]]:

@@ -136,11 +136,11 @@ class Ended(Observation, frozen=True):
 
 
 class Recovery(Struct, frozen=True):
-    """what: took seconds, at most limit_seconds; took None: did not, while it was waited for."""
+    """took_seconds: None: it did not happen while it was waited for. limit_seconds: None: it must happen, whenever."""
 
     what: str
     took_seconds: float | None
-    limit_seconds: float
+    limit_seconds: float | None
 
 
 class Injected(Observation, frozen=True):

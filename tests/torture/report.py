@@ -27,7 +27,7 @@ def _line(run: RunLog, row: Injected, violations: Sequence[Violation], says: dic
     asked = answers_during(run, row)
     broken = [one for one in violations if row.row in one.row.split(" + ") and row.at <= one.at <= row.until]
     attacks = [one for one in run.attacks if row.at <= one.at <= row.until]
-    peaks = [peak for peak in run.peaks if peak.row == row.row and row.at <= peak.at <= row.until + 1]
+    peaks = [peak for peak in run.peaks if row.row in peak.row.split(" + ") and row.until <= peak.at <= row.until + 1]
     return {
         "row": row.row,
         "says": says.get(row.row, ""),

@@ -73,7 +73,7 @@ QUIET: list[Entry] = [
     NodeWritten(60.0, "c1", "a", MARKED),
     Scraped(30.0, "x", 0.01, 200),
     Attacked(41.0, "row", "bomb", 0.5, 413),
-    MemoryPeak(50.0, "row", "x", 10, 20),
+    MemoryPeak(50.5, "row", "x", 10 << 20, 20 << 20),
 ]
 
 
@@ -181,6 +181,18 @@ def test_in_a_wiped_store_revisions_and_epochs_begin_again() -> None:
 def test_a_bounded_pod_may_be_refused_everywhere_during_a_fault() -> None:
     refused = answer(at=42.0, expected=frozenset("ab"), kept=(), refused=("a", "b"), scores=())
     assert check([*QUIET, refused]) == []
+
+
+def test_rows_that_overlap_leave_no_quiet_between_their_beginnings() -> None:
+    second = injected(at=46.0, row="other")
+    refused = answer(at=43.0, expected=frozenset("ab"), kept=(), refused=("a", "b"), scores=())
+    assert check([*QUIET, second, refused]) == []
+
+
+def test_a_recovery_without_a_limit_must_only_happen() -> None:
+    late, never = (injected(recoveries=(Recovery("view", took, None),)) for took in (59.0, None))
+    assert check([*QUIET, late]) == []
+    assert [violation.promise for violation in check([*QUIET, never])] == ["G6 recovery"]
 
 
 def test_a_write_under_way_when_the_lease_changes_hands_may_land() -> None:
