@@ -1,5 +1,6 @@
 """A `leadsman` child process: started, asked, frozen, killed."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -66,8 +67,9 @@ class LeadsmanProcess:
         return next((int(line.split()[1]) * 1024 for line in status.splitlines() if line.startswith("VmHWM:")), 0)
 
     def forget_peak(self) -> None:
-        """Begins a new peak: proc_pid_clear_refs(5)."""
-        Path(f"/proc/{self.child.pid}/clear_refs").write_text("5")
+        """Begins a new peak: proc_pid_clear_refs(5). No error when it has ended."""
+        with contextlib.suppress(OSError):
+            Path(f"/proc/{self.child.pid}/clear_refs").write_text("5")
 
     def freeze(self) -> None:
         self.child.send_signal(signal.SIGSTOP)
