@@ -160,8 +160,8 @@ MUTATIONS = (
     Mutation(
         "deadline of a decision",
         "extender/worker_pool.py",
-        "async with asyncio.timeout(deadline):",
-        "async with asyncio.timeout(None):",
+        "job.timer = loop.call_later(deadline, self._expire, job, deadline)",
+        "job.timer = loop.call_later(1e6, self._expire, job, deadline)",
         AT_DECIDER + "test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline",
     ),
     Mutation(
@@ -177,6 +177,28 @@ MUTATIONS = (
         "while len(self._entries) > self.max_pods or self._too_large():",
         "while len(self._entries) > self.max_pods:",
         "extender/test_journal.py::test_the_nodes_held_in_memory_are_bounded",
+    ),
+    Mutation(
+        "the journal counts pods' labels",
+        "extender/journal.py",
+        "            + self._pod_bytes\n",
+        "",
+        "extender/test_journal.py::test_labels_and_annotations_of_pods_count_and_push_out_the_oldest",
+    ),
+    Mutation(
+        "a pod whose bounds were not all read is refused",
+        "leadsman/decision/delay/bounds.py",
+        "        raise BadBound(pod.excess)",
+        "        pass",
+        "extender/test_wire.py::test_labels_that_decide_and_are_too_many_make_a_pod_that_is_refused",
+    ),
+    Mutation(
+        "labels of an object are bounded",
+        "leadsman/kube/bounded_metadata.py",
+        "        if _fits(pairs, cls.max_bytes):",
+        "        if True:",
+        "leadsman/kube/test_bounded_metadata.py::"
+        "test_of_too_many_labels_those_that_are_read_are_kept_and_the_others_counted",
     ),
     Mutation(
         "a score that knows fewer than half of the nodes is neutral",
@@ -329,6 +351,13 @@ MUTATIONS = (
         "await asyncio.sleep(error.retry_after_seconds or 0)",
         "await asyncio.sleep(0)",
         "leadsman/kube/test_client.py::test_429_is_tried_again_after_the_time_asked_for",
+    ),
+    Mutation(
+        "a response is bounded in bytes",
+        "leadsman/kube/client.py",
+        "if len(body) > max_bytes:",
+        "if False:",
+        "leadsman/kube/test_watching_lists.py::test_an_object_larger_than_any_call_takes_is_no_empty_list",
     ),
     Mutation(
         "a holder that cannot renew stops in time",

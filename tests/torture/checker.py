@@ -184,13 +184,14 @@ def _unexpected(run: RunLog, one: Answered) -> Iterator[str]:
     if beyond := set(one.kept) - expected:
         yield f"kept {sorted(beyond)}, beyond the pod's bound"
     missing = expected - set(one.kept)
-    if missing and (one.expected is None or run.is_quiet(one.at)):
+    if missing and (one.expected is None or (run.is_quiet(one.at) and not one.overran)):
         yield f"refused {sorted(missing)}, which may take it"
 
 
 def held_ratio(asked: Sequence[Answered]) -> float:
-    """Share of the answers that came with 200 within kube-scheduler's own time-out."""
-    return sum(one.status == 200 and one.seconds <= LATE_SECONDS for one in asked) / len(asked) if asked else 1.0
+    """Share of the answers that came with 200 within kube-scheduler's own time-out, and were decided in time."""
+    held = [one for one in asked if one.status == 200 and one.seconds <= LATE_SECONDS and not one.overran]
+    return len(held) / len(asked) if asked else 1.0
 
 
 def answers_during(run: RunLog, row: Injected) -> list[Answered]:

@@ -101,8 +101,8 @@ async def large_bodies(stage: Stage) -> AsyncIterator[None]:
     names = b'{"Pod":{"metadata":{"name":"p"}},"NodeNames":[' + b'"n",' * 12_500_000 + b'"n"]}'
     nodes = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[' + b"{}," * 17_000_000 + b"{}]}}"
     for kind, body in (("names", names), ("nodes", nodes), ("zeros", bytes(50_000_000))):
-        await _post(stage, "large-bodies", f"50 MB of {kind}", body)
-        await _post(stage, "large-bodies", f"50 MB of {kind}, chunked", _chunks(body))
+        await _post(stage, "large-bodies", EXTENDER_A, f"50 MB of {kind}", body)
+        await _post(stage, "large-bodies", EXTENDER_A, f"50 MB of {kind}, chunked", _chunks(body))
     yield
 
 
@@ -117,7 +117,7 @@ async def gzip_bombs(stage: Stage) -> AsyncIterator[None]:
     bomb = gzip.compress(bytes(1 << 30), 9)
     for encoding in ("gzip", "deflate", "br"):
         for _ in range(20):
-            await _post(stage, "gzip-bombs", f"{encoding} bomb", bomb, {"Content-Encoding": encoding})
+            await _post(stage, "gzip-bombs", EXTENDER_B, f"{encoding} bomb", bomb, encoding=encoding)
     yield
 
 
@@ -126,7 +126,7 @@ async def malformed_json(stage: Stage) -> AsyncIterator[None]:
     """Bodies that are no JSON, no object, too deep, of wrong types, with keys twice."""
     for kind, body in _malformed():
         for verb in ("filter", "prioritize", "preempt", "scheduler/filter"):
-            await _post(stage, "malformed-json", f"{verb}: {kind}", body, verb=verb)
+            await _post(stage, "malformed-json", EXTENDER_B, f"{verb}: {kind}", body, verb)
     yield
 
 
@@ -154,11 +154,10 @@ def _malformed() -> Iterator[tuple[str, bytes]]:
 
 
 async def _post(
-    stage: Stage, name: str, kind: str, body: Any, headers: Mapping[str, str] | None = None, verb: str = "filter"
+    stage: Stage, name: str, extender: str, kind: str, body: Any, verb: str = "filter", encoding: str = "identity"
 ) -> None:
-    extender = EXTENDER_A if name == "large-bodies" else EXTENDER_B
     began = time.monotonic()
-    status = await stage.client.post(extender, verb, body, NO_END_SECONDS, headers or {})
+    status = await stage.client.post(extender, verb, body, NO_END_SECONDS, {"Content-Encoding": encoding})
     stage.attacked(name, kind, began, status)
 
 
@@ -168,10 +167,12 @@ async def _post(
 @row(1, EXTENDER_A, EXTENDER_B)
 async def pods_of_40000_labels(stage: Stage) -> AsyncIterator[None]:
     """140 pods of 40,000 labels are scheduled through each extender."""
+    body = json.dumps(_pod("the-pod", CLUSTER_NODES, MANY_LABELS)).encode()
     for number in range(140):
+        pod = body.replace(b'"the-pod"', b'"labels-%d"' % number)
         for extender in EXTENDERS:
-            args = _pod(f"labels-{number}", CLUSTER_NODES, MANY_LABELS)
-            await _schedule(stage, "pods-of-40000-labels", extender, args)
+            for verb in ("filter", "prioritize"):
+                await _post(stage, "pods-of-40000-labels", extender, verb, pod, verb)
     yield
 
 

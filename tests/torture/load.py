@@ -20,6 +20,9 @@ PODS_A_SECOND = 10.0
 BOUND_NODE, BOUND_MS = "edge-1", 40
 WITHIN_BOUND = frozenset(node for node, rtt_ms in NODES.items() if rtt_ms <= BOUND_MS)
 EXPLAIN_EVERY = 5
+OVERRAN = "decision exceeded its deadline"
+"""In the reason with which a bounded pod is refused when there was no time to decide."""
+
 TIMEOUT_SECONDS = 5.0
 """What takes longer is a hang; what takes longer than kube-scheduler's httpTimeout is late."""
 
@@ -33,6 +36,7 @@ class Scheduled(NamedTuple):
     refused: tuple[str, ...] = ()
     scores: tuple[tuple[str, Any], ...] = ()
     problem: str = ""
+    overran: bool = False
 
 
 class SchedulerClient:
@@ -94,10 +98,11 @@ class SchedulerClient:
             if not args["NodeNames"]:
                 break
         filtered, scored = answers[0], answers[1] if len(answers) > 1 else []
-        refused = [*(filtered.get("FailedNodes") or {}), *(filtered.get("FailedAndUnresolvableNodes") or {})]
+        refused = (filtered.get("FailedNodes") or {}) | (filtered.get("FailedAndUnresolvableNodes") or {})
         scores = tuple((row["Host"], row["Score"]) for row in scored)
         problem = filtered.get("Error") or ""
-        return Scheduled(200, slowest, tuple(filtered["NodeNames"] or ()), tuple(refused), scores, problem)
+        overran = any(OVERRAN in reason for reason in refused.values())
+        return Scheduled(200, slowest, tuple(filtered["NodeNames"] or ()), tuple(refused), scores, problem, overran)
 
     async def _post(self, extender: str, verb: str, args: dict[str, Any]) -> tuple[int, bytes]:
         url = f"{self._cluster.processes[extender].url}/{verb}"
@@ -130,6 +135,7 @@ async def run_client(cluster: Cluster, client: SchedulerClient, extender: str, s
             done.scores,
             WITHIN_BOUND if bounded else None,
             done.problem,
+            done.overran,
         )
         cluster.log.append(entry)
         if done.status == 200 and number % EXPLAIN_EVERY == 0:

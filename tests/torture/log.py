@@ -52,7 +52,7 @@ class Answered(Observation, frozen=True):
 
     seconds: of the slower call. status: of the last call; 0: no answer. client: who asked.
     expected: the nodes that may pass, by the network's own delays; None: all.
-    scores: (host, score) as answered.
+    scores: (host, score) as answered. overran: there was no time to decide, so the bounded pod was refused.
     """
 
     extender: str
@@ -66,6 +66,7 @@ class Answered(Observation, frozen=True):
     scores: tuple[tuple[str, Any], ...] = ()
     expected: frozenset[str] | None = None
     problem: str = ""
+    overran: bool = False
 
 
 class UsedDelay(Struct, frozen=True):
