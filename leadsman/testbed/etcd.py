@@ -127,6 +127,11 @@ class Etcd:
             raise EtcdFailed(f"{self.name} is not running")
         return self._process.pid
 
+    @property
+    def has_ended(self) -> bool:
+        """Whether it was started and ended by itself, as in a panic of its own."""
+        return self._process is not None and self._process.poll() is not None
+
     def start(self, *, wait: bool = True) -> Self:
         """Starts it. EtcdMissing, or EtcdFailed when it is not healthy in time."""
         command = [str(self._binary or find_binary()), *self._own_flags(), *self.flags]
@@ -172,7 +177,8 @@ class Etcd:
     def freeze(self) -> None:
         """Stops every thread. Returns when none runs any more: the signal alone takes effect a little later."""
         self._signal(signal.SIGSTOP)
-        while not all(_is_stopped(thread) for thread in Path(f"/proc/{self.pid}/task").iterdir()):
+        threads = Path(f"/proc/{self.pid}/task")
+        while not self.has_ended and not all(_is_stopped(thread) for thread in threads.iterdir()):
             time.sleep(0.001)
 
     def thaw(self) -> None:

@@ -21,6 +21,7 @@ OTHER_PROGRAMS = {
     "curl": {"--cacert", "--cert", "--key"},
     "docker": {"--build-arg"},
     "sysctl": {"--system"},
+    "make torture": {"--minutes", "--only"},
     "the benchmarks": {"--network", "--placements", "--pods", "--seconds", "--seed"},
 }
 

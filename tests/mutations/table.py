@@ -165,6 +165,27 @@ MUTATIONS = (
         AT_DECIDER + "test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline",
     ),
     Mutation(
+        "one decision of a namespace at a time",
+        "extender/worker_pool.py",
+        "if each not in self._running), None)",
+        "if True), None)",
+        "extender/test_worker_pool.py::test_a_namespace_with_many_jobs_does_not_keep_another_waiting",
+    ),
+    Mutation(
+        "work stops when nobody waits for it",
+        "extender/worker_pool.py",
+        "        if job is not None and job.abandoned:\n            raise Abandoned",
+        "        return",
+        "extender/test_worker_pool.py::test_running_work_ends_at_its_next_checkpoint_past_its_deadline",
+    ),
+    Mutation(
+        "liveness fails when all threads are stuck",
+        "extender/worker_pool.py",
+        "return self._overdue >= self._max_workers",
+        "return False",
+        "extender/test_worker_pool.py::test_when_all_are_stuck_calls_overrun_at_once_and_liveness_fails",
+    ),
+    Mutation(
         "a bound that cannot be checked is not met",
         "extender/decider.py",
         "if _has_strict_bound(pod, inputs.policy) or pod_policy.fails_closed(pod, inputs):",

@@ -33,7 +33,7 @@ class Run:
     async def rows(self, names: Sequence[str], until: float) -> None:
         """The named rows, or as many of all as fit; then overlaps while there is time."""
         chosen = [ROWS[name] for name in names] or schedule.shuffled(list(ROWS.values()), self._seed)
-        able = [row for row in chosen if not self._skips(row)]
+        able = [row for row in chosen if not self._skips(row, by_name=bool(names))]
         for row in able:
             if names or schedule.fits(row, until - time.monotonic()):
                 await self._together([(0.0, row)])
@@ -43,8 +43,8 @@ class Run:
                 return
             await self._together(group)
 
-    def _skips(self, row: Row) -> bool:
-        why = row.lacks(self._cluster)
+    def _skips(self, row: Row, by_name: bool) -> bool:
+        why = row.lacks(self._cluster) or ("" if by_name else row.open_fault)
         if why:
             self.skipped[row.name] = why
         return bool(why)
@@ -64,7 +64,7 @@ class Run:
             recoveries = (*stage.recoveries, *last.recoveries)
             injected = Injected(at, row.name, self._quiet_since, healed_at, until, recoveries, row.alters, failed)
             self._cluster.log.append(injected)
-        self._note_peaks(" + ".join(row.name for row in rows))
+        self._note_peaks(" + ".join(row.name for row in rows), until)
         await self._at_rest()
 
     async def _inject(self, stage: Stage, offset_seconds: float, row: Row) -> tuple[float, str]:
@@ -79,10 +79,10 @@ class Run:
             return began, f"{type(error).__name__}: {error}"
         return began, ""
 
-    def _note_peaks(self, rows: str) -> None:
+    def _note_peaks(self, rows: str, at: float) -> None:
         for name, process in self._cluster.processes.items():
             limit = MEMORY_LIMITS[name.partition("-")[0]]
-            self._cluster.log.append(MemoryPeak(time.monotonic(), rows, name, process.peak_rss_bytes, limit))
+            self._cluster.log.append(MemoryPeak(at, rows, name, process.peak_rss_bytes, limit))
 
     async def _at_rest(self) -> None:
         """Until every pair is measured again; then a moment of it, in which the known-good answers must be right."""
@@ -151,7 +151,7 @@ def main() -> int:
         rows = report.lines(run, violations, says)
         args.json.write_text(json.dumps({"seed": seed, "rows": rows, "skipped": skipped}, indent=2))
     print(f"{len(run.rows)} rows, {len(run.answers)} pods scheduled, {len(violations)} violations; seed {seed}")
-    print(f"logs: {torn.folder}")
+    print(f"etcd ended by itself {torn.etcd_panics} times; logs: {torn.folder}")
     return bool(violations)
 
 

@@ -219,34 +219,36 @@ def hostile(run: RunLog) -> Iterator[tuple[float, str]]:
 def order(run: RunLog) -> Iterator[tuple[float, str]]:
     """A node's (epoch, seq) grows in the store; an extender never goes back in it."""
     yield from run.pushes.heartbeats_that_went_back()
-    shown: dict[str, tuple[int, int]] = {}
+    shown: dict[str, Viewed] = {}
     for view in run.views:
-        for_start = (-1, 0)
-        era = run.pushes.era_at(view.at)
-        now = (era, view.revision)
-        began_again = view.revision == 0 or any(
-            down.process == view.extender and down.at <= view.at <= down.until + HANG_SECONDS for down in run.downs
-        )
-        before = for_start if began_again else shown.get(view.extender, for_start)
-        if now < before:
-            yield view.at, f"{view.extender} went back from revision {before[1]} to {view.revision}"
-        shown[view.extender] = now
+        before = shown.get(view.extender)
+        if before and view.revision < before.revision and not _may_begin_again(run, before, view):
+            yield view.at, f"{view.extender} went back from revision {before.revision} to {view.revision}"
+        shown[view.extender] = view
+
+
+def _may_begin_again(run: RunLog, before: Viewed, view: Viewed) -> bool:
+    """The run restarted the extender between the two views, or wiped the store, which each notices in its time."""
+    restarted = any(
+        down.process == view.extender and down.at <= view.at and before.at <= down.until + HANG_SECONDS
+        for down in run.downs
+    )
+    return restarted or run.pushes.era_at(before.at - HANG_SECONDS) < run.pushes.era_at(view.at + HANG_SECONDS)
 
 
 def nothing_invented(run: RunLog) -> Iterator[tuple[float, str]]:
     """Every value in use was pushed by that node's agent; a view is what the store held at its revision."""
     for view in run.views:
+        where = f"{view.extender} at revision {view.revision}"
         for node, shown in view.nodes.items():
-            pushed = run.pushes.holds(node, view.revision, view.at, shown.peers_p50_ms, shown.hardware)
-            if not pushed:
-                yield (
-                    view.at,
-                    f"{view.extender} at revision {view.revision} shows of {node} what the store did not hold",
-                )
+            if not run.pushes.holds(node, view.revision, view.at, shown.peers_p50_ms, shown.hardware):
+                yield view.at, f"{where} shows values of {node} that the store did not hold"
     for one in run.explained:
+        since = one.at - 2 * STALE_SECONDS - _delivery_seconds(run, one)
         for used in one.delays:
-            since = one.at - 2 * STALE_SECONDS - _delivery_seconds(run, one)
-            if not run.pushes.measured(used.reporter, used.peer, used.rtt_ms, since, one.at + CLOCK_SECONDS):
+            values = run.pushes.measured_ms(used.reporter, used.peer, since, one.at + CLOCK_SECONDS)
+            raised = used.doubted and min(values, default=float("inf")) <= used.rtt_ms
+            if used.rtt_ms not in values and not raised:
                 yield one.at, f"{one.extender} used {used.reporter} → {used.peer} {used.rtt_ms} ms: nobody pushed it"
 
 

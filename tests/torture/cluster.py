@@ -46,7 +46,7 @@ class Cluster:
     def __init__(self, folder: Path, seed: int) -> None:
         self.folder, self.seed = folder, seed
         self.log: list[Entry] = []
-        self.era = 0
+        self.era = self.etcd_panics = 0
         self.processes: dict[str, LeadsmanProcess] = {}
         self._down_since: dict[str, float] = {}
         self._host_of = {node: node for node in NODES}

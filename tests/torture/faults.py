@@ -101,9 +101,11 @@ async def etcd_hangs_past_every_lease(stage: Stage) -> AsyncIterator[None]:
 async def _frozen_etcd(cluster: Cluster) -> AsyncIterator[None]:
     for member in cluster.etcd:
         member.freeze()
-    yield
-    for member in cluster.etcd:
-        member.thaw()
+    try:
+        yield
+    finally:
+        for member in cluster.etcd:
+            member.thaw()
 
 
 @row(4, ETCD)

@@ -167,7 +167,7 @@ def _is_measured(distance: dict[str, Any]) -> bool:
 def _used(node: str, distance: dict[str, Any]) -> UsedDelay:
     backward = distance["direction"] == "backward"
     reporter, peer = (node, distance["reference"]) if backward else (distance["reference"], node)
-    return UsedDelay(node, reporter, peer, distance["rtt_ms"], distance["age_seconds"])
+    return UsedDelay(node, reporter, peer, distance["rtt_ms"], distance["age_seconds"], bool(distance["doubt"]))
 
 
 def loops(cluster: Cluster, client: SchedulerClient, seed: int) -> dict[str, Any]:

@@ -70,13 +70,17 @@ class Answered(Observation, frozen=True):
 
 
 class UsedDelay(Struct, frozen=True):
-    """A measured round trip that decided about a node. reporter: the node whose agent measured it."""
+    """A measured round trip that decided about a node. reporter: the node whose agent measured it.
+
+    doubted: the other end does not report, so it counts as no less than what other nodes' reports say.
+    """
 
     node: str
     reporter: str
     peer: str
     rtt_ms: float
     age_seconds: float | None
+    doubted: bool = False
 
 
 class Explained(Observation, frozen=True):

@@ -61,16 +61,17 @@ class Pushes:
             for e in range(max(0, era - SEARCHED_ERAS + 1), era + SEARCHED_ERAS)
         )
 
-    def measured(self, reporter: str, peer: str, rtt_ms: float, since: float, until: float) -> bool:
-        """Whether the reporter's record held this value for the peer at some time between."""
+    def measured_ms(self, reporter: str, peer: str, since: float, until: float) -> set[float]:
+        """The values that the reporter's record held for the peer at some time between."""
+        values: set[float] = set()
         for (_, node, kind), pushes in self._of.items():
             if (node, kind) != (reporter, "latency"):
                 continue
             for push, gone_at in zip(pushes, [*(later.at for later in pushes[1:]), float("inf")], strict=True):
-                window = _peers(push.value).get(peer, {})
-                if rtt_ms in window.values() and push.at <= until and gone_at >= since:
-                    return True
-        return False
+                if push.at <= until and gone_at >= since:
+                    window = _peers(push.value).get(peer, {})
+                    values |= {value for key, value in window.items() if key.endswith("_ms")}
+        return values
 
     def _p50_ms(self, era: int, node: str, revision: int) -> dict[str, Any]:
         return {

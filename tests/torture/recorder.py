@@ -106,8 +106,13 @@ class Recorder:
             await asyncio.sleep(SCRAPE_SECONDS)
 
     async def _watch_exits(self) -> None:
-        """Notes a process that ended by itself, and starts it again as kubelet would."""
+        """Notes a process that ended by itself, and starts it again as kubelet would. etcd is not ours, and only
+        started: 3.5.1 panics when a read-only transaction is cancelled (etcd-io/etcd#14110, mended since)."""
         while True:
+            for member in self._cluster.etcd:
+                if member.has_ended:
+                    self._cluster.etcd_panics += 1
+                    member.start(wait=False)
             for name, process in list(self._cluster.processes.items()):
                 code = process.child.poll()
                 if code is not None and not self._cluster.is_down(name):

@@ -63,7 +63,9 @@ class Row(NamedTuple):
 
     inject: breaks on entry, heals on exit. says: what it does. hold_seconds: between the two.
     touches: what it needs to itself; rows that touch different things may overlap.
-    alters: nodes whose records it forges or hides. lacks: why it cannot be carried out on this machine; "" when it can.
+    alters: nodes whose records it forges or hides.
+    lacks: why it cannot be carried out on this machine; "" when it can.
+    open_fault: what it is known to break and is not mended, so that it runs only by name; "": nothing.
     """
 
     name: str
@@ -73,6 +75,7 @@ class Row(NamedTuple):
     inject: Callable[[Stage], AbstractAsyncContextManager[None]]
     alters: frozenset[str]
     lacks: Callable[[Cluster], str]
+    open_fault: str = ""
 
 
 ROWS: dict[str, Row] = {}
@@ -81,7 +84,11 @@ Body = Callable[[Stage], AsyncIterator[None]]
 
 
 def row(
-    hold_seconds: float, *touches: str, alters: tuple[str, ...] = (), lacks: Callable[[Cluster], str] = lambda _: ""
+    hold_seconds: float,
+    *touches: str,
+    alters: tuple[str, ...] = (),
+    lacks: Callable[[Cluster], str] = lambda _: "",
+    open_fault: str = "",
 ) -> Callable[[Body], Body]:
     """Makes a row of an asynchronous generator that yields once; its name and first line are the row's."""
 
@@ -89,9 +96,9 @@ def row(
         name = body.__name__.replace("_", "-")
         says = (body.__doc__ or "").partition("\n")[0].rstrip(".")
         assert set(alters) <= NODES.keys()
-        ROWS[name] = Row(
-            name, says, hold_seconds, frozenset(touches), asynccontextmanager(body), frozenset(alters), lacks
-        )
+        inject = asynccontextmanager(body)
+        things, nodes = frozenset(touches), frozenset(alters)
+        ROWS[name] = Row(name, says, hold_seconds, things, inject, nodes, lacks, open_fault)
         return body
 
     return added

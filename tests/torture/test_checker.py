@@ -53,8 +53,10 @@ def answer(at: float = 30.0, **changes: object) -> Answered:
     return structs.replace(good, **changes)
 
 
-def explained(at: float = 30.0, *, age: float = 4.0, rtt_ms: float = 3.0, scored: str = "fresh") -> Explained:
-    return Explained(at, "x", "p", (UsedDelay("b", "a", "b", rtt_ms, age),), {"a": scored}, {"a": age})
+def explained(
+    at: float = 30.0, *, age: float = 4.0, rtt_ms: float = 3.0, scored: str = "fresh", doubted: bool = False
+) -> Explained:
+    return Explained(at, "x", "p", (UsedDelay("b", "a", "b", rtt_ms, age, doubted),), {"a": scored}, {"a": age})
 
 
 def injected(at: float = 40.0, **changes: object) -> Injected:
@@ -120,6 +122,10 @@ BROKEN: dict[str, tuple[str, Callable[[], list[Entry]]]] = {
     "a value that is not yet pushed": ("G5 nothing invented", lambda: [latency(50, 9.0), view(32.0, 31, 9.0)]),
     "a value that the store holds no more": ("G5 nothing invented", lambda: [latency(25, 9.0), view(32.0, 31, 3.0)]),
     "a decision on a value that nobody pushed": ("G5 nothing invented", lambda: [explained(rtt_ms=9.0)]),
+    "a doubted value that counts as less than was pushed": (
+        "G5 nothing invented",
+        lambda: [explained(rtt_ms=2.9, doubted=True)],
+    ),
     "a decision on a value that was replaced long ago": (
         "G5 nothing invented",
         lambda: [latency(12, 9.0), *(beat(at) for at in range(121, 200, 5)), explained(at=190.0, rtt_ms=3.0)],
@@ -185,6 +191,10 @@ def test_in_a_wiped_store_revisions_and_epochs_begin_again() -> None:
 def test_a_bounded_pod_may_be_refused_everywhere_during_a_fault() -> None:
     refused = answer(at=42.0, expected=frozenset("ab"), kept=(), refused=("a", "b"), scores=())
     assert check([*QUIET, refused]) == []
+
+
+def test_a_doubted_value_may_count_as_more_than_was_pushed() -> None:
+    assert check([*QUIET, explained(rtt_ms=9.0, doubted=True)]) == []
 
 
 def test_rows_that_overlap_leave_no_quiet_between_their_beginnings() -> None:

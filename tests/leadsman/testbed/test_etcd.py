@@ -1,4 +1,5 @@
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -119,3 +120,14 @@ def test_members_form_one_cluster(tmp_path: Path) -> None:
     finally:
         for member in cluster:
             member.clean()
+
+
+def test_one_that_ended_by_itself_says_so_and_one_that_was_stopped_does_not(tmp_path: Path) -> None:
+    with Etcd(tmp_path / "data") as etcd:
+        assert not etcd.has_ended
+        os.kill(etcd.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, etcd.pid, os.WEXITED | os.WNOWAIT)
+        assert etcd.has_ended
+        etcd.start()
+        assert not etcd.has_ended
+    assert not etcd.has_ended
