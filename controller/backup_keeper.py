@@ -190,8 +190,12 @@ class BackupKeeper:
             self._problem.clear()
 
     async def _offers_resize(self) -> bool:
-        """Whether pods can be resized in place: Kubernetes 1.33 and newer (KEP-1287)."""
-        offered = await self._client.get("/api/v1", _ApiResources)
+        """Whether pods can be resized in place: Kubernetes 1.33 and newer (KEP-1287). Without it pods are replaced."""
+        try:
+            offered = await self._client.get("/api/v1", _ApiResources)
+        except ApiError as error:
+            _log.warning("cannot ask whether pods can be resized; placeholders are replaced instead: %s", error)
+            return False
         return any(resource.name == "pods/resize" for resource in offered.resources)
 
     def _tell(self, cluster: Cluster) -> None:

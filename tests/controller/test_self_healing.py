@@ -1,0 +1,287 @@
+"""Backups, placeholders and recovery on a fake API server: what is written, in which order, and what is not."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.config_maps import SelfHealingStore
+from controller.event_recorder import EventRecorder
+from controller.self_healing import SelfHealing, SelfHealingSettings
+from leadsman.decision.delay.views import SourceRow
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.kube.client import ApiClient
+from leadsman.planning.backups.coverage import CoverageState
+from leadsman.planning.failover.model import (
+    NodeHealth,
+    NodeVerdict,
+    Signal,
+    Signals,
+    Timeline,
+    Truth,
+    VerdictReason,
+)
+from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.state.snapshot import Snapshot
+from leadsman.testbed.api_objects import ObjectPath
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+NODES = ("edge-1", "edge-2", "edge-3")
+PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
+POD = "/api/v1/namespaces/shop/pods/web-1"
+
+
+class AllNear:
+    """A DelayView in which all nodes are 1 ms apart, as long as they live."""
+
+    source, read_at, fresh_until = "matrix", None, float("inf")
+
+    def __init__(self) -> None:
+        self.nodes = frozenset(NODES)
+
+    def row(self, reference: str) -> SourceRow:
+        return SourceRow(forward=dict.fromkeys(self.nodes, 1.0)) if reference in self.nodes else SourceRow()
+
+
+class Cluster:
+    """A fake API server with three nodes and a bounded pod on the first, and self-healing that follows it.
+
+    The test binds placeholders as kube-scheduler would.
+    """
+
+    def __init__(self, api: FakeApiServer, client: ApiClient, budget: RecoveryBudget) -> None:
+        self.api, self.leads, self.verdicts = api, True, {name: verdict(name) for name in NODES}
+        self.view = AllNear()
+        self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+        settings = SelfHealingSettings(enabled=True, budget=budget)
+        self.healing = SelfHealing(
+            client, settings, self.inputs, self.recorder, lambda: self.leads, lambda: self.verdicts
+        )
+        self.store = SelfHealingStore(client, "leadsman")
+
+    def inputs(self) -> DecisionInputs:
+        return DecisionInputs(Snapshot(), Policy(), now=100.0, delay_views=(self.view,))
+
+    async def step(self) -> None:
+        """One round of both steps, on what the API server shows now."""
+        keeper = self.healing.backups
+        keeper._next_plan_at = 0.0
+        await self.healing.keep_backups()
+        await self.healing.recover()
+
+    def placeholders(self) -> list[dict[str, Any]]:
+        return self.api.objects.all(ObjectPath("/api/v1/pods", namespace="leadsman-placeholders"))
+
+    def bind_placeholders(self) -> None:
+        for pod in self.placeholders():
+            if not pod["spec"].get("nodeName"):
+                term = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+                node = term["nodeSelectorTerms"][0]["matchFields"][0]["values"][0]
+                bound = {**pod, "spec": {**pod["spec"], "nodeName": node}}
+                self.api.put(f"{PLACEHOLDERS}/{pod['metadata']['name']}", bound)
+
+    async def cover(self, until: "Until") -> str:
+        """Steps until the pod is covered; its backup node."""
+        await self.step()
+        self.bind_placeholders()
+        await until(lambda: any(pod.node for pod in self._model_placeholders()))
+        await self.step()
+        [coverage] = self.healing.backups.status.coverage.values()
+        assert coverage.state is CoverageState.COVERED
+        return coverage.node
+
+    def _model_placeholders(self) -> list[Any]:
+        cluster = self.healing.cluster.current
+        return [] if cluster is None else [pod for pod in cluster.pods.values() if pod.namespace != "shop"]
+
+    def die(self, *names: str) -> None:
+        self.verdicts |= {name: verdict(name, NodeHealth.DEAD) for name in names}
+        self.view.nodes = frozenset(NODES) - set(names)
+
+    def taints(self, node: str) -> list[str]:
+        spec = self.api.objects.get(ObjectPath("/api/v1/nodes", name=node)).get("spec") or {}
+        return [taint["key"] for taint in spec.get("taints") or ()]
+
+    def events(self) -> Mapping[str, str]:
+        """Reason → note of the Events that wait to be written."""
+        return {event["reason"]: event["note"] for event in self.recorder._pending}
+
+
+def verdict(node: str, state: NodeHealth = NodeHealth.HEALTHY) -> NodeVerdict:
+    truth = Truth.TRUE if state is NodeHealth.DEAD else Truth.FALSE
+    signal = Signal(truth, "as the test says")
+    reason = VerdictReason.DEAD if state is NodeHealth.DEAD else VerdictReason.REACHABLE
+    timeline = Timeline(1.0, 2.0, 3.0) if state is NodeHealth.DEAD else Timeline()
+    return NodeVerdict(node, state, 3.0, reason, f"node {node} is {state}", Signals(signal, signal, signal), timeline)
+
+
+Start = Callable[..., Any]
+
+
+@pytest.fixture
+def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
+    @asynccontextmanager
+    async def start(budget: RecoveryBudget | None = None, **pod: Any) -> AsyncIterator[Cluster]:
+        for name in NODES:
+            allocatable = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+            api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
+        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
+        requests = {"requests": {"cpu": "100m", "memory": "1Gi"}}
+        api.put(
+            POD,
+            {
+                "metadata": {"labels": {"delay_edge-1": "10"}, "ownerReferences": [owner | pod.pop("owner", {})]},
+                "spec": {"nodeName": "edge-1", "containers": [{"name": "web", "resources": requests}]},
+                "status": {"phase": "Running"},
+            },
+        )
+        cluster = Cluster(api, client, budget or RecoveryBudget())
+        task = asyncio.create_task(cluster.healing.cluster.run())
+        try:
+            await until(lambda: cluster.healing.cluster.loaded)
+            yield cluster
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return start
+
+
+async def test_a_bounded_pod_is_covered_once_its_placeholder_is_bound(started: Start, until: "Until") -> None:
+    async with started() as cluster:
+        await cluster.step()
+        [waiting] = cluster.healing.backups.status.coverage.values()
+        assert waiting.state is CoverageState.WAITING
+        [pod] = cluster.placeholders()
+        assert pod["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "100m", "memory": str(2**30)}
+        assert await cluster.cover(until) in ("edge-2", "edge-3")
+        assert len(cluster.placeholders()) == 1
+
+
+async def test_a_dead_node_is_refused_then_tainted_then_its_pod_deleted(started: Start, until: "Until") -> None:
+    async with started() as cluster:
+        await cluster.cover(until)
+        cluster.die("edge-1")
+        await cluster.step()
+        state = await cluster.store.read_state()
+        assert state.recovery.refused == {"edge-1": "node edge-1 is dead"}
+        assert cluster.taints("edge-1") == [UNREACHABLE_TAINT]
+        assert "delete" not in cluster.api.verbs()
+        await until(lambda: cluster.healing.cluster.current.nodes["edge-1"].taints)
+        await cluster.step()
+        deleted = [asked.path for asked in cluster.api.requests if asked.verb == "delete"]
+        assert deleted[0].startswith(PLACEHOLDERS)
+        assert deleted[-1] == POD
+        assert "FailedOver" in cluster.events()
+
+
+async def test_the_delays_before_the_failure_are_published_for_the_pod_that_comes_back(
+    started: Start, until: "Until"
+) -> None:
+    async with started() as cluster:
+        backup = await cluster.cover(until)
+        cluster.die("edge-1")
+        await cluster.step()
+        state = await cluster.store.read_state()
+        assert state.last_round_trips["edge-1"].rtt_ms == {backup: 1.0}
+        assert state.backup_owners == {backup: ("rs",)}
+
+
+async def test_a_new_leader_knows_the_backups_and_the_spent_budget(
+    started: Start, client: ApiClient, until: "Until"
+) -> None:
+    async with started() as cluster:
+        backup = await cluster.cover(until)
+        cluster.die("edge-1")
+        await cluster.step()
+        next_leader = Cluster(cluster.api, client, RecoveryBudget())
+        next_leader.healing.cluster = cluster.healing.cluster
+        next_leader.die("edge-1")
+        await next_leader.healing.keep_backups()
+        assert [each.node for each in next_leader.healing.backups.status.memory.pods.values()] == [backup]
+        await next_leader.healing.recover()
+        assert len(next_leader.healing.recovery.state.spent) == 1
+
+
+async def test_of_two_dead_nodes_one_is_withheld_with_an_event(started: Start, until: "Until") -> None:
+    async with started(RecoveryBudget(fresh_ratio=0.0)) as cluster:
+        await cluster.cover(until)
+        cluster.die("edge-1", "edge-2")
+        await cluster.step()
+        assert [bool(cluster.taints(name)) for name in ("edge-1", "edge-2")] == [True, False]
+        assert "1 may be" in cluster.events()["FailoverWithheld"]
+
+
+async def test_a_stateful_pod_stays_with_an_event(started: Start, until: "Until") -> None:
+    async with started(owner={"kind": "StatefulSet", "name": "db"}) as cluster:
+        await cluster.cover(until)
+        cluster.die("edge-1")
+        await cluster.step()
+        await until(lambda: cluster.healing.cluster.current.nodes["edge-1"].taints)
+        await cluster.step()
+        assert "delete" not in cluster.api.verbs()
+        assert "must not run twice" in cluster.events()["NotFailedOver"]
+
+
+async def test_a_node_that_returns_loses_our_taint_and_no_other(started: Start, until: "Until") -> None:
+    async with started(RecoveryBudget(return_seconds=0.0)) as cluster:
+        await cluster.cover(until)
+        cluster.die("edge-1")
+        await cluster.step()
+        await until(lambda: cluster.healing.cluster.current.nodes["edge-1"].taints)
+        node = cluster.api.objects.get(ObjectPath("/api/v1/nodes", name="edge-1"))
+        node["spec"]["taints"].append({"key": "example.com/mine", "effect": "NoSchedule"})
+        cluster.api.put("/api/v1/nodes/edge-1", node)
+        await until(lambda: len(cluster.healing.cluster.current.nodes["edge-1"].taints) == 2)
+        cluster.verdicts["edge-1"] = verdict("edge-1")
+        await cluster.step()
+        await cluster.step()
+        assert cluster.taints("edge-1") == ["example.com/mine"]
+
+
+async def test_nothing_is_done_before_the_state_is_written(started: Start, until: "Until") -> None:
+    async with started() as cluster:
+        await cluster.cover(until)
+        cluster.die("edge-1")
+        cluster.api.fail("update", 500)
+        cluster.api.fail("create", 500)
+        await cluster.healing.recover()
+        assert cluster.taints("edge-1") == []
+        await cluster.healing.recover()
+        assert cluster.taints("edge-1") == [UNREACHABLE_TAINT]
+
+
+async def test_a_replica_that_does_not_lead_writes_nothing(started: Start, until: "Until") -> None:
+    async with started() as cluster:
+        cluster.leads = False
+        cluster.die("edge-1")
+        await cluster.step()
+        assert {"create", "update", "patch", "delete"}.isdisjoint(cluster.api.verbs())
+
+
+async def test_a_placeholder_that_others_deleted_is_counted_and_made_again(started: Start, until: "Until") -> None:
+    async with started() as cluster:
+        await cluster.cover(until)
+        [pod] = cluster.placeholders()
+        cluster.api.delete(f"{PLACEHOLDERS}/{pod['metadata']['name']}")
+        await until(lambda: not cluster._model_placeholders())
+        await cluster.step()
+        assert cluster.healing.backups.lost == 1
+        assert len(cluster.placeholders()) == 1
+
+
+async def test_a_refused_placeholder_leaves_the_pod_uncovered_with_the_refusal(started: Start) -> None:
+    async with started() as cluster:
+        cluster.api.fail("create", 403, body=b'{"message": "exceeded quota: room", "code": 403}')
+        await cluster.step()
+        [coverage] = cluster.healing.backups.status.coverage.values()
+        assert coverage.state is CoverageState.UNCOVERED
+        assert "exceeded quota: room" in coverage.reason
+        assert "exceeded quota: room" in cluster.events()["NoBackup"]
