@@ -23,9 +23,9 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.runtime import ops_server
 from leadsman.runtime.http_server import track_request
-from leadsman.runtime.ops_server import Health, good_unless
+from leadsman.runtime.ops_server import Health, HealthCheck, good_unless
 from leadsman.runtime.problem_log import ProblemLog
-from leadsman.sources.input_sources import InputSources, StateSource
+from leadsman.sources.input_sources import InputSources
 
 _log = logging.getLogger(__name__)
 
@@ -89,23 +89,19 @@ def _bind_failure_callback(
 
 
 def create_ops_app(
-    state: StateSource, metrics: ExtenderMetrics, workers: WorkerPool, draining: Callable[[], bool] = lambda: False
+    readiness: HealthCheck, metrics: ExtenderMetrics, workers: WorkerPool, draining: Callable[[], bool] = lambda: False
 ) -> web.Application:
     """Builds the operators' application: /metrics, /healthz and /readyz.
 
     /healthz: 200 while some worker thread is free. A restart mends nothing else, least of all an absent etcd.
-    /readyz: 200 until the extender drains. It does not wait for the state: without it answers are neutral, not wrong,
-    and an extender that is not ready answers nobody. The page says whether a state is loaded.
+    /readyz: `readiness`, until the extender drains.
     """
 
     def healthz() -> Health:
         return good_unless("all worker threads are past their deadline" if workers.exhausted else "")
 
     def readyz() -> Health:
-        if draining():
-            return Health(False, "draining")
-        loaded = state.current.revision > 0
-        return Health(True, "ok" if loaded else "ok; no state is loaded yet, answers are neutral")
+        return Health(False, "draining") if draining() else readiness()
 
     return ops_server.create_ops_app(metrics.registry, healthz, readyz, compress=False)
 

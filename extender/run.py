@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import logging
 import sys
+import time
 from pathlib import Path
 
 from msgspec import Struct
@@ -14,6 +15,7 @@ from extender.binding import BIND_TIMEOUT_SECONDS
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.metrics import ExtenderMetrics
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
+from extender.readiness import Readiness
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
@@ -96,7 +98,8 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         bind_failures=bind_failures,
         tls_problem=tls.problem if tls else None,
     )
-    ops = create_ops_app(followed.state, metrics, workers, stop.is_set)
+    readiness = Readiness(followed.listed_sources, time.monotonic())
+    ops = create_ops_app(lambda: readiness.check(time.monotonic()), metrics, workers, stop.is_set)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 from prometheus_client.core import Metric
 
 from leadsman.kube.access import ApiAccess
+from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster.cluster_sources import ClusterSources
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import InputSources, NoNodeRoles, NoSelfHealing, NoTelemetry, NoWorkloads
@@ -80,6 +81,15 @@ class FollowedSources:
             yield from self.cluster.tasks()
         if self.telemetry:
             yield from self.telemetry.tasks()
+
+    @property
+    def listed_sources(self) -> Mapping[str, Follower | Reflector[Any]]:
+        """What is listed once and followed from there on, by a name that people read."""
+        return {
+            "the state in etcd": self.state,
+            **(self.cluster.reflectors if self.cluster else {}),
+            **({"taspolicies": self.telemetry.policies.reflector} if self.telemetry else {}),
+        }
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""

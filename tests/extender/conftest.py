@@ -20,6 +20,7 @@ from extender.worker_pool import WorkerPool
 from leadsman.decision.policy import Policy
 from leadsman.runtime.connections import ServerLimits
 from leadsman.runtime.http_server import serve
+from leadsman.runtime.ops_server import Health
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency
@@ -80,6 +81,7 @@ async def _started(
 ) -> AsyncIterator[Extender]:
     metrics, workers = ExtenderMetrics(), settings.pop("workers", None) or WorkerPool()
     draining = settings.pop("draining", lambda: False)
+    readiness = settings.pop("readiness", lambda: Health(True))
     source = policy if policy is not None else Fixed(Policy())
     state = Fixed(state or Snapshot()) if state is None or isinstance(state, Snapshot) else state
     more = {name: settings.pop(name) for name in ("telemetry", "self_healing") if name in settings}
@@ -88,7 +90,7 @@ async def _started(
         stack.callback(workers.close)
         port = await stack.enter_async_context(serve(app, "127.0.0.1", 0, limits or ServerLimits(), tls))
         if ops:
-            watched = create_ops_app(state, metrics, workers, draining)
+            watched = create_ops_app(readiness, metrics, workers, draining)
             port = await stack.enter_async_context(serve(watched, "127.0.0.1", 0))
         connector = aiohttp.TCPConnector(limit=1)
         session = aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=connector)

@@ -9,20 +9,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from extender.metrics import state_metrics
+from leadsman.runtime.ops_server import Health
 from leadsman.state.snapshot import Freshness, Snapshot
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Starter
 
 
-async def test_without_any_state_the_extender_is_ready_and_says_that_it_is_neutral(starts: "Starter") -> None:
-    async with starts(ops=True) as extender:
-        assert await extender.get("/readyz") == (200, "ok; no state is loaded yet, answers are neutral\n")
-
-
-async def test_with_state_it_is_ready(starts: "Starter", measured: Snapshot) -> None:
-    async with starts(measured, ops=True) as extender:
-        assert await extender.get("/readyz") == (200, "ok\n")
+async def test_it_is_not_ready_before_its_readiness_says_so(starts: "Starter") -> None:
+    async with starts(ops=True, readiness=lambda: Health(False, "waits")) as extender:
+        assert await extender.get("/readyz") == (503, "waits\n")
 
 
 async def test_while_draining_it_is_not_ready(starts: "Starter") -> None:

@@ -67,7 +67,10 @@ def test_without_etcd_it_is_ready_and_neutral_and_refuses_only_bounded_pods(
 ) -> None:
     etcd.kill()
     extender = start("extender")
+    until(lambda: extender.get("/readyz")[0] == 503, "it waits for etcd")
+    assert extender.get("/healthz") == (200, "ok\n"), "a restart would not bring etcd"
     until(lambda: extender.get("/readyz")[0] == 200, "ready without etcd")
+    assert "the state in etcd (Unavailable: " in extender.get("/readyz")[1]
     assert ask(extender, "filter", ["a", "b"], {})["NodeNames"] == ["a", "b"]
     assert len({row["Score"] for row in ask(extender, "prioritize", ["a", "b"], {})}) == 1
     bounded = ask(extender, "filter", ["a", "b"], {"delay_a": "25"})

@@ -1,13 +1,14 @@
 """Builds and runs what is followed on the API server, through one client: workloads, node roles, and what is asked."""
 
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import Metric
 
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster import metrics
 from leadsman.sources.cluster.node_addresses import NodeAddressFollower
 from leadsman.sources.cluster.node_roles import NodeRoleFollower
@@ -39,11 +40,19 @@ class ClusterSources:
         if self.self_healing:
             yield "watch self-healing", self.self_healing.run()
 
-    def families(self) -> Iterator[Metric]:
-        """For metrics."""
+    @property
+    def reflectors(self) -> Mapping[str, Reflector[Any]]:
+        """All of them, by the name that people read."""
         reflectors = {one.list_options.resource.plural: one for one in self.workloads.reflectors}
         reflectors["nodes"] = self.node_roles.reflector
+        if self.node_addresses:
+            reflectors["addresses"] = self.node_addresses.reflector
         if self.self_healing:
             reflectors |= {"configmaps": self.self_healing.state, "placeholders": self.self_healing.placeholders}
+        return reflectors
+
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        if self.self_healing:
             yield from self.self_healing.families()
-        yield from metrics.reflector_metrics(reflectors, time.monotonic())
+        yield from metrics.reflector_metrics(self.reflectors, time.monotonic())

@@ -42,6 +42,25 @@ async def test_addresses_are_followed_for_goldpinger_only() -> None:
     assert "watch node addresses" not in tasks(FollowedSources(MemoryStore(), SourceSettings(api=API)))
 
 
+@pytest.mark.parametrize(
+    ("asked", "more"),
+    [
+        (SourceSettings(), set()),
+        (SourceSettings(api=API), {"pods", "replicasets", "jobs", "nodes"}),
+        (SourceSettings(telemetry=TelemetrySettings(("agents",), API)), {"taspolicies"}),
+        (
+            SourceSettings(
+                api=API, delays=DelaySettings(goldpinger_url="http://gp"), self_healing_namespace="leadsman"
+            ),
+            {"pods", "replicasets", "jobs", "nodes", "addresses", "configmaps", "placeholders"},
+        ),
+    ],
+    ids=["nothing", "api", "telemetry", "all of the API server"],
+)
+async def test_each_source_that_is_followed_is_one_to_wait_for(asked, more) -> None:
+    assert FollowedSources(MemoryStore(), asked).listed_sources.keys() == {"the state in etcd"} | more
+
+
 async def test_the_policy_file_in_use_is_the_one_of_the_facts(tmp_path: Path) -> None:
     (tmp_path / "policy.yaml").write_text("scores: {nearest: {weight: 9}}\n")
     async with FollowedSources(MemoryStore(), SourceSettings(tmp_path / "policy.yaml")) as gathering:

@@ -1,0 +1,77 @@
+"""When a replica is ready: with its view, or when that is known not to come."""
+
+import asyncio
+import logging
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.readiness import FAILED_LISTING_GRACE_SECONDS, SLOW_LISTING_GRACE_SECONDS, Readiness
+from leadsman.runtime.problem_log import ProblemLog
+
+
+class Listed:
+    """A source whose listing has not ended yet."""
+
+    def __init__(self, problem: str = "") -> None:
+        self.loaded = asyncio.Event()
+        self.problem = ProblemLog(logging.getLogger(__name__), "cannot list", "is listed")
+        if problem:
+            self.problem.report(problem)
+
+
+def ready(sources: dict[str, Listed], age_seconds: float) -> bool:
+    return Readiness(sources, 100.0).check(100.0 + age_seconds).is_good
+
+
+def test_it_is_ready_as_soon_as_all_is_listed() -> None:
+    etcd, pods = Listed(), Listed()
+    readiness = Readiness({"etcd": etcd, "pods": pods}, 100.0)
+    etcd.loaded.set()
+    assert readiness.check(100.1) == (False, "waits for the first listing of pods (no error so far)")
+    pods.loaded.set()
+    assert readiness.check(100.2) == (True, "ok")
+
+
+def test_a_source_whose_listing_fails_is_waited_for_until_the_grace_ends() -> None:
+    sources = {"etcd": Listed("no route to host")}
+    assert not ready(sources, FAILED_LISTING_GRACE_SECONDS - 0.1)
+    assert ready(sources, FAILED_LISTING_GRACE_SECONDS)
+
+
+def test_a_source_that_lists_without_an_error_is_waited_for_longer() -> None:
+    sources = {"etcd": Listed(), "pods": Listed("forbidden")}
+    assert not ready(sources, FAILED_LISTING_GRACE_SECONDS)
+    assert not ready(sources, SLOW_LISTING_GRACE_SECONDS - 0.1)
+    assert ready(sources, SLOW_LISTING_GRACE_SECONDS)
+
+
+def test_ready_without_a_source_it_names_it_and_why_on_the_page_and_once_in_the_log(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    readiness = Readiness({"etcd": Listed("no route to host")}, 0.0)
+    for now in (20.0, 21.0):
+        text = "decides without what could not be listed yet: etcd (no route to host)"
+        assert readiness.check(now) == (True, f"ok; {text}")
+    assert [record.message for record in caplog.records if record.name == "extender.readiness"] == [
+        f"this replica is ready and {text}"
+    ]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["fails", "works", "loads"]), st.integers(0, 2), st.floats(0, 60))))
+def test_once_ready_it_stays_ready_whatever_its_sources_do(steps: list[tuple[str, int, float]]) -> None:
+    sources = [Listed() for _ in range(3)]
+    readiness, now, was_ready = Readiness({str(i): one for i, one in enumerate(sources)}, 0.0), 0.0, False
+    for what, number, seconds in steps:
+        now += seconds
+        source = sources[number]
+        if what == "fails":
+            source.problem.report("x")
+        elif what == "works":
+            source.problem.clear()
+        else:
+            source.loaded.set()
+        is_ready = readiness.check(now).is_good
+        assert is_ready or not was_ready
+        was_ready = is_ready
