@@ -250,7 +250,11 @@ def _text(value: str | bytes) -> str:
     return base64.b64encode(value.encode() if isinstance(value, str) else value).decode()
 
 
-@row(8, "etcd")
+@row(
+    8,
+    "etcd",
+    open_fault="open fault: the tests' etcd 3.5.1 panics under these writes now and then (etcd-io/etcd#14110)",
+)
 async def crowded_prefix(stage: Stage) -> AsyncIterator[None]:
     """40,000 rewards and 2,000 records of junk under one node's prefix."""
     reward = b'{"v":1,"at_seconds":1.0,"healthy":5.0}'
