@@ -74,7 +74,7 @@ def fail_everything(clusters: int, first_seed: int) -> None:
             print(f"{number + 1} clusters, {covered} covered, {lost} lost", file=sys.stderr)
     seconds = time.perf_counter() - began
     print(
-        f"{clusters} random clusters from seed {first_seed} in {seconds:.0f} s: {covered} pods covered, {uncovered} not;"
+        f"{clusters} random clusters from seed {first_seed}, {seconds:.0f} s: {covered} pods covered, {uncovered} not;"
     )
     print(f"{failures} failures of a node, rack or zone: {lost} covered pods lost")
 

@@ -22,7 +22,7 @@ OTHER_PROGRAMS = {
     "docker": {"--build-arg"},
     "sysctl": {"--system"},
     "make torture": {"--minutes", "--only"},
-    "the benchmarks": {"--network", "--placements", "--pods", "--seconds", "--seed"},
+    "the benchmarks": {"--network", "--placements", "--pods", "--random", "--seconds", "--seed"},
 }
 
 PRIVATE_WORDS = re.compile(
