@@ -126,23 +126,20 @@ def _variable(flag: str) -> str:
 
 
 def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> "EtcdAccess":
+    """The etcd that the flags name. ValueError when its password file holds no password."""
     from leadsman.state.etcd_http import (
         EtcdAccess,
     )  # it imports aiohttp, which an agent must do first: leadsman.runtime.import_trim
 
-    password = _password(args.etcd_password_file) if args.etcd_password_file else ""
-    return EtcdAccess(args.etcd, str(args.etcd_ca or ""), args.etcd_user, password, call_timeout_seconds)
-
-
-def _password(path: Path) -> str:
-    """ValueError when the file holds none."""
-    try:
-        password = path.read_bytes().decode().strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise ValueError(f"--etcd-password-file {path}: {error}; it must be a file of UTF-8 text") from error
-    if not password:
-        raise ValueError(f"--etcd-password-file {path}: it is empty; it must hold the password of --etcd-user")
-    return password
+    access = EtcdAccess(
+        args.etcd,
+        str(args.etcd_ca or ""),
+        args.etcd_user,
+        password_file=args.etcd_password_file,
+        call_timeout_seconds=call_timeout_seconds,
+    )
+    access.read_password()
+    return access
 
 
 def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:

@@ -12,6 +12,8 @@ SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TOKEN = re.compile(r"[!-~]+")
 """Anything else cannot stand in a header (RFC 9110, 5.5), or would not reach the server as it is."""
 
+_ALLOWED_TOKEN = "one line of ASCII without spaces"
+
 
 class ApiAccessError(ValueError):
     """The access cannot be used. Names the file, the field, its value and what is allowed."""
@@ -54,14 +56,21 @@ class ApiAccess(Struct, frozen=True):
         return f"ApiAccess({self.url!r})"
 
     def read_token(self) -> str:
-        """The token; "" when none is set. OSError when the file cannot be read, ValueError when it holds no token."""
+        """The token; "" when none is set. ValueError, with what is allowed, when the file or the setting holds none."""
         if self.token_file:
-            token = self.token_file.read_bytes().decode(errors="replace").strip()
+            token = _read_token_file(self.token_file)
         else:
             token = self.token_source() if self.token_source else self.token
         if not (_TOKEN.fullmatch(token) or (self.token_file is None and not token)):
-            raise ValueError("it holds no bearer token; it must be one line of ASCII without spaces")
+            raise ValueError(f"it holds no bearer token; it must be {_ALLOWED_TOKEN}")
         return token
+
+
+def _read_token_file(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace").strip()
+    except OSError as error:
+        raise ValueError(f"{error.strerror}; it must be a file with {_ALLOWED_TOKEN}") from error
 
 
 def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUNT_DIR) -> ApiAccess:

@@ -183,7 +183,7 @@ class ApiClient:
     def _authorization(self) -> dict[str, str]:
         try:
             token = self.access.read_token()
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             source = f"token file {self.access.token_file}" if self.access.token_file else "the kubeconfig's token"
             raise Unauthorized(f"{source}: {error}") from error
         return {"Authorization": f"Bearer {token}"} if token else {}

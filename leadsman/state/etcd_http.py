@@ -4,6 +4,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
+from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 import aiohttp
@@ -34,6 +35,7 @@ class EtcdAccess(Struct, frozen=True):
     endpoints: URLs of members, tried in turn.
     ca_file: PEM, for https; "": the system's.
     user: "": etcd without authentication.
+    password_file: read at each login, so that a new password needs no restart; None: `password` is used.
     call_timeout_seconds: T, for one call and for the start of a watch.
     """
 
@@ -41,6 +43,7 @@ class EtcdAccess(Struct, frozen=True):
     ca_file: str = ""
     user: str = ""
     password: str = ""
+    password_file: Path | None = None
     call_timeout_seconds: float = 3.0
 
     def __post_init__(self) -> None:
@@ -49,6 +52,21 @@ class EtcdAccess(Struct, frozen=True):
             raise ValueError(f"endpoints {list(self.endpoints)} must be http:// or https:// URLs, at least one")
         if not self.call_timeout_seconds > 0:
             raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds} must be more than 0")
+
+    def read_password(self) -> str:
+        """The password. ValueError when the file holds none."""
+        if self.password_file is None:
+            return self.password
+        try:
+            password = self.password_file.read_bytes().decode().strip()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise ValueError(f"password file {self.password_file}: {reason}; it must be UTF-8 text") from error
+        if not password:
+            raise ValueError(
+                f"password file {self.password_file}: it is empty; it must hold the password of {self.user}"
+            )
+        return password
 
 
 class ConnectFailed(Unavailable):
@@ -175,11 +193,17 @@ class EtcdTransport:
 
     async def _authorization(self, endpoint: str) -> dict[str, str]:
         if self.access.user and not self.token:
-            login = {"name": self.access.user, "password": self.access.password}
+            login = {"name": self.access.user, "password": self._password()}
             response = await self._post(f"{endpoint}/v3/auth/authenticate", login, {})
             self.token = etcd_json.decode_response(response, etcd_json.AuthenticateResponse).token
             self.logins += 1
         return {"Authorization": self.token} if self.token else {}
+
+    def _password(self) -> str:
+        try:
+            return self.access.read_password()
+        except ValueError as error:
+            raise Denied(str(error)) from error
 
     def _forget(self, headers: dict[str, str]) -> None:
         """Drops the token, unless another call has logged in again already."""

@@ -108,7 +108,7 @@ def test_config_shows_the_settings_without_the_password(agent: "Start", tmp_path
     until(lambda: process.get("/config")[0] == 200, "/config")
     text = process.get("/config")[1]
     assert json.loads(text)["node"] == "edge-1"
-    assert json.loads(text)["etcd"]["password"] == "<redacted>"
+    assert json.loads(text)["etcd"]["password_file"] == str(tmp_path / "password")
     assert "s3cret" not in text
 
 

@@ -81,6 +81,7 @@ def test_pods_that_come_page_by_page_without_an_error_are_waited_for_past_that_g
         began = time.monotonic()
         until(lambda: extender.get("/readyz") == (200, "ok\n"), "ready")
         assert time.monotonic() - began > FAILED_LISTING_GRACE_SECONDS
+        extender.kill()
 
 
 @pytest.mark.slow
@@ -91,3 +92,4 @@ def test_what_the_api_server_refuses_is_named(start: "Start", until: "Until") ->
         until(lambda: extender.get("/readyz")[0] == 200, "ready")
         page = extender.get("/readyz")[1]
         assert page.startswith("ok; decides without what could not be listed yet: taspolicies (Forbidden: ")
+        extender.kill()

@@ -80,7 +80,7 @@ def test_a_bad_static_list_is_refused_naming_file_and_line(tmp_path: Path) -> No
 def test_the_password_is_read_from_its_file(tmp_path: Path) -> None:
     (tmp_path / "password").write_text("s3cret\n")
     args = parsed("--etcd-user", "edge-1", "--etcd-password-file", str(tmp_path / "password"), **NODE)
-    assert etcd_access(args).password == "s3cret"
+    assert etcd_access(args).read_password() == "s3cret"
 
 
 @pytest.mark.parametrize("text", ["", ":80", "host", "host:", "host:x", "host:65536"])

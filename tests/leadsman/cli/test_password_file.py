@@ -18,5 +18,5 @@ def test_a_bad_password_file_is_named(
     with pytest.raises(SystemExit):
         command_line.main([command, "--etcd-password-file", str(path), "--etcd-user", "u", *extra])
     shown = capsys.readouterr().err
-    assert f"--etcd-password-file {path}" in shown
+    assert f"password file {path}: " in shown
     assert why in shown

@@ -171,6 +171,22 @@ async def test_a_token_file_that_holds_no_token_is_named_and_the_next_call_reads
             await client.get(WEB, Pod)
 
 
+async def test_a_directory_in_the_place_of_the_token_file_is_named_and_the_next_call_reads_it_again(
+    api: FakeApiServer, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.mkdir()
+    why = f"token file {token}: Is a directory; it must be a file with one line of ASCII without spaces"
+    async with ApiClient(ApiAccess(api.url, token_file=token)) as client:
+        with pytest.raises(errors.Unauthorized, match=why):
+            await client.get(WEB, Pod)
+        assert api.requests == []
+        token.rmdir()
+        token.write_text("good\n")
+        with pytest.raises(errors.NotFound):
+            await client.get(WEB, Pod)
+
+
 async def test_a_kubeconfig_s_token_that_is_none_is_named(api: FakeApiServer) -> None:
     async with ApiClient(ApiAccess(api.url, token="one\ntwo")) as client:
         with pytest.raises(errors.Unauthorized, match="the kubeconfig's token: it holds no bearer token"):

@@ -121,6 +121,46 @@ async def test_who_is_not_known_is_denied(etcd: Etcd, user: str, password: str) 
             await store.read_prefix(MINE)
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"\xff", "must be UTF-8 text"), (b" \n", "it is empty"), (None, "Is a directory; it must be")],
+    ids=["not UTF-8", "empty", "a directory"],
+)
+async def test_a_password_file_that_turned_bad_is_named_and_the_next_login_reads_it_again(
+    etcd: Etcd, tmp_path: Path, content: bytes | None, why: str
+) -> None:
+    path = tmp_path / "password"
+    path.mkdir() if content is None else path.write_bytes(content)
+    async with opened(structs.replace(access(etcd), password="", password_file=path)) as store:
+        with pytest.raises(Denied, match=f"password file {path}: .*{why}"):
+            await store.read_prefix(MINE)
+        path.rmdir() if content is None else path.unlink()
+        path.write_text("secret\n")
+        await store.read_prefix(MINE)
+
+
+async def test_a_password_that_changes_in_etcd_and_then_in_its_file_needs_no_restart(
+    etcd: Etcd, tmp_path: Path
+) -> None:
+    (tmp_path / "password").write_text("old")
+    async with opened(access(etcd, "root", "root")) as root:
+
+        async def administer(path: str, body: dict[str, str]) -> None:
+            await root.transport.call(f"/v3/auth/user/{path}", body, etcd_json.AnyResponse)
+
+        await administer("add", {"name": "rotated", "password": "old"})
+        await administer("grant", {"user": "rotated", "role": "mine"})
+        async with opened(
+            structs.replace(access(etcd, "rotated"), password="", password_file=tmp_path / "password")
+        ) as store:
+            await store.read_prefix(MINE)
+            await administer("changepw", {"name": "rotated", "password": "new"})
+            with pytest.raises(Denied, match="authentication failed"):
+                await store.read_prefix(MINE)
+            (tmp_path / "password").write_text("new")
+            await store.read_prefix(MINE)
+
+
 async def test_a_server_that_the_ca_does_not_vouch_for_is_not_talked_to(etcd: Etcd) -> None:
     async with opened(access(etcd, ca=False)) as store:
         with pytest.raises(Unavailable, match="certificate"):

@@ -1,0 +1,38 @@
+"""A token file of the API server that turns bad: named in the log, and read again once it is good."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leadsman.testbed.api_server_thread import ApiServerThread
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Start, Until
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--pods", "on"],
+        ["extender", "--telemetry", "agents"],
+        ["controller"],
+    ],
+    ids=lambda command: command[0],
+)
+@pytest.mark.parametrize("content", [b"\xff\xfe", b""], ids=["not UTF-8", "empty"])
+def test_a_bad_token_file_is_named_and_the_process_goes_on_once_it_is_good(
+    command: Sequence[str], content: bytes, start: "Start", until: "Until", tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.write_bytes(content)
+    why = f"token file {token}: it holds no bearer token; it must be one line of ASCII without spaces"
+    with ApiServerThread(token="good") as api:
+        process = start(*command, "--kube-api", api.url, "--kube-token-file", str(token))
+        until(lambda: why in process.log, "the file named")
+        assert process.get("/healthz")[0] == 200
+        token.write_text("good\n")
+        until(lambda: "are watched again" in process.log, "the file read again")
+        assert process.stop() == 0
+    assert "Traceback" not in process.log
