@@ -83,15 +83,17 @@ class BoundsAfterFailure:
         return DelayFilter().refusals(pod_info(pod), self._nodes, inputs)
 
     def broken_survivor(self, pod: ClusterPod, failure: Failure, backups: Backups) -> ClusterPod | None:
-        """A pod whose bound to this one's workload is kept now, and is not once this one is on its backup."""
+        """A pod whose bound to this one's workload is not kept once this one is on its backup: one that falls too and
+        has a backup, or one that stays and keeps the bound now."""
         keys = self._workloads_of.get((pod.namespace, pod.name), ())
         dependants = {each.uid: each for key in keys for each in self._bounded_to[key] if each.uid != pod.uid}
         if not dependants:
             return None
         inputs = self._inputs_after(failure, backups)
         for each in dependants.values():
-            where = _landing(each, failure, backups) if each.node in failure.nodes else each.node
-            if where and self._keeps(each, each.node, self._inputs) and not self._keeps(each, where, inputs):
+            falls = each.node in failure.nodes
+            node = _landing(each, failure, backups) if falls else each.node
+            if node and (falls or self._keeps(each, node, self._inputs)) and not self._keeps(each, node, inputs):
                 return each
         return None
 

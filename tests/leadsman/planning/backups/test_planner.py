@@ -38,6 +38,12 @@ def test_no_covered_pod_of_random_clusters_is_lost_in_any_single_failure(first_s
     assert covered > 40
 
 
+def test_moving_a_replica_s_backup_breaks_no_backup_that_is_bound_to_it() -> None:
+    """A cluster in which the bound pod breaks its bound where it stands now, and keeps it on its backup."""
+    _, lost = lost_in(5266)
+    assert not lost
+
+
 def test_room_is_shared_between_failures_that_do_not_happen_together() -> None:
     cluster = cluster_with(
         {"edge-1": ["web-1"], "edge-2": ["web-2"], "edge-3": []}, near=("edge-1", "edge-2", "edge-3")
