@@ -134,7 +134,7 @@ class NodeRecovery:
 
     def page(self) -> dict[str, Any]:
         """The state as JSON values: refused nodes, what was done about dead ones, what is withheld."""
-        return {**msgspec.to_builtins(self.state), "stays": dict(self.plan.stays) if self.plan else {}}
+        return {**msgspec.to_builtins(self.state, enc_hook=dict), "stays": dict(self.plan.stays) if self.plan else {}}
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""

@@ -14,10 +14,10 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
@@ -58,12 +58,12 @@ class Kubelets:
     clock_offset: of what they write as renewTime.
     """
 
-    def __init__(self, api: ApiServerThread, rhythm: Rhythm) -> None:
+    def __init__(self, put: Callable[[str, dict[str, Any]], object], rhythm: Rhythm) -> None:
         self.stopped: set[str] = set()
         self.late_seconds: dict[str, float] = {}
         self.clock_offset = timedelta()
         self.api_is_away = False
-        self._api, self._rhythm, self._rng = api, rhythm, random.Random(1)
+        self._write, self._rhythm, self._rng = put, rhythm, random.Random(1)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._renew, name="kubelets", daemon=True)
 
@@ -90,21 +90,27 @@ class Kubelets:
     def _put(self, node: str) -> None:
         at = datetime.now(UTC) + self.clock_offset
         spec = {"holderIdentity": node, "leaseDurationSeconds": self._rhythm.lease, "renewTime": f"{at:%FT%T.%fZ}"}
-        self._api.put(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}", {"spec": spec})
+        self._write(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}", {"spec": spec})
 
 
 class RealCluster:
-    """Everything, from entry to exit. Methods do harm to it; `heal` undoes what they did to the network."""
+    """Everything, from entry to exit. Methods do harm to it; `heal` undoes what they did to the network.
+
+    controllers: by URL. controller_flags, api_flags: of processes that are started from now on.
+    """
 
     def __init__(self, folder: Path, rhythm: Rhythm) -> None:
         self.rhythm, self._folder, self._stack = rhythm, folder, contextlib.ExitStack()
         self._agents: dict[str, subprocess.Popen[bytes]] = {}
         self._processes: list[subprocess.Popen[bytes]] = []
+        self.controllers: dict[str, subprocess.Popen[bytes]] = {}
+        self.controller_flags: tuple[str, ...] = ()
+        self.api_flags: tuple[str, ...] = ()
         self._clock_file = folder / "clock"
         self._clock_file.write_text("0")
         self.shim = _built_shim(folder)
 
-    def __enter__(self) -> "RealCluster":
+    def __enter__(self) -> Self:
         with contextlib.ExitStack() as stack:
             self.net = stack.enter_context(VirtualNetwork(NODES))
             self._uplinks = stack.enter_context(Uplinks(self.net))
@@ -114,16 +120,12 @@ class RealCluster:
             )
             stack.callback(self.etcd.clean)
             self.etcd.start()
-            self.api = stack.enter_context(ApiServerThread())
-            for zone, nodes in ZONES.items():
-                for node in nodes:
-                    labels = {"topology.kubernetes.io/zone": zone}
-                    self.api.put(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
-            self.kubelets = stack.enter_context(Kubelets(self.api, self.rhythm))
+            self.heal()
+            self._start_kubernetes(stack)
             stack.callback(self._kill_all)
             for node in NODES:
                 self.start_agent(node)
-            self._start_controller()
+            self.start_controller()
             self._stack = stack.pop_all()
         return self
 
@@ -231,7 +233,11 @@ class RealCluster:
     def heal(self) -> None:
         """The network between the nodes is whole again."""
         for one, other in _pairs(NODES, NODES):
-            self.net.set_delay(one, other, 1.0)
+            self.net.set_delay(one, other, self.rtt_ms(one, other))
+
+    def rtt_ms(self, one: str, other: str) -> float:
+        """Between two nodes while nothing is wrong."""
+        return 1.0
 
     def wait_until(self, condition: Callable[[], object], what: str, seconds: float) -> float:
         """Seconds that it took. AssertionError names what did not come."""
@@ -241,15 +247,32 @@ class RealCluster:
             time.sleep(0.1)
         return time.monotonic() - began
 
-    def _start_controller(self) -> None:
+    def start_controller(self) -> str:
+        """Its URL, which is the one that is asked from now on."""
         (port,) = free_ports(1)
-        self._url = f"http://127.0.0.1:{port}"
-        command = [sys.executable, "-m", "leadsman.cli.main", "controller", "--listen", f"127.0.0.1:{port}"]
-        command += ["--etcd", self.etcd.client_url, "--kube-api", self.api.url, "--node-health", "report"]
-        command += ["--agent-call-timeout-seconds", str(self.rhythm.call)]
-        with (self._folder / "controller.log").open("ab") as log:
-            controller = subprocess.Popen(command, stdout=log, stderr=log)
-        self._processes.append(controller)
+        self.url = f"http://127.0.0.1:{port}"
+        flags = ["--listen", f"127.0.0.1:{port}", "--node-health", "report"]
+        flags += ["--agent-call-timeout-seconds", str(self.rhythm.call)]
+        self.controllers[self.url] = self.start_process("controller", [*flags, *self.controller_flags])
+        return self.url
+
+    def start_process(self, part: str, flags: Sequence[str]) -> subprocess.Popen[bytes]:
+        """`leadsman PART` with the cluster's etcd and API server."""
+        command = [sys.executable, "-m", "leadsman.cli.main", part, "--etcd", self.etcd.client_url]
+        with (self._folder / f"{part}-{len(self._processes)}.log").open("ab") as log:
+            process = subprocess.Popen([*command, *self.api_flags, *flags], stdout=log, stderr=log)
+        self._processes.append(process)
+        return process
+
+    def _start_kubernetes(self, stack: contextlib.ExitStack) -> None:
+        """The API server with its nodes, and their kubelets."""
+        self.api = stack.enter_context(ApiServerThread())
+        self.api_flags = ("--kube-api", self.api.url)
+        for zone, nodes in ZONES.items():
+            for node in nodes:
+                labels = {"topology.kubernetes.io/zone": zone}
+                self.api.put(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
+        self.kubelets = stack.enter_context(Kubelets(self.api.put, self.rhythm))
 
     def _kill_all(self) -> None:
         for process in (*self._agents.values(), *self._processes):
@@ -270,13 +293,13 @@ class RealCluster:
 
     def _get(self, path: str) -> dict[str, Any]:
         try:
-            with urlopen(self._url + path, timeout=5) as answer:
+            with urlopen(self.url + path, timeout=5) as answer:
                 return dict(json.load(answer))
         except (URLError, OSError):
             return {}
 
     def _metric(self, start: str) -> float:
-        with urlopen(self._url + "/metrics", timeout=5) as answer:
+        with urlopen(self.url + "/metrics", timeout=5) as answer:
             lines = answer.read().decode().splitlines()
         return next((float(line.split()[-1]) for line in lines if line.startswith(start)), 0.0)
 

@@ -1,0 +1,267 @@
+"""The nine agents of `real_cluster` under a real kube-apiserver, kube-scheduler and kube-controller-manager.
+
+kube-scheduler asks a real extender, and the ReplicaSet controller makes the replacements. What is not real: a thread
+stands in for the kubelets. It renews Leases, says that bound pods run, and ends pods that are deleted.
+"""
+
+import base64
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.error import HTTPError, URLError
+from urllib.request import urlopen
+
+from controller.config_maps import BACKUPS_CONFIG_MAP, BACKUPS_KEY
+from leadsman.kube.names import PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY
+from leadsman.planning.backups import memory
+from leadsman.testbed.etcd import free_ports
+from leadsman.testbed.kube_apiserver import KubeApiServer
+from leadsman.testbed.kube_controller_manager import KubeControllerManager
+from leadsman.testbed.kube_scheduler import KubeScheduler
+from tests.failover.real_cluster import ZONES, Kubelets, RealCluster, Rhythm
+
+REFERENCE, BOUND_MS = "a-0", 30
+"""Pods are bounded to this node: zones a and b are within the bound, c is not."""
+
+RTT_MS = {frozenset("a"): 2.0, frozenset("b"): 2.0, frozenset("c"): 2.0, frozenset("ab"): 8.0}
+FAR_RTT_MS = 80.0
+
+NODE_MEMORY = "8Gi"
+FILLERS = "fillers"
+
+
+class Pod(NamedTuple):
+    """A pod of a Deployment. node: "" while it is not bound."""
+
+    name: str
+    uid: str
+    node: str
+    terminating: bool
+
+
+class KubernetesCluster(RealCluster):
+    """binaries: the folder of Kubernetes' programs. controller_flags: beside those that self-healing needs."""
+
+    def __init__(self, binaries: Path, folder: Path, rhythm: Rhythm, *controller_flags: str) -> None:
+        super().__init__(folder, rhythm)
+        self._binaries = binaries
+        self.controller_flags = ("--backups", "--failover", *controller_flags)
+
+    def rtt_ms(self, one: str, other: str) -> float:
+        return RTT_MS.get(frozenset((one[0], other[0])), FAR_RTT_MS)
+
+    def deploy(self, name: str, replicas: int, size: str = "1Gi") -> None:
+        """A Deployment whose pods are bounded to REFERENCE."""
+        labels = {"app": name}
+        resources = {"requests": {"cpu": "100m", "memory": size}}
+        template = {
+            "metadata": {"labels": {**labels, f"delay_{REFERENCE}": str(BOUND_MS)}},
+            "spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]},
+        }
+        spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+        body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": spec}
+        self.kubernetes.call("POST", "/apis/apps/v1/namespaces/default/deployments", body)
+
+    def fill(self, size: str) -> None:
+        """Takes all room that is left, with pods of this size and without a bound, in a namespace of their own."""
+        resources = {"requests": {"memory": size}}
+        filler = {"spec": {"containers": [{"name": "main", "image": "none", "resources": resources}]}}
+        path = f"/api/v1/namespaces/{FILLERS}/pods"
+        self._put(f"/api/v1/namespaces/{FILLERS}", {})
+        refused = ""
+        while not refused:
+            name = self.kubernetes.call("POST", path, {"metadata": {"generateName": "filler-"}, **filler})["metadata"][
+                "name"
+            ]
+            self.wait_until(partial(self._decided, f"{path}/{name}"), "a filler bound or refused", 30.0)
+            refused = "" if self.kubernetes.call("GET", f"{path}/{name}")["spec"].get("nodeName") else name
+        self.kubernetes.call("DELETE", f"{path}/{refused}")
+
+    def pods(self) -> list[Pod]:
+        """In namespace default."""
+        listed = self.kubernetes.call("GET", "/api/v1/namespaces/default/pods")["items"]
+        return [
+            Pod(
+                each["metadata"]["name"],
+                each["metadata"]["uid"],
+                each["spec"].get("nodeName", ""),
+                "deletionTimestamp" in each["metadata"],
+            )
+            for each in listed
+        ]
+
+    def taints(self, node: str) -> set[str]:
+        """Their keys."""
+        spec = self.kubernetes.call("GET", f"/api/v1/nodes/{node}")["spec"]
+        return {taint["key"] for taint in spec.get("taints", ())}
+
+    def events(self, reason: str) -> list[dict[str, Any]]:
+        listed = self.kubernetes.call("GET", "/apis/events.k8s.io/v1/events")["items"]
+        return [event for event in listed if event.get("reason") == reason]
+
+    def self_healing(self) -> dict[str, Any]:
+        """The section of /plan; {} when the controller does not answer."""
+        return dict(self._get("/plan").get("self_healing", {}))
+
+    def published(self) -> dict[str, Any]:
+        """The state that extenders and the next leader read; {} before the first."""
+        with contextlib.suppress(HTTPError):
+            found = self.kubernetes.call("GET", f"/api/v1/namespaces/leadsman/configmaps/{SELF_HEALING_CONFIG_MAP}")
+            return dict(json.loads(found["data"][SELF_HEALING_KEY]))
+        return {}
+
+    def remembered(self) -> set[str]:
+        """UIDs of the pods whose backups the next leader can read."""
+        with contextlib.suppress(HTTPError):
+            found = self.kubernetes.call("GET", f"/api/v1/namespaces/leadsman/configmaps/{BACKUPS_CONFIG_MAP}")
+            return set(memory.decode(base64.b64decode(found["binaryData"][BACKUPS_KEY])).pods)
+        return set()
+
+    def coverage(self) -> dict[str, dict[str, Any]]:
+        """Pod → node, coverage, backup and reason, as /plan shows them."""
+        shown = self.self_healing().get("pods", {})
+        return {name.rpartition("/")[2]: each for name, each in shown.items()}
+
+    def is_covered(self) -> bool:
+        """Whether every pod is bound, and has a backup whose room placeholders hold."""
+        coverage = self.coverage()
+        living = [pod for pod in self.pods() if not pod.terminating]
+        return bool(living) and all(
+            pod.node and coverage.get(pod.name, {}).get("coverage") == "covered" for pod in living
+        )
+
+    def leader(self) -> str:
+        """The URL of the controller that leads; "" when none says so."""
+        for url, process in self.controllers.items():
+            with contextlib.suppress(URLError, OSError):
+                if process.poll() is None:
+                    with urlopen(f"{url}/metrics", timeout=5) as answer:
+                        if "leadsman_controller_leader 1.0" in answer.read().decode():
+                            return url
+        return ""
+
+    def ask_leader(self) -> bool:
+        """Asks the leader from now on, when there is one."""
+        self.url = self.leader() or self.url
+        return bool(self.leader())
+
+    def replaced(self, before: list[Pod]) -> list[Pod]:
+        """The bound pods that were not there before."""
+        known = {pod.uid for pod in before}
+        return [pod for pod in self.pods() if pod.uid not in known and pod.node]
+
+    def _decided(self, path: str) -> bool:
+        """Whether kube-scheduler bound the pod, or said that it cannot."""
+        conditions = self.kubernetes.call("GET", path)["status"].get("conditions", ())
+        return any(each["type"] == "PodScheduled" for each in conditions)
+
+    def _start_kubernetes(self, stack: contextlib.ExitStack) -> None:
+        folder = self._folder / "kubernetes"
+        self.kubernetes = stack.enter_context(KubeApiServer(self._binaries, folder))
+        self.api_flags = ("--kubeconfig", str(self.kubernetes.kubeconfig()))
+        for body in _prepared():
+            self._put(*body)
+        self.kubelets = stack.enter_context(Kubelets(self._put, self.rhythm))
+        stack.enter_context(self._running_pods())
+        extender, ops = free_ports(2)
+        listen = ["--listen", f"127.0.0.1:{extender}", "--ops-listen", f"127.0.0.1:{ops}"]
+        self.start_process("extender", ["--plain-http", "--self-healing", *listen])
+        asked = {
+            "urlPrefix": f"http://127.0.0.1:{extender}",
+            "filterVerb": "filter",
+            "prioritizeVerb": "prioritize",
+            "preemptVerb": "preempt",
+            "weight": 5,
+            "nodeCacheCapable": True,
+            "httpTimeout": "2s",
+        }
+        manager = KubeControllerManager(self._binaries, self._folder / "manager", self.kubernetes)
+        stack.enter_context(manager)
+        stack.enter_context(
+            KubeScheduler(self._binaries, self._folder / "scheduler", self.kubernetes, extenders=[asked])
+        )
+
+    def _put(self, path: str, body: dict[str, Any]) -> None:
+        """Changes the object, or creates it."""
+        try:
+            self.kubernetes.call("PATCH", path, body)
+        except HTTPError as error:
+            if error.code != 404:
+                raise
+            where, _, name = path.rpartition("/")
+            metadata = {**body.get("metadata", {}), "name": name}
+            self.kubernetes.call("POST", where, {**body, "metadata": metadata})
+
+    @contextlib.contextmanager
+    def _running_pods(self) -> Iterator[None]:
+        """The other half of the kubelets, on a thread."""
+        ended = threading.Event()
+        thread = threading.Thread(target=self._run_pods, args=(ended.is_set,), name="pods", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            ended.set()
+            thread.join()
+
+    def _run_pods(self, ended: Callable[[], bool]) -> None:
+        while not ended():
+            with contextlib.suppress(URLError, OSError):
+                for pod in self.kubernetes.call("GET", "/api/v1/pods")["items"]:
+                    node = pod["spec"].get("nodeName")
+                    if node and node not in self.kubelets.stopped:
+                        self._run_pod(pod)
+            time.sleep(0.2)
+
+    def _run_pod(self, pod: dict[str, Any]) -> None:
+        """One look of its kubelet: it is ended when it is deleted, and else runs with what it requests now."""
+        metadata = pod["metadata"]
+        path = f"/api/v1/namespaces/{metadata['namespace']}/pods/{metadata['name']}"
+        if "deletionTimestamp" in metadata:
+            options = {"gracePeriodSeconds": 0, "preconditions": {"uid": metadata["uid"]}}
+            self.kubernetes.call("DELETE", path, options)
+            return
+        status = _running_status(pod)
+        if any(pod["status"].get(name) != value for name, value in status.items()):
+            ready = {"type": "Ready", "status": "True"}
+            others = [each for each in pod["status"].get("conditions", []) if each["type"] != "Ready"]
+            self.kubernetes.call("PATCH", f"{path}/status", {"status": {**status, "conditions": [*others, ready]}})
+
+
+def _running_status(pod: dict[str, Any]) -> dict[str, Any]:
+    """What the kubelet says of a pod that runs, its conditions apart."""
+    containers = [
+        {
+            "name": container["name"],
+            "image": container["image"],
+            "imageID": "",
+            "ready": True,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": pod["metadata"]["creationTimestamp"]}},
+            "lastState": {},
+            "allocatedResources": container["resources"].get("requests", {}),
+            "resources": container["resources"],
+        }
+        for container in pod["spec"]["containers"]
+    ]
+    return {"phase": "Running", "containerStatuses": containers}
+
+
+def _prepared() -> Iterator[tuple[str, dict[str, Any]]]:
+    """What is there before anything starts: namespaces, the placeholders' priority, the nodes."""
+    for namespace in ("leadsman", PLACEHOLDER_NAMESPACE):
+        yield f"/api/v1/namespaces/{namespace}", {}
+    priority = {"value": -5, "preemptionPolicy": "Never", "globalDefault": False}
+    yield "/apis/scheduling.k8s.io/v1/priorityclasses/leadsman-placeholder", priority
+    capacity = {"cpu": "8", "memory": NODE_MEMORY, "pods": "110"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
+    for zone, nodes in ZONES.items():
+        for node in nodes:
+            labels = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": node}
+            yield f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}, "status": status}

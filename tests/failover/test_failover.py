@@ -1,0 +1,159 @@
+"""Nodes die under a real control plane, and their bounded pods come back on their backups.
+
+Needs root, and kube-apiserver, etcd, kube-scheduler and kube-controller-manager in the folder that KUBEBUILDER_ASSETS
+names. At a rhythm 2.5 times as fast as installed; `python -m benchmarks.failover` measures at the installed one.
+"""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from leadsman.planning.recovery.model import UNREACHABLE_TAINT
+from leadsman.testbed import virtual_network
+from leadsman.testbed.kube_apiserver import KubeApiServerMissing, find_assets
+from tests.failover.kubernetes_cluster import REFERENCE, KubernetesCluster, Pod
+from tests.failover.real_cluster import QUICK, ZONES
+
+pytestmark = [
+    pytest.mark.integration,
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        virtual_network.why_unavailable() is not None,
+        reason=f"no network namespaces here: {virtual_network.why_unavailable()}",
+    ),
+]
+
+PATIENCE_SECONDS = 60.0
+WITHIN_BOUND = {*ZONES["a"], *ZONES["b"]}
+
+StartCluster = Callable[..., KubernetesCluster]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[StartCluster]:
+    """`start("--failover-nodes", "9")`: a cluster whose nodes all hear each other, from entry to exit."""
+    try:
+        binaries = find_assets()
+        missing = [name for name in ("kube-scheduler", "kube-controller-manager") if not (binaries / name).is_file()]
+    except KubeApiServerMissing as error:
+        pytest.skip(str(error))
+    if missing:
+        pytest.skip(f"KUBEBUILDER_ASSETS={binaries}: there is no {missing[0]} in it")
+
+    def started(*controller_flags: str) -> KubernetesCluster:
+        return KubernetesCluster(binaries, tmp_path, QUICK, *controller_flags)
+
+    yield started
+    for log in (*tmp_path.glob("controller-*.log"), *tmp_path.glob("extender-*.log")):
+        assert "Traceback" not in log.read_text(), log.read_text()[-3000:]
+
+
+def deployed(cluster: KubernetesCluster, replicas: int, memory: str = "1Gi") -> list[Pod]:
+    """The pods of a new Deployment, once each has a backup."""
+    cluster.wait_until(cluster.is_settled, "nine nodes that all hear each other", 2 * PATIENCE_SECONDS)
+    cluster.deploy("web", replicas, memory)
+    cluster.wait_until(
+        lambda: len(cluster.pods()) == replicas and cluster.is_covered(), "pods covered", PATIENCE_SECONDS
+    )
+    return cluster.pods()
+
+
+def most_loaded(pods: list[Pod], among: set[str]) -> str:
+    """Of these nodes the one with most of the pods; not the one that they are bounded to."""
+    return max(sorted(among - {REFERENCE}), key=lambda node: sum(pod.node == node for pod in pods))
+
+
+def recovered(cluster: KubernetesCluster, node: str, before: list[Pod], cut_at: float) -> list[Pod]:
+    """The bound replacements of the pods on a node that died. Prints what passed since the cut."""
+    lost = [pod for pod in before if pod.node == node]
+    passed = {}
+    for what, seen in (
+        ("dead", lambda: cluster.troubled().get(node, {}).get("verdict") == "dead"),
+        ("tainted", lambda: UNREACHABLE_TAINT in cluster.taints(node)),
+        ("bound", lambda: len(cluster.replaced(before)) >= len(lost)),
+    ):
+        cluster.wait_until(seen, f"{node} {what}", PATIENCE_SECONDS)
+        passed[what] = time.monotonic() - cut_at
+    shown = ", ".join(f"{what} {seconds:.1f} s" for what, seconds in passed.items())
+    sys.stdout.write(f"{node} with {len(lost)} pods, after the cut: {shown}\n")
+    return cluster.replaced(before)
+
+
+def test_in_a_full_cluster_the_pods_of_a_dead_node_return_on_their_backups_and_stay_there(start: StartCluster) -> None:
+    with start() as cluster:
+        before = deployed(cluster, 3, "3Gi")
+        # Whatever room placeholders do not hold is taken.
+        cluster.fill("1Gi")
+        cluster.wait_until(cluster.is_covered, "covered in a full cluster", PATIENCE_SECONDS)
+        node = most_loaded(before, WITHIN_BOUND)
+        backups = {cluster.coverage()[pod.name]["backup"] for pod in before if pod.node == node}
+        cut_at = time.monotonic()
+        cluster.kill(node)
+        replacements = recovered(cluster, node, before, cut_at)
+        assert {pod.node for pod in replacements} == backups
+        assert backups <= WITHIN_BOUND - {node}
+        (dead,) = cluster.published()["recovery"]["dead"].values()
+        assert None not in (dead["first_lost_at"], dead["dead_at"], dead["tainted_at"])
+
+        cluster.heal()
+        cluster.revive(node)
+        cluster.wait_until(lambda: UNREACHABLE_TAINT not in cluster.taints(node), "taint gone", PATIENCE_SECONDS)
+        cluster.wait_until(cluster.is_settled, "healthy again", PATIENCE_SECONDS)
+        assert set(replacements) <= set(cluster.pods()), "nothing moved back"
+
+
+def test_of_three_deaths_the_default_budget_allows_one_and_the_others_say_why(start: StartCluster) -> None:
+    with start() as cluster:
+        before = deployed(cluster, 8)
+        first, *others = (most_loaded(before, set(ZONES[zone])) for zone in "abc")
+        cut_at = time.monotonic()
+        cluster.kill(first)
+        recovered(cluster, first, before, cut_at)
+        stay = [pod for pod in before if pod.node in others]
+        for node in others:
+            cluster.kill(node)
+            cluster.wait_until(partial(is_withheld, cluster, node), f"{node} withheld", PATIENCE_SECONDS)
+        reasons = {event["regarding"]["name"]: event["note"] for event in cluster.events("FailoverWithheld")}
+        assert [node for node in others if "1 nodes were failed over in 600 s" not in reasons[node]] == []
+        assert all(UNREACHABLE_TAINT not in cluster.taints(node) for node in others)
+        assert set(stay) <= set(cluster.pods()), "no pod of theirs was deleted"
+
+
+def test_with_a_raised_budget_three_deaths_are_failed_over_and_nothing_goes_to_the_dead(start: StartCluster) -> None:
+    with start("--failover-nodes", "9") as cluster:
+        killed = []
+        deployed(cluster, 8)
+        for zone in "abc":
+            now = [pod for pod in cluster.pods() if pod.node not in killed]
+            killed.append(most_loaded(now, set(ZONES[zone])))
+            cut_at = time.monotonic()
+            cluster.kill(killed[-1])
+            recovered(cluster, killed[-1], now, cut_at)
+            bound_to_dead = [pod for pod in cluster.replaced(now) if pod.node in killed]
+            assert bound_to_dead == []
+        assert set(cluster.published()["recovery"]["dead"]) == set(killed)
+
+
+def test_the_next_leader_goes_on_when_the_leader_dies_with_the_node(start: StartCluster) -> None:
+    with start() as cluster:
+        before = deployed(cluster, 4)
+        second = cluster.start_controller()
+        cluster.wait_until(cluster.is_settled, "the second controller judges too", PATIENCE_SECONDS)
+        first = cluster.leader()
+        assert first != second
+        cluster.wait_until(lambda: cluster.remembered() >= {pod.uid for pod in before}, "backups written", 30.0)
+        node = most_loaded(before, WITHIN_BOUND)
+        cut_at = time.monotonic()
+        cluster.kill(node)
+        cluster.controllers[first].send_signal(signal.SIGKILL)
+        recovered(cluster, node, before, cut_at)
+        assert cluster.leader() == second
+
+
+def is_withheld(cluster: KubernetesCluster, node: str) -> bool:
+    return node in cluster.published().get("recovery", {}).get("withheld", {})
