@@ -9,6 +9,7 @@ node that cannot be checked.
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import filterfalse
+from types import MappingProxyType
 from typing import TypeVar
 
 from msgspec import Struct, structs
@@ -101,9 +102,9 @@ class Decider:
         inputs = self._sources.current_inputs()
         protected = protected_placeholders(pod, victims, inputs)
         self._metrics.protected_placeholders.inc(sum(map(len, protected.values())))
-        nodes = tuple(filterfalse(protected.__contains__, victims))
-        kept, refused = await self._filter_result("preempt", pod, nodes, inputs)
-        filter_result = FilterResult(kept, {**dict.fromkeys(protected, PROTECTED), **refused})
+        filter_result = await self._filter_result(
+            "preempt", pod, tuple(victims), inputs, dict.fromkeys(protected, PROTECTED)
+        )
         if protected or not self._just_filtered(pod, inputs.now):
             self.journal.record_filter(pod, tuple(victims), filter_result, inputs)
         return filter_result
@@ -130,13 +131,21 @@ class Decider:
         return inputs
 
     async def _filter_result(
-        self, verb: str, pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs
+        self,
+        verb: str,
+        pod: PodInfo,
+        nodes: tuple[str, ...],
+        inputs: DecisionInputs,
+        refused: Mapping[str, Refusal] = MappingProxyType({}),
     ) -> FilterResult:
+        """refused: nodes that are refused already, also when the plugins fail."""
         stoppable = self._stoppable(inputs)
-        filter_result = await self._run(verb, pod, lambda: self._core.filter_nodes(pod, nodes, stoppable))
+        asked = tuple(filterfalse(refused.__contains__, nodes)) if refused else nodes
+        filter_result = await self._run(verb, pod, lambda: self._core.filter_nodes(pod, asked, stoppable))
         if isinstance(filter_result, DecisionFault):
             self._metrics.count_decision(verb, "neutral", filter_result.reason)
-            return _without_plugins(pod, nodes, inputs, filter_result.message)
+            return _also_refused(refused, _without_plugins(pod, asked, inputs, filter_result.message))
+        filter_result = _also_refused(refused, filter_result)
         result = "kept" if not filter_result.refused else "restricted" if filter_result.kept else "refused"
         self._metrics.count_decision(
             verb, result, next((refusal.plugin for refusal in filter_result.refused.values()), "")
@@ -177,6 +186,11 @@ class DecisionFault(Struct, frozen=True):
 
     reason: str
     message: str
+
+
+def _also_refused(refused: Mapping[str, Refusal], filter_result: FilterResult) -> FilterResult:
+    kept, by_plugins = filter_result
+    return FilterResult(kept, {**refused, **by_plugins}) if refused else filter_result
 
 
 def _without_plugins(pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs, reason: str) -> FilterResult:

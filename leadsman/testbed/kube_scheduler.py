@@ -3,7 +3,7 @@
     with KubeScheduler(binaries, folder, api, extenders=[{"urlPrefix": url, "filterVerb": "filter"}]):
         ...
 
-It places pods like one in a cluster, but preempts nobody, and looks at every node.
+It places pods like one in a cluster, looks at every node, and preempts nobody unless asked to.
 """
 
 import json
@@ -25,12 +25,20 @@ class KubeScheduler:
     binaries: the folder of kube-scheduler; KubeApiServerMissing when it has none.
     folder: holds its configuration and its log.
     extenders: of its configuration.
+    preempts: whether it evicts pods of lower priority.
     """
 
     def __init__(
-        self, binaries: Path, folder: Path, api: KubeApiServer, *, extenders: Sequence[Mapping[str, Any]] = ()
+        self,
+        binaries: Path,
+        folder: Path,
+        api: KubeApiServer,
+        *,
+        extenders: Sequence[Mapping[str, Any]] = (),
+        preempts: bool = False,
     ) -> None:
         self._binary, self._folder, self._api, self._extenders = binaries / BINARY, folder, api, extenders
+        self._disabled = [] if preempts else [{"name": "DefaultPreemption"}]
         if not self._binary.is_file():
             raise KubeApiServerMissing(f"KUBEBUILDER_ASSETS={binaries}: there is no {BINARY} in it")
 
@@ -83,7 +91,7 @@ class KubeScheduler:
             "profiles": [
                 {
                     "schedulerName": "default-scheduler",
-                    "plugins": {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}},
+                    "plugins": {"postFilter": {"disabled": self._disabled}},
                 }
             ],
         }

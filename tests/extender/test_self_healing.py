@@ -8,6 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from extender import wire
+from extender.decider import DecisionCore
+from leadsman.decision.decide import FilterResult
 from leadsman.decision.healing.model import CRITICAL_PRIORITY, RoomHold, SelfHealing
 from leadsman.sources.input_sources import NoSelfHealing
 from leadsman.state.snapshot import Snapshot
@@ -52,6 +54,19 @@ async def test_preempt_keeps_out_nodes_where_a_placeholder_would_go(
         pods = [{"UID": uid} for uid in victims(body)["node-00002"]]
         assert answer == {"NodeNameToMetaVictims": {"node-00002": {"Pods": pods, "NumPDBViolations": 0}}}
         assert extender.count("leadsman_extender_protected_placeholders_total") == 2
+        labels = {"verb": "preempt", "result": "restricted", "reason": "self-healing"}
+        assert extender.count("leadsman_extender_decisions_total", **labels) == 1
+
+
+async def test_placeholders_stay_when_a_plugin_fails(starts: "Starter", captured: "Captured") -> None:
+    """Every other node is neutral then."""
+
+    def broken(*_: object) -> FilterResult:
+        raise ZeroDivisionError
+
+    body = captured("preempt-names")
+    async with starts(self_healing=healing(body), core=DecisionCore(filter_nodes=broken)) as extender:
+        assert list((await extender.asked("/preempt", body))["NodeNameToMetaVictims"]) == ["node-00002"]
 
 
 @pytest.mark.parametrize(
