@@ -1,9 +1,13 @@
 """Whether the API server would admit one more pod under the ResourceQuotas of its namespace."""
 
+from collections import Counter
+from collections.abc import Iterable
+
 from leadsman.cluster.budgets import Quota, QuotaScope
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import ZERO, Resources
+from leadsman.cluster.storage import NamespacedName
 
 _MUST_BE_STATED = ("cpu", "memory")
 """A quota on these refuses a pod that does not request them, or has no limit of them."""
@@ -17,6 +21,27 @@ def quota_refusals(cluster: Cluster, pod: ClusterPod, limits: Resources = ZERO) 
     usage = _usage(pod, limits)
     quotas = [each for each in cluster.quotas.values() if each.namespace == pod.namespace and _counts(each, pod)]
     return tuple(reason for quota in quotas for reason in _quota_refusals(quota, usage))
+
+
+def replacement_refusals(cluster: Cluster, pods: Iterable[ClusterPod]) -> tuple[str, ...]:
+    """Why pods like these could not be created beside them; () if all could. They are of one namespace.
+
+    A pod that is being deleted on a dead node goes on to count (pkg/quota/v1/evaluator/core/pods.go: until its grace
+    period is over, and then until usage is computed again). Quotas on limits are not looked at: the model keeps none.
+    """
+    reasons: list[str] = []
+    added: dict[NamespacedName, Counter[str]] = {}
+    for pod in pods:
+        for key, quota in cluster.quotas.items():
+            if quota.namespace == pod.namespace and _counts(quota, pod):
+                added.setdefault(key, Counter()).update(_usage(pod, ZERO))
+    for key, usage in added.items():
+        quota = cluster.quotas[key]
+        for resource, hard in quota.hard.items():
+            used, asked = quota.used.get(resource, 0), usage[resource]
+            if asked and used + asked > hard:
+                reasons.append(f"quota {quota.name} leaves {hard - used} of {resource}, and {asked} would be asked for")
+    return tuple(reasons)
 
 
 def _quota_refusals(quota: Quota, usage: dict[str, int]) -> list[str]:

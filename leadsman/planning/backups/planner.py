@@ -13,6 +13,7 @@ from types import MappingProxyType
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.quotas import replacement_refusals
 from leadsman.cluster.scheduling import refusals as scheduling_refusals
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.names import BACKUP_ANNOTATION, PLACEHOLDER_LABEL
@@ -76,6 +77,7 @@ class _Planner:
 
     def __init__(self, cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings, unhealthy: Set[str]) -> None:
         self._cluster, self._settings, self._inputs, self._unhealthy = cluster, settings, inputs, unhealthy
+        self._with_quota = {namespace for namespace, _ in cluster.quotas}
         self._domains = FailureDomains(cluster, self._rack_of)
         self._bounds = BoundsAfterFailure(cluster, inputs)
         self.uncovered: dict[str, Uncovered] = {}
@@ -191,11 +193,21 @@ class _Planner:
         """Why the pod could not go to the node after one of the failures; "": it could after each."""
         backups = self.backups | {pod.uid: Backup(node, self._survives[pod.uid])}
         for domain in self._survives[pod.uid]:
+            if pod.namespace in self._with_quota and (
+                reasons := replacement_refusals(self._cluster, self._remade_with(pod, domain))
+            ):
+                return reasons[0]
             if reasons := scheduling_refusals(self._after[domain], pod, node):
                 return reasons[0]
             if broken := self._bounds.broken_survivor(pod, self._failures[domain], backups):
                 return f"pod {broken.namespace}/{broken.name} would lose its bound to it"
         return ""
+
+    def _remade_with(self, pod: ClusterPod, domain: FailureDomain) -> list[ClusterPod]:
+        """The pods of its namespace that are made again when the domain fails, this one among them."""
+        fallen = (each for each in self._failures[domain].pods if each.namespace == pod.namespace)
+        covered = (each for each in fallen if each.uid in self.backups and domain in self.backups[each.uid].domains)
+        return [*(each for each in covered if each.uid != pod.uid), pod]
 
     def _take(self, pod: ClusterPod) -> Backup:
         backup = self.backups.pop(pod.uid)

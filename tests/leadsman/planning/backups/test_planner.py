@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from leadsman.cluster.budgets import Quota
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
@@ -153,6 +154,16 @@ def test_an_unhealthy_node_is_nobody_s_backup() -> None:
     inputs = inputs_of(cluster, distances(cluster))
     plan = plan_backups(cluster, inputs, SETTINGS, {"web-1": "edge-3"}, unhealthy={"edge-3"})
     assert plan.backups["web-1"].node == "edge-2"
+
+
+def test_a_quota_without_room_for_another_pod_leaves_it_uncovered() -> None:
+    """The dead pod goes on to count while it is being deleted."""
+    quota = Quota("shop", "room", {"requests.memory": 3 * 1024 * MIB}, {"requests.memory": 2 * 1024 * MIB})
+    cluster = replace(cluster_with({"edge-1": ["web-1", "web-2"], "edge-2": []}), quotas={("shop", "room"): quota})
+    plan = plan_for(cluster)
+    assert len(plan.backups) == 1
+    [(_, reason)] = plan.uncovered
+    assert "quota room leaves 1073741824 of requests.memory, and 2147483648 would be asked for" in reason
 
 
 def test_placeholders_do_not_take_the_room_that_they_hold() -> None:
