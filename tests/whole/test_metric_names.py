@@ -15,6 +15,7 @@ SHARED_PREFIXES = (
     "leadsman_apiserver_",
     "leadsman_delay_source_",
     "leadsman_estimates_",
+    "leadsman_implausible_",
     "leadsman_policy_",
     "leadsman_state_",
     "leadsman_telemetry_",
@@ -94,12 +95,17 @@ def families(start: Any, agent: Any, until: Any, api: ApiServerThread, tmp_path:
     same += ["--telemetry", "agents", "--kube-api", api.url]
     found = {
         "agent": agents[0],
-        "extender": start("extender", *same),
+        "extender": start("extender", *same, "--self-healing"),
         "controller": start("controller", *same, "--node-health", "report"),
     }
     last = {
         "agent": {"leadsman_incidents_total", "leadsman_peer_rtt_p50_seconds", "leadsman_memory_total_bytes"},
-        "extender": {"leadsman_estimates_pairs", "leadsman_reward_nodes", "leadsman_extender_decisions_total"},
+        "extender": {
+            "leadsman_estimates_pairs",
+            "leadsman_reward_nodes",
+            "leadsman_extender_decisions_total",
+            "leadsman_extender_placeholders",
+        },
         "controller": {
             "leadsman_estimates_pairs",
             "leadsman_controller_planned_actions",

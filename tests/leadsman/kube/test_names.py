@@ -7,11 +7,13 @@ from pathlib import Path
 import pytest
 
 from leadsman.kube import names
+from leadsman.planning.recovery.model import UNREACHABLE_TAINT
 
 ROOT = Path(__file__).parents[3]
 KEYS = {value for name, value in vars(names).items() if name.endswith("_ANNOTATION")} | {
     names.REPORTING_CONTROLLER,
     names.PLACEHOLDER_LABEL,
+    UNREACHABLE_TAINT,
 }
 
 
@@ -22,7 +24,7 @@ def texts(*patterns: str) -> dict[str, str]:
 
 
 def test_every_key_is_of_the_one_domain() -> None:
-    assert len(KEYS) == 13
+    assert len(KEYS) == 14
     assert all(re.fullmatch(r"leadsman\.dev/[a-z-]+", key) for key in KEYS)
 
 
