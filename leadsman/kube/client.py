@@ -26,6 +26,7 @@ from leadsman.kube.errors import (
 from leadsman.kube.http_session import open_session
 from leadsman.kube.line_reader import LONGEST_LINE_BYTES
 from leadsman.kube.objects import IdentifiedObject
+from leadsman.runtime.redaction import hide_credentials
 
 T = TypeVar("T")
 
@@ -190,13 +191,14 @@ class ApiClient:
 
     @contextmanager
     def _translated_errors(self) -> Generator[None]:
-        """Turns deadlines and failed connections into Unavailable, with the API server's URL."""
+        """Turns deadlines and failed connections into Unavailable, with the API server's URL without credentials."""
         try:
             yield
         except TimeoutError as error:
-            raise Unavailable(f"{self.access.url}: no response within {self.deadline_seconds:g} s") from error
+            text = f"{self.access.url}: no response within {self.deadline_seconds:g} s"
+            raise Unavailable(hide_credentials(text)) from error
         except (aiohttp.ClientError, OSError) as error:
-            raise Unavailable(f"{self.access.url}: {type(error).__name__}: {error}") from error
+            raise Unavailable(hide_credentials(f"{self.access.url}: {type(error).__name__}: {error}")) from error
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> bytes:

@@ -121,6 +121,16 @@ async def test_an_api_server_that_is_not_there_is_an_error(
     assert "ClientConnectorError" in answer["Error"]
 
 
+async def test_an_error_that_kube_scheduler_is_answered_shows_no_credentials_of_the_url(
+    starts: "Starter", captured: "Captured", unused_port
+) -> None:
+    """It writes them into an Event of the pod."""
+    async with starts(api=ApiClient(ApiAccess(f"http://me:s3cret@127.0.0.1:{unused_port}"))) as extender:
+        answer = await extender.asked("/bind", captured("bind"))
+    assert answer["Error"].startswith(f"http://<redacted>@127.0.0.1:{unused_port}: ClientConnectorError")
+    assert "s3cret" not in answer["Error"]
+
+
 @pytest.fixture
 async def unused_port():
     server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)

@@ -1,0 +1,73 @@
+"""Credentials in the URLs that a process is started with: no page and no log line shows them."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import free_ports
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Start, Until
+
+PAGES = ("/metrics", "/healthz", "/readyz", "/config", "/state", "/state?format=json", "/plan", "/explain?pod=p")
+POLICY = "/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/p"
+RULES = {"rules": [{"metricname": "up", "operator": "GreaterThan", "target": 0}]}
+
+
+def with_credentials(url: str) -> str:
+    return url.replace("://", "://me:s3cret@")
+
+
+@pytest.mark.parametrize(
+    ("command", "expected", "pages_shown"),
+    [
+        (
+            ["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--kube-api", "{away}"],
+            ["cannot watch pods"],
+            ["/config"],
+        ),
+        (["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--etcd", "{away}"], ["etcd"], ["/readyz"]),
+        (
+            ["extender", "--telemetry", "prometheus={away}", "--goldpinger", "{away}", "--kube-api", "{api}"],
+            ["source prometheus gives no up", "delays of Goldpinger are missing"],
+            ["/state"],
+        ),
+        (
+            ["extender", "--telemetry", "agents", "--kube-api", "{away}", "--etcd", "{away}"],
+            ["cannot watch taspolicies", "cannot watch pods", "cannot watch etcd"],
+            ["/readyz"],
+        ),
+        (
+            ["controller", "--kube-api", "{away}", "--etcd", "{away}"],
+            ["cannot watch nodes", "cannot watch taspolicies", "cannot watch etcd"],
+            ["/readyz"],
+        ),
+    ],
+    ids=["agent without API server", "agent without etcd", "extender's metrics", "extender", "controller"],
+)
+def test_no_page_and_no_log_line_shows_them(
+    command: Sequence[str],
+    expected: Sequence[str],
+    pages_shown: Sequence[str],
+    start: "Start",
+    until: "Until",
+) -> None:
+    (closed,) = free_ports(1)
+    with ApiServerThread() as api:
+        api.put(POLICY, {"spec": {"strategies": {"dontschedule": RULES}}})
+        urls = {"away": f"http://127.0.0.1:{closed}", "api": api.url}
+        urls = {name: with_credentials(url) for name, url in urls.items()}
+        process = start(*(word.format(**urls) for word in command))
+        for line in expected:
+            until(lambda line=line: line in process.log, f"the log says {line}")
+        for page in pages_shown:
+            until(
+                lambda page=page: "<redacted>@127.0.0.1" in process.get(page)[1], f"{page} shows the URL without them"
+            )
+        texts = {page: process.get(page)[1] for page in PAGES}
+        assert process.stop() == 0
+    assert [page for page, text in texts.items() if "s3cret" in text] == []
+    assert "<redacted>@127.0.0.1" in process.log
+    assert "s3cret" not in process.log
