@@ -138,6 +138,10 @@ class BackupKeeper:
         self._tell(cluster)
         await self._save()
 
+    def plan_now(self) -> None:
+        """Lets the next `sync` plan at once."""
+        self._next_plan_at = 0.0
+
     async def release(self, action: ReleaseRoom) -> None:
         """Frees room that placeholders hold on a node. The next plan comes at once, to hold the rest again."""
         cluster = self._cluster()
@@ -147,6 +151,7 @@ class BackupKeeper:
         there = [pod for pod in there if pod.uid not in self._writer.deleted]
         actions = plan_release(there, action.requests, resize=self._resize)
         await self._writer.apply(actions, {pod.uid: action.node for pod in there})
+        self.plan_now()
 
     def _plan(
         self, cluster: Cluster, inputs: DecisionInputs, unhealthy: frozenset[str]

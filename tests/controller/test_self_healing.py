@@ -62,17 +62,13 @@ class Cluster:
         self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
         settings = SelfHealingSettings(enabled=True, budget=budget)
         self.healing = SelfHealing(
-            client, settings, self.inputs, self.recorder, lambda: self.leads, lambda: self.verdicts
+            client, settings, lambda: inputs_from(self.view), self.recorder, lambda: self.leads, lambda: self.verdicts
         )
         self.store = SelfHealingStore(client, "leadsman")
 
-    def inputs(self) -> DecisionInputs:
-        return DecisionInputs(Snapshot(), Policy(), now=100.0, delay_views=(self.view,))
-
     async def step(self) -> None:
         """One round of both steps, on what the API server shows now."""
-        keeper = self.healing.backups
-        keeper._next_plan_at = 0.0
+        self.healing.backups.plan_now()
         await self.healing.keep_backups()
         await self.healing.recover()
 
@@ -112,6 +108,10 @@ class Cluster:
     def events(self) -> Mapping[str, str]:
         """Reason → note of the Events that wait to be written."""
         return {event["reason"]: event["note"] for event in self.recorder._pending}
+
+
+def inputs_from(view: AllNear) -> DecisionInputs:
+    return DecisionInputs(Snapshot(), Policy(), now=100.0, delay_views=(view,))
 
 
 def verdict(node: str, state: NodeHealth = NodeHealth.HEALTHY) -> NodeVerdict:

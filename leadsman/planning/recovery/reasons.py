@@ -84,12 +84,17 @@ def why_stays(pod: ClusterPod, node: ClusterNode, cluster: Cluster, backup: str 
     backup: the node that is to take it; None: there is none.
     uncovered: why.
     """
+    asked = pod.annotations.get(FAILOVER_ANNOTATION, "")
+    if asked == "off":
+        return f"its annotation {FAILOVER_ANNOTATION} is off"
     if pod.mirror:
         return "it is a static pod"
     out_of_service = any(taint.key == OUT_OF_SERVICE_TAINT for taint in node.taints)
     if pod.owner_kind == "StatefulSet" and not out_of_service:
         return f"a StatefulSet's pod must not run twice; set {OUT_OF_SERVICE_TAINT} once the node is off"
-    if pod.owner_kind not in (*REPLACED_ELSEWHERE, "StatefulSet"):
+    if pod.owner_kind == "Job" and asked != "on":
+        return f"a Job may lose its work; annotation {FAILOVER_ANNOTATION}: on allows it"
+    if pod.owner_kind not in (*REPLACED_ELSEWHERE, "StatefulSet", "Job"):
         return f"its owner is a {pod.owner_kind}" if pod.owner_kind else "it has no controller that would make it again"
     if (claim := _single_node_claim(pod, cluster)) and not out_of_service:
         return f"claim {claim} can be attached to one node only; set {OUT_OF_SERVICE_TAINT} once the node is off"

@@ -118,7 +118,8 @@ def test_a_pod_without_a_bound_is_left_to_kubernetes() -> None:
     ("stated", "reason"),
     [
         ({"owner_kind": "StatefulSet"}, "a StatefulSet's pod must not run twice"),
-        ({"owner_kind": "Job"}, "its owner is a Job"),
+        ({"owner_kind": "Job"}, "a Job may lose its work"),
+        ({"annotations": {"leadsman.dev/failover": "off"}}, "its annotation leadsman.dev/failover is off"),
         ({"owner_kind": "DaemonSet"}, "its owner is a DaemonSet"),
         ({"owner_kind": "", "owner_uid": ""}, "it has no controller"),
         ({"owner_kind": "Node"}, "it is a static pod"),
@@ -136,6 +137,11 @@ def test_a_stateful_pod_goes_once_somebody_says_that_the_node_is_off() -> None:
     out = Taint("node.kubernetes.io/out-of-service", effect="NoExecute")
     there = cluster(pod("web-1", owner_kind="StatefulSet"), taints=(out, Taint(UNREACHABLE_TAINT)))
     assert kinds(step(there).actions) == [ReleaseRoom, DeletePod]
+
+
+def test_a_job_s_pod_goes_where_it_says_so() -> None:
+    plan = after_taint(cluster(pod("web-1", owner_kind="Job", annotations={"leadsman.dev/failover": "on"})))
+    assert kinds(plan.actions) == [ReleaseRoom, DeletePod]
 
 
 def test_an_uncovered_pod_stays_and_says_why() -> None:

@@ -1,0 +1,170 @@
+"""Self-healing with its components' own rights on a real kube-apiserver, where KUBEBUILDER_ASSETS names one.
+
+The API server's audit log says which rights were used; they are compared with those that the components grant.
+"""
+
+import asyncio
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import yaml
+
+from controller.event_recorder import EventRecorder
+from controller.self_healing import SelfHealing, SelfHealingSettings
+from leadsman.kube import kubeconfig
+from leadsman.kube.client import ApiClient
+from leadsman.planning.backups.coverage import CoverageState
+from leadsman.planning.failover.model import NodeHealth
+from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS, wait_for_namespaces
+from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+pytestmark = pytest.mark.slow
+
+ROLES = ("cluster-model", "backups", "failover")
+PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
+SHOP = "/api/v1/namespaces/shop/pods"
+
+Right = tuple[str, str, str]
+"""Verb, resource with its subresource, and namespace; "" for the cluster."""
+
+
+@pytest.fixture
+def audit_log(tmp_path: Path) -> Path:
+    return tmp_path / "audit.log"
+
+
+@pytest.fixture
+def cluster(kubernetes_binaries: Path, tmp_path: Path, audit_log: Path) -> Iterator[KubeApiServer]:
+    """With the roles of the components that self-healing needs, and no other; each request of ours in the audit log."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("apt-get install kubernetes-client")
+    policy = tmp_path / "audit.yaml"
+    rules = [{"level": "Metadata", "users": [ACCOUNT], "omitStages": ["RequestReceived"]}, {"level": "None"}]
+    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
+    flags = (f"--audit-log-path={audit_log}", f"--audit-policy-file={policy}")
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={ACCOUNT: ()}, flags=flags) as one:
+        wait_for_namespaces(one)
+        for namespace in ("leadsman", "shop"):
+            one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
+        files = [COMPONENTS / "backups/namespace.yaml", COMPONENTS / "backups/priority.yaml"]
+        for file in (*files, *(COMPONENTS / name / "rbac.yaml" for name in ("controller", *ROLES))):
+            subprocess.run(
+                ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", file], check=True, capture_output=True
+            )
+        for name in NODES:
+            one.call("POST", "/api/v1/nodes", {"metadata": {"name": name}})
+            allocatable = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+            one.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": {"allocatable": allocatable}})
+        yield one
+
+
+def put_web(cluster: KubeApiServer, name: str, memory: str = "1Gi") -> None:
+    """A bounded pod of a ReplicaSet on edge-1."""
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
+    resources = {"requests": {"cpu": "100m", "memory": memory}}
+    body = {
+        "metadata": {"name": name, "labels": {"delay_edge-1": "10"}, "ownerReferences": [owner]},
+        "spec": {"nodeName": "edge-1", "containers": [{"name": "web", "image": "none", "resources": resources}]},
+    }
+    cluster.call("POST", SHOP, body)
+
+
+def bind_placeholders(cluster: KubeApiServer) -> None:
+    """As kube-scheduler does, by their required node affinity."""
+    for pod in cluster.call("GET", PLACEHOLDERS)["items"]:
+        if "nodeName" not in pod["spec"]:
+            affinity = pod["spec"]["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+            [node] = affinity["nodeSelectorTerms"][0]["matchFields"][0]["values"]
+            name = pod["metadata"]["name"]
+            target = {"apiVersion": "v1", "kind": "Node", "name": node}
+            cluster.call("POST", f"{PLACEHOLDERS}/{name}/binding", {"metadata": {"name": name}, "target": target})
+
+
+def used_rights(audit_log: Path) -> set[Right]:
+    """Of the requests that were allowed. Events are the component controller's."""
+    events = [json.loads(line) for line in audit_log.read_text().splitlines()]
+    assert not [each for each in events if each["responseStatus"]["code"] == 403], "a right is missing"
+    references = [(each["verb"], each["objectRef"]) for each in events if "objectRef" in each]
+    return {
+        (verb, "/".join(filter(None, (about["resource"], about.get("subresource")))), about.get("namespace", ""))
+        for verb, about in references
+        if about["resource"] != "events"
+    }
+
+
+def granted_rights() -> set[Right]:
+    """By the roles of the components."""
+    objects: list[dict[str, Any]] = []
+    for name in ROLES:
+        objects += yaml.safe_load_all((COMPONENTS / name / "rbac.yaml").read_text())
+    return {
+        (verb, resource, one["metadata"].get("namespace", ""))
+        for one in objects
+        for rule in one.get("rules", ())
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+    }
+
+
+async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other(
+    cluster: KubeApiServer, audit_log: Path, until: "Until"
+) -> None:
+    put_web(cluster, "web-1")
+    view, verdicts = AllNear(), {name: verdict(name) for name in NODES}
+    async with ApiClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT))) as client:
+        recorder = EventRecorder(client, TokenBucket(100, 100), "test")
+        settings = SelfHealingSettings(enabled=True, budget=RecoveryBudget())
+        healing = SelfHealing(client, settings, lambda: inputs_from(view), recorder, lambda: True, lambda: verdicts)
+        following = asyncio.create_task(healing.cluster.run())
+
+        async def step() -> None:
+            healing.backups.plan_now()
+            await healing.keep_backups()
+            await healing.recover()
+
+        def states() -> set[CoverageState]:
+            return {each.state for each in healing.backups.status.coverage.values()}
+
+        async def covered(pods: int) -> None:
+            """Steps, and binds, until so many pods are covered."""
+            async with asyncio.timeout(30):
+                while len(healing.backups.status.coverage) != pods or states() != {CoverageState.COVERED}:
+                    await step()
+                    await asyncio.to_thread(bind_placeholders, cluster)
+                    await asyncio.sleep(0.05)
+
+        await until(lambda: healing.cluster.loaded)
+        await covered(1)
+        put_web(cluster, "web-2", memory="2Gi")
+        await covered(2)
+        cluster.call("DELETE", f"{SHOP}/web-2", {"gracePeriodSeconds": 0})
+        await covered(1)  # a placeholder is made smaller, or goes
+        verdicts["edge-1"], view.nodes = verdict("edge-1", NodeHealth.DEAD), frozenset(NODES[1:])
+        await step()
+        assert [taint["key"] for taint in cluster.call("GET", "/api/v1/nodes/edge-1")["spec"]["taints"]] == [
+            UNREACHABLE_TAINT
+        ]
+        await until(lambda: healing.cluster.current.nodes["edge-1"].taints)
+        await step()
+        pod = cluster.call("GET", f"{SHOP}/web-1")
+        assert "deletionTimestamp" in pod["metadata"]
+        assert pod["metadata"]["deletionGracePeriodSeconds"] == 30
+        following.cancel()
+        await asyncio.gather(following, return_exceptions=True)
+    of_controller = {("get", "nodes", ""), ("patch", "nodes", "")}
+    deleted = {("delete", "pods", "shop")}  # granted for the whole cluster
+    resized = {("patch", "pods/resize", "leadsman-placeholders")}
+    used, granted = used_rights(audit_log), granted_rights()
+    assert used - of_controller - deleted <= granted
+    assert granted - used - resized == {("delete", "pods", "")}
