@@ -21,7 +21,7 @@ BACKUP_ANNOTATION = f"{DOMAIN}/backup"
 """On a pod with a delay bound, the largest failure that it is to survive: none, node, rack or zone."""
 
 FAILOVER_ANNOTATION = f"{DOMAIN}/failover"
-"""On a node or a pod, `off`: its pods are left to Kubernetes whatever happens to the node. On a pod of a Job, `on`: it is
+"""On a node or a pod, `off`: its pods are left to Kubernetes whatever happens to the node. On a Job's pod, `on`: it is
 failed over."""
 
 PLACEHOLDER_LABEL = f"{DOMAIN}/placeholder"
