@@ -30,6 +30,10 @@ PLACEHOLDER_LABEL = f"{DOMAIN}/placeholder"
 PLACEHOLDER_NAMESPACE = "leadsman-placeholders"
 """Where placeholders are, and nothing else. Elsewhere the label means nothing."""
 
+HELD_FOR_LABEL = f"{DOMAIN}/held-for"
+"""On a pod in the placeholders' namespace that holds room for one pod that is being moved, or that a move makes room
+for; the value is that pod's UID."""
+
 SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY = "leadsman-self-healing", "state.json"
 """The ConfigMap in Leadsman's namespace, and its key: what self-healing knows, for extenders and the next leader."""
 

@@ -1,0 +1,122 @@
+"""Executes plans of re-placement on a Cluster as an API server, kube-scheduler and owners would, a second at a time."""
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import count
+
+from msgspec.structs import replace
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.scheduling import Feasibility
+from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
+from leadsman.planning.replacement.model import (
+    EvictPod,
+    HoldRoom,
+    ReleaseHold,
+    ReplacementAction,
+    ReplacementMemory,
+    ReplacementPlan,
+    ReplacementSettings,
+)
+from leadsman.planning.replacement.plan import plan_replacements
+from tests.leadsman.planning.backups.random_clusters import inputs_of
+
+Matrix = Mapping[str, Mapping[str, float]]
+
+AT_ONCE = ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0, per_minute=100)
+
+
+def passing_nodes(cluster: Cluster, pod: ClusterPod, inputs: DecisionInputs) -> list[str]:
+    """The nodes that kube-scheduler with our extender would bind the pod to."""
+    info = PodInfo(pod.namespace, pod.name, pod.uid, pod.labels, pod.annotations, pod.workload)
+    refused = DelayFilter().refusals(info, tuple(cluster.nodes), inputs)
+    return [node for node in Feasibility(cluster, pod).nodes if node not in refused]
+
+
+class SimulatedCluster:
+    """choose: of the nodes that may have a pod, the one that gets it.
+
+    grace_seconds: how long an evicted pod takes to end.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        matrix: Matrix,
+        settings: ReplacementSettings = AT_ONCE,
+        choose: Callable[[ClusterPod, list[str]], str] = lambda _, nodes: nodes[-1],
+        grace_seconds: float = 3.0,
+    ) -> None:
+        self.cluster, self.matrix, self.settings, self.now = cluster, matrix, settings, 1000.0
+        self.memory, self.plans = ReplacementMemory(), list[ReplacementPlan]()
+        self.evicted: list[str] = []
+        self._choose, self._grace_seconds, self._ends = choose, grace_seconds, dict[str, float]()
+        self._numbers = count()
+
+    @property
+    def inputs(self) -> DecisionInputs:
+        placed = {uid: pod for uid, pod in self.cluster.pods.items() if pod.node}
+        return inputs_of(
+            self.cluster.changed(pods={uid: None for uid in self.cluster.pods if uid not in placed}), self.matrix
+        )
+
+    def plan(self) -> ReplacementPlan:
+        """Plans, and remembers."""
+        plan = plan_replacements(self.cluster, self.inputs, self.memory, self.settings, self.now)
+        self.memory = plan.memory
+        self.plans.append(plan)
+        return plan
+
+    def second(self) -> ReplacementPlan:
+        """Plans, executes, and lets the cluster go on."""
+        plan = self.plan()
+        for action in plan.actions:
+            self.execute(action)
+        self._schedule()
+        self._end_pods()
+        self.now += 1
+        return plan
+
+    def run(self, seconds: int) -> None:
+        for _ in range(seconds):
+            self.second()
+
+    def execute(self, action: ReplacementAction) -> None:
+        match action:
+            case HoldRoom():
+                uid = f"hold-{action.for_uid}"
+                labels = {HELD_FOR_LABEL: action.for_uid, "node": action.node}
+                pod = ClusterPod(uid, PLACEHOLDER_NAMESPACE, uid, requests=action.requests, labels=labels, priority=-20)
+                self.cluster = self.cluster.with_pod(pod, "")
+            case ReleaseHold():
+                self.cluster = self.cluster.without_pod(action.uid)
+            case EvictPod():
+                self.evict(self.cluster.pods[action.uid])
+
+    def evict(self, pod: ClusterPod) -> None:
+        self.evicted.append(pod.uid)
+        self._ends.setdefault(pod.uid, self.now + self._grace_seconds)
+        number = next(self._numbers)
+        new = replace(pod, uid=f"{pod.uid}+{number}", name=f"{pod.name}x{number}", node="", phase="Pending")
+        self.cluster = self.cluster.with_pod(replace(pod, terminating=True), pod.node).with_pod(new, "")
+
+    def _schedule(self) -> None:
+        for pod in sorted(self.cluster.unbound_pods, key=lambda each: (-each.priority, each.uid)):
+            nodes = self._may_have(pod)
+            if nodes:
+                self.cluster = self.cluster.with_pod(replace(pod, phase="Running"), self._choose(pod, nodes))
+
+    def _may_have(self, pod: ClusterPod) -> list[str]:
+        nodes: Iterable[str] = passing_nodes(self.cluster, pod, self.inputs)
+        if HELD_FOR_LABEL in pod.labels:
+            nodes = (node for node in nodes if node == pod.labels["node"])
+        return list(nodes)
+
+    def _end_pods(self) -> None:
+        for uid, at in list(self._ends.items()):
+            if at <= self.now:
+                del self._ends[uid]
+                self.cluster = self.cluster.without_pod(uid)

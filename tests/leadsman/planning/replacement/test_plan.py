@@ -1,0 +1,333 @@
+"""Re-placement as a story: a cluster, a delay that changes, and what is done a second later."""
+
+from collections.abc import Mapping
+
+import pytest
+from msgspec.structs import replace
+
+from leadsman.cluster.budgets import DisruptionBudget
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.cluster.selectors import LabelSelector
+from leadsman.planning.replacement import codec
+from leadsman.planning.replacement.model import (
+    EvictPod,
+    HoldRoom,
+    MoveResult,
+    MoveStep,
+    ReleaseHold,
+    ReplacementMemory,
+    ReplacementSettings,
+    ReplacementState,
+)
+from tests.leadsman.planning.replacement.simulated_cluster import AT_ONCE, SimulatedCluster
+
+GIB = 2**30
+HOLD_60 = ReplacementSettings(hold_seconds=60.0, look_again_seconds=0.0)
+
+
+def node(name: str, gib: int = 8) -> ClusterNode:
+    return ClusterNode(name, name, allocatable=Resources(8000, gib * GIB, 110), ready=True)
+
+
+def pod(name: str, where: str, gib: int = 6, **more: object) -> ClusterPod:
+    """Of a Deployment of its own. delay: reference → ms."""
+    delay = more.pop("delay", {})
+    assert isinstance(delay, Mapping)
+    fields = {
+        "workload": f"deployment/{name}",
+        "owner_kind": "ReplicaSet",
+        "owner_uid": f"rs-{name}",
+        "labels": {"app": name, **{f"delay_{reference}": str(ms) for reference, ms in delay.items()}},
+        "phase": "Running" if where else "Pending",
+        **more,
+    }
+    return ClusterPod(name, "shop", name, where, requests=Resources(100, gib * GIB, 1), **fields)  # type: ignore[arg-type]
+
+
+def matrix(**rtt_ms: float) -> dict[str, dict[str, float]]:
+    """a_b=10: between a and b, both ways."""
+    rows: dict[str, dict[str, float]] = {}
+    for pair, value in rtt_ms.items():
+        a, b = pair.split("_")
+        rows.setdefault(a, {})[b] = value
+        rows.setdefault(b, {})[a] = value
+    return rows
+
+
+def drifted(**more: object) -> SimulatedCluster:
+    """A pod on `b`, bound to `a` within 5 ms, is at 9 ms; `c` is at 3 ms and `d` at 7."""
+    settings = more.pop("settings", AT_ONCE)
+    cluster = cluster_of([node("a", 1), node("b"), node("c"), node("d")], [pod("web", "b", delay={"a": 5}, **more)])
+    assert isinstance(settings, ReplacementSettings)
+    return SimulatedCluster(cluster, matrix(a_b=9, a_c=3, a_d=7), settings)
+
+
+def full_edge(**more: object) -> SimulatedCluster:
+    """The edge scheduler's req1 and req3: edge-1 is taken by a pod that could be 15 ms away, and one pod needs edge-1."""
+    nodes = [node("edge-1"), node("edge-2"), node("edge-3")]
+    pods = [
+        pod("req1", "edge-1", delay={"edge-1": 25}, **more),
+        pod("req3", "", delay={"edge-1": 1}),
+        pod("two", "edge-2"),
+    ]
+    return SimulatedCluster(cluster_of(nodes, pods), matrix(**{"edge-1_edge-2": 10, "edge-1_edge-3": 15}))
+
+
+def results(simulated: SimulatedCluster) -> list[MoveResult]:
+    return [ended.result for plan in simulated.plans for ended in plan.ended]
+
+
+def nodes_of(cluster: Cluster) -> dict[str, str]:
+    """Owner's name → node, of the pods that stay."""
+    return {
+        each.labels["app"]: each.node for each in cluster.pods.values() if "app" in each.labels and not each.terminating
+    }
+
+
+def test_a_pod_whose_delay_left_its_bound_goes_to_a_node_that_keeps_it() -> None:
+    simulated = drifted()
+    simulated.run(10)
+    assert nodes_of(simulated.cluster) == {"web": "c"}
+    assert results(simulated) == [MoveResult.REPLACED]
+    assert len(simulated.cluster.pods) == 1, "what held the room is gone"
+
+
+def test_the_room_is_held_before_the_eviction_and_released_after_it() -> None:
+    simulated = drifted()
+    first, second, third = simulated.second(), simulated.second(), simulated.second()
+    assert [type(each) for each in first.actions] == [HoldRoom]
+    assert [type(each) for each in second.actions] == [EvictPod]
+    assert [type(each) for each in third.actions] == [ReleaseHold]
+
+
+def test_nothing_is_done_before_the_hold_time_is_over() -> None:
+    simulated = drifted(settings=HOLD_60)
+    simulated.run(60)
+    assert not any(plan.actions for plan in simulated.plans)
+    assert simulated.second().actions
+
+
+def test_a_delay_that_comes_back_in_between_starts_the_hold_time_again() -> None:
+    simulated = drifted(settings=HOLD_60)
+    simulated.run(40)
+    over, simulated.matrix = simulated.matrix, matrix(a_b=4, a_c=3, a_d=7)
+    simulated.run(2)
+    simulated.matrix = over
+    simulated.run(40)
+    assert not any(plan.actions for plan in simulated.plans)
+
+
+def test_an_unknown_delay_has_not_left_its_bound() -> None:
+    simulated = drifted()
+    simulated.matrix = matrix(a_c=3, a_d=7)
+    simulated.run(5)
+    assert not any(plan.actions or plan.no_fix for plan in simulated.plans)
+
+
+def test_a_move_is_cancelled_when_the_delay_is_back_before_the_eviction() -> None:
+    simulated = drifted()
+    simulated.second()
+    simulated.matrix = matrix(a_b=4, a_c=3, a_d=7)
+    simulated.run(3)
+    assert results(simulated) == [MoveResult.CANCELLED]
+    assert not simulated.evicted
+    assert len(simulated.cluster.pods) == 1
+
+
+def test_a_move_is_rolled_back_when_its_room_is_not_held_in_time() -> None:
+    simulated = drifted()
+    simulated.plan()
+    thief = pod("thief", "c", gib=7)
+    simulated.cluster = simulated.cluster.with_pod(thief, "c")
+    simulated.run(40)
+    assert results(simulated) == [MoveResult.ROLLED_BACK]
+    assert not simulated.evicted
+    assert set(simulated.cluster.pods) == {"web", "thief"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"owner_kind": "", "owner_uid": ""}, "no controller"),
+        ({"owner_kind": "DaemonSet"}, "DaemonSet"),
+        ({"owner_kind": "Job"}, "Job"),
+        ({"owner_kind": "Node"}, "static pod"),
+        ({"owner_kind": "StatefulSet", "local_volumes": True}, "keeps data on its node"),
+        ({"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}, "safe-to-evict"),
+        ({"priority": 2_000_000_000}, "critical"),
+    ],
+)
+def test_what_must_stay_is_never_moved_and_the_report_says_why(fields: dict[str, object], why: str) -> None:
+    simulated = drifted(**fields)
+    simulated.run(3)
+    (report,) = simulated.plans[-1].no_fix.values()
+    assert why in report.why
+    assert not simulated.evicted
+    in_the_way = full_edge(**fields)
+    in_the_way.run(5)
+    assert not in_the_way.evicted
+
+
+@pytest.mark.parametrize("fields", [{"disruptions_allowed": 0}, {"disruptions_allowed": 1, "observed": False}])
+def test_a_disruption_budget_that_allows_nothing_is_obeyed_and_named(fields: dict[str, int]) -> None:
+    simulated = drifted()
+    budget = DisruptionBudget("shop", "keep", LabelSelector(), **fields)  # type: ignore[arg-type]
+    simulated.cluster = replace(simulated.cluster, budgets={("shop", "keep"): budget})
+    simulated.run(3)
+    (report,) = simulated.plans[-1].no_fix.values()
+    assert "PodDisruptionBudget keep allows no eviction" in report.why
+    assert not simulated.evicted
+
+
+def test_no_fix_names_the_bound_the_delay_the_nearest_candidate_and_what_would_fix_it() -> None:
+    simulated = drifted()
+    simulated.matrix = matrix(a_b=9, a_c=6, a_d=7)
+    simulated.cluster = simulated.cluster.with_pod(pod("big", "a", gib=1), "a")
+    simulated.run(2)
+    (report,) = [each for each in simulated.plans[-1].no_fix.values() if each.name == "web"]
+    assert (report.bound, report.delay_ms, report.source) == ("a within 5 ms", 9.0, "matrix")
+    assert report.nearest == "a"
+    assert "lacks" in report.misses_by
+    assert "free" in report.remedy
+
+
+def test_where_only_the_delay_is_missing_the_report_says_by_how_many_milliseconds() -> None:
+    simulated = drifted()
+    simulated.matrix = matrix(a_b=9, a_c=6, a_d=7)
+    simulated.cluster = simulated.cluster.changed(nodes={"a": None})
+    simulated.run(2)
+    (report,) = simulated.plans[-1].no_fix.values()
+    assert report.nearest == "c"
+    assert "1 ms over the bound" in report.misses_by
+    assert "raise the bound to 6 ms" in report.remedy
+
+
+def test_a_node_that_was_left_is_not_gone_back_to_within_the_cooldown() -> None:
+    simulated = drifted()
+    simulated.run(10)
+    simulated.matrix = matrix(a_b=4, a_c=9, a_d=7)
+    simulated.run(100)
+    assert nodes_of(simulated.cluster) == {"web": "c"}
+    simulated.run(600)
+    assert nodes_of(simulated.cluster) == {"web": "b"}
+
+
+def test_an_owner_whose_pods_came_back_twice_is_given_up_and_the_report_says_so() -> None:
+    simulated = drifted()
+    simulated._choose = lambda _, nodes: "b" if "b" in nodes else nodes[-1]
+    simulated._may_have = lambda pod: ["c"] if pod.uid.startswith("hold-") else ["b"]  # type: ignore[method-assign]
+    simulated.run(2000)
+    assert results(simulated) == [MoveResult.RETURNED] * 2
+    (report,) = simulated.plans[-1].no_fix.values()
+    assert "came back 2 times" in report.why
+
+
+def test_no_more_moves_begin_within_a_minute_than_the_budget_allows() -> None:
+    nodes = [node("a", 1), node("b", 32), node("c", 64)]
+    pods = [pod(f"web-{number}", "b", gib=1, delay={"a": 5}) for number in range(5)]
+    simulated = SimulatedCluster(
+        cluster_of(nodes, pods), matrix(a_b=9, a_c=3), replace(AT_ONCE, per_minute=2, cooldown_seconds=0.0)
+    )
+    simulated.run(55)
+    assert len(simulated.evicted) == 2
+    assert any("moves began within a minute" in each for each in simulated.plans[-1].waiting.values())
+
+
+def test_one_pod_of_a_workload_is_moved_at_a_time() -> None:
+    nodes = [node("a", 1), node("b", 32), node("c", 64)]
+    shared = {"workload": "deployment/web", "owner_uid": "rs-web"}
+    pods = [pod(f"web-{number}", "b", gib=1, delay={"a": 5}, **shared) for number in range(3)]
+    simulated = SimulatedCluster(cluster_of(nodes, pods), matrix(a_b=9, a_c=3), replace(AT_ONCE, cooldown_seconds=0.0))
+    for _ in range(40):
+        plan = simulated.second()
+        assert len(plan.memory.state.moves) <= 1
+    assert len(simulated.evicted) == 3
+
+
+def test_room_is_made_for_a_pending_pod_by_moving_one_that_keeps_its_bound_elsewhere() -> None:
+    simulated = full_edge()
+    simulated.run(15)
+    assert nodes_of(simulated.cluster) == {"req1": "edge-3", "req3": "edge-1", "two": "edge-2"}
+    assert simulated.evicted == ["req1"]
+    assert results(simulated) == [MoveResult.REPLACED]
+
+
+def test_what_is_free_on_the_node_is_held_for_the_pending_pod_before_the_eviction() -> None:
+    simulated = full_edge()
+    holds = [each for each in simulated.second().actions if isinstance(each, HoldRoom)]
+    assert [(each.node, each.for_uid, each.requests.memory_bytes // GIB) for each in holds] == [
+        ("edge-3", "req1", 6),
+        ("edge-1", "req3", 2),
+    ]
+
+
+def test_no_pod_is_moved_whose_bound_would_break() -> None:
+    simulated = full_edge()
+    simulated.matrix = matrix(**{"edge-1_edge-2": 10, "edge-1_edge-3": 26})
+    simulated.run(5)
+    (report,) = simulated.plans[-1].no_fix.values()
+    assert not simulated.evicted
+    assert "no single pod can be moved" in report.why
+    assert report.nearest == "edge-1"
+
+
+def test_no_pod_is_moved_where_a_survivor_would_lose_its_bound_to_it() -> None:
+    simulated = full_edge()
+    simulated.cluster = simulated.cluster.with_pod(pod("near", "edge-2", gib=1, delay={"req1": 12}), "edge-2")
+    simulated.matrix = matrix(**{"edge-1_edge-2": 10, "edge-1_edge-3": 15, "edge-2_edge-3": 20})
+    simulated.run(5)
+    assert not simulated.evicted
+
+
+def test_of_several_moves_the_pod_of_the_lowest_priority_and_then_the_smallest_goes() -> None:
+    nodes = [node("a", 8), node("b", 32)]
+    pods = [
+        pod("important", "a", gib=2, priority=10),
+        pod("small", "a", gib=2),
+        pod("large", "a", gib=3),
+        pod("new", "", gib=3, delay={"a": 1}),
+    ]
+    simulated = SimulatedCluster(cluster_of(nodes, pods), matrix(a_b=9))
+    simulated.run(15)
+    assert simulated.evicted == ["small"]
+
+
+def test_a_pod_that_goes_back_to_the_node_that_it_left_is_no_success() -> None:
+    simulated = full_edge()
+    simulated._may_have = lambda pod: (  # type: ignore[method-assign]
+        [pod.labels["node"]] if "node" in pod.labels else ["edge-1"] if pod.uid.startswith("req1") else []
+    )
+    simulated.run(15)
+    assert results(simulated)[0] is MoveResult.RETURNED
+
+
+def test_the_next_leader_goes_on_where_the_last_one_stopped() -> None:
+    simulated = full_edge()
+    for _ in range(15):
+        simulated.second()
+        text = codec.encode(simulated.memory.state)
+        simulated.memory = ReplacementMemory(codec.decode(text))
+    assert nodes_of(simulated.cluster) == {"req1": "edge-3", "req3": "edge-1", "two": "edge-2"}
+    assert simulated.evicted == ["req1"]
+
+
+def test_the_state_is_the_same_after_encoding_and_decoding() -> None:
+    simulated = full_edge()
+    simulated.run(3)
+    state = simulated.memory.state
+    assert state.moves[0].step is MoveStep.LANDING
+    assert state.departures
+    assert codec.decode(codec.encode(state)) == state
+
+
+@pytest.mark.parametrize("text", [b"", b"[]", b'{"moves": [{}]}', b'{"started": ["x"]}', b"\xff"])
+def test_a_state_that_cannot_be_read_is_refused_by_name(text: bytes) -> None:
+    with pytest.raises(codec.StateError):
+        codec.decode(text)
+
+
+def test_an_empty_state_is_read_from_an_empty_object() -> None:
+    assert codec.decode(b"{}") == ReplacementState()
