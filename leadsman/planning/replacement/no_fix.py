@@ -30,7 +30,11 @@ def no_fix(
     violation: DelayEvidence | None = None,
     remedy: str = "",
 ) -> NoFix:
-    """The report. violation: the bound that a running pod has left. remedy: of a cause that no other node would mend."""
+    """The report.
+
+    violation: the bound that a running pod has left.
+    remedy: of a cause that no other node would mend.
+    """
     nearest = _nearest(pod, cluster, bounds)
     evidence = violation
     if evidence is None and nearest.node:
