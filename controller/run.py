@@ -281,7 +281,7 @@ class ControllerParts:
             self.update_policy_status,
             self.report_missing_policies,
             *health_steps,
-            *((self.self_healing.keep_backups, self.self_healing.recover) if self.self_healing else ()),
+            *(self.self_healing.steps if self.self_healing else ()),
         )
         optional = {"elect a leader": self.leader_elector, "write Events": self.event_recorder}
         return {

@@ -1,4 +1,4 @@
-"""Wires self-healing: the cluster as it is, backups and their placeholders, and recovery from dead nodes."""
+"""Wires self-healing: the cluster, backups and their placeholders, recovery from dead nodes, and re-placement."""
 
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Set
@@ -13,6 +13,7 @@ from controller.event_recorder import EventRecorder
 from controller.node_recovery import NodeRecovery
 from controller.placeholder_pod import PlaceholderSettings
 from controller.placeholder_writer import PlaceholderWriter
+from controller.replacement import Replacement
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.planning.backups.coverage import CoverageState
@@ -20,6 +21,7 @@ from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.backups.placeholders import held_by, placeholders_by_node
 from leadsman.planning.failover.model import NodeHealth, NodeVerdict
 from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
+from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 
@@ -33,6 +35,7 @@ class SelfHealingSettings(Struct, frozen=True):
 
     enabled: whether bounded pods have backups, and bounded pods are kept off dead and suspect nodes.
     budget: how much is done about dead nodes; FAILOVER_OFF: nothing.
+    replacement: when pods are moved to other nodes while all nodes live; None: never.
     namespace: Leadsman's own, where the state is published.
     """
 
@@ -40,11 +43,12 @@ class SelfHealingSettings(Struct, frozen=True):
     backups: BackupSettings = BackupSettings()
     placeholders: PlaceholderSettings = PlaceholderSettings()
     budget: RecoveryBudget = FAILOVER_OFF
+    replacement: ReplacementSettings | None = None
     namespace: str = "leadsman"
 
 
 class SelfHealing:
-    """All of it. Call `keep_backups` and `recover` in turn, on every replica; only the leader acts.
+    """All of it. Call each of `steps` in turn, on every replica; only the leader acts.
 
     recorder: None: a dry run, which plans backups and writes nothing.
     verdicts: on every node, by name.
@@ -90,6 +94,22 @@ class SelfHealing:
             else None
         )
 
+        self.replacement = (
+            Replacement(
+                client,
+                settings.namespace,
+                lambda: self.cluster.current,
+                inputs,
+                self._unhealthy_nodes,
+                recorder,
+                is_leader,
+                settings.replacement,
+                settings.placeholders,
+            )
+            if settings.replacement
+            else None
+        )
+
     async def keep_backups(self) -> None:
         if self._is_leader():
             await self.backups.sync()
@@ -101,6 +121,17 @@ class SelfHealing:
             await self.recovery.sync()
         elif self.recovery:
             self.recovery.reset()
+
+    @property
+    def steps(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
+        """What is called in turn."""
+        return self.keep_backups, self.recover, *((self.replace_pods,) if self.replacement else ())
+
+    async def replace_pods(self) -> None:
+        if self.replacement and self._is_leader():
+            await self.replacement.sync()
+        elif self.replacement:
+            self.replacement.reset()
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         """What runs beside the two steps."""
@@ -125,6 +156,7 @@ class SelfHealing:
                 for pod, each in troubled_first[:MAX_PODS_SHOWN]
             },
             **({"recovery": self.recovery.page()} if self.recovery else {}),
+            **({"replacement": self.replacement.page()} if self.replacement else {}),
         }
 
     def families(self) -> Iterator[Metric]:
@@ -146,6 +178,8 @@ class SelfHealing:
         yield from self._placeholder_families()
         if self.recovery:
             yield from self.recovery.families()
+        if self.replacement:
+            yield from self.replacement.families()
 
     def _placeholder_families(self) -> Iterator[Metric]:
         cluster = self.cluster.current

@@ -25,6 +25,7 @@ from leadsman.planning.backups.model import BackupScope, BackupSettings
 from leadsman.planning.failover.model import DetectionRules
 from leadsman.planning.labels.model import LabelLimits
 from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
+from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.process import run_until_stopped
 from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings
 
@@ -193,6 +194,27 @@ def self_healing_options(add: Options) -> None:
         positive_number,
         metavar="S",
     )
+    replacement = ReplacementSettings()
+    add.switch(
+        "replacement",
+        "move a pod whose delay left its bound, and one that is in the way of a pending pod, where every bound is "
+        "kept; needs --backups and the component replacement",
+    )
+    add.flag(
+        "replacement-hold-seconds",
+        "how long a delay must be over its bound, or a pod be pending, before a pod is moved "
+        f"(default {replacement.hold_seconds:g})",
+        replacement.hold_seconds,
+        positive_number,
+        metavar="S",
+    )
+    add.flag(
+        "replacements-per-minute",
+        f"largest number of pods that are moved a minute (default {replacement.per_minute})",
+        replacement.per_minute,
+        positive_int,
+        metavar="N",
+    )
 
 
 def self_healing_settings(args: argparse.Namespace) -> SelfHealingSettings:
@@ -201,12 +223,16 @@ def self_healing_settings(args: argparse.Namespace) -> SelfHealingSettings:
         raise ValueError("--failover needs --backups: a pod is only deleted once another node holds its room")
     if args.backups and args.node_health == NodeHealthMode.OFF.value:
         raise ValueError("--backups needs --node-health=report, which says which nodes are suspect or dead")
+    if args.replacement and not args.backups:
+        raise ValueError("--replacement needs --backups, whose namespace and PriorityClass its holding pods use")
+    replacement = ReplacementSettings(args.replacement_hold_seconds, args.replacements_per_minute)
     budget = RecoveryBudget(args.failover_nodes, args.failover_ratio, args.failover_window_seconds)
     return SelfHealingSettings(
         enabled=args.backups,
         backups=BackupSettings(BackupScope(args.backup_scope), args.rack_label),
         placeholders=PlaceholderSettings(args.placeholder_image, args.placeholder_scheduler),
         budget=budget if args.failover else FAILOVER_OFF,
+        replacement=replacement if args.replacement else None,
         namespace=args.lease_namespace,
     )
 

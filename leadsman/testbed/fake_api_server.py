@@ -224,6 +224,8 @@ class FakeApiServer:
     def _write(self, verb: str, place: ObjectPath, body: Any) -> Object:
         if place.subresource == "binding":
             return self._bind(place, body)
+        if place.subresource == "eviction":
+            return self._evict(place, body)
         if verb == "get":
             return self.objects.get(place)
         if verb == "delete":
@@ -238,6 +240,12 @@ class FakeApiServer:
                 409, "Conflict", f"pod {place.name} is already assigned to node {pod['spec']['nodeName']!r}"
             )
         self.objects.patch(place, {"spec": {"nodeName": binding["target"]["name"]}})
+        return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
+
+    def _evict(self, place: ObjectPath, eviction: Object) -> Object:
+        """As one that no budget refuses, of a pod that ends at once."""
+        uid = ((eviction.get("deleteOptions") or {}).get("preconditions") or {}).get("uid", "")
+        self.objects.delete(place._replace(subresource=""), uid)
         return {"kind": "Status", "apiVersion": "v1", "status": "Success", "code": 201}
 
     def _list(self, place: ObjectPath, query: Mapping[str, str]) -> Object:

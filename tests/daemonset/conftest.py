@@ -20,6 +20,7 @@ REQUIRED = {
     "node-health": ["controller"],
     "backups": _BACKUPS_NEED,
     "failover": [*_BACKUPS_NEED, "backups"],
+    "replacement": [*_BACKUPS_NEED, "backups"],
 }
 """Component → those that it changes, and that must be chosen with it, before it."""
 IN_ORDER = re.findall(r"# - \.\./components/([\w-]+)", (MANIFESTS / "overlay/kustomization.yaml").read_text())

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 from controller.config_maps import BACKUPS_CONFIG_MAP
 from controller.placeholder_pod import PRIORITY_CLASS
+from controller.replacement import CONFIG_MAP as REPLACEMENT_CONFIG_MAP
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP
 from leadsman.sources.cluster.cluster_follower import LISTS
 
@@ -31,7 +32,8 @@ ROLES = {
     "leadsman-extender-bind": [BIND],
 }
 WITH_FAILOVER = ("failover", "everything", "files")
-WITH_BACKUPS = ("backups", *WITH_FAILOVER)
+WITH_REPLACEMENT = ("replacement", "everything", "files")
+WITH_BACKUPS = ("backups", "replacement", *WITH_FAILOVER)
 WITH_CONTROLLER = ("controller", "cluster-model", "node-health", *WITH_BACKUPS)
 HEALING = "leadsman-extender-self-healing"
 WITH_HEALING = ("self-healing-extender", "everything", "files")
@@ -227,6 +229,20 @@ def test_pods_elsewhere_are_deleted_only_with_the_component_failover(objects: "O
         if o["kind"] == "ClusterRole" and any("delete" in rule["verbs"] for rule in o["rules"])
     }
     assert deleting == ({"leadsman-controller-failover"} if build_name in WITH_FAILOVER else set())
+
+
+def test_pods_are_evicted_and_never_deleted_by_the_component_replacement(objects: "Objects", build_name: str) -> None:
+    names = ("leadsman-controller-replacement", "leadsman-controller-replacement-state")
+    mine = [o for o in objects if o["metadata"]["name"] in names and "rules" in o]
+    rules = {(o["kind"], o["metadata"].get("namespace", "")): o["rules"] for o in mine}
+    if build_name not in WITH_REPLACEMENT:
+        assert not rules
+        return
+    evicting, holding = rules["ClusterRole", ""], rules["Role", PLACEHOLDER_NAMESPACE]
+    assert evicting == [{"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}]
+    assert holding == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}]
+    (state,) = rules["Role", "leadsman"]
+    assert (state["resourceNames"], state["verbs"]) == ([REPLACEMENT_CONFIG_MAP], ["get", "update"])
 
 
 def test_placeholders_are_below_ordinary_pods_and_below_what_an_autoscaler_adds_nodes_for(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.overlay import Overlay
 from leadsman.cluster.pod import ClusterPod
-from leadsman.decision.delay.bounds import has_bounds, valid_bounds
+from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.delay.evaluation import evaluate_bounds
 from leadsman.decision.delay.explain_delay import delay_evidence
@@ -54,7 +54,7 @@ class SupposedBounds:
 
     def __init__(self, cluster: Cluster, inputs: DecisionInputs) -> None:
         self._cluster, self._inputs, self._nodes = cluster, inputs, CandidateNodes.of(cluster.nodes)
-        self.bounded = {uid: pod for uid, pod in cluster.pods.items() if has_bounds(_pod_info(pod))}
+        self.bounded = {uid: pod for uid, pod in cluster.pods.items() if _pod_info(pod).has_delay_bounds}
         self._bounded_to: dict[WorkloadKey, list[ClusterPod]] = defaultdict(list)
         for pod in self.bounded.values():
             for key in self._references(pod):

@@ -63,7 +63,7 @@ def drifted(settings: ReplacementSettings = AT_ONCE, **more: Any) -> SimulatedCl
 
 
 def full_edge(**more: Any) -> SimulatedCluster:
-    """The edge scheduler's req1 and req3: edge-1 is taken by a pod that could be 15 ms away, and one pod needs edge-1."""
+    """The edge scheduler's req1 and req3: a pod that could be 15 ms away has edge-1, and another one needs it."""
     nodes = [node("edge-1"), node("edge-2"), node("edge-3")]
     in_the_way = pod("req1", "edge-1", delay={"edge-1": 25}, **more)
     pods = [in_the_way, pod("req3", "", delay={"edge-1": 1}), pod("two", "edge-2")]
@@ -76,9 +76,8 @@ def results(simulated: SimulatedCluster) -> list[MoveResult]:
 
 def nodes_of(cluster: Cluster) -> dict[str, str]:
     """Owner's name → node, of the pods that stay."""
-    return {
-        each.labels["app"]: each.node for each in cluster.pods.values() if "app" in each.labels and not each.terminating
-    }
+    staying = (each for each in cluster.pods.values() if "app" in each.labels and not each.terminating)
+    return {each.labels["app"]: each.node for each in staying}
 
 
 def test_a_pod_whose_delay_left_its_bound_goes_to_a_node_that_keeps_it() -> None:
@@ -166,7 +165,7 @@ def test_what_must_stay_is_never_moved_and_the_report_says_why(fields: dict[str,
 
 
 @pytest.mark.parametrize("fields", [{"disruptions_allowed": 0}, {"disruptions_allowed": 1, "observed": False}])
-def test_a_disruption_budget_that_allows_nothing_is_obeyed_and_named(fields: dict[str, int]) -> None:
+def test_a_disruption_budget_that_allows_nothing_is_obeyed_and_named(fields: dict[str, Any]) -> None:
     simulated = drifted()
     budget = DisruptionBudget("shop", "keep", LabelSelector(), **fields)
     simulated.cluster = replace(simulated.cluster, budgets={("shop", "keep"): budget})

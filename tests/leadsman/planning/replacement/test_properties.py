@@ -11,7 +11,6 @@ from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.scheduling import refusals
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
-from leadsman.decision.delay.bounds import has_bounds
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.model import PodInfo
 from leadsman.planning.replacement.bounds import SupposedBounds
@@ -44,7 +43,7 @@ def random_cluster(seed: int) -> tuple[Cluster, Matrix, ClusterPod | None]:
 def keeps(cluster: Cluster, matrix: Matrix, pod: ClusterPod) -> bool:
     """Whether the pod keeps its bounds where everything is now, room aside."""
     info = PodInfo(pod.namespace, pod.name, pod.uid, pod.labels, pod.annotations, pod.workload)
-    return not has_bounds(info) or pod.node not in DelayFilter().refusals(
+    return not info.has_delay_bounds or pod.node not in DelayFilter().refusals(
         info, tuple(cluster.nodes), inputs_of(placed_only(cluster), matrix)
     )
 
