@@ -119,7 +119,8 @@ class PageHandlers:
 
 
 async def _send_chunks(request: web.Request, body: responses.ChunkedBody) -> web.StreamResponse:
-    """Sends the body and returns the response. A client that does not read it in time is disconnected."""
+    """Sends the body and returns the response. A client that does not read it in time is disconnected, and
+    one that has left is not our fault."""
     response = web.StreamResponse()
     response.content_type, response.content_length = "application/json", body.length
     await response.prepare(request)
@@ -128,7 +129,7 @@ async def _send_chunks(request: web.Request, body: responses.ChunkedBody) -> web
             for chunk in body.chunks:
                 await response.write(chunk)
             await response.write_eof()
-    except TimeoutError:
+    except (TimeoutError, ConnectionResetError):
         if request.transport:
             request.transport.abort()
     return response

@@ -54,18 +54,24 @@ def _server() -> _Server:
     return _Server(loop, serving, loop.run_until_complete(serving.__aenter__()))
 
 
-def _parse(data: bytes) -> None:
+def request_of(data: bytes) -> bytes:
     """The first byte chooses the verb whose body the others are, or that they are the whole request."""
-    server, chosen = _server(), data[0] % (len(_VERBS) + 1) if data else 0
-    request = data[1:]
-    if chosen < len(_VERBS):
-        head = (
-            f"POST /{_VERBS[chosen]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(request)}\r\nConnection: close\r\n\r\n"
-        )
-        request = head.encode() + request
-    answer = server.loop.run_until_complete(asyncio.wait_for(_ask(server.port, request), ANSWER_SECONDS))
+    chosen, body = _chosen(data), data[1:]
+    if chosen == len(_VERBS):
+        return body
+    head = f"POST /{_VERBS[chosen]} HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\nConnection: close\r\n\r\n"
+    return head.encode() + body
+
+
+def _chosen(data: bytes) -> int:
+    return data[0] % (len(_VERBS) + 1) if data else 0
+
+
+def _parse(data: bytes) -> None:
+    server = _server()
+    answer = server.loop.run_until_complete(asyncio.wait_for(_ask(server.port, request_of(data)), ANSWER_SECONDS))
     assert not answer.startswith(b"HTTP/1.1 5"), answer[:300]
-    assert answer.startswith(b"HTTP/1.1 ") or chosen == len(_VERBS), answer[:300]
+    assert answer.startswith(b"HTTP/1.1 ") or _chosen(data) == len(_VERBS), answer[:300]
 
 
 async def _ask(port: int, request: bytes) -> bytes:
