@@ -8,6 +8,7 @@ from controller.node_health import NodeHealthMode
 from controller.run import ControllerSettings
 from leadsman.cli import controller, main
 from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.sources.delay.delay_sources import DelaySettings
 
 API = ("--kube-api", "http://127.0.0.1:1")
@@ -80,3 +81,12 @@ def test_nodes_are_judged_only_when_asked_for() -> None:
     assert parsed().node_health.mode is NodeHealthMode.OFF
     found = parsed("--agent-call-timeout-seconds", "2", LEADSMAN_NODE_HEALTH="report").node_health
     assert (found.mode, found.rules.call_timeout_seconds) == (NodeHealthMode.REPORT, 2.0)
+
+
+def test_pods_are_moved_only_when_asked_for_and_only_with_backups() -> None:
+    asked = ("--node-health", "report", "--backups")
+    assert parsed(*asked).self_healing.replacement is None
+    replacing = parsed(*asked, "--replacement", "--replacement-hold-seconds", "5", "--replacements-per-minute", "7")
+    assert replacing.self_healing.replacement == ReplacementSettings(hold_seconds=5.0, per_minute=7)
+    with pytest.raises(ValueError, match="--replacement needs --backups"):
+        parsed("--replacement")
