@@ -266,6 +266,19 @@ async def test_a_replica_that_does_not_lead_writes_nothing(started: Start, until
         assert {"create", "update", "patch", "delete"}.isdisjoint(cluster.api.verbs())
 
 
+async def test_a_cordoned_node_gives_its_placeholders_up_so_that_it_can_be_drained(
+    started: Start, until: "Until"
+) -> None:
+    async with started() as cluster:
+        backup = await cluster.cover(until)
+        node = cluster.api.objects.get(ObjectPath("/api/v1/nodes", name=backup))
+        cluster.api.put(f"/api/v1/nodes/{backup}", {**node, "spec": {"unschedulable": True}})
+        await until(lambda: cluster.healing.cluster.current.nodes[backup].unschedulable)
+        await cluster.step()
+        cluster.bind_placeholders()
+        assert {pod["spec"]["nodeName"] for pod in cluster.placeholders()} == set(NODES) - {"edge-1", backup}
+
+
 async def test_a_placeholder_that_others_deleted_is_counted_and_made_again(started: Start, until: "Until") -> None:
     async with started() as cluster:
         await cluster.cover(until)
