@@ -1,1 +1,4 @@
-"""Simulated clusters: the real decisions and peering code, a virtual clock, seeded randomness."""
+"""Simulated clusters: the real decisions and peering code, a virtual clock, seeded randomness.
+
+`solver` is the process that solves for offline plans.
+"""

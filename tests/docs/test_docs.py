@@ -135,7 +135,13 @@ def test_every_flag_that_is_named_is_one(capsys: pytest.CaptureFixture[str]) -> 
     assert others <= {flag for _, flag in named}, "flags of other programs that no document names any more"
 
 
-SUBCOMMANDS = (["certs", "create"], ["certs", "secrets"], ["simulate", "rewards"], ["demo", "rewards"])
+SUBCOMMANDS = (
+    ["certs", "create"],
+    ["certs", "secrets"],
+    ["simulate", "rewards"],
+    ["plan", "optimise"],
+    ["demo", "rewards"],
+)
 
 
 def test_every_metric_that_is_named_is_one_of_ours() -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
+from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.backups.model import BackupScope, FailureDomain, Uncovered
 
 _WIDER = {
@@ -66,3 +67,10 @@ class FailureDomains:
         if not names[scope]:
             return Uncovered(f"the {scope} of node {node} is unknown, so no node is known to be in another {scope}")
         return tuple(FailureDomain(each, names[each]) for each in _WIDER[scope] if names[each])
+
+
+def rack_of(node: ClusterNode, inputs: DecisionInputs, label: str) -> str:
+    """The node's rack by its label, else as its agent reports it; "": unknown."""
+    state = inputs.snapshot.nodes.get(node.name)
+    reported = state.identity.rack if state is not None and state.identity is not None else ""
+    return node.rack(label) or reported

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from types import MappingProxyType
 
 from leadsman.cluster.model import Cluster
-from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.quotas import replacement_refusals
 from leadsman.cluster.scheduling import refusals as scheduling_refusals
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.names import BACKUP_ANNOTATION, PLACEHOLDER_LABEL
 from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure
-from leadsman.planning.backups.domains import Failure, FailureDomains
+from leadsman.planning.backups.domains import Failure, FailureDomains, rack_of
 from leadsman.planning.backups.model import (
     Backup,
     BackupPlan,
@@ -78,7 +77,7 @@ class _Planner:
     def __init__(self, cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings, unhealthy: Set[str]) -> None:
         self._cluster, self._settings, self._inputs, self._unhealthy = cluster, settings, inputs, unhealthy
         self._with_quota = {namespace for namespace, _ in cluster.quotas}
-        self._domains = FailureDomains(cluster, self._rack_of)
+        self._domains = FailureDomains(cluster, lambda node: rack_of(node, inputs, settings.rack_label))
         self._bounds = BoundsAfterFailure(cluster, inputs)
         self.uncovered: dict[str, Uncovered] = {}
         self.backups: dict[str, Backup] = {}
@@ -165,7 +164,7 @@ class _Planner:
             self.uncovered[pod.uid] = scope
         elif scope is not BackupScope.NONE:
             domains = self._domains.survived_by(scope, pod.node)
-            if reason := _never_replaced(pod):
+            if reason := never_replaced(pod):
                 self.uncovered[pod.uid] = Uncovered(reason)
             elif isinstance(domains, Uncovered):
                 self.uncovered[pod.uid] = domains
@@ -178,11 +177,6 @@ class _Planner:
             return BackupScope(value)
         allowed = ", ".join(BackupScope)
         return Uncovered(f'annotation {BACKUP_ANNOTATION}: "{value[:63]}" is not valid; use {allowed}')
-
-    def _rack_of(self, node: ClusterNode) -> str:
-        state = self._inputs.snapshot.nodes.get(node.name)
-        reported = state.identity.rack if state is not None and state.identity is not None else ""
-        return node.rack(self._settings.rack_label) or reported
 
     def _difficulty(self, pod: ClusterPod) -> tuple[int, float, str]:
         """Pods that are bound to no workload come first, then large ones."""
@@ -217,7 +211,7 @@ class _Planner:
         return backup
 
 
-def _never_replaced(pod: ClusterPod) -> str:
+def never_replaced(pod: ClusterPod) -> str:
     """Why nobody makes the pod again on another node; "": its owner does."""
     if pod.mirror:
         return "it is a static pod, which only its own kubelet runs"

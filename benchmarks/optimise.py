@@ -1,0 +1,97 @@
+"""Reserved capacity of the greedy plan, of the search, and of one joint CP-SAT run: `python -m benchmarks.optimise`.
+
+Needs leadsman[plan]. Nodes of planetlab_1 with 16 GiB, pods of ¼ to 4 GiB, none placed, each with the 2 to 8 nodes
+nearest to one of them as candidates; in units of 256 MiB. Search and joint run get the same deterministic work, with
+one worker each: `--work`, `--sizes 20x100,50x250`, `--seed`.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+
+from leadsman.planning.optimise.greedy import greedy_choices
+from leadsman.planning.optimise.problem import NOWHERE, Choice, Choices, PodOptions, Problem, score
+from leadsman.planning.optimise.search import reserved_bound
+from leadsman.runtime.text_table import align_columns
+from leadsman.simulator.solver import parent
+from leadsman.simulator.solver.cp_sat import CpSat
+from leadsman.simulator.solver.job import Job
+
+PLANETLAB = Path(__file__).parents[1] / "tests" / "data" / "rtt" / "planetlab_1.txt.gz"
+NODE_UNITS, POD_UNITS = 64, (1, 2, 4, 8, 16)
+CANDIDATES = (2, 8)
+CAP_SECONDS = 1800.0
+
+
+def planetlab_problem(nodes: int, pods: int, seed: int) -> Problem:
+    """Pods of five sizes, each near a node."""
+    rng = np.random.default_rng(seed)
+    matrix = np.loadtxt(PLANETLAB)
+    kept = rng.choice(len(matrix), nodes, replace=False)
+    rtt_ms = np.maximum(matrix, matrix.T)[np.ix_(kept, kept)]
+    np.fill_diagonal(rtt_ms, 0.0)
+    made = []
+    for _ in range(pods):
+        reference, count = int(rng.integers(nodes)), int(rng.integers(CANDIDATES[0], CANDIDATES[1] + 1))
+        near = tuple(sorted(np.argsort(rtt_ms[reference], kind="stable")[:count].tolist()))
+        made.append(PodOptions((int(rng.choice(POD_UNITS)),), NOWHERE, False, near, near, 1))
+    return Problem(
+        nodes=tuple(f"node-{number}" for number in range(nodes)),
+        resources=("memory",),
+        units=(256 << 20,),
+        weights=(1,),
+        free=((NODE_UNITS,),) * nodes,
+        domains=tuple((number, NOWHERE, NOWHERE) for number in range(nodes)),
+        fixed_needs=(),
+        pods=tuple(made),
+    )
+
+
+def row(nodes: int, pods: int, work: float, seed: int) -> list[str]:
+    problem = planetlab_problem(nodes, pods, seed)
+    began = time.monotonic()
+    start = greedy_choices(problem, [Choice(NOWHERE, NOWHERE)] * pods)
+    greedy_seconds = time.monotonic() - began
+    began = time.monotonic()
+    found = parent.run(Job(problem, start, seed + 1, work, CAP_SECONDS), quiet=True)
+    search_seconds = time.monotonic() - began
+    began = time.monotonic()
+    joint = CpSat(seed + 1, lambda: CAP_SECONDS)(problem, start, range(pods), work)
+    joint_seconds = time.monotonic() - began
+    joint_score = score(problem, joint.choices)
+    assert joint_score is not None
+    joint_bound = reserved_bound(problem, joint_score, joint.bound)
+    bound = max(joint_bound, found.reserved_bound)
+    return [
+        f"{nodes} x {pods}",
+        f"{reserved(problem, start)} ({greedy_seconds:.1f} s)",
+        f"{found.score.reserved} ({found.reserved_bound}; {search_seconds:.0f} s; {found.ended})",
+        f"{joint_score.reserved} ({joint_bound}; {joint_seconds:.0f} s)",
+        f"{found.score.reserved / max(bound, 1):.3f}",
+        f"{found.score.unplaced + found.score.uncovered}",
+    ]
+
+
+def reserved(problem: Problem, choices: Choices) -> int:
+    at = score(problem, choices)
+    assert at is not None
+    return at.reserved
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="20x100,50x250")
+    parser.add_argument("--work", type=float, default=30.0)
+    parser.add_argument("--seed", type=int, default=0)
+    args = parser.parse_args()
+    table = [["NODES x PODS", "GREEDY", "SEARCH (BOUND)", "JOINT CP-SAT (BOUND)", "SEARCH / BEST BOUND", "LACKING"]]
+    for size in args.sizes.split(","):
+        nodes, pods = map(int, size.split("x"))
+        table.append(row(nodes, pods, args.work, args.seed))
+    print("\n".join(align_columns(table)))
+
+
+if __name__ == "__main__":
+    main()

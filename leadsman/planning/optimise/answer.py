@@ -1,0 +1,90 @@
+"""What choices mean for the cluster, and an independent check that nothing of it breaks a bound or lacks room."""
+
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.resources import Resources
+from leadsman.cluster.scheduling import refusals as scheduling_refusals
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.planning.backups.after_failure import lost_pods
+from leadsman.planning.backups.domains import FailureDomains, rack_of
+from leadsman.planning.backups.model import Backup, BackupPlan, BackupSettings, Uncovered
+from leadsman.planning.optimise.cluster_problem import ClusterProblem, delay_refusals, with_workloads_of
+from leadsman.planning.optimise.problem import NOWHERE, Choice, Choices, Load, PodOptions, Problem, amounts_by_name
+
+
+class OptimisedPlan(Struct, frozen=True):
+    """Where every bounded pod is to be.
+
+    cluster, inputs: with the pods there.
+    backups: of all bounded pods, and what each node reserves.
+    unplaced: UID → why no node of its own keeps its bounds.
+    """
+
+    cluster: Cluster
+    inputs: DecisionInputs
+    backups: BackupPlan
+    unplaced: Mapping[str, str]
+
+
+def plan_of_choices(modelled: ClusterProblem, choices: Choices) -> OptimisedPlan:
+    """The plan that these choices are."""
+    problem, cluster = modelled.problem, modelled.cluster
+    backups = {uid: each for uid, each in modelled.plan.pods.items() if uid not in modelled.uids}
+    unplaced: dict[str, str] = {}
+    for uid, pod, choice in zip(modelled.uids, problem.pods, choices, strict=True):
+        if choice.place not in (NOWHERE, pod.home):
+            cluster = cluster.with_pod(cluster.pods[uid], problem.nodes[choice.place])
+        if pod.is_unplaced(choice):
+            unplaced[uid] = "no node that keeps its bounds has room" if pod.backups else "no node keeps its bounds"
+        if backup := _backup(modelled, uid, pod, choice):
+            backups[uid] = backup
+    inputs = with_workloads_of(cluster, modelled.inputs)
+    return OptimisedPlan(cluster, inputs, BackupPlan(backups, _reserves(problem, choices)), unplaced)
+
+
+def _backup(modelled: ClusterProblem, uid: str, pod: PodOptions, choice: Choice) -> Backup | Uncovered | None:
+    """None: the pod wants none, or has no node yet."""
+    if choice.backup != NOWHERE:
+        failing = modelled.problem.domains_survived(pod, choice.place)
+        return Backup(modelled.problem.nodes[choice.backup], tuple(modelled.domains[each] for each in failing))
+    if pod.is_uncovered(choice):
+        return Uncovered("no other node that keeps its bounds has room, or its rack or zone is unknown")
+    before = modelled.plan.pods.get(uid)
+    return before if isinstance(before, Uncovered) else None
+
+
+def _reserves(problem: Problem, choices: Choices) -> dict[str, Resources]:
+    """Node → what it reserves, without nodes that reserve nothing."""
+    load, reserves = Load.of(problem, choices), dict[str, Resources]()
+    for number, node in enumerate(problem.nodes):
+        amounts = {name: amount for name, amount in amounts_by_name(problem, load.reserved(number)).items() if amount}
+        if amounts:
+            cpu, memory, pods = (amounts.pop(name, 0) for name in ("cpu", "memory", "pods"))
+            reserves[node] = Resources(cpu, memory, pods, amounts)
+    return reserves
+
+
+def broken(plan: OptimisedPlan, chosen: tuple[str, ...], settings: BackupSettings) -> Mapping[str, str]:
+    """UID or node → what is wrong, by the code that judges placements and failures, not by the problem's numbers.
+
+    chosen: UIDs of the pods whose place was chosen. Empty when the plan is right.
+    """
+    cluster, found = plan.cluster, dict[str, str]()
+    for node, reserve in plan.backups.reserves.items():
+        if not reserve.fits(cluster.free(node)):
+            found[node] = f"it reserves {reserve} and has only {cluster.free(node)}"
+    for uid in chosen:
+        pod = cluster.pods[uid]
+        if pod.node and uid not in plan.unplaced:
+            refused = delay_refusals(cluster, plan.inputs, pod)
+            if pod.node in refused:
+                found[uid] = f"{pod.node}: {refused[pod.node]}"
+            elif reasons := scheduling_refusals(cluster, pod, pod.node):
+                found[uid] = f"{pod.node}: {reasons[0]}"
+    domains = FailureDomains(cluster, lambda node: rack_of(node, plan.inputs, settings.rack_label))
+    for domain in sorted({domain for backup in plan.backups.backups.values() for domain in backup.domains}):
+        found |= lost_pods(cluster, domains.failure(domain), plan.backups, plan.inputs)
+    return found

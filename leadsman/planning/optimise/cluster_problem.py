@@ -1,0 +1,233 @@
+"""A cluster as a Problem: which pods may choose, among which nodes, and what stays as it is.
+
+A pod chooses when it may be judged by itself: its bounds are to nodes alone, it has no claims, its namespace has no quota,
+and neither its own requirements nor those of others look from pod to pod. Every other pod keeps its node, with the backup that plan_backups
+gives it; one without a node gets the one with the most free memory that takes it. Pods that nobody would make again
+elsewhere, or that keep data on their node, choose only their backup.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from leadsman.cluster.constraints import PodConstraints
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.scheduling import Feasibility
+from leadsman.decision.delay.bounds import valid_bounds
+from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.delay.targets import NoTarget, resolve_target
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes
+from leadsman.decision.workloads import PlacedPod, PlacedPods, WorkloadIndex
+from leadsman.kube.names import BACKUP_ANNOTATION
+from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure, pod_info
+from leadsman.planning.backups.domains import FailureDomains, rack_of
+from leadsman.planning.backups.model import BackupPlan, BackupScope, BackupSettings, FailureDomain
+from leadsman.planning.backups.planner import never_replaced, plan_backups, without_placeholders
+from leadsman.planning.optimise.problem import NOWHERE, Amounts, Choice, FixedNeed, PodOptions, Problem
+
+_SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
+
+_EVICTION = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+
+_WEIGHT_PRECISION = 1_000
+"""Of the cheapest resource's unit, when several resources are reserved."""
+
+
+class ClusterProblem(Struct, frozen=True):
+    """A problem, and what its numbers stand for.
+
+    cluster, inputs, plan: before anything is chosen: pods that do not choose have their nodes, and all that have a node
+        the backups of plan_backups.
+    uids: of the problem's pods, in its order. start: what they have before anything is chosen.
+    domains: what fails, by the problem's number.
+    """
+
+    problem: Problem
+    cluster: Cluster
+    inputs: DecisionInputs
+    plan: BackupPlan
+    uids: tuple[str, ...]
+    start: tuple[Choice, ...]
+    domains: tuple[FailureDomain, ...]
+
+
+def model_cluster(cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings) -> ClusterProblem:
+    """The problem of a cluster, in which the room of placeholders is free and workloads are where its pods are."""
+    cluster = without_placeholders(cluster)
+    inputs = with_workloads_of(cluster, inputs)
+    choosing = _choosing(cluster, inputs)
+    cluster, inputs = _settled(cluster, inputs, choosing)
+    plan = plan_backups(cluster, inputs, settings)
+    pods = [cluster.pods[uid] for uid in sorted(choosing)]
+    domains = FailureDomains(cluster, lambda node: rack_of(node, inputs, settings.rack_label))
+    numbered: dict[FailureDomain, int] = {}
+    domains_of_node = tuple(_domains_of(node, domains, numbered) for node in cluster.nodes)
+    amounts = _AmountsInUnits(cluster, [pod for pod in cluster.pods.values() if pod.uid in choosing | plan.pods.keys()])
+    position = {node: number for number, node in enumerate(cluster.nodes)}
+    staying = cluster.changed(pods=dict.fromkeys(choosing))
+    problem = Problem(
+        nodes=tuple(cluster.nodes),
+        resources=amounts.resources,
+        units=amounts.units,
+        weights=amounts.weights,
+        free=tuple(amounts.free(staying, node) for node in cluster.nodes),
+        domains=domains_of_node,
+        fixed_needs=tuple(_fixed_needs(cluster, plan, choosing, amounts, numbered, position)),
+        pods=tuple(_options(pod, staying, inputs, settings, amounts, position) for pod in pods),
+    )
+    backups = {uid: position[backup.node] for uid, backup in plan.backups.items()}
+    start = tuple(Choice(position.get(pod.node, NOWHERE), backups.get(pod.uid, NOWHERE)) for pod in pods)
+    return ClusterProblem(problem, cluster, inputs, plan, tuple(pod.uid for pod in pods), start, tuple(numbered))
+
+
+def with_workloads_of(cluster: Cluster, inputs: DecisionInputs) -> DecisionInputs:
+    """The inputs with each workload where the cluster's pods of it are."""
+    table: dict[tuple[str, str], dict[str, PlacedPods]] = defaultdict(dict)
+    for pod in cluster.pods.values():
+        kind, _, name = pod.workload.partition("/")
+        placed = (PlacedPod(pod.name, pod.node),) if pod.node else ()
+        kinds = table[pod.namespace, name]
+        kinds[kind] = (*kinds.get(kind, ()), *placed)
+    return replace(inputs, workloads=WorkloadIndex(dict(table), inputs.now))
+
+
+def delay_refusals(cluster: Cluster, inputs: DecisionInputs, pod: ClusterPod) -> Mapping[str, object]:
+    """Node → why the pod's bounds refuse it."""
+    return DelayFilter().refusals(pod_info(pod), CandidateNodes.of(cluster.nodes), inputs)
+
+
+def _choosing(cluster: Cluster, inputs: DecisionInputs) -> set[str]:
+    """UIDs of the pods that may be judged by themselves."""
+    bounds = BoundsAfterFailure(cluster, inputs)
+    bounded = [pod for pod in cluster.pods.values() if pod_info(pod).has_delay_bounds and not pod.terminating]
+    bounding = {key for pod in bounded for key in bounds.workloads_bounding(pod)}
+    constraints = {id(pod.constraints): pod for pod in cluster.pods.values() if _looks_at_pods(pod.constraints)}
+    full = {node for node in cluster.nodes if any(amount < 0 for _, amount in cluster.free(node).items())}
+    with_quota = {namespace for namespace, _ in cluster.quotas}
+    return {
+        pod.uid
+        for pod in bounded
+        if not (_looks_at_pods(pod.constraints) or pod.claims or pod.gated or pod.labels_cut)
+        and pod.node not in full
+        and pod.namespace not in with_quota
+        and (not pod.node or pod.node in cluster.nodes)
+        and (pod.namespace, pod.workload.partition("/")[2]) not in bounding
+        and _bound_to_nodes_only(pod, cluster, inputs)
+        and not any(_matched(pod, other, cluster) for other in constraints.values())
+    }
+
+
+def _looks_at_pods(constraints: PodConstraints) -> bool:
+    return bool(constraints.affinity or constraints.anti_affinity or constraints.spread or constraints.host_ports)
+
+
+def _bound_to_nodes_only(pod: ClusterPod, cluster: Cluster, inputs: DecisionInputs) -> bool:
+    info = pod_info(pod)
+    targets = [resolve_target(bound, info, cluster.nodes, inputs) for bound in valid_bounds(info)]
+    return bool(targets) and all(not isinstance(each, NoTarget) and each.nodes and not each.pods for each in targets)
+
+
+def _matched(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
+    """Whether a requirement of `other`, or of the pods of its template, looks at this pod."""
+    labels = cluster.namespaces.get(pod.namespace, {"kubernetes.io/metadata.name": pod.namespace})
+    terms = chain(other.constraints.affinity, other.constraints.anti_affinity)
+    if any(term.matches(pod.namespace, pod.labels, labels) for term in terms):
+        return True
+    selectors = [each.selector for each in other.constraints.spread if each.selector is not None]
+    return pod.namespace == other.namespace and any(each.matches(pod.labels) for each in selectors)
+
+
+def _settled(cluster: Cluster, inputs: DecisionInputs, choosing: set[str]) -> tuple[Cluster, DecisionInputs]:
+    """Every bounded pod that does not choose and has no node gets the one with the most free memory that takes it."""
+    waiting = [pod for pod in cluster.unbound_pods if pod.uid not in choosing and pod_info(pod).has_delay_bounds]
+    for pod in sorted(waiting, key=lambda pod: (len(valid_bounds(pod_info(pod))), pod.created_at, pod.uid)):
+        refused = delay_refusals(cluster, inputs, pod)
+        allowed = [node for node in Feasibility(cluster, pod).nodes if node not in refused]
+        if allowed:
+            best = max(allowed, key=lambda node: (cluster.free(node).memory_bytes, node))
+            cluster = cluster.with_pod(pod, best)
+            inputs = with_workloads_of(cluster, inputs)
+    return cluster, inputs
+
+
+def _options(
+    pod: ClusterPod,
+    staying: Cluster,
+    inputs: DecisionInputs,
+    settings: BackupSettings,
+    amounts: "_AmountsInUnits",
+    position: Mapping[str, int],
+) -> PodOptions:
+    """staying: without the pods that choose, so that only what stays takes room."""
+    refused = delay_refusals(staying, inputs, pod)
+    allowed = tuple(position[node] for node in Feasibility(staying, pod).nodes if node not in refused)
+    home = position.get(pod.node, NOWHERE)
+    stays = home != NOWHERE and (pod.local_volumes or pod.annotations.get(_EVICTION) == "false" or never_replaced(pod))
+    return PodOptions(
+        requests=amounts.of(pod),
+        home=home,
+        home_keeps=home in allowed,
+        places=(home,) if stays else tuple(sorted({*allowed, home} - {NOWHERE})),
+        backups=allowed,
+        scopes=0 if never_replaced(pod) else _scopes(pod, settings),
+    )
+
+
+def _scopes(pod: ClusterPod, settings: BackupSettings) -> int:
+    """0 for a pod that wants no backup or names no scope that exists."""
+    value = pod.annotations.get(BACKUP_ANNOTATION, settings.default_scope)
+    return _SCOPES.index(BackupScope(value)) + 1 if value in _SCOPES else 0
+
+
+def _domains_of(node: str, domains: FailureDomains, numbered: dict[FailureDomain, int]) -> tuple[int, int, int]:
+    found = []
+    for scope in _SCOPES:
+        survived = domains.survived_by(scope, node)
+        own = survived[-1] if isinstance(survived, tuple) else None
+        found.append(NOWHERE if own is None else numbered.setdefault(own, len(numbered)))
+    return found[0], found[1], found[2]
+
+
+def _fixed_needs(
+    cluster: Cluster,
+    plan: BackupPlan,
+    choosing: set[str],
+    amounts: "_AmountsInUnits",
+    numbered: Mapping[FailureDomain, int],
+    position: Mapping[str, int],
+) -> Iterator[FixedNeed]:
+    for uid, backup in plan.backups.items():
+        for domain in backup.domains if uid not in choosing else ():
+            yield FixedNeed(numbered[domain], position[backup.node], amounts.of(cluster.pods[uid]))
+
+
+class _AmountsInUnits:
+    """Resources as integers of the largest unit in which all requests are whole.
+
+    weights: reserving all of a resource that the cluster has costs the same for each; pod slots cost nothing.
+    """
+
+    def __init__(self, cluster: Cluster, pods: Sequence[ClusterPod]) -> None:
+        self.resources = tuple(sorted({name for pod in pods for name, _ in pod.requests.items()}))
+        self.units = tuple(math.gcd(*(pod.requests.amount(name) for pod in pods)) for name in self.resources)
+        shares = []
+        for name, unit in zip(self.resources, self.units, strict=True):
+            total = sum(node.allocatable.amount(name) for node in cluster.nodes.values())
+            shares.append(0.0 if name == "pods" else unit / max(total, unit))
+        cheapest = min((share for share in shares if share), default=1.0)
+        precision = _WEIGHT_PRECISION if sum(share > 0 for share in shares) > 1 else 1
+        self.weights = tuple(round(share / cheapest * precision) for share in shares)
+
+    def of(self, pod: ClusterPod) -> Amounts:
+        pairs = zip(self.resources, self.units, strict=True)
+        return tuple(pod.requests.amount(name) // unit for name, unit in pairs)
+
+    def free(self, cluster: Cluster, node: str) -> Amounts:
+        pairs = zip(self.resources, self.units, strict=True)
+        return tuple(cluster.free(node).amount(name) // unit for name, unit in pairs)

@@ -1,0 +1,65 @@
+"""The search with the real solver, in its own process."""
+
+from itertools import product
+
+import pytest
+
+pytest.importorskip("ortools", reason="needs leadsman[plan]")
+
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.optimise.answer import broken, plan_of_choices
+from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
+from leadsman.planning.optimise.greedy import greedy_choices
+from leadsman.planning.optimise.problem import Problem, Score, score
+from leadsman.planning.optimise.search import Ended, Found
+from leadsman.simulator.solver import parent
+from leadsman.simulator.solver.job import Job, encode
+from tests.leadsman.planning.backups.random_clusters import RACK_LABEL
+from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
+
+SETTINGS = BackupSettings(rack_label=RACK_LABEL)
+
+
+def searched(modelled: ClusterProblem, work: float = 2.0, seed: int = 1) -> Found:
+    start = greedy_choices(modelled.problem, modelled.start)
+    return parent.run(Job(modelled.problem, start, seed, work, 300.0), quiet=True)
+
+
+def best_of_all(problem: Problem) -> Score:
+    """By trying every combination."""
+    every = product(*(list(problem.options(pod)) for pod in problem.pods))
+    return min(found for found in (score(problem, choices) for choices in every) if found is not None)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_small_clusters_are_solved_as_well_as_by_trying_everything(seed: int) -> None:
+    modelled = model_cluster(*node_bound_case(seed, nodes=4, pods=4), SETTINGS)
+    found = searched(modelled)
+    assert found.ended is Ended.PROVEN
+    assert found.score[:4] == best_of_all(modelled.problem)[:4]
+    assert found.reserved_bound == found.score.reserved
+
+
+@pytest.mark.parametrize("seed", range(20, 24))
+def test_a_searched_plan_breaks_nothing_and_is_no_worse_than_the_greedy_one(seed: int) -> None:
+    modelled = model_cluster(*node_bound_case(seed, nodes=10, pods=24), SETTINGS)
+    found = searched(modelled, 0.3)
+    greedy = score(modelled.problem, greedy_choices(modelled.problem, modelled.start))
+    assert greedy is not None
+    assert found.score[:4] <= greedy[:4]
+    assert found.reserved_bound <= found.score.reserved
+    assert not broken(plan_of_choices(modelled, found.choices), modelled.uids, SETTINGS)
+
+
+def test_the_same_seed_and_work_give_the_same_bytes() -> None:
+    modelled = model_cluster(*node_bound_case(5, nodes=12, pods=40), SETTINGS)
+    first, second = searched(modelled, 0.2), searched(modelled, 0.2)
+    assert first.ended is Ended.WORK
+    assert encode(first) == encode(second)
+
+
+def test_seconds_end_a_search_that_has_work_left() -> None:
+    modelled = model_cluster(*node_bound_case(5, nodes=12, pods=40), SETTINGS)
+    start = greedy_choices(modelled.problem, modelled.start)
+    found = parent.run(Job(modelled.problem, start, 1, 1e6, 0.5), quiet=True)
+    assert found.ended is Ended.SECONDS
