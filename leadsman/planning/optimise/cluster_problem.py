@@ -1,9 +1,9 @@
 """A cluster as a Problem: which pods may choose, among which nodes, and what stays as it is.
 
-A pod chooses when it may be judged by itself: its bounds are to nodes alone, it has no claims, its namespace has no quota,
-and neither its own requirements nor those of others look from pod to pod. Every other pod keeps its node, with the backup that plan_backups
-gives it; one without a node gets the one with the most free memory that takes it. Pods that nobody would make again
-elsewhere, or that keep data on their node, choose only their backup.
+A pod chooses when it may be judged by itself: its bounds are to nodes alone, it has no claims, its namespace has no
+quota, and neither its own requirements nor those of others look from pod to pod. Every other pod keeps its node, with
+the backup that plan_backups gives it; one without a node gets the one with the most free memory that takes it. Pods
+that nobody would make again elsewhere, or that keep data on their node, choose only their backup.
 """
 
 import math

@@ -39,8 +39,8 @@ def test_nodes_and_deployments_become_a_cluster_of_memory_alone(tmp_path: Path) 
 
 
 def test_folders_and_single_nodes_say_the_same_as_one_file(tmp_path: Path) -> None:
-    for node in NODES:
-        written(tmp_path / "nodes" / f"{node['name']}.json", json.dumps(node))
+    for number, node in enumerate(NODES):
+        written(tmp_path / "nodes" / f"{number}.json", json.dumps(node))
     written(tmp_path / "pods" / "web.yaml", DEPLOYMENT + "---\n" + DEPLOYMENT.replace("name: web}", "name: db}", 1))
     cluster = read_edge_cluster(tmp_path / "nodes", tmp_path / "pods")
     assert set(cluster.nodes) == {"edge-1", "c"}
