@@ -1,8 +1,9 @@
 """Keeps the last decisions for /explain. In memory only, bounded in number and in bytes."""
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from operator import is_
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import zip_longest
+from typing import NamedTuple
 
 from msgspec import Struct, structs
 
@@ -12,13 +13,20 @@ from leadsman.decision.model import Decision, PodInfo
 from leadsman.state.snapshot import NodeState
 
 MAX_PODS = 256
-MAX_BYTES = 64 << 20
+MAX_BYTES = 48 << 20
+"""Beside the newest snapshot, see Journal.held_bytes."""
 
 CANDIDATE_BYTES = 150
 """Of each candidate node: its name, refusal, values and score. Measured at 5,000 nodes with a delay bound."""
 
-NODE_STATE_BYTES = 4_500
-"""Of a node's records with 16 peers and 7 metrics, measured. Counted once for all snapshots that share them."""
+NODE_STATE_BYTES = 1_500
+"""Of a node's records with 7 metrics, without what stands in them by peer; measured."""
+
+WINDOW_BYTES = 300
+"""Of a window with all its fields and the peer's name, measured. The store admits 4 KiB of windows a node."""
+
+LOSSES_BYTES = 100
+"""Of a peer in a node's reachability, measured: a name and a slot of a table."""
 
 PAIR_BYTES = 250
 """Of each label and annotation that is kept of a pod, beside its text: two strings and a slot of a table."""
@@ -79,14 +87,15 @@ class Journal:
 
     @property
     def held_nodes(self) -> int:
-        return self._candidates + self._snapshots.states
+        return self._candidates + self._snapshots.size.states
 
     @property
     def held_bytes(self) -> int:
-        """Estimated memory of all entries together."""
+        """Estimated memory of all entries together, without the node states of the newest snapshot: those the process
+        has anyway, as its current state, until the nodes report again."""
         return (
             CANDIDATE_BYTES * self._candidates
-            + NODE_STATE_BYTES * self._snapshots.states
+            + self._snapshots.older_bytes
             + TABLE_SLOT_BYTES * self._snapshots.slots
             + self._pod_bytes
         )
@@ -136,25 +145,48 @@ class Journal:
 class _HeldSnapshot(Struct, eq=False):
     """A snapshot's node states, held by one or more entries.
 
-    added: states that are not in the snapshot held before this one.
+    size: of all its states. added: of those that are not in the snapshot held before this one.
     holders: results that were decided on it.
     """
 
     states: NodeStates
-    added: int
+    size: "_Size"
+    added: "_Size"
     holders: int = 0
+
+
+class _Size(NamedTuple):
+    """Node states, and their estimated memory."""
+
+    states: int
+    held_bytes: int
+
+    def plus(self, other: "_Size", step: int = 1) -> "_Size":
+        return _Size(self.states + step * other.states, self.held_bytes + step * other.held_bytes)
+
+    def at_most(self, other: "_Size") -> "_Size":
+        return _Size(min(self.states, other.states), min(self.held_bytes, other.held_bytes))
+
+
+_NOTHING = _Size(0, 0)
 
 
 class _HeldSnapshots:
     """The snapshots that entries hold, oldest first.
 
-    states: distinct node states in all of them, at most.
+    size: of the distinct node states in all of them, at most.
     slots: entries of their node tables.
     """
 
     def __init__(self) -> None:
         self._held: dict[int, _HeldSnapshot] = {}
-        self.states = self.slots = 0
+        self.size, self.slots = _NOTHING, 0
+
+    @property
+    def older_bytes(self) -> int:
+        """Estimated memory of the states that are not in the newest snapshot."""
+        newest = next(reversed(self._held.values()), None)
+        return max(0, self.size.held_bytes - newest.size.held_bytes) if newest else 0
 
     def hold(self, states: NodeStates, step: int) -> None:
         held = self._held.get(id(states)) or self._add(states)
@@ -163,9 +195,10 @@ class _HeldSnapshots:
             self._drop(held)
 
     def _add(self, states: NodeStates) -> _HeldSnapshot:
-        before = next(reversed(self._held.values())).states if self._held else {}
-        held = self._held[id(states)] = _HeldSnapshot(states, _count_new_states(before, states))
-        self.states += held.added
+        before = next(reversed(self._held.values())) if self._held else _HeldSnapshot({}, _NOTHING, _NOTHING)
+        added, gone = _compare(before.states, states)
+        held = self._held[id(states)] = _HeldSnapshot(states, before.size.plus(added).plus(gone, -1), added)
+        self.size = self.size.plus(added)
         self.slots += len(states)
         return held
 
@@ -173,14 +206,28 @@ class _HeldSnapshots:
         """The states it added now count as added by its successor, which may share them."""
         order = list(self._held.values())
         del self._held[id(held.states)]
-        self.states -= held.added
+        self.size = self.size.plus(held.added, -1)
         self.slots -= len(held.states)
         for successor in order[order.index(held) + 1 :][:1]:
-            added = min(len(successor.states), successor.added + held.added)
-            self.states += added - successor.added
+            added = successor.added.plus(held.added).at_most(successor.size)
+            self.size = self.size.plus(added).plus(successor.added, -1)
             successor.added = added
 
 
-def _count_new_states(before: NodeStates, after: NodeStates) -> int:
-    """An upper limit: compared by position, because a snapshot's table is a changed copy of its predecessor's."""
-    return len(after) - sum(map(is_, after.values(), before.values()))
+def _compare(before: NodeStates, after: NodeStates) -> tuple[_Size, _Size]:
+    """What came and what went, each an upper limit: compared by position, because a snapshot's table is a changed copy
+    of its predecessor's."""
+    pairs = zip_longest(before.values(), after.values())
+    changed = [(old, new) for old, new in pairs if old is not new]
+    return _size_of(new for _, new in changed), _size_of(old for old, _ in changed)
+
+
+def _size_of(states: Iterable[NodeState | None]) -> _Size:
+    sizes = [_state_bytes(state) for state in states if state is not None]
+    return _Size(len(sizes), sum(sizes))
+
+
+def _state_bytes(state: NodeState) -> int:
+    windows = len(state.latency.peers) if state.latency else 0
+    losses = len(state.reachability.losses) if state.reachability else 0
+    return NODE_STATE_BYTES + WINDOW_BYTES * windows + LOSSES_BYTES * losses

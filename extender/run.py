@@ -20,6 +20,7 @@ from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import serve
+from leadsman.runtime.malloc_arenas import limit_arenas
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
 from leadsman.runtime.process import run_tasks
 from leadsman.sources.delay.delay_sources import DelaySettings
@@ -71,6 +72,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     Raises UnusableFile when a policy, delay or TLS file cannot be used, and OSError when a port is taken.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    limit_arenas()
     metrics, workers = ExtenderMetrics(), WorkerPool()
     store = EtcdStore(settings.etcd)
     followed = FollowedSources(

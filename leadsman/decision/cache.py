@@ -2,7 +2,7 @@
 
     column   a value of each single node, kept while that node's state is the same object: of 5,000 nodes a few report
              between two pods, and only those are computed again. As a dict, or as an array over a NodeIndex
-    table    made of all nodes at once, kept while the snapshot is the same and nobody's freshness changes
+    table    made of all nodes at once, kept for one snapshot while nobody's freshness changes, and a second longer
     row      made of one immutable object
 
 What is new replaces the old whole, so concurrent readers see the one or the other, and departed nodes leave no trace.
@@ -27,7 +27,14 @@ from leadsman.state.snapshot import NodeState, Snapshot
 V = TypeVar("V")
 
 MAX_SNAPSHOT_ENTRIES = 64
-"""Used lately. An evaluated bound takes 0.1 MB at 5,000 nodes for each node that it is to."""
+"""Of a period, used lately. An evaluated bound takes 55 KB at 5,000 nodes."""
+
+MAX_PERIODS = 4
+"""Whose tables are kept. A pod is scored on the snapshot that it was filtered on, while others are filtered on newer
+ones: with one period each took the tables from the other."""
+
+PERIOD_REUSE_SECONDS = 1.0
+"""After which the tables of an older period are dropped; by then it holds states that nothing else does."""
 
 MAX_NODE_COLUMNS = 128
 """Used lately, of up to 0.5 MB at 5,000 nodes as a dict, and 40 KB as an array."""
@@ -111,6 +118,11 @@ class _FreshPeriod(Struct, frozen=True):
     until: float
     tables: LruCache[Hashable, Any]
 
+    def covers(self, snapshot: Snapshot, now: float, others: Sequence[object]) -> bool:
+        """Whether its tables hold for these."""
+        same = self.states is snapshot.nodes and len(others) == len(self.others)
+        return same and self.since <= now < self.until and all(map(is_, others, self.others))
+
 
 _NO_STATES: Mapping[str, NodeState] = MappingProxyType({})
 _NO_INDEX = NodeIndex()
@@ -131,7 +143,7 @@ class DecisionCache:
         self._index = _IndexOfStates(_NO_STATES, _NO_INDEX)
         self._changed = _ChangedStates(self._changes, _NO_INDEX, _NO_POSITIONS, (), _NO_POSITIONS)
         self._move = _IndexMove(_NO_INDEX, _NO_INDEX, _NO_POSITIONS)
-        self._period = _FreshPeriod({}, (), 0.0, 0.0, LruCache(MAX_SNAPSHOT_ENTRIES))
+        self._periods: tuple[_FreshPeriod, ...] = ()
         self._snapshots = 0
 
     def per_node(
@@ -246,12 +258,15 @@ class DecisionCache:
         return cast(V, found.value)
 
     def _current(self, snapshot: Snapshot, now: float, others: Sequence[object], until: float) -> _FreshPeriod:
-        period = self._period
-        same = period.states is snapshot.nodes and len(others) == len(period.others)
-        if not (same and period.since <= now < period.until and all(map(is_, others, period.others))):
-            until = min(until, _next_after(self.fresh_until(snapshot, self.index(snapshot)), now))
-            period = self._period = _FreshPeriod(snapshot.nodes, others, now, until, LruCache(MAX_SNAPSHOT_ENTRIES))
-        return period
+        periods = self._periods
+        for period in periods:
+            if period.covers(snapshot, now, others):
+                return period
+        until = min(until, _next_after(self.fresh_until(snapshot, self.index(snapshot)), now))
+        newest = _FreshPeriod(snapshot.nodes, others, now, until, LruCache(MAX_SNAPSHOT_ENTRIES))
+        recent = [period for period in periods if now - period.since < PERIOD_REUSE_SECONDS]
+        self._periods = (newest, *recent[: MAX_PERIODS - 1])
+        return newest
 
     def _old_positions(self, before: NodeIndex, after: NodeIndex) -> PositionArray:
         """Computed once, as all arrays move together."""

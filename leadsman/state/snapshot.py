@@ -36,7 +36,7 @@ class Freshness(StrEnum):
     """No heartbeat at all."""
 
 
-class NodeState(Struct, frozen=True):
+class NodeState(Struct, frozen=True, gc=False):
     """One node's records; None: absent or unreadable.
 
     changed_at: the reader's monotonic seconds at which the heartbeat was last seen to change; None: never.

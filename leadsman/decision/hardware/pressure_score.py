@@ -12,7 +12,7 @@ from functools import partial
 from msgspec import Struct
 
 from leadsman.decision.columns import missing_nodes, select_column
-from leadsman.decision.freshness import cached_while_fresh, fresh_only, freshness_of
+from leadsman.decision.freshness import cached_while_fresh, fresh_only, freshness_of, not_fresh_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.policy import PressurePolicy
@@ -92,13 +92,9 @@ def _headrooms(inputs: DecisionInputs) -> _Headrooms:
     known = fresh_only(
         inputs.cache.per_node(NAME, settings, partial(headroom, pressure_terms(settings)), inputs.snapshot), inputs
     )
-    return _Headrooms(
-        known, {node: _unknown_reason(freshness_of(node, inputs)) for node in nodes.keys() - known.keys()}
-    )
-
-
-def _unknown_reason(freshness: Freshness) -> str:
-    return NO_METRICS_REASON if freshness is Freshness.FRESH else f"the node is {freshness}"
+    unknown = dict.fromkeys(nodes.keys() - known.keys(), NO_METRICS_REASON)
+    unknown |= {node: f"the node is {freshness_of(node, inputs)}" for node in not_fresh_nodes(inputs)}
+    return _Headrooms(known, unknown)
 
 
 def _reported(metric: str, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, float]:

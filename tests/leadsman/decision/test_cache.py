@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
-from leadsman.decision.cache import MAX_SNAPSHOT_ENTRIES, SNAPSHOTS_PER_GENERATION, DecisionCache
+from leadsman.decision.cache import (
+    MAX_PERIODS,
+    MAX_SNAPSHOT_ENTRIES,
+    PERIOD_REUSE_SECONDS,
+    SNAPSHOTS_PER_GENERATION,
+    DecisionCache,
+)
 from leadsman.decision.node_index import NodeIndex
 from leadsman.state.records import Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -103,6 +109,24 @@ def test_another_snapshot_gets_another_table() -> None:
     memo = DecisionCache()
     made_at(memo, 104.0)
     assert made_at(memo, 105.0, Snapshot({"a": FRESH, "b": FRESH})) == 105.0
+
+
+def test_the_tables_of_a_snapshot_outlive_the_next_ones_for_a_second() -> None:
+    """A pod is scored on the snapshot that it was filtered on, while others are filtered on newer ones."""
+    memo, newer = DecisionCache(), [Snapshot({"a": FRESH, "b": FRESH}) for _ in range(MAX_PERIODS)]
+    made_at(memo, 104.0)
+    for snapshot in newer[1:]:
+        made_at(memo, 104.1, snapshot)
+    assert made_at(memo, 104.2) == 104.0
+    made_at(memo, 104.3, newer[0])
+    assert made_at(memo, 104.4) == 104.4
+
+
+def test_tables_a_second_old_go_when_newer_ones_come() -> None:
+    memo, newer = DecisionCache(), Snapshot({"a": FRESH, "b": FRESH})
+    made_at(memo, 104.0)
+    made_at(memo, 104.0 + PERIOD_REUSE_SECONDS, newer)
+    assert made_at(memo, 105.1) == 105.1
 
 
 def test_tables_have_their_own_keys_and_are_few() -> None:
