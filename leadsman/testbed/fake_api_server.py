@@ -6,7 +6,7 @@
         api.url
 
 Any path of an API is served; objects are plain dicts. A strategic merge patch is applied as a merge patch: lists are
-replaced.
+replaced. Pods cannot be resized: /api/v1 lists `pods` alone.
 """
 
 import asyncio
@@ -183,6 +183,8 @@ class FakeApiServer:
     # Answers.
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/api/v1":
+            return _json({"kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "pods"}]})
         try:
             place, watch = parse_path(request.path), request.query.get("watch") in ("1", "true")
             verb = _verb(request.method, place, watch)

@@ -141,6 +141,7 @@ SUBCOMMANDS = (
     ["simulate", "rewards"],
     ["plan", "optimise"],
     ["demo", "rewards"],
+    ["demo", "failover"],
 )
 
 

@@ -1,14 +1,15 @@
 """`leadsman demo`: a small cluster on this machine, and one placement explained.
 
 One etcd, five agents as five nodes, one extender, and a request that a real kube-scheduler sent: all real processes.
-`leadsman demo rewards`: nodes whose pods crash, and where later pods go.
+`leadsman demo rewards`: nodes whose pods crash, and where later pods go. `leadsman demo failover`: a node is killed,
+and its pod comes back within its bound.
 """
 
 import argparse
 import signal
 import sys
 
-from leadsman.cli.demo import delay_demo, rewards_demo
+from leadsman.cli.demo import delay_demo, failover_demo, rewards_demo
 from leadsman.cli.demo.delay_demo import DemoFailed
 from leadsman.cli.options import Options, positive_int
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
@@ -22,10 +23,11 @@ EXIT_INTERRUPTED = 130
 def options(add: Options) -> None:
     add.parser.add_argument(
         "which",
-        help="delays (default): a delay bound is held; rewards: nodes that crash pods are avoided",
+        help="delays (default): a delay bound is held; rewards: nodes that crash pods are avoided; failover: "
+        "a pod survives its node",
         nargs="?",
-        choices=("delays", "rewards"),
-        metavar="{delays,rewards}",
+        choices=("delays", "rewards", "failover"),
+        metavar="{delays,rewards,failover}",
         default="delays",
     )
     add.parser.add_argument("--keep", action="store_true", help="delays: keep the cluster running until Ctrl-C")
@@ -47,6 +49,8 @@ def main(args: argparse.Namespace) -> int:
     try:
         if args.which == "rewards":
             rewards_demo.run(args.seed)
+        elif args.which == "failover":
+            failover_demo.run()
         else:
             delay_demo.run(args.within_ms, args.keep)
     except (DemoFailed, EtcdFailed, EtcdMissing, NetworkFailed) as error:

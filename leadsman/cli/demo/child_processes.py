@@ -36,6 +36,12 @@ class ChildProcesses(AbstractContextManager["ChildProcesses"]):
                 command, stdout=log, stderr=log, env=environ, start_new_session=True, preexec_fn=die_with_parent
             )
 
+    def kill(self, name: str) -> None:
+        """Kills a child, which is then no unexpected exit."""
+        child = self._running.pop(name)
+        child.kill()
+        child.wait()
+
     def first_exit(self) -> str:
         """The first child that exited, with the end of its log; "" when all run."""
         name = next((name for name, child in self._running.items() if child.poll() is not None), None)

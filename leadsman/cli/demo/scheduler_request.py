@@ -25,11 +25,11 @@ def pod_name(body: dict[str, Any]) -> str:
     return f"{body['Pod']['metadata']['namespace']}/{body['Pod']['metadata']['name']}"
 
 
-def filter_and_prioritize(extender: str, body: dict[str, Any]) -> None:
-    """Calls filter, then prioritize with the nodes that were kept, as kube-scheduler does."""
+def filter_and_prioritize(extender: str, body: dict[str, Any]) -> dict[str, int]:
+    """Calls filter, then prioritize with the nodes that were kept, as kube-scheduler does. Their scores."""
     kept = _post(f"{extender}/filter", body)["NodeNames"]
-    if kept:
-        _post(f"{extender}/prioritize", body | {"NodeNames": kept})
+    scores = _post(f"{extender}/prioritize", body | {"NodeNames": kept}) if kept else []
+    return {each["Host"]: each["Score"] for each in scores}
 
 
 def get_page(url: str, accept: str = "application/json") -> bytes:

@@ -1,0 +1,180 @@
+"""`leadsman demo failover`: a node is killed, and its pod comes back within its bound.
+
+The requests are those of the edge scheduler's demo. Agents, etcd, extender and controller are real processes, and the
+nodes are network namespaces; the API server is fake, and kubelets, ReplicaSets and kube-scheduler are simulated.
+"""
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack, suppress
+from functools import partial
+from typing import Any
+from urllib.error import URLError
+
+from leadsman.cli.demo import demo_network, scheduler_request
+from leadsman.cli.demo.child_processes import ChildProcesses
+from leadsman.cli.demo.delay_demo import DemoFailed
+from leadsman.cli.demo.demo_network import AGENT_PORT
+from leadsman.cli.demo.simulated_control_plane import LEASE_SECONDS, Request, SimulatedControlPlane
+from leadsman.runtime.text_table import align_columns
+from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import Etcd, free_ports
+from leadsman.testbed.uplink import Uplinks
+from leadsman.testbed.virtual_network import VirtualNetwork
+
+MEMORY_GIB = {"edge-1": 8, "edge-2": 8, "edge-3": 8, "cloud": 64}
+RTT_MS = {
+    ("edge-1", "edge-2"): 10.0,
+    ("edge-1", "edge-3"): 12.0,
+    ("edge-2", "edge-3"): 15.0,
+    ("edge-1", "cloud"): 60.0,
+    ("edge-2", "cloud"): 60.0,
+    ("edge-3", "cloud"): 60.0,
+}
+REQUESTS = (
+    Request("deployment3", {"delay_edge-1": "1"}, 6),
+    Request("deployment4", {"delay_deployment3": "1"}, 1),
+    Request("deployment1", {"delay_edge-1": "25"}, 6),
+    Request("deployment2", {}, 6),
+)
+"""Its req3, req4, req1 and req2, in this order: req3 fits on edge-1 alone, and no pod is moved to make room for it."""
+
+SURVIVOR, SURVIVOR_BOUND_MS = "deployment1", 25.0
+READY_WITHIN_SECONDS, BACK_WITHIN_SECONDS = 40.0, 60.0
+AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 0.2, "window": 6}
+"""Shorter than in a cluster, as are the Leases, so that a viewer waits seconds."""
+
+
+def run() -> None:
+    """DemoFailed, or what testbed raises when this machine cannot do it."""
+    logging.getLogger("aiohttp.access").setLevel(logging.WARNING)
+    if missing := demo_network.why_only_loopback(["failover"]):
+        raise DemoFailed(f"a node is killed by cutting its network, and this machine refuses namespaces: {missing}")
+    with ExitStack() as stack:
+        net = stack.enter_context(VirtualNetwork(list(MEMORY_GIB), RTT_MS))
+        uplinks = stack.enter_context(Uplinks(net))
+        api = stack.enter_context(ApiServerThread())
+        processes = stack.enter_context(ChildProcesses())
+        etcd = Etcd(processes.folder / "etcd")
+        etcd.flags = (f"--listen-client-urls={etcd.client_url},http://{uplinks.local_address}:{etcd.port}",)
+        stack.enter_context(etcd)
+        demo = FailoverDemo(net, api, processes)
+        demo.start(etcd, uplinks)
+        demo.place()
+        demo.kill()
+
+
+class FailoverDemo:
+    """The demo's parts, each with its screen."""
+
+    def __init__(self, net: VirtualNetwork, api: ApiServerThread, processes: ChildProcesses) -> None:
+        self._net, self._processes = net, processes
+        self._plane = SimulatedControlPlane(api, MEMORY_GIB, "cloud")
+        self._api = api
+        port, ops, controller = free_ports(3)
+        self._extender, self._controller = f"http://127.0.0.1:{port}", f"http://127.0.0.1:{controller}"
+        self._listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}"]
+
+    def start(self, etcd: Etcd, uplinks: Uplinks) -> None:
+        """Starts all processes, and waits until every node is judged healthy."""
+        intervals = [
+            word for name, each in AGENT_INTERVALS_SECONDS.items() for word in (f"--{name}-seconds", str(each))
+        ]
+        for node in MEMORY_GIB:
+            place = ["--node-name", node, "--address", self._net.address(node), "--listen", f"0.0.0.0:{AGENT_PORT}"]
+            store = ["--etcd", f"http://{uplinks.local_address}:{etcd.port}"]
+            self._processes.start(f"agent-{node}", ["agent", *place, *store, *intervals], self._net.command(node, ()))
+        common = ["--etcd", etcd.client_url, "--kube-api", self._api.url]
+        self._processes.start("extender", ["extender", "--plain-http", "--self-healing", *self._listen, *common])
+        listen = ["--listen", self._controller.removeprefix("http://"), "--agent-call-timeout-seconds", "1"]
+        healing = ["--node-health", "report", "--backups", "--failover"]
+        self._processes.start("controller", ["controller", *listen, *healing, *common])
+        _say(f"started    etcd, {len(MEMORY_GIB)} agents in network namespaces, one extender, one controller")
+        self._until(self._all_healthy, "every node healthy", READY_WITHIN_SECONDS)
+        self._plane.schedule_with(self._extender)
+
+    def place(self) -> None:
+        """Submits the requests one after the other, and shows where they went and what covers them."""
+        print(
+            "SIMULATED: the API server, the kubelets' Leases, the ReplicaSets that make pods again, and kube-scheduler."
+        )
+        print("Real: agents, etcd, extender, controller, the network between the nodes, and who is found dead.\n")
+        for request in REQUESTS:
+            self._plane.submit(request)
+            self._until(partial(self._plane.node_of, request.name), f"{request.name} bound", READY_WITHIN_SECONDS)
+        self._until(lambda: self._coverage(SURVIVOR).get("coverage") == "covered", "a backup", READY_WITHIN_SECONDS)
+        rows = [("REQUEST", "BOUND", "MEMORY", "NODE", "BACKUP")]
+        for request in REQUESTS:
+            bound = ", ".join(f"{name} {within} ms" for name, within in request.labels.items()) or "-"
+            coverage = self._coverage(request.name)
+            backup = coverage.get("backup") or coverage.get("reason") or "-"
+            rows.append((request.name, bound, f"{request.memory_gib} Gi", self._plane.node_of(request.name), backup))
+        print("\n".join(align_columns(rows)))
+
+    def kill(self) -> None:
+        """Kills the node of the covered request, and shows what happened when."""
+        node, backup = self._plane.node_of(SURVIVOR), self._coverage(SURVIVOR)["backup"]
+        print(
+            f"\n{node} loses its power: its network is cut, its agent is killed, its Lease is not renewed any more.\n"
+        )
+        cut_at = time.time()
+        self._plane.dead.add(node)
+        for other in MEMORY_GIB:
+            if other != node:
+                self._net.cut(node, other)
+        self._processes.kill(f"agent-{node}")
+        self._until(lambda: self._plane.node_of(SURVIVOR) not in ("", node), "the pod is back", BACK_WITHIN_SECONDS)
+        self._until(lambda: self._timeline(node).get("bound"), "the timeline", BACK_WITHIN_SECONDS)
+        rows = [("SECONDS", "WHAT")]
+        rows += [(f"{at - cut_at:7.1f}", what) for what, at in self._timeline(node).items() if at]
+        print("\n".join(align_columns(rows)))
+        landed = self._plane.node_of(SURVIVOR)
+        rtt_ms = RTT_MS.get(("edge-1", landed), 0.0)
+        if rtt_ms > SURVIVOR_BOUND_MS:
+            raise DemoFailed(f"{SURVIVOR} is on {landed}, {rtt_ms:g} ms from edge-1")
+        print(f"\n{SURVIVOR} is back on {landed} (its backup: {backup}), {rtt_ms:g} ms from edge-1, bound 25 ms.")
+        print(f"Faster than installed: agents report every 1 s, not 5; Leases last {LEASE_SECONDS} s, not 40.")
+
+    def _timeline(self, node: str) -> dict[str, float | None]:
+        """What happened to the dead node when, as the controller publishes it; Unix seconds."""
+        dead = self._plan().get("self_healing", {}).get("recovery", {}).get("dead", {}).get(node, {})
+        pod: dict[str, Any] = next(iter(dead.get("pods", {}).values()), {})
+        return {
+            "first lost probe": dead.get("first_lost_at"),
+            "suspect": dead.get("suspect_at"),
+            "dead": dead.get("dead_at"),
+            "tainted": dead.get("tainted_at"),
+            "pod deleted": pod.get("deleted_at"),
+            "bound": pod.get("bound_at"),
+        }
+
+    def _coverage(self, request: str) -> dict[str, Any]:
+        pods = self._plan().get("self_healing", {}).get("pods", {})
+        return next((dict(each) for name, each in pods.items() if name.startswith(f"default/{request}-")), {})
+
+    def _all_healthy(self) -> bool:
+        return bool(self._plan().get("node_health", {}).get("reasons") == {"NodeReachable": len(MEMORY_GIB)})
+
+    def _plan(self) -> dict[str, Any]:
+        with suppress(URLError):
+            return dict(json.loads(scheduler_request.get_page(f"{self._controller}/plan")))
+        return {}
+
+    def _until(self, condition: Callable[[], object], what: str, seconds: float) -> None:
+        """Steps the simulated control plane until then. DemoFailed says what did not come."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            if exited := self._processes.first_exit():
+                raise DemoFailed(exited)
+            if time.monotonic() > deadline:
+                log = self._processes.log_tail("controller")
+                raise DemoFailed(f"not within {seconds:g} s: {what}. Controller log:\n{log}")
+            self._plane.step()
+            time.sleep(0.1)
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

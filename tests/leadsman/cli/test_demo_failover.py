@@ -1,0 +1,58 @@
+"""The failover demo as a newcomer runs it, and the control plane that it plays."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from leadsman.cli.demo.simulated_control_plane import Request, SimulatedControlPlane
+from leadsman.testbed import virtual_network
+from leadsman.testbed.api_server_thread import ApiServerThread
+
+DEMO = [sys.executable, "-m", "leadsman.cli.main", "demo", "failover"]
+NODES = {"edge-1": 8, "cloud": 64}
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServerThread]:
+    with ApiServerThread() as one:
+        yield one
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(
+    virtual_network.why_unavailable() is not None, reason=f"no namespaces: {virtual_network.why_unavailable()}"
+)
+def test_the_pod_of_a_killed_node_comes_back_on_its_backup_within_its_bound() -> None:
+    done = subprocess.run(DEMO, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.startswith("SIMULATED: the API server")
+    landed = re.search(r"is back on (\S+) \(its backup: (\S+)\), ([\d.]+) ms from edge-1, bound 25 ms", done.stdout)
+    assert landed, done.stdout
+    assert landed[1] == landed[2]
+    assert float(landed[3]) <= 25.0
+    steps = re.findall(r"^ +([\d.]+)  (.+)$", done.stdout, re.MULTILINE)
+    assert [what for _, what in steps] == ["first lost probe", "suspect", "dead", "tainted", "pod deleted", "bound"]
+    assert [float(at) for at, _ in steps] == sorted(float(at) for at, _ in steps)
+
+
+def test_a_replica_set_makes_its_pod_again_under_another_name(api: ApiServerThread) -> None:
+    plane = SimulatedControlPlane(api, NODES, "cloud")
+    plane.submit(Request("web", {"delay_edge-1": "5"}, 6))
+    plane.step()
+    (first,) = plane.pods()
+    api.delete(f"/api/v1/namespaces/default/pods/{first}")
+    plane.step()
+    (second,) = plane.pods().values()
+    assert second["metadata"]["name"] != first
+    assert second["metadata"]["labels"]["delay_edge-1"] == "5"
+
+
+def test_nobody_places_pods_before_there_is_an_extender_to_ask(api: ApiServerThread) -> None:
+    plane = SimulatedControlPlane(api, NODES, "cloud")
+    plane.submit(Request("web", {}, 6))
+    plane.step()
+    plane.step()
+    assert plane.node_of("web") == ""
