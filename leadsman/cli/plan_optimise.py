@@ -116,7 +116,11 @@ def _found(problem: Problem, start: Choices, args: argparse.Namespace) -> Found:
         if not args.greedy and problem.pods:
             print(NO_SOLVER, file=sys.stderr)
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
-    return parent.run(Job(problem, start, args.seed, args.work, args.seconds), quiet=False)
+    try:
+        return parent.run(Job(problem, start, args.seed, args.work, args.seconds), quiet=False)
+    except parent.SolverFailed as error:
+        print(f"{error}; this is the greedy plan", file=sys.stderr)
+        return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
 
 
 def _wrong(plan: OptimisedPlan, modelled: ClusterProblem, settings: BackupSettings) -> str:

@@ -152,7 +152,7 @@ class Load:
         return sum(weight * amount for weight, amount in zip(weights, self.reserved(node), strict=True))
 
     def fits(self, node: int) -> bool:
-        """Whether the node has room for its pods and for what it reserves. What nobody asks for is not looked at."""
+        """Whether the node has room for its pods and for what it reserves."""
         asked = zip(self.used[node], self.reserved(node), self._problem.free[node], strict=True)
         return all(used + reserved <= max(free, 0) for used, reserved, free in asked)
 

@@ -67,6 +67,21 @@ def test_without_a_solver_the_plan_is_greedy_and_says_how_to_get_one(
     assert "nothing is proven" in out
 
 
+def test_a_solver_that_dies_leaves_the_greedy_plan_and_says_so(
+    files: list[object], tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ortools", reason="needs leadsman[plan]")
+    broken = tmp_path / "ortools"
+    broken.mkdir()
+    (broken / "__init__.py").write_text("raise ImportError('broken installation')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert main(strings([*files, "--json"])) == 0
+    out, err = capfd.readouterr()
+    assert "the solver ended with exit code 1" in err
+    assert "this is the greedy plan" in err
+    assert json.loads(out)["ended"] == "nothing was searched"
+
+
 def test_a_pod_without_a_backup_is_shown_with_its_reason_and_the_exit_code(
     files: list[object], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
