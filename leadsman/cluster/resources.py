@@ -111,10 +111,18 @@ ZERO = Resources()
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """An amount of one resource for people: `300m cpu`, `1024 bytes of memory`, `2 pods`."""
+    """An amount of one resource for people: `300m cpu`, `1.5 GiB of memory`, `2 pods`."""
     if resource == "cpu":
         return f"{amount}m cpu"
-    return f"{amount} bytes of memory" if resource == "memory" else f"{amount} {resource}"
+    if resource != "memory":
+        return f"{amount} {resource}"
+    for unit, size in _MEMORY_UNITS:
+        if amount >= size:
+            return f"{amount / size:.4g} {unit} of memory"
+    return f"{amount} bytes of memory"
+
+
+_MEMORY_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20))
 
 
 class ContainerRequest(Struct, frozen=True):
