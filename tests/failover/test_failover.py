@@ -155,5 +155,16 @@ def test_the_next_leader_goes_on_when_the_leader_dies_with_the_node(start: Start
         assert cluster.leader() == second
 
 
+def test_while_the_extender_is_away_the_taint_keeps_replacements_off_the_dead_node(start: StartCluster) -> None:
+    with start() as cluster:
+        before = deployed(cluster, 8)
+        node = most_loaded(before, WITHIN_BOUND)
+        cluster.extender.kill()
+        cut_at = time.monotonic()
+        cluster.kill(node)
+        replacements = recovered(cluster, node, before, cut_at)
+        assert [pod for pod in replacements if pod.node == node] == []
+
+
 def is_withheld(cluster: KubernetesCluster, node: str) -> bool:
     return node in cluster.published().get("recovery", {}).get("withheld", {})

@@ -40,7 +40,7 @@ REQUESTS = (
     Request("deployment1", {"delay_edge-1": "25"}, 6),
     Request("deployment2", {}, 6),
 )
-"""Its req3, req4, req1 and req2, in this order: req3 fits on edge-1 alone, and no pod is moved to make room for it."""
+"""Its req3, req4, req1 and req2, in this order: req3 fits on edge-1 alone, and this demo moves no pod."""
 
 SURVIVOR, SURVIVOR_BOUND_MS = "deployment1", 25.0
 READY_WITHIN_SECONDS, BACK_WITHIN_SECONDS = 40.0, 60.0
