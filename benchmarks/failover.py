@@ -1,6 +1,6 @@
 """Nodes die one after another: seconds from the cut to the verdict, to the deletion of pods and to their replacements.
 
-`KUBEBUILDER_ASSETS=... python -m benchmarks.failover --deaths 8 --leader-deaths 3`, as root. Nine real agents in
+`KUBEBUILDER_ASSETS=... python -m benchmarks.failover --deaths 10 --leader-deaths 3`, as root. Nine real agents in
 network namespaces over three zones, kube-apiserver, kube-scheduler with our extender, kube-controller-manager and the
 controller, all at the rhythm that is installed; a thread stands in for the kubelets. The budget is raised to all nodes,
 so that no death is withheld. In the last deaths the controller that leads dies at the same moment.
@@ -103,7 +103,7 @@ def shown(name: str, deaths: Sequence[Death]) -> list[tuple[str, ...]]:
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--deaths", type=int, default=8, metavar="N", help="of nodes alone (default 8)")
+    parser.add_argument("--deaths", type=int, default=10, metavar="N", help="of nodes alone (default 10)")
     parser.add_argument("--leader-deaths", type=int, default=3, metavar="N", help="with the leader (default 3)")
     args = parser.parse_args()
     budget = ("--failover-nodes", "1000")
