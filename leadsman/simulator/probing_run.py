@@ -6,6 +6,7 @@ from statistics import fmean, median
 
 from msgspec import Struct
 
+from agent.peering.lost_peers import LOST_PEER_SECONDS
 from leadsman.network import vivaldi
 from leadsman.simulator.probing import ProbingSimulation, SimulatedAgent
 from leadsman.simulator.synthetic_network import SyntheticNetwork
@@ -15,7 +16,7 @@ from leadsman.state.records import Latency
 
 PEERS_PER_NODE = 16
 MEASURED_SECONDS = 60.0
-GIVE_UP_SECONDS = 240.0
+GIVE_UP_SECONDS = LOST_PEER_SECONDS + 60.0
 SAMPLED_PAIRS = 2000
 """Random pairs on which the error of estimates is measured."""
 CONVERGED_RATIO = 1.5

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from agent.peering.lost_peers import LOST_PEER_SECONDS
 from leadsman.simulator.probing import PEERING_SETTINGS, ProbingSimulation
 from leadsman.simulator.probing_run import ProbingFigures, run_probing
 from leadsman.simulator.synthetic_network import SyntheticNetwork
@@ -70,8 +71,8 @@ def within(limit_seconds: float, took_seconds: float | None) -> bool:
     return took_seconds is not None and took_seconds <= limit_seconds
 
 
-def test_who_left_is_probed_for_one_reading_more(figures: dict[int, ProbingFigures]) -> None:
-    assert all(within(17, found.left_forgotten_seconds) for found in figures.values())
+def test_who_left_is_probed_for_five_minutes_and_two_readings_more(figures: dict[int, ProbingFigures]) -> None:
+    assert all(within(LOST_PEER_SECONDS + 2 * 17, found.left_forgotten_seconds) for found in figures.values())
 
 
 def test_coordinates_foretell_round_trips_that_nobody_measured(figures: dict[int, ProbingFigures]) -> None:
