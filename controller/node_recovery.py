@@ -17,6 +17,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from controller.backup_keeper import BackupKeeper
 from controller.config_maps import SelfHealingStore
 from controller.event_recorder import EventRecorder
+from controller.replacement import MOVE_HOLD_PREFIX
 from leadsman.cluster.model import Cluster
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, NotFound
@@ -28,6 +29,7 @@ from leadsman.planning.recovery.codec import StateError
 from leadsman.planning.recovery.model import (
     UNREACHABLE_TAINT,
     DeletePod,
+    Hold,
     LastRoundTrips,
     NodeCondition,
     ObservedNode,
@@ -64,6 +66,7 @@ class NodeRecovery:
     """Call `sync` in turn while this replica leads, and `reset` while it does not.
 
     verdicts: on every node, times in monotonic seconds of `clock`.
+    move_holds: room that moves of pods keep, which is published with the rest.
     budget: FAILOVER_OFF: nothing is tainted or deleted; dead and suspect nodes are still refused.
     plan: the last one; None before the first.
     results: (action, result) → how often; result: done, gone, conflict or failed.
@@ -80,6 +83,7 @@ class NodeRecovery:
         is_leader: Callable[[], bool],
         budget: RecoveryBudget,
         *,
+        move_holds: Callable[[], tuple[Hold, ...]] = tuple,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -87,7 +91,7 @@ class NodeRecovery:
         self.results: Counter[tuple[str, str]] = Counter()
         self._client, self._store, self._cluster, self._verdicts = client, store, cluster, verdicts
         self._backups, self._recorder, self._is_leader, self._budget = backups, recorder, is_leader, budget
-        self._clock, self._wall_clock = clock, wall_clock
+        self._clock, self._wall_clock, self._move_holds = clock, wall_clock, move_holds
         self._state: SelfHealingState | None = None
         self._problem = ProblemLog(
             _log,
@@ -156,6 +160,8 @@ class NodeRecovery:
         yield actions
 
     def _plan_now(self, cluster: Cluster, state: RecoveryState) -> RecoveryPlan:
+        own_holds = tuple(hold for hold in state.holds if not hold.pod_uid.startswith(MOVE_HOLD_PREFIX))
+        state = structs.replace(state, holds=own_holds)
         now, now_unix = self._clock(), self._wall_clock()
         nodes = {name: _observed(verdict, now_unix - now) for name, verdict in self._verdicts().items()}
         coverage = self._backups.status.coverage
@@ -175,7 +181,7 @@ class NodeRecovery:
                 if reference in plan.state.refused:
                     round_trips.setdefault(reference, {})[backup.node] = rtt_ms
         return SelfHealingState(
-            plan.state,
+            structs.replace(plan.state, holds=(*plan.state.holds, *self._move_holds())),
             self._wall_clock(),
             {node: LastRoundTrips(memory.measured_at, rtt_ms) for node, rtt_ms in round_trips.items()},
             {node: tuple(sorted(uids)) for node, uids in sorted(owners.items())},

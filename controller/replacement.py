@@ -27,6 +27,7 @@ from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
 from leadsman.kube.objects import ObjectReference
 from leadsman.kube.resources import PODS
 from leadsman.planning.backups.placeholders import CreatePlaceholder
+from leadsman.planning.recovery.model import Hold
 from leadsman.planning.replacement import codec
 from leadsman.planning.replacement.model import (
     EndedMove,
@@ -34,6 +35,7 @@ from leadsman.planning.replacement.model import (
     HoldRoom,
     Move,
     MoveResult,
+    MoveStep,
     ReleaseHold,
     ReplacementAction,
     ReplacementMemory,
@@ -60,6 +62,8 @@ RETRY_EVICTION_SECONDS = 5.0
 
 MAX_PODS_SHOWN = 200
 
+MOVE_HOLD_PREFIX = "move of "
+
 _EVENT_REASONS = {
     MoveResult.REPLACED: "Replaced",
     MoveResult.ROLLED_BACK: "ReplacementRolledBack",
@@ -75,6 +79,8 @@ class Replacement:
     cluster: None while it is not known.
     recorder: None: a dry run, which only plans.
     unhealthy: dead and suspect nodes.
+    publishes_hold: whether extenders can know of the holds of this pod's move, by its UID. Its eviction waits for that,
+        because its owner makes a new pod at once, which would go back.
     plan: the last one; None before the first.
     results: (action, result) → how often; result: done, exists, gone, conflict, refused or failed.
     ended: result of moves → how many.
@@ -92,6 +98,7 @@ class Replacement:
         settings: ReplacementSettings,
         placeholders: PlaceholderSettings,
         *,
+        publishes_hold: Callable[[str], bool] = lambda _: True,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -106,7 +113,7 @@ class Replacement:
             settings,
             placeholders,
         )
-        self._clock, self._wall_clock = clock, wall_clock
+        self._clock, self._wall_clock, self._publishes_hold = clock, wall_clock, publishes_hold
         self._config_map = VersionedConfigMap(client, namespace, CONFIG_MAP, KEY)
         self._cache, self._next_plan_at = DecisionCache(), 0.0
         self._memory: ReplacementMemory | None = None
@@ -153,6 +160,21 @@ class Replacement:
             if not self._is_leader() or not await self._execute(action):
                 return
         self._act_problem.clear()
+
+    @property
+    def holds(self) -> tuple[Hold, ...]:
+        """Room that extenders are to keep from others while a pod moves: on its new node until the new pod is there,
+        and on the node that it leaves, for the pending pod that room is made for."""
+        cluster, memory = self._cluster(), self._memory
+        holds: list[Hold] = []
+        for move in memory.state.moves if memory and cluster else ():
+            until, uid = move.since + self._settings.landing_seconds, move_hold_uid(move.pod_uid)
+            if move.step in (MoveStep.EVICTING, MoveStep.LANDING):
+                holds.append(Hold(move.to_node, move.owner_uid, move.requests, until, uid))
+            pending = cluster.pods.get(move.for_uid) if cluster else None
+            if pending is not None and move.step is not MoveStep.HOLDING:
+                holds.append(Hold(move.from_node, pending.owner_uid, pending.requests, until, uid))
+        return tuple(holds)
 
     def page(self) -> dict[str, Any]:
         """Moves under way, pods without a fix and pods that wait, as JSON values."""
@@ -254,7 +276,8 @@ class Replacement:
                 await self._client.delete(PODS.path(action.namespace, action.name), action.uid)
                 _log.info("released %s: %s", action.name, action.reason)
             case EvictPod():
-                if self._clock() < self._evict_not_before.get(action.uid, 0.0):
+                refused_until = self._evict_not_before.get(action.uid, 0.0)
+                if self._clock() < refused_until or not self._publishes_hold(action.uid):
                     return "waits"
                 await self._client.send(ApiRequest("POST", _eviction_path(action), body=eviction_body(action)))
                 self._evict_not_before.pop(action.uid, None)
@@ -275,6 +298,11 @@ class Replacement:
                 about = ObjectReference("Pod", report.namespace, report.name, uid)
                 recorder.record(about, "NoFix", str(report), "Replace", warning=True)
         self._reported = {uid: report.why for uid, report in plan.no_fix.items()}
+
+
+def move_hold_uid(pod_uid: str) -> str:
+    """The `pod_uid` of the holds of a move, by which they are told from those of a failover."""
+    return f"{MOVE_HOLD_PREFIX}{pod_uid}"
 
 
 def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]:

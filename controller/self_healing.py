@@ -13,7 +13,7 @@ from controller.event_recorder import EventRecorder
 from controller.node_recovery import NodeRecovery
 from controller.placeholder_pod import PlaceholderSettings
 from controller.placeholder_writer import PlaceholderWriter
-from controller.replacement import Replacement
+from controller.replacement import Replacement, move_hold_uid
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.planning.backups.coverage import CoverageState
@@ -89,6 +89,7 @@ class SelfHealing:
                 recorder,
                 is_leader,
                 settings.budget,
+                move_holds=lambda: self.replacement.holds if self.replacement else (),
             )
             if recorder
             else None
@@ -105,6 +106,7 @@ class SelfHealing:
                 is_leader,
                 settings.replacement,
                 settings.placeholders,
+                publishes_hold=self._publishes_hold,
             )
             if settings.replacement
             else None
@@ -210,6 +212,11 @@ class SelfHealing:
     def _coverage_counts(self) -> dict[CoverageState, int]:
         counts = Counter(each.state for each in self.backups.status.coverage.values())
         return {state: counts[state] for state in CoverageState}
+
+    def _publishes_hold(self, pod_uid: str) -> bool:
+        """Whether the state that extenders follow has the holds of this pod's move."""
+        holds = self.recovery.state.holds if self.recovery else ()
+        return any(hold.pod_uid == move_hold_uid(pod_uid) for hold in holds)
 
     def _unhealthy_nodes(self) -> Set[str]:
         return {name for name, verdict in self._verdicts().items() if verdict.state is not NodeHealth.HEALTHY}

@@ -50,7 +50,7 @@ class Cluster:
     """Three nodes, a pod on edge-2 bound to edge-1 within 5 ms, and re-placement that follows it."""
 
     def __init__(self, api: FakeApiServer, client: ApiClient, *, dry_run: bool) -> None:
-        self.api, self.client, self.leads, self.now = api, client, True, 1000.0
+        self.api, self.client, self.leads, self.now, self.publishes = api, client, True, 1000.0, True
         self.delays = Delays(edge_2=9.0, edge_3=3.0)
         self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
         self.follower = ClusterFollower(client)
@@ -70,6 +70,7 @@ class Cluster:
             lambda: self.leads,
             ReplacementSettings(hold_seconds=0.0, look_again_seconds=0.0),
             PlaceholderSettings(),
+            publishes_hold=lambda _: self.publishes,
             clock=lambda: self.now,
             wall_clock=lambda: self.now,
         )
@@ -162,6 +163,18 @@ async def test_a_move_holds_room_then_evicts_then_releases(started: Start, until
         assert not one.holds()
         assert one.replacement.ended == {MoveResult.REPLACED: 1}
         assert "web-2 took its place on node edge-3" in one.events()["Replaced"]
+
+
+async def test_an_eviction_waits_until_extenders_can_know_that_the_room_is_held(started: Start, until: "Until") -> None:
+    async with started() as one:
+        await one.held(until)
+        one.publishes = False
+        await one.step()
+        assert one.replacement.results["EvictPod", "waits"] == 1
+        assert [(hold.node, hold.owner_uid) for hold in one.replacement.holds] == [("edge-3", "rs")]
+        one.publishes = True
+        await one.step()
+        assert one.replacement.results["EvictPod", "done"] == 1
 
 
 async def test_an_eviction_that_a_budget_refuses_is_tried_again_only_when_the_server_says(

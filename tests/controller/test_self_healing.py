@@ -9,7 +9,9 @@ import pytest
 
 from controller.config_maps import SelfHealingStore
 from controller.event_recorder import EventRecorder
+from controller.replacement import move_hold_uid
 from controller.self_healing import SelfHealing, SelfHealingSettings
+from leadsman.cluster.resources import Resources
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
@@ -24,7 +26,7 @@ from leadsman.planning.failover.model import (
     Truth,
     VerdictReason,
 )
-from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget
+from leadsman.planning.recovery.model import UNREACHABLE_TAINT, Hold, RecoveryBudget
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
@@ -192,6 +194,19 @@ async def test_the_delays_before_the_failure_are_published_for_the_pod_that_come
         state = await cluster.store.read_state()
         assert state.last_round_trips["edge-1"].rtt_ms == {backup: 1.0}
         assert state.backup_owners == {backup: ("rs",)}
+
+
+async def test_holds_of_moves_are_published_and_end_with_their_move(started: Start, until: "Until") -> None:
+    async with started() as cluster:
+        await cluster.cover(until)
+        hold = Hold("edge-2", "rs", Resources(pods=1), 2**40, move_hold_uid("web"))
+        moves = [hold]
+        cluster.healing.recovery._move_holds = lambda: tuple(moves)
+        await cluster.step()
+        assert (await cluster.store.read_state()).recovery.holds == (hold,)
+        moves.clear()
+        await cluster.step()
+        assert (await cluster.store.read_state()).recovery.holds == ()
 
 
 async def test_a_new_leader_knows_the_backups_and_the_spent_budget(
