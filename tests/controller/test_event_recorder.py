@@ -1,4 +1,4 @@
-"""Events that are written once, whoever writes them."""
+"""Events that are written once, whichever replica writes them."""
 
 import asyncio
 from typing import TYPE_CHECKING

@@ -15,7 +15,7 @@ class SourceRow(Struct, frozen=True):
     """What one source knows between a reference node and others.
 
     forward: node → round trip, measured by the reference; backward: by the node. no_reply: nodes that one of the two
-    probed in vain: never a delay, and never estimated. A node without data stands nowhere.
+    probed without a reply: never a delay, and never estimated. A node without data stands nowhere.
     """
 
     forward: Mapping[str, float] = MappingProxyType({})

@@ -78,7 +78,7 @@ def test_strangers_that_the_nearest_name_are_worth_reading_of() -> None:
 
 
 def test_a_name_that_is_none_is_not_read_of() -> None:
-    """Whoever writes an entry chooses the names in it."""
+    """The writer of an entry chooses the names in it."""
     assert candidates(member("a", 1, near=("../b", "B", "", "ok"))).referrals(HERE, 4) == ["ok"]
 
 

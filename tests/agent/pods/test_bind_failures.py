@@ -1,4 +1,4 @@
-"""Binds to this node that failed, as the extender told them: each counted once, whoever is killed when."""
+"""Binds to this node that failed, as the extender told them: each counted once, whichever process is killed when."""
 
 from random import Random
 

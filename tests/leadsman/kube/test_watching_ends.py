@@ -1,4 +1,4 @@
-"""A reflector's watches end in every way that watches do, and are continued or begun anew."""
+"""A reflector's watches end in every way that watches do, and are continued or begun again."""
 
 import json
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Sound: no pair of a group is farther apart than its layer. Complete: whoever asks gets every node in reach."""
+"""Sound: no pair of a group is farther apart than its layer. Complete: each node gets every node in reach."""
 
 import time
 

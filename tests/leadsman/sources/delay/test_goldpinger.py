@@ -166,7 +166,7 @@ async def test_a_part_that_cannot_be_read_is_told_and_the_rest_is_used(
 
 
 async def test_a_reporter_whose_pings_stand_still_counts_no_more(source: GoldpingerPoller, pinger: Pinger) -> None:
-    """It repeats what it measured long ago; the other is asked anew each time."""
+    """It repeats what it measured long ago; the other is asked again each time."""
     pinger.text = body(stamp="2026-01-01T00:00:00.000Z")
     await polled(source)
     pinger.now = 130.0

@@ -80,7 +80,7 @@ async def test_one_metric_that_hangs_holds_up_no_other() -> None:
 
 
 def test_a_measurement_that_did_not_change_its_stamp_is_no_new_one() -> None:
-    """An adapter that answers from a broken pipeline repeats its last sample for ever."""
+    """An adapter that answers from a broken pipeline repeats its last sample without end."""
     first = {"a": Sample(1, "10:00"), "b": Sample(1, "10:00")}
     column = merge_samples(None, {}, first, 100.0)
     second = {"a": Sample(1, "10:00"), "b": Sample(1, "10:05")}
