@@ -136,7 +136,13 @@ def limit_options(add: Options) -> None:
 
 
 def self_healing_options(add: Options) -> None:
-    backups, budget = BackupSettings(), RecoveryBudget()
+    backup_options(add)
+    failover_options(add)
+    replacement_options(add)
+
+
+def backup_options(add: Options) -> None:
+    backups, placeholders = BackupSettings(), PlaceholderSettings()
     add.switch(
         "backups",
         "give pods with a delay bound a backup node, whose room placeholders hold, and keep them off dead and suspect "
@@ -158,16 +164,20 @@ def self_healing_options(add: Options) -> None:
     )
     add.flag(
         "placeholder-image",
-        f"image of placeholders, which must do nothing (default {PlaceholderSettings().image})",
-        PlaceholderSettings().image,
+        f"image of placeholders, which must do nothing (default {placeholders.image})",
+        placeholders.image,
         metavar="IMAGE",
     )
     add.flag(
         "placeholder-scheduler",
         "scheduler that places placeholders (default default-scheduler)",
-        PlaceholderSettings().scheduler,
+        placeholders.scheduler,
         metavar="NAME",
     )
+
+
+def failover_options(add: Options) -> None:
+    budget = RecoveryBudget()
     add.switch(
         "failover",
         "taint dead nodes and delete their covered pods, so that their owners make new ones on the backups; needs "
@@ -194,6 +204,9 @@ def self_healing_options(add: Options) -> None:
         positive_number,
         metavar="S",
     )
+
+
+def replacement_options(add: Options) -> None:
     replacement = ReplacementSettings()
     add.switch(
         "replacement",

@@ -6,12 +6,8 @@ from collections.abc import Mapping
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
-from leadsman.kube.names import FAILOVER_ANNOTATION
+from leadsman.kube.names import AUTONOMY_DURATION, FAILOVER_ANNOTATION
 from leadsman.planning.recovery.model import NodeCondition, ObservedNode, RecoveryBudget
-
-AUTONOMY_ANNOTATION = "node.openyurt.io/autonomy-duration"
-"""OpenYurt: how long a node may be out of contact before its pods are evicted; 0: for as long as it takes.
-https://openyurt.io/docs/user-manuals/autonomy/node-autonomy"""
 
 OUT_OF_SERVICE_TAINT = "node.kubernetes.io/out-of-service"
 """Somebody vouches that the node is off: its volumes may be detached (KEP-2268)."""
@@ -49,11 +45,11 @@ def _node_says_no(node: ClusterNode, observed: ObservedNode, now: float) -> str:
         return "it is cordoned: somebody works on it"
     if any(taint.key == SHUTDOWN_TAINT for taint in node.taints):
         return "it is being shut down"
-    autonomy = node.annotations.get(AUTONOMY_ANNOTATION)
+    autonomy = node.annotations.get(AUTONOMY_DURATION)
     if autonomy is not None:
         seconds, dead_for = duration_seconds(autonomy), now - (observed.dead_at or now)
         if seconds is None or not seconds or dead_for < seconds:
-            return f"annotation {AUTONOMY_ANNOTATION} is {autonomy[:63]}: its pods stay for that long"
+            return f"annotation {AUTONOMY_DURATION} is {autonomy[:63]}: its pods stay for that long"
     return ""
 
 
