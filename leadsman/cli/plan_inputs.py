@@ -1,0 +1,83 @@
+"""What every plan is made from: the flags of its sources, and the cluster and decision inputs that they name."""
+
+import argparse
+from pathlib import Path
+
+from msgspec import Struct
+
+from leadsman.cli.options import Options, existing_file
+from leadsman.cluster.model import Cluster
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
+from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
+from leadsman.state.snapshot import Snapshot
+
+_NOW = 0.0
+"""The matrix does not age, and nothing else is read that does."""
+
+
+class PlanInput(Struct, frozen=True):
+    """What a planner works on.
+
+    inputs: everything that decides besides the cluster; its `now` is the plan's.
+    taken_at: Unix seconds at which the cluster was as it is here; None: unknown, as of files that do not say it.
+    source: where it comes from, for people.
+    """
+
+    cluster: Cluster
+    inputs: DecisionInputs
+    taken_at: float | None
+    source: str
+
+
+def plan_input_options(add: Options) -> None:
+    """Adds the flags that name the sources of a plan. `read_plan_input` reads them."""
+    files = add.group("files; those of kubernetes-edge-scheduler can be given with its own flags")
+    for short, name, text, parse in (
+        ("-d", "delay_matrix", "round trips in ms: a line for each node, whitespace between values", existing_file),
+        ("-m", "metadata", 'JSON {"node": row}: the node of each row of the matrix', existing_file),
+        ("-n", "nodes", 'JSON {"name", "allocatable_memory", "cloud"}: one node, a list, or a folder of files', _path),
+        ("-p", "pods", "Deployments in YAML: a file or a folder", _path),
+    ):
+        long = [f"--{name}"] + ([f"--{name.replace('_', '-')}"] if "_" in name else [])
+        files.parser.add_argument(short, *long, help=text, type=parse, metavar="PATH")
+    for short, name in (("-s", "simulation"), ("-b", "both")):
+        files.parser.add_argument(
+            short, f"--{name}", nargs="?", const="", help="accepted for kubernetes-edge-scheduler's command lines"
+        )
+    files.argument(
+        "cluster", "in place of --nodes and --pods: a List as `kubectl get -o json` prints it", None, existing_file
+    )
+    files.argument(
+        "rack-label",
+        f"the label of nodes that names their rack (default {BackupSettings().rack_label})",
+        BackupSettings().rack_label,
+        metavar="LABEL",
+    )
+
+
+def read_plan_input(args: argparse.Namespace) -> PlanInput:
+    """What the flags name. ValueError names the file, the place in it and what is allowed."""
+    if args.delay_matrix is None or args.metadata is None:
+        raise ValueError("--delay_matrix and --metadata are both needed: the delays, and the node of each row")
+    if args.cluster is not None and (args.nodes or args.pods):
+        raise ValueError("--cluster excludes --nodes and --pods; leave one side out")
+    if args.cluster is None and not (args.nodes and args.pods):
+        raise ValueError("--nodes and --pods are both needed, or --cluster")
+    delays = read_delays(args.delay_matrix, args.metadata)
+    inputs = DecisionInputs(Snapshot(), Policy(), _NOW, delay_views=(delays,))
+    if args.cluster is None:
+        return PlanInput(read_edge_cluster(args.nodes, args.pods), inputs, None, f"{args.nodes} and {args.pods}")
+    try:
+        return PlanInput(read_cluster(args.cluster.read_bytes()), inputs, None, str(args.cluster))
+    except BadClusterFile as error:
+        raise ValueError(f"{args.cluster}: {error}") from error
+
+
+def _path(text: str) -> Path:
+    path = Path(text)
+    if not path.exists():
+        raise argparse.ArgumentTypeError(f"{text!r}: no such file or folder")
+    return path
