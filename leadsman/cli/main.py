@@ -22,6 +22,7 @@ COMMANDS = {
     "evaluate": "show what telemetry policies do, without a cluster",
     "explain": "show why a pod was placed where it is",
     "rewards": "show each node's failure record by pod type",
+    "snapshot": "write the cluster, as planners and decisions see it, to a file",
     "plan": "plan for the whole cluster offline; changes nothing",
     "simulate": "compare scheduling strategies on a simulated cluster",
     "demo": "run a small cluster on this machine and explain one placement",

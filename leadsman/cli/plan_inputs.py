@@ -1,9 +1,11 @@
 """What every plan is made from: the flags of its sources, and the cluster and decision inputs that they name."""
 
 import argparse
+from collections.abc import Mapping
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from leadsman.cli.options import Options, existing_file
 from leadsman.cluster.model import Cluster
@@ -12,6 +14,8 @@ from leadsman.decision.policy import Policy
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
+from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
+from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 from leadsman.state.snapshot import Snapshot
 
 _NOW = 0.0
@@ -24,17 +28,22 @@ class PlanInput(Struct, frozen=True):
     inputs: everything that decides besides the cluster; its `now` is the plan's.
     taken_at: Unix seconds at which the cluster was as it is here; None: unknown, as of files that do not say it.
     source: where it comes from, for people.
+    missing: what could not be read → why.
     """
 
     cluster: Cluster
     inputs: DecisionInputs
     taken_at: float | None
     source: str
+    missing: Mapping[str, str] = {}
 
 
 def plan_input_options(add: Options) -> None:
     """Adds the flags that name the sources of a plan. `read_plan_input` reads them."""
-    files = add.group("files; those of kubernetes-edge-scheduler can be given with its own flags")
+    add.group("what is planned for").argument(
+        "snapshot", "a file that `leadsman snapshot` wrote", None, existing_file, metavar="FILE"
+    )
+    files = add.group("other files; those of kubernetes-edge-scheduler can be given with its own flags")
     for short, name, text, parse in (
         ("-d", "delay_matrix", "round trips in ms: a line for each node, whitespace between values", existing_file),
         ("-m", "metadata", 'JSON {"node": row}: the node of each row of the matrix', existing_file),
@@ -60,19 +69,40 @@ def plan_input_options(add: Options) -> None:
 
 def read_plan_input(args: argparse.Namespace) -> PlanInput:
     """What the flags name. ValueError names the file, the place in it and what is allowed."""
+    sources = {
+        "--snapshot": args.snapshot is not None,
+        "--cluster": args.cluster is not None,
+        "--nodes and --pods": args.nodes is not None or args.pods is not None,
+    }
+    given = [name for name, is_given in sources.items() if is_given]
+    if len(given) > 1:
+        raise ValueError(f"{' and '.join(given)} exclude each other; leave all but one out")
+    if args.snapshot is not None:
+        return _read_snapshot(args.snapshot)
+    return _read_files(args)
+
+
+def _read_snapshot(file: Path) -> PlanInput:
+    try:
+        read = read_snapshot(file.read_bytes())
+    except (BadSnapshot, OSError) as error:
+        raise ValueError(f"{file}: {error}") from error
+    inputs = replace(read.inputs, estimates=EstimatesOnDemand(read.inputs))
+    return PlanInput(read.cluster, inputs, read.taken_at, str(file), read.missing)
+
+
+def _read_files(args: argparse.Namespace) -> PlanInput:
     if args.delay_matrix is None or args.metadata is None:
         raise ValueError("--delay_matrix and --metadata are both needed: the delays, and the node of each row")
-    if args.cluster is not None and (args.nodes or args.pods):
-        raise ValueError("--cluster excludes --nodes and --pods; leave one side out")
     if args.cluster is None and not (args.nodes and args.pods):
-        raise ValueError("--nodes and --pods are both needed, or --cluster")
+        raise ValueError("--nodes and --pods are both needed, or --cluster, or --snapshot")
     delays = read_delays(args.delay_matrix, args.metadata)
     inputs = DecisionInputs(Snapshot(), Policy(), _NOW, delay_views=(delays,))
     if args.cluster is None:
         return PlanInput(read_edge_cluster(args.nodes, args.pods), inputs, None, f"{args.nodes} and {args.pods}")
     try:
         return PlanInput(read_cluster(args.cluster.read_bytes()), inputs, None, str(args.cluster))
-    except BadClusterFile as error:
+    except (BadClusterFile, OSError) as error:
         raise ValueError(f"{args.cluster}: {error}") from error
 
 

@@ -8,7 +8,7 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.selectors import LabelSelector
 
 
-class DisruptionBudget(Struct, frozen=True):
+class DisruptionBudget(Struct, frozen=True, omit_defaults=True):
     """A PodDisruptionBudget.
 
     selector: None: no pod.
@@ -32,7 +32,7 @@ class DisruptionBudget(Struct, frozen=True):
         return pod.namespace == self.namespace and self.selector is not None and self.selector.matches(pod.labels)
 
 
-class QuotaScope(Struct, frozen=True):
+class QuotaScope(Struct, frozen=True, omit_defaults=True):
     """What a quota counts only. name: Terminating, NotTerminating, BestEffort, NotBestEffort, PriorityClass or
     CrossNamespacePodAffinity. operator, values: of PriorityClass."""
 
@@ -41,7 +41,7 @@ class QuotaScope(Struct, frozen=True):
     values: tuple[str, ...] = ()
 
 
-class Quota(Struct, frozen=True):
+class Quota(Struct, frozen=True, omit_defaults=True):
     """A ResourceQuota of a namespace.
 
     hard, used: what it limits → amount, as the quota names it: `pods`, `requests.cpu` in millis, `limits.memory` in

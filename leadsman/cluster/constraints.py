@@ -7,7 +7,7 @@ from msgspec import Struct
 from leadsman.cluster.selectors import LabelSelector, NodeSelectorTerm
 
 
-class Taint(Struct, frozen=True):
+class Taint(Struct, frozen=True, omit_defaults=True):
     """A taint of a node. effect: NoSchedule, NoExecute or PreferNoSchedule."""
 
     key: str
@@ -15,7 +15,7 @@ class Taint(Struct, frozen=True):
     effect: str = "NoSchedule"
 
 
-class Toleration(Struct, frozen=True):
+class Toleration(Struct, frozen=True, omit_defaults=True):
     """Which taints a pod tolerates. key: "": every key; effect: "": every effect; operator: Equal or Exists."""
 
     key: str = ""
@@ -32,7 +32,7 @@ class Toleration(Struct, frozen=True):
         return self.operator == "Exists" or ((self.operator or "Equal") == "Equal" and self.value == taint.value)
 
 
-class PodAffinityTerm(Struct, frozen=True):
+class PodAffinityTerm(Struct, frozen=True, omit_defaults=True):
     """Pods to be with, or to be away from, in one domain of `topology_key`.
 
     namespaces: resolved: the pod's own when the term names none and has no namespace_selector.
@@ -53,7 +53,7 @@ class PodAffinityTerm(Struct, frozen=True):
         return by_selector or namespace in self.namespaces
 
 
-class TopologySpread(Struct, frozen=True):
+class TopologySpread(Struct, frozen=True, omit_defaults=True):
     """A topology spread constraint of DoNotSchedule.
 
     selector: with matchLabelKeys merged into it; None: no pod.
@@ -72,7 +72,7 @@ class TopologySpread(Struct, frozen=True):
 ANY_ADDRESS = "0.0.0.0"
 
 
-class HostPort(Struct, frozen=True):
+class HostPort(Struct, frozen=True, omit_defaults=True):
     """A port of the node. ip: the address of the node; ANY_ADDRESS: every one."""
 
     port: int
@@ -85,7 +85,7 @@ class HostPort(Struct, frozen=True):
         return same and (self.ip == other.ip or ANY_ADDRESS in (self.ip, other.ip))
 
 
-class PodConstraints(Struct, frozen=True, weakref=True):
+class PodConstraints(Struct, frozen=True, weakref=True, omit_defaults=True):
     """What a pod's spec requires of its node; preferences are left out. Pods of one template share one object.
 
     node_selector: label → value, all of which the node has.

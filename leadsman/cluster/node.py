@@ -10,7 +10,7 @@ from leadsman.cluster.resources import ZERO, Resources
 ZONE_LABEL = "topology.kubernetes.io/zone"
 
 
-class ClusterNode(Struct, frozen=True, gc=False):
+class ClusterNode(Struct, frozen=True, gc=False, omit_defaults=True):
     """A node.
 
     labels_cut: how many labels are not here, because it has too many (leadsman.kube.bounded_metadata).

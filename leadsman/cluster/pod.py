@@ -9,7 +9,7 @@ from leadsman.cluster.resources import Resources
 from leadsman.kube.names import MIRROR_POD_KEY
 
 
-class ClusterPod(Struct, frozen=True, gc=False):
+class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     """A pod that has not finished.
 
     node: "" until it is bound.

@@ -20,7 +20,7 @@ class Shortfall(Struct, frozen=True):
     missing: int
 
 
-class Resources(Struct, frozen=True, weakref=True):
+class Resources(Struct, frozen=True, weakref=True, omit_defaults=True):
     """An amount of every resource. Amounts may be negative: a node that is overcommitted has less than nothing free.
 
     cpu_millis: thousandths of a core.

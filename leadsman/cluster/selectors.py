@@ -17,7 +17,7 @@ class Operator(StrEnum):
     LT = "Lt"
 
 
-class Requirement(Struct, frozen=True):
+class Requirement(Struct, frozen=True, omit_defaults=True):
     """What one label must be."""
 
     key: str
@@ -46,7 +46,7 @@ class Requirement(Struct, frozen=True):
         return number > limit if self.operator is Operator.GT else number < limit
 
 
-class LabelSelector(Struct, frozen=True):
+class LabelSelector(Struct, frozen=True, omit_defaults=True):
     """Matches what fulfils every requirement; an empty one matches everything. An absent selector matches nothing."""
 
     requirements: tuple[Requirement, ...] = ()
@@ -56,7 +56,7 @@ class LabelSelector(Struct, frozen=True):
         return all(requirement.matches(labels) for requirement in self.requirements)
 
 
-class NodeSelectorTerm(Struct, frozen=True):
+class NodeSelectorTerm(Struct, frozen=True, omit_defaults=True):
     """Requirements on a node's labels, and on its name (matchFields). A term without any matches no node."""
 
     labels: tuple[Requirement, ...] = ()

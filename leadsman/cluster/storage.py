@@ -12,7 +12,7 @@ NamespacedName = tuple[str, str]
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 
 
-class Claim(Struct, frozen=True):
+class Claim(Struct, frozen=True, omit_defaults=True):
     """A PersistentVolumeClaim.
 
     volume: name of the volume that it is bound to; "": not yet.
@@ -40,7 +40,7 @@ class Claim(Struct, frozen=True):
         return "ReadWriteOncePod" in self.access_modes
 
 
-class Volume(Struct, frozen=True):
+class Volume(Struct, frozen=True, omit_defaults=True):
     """A PersistentVolume.
 
     node_affinity: the nodes that reach it; None: every node does.
@@ -80,7 +80,7 @@ class Volume(Struct, frozen=True):
         return free and modes and self.storage_class == claim.storage_class and self.bytes >= claim.bytes
 
 
-class StorageClass(Struct, frozen=True):
+class StorageClass(Struct, frozen=True, omit_defaults=True):
     """A class of volumes.
 
     waits_for_consumer: a claim is bound where its first pod goes (WaitForFirstConsumer).

@@ -1,6 +1,6 @@
 """Sources are followed here and read at the moment of a decision, in the same way by the extender and the controller.
 
 `delay`, `telemetry` and `cluster` each follow one kind of source, `policy_file` the policy; `wiring` builds and runs
-all of them; `input_sources` reads their newest values as one DecisionInputs. What the values mean is decided in
-`leadsman.decision`.
+all of them; `input_sources` reads their newest values as one DecisionInputs, and `cluster_snapshot` is the file of it.
+What the values mean is decided in `leadsman.decision`.
 """

@@ -1,0 +1,45 @@
+"""`leadsman snapshot`: write the cluster, as planners and decisions see it, to a file that every plan command reads."""
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from leadsman.cli.options import Options
+from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
+from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
+from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+
+
+def options(add: Options) -> None:
+    plan_input_options(add)
+    add.parser.add_argument(
+        "-o", "--output", help="the file to write (default: standard output)", type=Path, metavar="FILE"
+    )
+
+
+def main(args: argparse.Namespace) -> int:
+    """ValueError when the cluster cannot be read or the file not be written."""
+    given = read_plan_input(args)
+    snapshot = ClusterSnapshot(given.cluster, given.inputs, given.taken_at, given.missing)
+    for what, why in given.missing.items():
+        print(f"not in the snapshot: {what}: {why}", file=sys.stderr)
+    if args.output is None:
+        sys.stdout.buffer.writelines(snapshot_chunks(snapshot))
+    else:
+        _write(snapshot, args.output)
+    return 0
+
+
+def _write(snapshot: ClusterSnapshot, file: Path) -> None:
+    """Whole or not at all: a file that was cut short must not take the place of a good one."""
+    unfinished = file.with_name(f".{file.name}.{os.getpid()}")
+    try:
+        try:
+            with unfinished.open("wb") as out:
+                out.writelines(snapshot_chunks(snapshot))
+            unfinished.replace(file)
+        finally:
+            unfinished.unlink(missing_ok=True)
+    except OSError as error:
+        raise ValueError(f"{file}: {error}") from error

@@ -1,0 +1,77 @@
+"""`leadsman snapshot`, as a user calls it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leadsman.cli.main import main
+
+DEPLOYMENT = """
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  template:
+    metadata: {labels: {delay_edge-1: "25"}}
+    spec: {containers: [{name: a, resources: {requests: {memory: 2Gi}}}]}
+"""
+
+
+@pytest.fixture
+def edge_files(tmp_path: Path) -> list[str]:
+    (tmp_path / "m.txt").write_text("0 10 15\n10 0 12\n15 12 0\n")
+    (tmp_path / "m.json").write_text('{"edge-1": 0, "edge-2": 2, "edge-3": 1}')
+    nodes = [{"name": f"edge-{number}", "allocatable_memory": "8Gi"} for number in (1, 2, 3)]
+    (tmp_path / "n.json").write_text(json.dumps(nodes))
+    (tmp_path / "p.yaml").write_text(DEPLOYMENT)
+    files = {"-d": "m.txt", "-m": "m.json", "-n": "n.json", "-p": "p.yaml"}
+    return [part for flag, name in files.items() for part in (flag, str(tmp_path / name))]
+
+
+def plan_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert main(["plan", "optimise", "--greedy", "--json", *arguments]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_plan_of_the_snapshot_is_that_of_the_files_it_was_made_from(
+    edge_files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = str(tmp_path / "cluster.json")
+    assert main(["snapshot", *edge_files, "-o", file]) == 0
+    assert plan_of(["--snapshot", file], capsys) == plan_of(edge_files, capsys)
+
+
+def test_standard_output_has_the_same_bytes_as_a_file(
+    edge_files: list[str], tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    assert main(["snapshot", *edge_files, "-o", str(tmp_path / "cluster.json")]) == 0
+    assert main(["snapshot", *edge_files]) == 0
+    assert capfdbinary.readouterr().out == (tmp_path / "cluster.json").read_bytes()
+
+
+def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing_behind(
+    edge_files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["snapshot", *edge_files, "-o", str(tmp_path)])
+    assert f"{tmp_path}: " in capsys.readouterr().err
+    assert not list(tmp_path.parent.glob(f".{tmp_path.name}*"))
+
+
+def test_two_sources_at_once_are_refused_by_their_flags(
+    edge_files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["snapshot", *edge_files, "--snapshot", str(tmp_path / "m.json")])
+    assert ended.value.code == 2
+    assert "--snapshot and --nodes and --pods exclude each other" in capsys.readouterr().err
+
+
+def test_a_bad_snapshot_is_named_with_the_place_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text('{"apiVersion": "leadsman.dev/v1alpha1",\n "kind": ClusterSnapshot}')
+    with pytest.raises(SystemExit):
+        main(["plan", "optimise", "--snapshot", str(file)])
+    assert f"{file}: line 2, column 10: JSON is malformed" in capsys.readouterr().err

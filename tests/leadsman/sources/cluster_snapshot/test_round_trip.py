@@ -1,0 +1,84 @@
+"""What is read back from a snapshot file is what was written."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.telemetry.model import PolledMetrics
+from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
+from leadsman.sources.cluster_snapshot.reading import read_snapshot
+from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+from tests.leadsman.sources.cluster_snapshot.random_snapshot import random_snapshot
+
+SEEDS = st.integers(0, 10_000)
+
+
+def written(snapshot: ClusterSnapshot) -> bytes:
+    return b"".join(snapshot_chunks(snapshot))
+
+
+@given(SEEDS)
+@settings(max_examples=50)
+def test_a_cluster_is_read_back_as_it_was(seed: int) -> None:
+    before = random_snapshot(seed)
+    after = read_snapshot(written(before))
+    for field in ("nodes", "pods", "budgets", "quotas", "storage", "namespaces"):
+        assert getattr(after.cluster, field) == getattr(before.cluster, field)
+    for node in ("", *before.cluster.nodes):
+        assert after.cluster.pods_by_node.get(node) == before.cluster.pods_by_node.get(node)
+    assert (after.taken_at, after.missing) == (before.taken_at, before.missing)
+
+
+@given(SEEDS)
+@settings(max_examples=50)
+def test_decision_inputs_are_read_back_as_they_were(seed: int) -> None:
+    before = random_snapshot(seed).inputs
+    after = read_snapshot(written(random_snapshot(seed))).inputs
+    for field in ("now", "policy", "workloads", "node_roles", "self_healing", "last_round_trips"):
+        assert getattr(after, field) == getattr(before, field)
+    assert after.snapshot.nodes == before.snapshot.nodes
+    assert after.snapshot.rewards == before.snapshot.rewards
+    assert after.telemetry.policies == before.telemetry.policies
+    assert metrics(after) == metrics(before)
+    assert delays(after) == delays(before)
+
+
+def metrics(inputs: DecisionInputs) -> list[object]:
+    """Readings and the rest as plain values: Readings are the same only when they are one object."""
+    tables = inputs.telemetry.tables
+    return [
+        (
+            each.max_age_seconds,
+            {name: (one.values, one.read_at, one.oldest_read_at) for name, one in each.columns.items()},
+        )
+        if isinstance(each, PolledMetrics)
+        else each
+        for each in tables
+    ]
+
+
+def delays(inputs: DecisionInputs) -> list[object]:
+    views = inputs.delay_views
+    nodes = sorted(inputs.snapshot.nodes)
+    return [
+        (each.source, set(each.nodes), each.read_at, each.fresh_until, [each.row(node) for node in nodes])
+        for each in views
+    ]
+
+
+@given(SEEDS)
+@settings(max_examples=20)
+def test_equal_snapshots_give_equal_bytes(seed: int) -> None:
+    data = written(random_snapshot(seed))
+    assert written(read_snapshot(data)) == data
+
+
+def test_pods_of_one_template_share_labels_constraints_and_requests() -> None:
+    before = random_snapshot(3)
+    pod = next(iter(before.cluster.pods.values()))
+    twins = before.cluster.changed(pods={uid: replace(pod, uid=uid) for uid in ("one", "other")})
+    after = read_snapshot(written(replace(before, cluster=twins))).cluster.pods
+    assert after["one"].labels is after["other"].labels
+    assert after["one"].constraints is after["other"].constraints
+    assert after["one"].requests is after["other"].requests
