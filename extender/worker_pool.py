@@ -15,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from operator import methodcaller
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -87,6 +88,7 @@ class WorkerPool:
         finally:
             job.abandoned = True  # No effect on a job that is done.
             self._drop_if_waiting(job)
+            del job  # A traceback of its error has this frame, which must not have the error.
 
     def checkpoint(self) -> None:
         """Long work calls this now and then. Abandoned when its caller has left or its deadline has passed."""
@@ -160,26 +162,17 @@ class _State(Enum):
 
 
 class _Job(Generic[T]):
-    """abandoned: nobody waits for the result; read by the thread that works on it. is_computed: set by that thread."""
+    """abandoned: nobody waits for the result; read by the thread that works on it.
+    settle, is_computed: set by that thread. settle: gives the result what the work returned or raised.
+    """
 
     timer: asyncio.TimerHandle
 
     def __init__(self, work: Callable[[], T], namespace: str, result: "asyncio.Future[T]") -> None:
         self.namespace, self.result = namespace, result
         self.state, self.abandoned, self.is_computed = _State.WAITING, False, False
-        self._work: Callable[[], T] = work
-        self._set_result: Callable[[], None] = lambda: None
-
-    def run(self) -> None:
-        """Runs on the worker's thread."""
-        try:
-            value = self._work()
-        except Exception as raised:
-            error = raised
-            self._set_result = lambda: self.result.set_exception(error)
-        else:
-            self._set_result = lambda: self.result.set_result(value)
-        self.is_computed = True
+        self.work: Callable[[], T] = work
+        self.settle: Callable[[asyncio.Future[T]], None] = _leave
 
     def end(self) -> None:
         self.state = _State.DONE
@@ -188,7 +181,25 @@ class _Job(Generic[T]):
     def deliver(self) -> None:
         """Sets the result, if somebody still waits for it."""
         if not self.result.done():
-            self._set_result()
+            self.settle(self.result)
+
+
+def _do(work: Callable[[], T]) -> "Callable[[asyncio.Future[T]], None]":
+    """Does the work, and returns what sets its result or its error.
+
+    A traceback keeps the frames of all callers, so none that has ended may have the job or the future: that would be a
+    cycle, and what a decision had computed would stay in memory until the garbage collector comes, 200 MiB in a storm.
+    """
+    try:
+        return methodcaller("set_result", work())
+    except Abandoned:
+        return _leave
+    except Exception as error:
+        return methodcaller("set_exception", error)
+
+
+def _leave(result: "asyncio.Future[Any]") -> None:
+    """Nobody waits for the result."""
 
 
 class _OnThisThread(threading.local):
@@ -207,7 +218,8 @@ class _Worker:
         while assignment := self.inbox.get():
             job, on_done = assignment
             self._on_this_thread.job = job
-            job.run()
+            job.settle = _do(job.work)
+            job.is_computed = True
             self._on_this_thread.job = None
             with suppress(RuntimeError):  # A loop that is closed gets no result.
                 job.result.get_loop().call_soon_threadsafe(on_done)

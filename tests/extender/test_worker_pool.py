@@ -1,6 +1,9 @@
 import asyncio
+import gc
 import threading
+from contextlib import suppress
 from functools import partial
+from weakref import WeakSet
 
 import pytest
 
@@ -237,3 +240,47 @@ async def test_a_result_that_waits_only_for_the_event_loop_is_delivered_past_the
     await asyncio.sleep(0)
     loop.call_soon(hold_the_loop)
     assert await task is True
+
+
+class Computed:
+    """What work makes."""
+
+
+@pytest.fixture
+def no_collector():
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def returned(made: Computed, _: WorkerPool) -> None:
+    return None
+
+
+def failed(made: Computed, _: WorkerPool) -> None:
+    raise KeyError("plugin")
+
+
+def overran(made: Computed, workers: WorkerPool) -> None:
+    while True:
+        workers.checkpoint()
+
+
+@pytest.mark.usefixtures("no_collector")
+@pytest.mark.parametrize("end", [returned, failed, overran])
+async def test_what_work_had_computed_goes_with_its_end(workers, end) -> None:
+    """Each way to end was a cycle, by a traceback or a closure, and lasted until the garbage collector came."""
+    made = WeakSet[Computed]()
+
+    def work() -> Computed:
+        computed = Computed()
+        made.add(computed)
+        end(computed, workers)
+        return computed
+
+    with suppress(KeyError, DeadlineExceeded):
+        await workers.run(work, deadline_seconds=0.05)
+    async with asyncio.timeout(2):
+        while made:  # noqa: ASYNC110  the thread's last reference goes by itself and tells nobody
+            await asyncio.sleep(0.001)

@@ -43,6 +43,6 @@ def test_every_answer_names_each_candidate_once(storm: Storm) -> None:
 
 
 @pytest.mark.slow
-def test_overdue_workers_are_never_negative_and_memory_stays_within_the_manifest_s_512_mib(storm: Storm) -> None:
+def test_overdue_workers_are_never_negative_and_memory_stays_within_400_of_the_manifest_s_512_mib(storm: Storm) -> None:
     assert storm["least_overdue"] == 0
-    assert 0 < storm["largest_rss_mib"] < 512
+    assert 0 < storm["largest_rss_mib"] <= 400
