@@ -1,6 +1,7 @@
 """What every plan is made from: the flags of its sources, and the cluster and decision inputs that they name."""
 
 import argparse
+import gzip
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -12,10 +13,13 @@ from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.planning.backups.model import BackupSettings
+from leadsman.simulator.generated_cluster.generate import generate
+from leadsman.simulator.generated_cluster.spec import FIELDS, MADE_UP, BadSpec, parse_spec
 from leadsman.sources.cluster.cluster_file import BadClusterFile, read_cluster
 from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
 from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
+from leadsman.sources.delay.matrix import BadMatrix, parse_round_trips
 from leadsman.state.snapshot import Snapshot
 
 _NOW = 0.0
@@ -40,8 +44,14 @@ class PlanInput(Struct, frozen=True):
 
 def plan_input_options(add: Options) -> None:
     """Adds the flags that name the sources of a plan. `read_plan_input` reads them."""
-    add.group("what is planned for").argument(
-        "snapshot", "a file that `leadsman snapshot` wrote", None, existing_file, metavar="FILE"
+    planned = add.group("what is planned for")
+    planned.argument("snapshot", "a file that `leadsman snapshot` wrote", None, existing_file, metavar="FILE")
+    planned.argument(
+        "generate",
+        f"a cluster that does not exist, such as zones=2,racks=3,nodes=4,spare=0.3,seed=7; fields: {', '.join(FIELDS)}"
+        " (docs/snapshot.md)",
+        None,
+        metavar="SPEC",
     )
     files = add.group("other files; those of kubernetes-edge-scheduler can be given with its own flags")
     for short, name, text, parse in (
@@ -71,6 +81,7 @@ def read_plan_input(args: argparse.Namespace) -> PlanInput:
     """What the flags name. ValueError names the file, the place in it and what is allowed."""
     sources = {
         "--snapshot": args.snapshot is not None,
+        "--generate": args.generate is not None,
         "--cluster": args.cluster is not None,
         "--nodes and --pods": args.nodes is not None or args.pods is not None,
     }
@@ -79,6 +90,8 @@ def read_plan_input(args: argparse.Namespace) -> PlanInput:
         raise ValueError(f"{' and '.join(given)} exclude each other; leave all but one out")
     if args.snapshot is not None:
         return _read_snapshot(args.snapshot)
+    if args.generate is not None:
+        return _generated(args.generate)
     return _read_files(args)
 
 
@@ -87,8 +100,29 @@ def _read_snapshot(file: Path) -> PlanInput:
         read = read_snapshot(file.read_bytes())
     except (BadSnapshot, OSError) as error:
         raise ValueError(f"{file}: {error}") from error
-    inputs = replace(read.inputs, estimates=EstimatesOnDemand(read.inputs))
-    return PlanInput(read.cluster, inputs, read.taken_at, str(file), read.missing)
+    return PlanInput(read.cluster, _with_estimates(read.inputs), read.taken_at, str(file), read.missing)
+
+
+def _with_estimates(inputs: DecisionInputs) -> DecisionInputs:
+    return replace(inputs, estimates=EstimatesOnDemand(inputs))
+
+
+def _generated(text: str) -> PlanInput:
+    try:
+        spec = parse_spec(text)
+        measured_ms = None if spec.network == MADE_UP else parse_round_trips(_text_of(Path(spec.network)))
+        cluster, inputs = generate(spec, measured_ms)
+    except BadMatrix as error:
+        raise ValueError(f"--generate: {spec.network}: {error}") from error
+    except (BadSpec, OSError, UnicodeDecodeError, EOFError) as error:
+        raise ValueError(f"--generate: {error}") from error
+    return PlanInput(cluster, _with_estimates(inputs), None, f"generated: {text}")
+
+
+def _text_of(file: Path) -> str:
+    """Also of a file packed by gzip."""
+    data = file.read_bytes()
+    return (gzip.decompress(data) if file.suffix == ".gz" else data).decode()
 
 
 def _read_files(args: argparse.Namespace) -> PlanInput:

@@ -1,4 +1,4 @@
 """Simulated clusters: the real decisions and peering code, a virtual clock, seeded randomness.
 
-`solver` is the process that solves for offline plans.
+`solver` is the process that solves for offline plans, `generated_cluster` makes clusters for them.
 """

@@ -56,9 +56,15 @@ class DelayMatrix(Struct, frozen=True, eq=False):
 
 def parse_matrix(matrix: str, metadata: str) -> DelayMatrix:
     """Parses both texts. BadMatrix when they are not a square matrix and one node for each row of it."""
+    rtt_ms = parse_round_trips(matrix)
+    return DelayMatrix(_named_rows(metadata, len(rtt_ms)), rtt_ms)
+
+
+def parse_round_trips(matrix: str) -> Floats:
+    """The square of a matrix without names, with zeros from each node to itself. BadMatrix."""
     rtt_ms = _square(list(_rows(matrix)))
     np.fill_diagonal(rtt_ms, 0)
-    return DelayMatrix(_named_rows(metadata, len(rtt_ms)), rtt_ms)
+    return rtt_ms
 
 
 def _rows(text: str) -> Iterator[tuple[int, list[str]]]:

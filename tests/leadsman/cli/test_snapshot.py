@@ -75,3 +75,33 @@ def test_a_bad_snapshot_is_named_with_the_place_in_it(tmp_path: Path, capsys: py
     with pytest.raises(SystemExit):
         main(["plan", "optimise", "--snapshot", str(file)])
     assert f"{file}: line 2, column 10: JSON is malformed" in capsys.readouterr().err
+
+
+def test_a_plan_of_a_generated_cluster_is_that_of_its_snapshot(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, file = "zones=2,racks=2,nodes=2,spare=0.6,peers=3", str(tmp_path / "cluster.json")
+    assert main(["snapshot", "--generate", spec, "-o", file]) == 0
+    plans = []
+    for source in (["--snapshot", file], ["--generate", spec]):
+        capsys.readouterr()
+        main(["plan", "optimise", "--greedy", "--json", *source])
+        plans.append(json.loads(capsys.readouterr().out))
+    assert plans[0] == plans[1]
+    assert plans[0]["pods"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "message"),
+    [
+        ("nodes=x", "--generate: 'nodes=x': allowed is a whole number from 1 to 5000"),
+        ("network=absent.txt", "--generate: [Errno 2] No such file or directory: 'absent.txt'"),
+        ("network={folder}/p.yaml", "p.yaml: matrix row 0 (line 2): 2 columns, but there are"),
+    ],
+)
+def test_a_bad_specification_is_named(
+    spec: str, message: str, edge_files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main(["snapshot", "--generate", spec.format(folder=tmp_path)])
+    assert message in capsys.readouterr().err

@@ -1,0 +1,111 @@
+"""Generated clusters are what their specification says, and the same for the same seed."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from leadsman.cluster.scheduling import refusals
+from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.model import CandidateNodes
+from leadsman.planning.backups.bounds_after_failure import pod_info
+from leadsman.simulator.generated_cluster.generate import generate
+from leadsman.simulator.generated_cluster.spec import BadSpec, parse_spec
+from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
+from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+
+SPECS = st.builds(
+    "zones={},racks={},nodes={},spare={},tainted=0.3,labelled=0.5,choosy=0.3,peers={},seed={}".format,
+    st.integers(1, 3),
+    st.integers(1, 3),
+    st.integers(2, 4),
+    st.sampled_from((0.1, 0.5, 0.9)),
+    st.sampled_from((0, 1)),
+    st.integers(0, 1000),
+)
+
+
+def file_of(spec: str) -> bytes:
+    return b"".join(snapshot_chunks(ClusterSnapshot(*generate(parse_spec(spec)))))
+
+
+@given(SPECS)
+@settings(max_examples=20)
+def test_the_same_specification_gives_the_same_bytes(spec: str) -> None:
+    assert file_of(spec) == file_of(spec)
+
+
+def test_another_seed_gives_another_cluster() -> None:
+    assert file_of("seed=1") != file_of("seed=2")
+
+
+@given(SPECS)
+@settings(max_examples=20)
+def test_a_pod_with_a_node_may_be_there(spec: str) -> None:
+    cluster, inputs = generate(parse_spec(spec.replace("peers=1", "peers=0")))
+    for pod in cluster.pods.values():
+        if pod.node:
+            assert refusals(cluster, pod, pod.node) == ()
+            assert not DelayFilter().refusals(pod_info(pod), CandidateNodes.of([pod.node]), inputs)
+
+
+@given(SPECS)
+@settings(max_examples=20)
+def test_spare_memory_stays_free(spec: str) -> None:
+    parsed = parse_spec(spec)
+    cluster, _ = generate(parsed)
+    used = sum(pod.requests.memory_bytes for pod in cluster.pods.values())
+    capacity = parsed.memory_bytes * parsed.node_count
+    largest = max(parsed.sizes_bytes)
+    assert 1.0 - parsed.spare - largest / capacity <= used / capacity <= 1.0 - parsed.spare
+
+
+def test_zones_racks_taints_and_labels_are_as_many_as_asked_for() -> None:
+    cluster, _ = generate(parse_spec("zones=2,racks=3,nodes=5,tainted=0.2,labelled=0.5,pods=40,placed=0"))
+    nodes = list(cluster.nodes.values())
+    assert len(nodes) == 30
+    assert len({node.zone for node in nodes}) == 2
+    assert len({(node.zone, node.rack("topology.kubernetes.io/rack")) for node in nodes}) == 6
+    assert sum(bool(node.taints) for node in nodes) == 6
+    assert sum("disk" in node.labels for node in nodes) == 15
+    assert len(cluster.unbound_pods) == 40
+
+
+def test_a_bound_is_kept_by_as_many_nodes_as_asked_for() -> None:
+    """By one more where two delays are equal to the microsecond."""
+    cluster, inputs = generate(parse_spec("zones=2,racks=2,nodes=5,bounded=1,near=4,pods=30"))
+    nodes = CandidateNodes.of(cluster.nodes)
+    kept = {len(nodes) - len(DelayFilter().refusals(pod_info(pod), nodes, inputs)) for pod in cluster.pods.values()}
+    assert min(kept) == 4
+    assert max(kept) <= 5
+
+
+def test_nodes_of_a_measured_network_have_its_delays() -> None:
+    points = np.random.default_rng(5).uniform(0, 100, 40)
+    measured_ms = np.round(np.abs(points[:, None] - points), 3)
+    _, inputs = generate(parse_spec("zones=2,racks=2,nodes=5,network=measured"), measured_ms)
+    [matrix] = inputs.delay_views
+    drawn = {rtt for node in matrix.nodes for rtt in matrix.row(node).forward.values()}
+    assert drawn <= set(measured_ms.ravel().tolist())
+
+
+def test_neighbours_of_a_measured_network_share_racks() -> None:
+    """Nodes on a line, in clumps of five that are far apart: each clump becomes a rack."""
+    points = np.repeat(np.arange(4) * 1000.0, 5) + np.tile(np.arange(5), 4)
+    shuffled = np.random.default_rng(2).permutation(points)
+    measured_ms = np.abs(shuffled[:, None] - shuffled)
+    _, inputs = generate(parse_spec("zones=2,racks=2,nodes=5,network=measured"), measured_ms)
+    [matrix] = inputs.delay_views
+    row = matrix.row("z0-r0-n0").forward
+    assert all((row[node] < 10) == node.startswith("z0-r0-") for node in row)
+
+
+def test_a_matrix_with_too_few_rows_is_refused() -> None:
+    with pytest.raises(BadSpec, match="are 20 nodes, but the matrix has 3 rows"):
+        generate(parse_spec("network=small"), np.zeros((3, 3)))
+
+
+def test_agents_report_to_as_many_peers_as_asked_for() -> None:
+    _, inputs = generate(parse_spec("nodes=5,peers=7"))
+    assert {len(state.latency.peers) for state in inputs.snapshot.nodes.values() if state.latency} == {7}
+    assert not inputs.delay_views
