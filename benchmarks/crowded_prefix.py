@@ -58,7 +58,14 @@ class Extender:
     def __init__(self, etcd_url: str) -> None:
         listen, ops = free_ports(2)
         self.url, self.ops_url = f"http://127.0.0.1:{listen}", f"http://127.0.0.1:{ops}"
-        flags = ["--plain-http", "--listen", f"127.0.0.1:{listen}", "--ops-listen", f"127.0.0.1:{ops}"]
+        flags = [
+            "--plain-http",
+            "--drain-seconds=0",
+            "--listen",
+            f"127.0.0.1:{listen}",
+            "--ops-listen",
+            f"127.0.0.1:{ops}",
+        ]
         command = [sys.executable, "-m", "leadsman.cli.main", "extender", *flags, "--etcd", etcd_url]
         self._process = psutil.Popen([*command, "--log-level", "error"], stdout=subprocess.DEVNULL)
         self._begin()

@@ -19,6 +19,7 @@ from extender.readiness import Readiness
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.runtime.drain import Drain
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.malloc_arenas import limit_arenas
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
@@ -50,6 +51,7 @@ class ExtenderSettings(Struct, frozen=True):
     delays: delay sources besides the agents.
     telemetry: where metrics of telemetry policies come from; None: no telemetry policies are followed.
     self_healing_namespace: of what the controller publishes of self-healing; "": it is off; needs `api`.
+    drain_seconds: how long it still answers after it was told to stop.
     """
 
     etcd: EtcdAccess
@@ -64,10 +66,11 @@ class ExtenderSettings(Struct, frozen=True):
     delays: DelaySettings = DelaySettings()
     telemetry: TelemetrySettings | None = None
     self_healing_namespace: str = ""
+    drain_seconds: float = 0.0
 
 
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
-    """Runs an extender until `stop` is set.
+    """Runs an extender until `stop` is set, and drains it.
 
     Raises UnusableFile when a policy, delay or TLS file cannot be used, and OSError when a port is taken.
     """
@@ -100,8 +103,10 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         bind_failures=bind_failures,
         tls_problem=tls.problem if tls else None,
     )
+    drain = Drain(settings.drain_seconds)
+    app.on_response_prepare.append(drain.close_connection)
     readiness = Readiness(followed.listed_sources, time.monotonic())
-    ops = create_ops_app(lambda: readiness.check(time.monotonic()), metrics, workers, stop.is_set)
+    ops = create_ops_app(lambda: readiness.check(time.monotonic()), metrics, workers, lambda: drain.has_begun)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
@@ -113,8 +118,9 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
             **dict(followed.tasks()),
             "write probe requests": probe_requests.run(),
             "write bind failures": bind_failures.run(),
+            "drain": drain.run(stop),
         }
         if tls:
             loops["reload certificates"] = tls.follow()
-        await run_tasks(loops, stop)
+        await run_tasks(loops, drain.over)
     log.info("extender stopped")

@@ -12,12 +12,17 @@ from leadsman.cli.options import (
     etcd_access,
     existing_file,
     listen_address,
+    non_negative_number,
     positive_int,
     split_host_port,
 )
 from leadsman.kube.access import ApiAccess, NotInCluster
 from leadsman.runtime.mutual_tls import TlsFiles
 from leadsman.runtime.process import run_until_stopped
+
+DRAIN_SECONDS = 10.0
+"""kube-proxy follows a pod's end within about a second on a small cluster and within several on a large one, whose
+iptables take long to write. The manifest's terminationGracePeriodSeconds has room for it."""
 
 
 def options(add: Options) -> None:
@@ -36,6 +41,13 @@ def options(add: Options) -> None:
         "0.0.0.0:9002",
         listen_address,
         metavar="HOST:PORT",
+    )
+    serving.flag(
+        "drain-seconds",
+        f"after SIGTERM: unready at once, and still answering for so long (default {DRAIN_SECONDS:g}; 0: ends at once)",
+        DRAIN_SECONDS,
+        non_negative_number,
+        metavar="SECONDS",
     )
     serving.switch("names-only", "refuse bodies over 4 MiB, for a scheduler with nodeCacheCapable: true")
     tls = add.group("mutual TLS of --listen; `leadsman certs` makes the files")
@@ -94,6 +106,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         delays=delay_flags.settings(args),
         telemetry=telemetry_flags.settings(args, api),
         self_healing_namespace=args.self_healing_namespace if args.self_healing else "",
+        drain_seconds=args.drain_seconds,
     )
 
 

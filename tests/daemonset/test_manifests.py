@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any
 import kubernetes_validate
 import pytest
 
+from leadsman.cli.extender import DRAIN_SECONDS
+from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS
+
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects, Render
 
@@ -100,7 +103,27 @@ def test_the_agent_learns_who_it_is_from_the_downward_api(find: "Find") -> None:
 def test_the_extender_survives_the_loss_of_a_pod(find: "Find") -> None:
     extender, budget = find("Deployment", "leadsman-extender"), find("PodDisruptionBudget", "leadsman-extender")
     assert extender["spec"]["replicas"] > budget["spec"]["minAvailable"] >= 1
-    assert "podAntiAffinity" in extender["spec"]["template"]["spec"]["affinity"]
+    (spread,) = extender["spec"]["template"]["spec"]["topologySpreadConstraints"]
+    assert spread["labelSelector"] == extender["spec"]["selector"]
+    assert (spread["topologyKey"], spread["matchLabelKeys"]) == ("kubernetes.io/hostname", ["pod-template-hash"])
+
+
+def test_an_update_of_the_extender_takes_no_replica_away_before_a_new_one_is_ready(find: "Find") -> None:
+    update = find("Deployment", "leadsman-extender")["spec"]["strategy"]["rollingUpdate"]
+    assert update == {"maxUnavailable": 0, "maxSurge": 1}
+
+
+def test_the_extender_has_time_to_drain(find: "Find") -> None:
+    pod = find("Deployment", "leadsman-extender")["spec"]["template"]["spec"]
+    assert pod["terminationGracePeriodSeconds"] >= DRAIN_SECONDS + DRAIN_TIMEOUT_SECONDS + 10
+
+
+def test_no_probe_asks_a_process_that_cannot_listen_yet(workloads: "Objects") -> None:
+    for workload in workloads:
+        for container in workload["spec"]["template"]["spec"]["containers"]:
+            if container["image"].startswith("leadsman:"):
+                for probe in ("livenessProbe", "readinessProbe"):
+                    assert container[probe]["initialDelaySeconds"] >= 3, (workload["metadata"]["name"], probe)
 
 
 def test_one_controller_stays_when_nodes_are_drained(find: "Find", build_name: str) -> None:

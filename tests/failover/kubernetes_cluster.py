@@ -170,7 +170,7 @@ class KubernetesCluster(RealCluster):
         stack.enter_context(self._running_pods())
         extender, ops = free_ports(2)
         listen = ["--listen", f"127.0.0.1:{extender}", "--ops-listen", f"127.0.0.1:{ops}"]
-        self.extender = self.start_process("extender", ["--plain-http", "--self-healing", *listen])
+        self.extender = self.start_process("extender", ["--plain-http", "--drain-seconds=0", "--self-healing", *listen])
         asked = {
             "urlPrefix": f"http://127.0.0.1:{extender}",
             "filterVerb": "filter",

@@ -67,7 +67,7 @@ def _start(processes: ChildProcesses, surroundings: DemoNetwork, etcd: Etcd) -> 
     port, ops = free_ports(2)
     extender = f"http://127.0.0.1:{port}"
     listen = ["--listen", f"127.0.0.1:{port}", "--ops-listen", f"127.0.0.1:{ops}"]
-    processes.start("extender", ["extender", "--plain-http", *listen, "--etcd", etcd.client_url])
+    processes.start("extender", ["extender", "--plain-http", "--drain-seconds=0", *listen, "--etcd", etcd.client_url])
     _say(f"extender   {extender}  (metrics http://127.0.0.1:{ops}/metrics)")
     return extender
 

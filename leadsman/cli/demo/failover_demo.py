@@ -88,7 +88,9 @@ class FailoverDemo:
             store = ["--etcd", f"http://{uplinks.local_address}:{etcd.port}"]
             self._processes.start(f"agent-{node}", ["agent", *place, *store, *intervals], self._net.command(node, ()))
         common = ["--etcd", etcd.client_url, "--kube-api", self._api.url]
-        self._processes.start("extender", ["extender", "--plain-http", "--self-healing", *self._listen, *common])
+        self._processes.start(
+            "extender", ["extender", "--plain-http", "--drain-seconds=0", "--self-healing", *self._listen, *common]
+        )
         listen = ["--listen", self._controller.removeprefix("http://"), "--agent-call-timeout-seconds", "1"]
         healing = ["--node-health", "report", "--backups", "--failover"]
         self._processes.start("controller", ["controller", *listen, *healing, *common])

@@ -1,0 +1,89 @@
+"""An extender that was told to stop still answers whom kube-proxy sends to it, and sends them elsewhere."""
+
+import http.client
+import json
+import signal
+import time
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from leadsman.cli.demo import scheduler_request
+
+if TYPE_CHECKING:
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Start, Until
+
+DRAIN_SECONDS = 2.0
+NODES = ["edge-1", "edge-2"]
+BODY = json.dumps(scheduler_request.captured_args(NODES, {"delay_edge-1": "0"}))
+
+
+@pytest.fixture
+def extender(start: "Start", until: "Until") -> "LeadsmanProcess":
+    process = start("extender", f"--drain-seconds={DRAIN_SECONDS:g}")
+    until(lambda: process.get("/readyz")[0] == 200, "the extender is ready")
+    return process
+
+
+@pytest.fixture
+def connection(extender: "LeadsmanProcess") -> Iterator[http.client.HTTPConnection]:
+    """One that kube-scheduler keeps open."""
+    kept = connect(extender)
+    assert filter_on(kept).getheader("Connection") is None
+    yield kept
+    kept.close()
+
+
+def connect(extender: "LeadsmanProcess") -> http.client.HTTPConnection:
+    return http.client.HTTPConnection(urlsplit(extender.url).netloc, timeout=5)
+
+
+def filter_on(connection: http.client.HTTPConnection) -> http.client.HTTPResponse:
+    """The answer, read; AssertionError when it is not what the bound asks for. ConnectionError when nobody listens."""
+    connection.request("POST", "/filter", BODY, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    answer = json.loads(response.read())
+    assert (response.status, answer["NodeNames"]) == (200, ["edge-1"])
+    return response
+
+
+def terminate(extender: "LeadsmanProcess", until: "Until") -> None:
+    extender.child.send_signal(signal.SIGTERM)
+    until(lambda: extender.get("/readyz") == (503, "draining\n"), "the extender is unready", DRAIN_SECONDS / 2)
+
+
+def test_new_connections_are_answered_for_the_whole_drain(extender: "LeadsmanProcess") -> None:
+    began = time.monotonic()
+    extender.child.send_signal(signal.SIGTERM)
+    answered = 0
+    while time.monotonic() < began + DRAIN_SECONDS * 0.9:
+        filter_on(connect(extender))
+        answered += 1
+    assert answered > 10
+    assert extender.child.wait(10) == 0
+    assert time.monotonic() - began >= DRAIN_SECONDS
+
+
+def test_a_kept_connection_is_answered_and_told_to_close(
+    extender: "LeadsmanProcess", connection: http.client.HTTPConnection, until: "Until"
+) -> None:
+    terminate(extender, until)
+    assert filter_on(connection).getheader("Connection") == "close"
+    assert connection.sock is None, "http.client has seen it closed, so the next request is made elsewhere"
+
+
+def test_liveness_holds_while_it_drains(extender: "LeadsmanProcess", until: "Until") -> None:
+    terminate(extender, until)
+    assert extender.get("/healthz") == (200, "ok\n")
+
+
+def test_a_second_signal_ends_the_drain(start: "Start", until: "Until") -> None:
+    extender = start("extender", "--drain-seconds=600")
+    until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
+    terminate(extender, until)
+    extender.child.send_signal(signal.SIGINT)
+    assert extender.child.wait(10) == 0
+    assert "Traceback" not in extender.log
