@@ -1,8 +1,9 @@
-"""Reads request bodies within size limits and a deadline: aiohttp has no read deadline, and its 1 MiB is too small.
+"""Reads request bodies within limits of memory and time. aiohttp has no read deadline, and its 1 MiB is too small.
 
-The form of a body is known only once it is decoded, and kube-scheduler's default is the node form
-(nodeCacheCapable: false), so the default limits are the node form's. The sum of all bodies held at once is what
-bounds memory. Where the scheduler is set to the names form, NAMES_FORM_LIMITS is tighter.
+What bounds memory is the sum over all requests that are being answered: their bodies, and what was decoded of them. The
+form of a body is known only once it is decoded, and kube-scheduler's default is the node form (nodeCacheCapable:
+false), so the default limits are the node form's. Where the scheduler is set to the names form, NAMES_FORM_LIMITS is
+tighter.
 """
 
 import asyncio
@@ -25,36 +26,53 @@ class BodyLimits(Struct, frozen=True):
     """Limits of request bodies.
 
     max_body_bytes: of one body; 5,000 full nodes are 45 MB.
-    max_held_bytes: of all bodies that are in memory at one moment.
+    max_held_bytes: of all bodies at one moment, with what was decoded of them. The manifest allows 512 MiB, of which
+        the extender needs 270 under load and one decode up to 50 for a moment.
     read_timeout_seconds: for one body to arrive whole.
     """
 
-    max_body_bytes: int = 256 << 20
-    max_held_bytes: int = 512 << 20
+    max_body_bytes: int = 96 << 20
+    max_held_bytes: int = 128 << 20
     read_timeout_seconds: float = 10.0
 
 
 NODE_FORM_LIMITS = BodyLimits()
-NAMES_FORM_LIMITS = BodyLimits(max_body_bytes=4 << 20, max_held_bytes=64 << 20)
+NAMES_FORM_LIMITS = BodyLimits(max_body_bytes=4 << 20)
+
+
+class HeldBody:
+    """A body in memory. data: its bytes; they are not altered once they are all there."""
+
+    def __init__(self, reader: "BodyReader") -> None:
+        self._reader = reader
+        self.data = bytearray()
+        self.decoded_bytes = 0
+
+    def charge(self, decoded_bytes: int) -> None:
+        """Counts what is decoded of it, until it is given back. RequestRefused: 413 when no other request could make
+        room for it, otherwise 429."""
+        self.decoded_bytes += decoded_bytes
+        self._reader.held_bytes += decoded_bytes
+        self._reader.check_held(self)
 
 
 class BodyReader:
-    """Reads bodies and counts those in memory. held_bytes: of all bodies that are being used now."""
+    """Reads bodies and counts their memory. held_bytes: of all requests that are being answered."""
 
     def __init__(self, limits: BodyLimits = NODE_FORM_LIMITS) -> None:
         self._limits = limits
         self.held_bytes = 0
 
     @asynccontextmanager
-    async def read(self, request: web.BaseRequest) -> AsyncIterator[bytearray]:
+    async def read(self, request: web.BaseRequest) -> AsyncIterator[HeldBody]:
         """The body, counted as held until the block ends. RequestRefused: 400, 408, 413, 415, 429."""
         self._check(request)
-        body = bytearray()
+        body = HeldBody(self)
         try:
             await self._fill(body, request)
             yield body
         finally:
-            self.held_bytes -= len(body)
+            self.held_bytes -= len(body.data) + body.decoded_bytes
 
     def _check(self, request: web.BaseRequest) -> None:
         encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
@@ -65,13 +83,13 @@ class BodyReader:
         if (request.content_length or 0) > self._limits.max_body_bytes:
             raise self._too_large()
 
-    async def _fill(self, body: bytearray, request: web.BaseRequest) -> None:
+    async def _fill(self, body: HeldBody, request: web.BaseRequest) -> None:
         try:
             async with asyncio.timeout(self._limits.read_timeout_seconds):
                 async for chunk in request.content.iter_any():
-                    body += chunk
+                    body.data += chunk
                     self.held_bytes += len(chunk)
-                    self._check_held(body)
+                    self.check_held(body)
         except TimeoutError as error:
             raise RequestRefused(
                 408, f"request body did not arrive within {self._limits.read_timeout_seconds:g} s"
@@ -79,14 +97,24 @@ class BodyReader:
         except web.RequestPayloadError as error:
             raise RequestRefused(400, f"request body cannot be read: {error}") from error
 
-    def _check_held(self, body: bytearray) -> None:
-        if len(body) > self._limits.max_body_bytes:
+    def check_held(self, body: HeldBody) -> None:
+        """RequestRefused."""
+        if len(body.data) > self._limits.max_body_bytes:
             raise self._too_large()
+        if len(body.data) + body.decoded_bytes > self._limits.max_held_bytes:
+            raise RequestRefused(
+                413,
+                f"request body of {len(body.data)} bytes would need {len(body.data) + body.decoded_bytes} bytes "
+                f"decoded, more than the limit of {self._limits.max_held_bytes}; {_SEND_NAMES}",
+            )
         if self.held_bytes > self._limits.max_held_bytes:
             raise RequestRefused(
-                429, f"request bodies in memory exceed {self._limits.max_held_bytes} bytes; retry later"
+                429, f"requests that are being answered need more than {self._limits.max_held_bytes} bytes; retry later"
             )
 
     def _too_large(self) -> RequestRefused:
         limit = self._limits.max_body_bytes
-        return RequestRefused(413, f"request body is larger than the limit of {limit} bytes")
+        return RequestRefused(413, f"request body is larger than the limit of {limit} bytes; {_SEND_NAMES}")
+
+
+_SEND_NAMES = "set nodeCacheCapable: true in kube-scheduler's configuration, so that it sends names and not objects"

@@ -8,7 +8,7 @@ from aiohttp import hdrs, web
 
 from extender import pages, responses, rewards_page, wire
 from extender.binding import bind
-from extender.body_limits import BodyReader
+from extender.body_limits import BodyReader, HeldBody
 from extender.decider import Decider
 from extender.request_cache import CachedArgsReader
 from extender.worker_pool import DeadlineExceeded
@@ -23,6 +23,9 @@ PAGE_TIMEOUT_SECONDS = 5.0
 
 SEND_TIMEOUT_SECONDS = 10.0
 
+REQUEST_BYTES_PER_NODE = 500
+"""Of a candidate while its request is answered: its name, where it stands, its refusal, its part of the answer."""
+
 
 class VerbHandlers:
     """Handlers of filter, prioritize and preempt."""
@@ -33,7 +36,7 @@ class VerbHandlers:
 
     async def filter(self, request: web.Request) -> web.StreamResponse:
         async with self._bodies.read(request) as body:
-            args = self._reader.read_args(body)
+            args = self._read(body)
             filter_result = await self._decider.filter(args.pod, args.node_names)
             reasons = {node: refusal.reason for node, refusal in filter_result.refused.items()}
             if args.raw_nodes is None:
@@ -43,16 +46,22 @@ class VerbHandlers:
 
     async def prioritize(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
-            args = self._reader.read_args(body)
-        return _json(responses.host_priorities(await self._decider.prioritize(args.pod, args.node_names)))
+            args = self._read(body)
+            return _json(responses.host_priorities(await self._decider.prioritize(args.pod, args.node_names)))
 
     async def preempt(self, request: web.Request) -> web.Response:
         """Keeps the victims of nodes that filter accepts, unless a placeholder is among them that must stay."""
         async with self._bodies.read(request) as body:
-            args = wire.read_preemption(body)
-        victims = {node: [pod.uid for pod in each.pods or ()] for node, each in args.victims.items()}
-        filter_result = await self._decider.preempt(args.pod, victims)
-        return _json(responses.preemption_result({node: args.victims[node] for node in filter_result.kept}))
+            body.charge(wire.most_preemption_bytes(body.data))
+            args = wire.read_preemption(body.data)
+            victims = {node: [pod.uid for pod in each.pods or ()] for node, each in args.victims.items()}
+            filter_result = await self._decider.preempt(args.pod, victims)
+            return _json(responses.preemption_result({node: args.victims[node] for node in filter_result.kept}))
+
+    def _read(self, body: HeldBody) -> wire.ExtenderArgs:
+        args = self._reader.read_args(body.data)
+        body.charge(REQUEST_BYTES_PER_NODE * len(args.node_names))
+        return args
 
 
 class BindHandler:
@@ -76,7 +85,7 @@ class BindHandler:
 
     async def bind(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
-            binding = wire.read_binding(body)
+            binding = wire.read_binding(body.data)
         error = await bind(self._api, binding, lambda error: self._report_failure(binding, error))
         return _json(responses.binding_result(error))
 

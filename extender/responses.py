@@ -67,12 +67,19 @@ def node_filter_result(items: Sequence[Raw], reasons: Mapping[str, str]) -> Chun
 
 def _chunks(items: Sequence[Raw]) -> Iterator[bytes]:
     """The items with commas between."""
-    for first in range(0, len(items), _ITEMS_PER_CHUNK):
-        yield (b"," if first else b"") + b",".join(items[first : first + _ITEMS_PER_CHUNK])
+    chunk, chunk_bytes, separator = list[Raw](), 0, b""
+    for item in items:
+        chunk.append(item)
+        chunk_bytes += memoryview(item).nbytes
+        if chunk_bytes >= _CHUNK_BYTES:
+            yield separator + b",".join(chunk)
+            chunk, chunk_bytes, separator = [], 0, b","
+    if chunk:
+        yield separator + b",".join(chunk)
 
 
-_ITEMS_PER_CHUNK = 24
-"""Of 9 KB each: about what a socket takes at once."""
+_CHUNK_BYTES = 200 << 10
+"""About what a socket takes at once, or one item where that is larger."""
 
 _NULL = Raw(b"null")
 _PLACEHOLDER_BYTES = b'"here the nodes"'

@@ -6,9 +6,14 @@
 
 Go reads keys whatever their case, so NodeNames, nodeNames and nodenames are all accepted. Unknown fields are skipped.
 BadRequest is the only error, and its text is the answer's: path, what was there, what is allowed.
+
+A decoded value may be fifty times as large as its bytes: `{},` is three. So what is large in number or size is decoded
+part by part, each part bounded before: pod and node by MAX_OBJECT_BYTES, nodes by MAX_NODES, victims by what
+`most_preemption_bytes` says to the caller.
 """
 
 import re
+from bisect import bisect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any
 
@@ -21,6 +26,12 @@ from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.owners import controller_of, pod_owner
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 from leadsman.state import keys
+
+MAX_NODES = 20_000
+"""Of a request: four times what Kubernetes supports in a cluster, and what the followed state may hold."""
+
+MAX_OBJECT_BYTES = 4 << 20
+"""Of a pod or node: etcd holds at most 1.5 MiB of one, mostly not as JSON."""
 
 
 class BadRequest(ValueError):
@@ -85,8 +96,20 @@ class _Pod(Struct):
     spec: _Spec | None = None
 
 
+_NO_ITEM = Raw(b"")
+_Items = msgspec.defstruct(
+    "Items",
+    [(f"item{number}", Raw, _NO_ITEM) for number in range(MAX_NODES)],
+    array_like=True,
+    forbid_unknown_fields=True,
+    gc=False,
+)
+"""A list of up to MAX_NODES items. msgspec refuses an array at the first item that has no field, where the length of
+a list is checked after all its items are made."""
+
+
 class _NodeList(Struct):
-    items: list[Raw] | None = None
+    items: _Items | None = None  # type: ignore[valid-type]  # msgspec makes this type
 
 
 class _Name(Struct):
@@ -136,15 +159,18 @@ def _optional(field: str, kind: Any) -> tuple[str, Any, Any]:
     return (field, Raw, _NULL) if kind is Raw else (field, kind | None, None)
 
 
-_ARGS = _decoders(Pod=_Pod, Nodes=_NodeList, NodeNames=Raw)
+_ARGS = _decoders(Pod=Raw, Nodes=_NodeList, NodeNames=Raw)
 _NAMES = msgspec.json.Decoder(list[str] | None)
-_PREEMPTION = _decoders(Pod=_Pod, NodeNameToVictims=dict[str, _Victims], NodeNameToMetaVictims=dict[str, MetaVictims])
+_PREEMPTION = _decoders(Pod=Raw, NodeNameToVictims=dict[str, _Victims], NodeNameToMetaVictims=dict[str, MetaVictims])
 _BINDING = _decoders(PodName=str, PodNamespace=str, PodUID=str, Node=str)
+_POD = msgspec.json.Decoder(_Pod)
 _NODE = msgspec.json.Decoder(_Node)
 
 
 def read_node_names(listed: bytes) -> CandidateNodes:
     """The bytes of a list of names. BadRequest."""
+    if listed.count(b",") >= MAX_NODES:  # No node's name has a comma.
+        raise BadRequest(f"$.NodeNames: more than {MAX_NODES} names; must have at most as many, without commas")
     try:
         return CandidateNodes.of(_NAMES.decode(listed) or ())
     except UNREADABLE as error:
@@ -156,11 +182,24 @@ def read_args(body: bytes | bytearray, read_names: Callable[[bytes], CandidateNo
     args = _read(_ARGS, body)
     pod = _pod(args.pod)
     if not _is_null(args.nodenames):
-        return ExtenderArgs(pod, read_names(bytes(args.nodenames)))
+        return ExtenderArgs(pod, read_names(_bounded(args.nodenames, "$.NodeNames")))
     if args.nodes is not None:
-        items = _nodes_by_name(args.nodes.items or [])
+        items = _nodes_by_name(_list_of(args.nodes.items))
         return ExtenderArgs(pod, CandidateNodes(items), items)
     raise BadRequest("$.NodeNames: it and $.Nodes are null; one of them must list the nodes (possibly none)")
+
+
+def most_preemption_bytes(body: bytes | bytearray) -> int:
+    """What read_preemption makes of the body at most, beside its bytes; counted without decoding it.
+
+    Each object that is decoded begins with a brace, also those that are a value of a table, and a character takes up to
+    four bytes.
+    """
+    return 3 * len(body) + _VICTIM_BYTES * body.count(b"{")
+
+
+_VICTIM_BYTES = 320
+"""Of an object of preempt's body: a victim, its UID and its entry in a list; or a node's name and its table slot."""
 
 
 def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
@@ -176,10 +215,15 @@ def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
 
 def read_binding(body: bytes | bytearray) -> BindingArgs:
     """What bind asks. BadRequest."""
+    if len(body) > _MAX_BINDING_BYTES:
+        raise BadRequest(f"$: has {len(body)} bytes; a binding is four names, and has at most {_MAX_BINDING_BYTES}")
     args = _read(_BINDING, body)
     for key in ("PodName", "PodNamespace", "Node"):
         _check_name(f"$.{key}", getattr(args, key.lower()) or "")
     return BindingArgs(args.podnamespace, args.podname, args.poduid or "", args.node)
+
+
+_MAX_BINDING_BYTES = 64 << 10
 
 
 def _check_name(path: str, name: str) -> None:
@@ -217,9 +261,22 @@ def _merged(spellings: Sequence[Struct]) -> Any:
     )
 
 
-def _pod(pod: _Pod | None) -> PodInfo:
-    if pod is None:
+def _bounded(raw: Raw, path: str) -> bytes:
+    """The bytes of one object, or of a list of names. BadRequest when they are too many."""
+    size = memoryview(raw).nbytes
+    if size > MAX_OBJECT_BYTES:
+        raise BadRequest(f"{path}: has {size} bytes; must have at most {MAX_OBJECT_BYTES}")
+    return bytes(raw)
+
+
+def _pod(raw: Raw) -> PodInfo:
+    if _is_null(raw):
         raise BadRequest("$.Pod: null or absent; must be the pod to place")
+    value = _bounded(raw, "$.Pod")
+    try:
+        pod = _POD.decode(value)
+    except UNREADABLE as error:
+        raise BadRequest(_error_message(error, value, "$.Pod")) from error
     meta = pod.metadata
     labels, annotations = BoundedLabels.read_of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
     owners = meta.owners or ()
@@ -245,18 +302,33 @@ def _meta_victims(victims: _Victims) -> MetaVictims:
 _NAME_FIRST = re.compile(rb'\{"metadata":\{"name":"([-.a-z0-9]+)"')
 
 
+def _list_of(items: Struct | None) -> list[Raw]:
+    """The items that are there: those after them have no bytes."""
+    if items is None:
+        return []
+    raw_items = list(msgspec.structs.astuple(items))
+    del raw_items[bisect(raw_items, 0, key=_is_absent) :]
+    return raw_items
+
+
+def _is_absent(item: Raw) -> bool:
+    return memoryview(item).nbytes == 0
+
+
 def _nodes_by_name(items: Sequence[Raw]) -> dict[str, Raw]:
     """Name → the bytes of the first item of that name, in the order given."""
     named: dict[str, Raw] = {}
     for position, item in enumerate(items):
-        _check_utf8(item, position)
+        _check_item(item, position)
         first = _NAME_FIRST.match(memoryview(item))
         named.setdefault(first[1].decode() if first else _name(item, position), item)
     return named
 
 
-def _check_utf8(item: Raw, position: int) -> None:
+def _check_item(item: Raw, position: int) -> None:
     """The item is answered as it came, and most of it is never decoded."""
+    if (size := memoryview(item).nbytes) > MAX_OBJECT_BYTES:
+        raise BadRequest(f"$.Nodes.items[{position}]: has {size} bytes; must have at most {MAX_OBJECT_BYTES}")
     try:
         str(memoryview(item), "utf-8")
     except UnicodeDecodeError as error:
@@ -270,12 +342,15 @@ def _name(item: Raw, position: int) -> str:
         raise BadRequest(_error_message(error, bytes(item), f"$.Nodes.items[{position}]")) from error
 
 
-_LARGEST_REREAD_BYTES = 4 << 20
+_TOO_MANY_ITEMS = f"expected array of at most length {MAX_NODES}"
+_LARGEST_REREAD_BYTES = 1 << 20
 
 
 def _error_message(error: Exception, body: bytes | bytearray, root: str = "$") -> str:
     """The fault by its path: `$.Pod.metadata.labels.delay_x: expected str, got int`."""
     path, what = explain(error)
+    if what == _TOO_MANY_ITEMS:  # msgspec gives no path here.
+        return f"$.Nodes.items: more than {MAX_NODES} items; must have at most as many"
     if path.endswith("[...]") and len(body) <= _LARGEST_REREAD_BYTES:
         path = _locate_value(path, body)
     return f"{root}{path[1:]}: {what}"

@@ -136,7 +136,8 @@ async def test_a_chunked_body_is_capped_while_it_comes(starts: "Starter") -> Non
         connected(extender.port) as (reader, writer),
     ):
         writer.write(HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"40\r\n" + b" " * 64 + b"\r\n40\r\n" + b" " * 64)
-        assert await answer(reader) == (413, b"request body is larger than the limit of 100 bytes\n")
+        status, text = await answer(reader)
+        assert (status, text[:51]) == (413, b"request body is larger than the limit of 100 bytes;")
 
 
 async def test_a_length_over_the_cap_is_refused_before_the_body_comes(starts: "Starter") -> None:

@@ -62,3 +62,15 @@ def test_an_answer_to_bind_always_has_its_error() -> None:
 
 def test_an_answer_to_preempt_without_victims_is_no_empty_object() -> None:
     assert msgspec.json.decode(responses.preemption_result({})) == {"NodeNameToMetaVictims": {}}
+
+
+@pytest.mark.parametrize(("count", "item_bytes"), [(3, 1 << 20), (5_000, 100), (1, 10), (0, 0)])
+def test_full_nodes_are_sent_in_chunks_of_bounded_size(count: int, item_bytes: int) -> None:
+    """24 nodes of 4 MiB were one chunk."""
+    items = [Raw(b'"%b"' % (b"x" * item_bytes)) for _ in range(count)]
+    body = responses.node_filter_result(items, {})
+    chunks = list(body.chunks)
+    assert max(map(len, chunks)) <= 300_000 + item_bytes
+    assert len(json.loads(b"".join(chunks))["Nodes"]["items"]) == count
+    assert body.length == sum(map(len, chunks))
+    assert len(chunks) <= 3 + count * item_bytes // 100_000

@@ -106,17 +106,18 @@ async def large_bodies(stage: Stage) -> AsyncIterator[None]:
     yield
 
 
-@row(
-    1,
-    EXTENDER_A,
-    open_fault="open fault: kube-scheduler's certificate is enough to take the extender to 1.3 GB, past its 512 MiB",
-)
+@row(1, EXTENDER_A)
 async def large_bodies_of_tiny_items(stage: Stage) -> AsyncIterator[None]:
-    """Bodies of 50 MB with 12 million names or 17 million empty nodes."""
-    names = b'{"Pod":{"metadata":{"name":"p"}},"NodeNames":[' + b'"n",' * 12_500_000 + b'"n"]}'
-    nodes = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[' + b"{}," * 17_000_000 + b"{}]}}"
-    for kind, body in (("names", names), ("nodes", nodes)):
-        await _post(stage, "large-bodies-of-tiny-items", EXTENDER_A, f"50 MB of {kind}", body)
+    """Bodies of 50 MB with 12 million names, 17 million empty nodes, a pod of 7 million labels, 6 million victims."""
+    pod = b'{"Pod":{"metadata":{"name":"p"}},'
+    bodies = {
+        "names": ("filter", pod + b'"NodeNames":[' + b'"n",' * 12_500_000 + b'"n"]}'),
+        "nodes": ("filter", pod + b'"Nodes":{"items":[' + b"{}," * 17_000_000 + b"{}]}}"),
+        "labels": ("filter", b'{"Pod":{"metadata":{"name":"p","labels":{' + b'"a":"",' * 7_000_000 + b'"a":""}}}}'),
+        "victims": ("preempt", pod + b'"NodeNameToMetaVictims":{' + b'"a":{},' * 6_000_000 + b'"a":{}}}'),
+    }
+    for kind, (verb, body) in bodies.items():
+        await _post(stage, "large-bodies-of-tiny-items", EXTENDER_A, f"50 MB of {kind}", body, verb)
     yield
 
 
