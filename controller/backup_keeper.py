@@ -132,7 +132,8 @@ class BackupKeeper:
             problems = self._writer.problems
         coverage = dict(coverage_of(cluster, plan, problems))
         for uid, before in self.status.coverage.items():
-            if uid in coverage and cluster.pods[uid].node in unhealthy and before.state is CoverageState.COVERED:
+            was_covered = before.state is CoverageState.COVERED and before.node not in unhealthy
+            if uid in coverage and cluster.pods[uid].node in unhealthy and was_covered:
                 coverage[uid] = before  # its room was held when its node fell silent, and is released for it now
         self.status = BackupsStatus(plan, coverage, memory)
         self._tell(cluster)

@@ -6,12 +6,14 @@ Name: leadsman-<pid>-<start of that process in clock ticks since boot>-<host>.
 import contextlib
 import ctypes
 import os
+import re
 import signal
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 PREFIX = "leadsman"
+_NAME = re.compile(rf"{PREFIX}-(\d+)-(\d+)-.+")
 _HOME = Path("/run/netns")
 _OWN = "/proc/self/ns/net"
 _DEAD = "ZX"
@@ -25,8 +27,8 @@ def run_prefix(pid: int) -> str:
 
 
 def existing() -> list[str]:
-    """The names of all our namespaces, of any process."""
-    return sorted(p.name for p in _HOME.glob(f"{PREFIX}-*")) if _HOME.is_dir() else []
+    """The names of all our namespaces, of any process. Those that others named `leadsman-…` are not ours."""
+    return sorted(p.name for p in _HOME.iterdir() if _NAME.fullmatch(p.name)) if _HOME.is_dir() else []
 
 
 def stale() -> list[str]:
@@ -97,8 +99,8 @@ def _pids(name: str) -> list[int]:
 
 
 def _maker_runs(name: str) -> bool:
-    _prefix, pid, started, _host = name.split("-", 3)
-    return pid.isdigit() and _started(int(pid)) == started
+    made_by = _NAME.fullmatch(name)
+    return made_by is not None and _started(int(made_by[1])) == made_by[2]
 
 
 def _started(pid: int) -> str:

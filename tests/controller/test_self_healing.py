@@ -130,7 +130,9 @@ Start = Callable[..., Any]
 @pytest.fixture
 def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
     @asynccontextmanager
-    async def start(budget: RecoveryBudget | None = None, **pod: Any) -> AsyncIterator[Cluster]:
+    async def start(
+        budget: RecoveryBudget | None = None, bound_to: str = "edge-1", **pod: Any
+    ) -> AsyncIterator[Cluster]:
         for name in NODES:
             allocatable = {"cpu": "4", "memory": "8Gi", "pods": "20"}
             api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
@@ -139,7 +141,7 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
         api.put(
             POD,
             {
-                "metadata": {"labels": {"delay_edge-1": "10"}, "ownerReferences": [owner | pod.pop("owner", {})]},
+                "metadata": {"labels": {f"delay_{bound_to}": "10"}, "ownerReferences": [owner | pod.pop("owner", {})]},
                 "spec": {"nodeName": "edge-1", "containers": [{"name": "web", "resources": requests}]},
                 "status": {"phase": "Running"},
             },
@@ -232,6 +234,22 @@ async def test_of_two_dead_nodes_one_is_withheld_with_an_event(started: Start, u
         await cluster.step()
         assert [bool(cluster.taints(name)) for name in ("edge-1", "edge-2")] == [True, False]
         assert "1 may be" in cluster.events()["FailoverWithheld"]
+
+
+async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_another_node_holds_its_room(
+    started: Start, until: "Until"
+) -> None:
+    async with started(RecoveryBudget(least_nodes=9, fresh_ratio=0.0), bound_to="edge-3") as cluster:
+        assert await cluster.cover(until) == "edge-2"
+        cluster.die("edge-1", "edge-2")
+        for _ in range(3):
+            await cluster.step()
+            await until(lambda: cluster.healing.cluster.current.nodes["edge-1"].taints)
+        assert [asked.path for asked in cluster.api.requests if asked.verb == "delete" and asked.path == POD] == []
+        cluster.bind_placeholders()
+        await until(lambda: any(pod.node == "edge-3" for pod in cluster._model_placeholders()))
+        await cluster.step()
+        assert cluster.api.requests[-1].path == POD
 
 
 async def test_a_stateful_pod_stays_with_an_event(started: Start, until: "Until") -> None:

@@ -32,6 +32,8 @@ AT_NODE_LIMITS = "leadsman/state/test_node_limits.py::"
 AT_REPORTING = "agent/test_reporting.py::"
 AT_ELECTION = "leadsman/kube/test_leader_election.py::"
 AT_RESTRAINT = "leadsman/planning/labels/test_restraint.py::"
+VERDICTS = "leadsman/planning/failover/verdicts.py"
+AT_DETECTION = "leadsman/planning/failover/test_detection.py::"
 AT_RTT_TABLE = "leadsman/decision/delay/test_rtt_table.py::"
 
 MUTATIONS = (
@@ -457,5 +459,19 @@ MUTATIONS = (
         "return value > target - margin",
         "return value > target",
         AT_RESTRAINT + "test_hysteresis_leaves_when_a_fifth_of_the_target_is_won_back",
+    ),
+    Mutation(
+        "nodes of a partition stay witnesses for the API server",
+        VERDICTS,
+        "may_be_cut_off = verdict.state is NodeHealth.PARTITION or not",
+        "may_be_cut_off = not",
+        AT_DETECTION + "test_while_a_zone_is_cut_its_leases_still_count_against_the_death_of_another_node",
+    ),
+    Mutation(
+        "nodes that no zone or rack names stay witnesses for the API server",
+        VERDICTS,
+        " or not before.observed.location.domains",
+        "",
+        AT_DETECTION + "test_three_of_nine_that_no_zone_or_rack_names_stay_suspect_when_they_fall_silent_at_once",
     ),
 )

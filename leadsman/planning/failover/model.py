@@ -24,7 +24,8 @@ class DetectionRules(Struct, frozen=True):
     heard_ratio: share of its other peers that a prober must hear, or its losses are its own fault.
     moving_ratio: share of the other heartbeats that must have moved all that time, or it is etcd that stood still.
     lease_ratio: share of a Lease's duration for which it must not change.
-    renewed_ratio: share of the other Leases that must change in that time, or the API server stands still.
+    renewed_ratio: share of the other Leases, without those of nodes lost meanwhile, that must change in that time, or
+        the API server stands still.
     partition_seconds: nodes of one rack or zone that fall silent within this time count as one fault.
     assignment_seconds: how long a prober that reports no more still counts as one, which hears all its peers.
     """

@@ -66,7 +66,7 @@ def lease_signal(
 ) -> Signal:
     """Whether the node's Lease in kube-node-lease is not renewed.
 
-    others: other nodes that have a Lease and are neither dead nor left.
+    others: other nodes that have a Lease and are neither dead, lost by peers and heartbeat, nor left.
     others_renewed_since: how many of these Leases changed since a time.
     """
     if lease is None:

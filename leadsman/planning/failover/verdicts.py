@@ -72,8 +72,8 @@ def plan_node_health(
         for node, labels in inputs.nodes.items()
     }
     votes = _votes(observed, rules)
-    dead = {node for node in observed if node in memory and memory[node].verdict.state is NodeHealth.DEAD}
-    signals = _signals(observed, votes, inputs.leases, dead, rules, now)
+    lost = {node for node in observed if node in memory and _is_lost(memory[node])}
+    signals = _signals(observed, votes, inputs.leases, lost, rules, now)
     silent = {node: _silent_since(memory.get(node), signals[node], now) for node in observed}
     groups = SilentNodes(
         {node: SilentNode(observed[node].location, at) for node, at in silent.items() if at is not None}, rules
@@ -100,20 +100,33 @@ def _votes(observed: Mapping[str, Observation], rules: DetectionRules) -> Votes:
     }
 
 
+def _is_lost(before: NodeMemory) -> bool:
+    """Whether the node's Lease no longer says if the API server works: it is dead, or is by the other two signals.
+
+    Without this three of nine nodes that die at once could stay suspect, each because the Leases of the other two stand
+    still. Nodes that may be cut off together stay witnesses: those of a partition, and those that no zone or rack
+    names, of which nobody can say whether they are one.
+    """
+    verdict = before.verdict
+    by_both = verdict.signals.peers.truth is verdict.signals.heartbeat.truth is Truth.TRUE
+    may_be_cut_off = verdict.state is NodeHealth.PARTITION or not before.observed.location.domains
+    return verdict.state is NodeHealth.DEAD or (by_both and not may_be_cut_off)
+
+
 def _signals(
     observed: Mapping[str, Observation],
     votes: Votes,
     leases: Mapping[str, LeaseView],
-    dead: set[str],
+    lost: set[str],
     rules: DetectionRules,
     now: float,
 ) -> dict[str, Signals]:
-    """dead: nodes whose Leases no longer say whether the API server works, as do those of nodes that left."""
+    """lost: nodes whose Leases no longer say whether the API server works, as do those of nodes that left."""
     probed = {name for seen in observed.values() if seen.is_current and seen.report for name in seen.report.losses}
     probers = Counter(seen.location for seen in observed.values() if seen.report is not None)
     agents = {node for node, seen in observed.items() if seen.heartbeat is not None and not seen.left}
     moving = {node for node in agents if observed[node].moves(now, rules.call_timeout_seconds)}
-    renewals = RenewalCounts(leases, {node for node, seen in observed.items() if not seen.left} - dead)
+    renewals = RenewalCounts(leases, {node for node, seen in observed.items() if not seen.left} - lost)
     signals = {}
     for node, seen in observed.items():
         if node in votes:

@@ -242,3 +242,14 @@ def test_the_forwarder_runs_before_ordinary_processes_so_that_a_busy_machine_add
         assert net._process
         policy = os.sched_getscheduler(net._process.pid)
     assert policy == (os.SCHED_RR if may_run_in_real_time() else os.SCHED_OTHER)
+
+
+@marked
+def test_a_namespace_that_others_named_so_is_none_of_ours() -> None:
+    other = "leadsman-of-others"
+    namespaces.add([other])
+    try:
+        assert other not in namespaces.existing()
+        assert other not in namespaces.stale()
+    finally:
+        namespaces.remove([other])

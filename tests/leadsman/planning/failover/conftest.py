@@ -19,6 +19,7 @@ class World:
 
     cut: pairs between which no probe passes, in one direction.
     mute: nodes whose agent reaches no etcd. unrenewed: nodes whose kubelet renews no Lease.
+    renewal_stagger: seconds by which each node's kubelet renews later than that of the node before; 0: all at once.
     """
 
     def __init__(self, nodes: Mapping[str, Location], rules: DetectionRules | None = None) -> None:
@@ -28,6 +29,7 @@ class World:
         self.unrenewed: set[str] = set()
         self.faulty: set[str] = set()
         self.api_answers = True
+        self.renewal_stagger = 1
         self.memory = NO_MEMORY
         self.states: dict[str, NodeState] = {}
         self.leases: dict[str, LeaseView] = {}
@@ -40,6 +42,11 @@ class World:
         self.isolate(nodes)
         self.mute |= set(nodes)
         self.unrenewed |= set(nodes)
+
+    def kill_each(self, *nodes: str) -> None:
+        """As `kill`, for nodes that do not hear each other either."""
+        for node in nodes:
+            self.kill(node)
 
     def isolate(self, nodes: Iterable[str]) -> None:
         """No probe passes between these nodes and any other; between themselves all do."""
@@ -77,8 +84,11 @@ class World:
                 self._report(node, number)
             elif (state := self.states.get(node)) and self.now - (state.changed_at or 0.0) > EXPIRY_SECONDS:
                 del self.states[node]
-            if self.api_answers and node not in self.unrenewed and (self.now + number) % RENEW_SECONDS == 0:
+            if self.api_answers and node not in self.unrenewed and self._renews(number):
                 self.leases[node] = LeaseView(LEASE_SECONDS, self.now)
+
+    def _renews(self, number: int) -> bool:
+        return (self.now + number * self.renewal_stagger) % RENEW_SECONDS == 0
 
     def _report(self, node: str, number: int) -> None:
         old = self.states.get(node)

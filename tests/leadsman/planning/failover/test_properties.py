@@ -48,6 +48,47 @@ def test_every_signal_and_verdict_says_why(world: World) -> None:
         assert all((verdict.signals.peers.reason, verdict.signals.heartbeat.reason, verdict.signals.lease.reason))
 
 
+@st.composite
+def three_zones_of_racks(draw: st.DrawFn) -> World:
+    """6 to 12 nodes in zones a, b and c in turn, each in a rack of its own."""
+    world = World(
+        {f"n{number}": Location("abc"[number % 3], f"r{number}") for number in range(draw(st.integers(6, 12)))}
+    )
+    world.renewal_stagger = draw(st.integers(0, 5))
+    world.run(20)
+    return world
+
+
+@settings(max_examples=60)
+@given(three_zones_of_racks(), st.data())
+def test_nodes_that_die_at_once_are_dead_only_while_four_of_five_of_the_others_renew(
+    world: World, data: st.DataObject
+) -> None:
+    some = st.sets(st.sampled_from(sorted(world.nodes)), max_size=4)
+    killed, without_api = data.draw(some), data.draw(some)
+    world.unrenewed |= without_api
+    world.run(15)
+    world.kill_each(*sorted(killed))
+    world.run(20)
+    living = world.nodes.keys() - killed
+    assert world.dead <= killed
+    assert not world.dead or len(living - without_api) >= world.rules.renewed_ratio * len(living)
+
+
+@settings(max_examples=40)
+@given(three_zones_of_racks(), st.data())
+def test_no_node_dies_in_a_zone_that_is_cut_off_whatever_dies_elsewhere(world: World, data: st.DataObject) -> None:
+    zone = {node for node, location in world.nodes.items() if location.zone == "a"}
+    killed = data.draw(st.sets(st.sampled_from(sorted(world.nodes.keys() - zone)), max_size=2))
+    world.isolate(zone)
+    world.mute |= zone
+    world.unrenewed |= zone
+    world.kill_each(*sorted(killed))
+    for _ in range(40):
+        world.run(1)
+        assert world.dead <= killed
+
+
 def report(loses: set[str], hears: set[str], losses: int = 3) -> Reachability:
     return Reachability(
         dict.fromkeys(loses, losses) | dict.fromkeys(hears, 0),
