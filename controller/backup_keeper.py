@@ -22,7 +22,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.objects import ObjectReference
 from leadsman.planning.backups.coverage import Coverage, CoverageState, coverage_of
-from leadsman.planning.backups.memory import BackupMemory, MemoryTooLarge, UnreadableMemory
+from leadsman.planning.backups.memory import BackupMemory, MemoryTooLarge, PodBackup, UnreadableMemory
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.placeholders import placeholders_by_node, plan_placeholders, plan_release
 from leadsman.planning.backups.planner import plan_backups
@@ -100,8 +100,8 @@ class BackupKeeper:
         self._unhealthy, self._holds, self._clock, self._wall_clock = unhealthy, holds, clock, wall_clock
         self._cache = DecisionCache()
         self._loaded, self._next_plan_at, self._next_write_at = False, 0.0, 0.0
-        self._written: Mapping[str, str] = {}
-        self._told: dict[str, str] = {}
+        self._written: Mapping[str, PodBackup | None] = {}
+        self._notes: dict[str, str] = {}
         self._bound_placeholders: dict[str, str] = {}
         self._problem = ProblemLog(
             _log,
@@ -135,7 +135,8 @@ class BackupKeeper:
             was_covered = before.state is CoverageState.COVERED and before.node not in unhealthy
             if uid in coverage and cluster.pods[uid].node in unhealthy and was_covered:
                 coverage[uid] = before  # its room was held when its node fell silent, and is released for it now
-        self.status = BackupsStatus(plan, coverage, memory)
+        uncovered = {uid: each.reason for uid, each in coverage.items() if each.state is not CoverageState.COVERED}
+        self.status = BackupsStatus(plan, coverage, structs.replace(memory, uncovered=uncovered))
         self._tell(cluster)
         await self._save()
 
@@ -178,12 +179,13 @@ class BackupKeeper:
             )
             memory = BackupMemory()
         self.status, self._loaded = BackupsStatus(memory=memory), True
-        self._written = {uid: backup.node for uid, backup in memory.pods.items()}
+        self._written = _published(memory)
+        self._notes = {uid: _note(each.node, each.reason) for uid, each in self._written.items() if each}
         return True
 
     async def _save(self) -> None:
-        nodes = {uid: backup.node for uid, backup in self.status.memory.pods.items()}
-        if self._writer is None or nodes == self._written or self._clock() < self._next_write_at:
+        published = _published(self.status.memory)
+        if self._writer is None or published == self._written or self._clock() < self._next_write_at:
             return
         self._next_write_at = self._clock() + WRITE_INTERVAL_SECONDS
         try:
@@ -192,7 +194,7 @@ class BackupKeeper:
             self._problem.report(error)
             self._loaded = not isinstance(error, ApiError)
         else:
-            self._written = nodes
+            self._written = published
             self._problem.clear()
 
     async def _offers_resize(self) -> bool:
@@ -205,16 +207,17 @@ class BackupKeeper:
         return any(resource.name == "pods/resize" for resource in offered.resources)
 
     def _tell(self, cluster: Cluster) -> None:
-        """An Event on each pod that has no backup, once for each reason."""
-        uncovered = {
-            uid: each.reason for uid, each in self.status.coverage.items() if each.state is CoverageState.UNCOVERED
-        }
-        for uid, reason in uncovered.items():
-            if self._recorder and self._told.get(uid) != reason:
-                pod = cluster.pods[uid]
+        """An Event on each pod whose backup is another one, or that has none for another reason."""
+        before, self._notes = self._notes, {}
+        for uid, each in self.status.coverage.items():
+            if each.state is CoverageState.WAITING:
+                self._notes[uid] = before.get(uid, "")  # what it becomes is told
+                continue
+            note = self._notes[uid] = _note(each.node, each.reason)
+            if self._recorder and before.get(uid) != note:
+                pod, covered = cluster.pods[uid], each.state is CoverageState.COVERED
                 about = ObjectReference("Pod", pod.namespace, pod.name, uid)
-                self._recorder.record(about, "NoBackup", f"it has no backup: {reason}", "Plan", warning=True)
-        self._told = uncovered
+                self._recorder.record(about, "Covered" if covered else "NoBackup", note, "Plan", warning=not covered)
 
     def _count_lost(self, cluster: Cluster) -> None:
         """Placeholders that were bound and are gone, and not by our hand: evicted, preempted or deleted."""
@@ -228,6 +231,16 @@ class BackupKeeper:
         self.lost += len(lost)
         self._bound_placeholders = bound
         deleted.intersection_update(cluster.pods)
+
+
+def _note(node: str, reason: str) -> str:
+    """For an Event. reason: why the pod is not covered; "" when it is."""
+    return f"it has no backup: {reason}" if reason else f"its backup is node {node}"
+
+
+def _published(memory: BackupMemory) -> Mapping[str, PodBackup | None]:
+    """What makes a memory worth writing: not that delays are newer."""
+    return {uid: memory.of_pod(uid) for uid in memory.pods.keys() | memory.uncovered.keys()}
 
 
 def _with_holds(cluster: Cluster, holds: tuple[Hold, ...]) -> Cluster:

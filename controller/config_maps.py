@@ -1,6 +1,7 @@
 """Keeps what self-healing knows in two ConfigMaps, so that the next leader goes on where this one stopped.
 
-`leadsman-self-healing` holds the state that extenders follow too; `leadsman-backups` holds what only a leader needs.
+`leadsman-self-healing` holds the state that extenders decide by; `leadsman-backups` holds what a leader needs, and what
+extenders show.
 A write carries the version that was read, so two leaders never overwrite each other.
 """
 
@@ -11,7 +12,7 @@ from msgspec import Struct
 
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound
-from leadsman.kube.names import SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY
+from leadsman.kube.names import BACKUPS_CONFIG_MAP, BACKUPS_KEY, SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY
 from leadsman.kube.resources import Resource
 from leadsman.planning.backups import memory as backup_memory
 from leadsman.planning.backups.memory import BackupMemory
@@ -19,8 +20,6 @@ from leadsman.planning.recovery import codec
 from leadsman.planning.recovery.model import SelfHealingState
 
 CONFIG_MAPS = Resource("v1", "configmaps")
-
-BACKUPS_CONFIG_MAP, BACKUPS_KEY = "leadsman-backups", "backups.json.gz"
 
 
 class _Metadata(Struct, rename="camel"):

@@ -99,8 +99,12 @@ class PageHandlers:
     async def explain(self, request: web.Request) -> web.Response:
         """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
         entry, json = pages.find_entry(self._decider.journal, request.query.get("pod")), _wants_json(request)
-        clock, groups = self._sources.clock, self._sources.delay_status.groups
-        return await self._page(request, lambda: pages.render_explain(entry, clock(), json, groups), json)
+        clock, groups, backups = self._sources.clock, self._sources.delay_status.groups, self._sources.backups
+
+        def page() -> bytes:
+            return pages.render_explain(entry, clock(), json, groups, backups.of_pod(entry.pod.uid))
+
+        return await self._page(request, page, json)
 
     async def state(self, request: web.Request) -> web.Response:
         snapshot, problem, json = self._sources.state.current, self._sources.policy.problem.text, _wants_json(request)

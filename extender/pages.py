@@ -9,6 +9,7 @@ from extender.body_limits import RequestRefused
 from extender.journal import Journal, JournalEntry
 from extender.metrics import state_age_seconds
 from leadsman.decision import explain, explain_text
+from leadsman.planning.backups.memory import PodBackup
 from leadsman.sources.input_sources import DelayStatus, NodeGroups, NoDelayStatus, NodeNameGroups
 from leadsman.state.snapshot import NodeState, Snapshot
 
@@ -34,10 +35,17 @@ def _kept_decisions(journal: Journal) -> str:
     return "\n".join([f"the newest of the {len(journal)} decisions that it keeps:", *pods])
 
 
-def render_explain(entry: JournalEntry, now: float, as_json: bool, groups: NodeGroups | None = None) -> bytes:
+def render_explain(
+    entry: JournalEntry,
+    now: float,
+    as_json: bool,
+    groups: NodeGroups | None = None,
+    backup: PodBackup | None = None,
+) -> bytes:
     """The page /explain of one decision; some 10 ms at 5,000 nodes.
 
-    now: monotonic seconds. groups: of nodes near each other, as they are now, not when it was decided.
+    now: monotonic seconds. groups: of nodes near each other. backup: the pod's. Both as they are now, not when it was
+    decided.
     """
     inputs = entry.score_inputs or entry.filter_inputs
     assert inputs
@@ -45,17 +53,19 @@ def render_explain(entry: JournalEntry, now: float, as_json: bool, groups: NodeG
     ago = now - entry.decided_at
     passed = groups.among(entry.decision.kept) if groups else {}
     if as_json:
-        return msgspec.json.encode(_ExplainPage(ago, explanation, passed))
+        return msgspec.json.encode(_ExplainPage(ago, explanation, passed, backup))
     head = f"decided {ago:.1f} s ago, policy {explanation.policy}\n{explain_text.format_explanation(explanation)}"
-    return "\n".join([head, *_group_lines("nodes that passed", passed)]).encode()
+    backup_line = [f"backup: {backup}", ""] if backup else []
+    return "\n".join([head, *backup_line, *_group_lines("nodes that passed", passed)]).encode()
 
 
 class _ExplainPage(Struct):
-    """node_groups: layer, as "5 ms" → groups of the nodes that passed."""
+    """node_groups: layer, as "5 ms" → groups of the nodes that passed. backup: None: nothing is known of it."""
 
     decided_seconds_ago: float
     explanation: explain.Explanation
     node_groups: Mapping[str, NodeNameGroups] = {}
+    backup: PodBackup | None = None
 
 
 def _group_lines(subject: str, groups_by_layer: Mapping[str, NodeNameGroups]) -> list[str]:

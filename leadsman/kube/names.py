@@ -37,6 +37,9 @@ for; the value is that pod's UID."""
 SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY = "leadsman-self-healing", "state.json"
 """The ConfigMap in Leadsman's namespace, and its key: what self-healing knows, for extenders and the next leader."""
 
+BACKUPS_CONFIG_MAP, BACKUPS_KEY = "leadsman-backups", "backups.json.gz"
+"""The ConfigMap in Leadsman's namespace, and its key: each pod's backup, for the next leader and for explanations."""
+
 PORT_ANNOTATION = f"{DOMAIN}/reward-port"
 PATH_ANNOTATION = f"{DOMAIN}/reward-path"
 SERIES_ANNOTATION = f"{DOMAIN}/reward-series"

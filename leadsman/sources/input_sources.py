@@ -12,6 +12,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import TelemetryInputs
 from leadsman.decision.workloads import WorkloadIndex
+from leadsman.planning.backups.memory import PodBackup
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.state.snapshot import Snapshot
 
@@ -107,6 +108,20 @@ class NoSelfHealing(Struct, frozen=True):
     last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
 
 
+class BackupSource(Protocol):
+    """Says which backup a pod has."""
+
+    def of_pod(self, uid: str) -> PodBackup | None:
+        """None: nothing is known of it."""
+
+
+class NoBackups:
+    """Stands for the backups when they are not followed."""
+
+    def of_pod(self, uid: str) -> PodBackup | None:
+        return None
+
+
 class NoTelemetry(Struct, frozen=True):
     """Stands for policies and metrics when no telemetry policies are followed."""
 
@@ -119,6 +134,7 @@ class InputSources(Struct, frozen=True):
     clock: monotonic seconds, on the clock of the state's ages.
     delay_sources: in the order in which they count, after the agents' reports; one whose current is None has no data.
     node_roles: node → its label kubernetes.io/role.
+    backups: for explanations; decisions do not see it.
     """
 
     state: StateSource
@@ -132,6 +148,7 @@ class InputSources(Struct, frozen=True):
     delay_status: DelayStatus = NoDelayStatus()
     telemetry: Source[TelemetryInputs] = NoTelemetry()
     self_healing: SelfHealingSource = NoSelfHealing()
+    backups: BackupSource = NoBackups()
 
     def current_inputs(self) -> DecisionInputs:
         """The newest value of each source."""

@@ -13,7 +13,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster.cluster_sources import ClusterSources
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.input_sources import InputSources, NoNodeRoles, NoSelfHealing, NoTelemetry, NoWorkloads
+from leadsman.sources.input_sources import InputSources, NoBackups, NoNodeRoles, NoSelfHealing, NoTelemetry, NoWorkloads
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.state_metrics import state_follower_metrics
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
@@ -113,4 +113,5 @@ class FollowedSources:
             delay_status=self.delays,
             telemetry=self.telemetry or NoTelemetry(),
             self_healing=(self.cluster and self.cluster.self_healing) or NoSelfHealing(),
+            backups=(self.cluster and self.cluster.backups) or NoBackups(),
         )

@@ -28,14 +28,14 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 from leadsman.testbed.kube_scheduler import KubeScheduler
+from tests.controller.rights import audit_flags, granted_rights, used_rights
+from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS
 
 if TYPE_CHECKING:
     from tests.conftest import Until
 
 pytestmark = pytest.mark.slow
 
-COMPONENTS = Path(__file__).parents[2] / "daemonset/components"
-ACCOUNT = "system:serviceaccount:leadsman:leadsman-controller"
 PODS = "/api/v1/namespaces/shop/pods"
 WITHIN_SECONDS = 60.0
 DELAYS = {"edge-1": {"edge-2": 10.0, "edge-3": 15.0}}
@@ -51,13 +51,18 @@ class Matrix:
         return SourceRow(forward=DELAYS.get(reference, {}))
 
 
-@pytest.fixture(scope="module")
-def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
+@pytest.fixture
+def audit_log(tmp_path: Path) -> Path:
+    return tmp_path / "audit.log"
+
+
+@pytest.fixture
+def cluster(kubernetes_binaries: Path, tmp_path: Path, audit_log: Path) -> Iterator[KubeApiServer]:
     """Three nodes of 8Gi; the controller has the rights of its components and no other."""
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
-    folder = tmp_path_factory.mktemp("cluster")
-    with KubeApiServer(kubernetes_binaries, folder / "kubernetes", users={ACCOUNT: ()}) as one:
+    users, flags = {ACCOUNT: ()}, audit_flags(audit_log)
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users=users, flags=flags) as one:
         for namespace in ("leadsman", "shop", "leadsman-placeholders"):
             one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         for file in ("cluster-model/rbac", "backups/priority", "backups/rbac", "replacement/rbac"):
@@ -72,7 +77,7 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
             status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}, "conditions": [ready]}
             one.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
         try:
-            with KubeScheduler(kubernetes_binaries, folder / "scheduler", one):
+            with KubeScheduler(kubernetes_binaries, tmp_path / "scheduler", one):
                 yield one
         except KubeApiServerMissing as missing:
             pytest.skip(str(missing))
@@ -137,8 +142,8 @@ class Story:
                 self.cluster.call("DELETE", path, {"gracePeriodSeconds": 0})
 
 
-async def test_req3_gets_the_room_of_req1_which_lands_within_its_own_bound(
-    cluster: KubeApiServer, until: "Until"
+async def test_req3_gets_the_room_of_req1_which_lands_within_its_own_bound_by_the_component_s_rights_and_no_other(
+    cluster: KubeApiServer, audit_log: Path, until: "Until"
 ) -> None:
     async with ApiClient(kubeconfig.read(cluster.kubeconfig(ACCOUNT))) as client:
         story = Story(cluster, client)
@@ -162,3 +167,8 @@ async def test_req3_gets_the_room_of_req1_which_lands_within_its_own_bound(
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+    of_others = {*granted_rights("cluster-model"), ("create", "configmaps", "leadsman")}
+    evicted = {("create", "pods/eviction", "shop")}  # granted for the whole cluster
+    used, granted = used_rights(audit_log) - of_others, granted_rights("replacement")
+    assert granted - used == {("create", "pods/eviction", "")}
+    assert used - granted == evicted

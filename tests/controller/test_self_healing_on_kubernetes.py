@@ -4,15 +4,13 @@ The API server's audit log says which rights were used; they are compared with t
 """
 
 import asyncio
-import json
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
-import yaml
 
 from controller.event_recorder import EventRecorder
 from controller.self_healing import SelfHealing, SelfHealingSettings
@@ -23,6 +21,7 @@ from leadsman.planning.failover.model import NodeHealth
 from leadsman.planning.recovery.model import UNREACHABLE_TAINT, RecoveryBudget
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.controller.rights import audit_flags, granted_rights, used_rights
 from tests.controller.test_node_health_on_kubernetes import ACCOUNT, COMPONENTS, wait_for_namespaces
 from tests.controller.test_self_healing import NODES, AllNear, inputs_from, verdict
 
@@ -35,9 +34,6 @@ ROLES = ("cluster-model", "backups", "failover")
 PLACEHOLDERS = "/api/v1/namespaces/leadsman-placeholders/pods"
 SHOP = "/api/v1/namespaces/shop/pods"
 
-Right = tuple[str, str, str]
-"""Verb, resource with its subresource, and namespace; "" for the cluster."""
-
 
 @pytest.fixture
 def audit_log(tmp_path: Path) -> Path:
@@ -49,10 +45,7 @@ def cluster(kubernetes_binaries: Path, tmp_path: Path, audit_log: Path) -> Itera
     """With the roles of the components that self-healing needs, and no other; each request of ours in the audit log."""
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
-    policy = tmp_path / "audit.yaml"
-    rules = [{"level": "Metadata", "users": [ACCOUNT], "omitStages": ["RequestReceived"]}, {"level": "None"}]
-    policy.write_text(json.dumps({"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "rules": rules}))
-    flags = (f"--audit-log-path={audit_log}", f"--audit-policy-file={policy}")
+    flags = audit_flags(audit_log)
     with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={ACCOUNT: ()}, flags=flags) as one:
         wait_for_namespaces(one)
         for namespace in ("leadsman", "shop"):
@@ -89,32 +82,6 @@ def bind_placeholders(cluster: KubeApiServer) -> None:
             name = pod["metadata"]["name"]
             target = {"apiVersion": "v1", "kind": "Node", "name": node}
             cluster.call("POST", f"{PLACEHOLDERS}/{name}/binding", {"metadata": {"name": name}, "target": target})
-
-
-def used_rights(audit_log: Path) -> set[Right]:
-    """Of the requests that were allowed. Events are the component controller's."""
-    events = [json.loads(line) for line in audit_log.read_text().splitlines()]
-    assert not [each for each in events if each["responseStatus"]["code"] == 403], "a right is missing"
-    references = [(each["verb"], each["objectRef"]) for each in events if "objectRef" in each]
-    return {
-        (verb, "/".join(filter(None, (about["resource"], about.get("subresource")))), about.get("namespace", ""))
-        for verb, about in references
-        if about["resource"] != "events"
-    }
-
-
-def granted_rights() -> set[Right]:
-    """By the roles of the components."""
-    objects: list[dict[str, Any]] = []
-    for name in ROLES:
-        objects += yaml.safe_load_all((COMPONENTS / name / "rbac.yaml").read_text())
-    return {
-        (verb, resource, one["metadata"].get("namespace", ""))
-        for one in objects
-        for rule in one.get("rules", ())
-        for resource in rule["resources"]
-        for verb in rule["verbs"]
-    }
 
 
 async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other(
@@ -165,6 +132,6 @@ async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other
     of_controller = {("get", "nodes", ""), ("patch", "nodes", "")}
     deleted = {("delete", "pods", "shop")}  # granted for the whole cluster
     resized = {("patch", "pods/resize", "leadsman-placeholders")}
-    used, granted = used_rights(audit_log), granted_rights()
+    used, granted = used_rights(audit_log), granted_rights(*ROLES)
     assert used - of_controller - deleted <= granted
     assert granted - used - resized == {("delete", "pods", "")}

@@ -2,10 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from controller.config_maps import BACKUPS_CONFIG_MAP
 from controller.placeholder_pod import PRIORITY_CLASS
 from controller.replacement import CONFIG_MAP as REPLACEMENT_CONFIG_MAP
-from leadsman.kube.names import PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP
+from leadsman.kube.names import BACKUPS_CONFIG_MAP, PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP
 from leadsman.sources.cluster.cluster_follower import LISTS
 
 if TYPE_CHECKING:
@@ -52,7 +51,7 @@ def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_say
     assert build_name in WITH_TELEMETRY + WITH_CONTROLLER + WITH_CLUSTER_MODEL + WITH_HEALING or rules == wanted
 
 
-def test_the_extender_reads_the_one_config_map_of_self_healing_where_it_follows_it(
+def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_it_follows_it(
     objects: "Objects", build_name: str
 ) -> None:
     roles = [o for o in objects if o["metadata"]["name"] == HEALING and o["kind"] == "Role"]
@@ -67,7 +66,8 @@ def test_the_extender_reads_the_one_config_map_of_self_healing_where_it_follows_
     for role in roles:
         [rule] = role["rules"]
         assert role["metadata"]["namespace"] == "leadsman"
-        assert (rule["resources"], rule["resourceNames"]) == (["configmaps"], [SELF_HEALING_CONFIG_MAP])
+        named = [SELF_HEALING_CONFIG_MAP, BACKUPS_CONFIG_MAP]
+        assert (rule["resources"], rule["resourceNames"]) == (["configmaps"], named)
         assert rule["verbs"] == ["list", "watch"]
 
 

@@ -16,8 +16,13 @@ from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
-from controller.config_maps import BACKUPS_CONFIG_MAP, BACKUPS_KEY
-from leadsman.kube.names import PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY
+from leadsman.kube.names import (
+    BACKUPS_CONFIG_MAP,
+    BACKUPS_KEY,
+    PLACEHOLDER_NAMESPACE,
+    SELF_HEALING_CONFIG_MAP,
+    SELF_HEALING_KEY,
+)
 from leadsman.planning.backups import memory
 from leadsman.testbed.etcd import free_ports
 from leadsman.testbed.kube_apiserver import KubeApiServer
@@ -127,6 +132,11 @@ class KubernetesCluster(RealCluster):
         shown = self.self_healing().get("pods", {})
         return {name.rpartition("/")[2]: each for name, each in shown.items()}
 
+    def explained(self, pod: Pod) -> dict[str, Any]:
+        """The extender's /explain of the pod."""
+        with urlopen(f"{self.extender_url}/explain?pod=default/{pod.name}&format=json", timeout=5) as answer:
+            return dict(json.load(answer))
+
     def is_covered(self) -> bool:
         """Whether every pod is bound, and has a backup whose room placeholders hold."""
         coverage = self.coverage()
@@ -169,10 +179,11 @@ class KubernetesCluster(RealCluster):
         self.kubelets = stack.enter_context(Kubelets(self._put, self.rhythm))
         stack.enter_context(self._running_pods())
         extender, ops = free_ports(2)
+        self.extender_url = f"http://127.0.0.1:{extender}"
         listen = ["--listen", f"127.0.0.1:{extender}", "--ops-listen", f"127.0.0.1:{ops}"]
         self.extender = self.start_process("extender", ["--plain-http", "--drain-seconds=0", "--self-healing", *listen])
         asked = {
-            "urlPrefix": f"http://127.0.0.1:{extender}",
+            "urlPrefix": self.extender_url,
             "filterVerb": "filter",
             "prioritizeVerb": "prioritize",
             "preemptVerb": "preempt",

@@ -1,4 +1,4 @@
-"""What a new leader must know of backups, as bytes for a ConfigMap: where each pod's backup is, and the delays to it.
+"""What outlives a leader of backups, as bytes for a ConfigMap: where each pod's backup is, and the delays to it.
 
 After a failure neither can be found out: the delays to a dead node are not measured any more, and without them no plan
 would come to the same backups. Compressed, because a thousand pods take 90 KB of JSON.
@@ -42,11 +42,34 @@ class RememberedBackup(Struct, frozen=True):
     rtt_ms: Mapping[str, float] = MappingProxyType({})
 
 
+class PodBackup(Struct, frozen=True):
+    """What to tell about one pod. node: its backup; "": there is none. reason: why it is not covered; "" when it is."""
+
+    node: str
+    reason: str
+
+    def __str__(self) -> str:
+        if not self.reason:
+            return f"covered by node {self.node}"
+        return f"not covered by node {self.node} yet: {self.reason}" if self.node else f"uncovered: {self.reason}"
+
+
 class BackupMemory(Struct, frozen=True):
-    """measured_at: Unix seconds. pods: UID → backup."""
+    """What is remembered of all bounded pods.
+
+    measured_at: Unix seconds.
+    pods: UID → backup.
+    uncovered: UID → why the pod is not covered now. One that is in `pods` too has a backup that does not hold its room.
+    """
 
     measured_at: float = 0.0
     pods: Mapping[str, RememberedBackup] = MappingProxyType({})
+    uncovered: Mapping[str, str] = MappingProxyType({})
+
+    def of_pod(self, uid: str) -> PodBackup | None:
+        """None: the pod has no bound, asks for no backup, or is not planned for yet."""
+        backup, reason = self.pods.get(uid), self.uncovered.get(uid, "")
+        return PodBackup(backup.node if backup else "", reason) if backup or reason else None
 
 
 def encode(memory: BackupMemory) -> bytes:

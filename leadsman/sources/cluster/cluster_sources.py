@@ -10,6 +10,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster import metrics
+from leadsman.sources.cluster.backup_follower import BackupFollower
 from leadsman.sources.cluster.node_addresses import NodeAddressFollower
 from leadsman.sources.cluster.node_roles import NodeRoleFollower
 from leadsman.sources.cluster.self_healing_follower import SelfHealingFollower
@@ -30,6 +31,7 @@ class ClusterSources:
         self.workloads = WorkloadFollower(self.client)
         self.node_roles = NodeRoleFollower(self.client)
         self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
+        self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each task; all run until cancelled."""
@@ -39,10 +41,12 @@ class ClusterSources:
             yield "watch node addresses", self.node_addresses.run()
         if self.self_healing:
             yield "watch self-healing", self.self_healing.run()
+        if self.backups:
+            yield "watch backups", self.backups.reflector.run()
 
     @property
     def reflectors(self) -> Mapping[str, Reflector[Any]]:
-        """All of them, by the name that people read."""
+        """Those that decisions need, by the name that people read."""
         reflectors = {one.list_options.resource.plural: one for one in self.workloads.reflectors}
         reflectors["nodes"] = self.node_roles.reflector
         if self.node_addresses:
