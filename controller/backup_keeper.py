@@ -24,7 +24,12 @@ from leadsman.kube.objects import ObjectReference
 from leadsman.planning.backups.coverage import Coverage, CoverageState, coverage_of
 from leadsman.planning.backups.memory import BackupMemory, MemoryTooLarge, PodBackup, UnreadableMemory
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
-from leadsman.planning.backups.placeholders import placeholders_by_node, plan_placeholders, plan_release
+from leadsman.planning.backups.placeholders import (
+    DeletePlaceholder,
+    placeholders_by_node,
+    plan_placeholders,
+    plan_release,
+)
 from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.backups.remember import remember
 from leadsman.planning.recovery.model import Hold, ReleaseRoom
@@ -102,7 +107,7 @@ class BackupKeeper:
         self._loaded, self._next_plan_at, self._next_write_at = False, 0.0, 0.0
         self._written: Mapping[str, PodBackup | None] = {}
         self._notes: dict[str, str] = {}
-        self._bound_placeholders: dict[str, str] = {}
+        self._bound_placeholders: dict[str, tuple[str, ClusterPod]] = {}
         self._problem = ProblemLog(
             _log,
             "controller cannot keep its memory of backups; it tries again",
@@ -118,7 +123,7 @@ class BackupKeeper:
         cluster = self._cluster()
         if cluster is None or self._clock() < self._next_plan_at or not await self._load():
             return
-        self._count_lost(cluster)
+        await self._count_lost(cluster)
         began = self._clock()
         unhealthy = frozenset(self._unhealthy())
         inputs = structs.replace(self._inputs(), cache=self._cache)
@@ -219,18 +224,33 @@ class BackupKeeper:
                 about = ObjectReference("Pod", pod.namespace, pod.name, uid)
                 self._recorder.record(about, "Covered" if covered else "NoBackup", note, "Plan", warning=not covered)
 
-    def _count_lost(self, cluster: Cluster) -> None:
-        """Placeholders that were bound and are gone, and not by our hand: evicted, preempted or deleted."""
-        bound = {pod.uid: node for node, pods in placeholders_by_node(cluster).items() for pod in pods if pod.node}
+    async def _count_lost(self, cluster: Cluster) -> None:
+        """Counts placeholders that were bound and are gone, and not by our hand: evicted, preempted or deleted.
+
+        One that kubelet evicted stays as a failed pod, which nobody else would delete.
+        """
+        bound = {
+            pod.uid: (node, pod) for node, pods in placeholders_by_node(cluster).items() for pod in pods if pod.node
+        }
         deleted = self._writer.deleted if self._writer else set()
-        lost = {uid: node for uid, node in self._bound_placeholders.items() if uid not in bound and uid not in deleted}
-        for uid, node in lost.items():
-            _log.warning(
-                "placeholder %s on node %s is gone, and not by this controller; its room is planned again", uid, node
-            )
-        self.lost += len(lost)
-        self._bound_placeholders = bound
+        gone = self._bound_placeholders.keys() - bound.keys() - deleted
+        for uid in gone:
+            node, pod = self._bound_placeholders[uid]
+            what = f"placeholder {pod.name} is gone, and not by this controller; its room is planned again"
+            _log.warning("node %s: %s", node, what)
+            if self._recorder:
+                known = cluster.nodes.get(node)
+                about = ObjectReference("Node", "", node, known.uid if known else "")
+                self._recorder.record(about, "PlaceholderLost", what, "Plan", warning=True)
+        self.lost += len(gone)
         deleted.intersection_update(cluster.pods)
+        if self._writer and gone:
+            lost = [self._bound_placeholders[uid] for uid in sorted(gone)]
+            await self._writer.apply(
+                [DeletePlaceholder(pod.uid, pod.namespace, pod.name, "others ended it") for _, pod in lost],
+                {pod.uid: node for node, pod in lost},
+            )
+        self._bound_placeholders = bound
 
 
 def _note(node: str, reason: str) -> str:
