@@ -24,9 +24,9 @@ POLICY_HELP = "the policy file: the extender's weights and thresholds, reloaded 
 
 
 class Options:
-    """Adds flags to `parser` whose defaults come from `environ`."""
+    """Adds flags to `parser` whose defaults come from `environ`; None: no variable is read."""
 
-    def __init__(self, parser: argparse._ActionsContainer, environ: Mapping[str, str]) -> None:
+    def __init__(self, parser: argparse._ActionsContainer, environ: Mapping[str, str] | None) -> None:
         self.parser, self._environ = parser, environ
 
     def flag(
@@ -49,6 +49,9 @@ class Options:
         aliases: older names of the flag, read for one more release, with the variables that they stand for.
         more: further arguments of argparse's add_argument.
         """
+        if self._environ is None:
+            self.argument(name, text, default, parse, **more)
+            return
         if variable and self._environ.get(_variable(name)):
             raise ValueError(
                 f"{_variable(name)} is not read, as it would mean another thing to each process; set {variable}"
@@ -71,26 +74,27 @@ class Options:
 
     def switch(self, name: str, text: str) -> None:
         """A flag without a value, off by default; LEADSMAN_<FLAG> set to 1, true, yes or on switches it on."""
+        if self._environ is None:
+            self.parser.add_argument(f"--{name}", help=text, action="store_true")
+            return
         given = self._environ.get(_variable(name), "").lower() in ("1", "true", "yes", "on")
         self.parser.add_argument(f"--{name}", help=f"{text} [${_variable(name)}]", action="store_true", default=given)
 
     def group(self, title: str) -> "Options":
         return Options(self.parser.add_argument_group(title), self._environ)
 
+    def without_environment(self) -> "Options":
+        """These options for the operator's commands, which no exported variable may reach."""
+        return Options(self.parser, None)
+
     def for_subcommand(self, parser: argparse._ActionsContainer) -> "Options":
         """These options for a subcommand's parser."""
         return Options(parser, self._environ)
 
-    def etcd(self) -> None:
-        """Flags of access to etcd, which holds the state."""
+    def etcd(self, default: str | None = "http://127.0.0.1:2379") -> None:
+        """Flags of access to etcd, which holds the state. default: None: none is used unless it is named."""
         group = self.group("etcd")
-        group.flag(
-            "etcd",
-            "etcd's client URLs (default http://127.0.0.1:2379)",
-            "http://127.0.0.1:2379",
-            url_list,
-            metavar="URL[,URL]",
-        )
+        group.flag("etcd", f"etcd's client URLs (default {default or 'none'})", default, url_list, metavar="URL[,URL]")
         group.flag("etcd-ca", "CA that etcd's certificate must chain to, in PEM", None, existing_file, metavar="FILE")
         group.flag("etcd-user", "user name, when etcd's access control is on", "", metavar="NAME")
         group.flag("etcd-password-file", "file with the user's password", None, existing_file, metavar="FILE")
@@ -142,15 +146,19 @@ def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> 
     return access
 
 
-def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ) -> ApiAccess:
+def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ, *, context: str = "") -> ApiAccess:
     """The API server that the flags name, or that of this pod's cluster.
+
+    context: of the kubeconfig; "": its current one.
 
     NotInCluster when there is neither. ApiAccessError, a ValueError, for flags that cannot be used.
     """
     if args.kubeconfig and args.kube_api:
         raise ApiAccessError("--kubeconfig and --kube-api exclude each other; leave one out")
     if args.kubeconfig:
-        return kubeconfig.read(args.kubeconfig, run_exec_plugin=exec_credential.load)
+        return kubeconfig.read(args.kubeconfig, context, run_exec_plugin=exec_credential.load)
+    if context:
+        raise ApiAccessError("--context needs --kubeconfig too")
     if args.kube_api:
         return access_from_url(args.kube_api, args.kube_ca, args.kube_token_file)
     if args.kube_ca or args.kube_token_file:

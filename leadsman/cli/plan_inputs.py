@@ -8,6 +8,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
+from leadsman.cli import live_cluster
 from leadsman.cli.options import Options, existing_file
 from leadsman.cluster.model import Cluster
 from leadsman.decision.inputs import DecisionInputs
@@ -20,7 +21,10 @@ from leadsman.sources.cluster.edge_files import read_delays, read_edge_cluster
 from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
 from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
 from leadsman.sources.delay.matrix import BadMatrix, parse_round_trips
+from leadsman.sources.policy_file import PolicyFile
 from leadsman.state.snapshot import Snapshot
+
+POLICY_FILE_HELP = "the extender's policy file (default: that of the snapshot, or every default)"
 
 _NOW = 0.0
 """The matrix does not age, and nothing else is read that does."""
@@ -44,6 +48,7 @@ class PlanInput(Struct, frozen=True):
 
 def plan_input_options(add: Options) -> None:
     """Adds the flags that name the sources of a plan. `read_plan_input` reads them."""
+    add = add.without_environment()
     planned = add.group("what is planned for")
     planned.argument("snapshot", "a file that `leadsman snapshot` wrote", None, existing_file, metavar="FILE")
     planned.argument(
@@ -75,6 +80,8 @@ def plan_input_options(add: Options) -> None:
         BackupSettings().rack_label,
         metavar="LABEL",
     )
+    planned.argument("policy", POLICY_FILE_HELP, None, existing_file, metavar="FILE")
+    live_cluster.options(add)
 
 
 def read_plan_input(args: argparse.Namespace) -> PlanInput:
@@ -89,10 +96,23 @@ def read_plan_input(args: argparse.Namespace) -> PlanInput:
     if len(given) > 1:
         raise ValueError(f"{' and '.join(given)} exclude each other; leave all but one out")
     if args.snapshot is not None:
-        return _read_snapshot(args.snapshot)
+        return _with_policy(_read_snapshot(args.snapshot), args.policy)
     if args.generate is not None:
-        return _generated(args.generate)
-    return _read_files(args)
+        return _with_policy(_generated(args.generate), args.policy)
+    if given or (args.delay_matrix is not None and not live_cluster.is_named(args)):
+        return _with_policy(_read_files(args), args.policy)
+    return _read_live(args)
+
+
+def _with_policy(given: PlanInput, file: Path | None) -> PlanInput:
+    if file is None:
+        return given
+    return replace(given, inputs=replace(given.inputs, policy=PolicyFile(file).current))
+
+
+def _read_live(args: argparse.Namespace) -> PlanInput:
+    taken = live_cluster.read(args)
+    return PlanInput(taken.cluster, _with_estimates(taken.inputs), taken.taken_at, "the live cluster", taken.missing)
 
 
 def _read_snapshot(file: Path) -> PlanInput:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import main
+from leadsman.testbed.api_server_thread import ApiServerThread
 
 DEPLOYMENT = """
 kind: Deployment
@@ -105,3 +106,43 @@ def test_a_bad_specification_is_named(
     with pytest.raises(SystemExit):
         main(["snapshot", "--generate", spec.format(folder=tmp_path)])
     assert message in capsys.readouterr().err
+
+
+def test_a_live_cluster_is_written_and_without_etcd_that_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.json"
+    with ApiServerThread() as api:
+        status = {"allocatable": {"memory": "8Gi", "pods": "110"}}
+        api.put("/api/v1/nodes/edge-1", {"metadata": {"name": "edge-1"}, "status": status})
+        assert main(["snapshot", "--kube-api", api.url, "-o", str(file)]) == 0
+        assert main(["plan", "optimise", "--greedy", "--kube-api", api.url]) == 0
+    said = "not in the snapshot: the state in etcd: no etcd was named (--etcd)"
+    assert said in capsys.readouterr().err
+    assert [node["name"] for node in json.loads(file.read_text())["nodes"]] == ["edge-1"]
+    assert plan_of(["--snapshot", str(file)], capsys)
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        ([], "not running in a pod"),
+        (["--context", "home"], "--context needs --kubeconfig too"),
+        (["--kube-api", "http://127.0.0.1:1", "-d", "README.md"], "--delay_matrix and --metadata belong together"),
+    ],
+)
+def test_a_live_cluster_that_is_not_named_is_an_error(
+    flags: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["snapshot", *flags])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_the_policy_of_a_snapshot_gives_way_to_the_one_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text("delay: {statistic: p95}")
+    first, second = str(tmp_path / "first.json"), tmp_path / "second.json"
+    assert main(["snapshot", "--generate", "pods=1", "-o", first]) == 0
+    assert main(["snapshot", "--snapshot", first, "--policy", str(tmp_path / "policy.yaml"), "-o", str(second)]) == 0
+    assert json.loads(second.read_text())["policy"]["delay"]["statistic"] == "p95"

@@ -1,0 +1,230 @@
+"""A snapshot of a live cluster: a real etcd, and a scripted API server or, where one is named, a real one."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec.structs import replace
+
+from leadsman.decision.decide import filter_nodes, score_nodes
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.kube.access import ApiAccess, access_from_url
+from leadsman.sources.cluster_snapshot.reading import read_snapshot
+from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
+from leadsman.sources.live_snapshot import NO_ETCD, STATE, CannotRead, LiveLimits, take_snapshot
+from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
+from leadsman.sources.wiring import FollowedSources, SourceSettings
+from leadsman.state import codec, keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Put
+from leadsman.state.records import Heartbeat, Identity, Latency, PeerLatency, Reward
+from leadsman.state.snapshot import Freshness
+from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.fake_api_server import FakeApiServer
+from leadsman.testbed.kube_apiserver import KubeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+NODES = ("n1", "n2", "n3", "n4")
+RTT_MS = {frozenset(pair): 4.0 * number for number, pair in enumerate(itertools.combinations(NODES, 2), 1)}
+POD = PodInfo("default", "new", "uid-new", {"delay_n1": "9", "app": "web"}, workload="deployment/web")
+QUICK = LiveLimits(listing_seconds=20.0, failing_seconds=0.5)
+
+
+def node(name: str) -> dict[str, Any]:
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/role": "cloud" if name == "n4" else "edge"}
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}}
+    return {"metadata": {"name": name, "labels": labels}, "status": status}
+
+
+def pod(name: str, on: str) -> dict[str, Any]:
+    container: dict[str, Any] = {
+        "name": "main",
+        "image": "secret/image",
+        "env": [{"name": "TOKEN", "value": "hunter2"}],
+    }
+    container |= {"args": ["--password=hunter2"], "resources": {"requests": {"memory": "1Gi"}}}
+    meta: dict[str, Any] = {"name": name, "labels": {"app": "web"}, "annotations": {"foreign.io/note": "hunter2"}}
+    return {"metadata": meta, "spec": {"nodeName": on, "containers": [container]}}
+
+
+POLICY: dict[str, Any] = {
+    "apiVersion": "telemetry.intel.com/v1alpha1",
+    "kind": "TASPolicy",
+    "metadata": {"name": "power"},
+    "spec": {
+        "strategies": {"dontschedule": {"rules": [{"metricname": "cpu_w", "operator": "GreaterThan", "target": 9}]}}
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def etcd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Etcd]:
+    with Etcd(tmp_path_factory.mktemp("etcd") / "data") as one:
+        yield one
+
+
+@pytest.fixture
+async def store(etcd: Etcd) -> AsyncIterator[EtcdStore]:
+    """With the records of four agents, each of which reports five times a second."""
+    one = EtcdStore(EtcdAccess((etcd.client_url,)))
+    for name in NODES:
+        windows = {
+            to: window(RTT_MS[frozenset((name, to))]) for to in NODES if to != name and {name, to} != {"n2", "n3"}
+        }
+        records = (Identity(f"agent-{name}", 1, "10.0.0.1", "z", "r"), Latency(windows))
+        await one.write([Put(keys.record_key(name, type(each)), codec.encode(each)) for each in records])
+    await one.write([Put(keys.reward_key("n2", "web"), codec.encode(Reward(1.0, healthy=1.0, failed=8.0)))])
+    reporting = asyncio.create_task(report(one))
+    yield one
+    reporting.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await reporting
+    await one.close()
+
+
+def window(ms: float) -> PeerLatency:
+    return PeerLatency(10, 10, ms, ms, ms, 0.0, 1.0)
+
+
+async def report(store: EtcdStore) -> None:
+    for seq in itertools.count():
+        beats = [Put(keys.record_key(name, Heartbeat), codec.encode(Heartbeat(1, seq, 5.0))) for name in NODES]
+        await store.write(beats)
+        await asyncio.sleep(0.2)
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[FakeApiServer]:
+    async with FakeApiServer() as one:
+        for name in NODES:
+            one.put(f"/api/v1/nodes/{name}", node(name))
+        one.put("/api/v1/namespaces/default", {"metadata": {"name": "default", "labels": {"team": "a"}}})
+        for name, on in (("web-1", "n1"), ("web-2", "n2"), ("web-3", "")):
+            one.put(f"/api/v1/namespaces/default/pods/{name}", pod(name, on))
+        one.put("/apis/telemetry.intel.com/v1alpha1/namespaces/default/taspolicies/power", POLICY)
+        yield one
+
+
+def settings(access: ApiAccess) -> SourceSettings:
+    telemetry = TelemetrySettings(("agents",), access)
+    return SourceSettings(api=access, telemetry=telemetry, self_healing_namespace="leadsman")
+
+
+def written_and_read(snapshot: Any) -> Any:
+    return read_snapshot(b"".join(snapshot_chunks(snapshot)))
+
+
+def decision(inputs: DecisionInputs) -> tuple[object, ...]:
+    judged = filter_nodes(POD, NODES, inputs)
+    return (
+        judged.kept,
+        {name: each.reason for name, each in judged.refused.items()},
+        score_nodes(POD, judged.kept, inputs),
+    )
+
+
+async def test_a_decision_on_the_file_is_the_one_that_a_live_extender_makes(
+    api: FakeApiServer, store: EtcdStore, until: "Until"
+) -> None:
+    asked = settings(ApiAccess(api.url))
+    read = written_and_read(await take_snapshot(store, asked)).inputs
+    followed = FollowedSources(store, asked)
+    async with followed, asyncio.TaskGroup() as group:
+        tasks = [group.create_task(loop) for _, loop in followed.tasks()]
+        fresh = Freshness.FRESH
+        await until(lambda: len(followed.state.current.nodes) == 4)
+        await until(lambda: all(each.loaded.is_set() for each in followed.listed_sources.values()))
+        await until(
+            lambda: {each.freshness(followed._clock()) for each in followed.state.current.nodes.values()} == {fresh}
+        )
+        await followed.delays.estimator.run_once()
+        live = followed.input_sources.current_inputs()
+        for task in tasks:
+            task.cancel()
+    assert live.estimates is not None
+    read = replace(read, estimates=EstimatesOnDemand(read))
+    assert decision(read) == decision(live)
+    for reference in NODES:
+        assert read.estimates.row(reference) == live.estimates.row(reference)
+    assert read.workloads.by_name == live.workloads.by_name
+    assert read.node_roles == live.node_roles
+    assert read.telemetry.policies == live.telemetry.policies
+
+
+async def test_the_cluster_read_back_is_the_live_one(api: FakeApiServer, store: EtcdStore) -> None:
+    taken = await take_snapshot(store, settings(ApiAccess(api.url)))
+    read = written_and_read(taken)
+    assert dict(read.cluster.nodes) == dict(taken.cluster.nodes)
+    assert dict(read.cluster.pods) == dict(taken.cluster.pods)
+    assert read.inputs.snapshot.nodes == taken.inputs.snapshot.nodes
+    assert (read.taken_at, read.missing) == (taken.taken_at, {})
+    assert len(read.cluster.nodes) == 4
+    assert len(read.cluster.pods) == 3
+
+
+async def test_what_no_decision_reads_is_not_written(api: FakeApiServer, store: EtcdStore) -> None:
+    data = b"".join(snapshot_chunks(await take_snapshot(store, settings(ApiAccess(api.url)))))
+    assert b"web-1" in data
+    for absent in (b"hunter2", b"TOKEN", b"secret/image", b"foreign.io"):
+        assert absent not in data
+
+
+async def test_without_etcd_the_snapshot_says_that_it_has_no_state(api: FakeApiServer) -> None:
+    read = written_and_read(await take_snapshot(None, settings(ApiAccess(api.url))))
+    assert read.missing == {STATE: NO_ETCD}
+    assert len(read.cluster.nodes) == 4
+    assert not read.inputs.snapshot.nodes
+
+
+async def test_an_optional_source_that_fails_is_named_in_the_snapshot(api: FakeApiServer, store: EtcdStore) -> None:
+    api.deny("taspolicies")
+    read = written_and_read(await take_snapshot(store, settings(ApiAccess(api.url)), QUICK))
+    assert read.missing.keys() == {"taspolicies"}
+    assert "Forbidden" in read.missing["taspolicies"]
+    assert not read.inputs.telemetry.policies.loaded
+
+
+async def test_a_part_of_the_cluster_that_fails_is_an_error(api: FakeApiServer, store: EtcdStore) -> None:
+    api.deny("poddisruptionbudgets")
+    with pytest.raises(CannotRead, match=r"poddisruptionbudgets could not be read: .*Forbidden"):
+        await take_snapshot(store, settings(ApiAccess(api.url)), QUICK)
+
+
+async def test_an_etcd_that_was_named_and_does_not_answer_is_an_error(api: FakeApiServer) -> None:
+    store = EtcdStore(EtcdAccess(("http://127.0.0.1:1",), call_timeout_seconds=0.2))
+    with pytest.raises(CannotRead, match="the state in etcd could not be read"):
+        await take_snapshot(store, settings(ApiAccess(api.url)), QUICK)
+    await store.close()
+
+
+@pytest.fixture(scope="module")
+def kubernetes(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
+    with KubeApiServer(kubernetes_binaries, tmp_path_factory.mktemp("cluster") / "kubernetes") as one:
+        for name in NODES:
+            one.call("POST", "/api/v1/nodes", node(name))
+        for name, on in (("web-1", "n1"), ("web-2", "n2")):
+            one.call("POST", "/api/v1/namespaces/default/pods", pod(name, on))
+        yield one
+
+
+@pytest.mark.slow
+async def test_against_kubernetes_what_is_read_back_is_what_was_taken(
+    kubernetes: KubeApiServer, store: EtcdStore
+) -> None:
+    access = access_from_url(kubernetes.url, kubernetes.ca_file, kubernetes.token_file())
+    taken = await take_snapshot(store, settings(access), QUICK)
+    read = written_and_read(taken)
+    assert dict(read.cluster.nodes) == dict(taken.cluster.nodes)
+    assert {each.name: each.node for each in read.cluster.pods.values()} == {"web-1": "n1", "web-2": "n2"}
+    assert dict(read.cluster.pods) == dict(taken.cluster.pods)
+    assert decision(read.inputs) == decision(taken.inputs)
+    assert read.missing.keys() == {"taspolicies"}, "their CRD is not installed"
