@@ -1,6 +1,7 @@
 """The demo as a newcomer runs it: real processes, real delays, nothing left behind."""
 
 import contextlib
+import itertools
 import os
 import re
 import shutil
@@ -92,7 +93,7 @@ def test_a_kept_demo_offers_commands_that_work_and_ctrl_c_is_its_regular_end(
     with (tmp_path / "err").open("w") as err:
         demo = subprocess.Popen([*DEMO, "--keep"], stdout=subprocess.PIPE, stderr=err, text=True, env=environ)
     assert demo.stdout
-    shown = list(iter(demo.stdout.readline, "Running.\n")) if demo.poll() is None else []
+    shown = list(itertools.takewhile(lambda line: line != "Running.\n", demo.stdout))  # all of it when the demo failed
     commands = [line.strip() for line in shown if line.startswith("  ")]
     done = [subprocess.run(line, shell=True, capture_output=True, text=True, env=environ) for line in commands]
     demo.send_signal(signal.SIGINT)

@@ -190,6 +190,18 @@ def test_what_two_killed_processes_left_is_found_and_removed_by_the_next_network
 
 
 @marked
+def test_a_namespace_of_somebody_else_whose_name_begins_like_ours_is_left_alone() -> None:
+    name = f"{namespaces.PREFIX}-cp{os.getpid()}"
+    namespaces.add([name])
+    try:
+        with VirtualNetwork(["a"]):
+            assert name not in namespaces.existing()
+        assert Path("/run/netns", name).exists()
+    finally:
+        namespaces.remove([name])
+
+
+@marked
 def test_two_networks_stand_beside_each_other() -> None:
     with VirtualNetwork(["a", "b"], {("a", "b"): 20.0}) as one, VirtualNetwork(["a", "b"]) as other:
         assert one.namespace("a") != other.namespace("a")
