@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
@@ -10,7 +10,7 @@ from aiohttp.typedefs import Middleware
 from extender import metrics as shown
 from extender.bind_failures import BindFailureReporter
 from extender.body_limits import BodyReader, RequestRefused
-from extender.decider import DEFAULT_CORE, Decider, DecisionCore
+from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer
 from extender.handlers import BindHandler, PageHandlers, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -44,6 +44,7 @@ def create_app(
     request_probes: RequestProbes | None = None,
     bind_failures: BindFailureReporter | None = None,
     tls_problem: ProblemLog | None = None,
+    observers: Sequence[Observer] = (),
 ) -> web.Application:
     """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /state and /rewards.
 
@@ -51,12 +52,19 @@ def create_app(
     request_probes: receives the node pairs that agents should measure.
     bind_failures: receives the binds that failed.
     tls_problem: why the newest certificates are not in use, for /state.
+    observers: receive each decided request.
 
     The verbs are also served under /scheduler/. Serve it with `http_server.serve`, which has the deadlines.
     """
     journal, bodies = journal or Journal(), bodies or BodyReader()
     decider = Decider(
-        sources, journal=journal, metrics=metrics, workers=workers, core=core, request_probes=request_probes
+        sources,
+        journal=journal,
+        metrics=metrics,
+        workers=workers,
+        core=core,
+        request_probes=request_probes,
+        observers=observers,
     )
     verbs, pages = VerbHandlers(decider, bodies), PageHandlers(decider, sources, tls_problem)
     app = web.Application(middlewares=[_observe_requests(metrics)])

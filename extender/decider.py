@@ -28,6 +28,7 @@ from leadsman.decision.telemetry import pod_policy
 from leadsman.runtime.log_limit import LogLimit
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
+from leadsman.sources.recording.decided_request import DecidedRequest
 
 T = TypeVar("T")
 
@@ -45,6 +46,9 @@ class DecisionCore(Struct, frozen=True):
 
 
 DEFAULT_CORE = DecisionCore()
+
+Observer = Callable[[DecidedRequest], None]
+"""Takes a decided request. Must not block, and not raise."""
 
 SNAPSHOT_REUSE_SECONDS = 1.0
 """kube-scheduler asks for scores a few milliseconds after it filtered."""
@@ -65,32 +69,39 @@ class Decider:
         workers: WorkerPool,
         core: DecisionCore = DEFAULT_CORE,
         request_probes: RequestProbes | None = None,
+        observers: Sequence[Observer] = (),
     ) -> None:
-        """request_probes: called after each answer with the node pairs to measure."""
+        """request_probes: called after each answer with the node pairs to measure. observers: called with each
+        decided request; they return at once and never raise."""
         self.journal, self.workers = journal, workers
         self._sources, self._metrics, self._core = sources, metrics, core
         self._probe_on_demand = ProbeOnDemand(request_probes, workers)
+        self._observers = observers
         self._problems = {verb: _verb_problem(verb) for verb in ("filter", "prioritize", "preempt")}
 
     async def filter(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
         inputs = self._sources.current_inputs()
         if pod_policy.is_policy_missing(pod, inputs):
             self._metrics.missing_policies.inc()
-        filter_result = await self._filter_result("filter", pod, nodes, inputs)
+        filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)
         self.journal.record_filter(pod, nodes, filter_result, inputs)
         self._probe_on_demand.request_after_filter(pod, filter_result, inputs)
+        self._observe(DecidedRequest("filter", pod, nodes, inputs, filter_result, fault))
         return filter_result
 
     async def prioritize(self, pod: PodInfo, nodes: tuple[str, ...]) -> Mapping[str, int]:
         inputs = self._filter_inputs(pod)
         stoppable = self._stoppable(inputs)
         score_result = await self._run("prioritize", pod, lambda: self._core.score_nodes(pod, nodes, stoppable))
+        fault = ""
         if isinstance(score_result, DecisionFault):
+            fault = score_result.message
             self._metrics.count_decision("prioritize", "neutral", score_result.reason)
             score_result = ScoreResult((), dict.fromkeys(nodes, NEUTRAL_SCORE), score_result.message)
         else:
             self._metrics.count_decision("prioritize", "equal" if score_result.neutral else "ranked")
         self.journal.record_prioritize(pod, nodes, score_result, inputs)
+        self._observe(DecidedRequest("prioritize", pod, nodes, inputs, score_result.scores, fault))
         return score_result.scores
 
     async def preempt(self, pod: PodInfo, victims: Mapping[str, Collection[str]]) -> FilterResult:
@@ -102,12 +113,18 @@ class Decider:
         inputs = self._sources.current_inputs()
         protected = protected_placeholders(pod, victims, inputs)
         self._metrics.protected_placeholders.inc(sum(map(len, protected.values())))
-        filter_result = await self._filter_result(
+        filter_result, fault = await self._filter_result(
             "preempt", pod, tuple(victims), inputs, dict.fromkeys(protected, PROTECTED)
         )
         if protected or not self._just_filtered(pod, inputs.now):
             self.journal.record_filter(pod, tuple(victims), filter_result, inputs)
+        uids = {node: tuple(each) for node, each in victims.items()}
+        self._observe(DecidedRequest("preempt", pod, tuple(victims), inputs, filter_result, fault, uids))
         return filter_result
+
+    def _observe(self, request: DecidedRequest) -> None:
+        for observe in self._observers:
+            observe(request)
 
     def _just_filtered(self, pod: PodInfo, now: float) -> bool:
         entry = self.journal.get(pod.namespace, pod.name)
@@ -137,20 +154,24 @@ class Decider:
         nodes: tuple[str, ...],
         inputs: DecisionInputs,
         refused: Mapping[str, Refusal] = MappingProxyType({}),
-    ) -> FilterResult:
-        """refused: nodes that are refused already, also when the plugins fail."""
+    ) -> tuple[FilterResult, str]:
+        """The result, and why it was made without the plugins; "" when it was not.
+
+        refused: nodes that are refused already, also when the plugins fail.
+        """
         stoppable = self._stoppable(inputs)
         asked = tuple(filterfalse(refused.__contains__, nodes)) if refused else nodes
         filter_result = await self._run(verb, pod, lambda: self._core.filter_nodes(pod, asked, stoppable))
         if isinstance(filter_result, DecisionFault):
             self._metrics.count_decision(verb, "neutral", filter_result.reason)
-            return _also_refused(refused, _without_plugins(pod, asked, inputs, filter_result.message))
+            fault = filter_result.message
+            return _also_refused(refused, _without_plugins(pod, asked, inputs, fault)), fault
         filter_result = _also_refused(refused, filter_result)
         result = "kept" if not filter_result.refused else "restricted" if filter_result.kept else "refused"
         self._metrics.count_decision(
             verb, result, next((refusal.plugin for refusal in filter_result.refused.values()), "")
         )
-        return filter_result
+        return filter_result, ""
 
     def _stoppable(self, inputs: DecisionInputs) -> DecisionInputs:
         """Not kept in the journal: an explanation made from there is another job."""

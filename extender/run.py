@@ -16,6 +16,7 @@ from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.metrics import ExtenderMetrics
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
 from extender.readiness import Readiness
+from extender.recorder import Recorder
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
@@ -25,6 +26,7 @@ from leadsman.runtime.malloc_arenas import limit_arenas
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
 from leadsman.runtime.process import run_tasks
 from leadsman.sources.delay.delay_sources import DelaySettings
+from leadsman.sources.recording.segments import DEFAULT_RING_BYTES
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state.etcd_http import EtcdAccess
@@ -52,6 +54,8 @@ class ExtenderSettings(Struct, frozen=True):
     telemetry: where metrics of telemetry policies come from; None: no telemetry policies are followed.
     self_healing_namespace: of what the controller publishes of self-healing; "": it is off; needs `api`.
     drain_seconds: how long it still answers after it was told to stop.
+    record: the folder that decided requests are recorded in; None: nothing is recorded.
+    record_bytes: of that recording, at most.
     """
 
     etcd: EtcdAccess
@@ -67,12 +71,15 @@ class ExtenderSettings(Struct, frozen=True):
     telemetry: TelemetrySettings | None = None
     self_healing_namespace: str = ""
     drain_seconds: float = 0.0
+    record: Path | None = None
+    record_bytes: int = DEFAULT_RING_BYTES
 
 
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     """Runs an extender until `stop` is set, and drains it.
 
-    Raises UnusableFile when a policy, delay or TLS file cannot be used, and OSError when a port is taken.
+    Raises UnusableFile when a policy, delay or TLS file cannot be used, RingFolderError when the recording's folder
+    cannot be, and OSError when a port is taken.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     limit_arenas()
@@ -93,6 +100,9 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     bodies = BodyReader(NAMES_FORM_LIMITS if settings.names_only else NODE_FORM_LIMITS)
     api = ApiClient(settings.api, deadline_seconds=BIND_TIMEOUT_SECONDS) if settings.api and settings.bind else None
     bind_failures = BindFailureReporter(store)
+    recorder = Recorder(settings.record, settings.record_bytes) if settings.record else None
+    if recorder:
+        metrics.add_collector(recorder.families)
     app = create_app(
         followed.input_sources,
         metrics=metrics,
@@ -102,6 +112,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         request_probes=probe_requests.enqueue,
         bind_failures=bind_failures,
         tls_problem=tls.problem if tls else None,
+        observers=[recorder.observe] if recorder else [],
     )
     drain = Drain(settings.drain_seconds)
     app.on_response_prepare.append(drain.close_connection)
@@ -110,6 +121,9 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
+        if recorder:
+            recorder.start()
+            stack.callback(recorder.close)
         await stack.enter_async_context(followed)
         await stack.enter_async_context(serve(ops, *settings.ops_listen))
         port = await stack.enter_async_context(serve(app, *settings.listen, tls=tls))

@@ -11,6 +11,7 @@ from leadsman.cli.options import (
     api_access,
     etcd_access,
     existing_file,
+    existing_folder,
     listen_address,
     non_negative_number,
     positive_int,
@@ -19,6 +20,7 @@ from leadsman.cli.options import (
 from leadsman.kube.access import ApiAccess, NotInCluster
 from leadsman.runtime.mutual_tls import TlsFiles
 from leadsman.runtime.process import run_until_stopped
+from leadsman.sources.recording.segments import DEFAULT_RING_BYTES, SMALLEST_RING_BYTES
 
 DRAIN_SECONDS = 10.0
 """kube-proxy follows a pod's end within about a second on a small cluster and within several on a large one, whose
@@ -81,6 +83,21 @@ def options(add: Options) -> None:
         "leadsman",
         metavar="NAMESPACE",
     )
+    recording = add.group("recording for `leadsman replay` (docs/replay.md)")
+    recording.flag(
+        "record-dir",
+        "folder that decided requests and their inputs are recorded in (default: nothing is recorded)",
+        None,
+        existing_folder,
+        metavar="DIR",
+    )
+    recording.flag(
+        "record-bytes",
+        "largest size of the recording, K, M or G; the oldest requests make room (default 256M)",
+        DEFAULT_RING_BYTES,
+        ring_bytes,
+        metavar="BYTES",
+    )
     binding = add.group("binding")
     binding.switch("bind", "offer the bind verb")
     add.api_server()
@@ -107,6 +124,8 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         telemetry=telemetry_flags.settings(args, api),
         self_healing_namespace=args.self_healing_namespace if args.self_healing else "",
         drain_seconds=args.drain_seconds,
+        record=args.record_dir,
+        record_bytes=args.record_bytes,
     )
 
 
@@ -120,6 +139,18 @@ def client_names(text: str) -> frozenset[str]:
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
     return found
+
+
+def ring_bytes(text: str) -> int:
+    """As 268435456, 256M or 1G."""
+    number, unit = (text[:-1], text[-1].upper()) if text[-1:].isalpha() else (text, "")
+    size = int(number) * BYTES_BY_UNIT[unit] if number.isdecimal() and unit in BYTES_BY_UNIT else 0
+    if size < SMALLEST_RING_BYTES:
+        raise argparse.ArgumentTypeError(f"{text!r}: want bytes, or a number with K, M or G; at least 1M")
+    return size
+
+
+BYTES_BY_UNIT = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 
 
 def _tls(args: argparse.Namespace) -> TlsFiles | None:

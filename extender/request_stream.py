@@ -1,0 +1,127 @@
+"""Hands decided requests to a thread that writes them somewhere, without making answers wait.
+
+The event loop puts a request into a bounded queue and goes on; a request that finds it full is dropped and counted.
+Messages are made one at a time with pauses in between, because the interpreter runs one thread at a time: the state of
+5,000 nodes in one go would stop answers for 50 ms.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from importlib.metadata import version
+from queue import Empty, SimpleQueue
+from typing import Protocol
+
+from leadsman.sources.recording.decided_request import DecidedRequest
+from leadsman.sources.recording.encoder import RequestEncoder
+
+log = logging.getLogger(__name__)
+
+MAX_QUEUED = 256
+"""Requests that wait: some seconds of a busy scheduler. Each holds the inputs that it was decided on."""
+
+MESSAGES_WITHOUT_PAUSE = 4
+PAUSE_SECONDS = 0.0005
+"""After each further message of one request, so that answers get the interpreter in between."""
+
+FLUSH_SECONDS = 1.0
+"""What was decided longer ago than this is written, whatever happens to the process."""
+
+CLOSE_SECONDS = 2.0
+"""For what is queued when the process ends."""
+
+
+class RequestSink(Protocol):
+    """Where encoded messages go. All is called by one thread. An OSError ends the stream."""
+
+    @property
+    def wants_begin(self) -> bool:
+        """Whether the next request should bring all of its inputs."""
+        ...
+
+    def begin(self, message: bytes) -> None:
+        """What follows can be read without what came before. message: the first of it."""
+        ...
+
+    def write(self, messages: Sequence[bytes]) -> None:
+        """The messages of one request, in their order; of a large one in several calls."""
+        ...
+
+    def end_request(self) -> None:
+        """What was written since `begin`, or the last call, is whole."""
+        ...
+
+    def flush(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class RequestStream:
+    """Encodes requests into a sink, on a thread of its own. `start` it, `offer` requests, `close` it at the end.
+
+    written, dropped: requests.
+    problem: why it has ended early; "" while it goes on.
+    """
+
+    def __init__(
+        self,
+        sink: RequestSink,
+        name: str,
+        clock: Callable[[], float] = time.monotonic,
+        unix_clock: Callable[[], float] = time.time,
+    ) -> None:
+        """name: of what is done, as `recording of requests`, for the thread and the log."""
+        self.written = self.dropped = 0
+        self.problem = ""
+        self._sink, self._name, self._clock, self._unix_clock = sink, name, clock, unix_clock
+        self._queue: SimpleQueue[DecidedRequest | None] = SimpleQueue()
+        self._encoder = RequestEncoder()
+        self._thread = threading.Thread(target=self._run, name=f"leadsman {name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def offer(self, request: DecidedRequest) -> None:
+        """Takes the request if there is room for it. Never blocks, never raises."""
+        if self.problem or self._queue.qsize() >= MAX_QUEUED:
+            self.dropped += 1
+        else:
+            self._queue.put(request)
+
+    def close(self) -> None:
+        """Writes what is queued, for a while, and ends the thread."""
+        self._queue.put(None)
+        self._thread.join(CLOSE_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self._write_until_closed()
+            self._sink.flush()
+        except Exception as error:  # Whatever it is, answers go on without it.
+            is_expected = isinstance(error, OSError)
+            self.problem = f"{type(error).__name__}: {error}"
+            log.error("%s stopped; answers go on without it: %s", self._name, error, exc_info=not is_expected)
+        finally:
+            self._sink.close()
+
+    def _write_until_closed(self) -> None:
+        while True:
+            try:
+                request = self._queue.get(timeout=FLUSH_SECONDS)
+            except Empty:
+                self._sink.flush()
+                continue
+            if request is None:
+                return
+            self._write(request)
+            self.written += 1
+
+    def _write(self, request: DecidedRequest) -> None:
+        if self._sink.wants_begin or self._encoder.is_full:
+            self._sink.begin(self._encoder.begin(version("leadsman"), self._clock(), self._unix_clock()))
+        for number, message in enumerate(self._encoder.encode(request)):
+            self._sink.write([message])
+            if number >= MESSAGES_WITHOUT_PAUSE:
+                time.sleep(PAUSE_SECONDS)
+        self._sink.end_request()

@@ -1,0 +1,160 @@
+"""Requests come back from a recording as they were decided, with the inputs that they were decided on."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_nodes
+from leadsman.decision.healing.model import SelfHealing
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes
+from leadsman.sources.recording import messages as m
+from leadsman.sources.recording.decided_request import DecidedRequest
+from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
+from leadsman.sources.recording.encoder import RequestEncoder
+from leadsman.sources.recording.recorded_delays import NotRecorded
+from leadsman.state.records import Heartbeat
+from leadsman.state.snapshot import NodeState
+from tests.changing_inputs import NODES, changing_inputs, random_pod
+
+
+def decided_requests(rng: random.Random, steps: int = 8) -> Iterator[DecidedRequest]:
+    """Filter and prioritize as kube-scheduler calls them, and preempt now and then."""
+    for number, inputs in enumerate(changing_inputs(rng, steps)):
+        pod, nodes = random_pod(rng, number), CandidateNodes(rng.sample(NODES, rng.randrange(1, len(NODES))))
+        result = filter_nodes(pod, nodes, inputs)
+        yield DecidedRequest("filter", pod, nodes, inputs, result, rng.choice(["", "", "too late"]))
+        scores = score_nodes(pod, result.kept, inputs).scores
+        later = structs.replace(inputs, now=inputs.now + 0.003)
+        yield DecidedRequest("prioritize", pod, result.kept, later, scores)
+        if rng.random() < 0.2:
+            victims = dict.fromkeys(nodes, ("placeholder-1", "uid"))
+            yield DecidedRequest("preempt", pod, nodes, later, result, "", victims)
+
+
+def through_a_recording(requests: Iterator[DecidedRequest], again_at: int = 5) -> list[DecidedRequest]:
+    """again_at: where the recording begins again, as a new segment does."""
+    encoder, decoder, read = RequestEncoder(), RequestDecoder(), list[DecidedRequest]()
+    for number, request in enumerate(requests):
+        begin = [] if number % again_at else [encoder.begin("0", 1.0, 2.0)]
+        block = m.join([*begin, *encoder.encode(request)])
+        read += decoder.decode(m.decode_block(block))
+    return read
+
+
+@given(st.integers(0, 10**6))
+def test_an_answer_can_be_made_again_from_the_recording(seed: int) -> None:
+    requests = list(decided_requests(random.Random(seed)))
+    for request, read in zip(requests, through_a_recording(iter(requests)), strict=True):
+        made, again = (decide(each.pod, each.nodes, each.inputs) for each in (request, read))
+        assert (made.kept, list(made.refused.items())) == (again.kept, list(again.refused.items()))
+        assert made.scores == again.scores
+        assert list(made.plugin_scores) == list(again.plugin_scores)
+
+
+@given(st.integers(0, 10**6))
+def test_the_request_comes_back(seed: int) -> None:
+    requests = list(decided_requests(random.Random(seed)))
+    for request, read in zip(requests, through_a_recording(iter(requests)), strict=True):
+        assert read.answer == request.answer
+        if isinstance(request.answer, FilterResult):
+            assert list(read.answer.refused) == list(request.answer.refused), "in the order of the answer"
+        asked = (request.verb, request.nodes, request.fault, request.inputs.now)
+        assert (read.verb, read.nodes, read.fault, read.inputs.now) == asked
+        assert {node: tuple(uids) for node, uids in read.victims.items()} == request.victims
+        assert read.pod.annotations == {"leadsman.dev/delay-estimate": "accept"}
+        assert structs.replace(read.pod, annotations=request.pod.annotations) == request.pod
+
+
+@given(st.integers(0, 10**6))
+def test_the_inputs_come_back(seed: int) -> None:
+    requests = list(decided_requests(random.Random(seed)))
+    for request, read in zip(requests, through_a_recording(iter(requests)), strict=True):
+        assert plain(read.inputs) == plain(request.inputs)
+
+
+def plain(inputs: DecisionInputs) -> dict[str, Any]:
+    """Every field of the inputs as values that compare, with their order where sums depend on it."""
+    return {field: COMPARED[field](getattr(inputs, field)) for field in DecisionInputs.__struct_fields__}
+
+
+COMPARED: dict[str, Any] = {
+    "snapshot": lambda snapshot: (
+        list(snapshot.nodes.items()),
+        {pod_type: list(by_node.items()) for pod_type, by_node in snapshot.rewards.items()},
+    ),
+    "policy": lambda policy: policy,
+    "now": lambda now: now,
+    "workloads": lambda workloads: (dict(workloads.by_name), workloads.read_at),
+    "delay_views": lambda views: [(view.source, set(view.nodes), view.read_at, view.fresh_until) for view in views],
+    "estimates": lambda estimates: estimates and estimates.made_at,
+    "telemetry": lambda telemetry: (telemetry.policies, [_table(table) for table in telemetry.tables]),
+    "node_roles": dict,
+    "self_healing": lambda healing: healing,
+    "last_round_trips": dict,
+    "cache": lambda _: "changes no answer",
+    "checkpoint": lambda _: "ends no replay",
+}
+
+
+def _table(table: Any) -> Any:
+    columns = getattr(table, "columns", None)
+    if columns is None:
+        return "of the agents"
+    return {
+        metric: (dict(each.values), each.read_at, each.oldest_read_at) for metric, each in columns.items()
+    }, table.max_age_seconds
+
+
+def test_every_field_of_the_inputs_is_recorded_or_known_not_to_matter() -> None:
+    assert set(COMPARED) == set(DecisionInputs.__struct_fields__)
+    assert set(NodeState.__struct_fields__) - set(m.NodeFields.__struct_fields__) == {"reachability"}
+    assert SelfHealing.__struct_fields__ == m.SelfHealingChanged.__struct_fields__
+
+
+def test_what_did_not_change_is_not_written_again() -> None:
+    rng = random.Random(1)
+    request = next(decided_requests(rng))
+    encoder = RequestEncoder()
+    encoder.begin("0", 1.0, 2.0)
+    assert len(list(encoder.encode(request))) > 5
+    assert len(list(encoder.encode(request))) == 1, "the request alone"
+
+
+def test_a_heartbeat_writes_a_heartbeat_and_no_windows() -> None:
+    [*_, inputs] = changing_inputs(random.Random(1), 3)
+    encoder = RequestEncoder()
+    encoder.begin("0", 1.0, 2.0)
+    request = DecidedRequest("filter", random_pod(random.Random(1), 1), NODES, inputs, FilterResult(NODES, {}))
+    list(encoder.encode(request))
+    nodes = dict(inputs.snapshot.nodes)
+    name, state = next(iter(nodes.items()))
+    nodes[name] = structs.replace(state, heartbeat=Heartbeat(1, 7_777, 5.0))
+    beaten = structs.replace(inputs, snapshot=structs.replace(inputs.snapshot, nodes=nodes))
+    changed, _ = m.decode_block(m.join(list(encoder.encode(structs.replace(request, inputs=beaten)))))
+    assert changed == m.NodesChanged({name: m.NodeFields(heartbeat=nodes[name].heartbeat)})
+
+
+def test_delays_that_no_decision_turned_on_are_named() -> None:
+    rng = random.Random(3)
+    requests = [each for each in decided_requests(rng) if each.inputs.delay_views]
+    (read,) = through_a_recording(iter(requests[:1]))
+    with pytest.raises(NotRecorded, match="the delays of static to node-x are not in the recording"):
+        read.inputs.delay_views[0].row("node-x")
+
+
+def test_another_format_is_refused_with_the_version_that_reads_it() -> None:
+    begin = m.encode(m.Begin(m.FORMAT + 1, "9.9", 1.0, 2.0))
+    with pytest.raises(BadRecording, match=r"format 2, written by leadsman 9\.9"):
+        list(RequestDecoder().decode(m.decode_block(m.join([begin]))))
+
+
+def test_a_message_that_does_not_follow_is_refused_by_its_kind() -> None:
+    row = m.encode(m.DelayRow(3, "a", b"", b"8", b"", b"8", b""))
+    with pytest.raises(BadRecording, match="DelayRow"):
+        list(RequestDecoder().decode(m.decode_block(m.join([row]))))
