@@ -149,6 +149,8 @@ def _roles(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
 
 
 def _healing(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
+    if rng.random() < 0.5:
+        return structs.replace(inputs, self_healing=structs.replace(inputs.self_healing, read_at=inputs.now))
     dead = rng.choice(NODES)
     healing = SelfHealing(
         {dead: "it is dead"},

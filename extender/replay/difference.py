@@ -81,12 +81,11 @@ def _pushes(before: ScoreResult, after: ScoreResult, risen: str, fallen: str) ->
 
 
 def _leads(result: ScoreResult, risen: str, fallen: str) -> dict[str, float]:
-    """Plugin → by how much it puts the one before the other, in parts of the total."""
-    counted = counted_scores(result.plugin_scores)
-    weights = sum(score.weight for score in counted)
+    """Plugin → by how much it puts the one before the other. Not divided by the sum of the weights: that orders no
+    node, and would give each plugin a part in what another one's weight did."""
     return {
-        score.plugin: score.weight / weights * (_value(score, result, risen) - _value(score, result, fallen))
-        for score in counted
+        score.plugin: score.weight * (_value(score, result, risen) - _value(score, result, fallen))
+        for score in counted_scores(result.plugin_scores)
     }
 
 

@@ -115,7 +115,7 @@ class RequestDecoder:
         self._change(node_roles=message.roles)
 
     def _change_self_healing(self, message: m.SelfHealingChanged) -> None:
-        self._change(self_healing=structs.replace(self._inputs.self_healing, **_set_fields(message)))
+        self._change(self_healing=structs.replace(self._inputs.self_healing, **_set_fields(message.fields)))
 
     def _change_last_round_trips(self, message: m.LastRoundTripsChanged) -> None:
         self._change(last_round_trips=message.by_node)

@@ -35,7 +35,7 @@ MAX_NAMES = 200_000
 """After which everything begins again: names that requests once brought are not kept for ever."""
 
 _NODE_FIELDS = tuple(m.NodeFields.__struct_fields__)
-_HEALING_FIELDS = tuple(m.SelfHealingChanged.__struct_fields__)
+_HEALING_FIELDS = tuple(m.SelfHealingFields.__struct_fields__)
 _NO_NODE, _NO_DELAYS = NodeState(), tuple[DelayView, ...]()
 
 
@@ -92,7 +92,7 @@ class RequestEncoder:
         if inputs.self_healing is not self._healing:
             changed = _changed_fields(_HEALING_FIELDS, self._healing, inputs.self_healing)
             self._healing = inputs.self_healing
-            yield m.encode(m.SelfHealingChanged(**changed))
+            yield m.encode(m.SelfHealingChanged(m.SelfHealingFields(**changed)))
         if inputs.last_round_trips is not self._last_round_trips:
             self._last_round_trips = inputs.last_round_trips
             yield m.encode(m.LastRoundTripsChanged(dict(inputs.last_round_trips)))

@@ -8,6 +8,8 @@ Each is an array whose first element says which it is, so that a field costs no 
 refused; a field that is added at a message's end, with a default, is read by both.
 """
 
+from types import MappingProxyType
+
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
@@ -89,7 +91,7 @@ class RolesChanged(Message, frozen=True, tag=6):
     roles: dict[str, str]
 
 
-class SelfHealingChanged(Message, frozen=True, tag=7):
+class SelfHealingFields(Struct, frozen=True, omit_defaults=True):
     """The fields of a SelfHealing that changed."""
 
     refused: dict[str, str] | UnsetType = UNSET
@@ -97,6 +99,10 @@ class SelfHealingChanged(Message, frozen=True, tag=7):
     backup_owners: dict[str, frozenset[str]] | UnsetType = UNSET
     placeholders: frozenset[str] | UnsetType = UNSET
     read_at: float | UnsetType | None = UNSET
+
+
+class SelfHealingChanged(Message, frozen=True, tag=7):
+    fields: SelfHealingFields
 
 
 class LastRoundTripsChanged(Message, frozen=True, tag=8):
@@ -217,8 +223,16 @@ AnyMessage = (
 )
 
 _BLOCK = msgspec.msgpack.Decoder(list[AnyMessage])
-_ENCODER = msgspec.msgpack.Encoder(enc_hook=dict)
-"""The hook is for MappingProxyType, the only kind of value that it does not know."""
+
+
+def _plain(value: object) -> object:
+    """What msgspec does not know."""
+    if isinstance(value, MappingProxyType):
+        return dict(value)
+    raise NotImplementedError(f"{type(value).__name__} cannot be recorded")
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_plain)
 
 
 def encode(message: Message) -> bytes:

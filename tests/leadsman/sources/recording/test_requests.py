@@ -114,7 +114,7 @@ def _table(table: Any) -> Any:
 def test_every_field_of_the_inputs_is_recorded_or_known_not_to_matter() -> None:
     assert set(COMPARED) == set(DecisionInputs.__struct_fields__)
     assert set(NodeState.__struct_fields__) - set(m.NodeFields.__struct_fields__) == {"reachability"}
-    assert SelfHealing.__struct_fields__ == m.SelfHealingChanged.__struct_fields__
+    assert SelfHealing.__struct_fields__ == m.SelfHealingFields.__struct_fields__
 
 
 def test_what_did_not_change_is_not_written_again() -> None:

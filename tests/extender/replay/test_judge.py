@@ -1,0 +1,192 @@
+"""What another policy changes is told exactly where it changes it, and why."""
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+from extender.replay.answers import answer_again
+from extender.replay.judge import Judge, Judgement, Result
+from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_nodes
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes, PodInfo
+from leadsman.decision.policy import NearestPolicy, Policy, PressurePolicy, ScoresPolicy, parse
+from leadsman.sources.recording.decided_request import DecidedRequest
+from leadsman.state.metric_names import CPU_PRESSURE
+from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
+from tests.changing_inputs import NODES, changing_inputs, random_pod, random_policy
+
+
+def scheduled(pod: PodInfo, nodes: CandidateNodes, inputs: DecisionInputs) -> Iterator[DecidedRequest]:
+    """The calls that kube-scheduler makes for the pod: none to prioritize when one node passes, or none."""
+    result = filter_nodes(pod, nodes, inputs)
+    yield DecidedRequest("filter", pod, nodes, inputs, result)
+    if len(result.kept) > 1:
+        yield DecidedRequest("prioritize", pod, result.kept, inputs, score_nodes(pod, result.kept, inputs).scores)
+
+
+def first_nodes(pod: PodInfo, nodes: CandidateNodes, inputs: DecisionInputs) -> set[str]:
+    """Where the pod may go, by a whole decision."""
+    scores = decide(pod, nodes, inputs).scores
+    return {node for node, score in scores.items() if score == max(scores.values())}
+
+
+@given(st.integers(0, 10**6))
+def test_a_place_that_changes_is_told_and_no_other(seed: int) -> None:
+    rng = random.Random(seed)
+    other = random_policy(rng)
+    judge = Judge(other)
+    for number, inputs in enumerate(changing_inputs(rng, 8)):
+        pod, nodes = random_pod(rng, number), CandidateNodes(rng.sample(NODES, 9))
+        judgements = [judge.judge(each) for each in scheduled(pod, nodes, inputs)]
+        before = first_nodes(pod, nodes, inputs)
+        after = first_nodes(pod, nodes, structs.replace(inputs, policy=other))
+        assert (before != after) == any(set(each.first_before) != set(each.first_after) for each in judgements)
+        for each in judgements:
+            if each.first_before or each.first_after:
+                assert (set(each.first_before), set(each.first_after)) == (before, after)
+                assert each.why or each.result is not Result.OTHER_NODE
+
+
+@given(st.integers(0, 10**6))
+def test_nodes_that_are_newly_refused_and_accepted_are_told_exactly(seed: int) -> None:
+    rng = random.Random(seed)
+    other = random_policy(rng)
+    for number, inputs in enumerate(changing_inputs(rng, 8)):
+        pod, nodes = random_pod(rng, number), CandidateNodes(NODES)
+        judgement = Judge(other).judge(next(scheduled(pod, nodes, inputs)))
+        before, after = (filter_nodes(pod, nodes, each) for each in (inputs, structs.replace(inputs, policy=other)))
+        assert judgement.filtered.refused.keys() == set(before.kept) - set(after.kept)
+        assert judgement.filtered.accepted.keys() == set(after.kept) - set(before.kept)
+
+
+@given(st.integers(0, 10**6))
+def test_by_the_same_policy_everything_agrees(seed: int) -> None:
+    rng, judge = random.Random(seed), Judge()
+    for number, inputs in enumerate(changing_inputs(rng, 8)):
+        pod, nodes = random_pod(rng, number), CandidateNodes(NODES)
+        for request in scheduled(pod, nodes, inputs):
+            assert judge.judge(request).result is Result.AGREE
+
+
+NEAR_AND_BUSY, FAR_AND_IDLE = "near-and-busy", "far-and-idle"
+
+
+@pytest.fixture
+def inputs() -> DecisionInputs:
+    """From `here`, one node is 2 ms away and under pressure, another 18 ms and idle, and one 30 ms."""
+
+    def node(pressure: float, **peers: float) -> NodeState:
+        windows = {peer: PeerLatency(9, 9, p50_ms=ms, p95_ms=ms, min_ms=ms) for peer, ms in peers.items()}
+        return NodeState(None, Heartbeat(1, 1, 5.0), Latency(windows), Hardware({CPU_PRESSURE: pressure}), 99.0)
+
+    nodes = {
+        "here": node(0.0),
+        NEAR_AND_BUSY: node(0.9, here=2.0),
+        FAR_AND_IDLE: node(0.0, here=18.0),
+        "too-far": node(0.0, here=30.0),
+    }
+    return DecisionInputs(Snapshot(nodes), Policy(), 100.0)
+
+
+POD = PodInfo("shop", "web", "uid", {"delay_here": "20"})
+CANDIDATES = CandidateNodes([NEAR_AND_BUSY, FAR_AND_IDLE, "too-far"])
+WEIGHTS = [
+    (2.0, 1.0, (NEAR_AND_BUSY,)),
+    (2.0, 1.2, (NEAR_AND_BUSY,)),
+    (50.0, 1.0, (NEAR_AND_BUSY,)),
+    (20.0, 20.0, (NEAR_AND_BUSY, FAR_AND_IDLE)),
+    (0.0, 1.0, (FAR_AND_IDLE,)),
+    (2.0, 20.0, (FAR_AND_IDLE,)),
+]
+
+
+@pytest.mark.parametrize(("nearest", "pressure", "first"), WEIGHTS)
+def test_a_changed_weight_is_told_where_it_changes_the_place(
+    inputs: DecisionInputs, nearest: float, pressure: float, first: tuple[str, ...]
+) -> None:
+    other = Policy(scores=ScoresPolicy(nearest=NearestPolicy(nearest), pressure=PressurePolicy(pressure)))
+    judgements = judged(Judge(other), inputs)
+    assert judgements[0].result is Result.AGREE, "no weight refuses a node"
+    changed = [each for each in judgements if each.result is Result.OTHER_NODE]
+    assert [each.first_after for each in changed] == ([first] if first != (NEAR_AND_BUSY,) else [])
+
+
+def judged(judge: Judge, inputs: DecisionInputs, pod: PodInfo = POD) -> list[Judgement]:
+    return [judge.judge(each) for each in scheduled(pod, CANDIDATES, inputs)]
+
+
+def test_the_reason_names_the_plugin_its_weights_and_what_it_says_of_both_nodes(inputs: DecisionInputs) -> None:
+    *_, judgement = judged(Judge(parse("scores: {pressure: {weight: 20}}")), inputs)
+    assert judgement.why.startswith(f"pressure: weight 1, 33% of the score ({FAR_AND_IDLE} 1.00, {NEAR_AND_BUSY} "), (
+        judgement.why
+    )
+    assert "now weight 20, 91% of the score" in judgement.why
+
+
+def test_a_weight_of_0_is_told_as_what_does_not_count(inputs: DecisionInputs) -> None:
+    *_, judgement = judged(Judge(parse("scores: {nearest: {weight: 0}}")), inputs)
+    assert judgement.why.startswith("nearest: weight 2, 67% of the score")
+    assert judgement.why.endswith("; now does not count")
+
+
+def test_a_node_that_is_newly_refused_comes_with_plugin_and_reason(inputs: DecisionInputs) -> None:
+    filtered, prioritized = judged(Judge(parse("delay: {direction: forward}")), inputs)
+    assert filtered.result is Result.NEWLY_REFUSED
+    assert filtered.filtered.refused[NEAR_AND_BUSY].startswith("delay: ")
+    assert prioritized.result is Result.OTHER_NODE
+    assert prioritized.first_after == ()
+    assert prioritized.why.startswith("other nodes pass filter: ")
+
+
+def test_a_pod_that_found_no_node_and_would_now_says_where_it_would_go(inputs: DecisionInputs) -> None:
+    pod = structs.replace(POD, labels={"delay_gone": "20"})
+    unmeasured = structs.replace(POD, labels={"delay_too-far": "20"})
+    assert judged(Judge(Policy()), inputs, pod)[0].result is Result.AGREE, "no policy knows a node that is not there"
+    (filtered,) = judged(Judge(parse("delay: {estimate: accept}")), inputs, unmeasured)
+    assert filtered.result is Result.NEWLY_ACCEPTED
+    assert filtered.first_before == ("too-far",), "a node is 0 ms from itself"
+    assert filtered.first_after != ("too-far",)
+    assert filtered.filtered.accepted.keys() == {NEAR_AND_BUSY, FAR_AND_IDLE}
+
+
+def test_an_answer_without_a_decision_is_not_compared(inputs: DecisionInputs) -> None:
+    late = DecidedRequest(
+        "filter", POD, CANDIDATES, inputs, FilterResult(CANDIDATES, {}), "decision exceeded its deadline"
+    )
+    judgement = Judge(Policy()).judge(late)
+    assert (judgement.result, judgement.why) == (Result.UNDECIDED, "decision exceeded its deadline")
+
+
+def test_a_plugin_s_error_is_a_result(inputs: DecisionInputs) -> None:
+    class Broken(dict[str, Any]):
+        def get(self, *_: object) -> Any:
+            raise OSError("broken")
+
+    broken = structs.replace(inputs, node_roles=Broken(node="cloud"))
+    request = DecidedRequest("prioritize", PodInfo("shop", "web"), CANDIDATES, broken, dict.fromkeys(CANDIDATES, 5))
+    judgement = Judge().judge(request)
+    assert (judgement.result, judgement.why) == (Result.FAILED, "OSError: broken")
+
+
+def test_an_answer_that_this_version_would_not_give_is_told(inputs: DecisionInputs) -> None:
+    """As after an upgrade: a recording is also a test of the next version."""
+    request = DecidedRequest("prioritize", POD, CANDIDATES, inputs, dict(zip(CANDIDATES, (0, 10, 0), strict=True)))
+    judgement = Judge().judge(request)
+    assert judgement.result is Result.OTHER_NODE
+    assert judgement.first_before == (FAR_AND_IDLE,)
+
+
+def test_preempt_keeps_what_it_kept(inputs: DecisionInputs) -> None:
+    healing = structs.replace(inputs.self_healing, placeholders=frozenset(["held"]))
+    held = structs.replace(inputs, self_healing=healing)
+    request = DecidedRequest("preempt", POD, CANDIDATES, held, FilterResult((), {}), "", {NEAR_AND_BUSY: ["held"]})
+    answer = answer_again(request)
+    assert isinstance(answer, FilterResult)
+    assert next(iter(answer.refused)) == NEAR_AND_BUSY
+    assert Judge().judge(structs.replace(request, answer=answer)).result is Result.AGREE

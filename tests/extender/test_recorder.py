@@ -1,0 +1,173 @@
+"""Recording makes no answer wait, and whatever happens to the disk, answers go on."""
+
+import ctypes
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import structs
+
+from extender import request_stream
+from extender.recorder import Recorder
+from extender.request_stream import RequestStream
+from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.model import CandidateNodes
+from leadsman.sources.recording.decided_request import DecidedRequest
+from leadsman.sources.recording.reader import Recording
+from tests.changing_inputs import NODES, changing_inputs, random_pod
+
+if TYPE_CHECKING:
+    from tests.extender.conftest import Args, Starter
+
+
+@pytest.fixture
+def request_of() -> Callable[[int], DecidedRequest]:
+    """A filter request of the pod with this number, on a state of its own."""
+
+    def made(number: int) -> DecidedRequest:
+        rng = random.Random(number)
+        *_, inputs = changing_inputs(rng, 2)
+        pod, nodes = random_pod(rng, number), CandidateNodes(NODES)
+        return DecidedRequest("filter", pod, nodes, inputs, filter_nodes(pod, nodes, inputs))
+
+    return made
+
+
+class HeldSink:
+    """Takes nothing until it is let go."""
+
+    wants_begin = False
+
+    def __init__(self) -> None:
+        self.go_on, self.taken = threading.Event(), list[bytes]()
+
+    def begin(self, message: bytes) -> None:
+        self.go_on.wait(10)
+
+    def write(self, messages: Sequence[bytes]) -> None:
+        self.go_on.wait(10)
+        self.taken.extend(messages)
+
+    def end_request(self) -> None: ...
+    def flush(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class StartsHeld(HeldSink):
+    @property
+    def wants_begin(self) -> bool:  # type: ignore[override]
+        return not self.taken
+
+
+def sample(recorder: Recorder, name: str) -> float:
+    return next(sample.value for family in recorder.families() for sample in family.samples if sample.name == name)
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def is_behind_by_less(recorder: Recorder, observed: int) -> bool:
+    return observed - sample(recorder, "leadsman_recording_requests_total") < 100
+
+
+async def test_what_the_extender_answers_is_in_the_recording(starts: "Starter", args: "Args", tmp_path: Path) -> None:
+    recorder = Recorder(tmp_path, 1 << 20)
+    recorder.start()
+    async with starts(observers=[recorder.observe]) as extender:
+        await extender.asked("/filter", args(["a", "b", "c"]))
+        scores = await extender.asked("/prioritize", args(["a", "b"]))
+        await extender.asked("/filter", args(["a", "b"], delay_gone="5"))
+    recorder.close()
+    kept, scored, refused = (each.request for each in Recording(tmp_path).requests())
+    assert kept.answer == (("a", "b", "c"), {})
+    assert scored.answer == {each["Host"]: each["Score"] for each in scores}
+    assert isinstance(refused.answer, FilterResult)
+    assert refused.answer.kept == ()
+    assert abs(next(Recording(tmp_path).requests()).at_unix_seconds - time.time()) < 60
+
+
+def test_a_writer_that_is_behind_costs_requests_and_no_time(request_of: Callable[[int], DecidedRequest]) -> None:
+    sink, request = StartsHeld(), request_of(1)
+    stream = RequestStream(sink, "test")
+    stream.start()
+    for _ in range(request_stream.MAX_QUEUED + 100):
+        stream.offer(request)
+    assert 90 <= stream.dropped <= 100
+    sink.go_on.set()
+    stream.close()
+    assert stream.written == request_stream.MAX_QUEUED + 100 - stream.dropped
+
+
+def test_when_it_closes_all_that_is_queued_is_written(
+    request_of: Callable[[int], DecidedRequest], tmp_path: Path
+) -> None:
+    recorder = Recorder(tmp_path, 1 << 20)
+    recorder.start()
+    for number in range(20):
+        recorder.observe(request_of(number))
+    recorder.close()
+    assert [each.request.pod.name for each in Recording(tmp_path).requests()] == [f"pod-{n}" for n in range(20)]
+
+
+def test_every_segment_can_be_read_alone_and_the_newest_requests_are_there(
+    request_of: Callable[[int], DecidedRequest], tmp_path: Path
+) -> None:
+    request, number = request_of(1), 0
+    recorder = Recorder(tmp_path, 1 << 20)
+    recorder.start()
+    for number in range(600):
+        pod = structs.replace(request.pod, uid=os.urandom(1_000).hex(), name=f"pod-{number}")
+        recorder.observe(structs.replace(request, pod=pod))
+        wait_until(partial(is_behind_by_less, recorder, number))
+    recorder.close()
+    first, *_ = segments = sorted(tmp_path.glob("segment-*"))
+    assert len(segments) > 5
+    first.unlink()
+    names = [each.request.pod.name for each in Recording(tmp_path).requests()]
+    assert names == [f"pod-{n}" for n in range(number + 1 - len(names), number + 1)]
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 512 KiB."""
+    if os.geteuid():
+        pytest.skip("needs root, to mount a tmpfs")
+    libc = ctypes.CDLL(None, use_errno=True)
+    folder = tmp_path / "small"
+    folder.mkdir()
+    if libc.mount(b"tmpfs", str(folder).encode(), b"tmpfs", 0, b"size=512k"):
+        pytest.skip(f"cannot mount a tmpfs: {os.strerror(ctypes.get_errno())}; needs CAP_SYS_ADMIN")
+    yield folder
+    libc.umount2(str(folder).encode(), 2)
+
+
+@pytest.mark.integration
+def test_a_full_disk_stops_the_recording_with_a_line_and_a_metric(
+    request_of: Callable[[int], DecidedRequest], small_disk: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    recorder, request = Recorder(small_disk, 1 << 20), request_of(1)
+    recorder.start()
+    assert sample(recorder, "leadsman_recording_active") == 1
+    noisy = structs.replace(request.pod, uid=os.urandom(20_000).hex())
+    with caplog.at_level(logging.ERROR):
+        for _ in range(200):
+            recorder.observe(structs.replace(request, pod=structs.replace(noisy, uid=os.urandom(20_000).hex())))
+        wait_until(lambda: sample(recorder, "leadsman_recording_active") == 0)
+    assert "No space left on device" in caplog.text
+    assert "answers go on without it" in caplog.text
+    before = sample(recorder, "leadsman_recording_dropped_requests_total")
+    recorder.observe(request)
+    assert sample(recorder, "leadsman_recording_dropped_requests_total") == before + 1
+    recorder.close()
+    assert list(Recording(small_disk).requests()), "what was written is read"

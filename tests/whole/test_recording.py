@@ -1,0 +1,221 @@
+"""A real extender records against a real etcd whose state changes, and what it answered is made again byte for byte."""
+
+import asyncio
+import http.client
+import json
+import random
+import signal
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+
+from extender.replay.answers import answer_again, response_bytes
+from leadsman.cli.main import main
+from leadsman.sources.recording.reader import Recording
+from leadsman.state import codec, keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Put
+from leadsman.state.metric_names import CPU_PRESSURE
+from leadsman.state.records import Hardware, Heartbeat, Latency, PeerLatency, Reward
+from leadsman.testbed.etcd import Etcd
+
+if TYPE_CHECKING:
+    from tests.leadsman_process import LeadsmanProcess
+    from tests.whole.conftest import Start, Until
+
+NODES = [f"node-{number}" for number in range(30)]
+PODS = 5_000
+PODS_A_REPORT = 25
+SECRET = "hunter2-must-not-reach-the-disk"
+
+
+class Reports:
+    """Reports of agents, written as they write them: some nodes at a time, each with other delays."""
+
+    def __init__(self, etcd: Etcd, rng: random.Random) -> None:
+        self._access, self._rng, self._seq = EtcdAccess((etcd.client_url,)), rng, 0
+
+    def write(self, nodes: Sequence[str]) -> None:
+        asyncio.run(self._write([put for node in nodes for put in self._report(node)]))
+
+    async def _write(self, puts: Sequence[Put]) -> None:
+        store = EtcdStore(self._access)
+        try:
+            await store.write(puts)
+        finally:
+            await store.close()
+
+    def _report(self, node: str) -> Iterator[Put]:
+        rng, self._seq = self._rng, self._seq + 1
+        peers = {peer: self._window() for peer in rng.sample(NODES, 8) if peer != node}
+        records = (Latency(peers), Hardware({CPU_PRESSURE: rng.random()}), Heartbeat(1, self._seq, 5.0))
+        yield Put(
+            keys.reward_key(node, "web"), codec.encode(Reward(1.0, healthy=rng.uniform(1, 9), failed=rng.random()))
+        )
+        for record in records:
+            yield Put(keys.record_key(node, type(record)), codec.encode(record))
+
+    def _window(self) -> PeerLatency:
+        ms = self._rng.uniform(0.1, 60)
+        return PeerLatency(10, 10, p50_ms=ms, p95_ms=2 * ms, min_ms=ms / 2)
+
+
+def schedule(extender: "LeadsmanProcess", reports: Reports, pods: int, rng: random.Random) -> list[bytes]:
+    """Asks as kube-scheduler does, and returns the answers. The state changes meanwhile."""
+    connection, answers = http.client.HTTPConnection(urlsplit(extender.url).netloc, timeout=10), list[bytes]()
+    for number in range(pods):
+        if number % PODS_A_REPORT == 0:
+            reports.write(rng.sample(NODES, 6))
+        pod = pod_with_secrets(f"pod-{number}", rng)
+        filtered = ask(connection, "filter", pod, rng.sample(NODES, 20))
+        answers.append(filtered)
+        kept = json.loads(filtered)["NodeNames"]
+        answers.append(ask(connection, "prioritize", pod, kept))
+    connection.close()
+    return answers
+
+
+def ask(connection: http.client.HTTPConnection, verb: str, pod: object, nodes: Sequence[str]) -> bytes:
+    body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": nodes})
+    connection.request("POST", f"/{verb}", body, {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    answer = response.read()
+    assert response.status == 200, answer
+    return answer
+
+
+def pod_with_secrets(name: str, rng: random.Random) -> object:
+    """As kube-scheduler sends a pod: with everything."""
+    labels = {"app": "web", "team": SECRET}
+    if rng.random() < 0.7:
+        labels[f"delay_{rng.choice(NODES)}"] = rng.choice(["5", "20", "50"])
+    container = {
+        "name": "c",
+        "image": "registry.example.com/app",
+        "command": ["/bin/app", f"--password={SECRET}"],
+        "args": [SECRET],
+        "env": [{"name": "PASSWORD", "value": SECRET}],
+    }
+    metadata = {
+        "name": name,
+        "namespace": "shop",
+        "uid": f"uid-{name}",
+        "labels": labels,
+        "annotations": {
+            "kubectl.kubernetes.io/last-applied-configuration": SECRET,
+            "gas-note": SECRET,
+            "leadsman.dev/reward-path": SECRET,
+        },
+    }
+    return {"metadata": metadata, "spec": {"priority": 0, "containers": [container]}}
+
+
+@pytest.fixture
+def recording(tmp_path: Path) -> Path:
+    folder = tmp_path / "recording"
+    folder.mkdir()
+    return folder
+
+
+@pytest.mark.slow
+def test_ten_thousand_answers_are_made_again_byte_for_byte(
+    start: "Start", etcd: Etcd, until: "Until", recording: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    answers = record(start, etcd, until, recording, PODS)
+    read = list(Recording(recording).requests())
+    assert len(read) == len(answers) == 2 * PODS
+    assert all(not each.request.fault for each in read)
+    for each, answer in zip(read, answers, strict=True):
+        assert response_bytes(answer_again(each.request)) == answer
+    assert len({id(each.request.inputs.snapshot) for each in read}) > PODS / PODS_A_REPORT / 2, "the state changed"
+    assert main(["replay", str(recording)]) == 0
+    assert "10,000 requests" in capsys.readouterr().out
+
+
+def record(start: "Start", etcd: Etcd, until: "Until", folder: Path, pods: int) -> list[bytes]:
+    rng = random.Random(1)
+    reports = Reports(etcd, rng)
+    reports.write(NODES)
+    extender = start("extender", "--record-dir", str(folder))
+    until(lambda: extender.get("/readyz")[0] == 200, "ready")
+    reports.write(NODES)
+    until(lambda: extender.metric('leadsman_state_nodes{freshness="fresh"}') == len(NODES), "all fresh")
+    answers = schedule(extender, reports, pods, rng)
+    assert extender.metric("leadsman_recording_dropped_requests_total") == 0
+    assert extender.stop() == 0
+    return answers
+
+
+def test_nothing_of_a_pod_reaches_the_disk_that_decisions_do_not_read(
+    start: "Start", etcd: Etcd, until: "Until", recording: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Uncompressed, so that the bytes can be searched.
+    monkeypatch.setenv("PYTHONPATH", str(uncompressed(recording.parent)))
+    record(start, etcd, until, recording, 20)
+    written = b"".join(path.read_bytes() for path in recording.iterdir())
+    assert b"uid-pod-19" in written
+    assert b"delay_node-" in written
+    for unread in (SECRET, "gas-note", "reward-path", "PASSWORD", "registry.example.com", "last-applied", "team"):
+        assert unread.encode() not in written, unread
+
+
+def uncompressed(folder: Path) -> Path:
+    """A start-up file that makes zlib store what it is given: a valid stream of the same bytes."""
+    (folder / "site").mkdir()
+    (folder / "site" / "sitecustomize.py").write_text(
+        "import zlib\nreal = zlib.compress\nzlib.compress = lambda data, level=-1, *more: real(data, 0, *more)\n"
+    )
+    return folder / "site"
+
+
+def test_after_kill_9_all_but_the_last_seconds_are_there(
+    start: "Start", etcd: Etcd, until: "Until", recording: Path
+) -> None:
+    rng = random.Random(1)
+    reports = Reports(etcd, rng)
+    reports.write(NODES)
+    extender = start("extender", "--record-dir", str(recording))
+    until(lambda: extender.get("/readyz")[0] == 200, "ready")
+    schedule(extender, reports, 50, rng)
+    until(lambda: extender.metric("leadsman_recording_requests_total") == 100, "all written")
+    size = extender.metric("leadsman_recording_bytes")
+    until(lambda: extender.metric("leadsman_recording_bytes") > size or recorded(recording) == 100, "all flushed")
+    extender.child.send_signal(signal.SIGKILL)
+    extender.child.wait()
+    assert recorded(recording) == 100
+    again = start("extender", "--record-dir", str(recording))
+    until(lambda: again.get("/readyz")[0] == 200, "ready again")
+    schedule(again, reports, 5, rng)
+    assert again.stop() == 0
+    assert recorded(recording) == 110
+
+
+def recorded(folder: Path) -> int:
+    return len(list(Recording(folder).requests())) if list(folder.glob("segment-*")) else 0
+
+
+def test_another_policy_s_answers_are_told_with_their_reason_and_an_exit_code(
+    start: "Start", etcd: Etcd, until: "Until", recording: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record(start, etcd, until, recording, 40)
+    other = tmp_path / "other.yaml"
+    other.write_text("scores: {nearest: {weight: 0}, pressure: {weight: 50}}\n")
+    assert main(["replay", str(recording), "--policy", str(other), "--json"]) == 1
+    report = json.loads(capsys.readouterr().out)
+    assert report["results"]["other_node"]["prioritize"] == len(report["changes"]) > 0
+    assert all(
+        change["judgement"]["why"].startswith(("nearest: ", "pressure: ", "rewards: ")) for change in report["changes"]
+    )
+    assert "kube-scheduler adds scores of its own" in report["notes"][0]
+    assert main(["replay", str(recording), "--explain", "shop/pod-7"]) == 0
+    assert "shop/pod-7" in capsys.readouterr().out
+
+
+def test_a_folder_without_a_recording_is_one_clear_line(recording: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["replay", str(recording)])
+    assert "there is no recording here" in capsys.readouterr().err
