@@ -1,7 +1,8 @@
 """Large-neighbourhood search: a solver chooses again for some pods while all others stay.
 
-It first looks at all pods at once, which proves a lower bound and answers small problems; then at the pods around a few
-nodes at a time. Pisinger and Ropke, Large Neighborhood Search, in Handbook of Metaheuristics (2010).
+A relaxation gives a lower bound first. A small problem is then looked at as a whole, which answers it or raises the
+bound; after that, and in a large problem at once, the solver chooses again for the pods around a few nodes at a time.
+Pisinger and Ropke, Large Neighborhood Search, in Handbook of Metaheuristics (2010).
 """
 
 import math
@@ -12,16 +13,30 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from msgspec import Struct
 
-from leadsman.planning.optimise.problem import NOWHERE, Amounts, Choice, Choices, PodOptions, Problem, Score, score
+from leadsman.planning.optimise.problem import (
+    NOWHERE,
+    Amounts,
+    Choice,
+    Choices,
+    Load,
+    PodOptions,
+    Problem,
+    Score,
+    score,
+)
 
-JOINT_SHARE = 0.4
-"""Of the work, for all pods at once."""
+JOINT_SHARE, JOINT_PODS = 0.2, 300
+"""Of the work, for all pods at once when they are no more. With 500 pods that neither found nor proved anything in
+minutes that the relaxation and the neighbourhoods had not in seconds."""
 
-MIN_PODS, FIRST_PODS = 6, 24
+MIN_PODS, FIRST_PODS = 10, 40
 """In one neighbourhood: at least, and at first."""
 
-NEIGHBOURHOOD_SHARE = 1 / 25
+NEIGHBOURHOOD_SHARE = 1 / 80
 """Of the work, for one neighbourhood at most."""
+
+NEAREST_NODES = 6
+"""A neighbourhood grows from a node to one of those that share most pods with it."""
 
 
 class Ended(StrEnum):
@@ -50,6 +65,12 @@ class Solver(Protocol):
     """Chooses for `pods` again, the others staying, from `choices` on, with at most `work`."""
 
     def __call__(self, problem: Problem, choices: Choices, pods: Sequence[int], work: float) -> Solved: ...
+
+
+class LowerBound(Protocol):
+    """No choices that leave at most as many pods unplaced, and without place or backup, as `at` reserve less."""
+
+    def __call__(self, problem: Problem, choices: Choices, at: Score) -> int: ...
 
 
 class Found(Struct, frozen=True):
@@ -96,6 +117,7 @@ def search(
     problem: Problem,
     start: Choices,
     solver: Solver,
+    lower_bound: LowerBound,
     work: float,
     rng: np.random.Generator,
     out_of_time: Callable[[], bool],
@@ -103,33 +125,45 @@ def search(
 ) -> Found:
     """Choices never worse than `start`, which must fit: else ValueError.
 
-    progress: called with the score and the work so far.
+    work: what the solver may use; the lower bound is not counted in it. progress: called with the score and the work
+    so far.
     """
     best, at = start, score(problem, start)
     if at is None:
         raise ValueError("the first choices do not fit on their nodes")
-    joint = solver(problem, best, range(len(problem.pods)), work * JOINT_SHARE)
-    best, at = _better(problem, best, at, joint.choices)
-    spent, bound = joint.work, reserved_bound(problem, at, joint.bound)
-    progress(at, spent)
-    proven, size = joint.proven, float(min(FIRST_PODS, len(problem.pods)))
+    relaxed_for, relaxed, objective = at[:2], lower_bound(problem, start, at), 0.0
+    spent, proven = 0.0, _is_proven(at, relaxed)
+    if not proven and len(problem.pods) <= JOINT_PODS:
+        joint = solver(problem, best, range(len(problem.pods)), work * JOINT_SHARE)
+        best, at = _no_worse(problem, best, at, joint.choices)
+        spent, proven, objective = joint.work, joint.proven, joint.bound
+        progress(at, spent)
+    nodes, size = _Neighbourhoods(problem), float(FIRST_PODS)
     while not proven and spent < work and not out_of_time():
-        pods = _neighbourhood(problem, best, int(size), rng)
+        pods = nodes.draw(best, int(min(size, len(problem.pods))), rng)
         part = solver(problem, best, pods, min(work - spent, work * NEIGHBOURHOOD_SHARE))
         spent += max(part.work, work * 1e-4)
         before = at
-        best, at = _better(problem, best, at, part.choices)
-        if at < before:
+        best, at = _no_worse(problem, best, at, part.choices)
+        if at[:4] < before[:4]:
             progress(at, spent)
-        size = min(size * 1.1, len(problem.pods)) if part.proven else max(size * 0.85, MIN_PODS)
-        proven = at.moves == 0 and at.reserved <= bound and not at.unplaced and not at.uncovered
+        size = min(size * 1.05, len(problem.pods)) if part.proven else max(size * 0.85, MIN_PODS)
+        proven = _is_proven(at, max(relaxed, reserved_bound(problem, at, objective)))
+    if at[:2] != relaxed_for:
+        relaxed = lower_bound(problem, best, at)
+    bound = max(relaxed, reserved_bound(problem, at, objective))
     ended = Ended.PROVEN if proven else Ended.WORK if spent >= work else Ended.SECONDS
     return Found(best, at, min(bound, at.reserved), spent, ended)
 
 
-def _better(problem: Problem, best: Choices, at: Score, other: Choices) -> tuple[Choices, Score]:
+def _is_proven(at: Score, bound: int) -> bool:
+    return at.moves == 0 and at.reserved <= bound and not at.unplaced and not at.uncovered
+
+
+def _no_worse(problem: Problem, best: Choices, at: Score, other: Choices) -> tuple[Choices, Score]:
+    """The other choices where they are as good: equal ones lead on to places that the first do not reach."""
     found = score(problem, other)
-    return (other, found) if found is not None and found[:4] < at[:4] else (best, at)
+    return (other, found) if found is not None and found[:4] <= at[:4] else (best, at)
 
 
 def reserved_bound(problem: Problem, at: Score, objective: float) -> int:
@@ -139,26 +173,34 @@ def reserved_bound(problem: Problem, at: Score, objective: float) -> int:
     return max(0, math.ceil((left - (weights.reserve - 1)) / weights.reserve - 1e-6))
 
 
-def _neighbourhood(problem: Problem, choices: Choices, size: int, rng: np.random.Generator) -> list[int]:
-    """Pods around nodes that share pods, from a node on that is drawn at random."""
-    by_node: dict[int, list[int]] = {}
-    for number, choice in enumerate(choices):
-        for node in choice:
-            by_node.setdefault(node, []).append(number)
-    nodes = sorted(by_node)
-    queue, seen, pods = [nodes[int(rng.integers(len(nodes)))]], set[int](), dict[int, None]()
-    while len(pods) < size:
-        if not queue:
-            rest = [node for node in nodes if node not in seen]
-            if not rest:
-                break
-            queue.append(rest[int(rng.integers(len(rest)))])
-        node = queue.pop(int(rng.integers(len(queue))))
-        if node in seen:
-            continue
-        seen.add(node)
-        for number in by_node.get(node, ()):
-            pods[number] = None
-            reached = {*problem.pods[number].backups, *problem.pods[number].places}
-            queue.extend(sorted(other for other in reached if other != NOWHERE and other not in seen))
-    return sorted(list(pods)[:size])
+class _Neighbourhoods:
+    """Draws pods whose choices bear on each other: all that run or fall on a few nodes that pods have in common."""
+
+    def __init__(self, problem: Problem) -> None:
+        self._problem = problem
+        shared = np.zeros((len(problem.nodes), len(problem.nodes)))
+        for pod in problem.pods:
+            reached = sorted({*pod.places, *pod.backups})
+            shared[np.ix_(reached, reached)] += 1 / max(len(reached), 1)
+        np.fill_diagonal(shared, 0)
+        nearest = np.argsort(-shared, axis=1, kind="stable")[:, :NEAREST_NODES]
+        self._near = [[other for other in row if shared[node, other]] for node, row in enumerate(nearest.tolist())]
+
+    def draw(self, choices: Choices, size: int, rng: np.random.Generator) -> list[int]:
+        """About `size` pods, from a node on that is drawn by what it reserves."""
+        by_node: dict[int, list[int]] = {}
+        for number, choice in enumerate(choices):
+            for node in choice:
+                by_node.setdefault(node, []).append(number)
+        load = Load.of(self._problem, choices)
+        costs = np.array([load.cost(node) for node in range(len(self._problem.nodes))], float)
+        chances = costs + max(costs.mean(), 1)
+        chances /= chances.sum()
+        pods, seen, queue = dict.fromkeys(by_node.get(NOWHERE, ())[:size]), set[int](), list[int]()
+        while len(pods) < size and len(seen) < len(costs):
+            node = queue.pop(int(rng.integers(len(queue)))) if queue else int(rng.choice(len(costs), p=chances))
+            if node not in seen:
+                seen.add(node)
+                pods.update(dict.fromkeys(by_node.get(node, ())))
+                queue.extend(other for other in self._near[node] if other not in seen)
+        return sorted(pods)

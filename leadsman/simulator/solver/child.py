@@ -13,6 +13,7 @@ from leadsman.planning.optimise.problem import Score
 from leadsman.planning.optimise.search import search
 from leadsman.simulator.solver.cp_sat import CpSat
 from leadsman.simulator.solver.job import Job, encode
+from leadsman.simulator.solver.relaxation import Relaxation
 
 
 def main() -> None:
@@ -31,6 +32,7 @@ def main() -> None:
         job.problem,
         job.start,
         CpSat(job.seed, seconds_left),
+        Relaxation(seconds_left),
         job.work,
         np.random.default_rng(job.seed),
         lambda: seconds_left() <= 0,

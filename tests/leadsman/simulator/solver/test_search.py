@@ -10,10 +10,11 @@ from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.optimise.answer import broken, plan_of_choices
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
 from leadsman.planning.optimise.greedy import greedy_choices
-from leadsman.planning.optimise.problem import Problem, Score, score
+from leadsman.planning.optimise.problem import NOWHERE, Choice, PodOptions, Problem, Score, score
 from leadsman.planning.optimise.search import Ended, Found
 from leadsman.simulator.solver import parent
 from leadsman.simulator.solver.job import Job, encode
+from leadsman.simulator.solver.relaxation import Relaxation
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL
 from tests.leadsman.planning.optimise.node_bound_cases import node_bound_case
 
@@ -49,6 +50,25 @@ def test_a_searched_plan_breaks_nothing_and_is_no_worse_than_the_greedy_one(seed
     assert found.score[:4] <= greedy[:4]
     assert found.reserved_bound <= found.score.reserved
     assert not broken(plan_of_choices(modelled, found.choices), modelled.uids, SETTINGS)
+
+
+@pytest.mark.parametrize("seed", range(6, 12))
+def test_the_relaxation_is_a_bound_for_plans_that_place_and_cover_as_many_pods(seed: int) -> None:
+    modelled = model_cluster(*node_bound_case(seed, nodes=4, pods=4), SETTINGS)
+    problem, start = modelled.problem, greedy_choices(modelled.problem, modelled.start)
+    best = best_of_all(problem)
+    assert 0 < Relaxation(lambda: 60.0)(problem, start, best) <= best.reserved
+
+
+def test_a_pod_that_a_relaxation_spreads_over_places_is_reserved_for_as_a_whole() -> None:
+    pod = PodOptions((4,), NOWHERE, False, (0, 1, 2), (0, 1, 2), 1)
+    nodes = ("a", "b", "c")
+    domains = tuple((number, NOWHERE, NOWHERE) for number in range(3))
+    problem = Problem(nodes, ("memory",), (1,), (1,), ((9,),) * 3, domains, (), (pod,))
+    start = (Choice(0, 1),)
+    at = score(problem, start)
+    assert at is not None
+    assert Relaxation(lambda: 60.0)(problem, start, at) == 4
 
 
 def test_the_same_seed_and_work_give_the_same_bytes() -> None:
