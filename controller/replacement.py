@@ -1,4 +1,4 @@
-"""Executes re-placement: holds room with pods of its own, evicts through the Eviction API, and says what came of it.
+"""Moves pods: plans each step, keeps the state, has the actions executed, and says what came of it.
 
 What a plan says is done only after the state that it comes with is written, so a new leader goes on with a move, and a
 budget that is spent stays spent.
@@ -17,32 +17,28 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from controller.config_maps import VersionedConfigMap
 from controller.event_recorder import EventRecorder
-from controller.placeholder_pod import PlaceholderSettings, placeholder_body
+from controller.move_actions import MoveActions
+from controller.move_plan_object import MovePlanObject
+from controller.placeholder_pod import PlaceholderSettings
 from leadsman.cluster.model import Cluster
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.kube.client import ApiClient, ApiRequest
-from leadsman.kube.errors import ApiError, Conflict, NotFound, TooManyRequests, Unavailable
-from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError
+from leadsman.kube.names import MOVE_PLAN_CONFIG_MAP
 from leadsman.kube.objects import ObjectReference
-from leadsman.kube.resources import PODS
-from leadsman.planning.backups.placeholders import CreatePlaceholder
-from leadsman.planning.recovery.model import Hold
-from leadsman.planning.replacement import codec
-from leadsman.planning.replacement.model import (
+from leadsman.planning.moves import codec
+from leadsman.planning.moves.model import (
     EndedMove,
-    EvictPod,
-    HoldRoom,
     Move,
     MoveResult,
     MoveStep,
-    ReleaseHold,
-    ReplacementAction,
-    ReplacementMemory,
-    ReplacementPlan,
-    ReplacementSettings,
-    ReplacementState,
 )
+from leadsman.planning.moves.move_plan import BadPlan, HandedOverPlan
+from leadsman.planning.moves.plan_run import MovePlanLimits
+from leadsman.planning.moves.state import MoverState, Outcome, PlanProgress, RunState
+from leadsman.planning.recovery.model import Hold
+from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan, ReplacementSettings
 from leadsman.planning.replacement.plan import plan_replacements
 from leadsman.runtime.problem_log import ProblemLog
 
@@ -54,11 +50,8 @@ PLAN_INTERVAL_SECONDS = 2.0
 PLAN_SHARE = 0.2
 """Most of the time that planning may take: after a long plan the pause is longer."""
 
-HOLD_LASTS_SECONDS = 600
-"""A holding pod ends by itself after this, also when no controller is left that would release it."""
-
-RETRY_EVICTION_SECONDS = 5.0
-"""After an eviction that a budget refused, when the API server names no other time."""
+STEER_SECONDS = 60.0
+"""For so long an owner's new pod may go nowhere but to the room that is held for it."""
 
 MAX_PODS_SHOWN = 200
 
@@ -79,10 +72,9 @@ class Replacement:
     cluster: None while it is not known.
     recorder: None: a dry run, which only plans.
     unhealthy: dead and suspect nodes.
-    publishes_hold: whether extenders can know of the holds of this pod's move, by its UID. Its eviction waits for that,
-        because its owner makes a new pod at once, which would go back.
+    publishes_hold: as MoveActions has it.
+    move_plan: where plans are handed over, and their limits; None: none is carried out.
     plan: the last one; None before the first.
-    results: (action, result) → how often; result: done, exists, gone, conflict, refused or failed.
     ended: result of moves → how many.
     """
 
@@ -99,34 +91,33 @@ class Replacement:
         placeholders: PlaceholderSettings,
         *,
         publishes_hold: Callable[[str], bool] = lambda _: True,
+        move_plan: tuple[MovePlanObject, MovePlanLimits] | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self.plan: ReplacementPlan | None = None
         self.plan_seconds = 0.0
-        self.results: Counter[tuple[str, str]] = Counter()
+        self.actions = MoveActions(client, is_leader, placeholders, publishes_hold, clock)
         self.ended: Counter[MoveResult] = Counter()
-        self._client, self._cluster, self._inputs, self._unhealthy = client, cluster, inputs, unhealthy
-        self._recorder, self._is_leader, self._settings, self._placeholders = (
-            recorder,
-            is_leader,
-            settings,
-            placeholders,
-        )
-        self._clock, self._wall_clock, self._publishes_hold = clock, wall_clock, publishes_hold
+        self._cluster, self._inputs, self._unhealthy = cluster, inputs, unhealthy
+        self._recorder, self._is_leader, self._settings = recorder, is_leader, settings
+        self._move_plan = move_plan if recorder else None
+        self._clock, self._wall_clock = clock, wall_clock
+        self._namespace = namespace
         self._config_map = VersionedConfigMap(client, namespace, CONFIG_MAP, KEY)
         self._cache, self._next_plan_at = DecisionCache(), 0.0
         self._memory: ReplacementMemory | None = None
         self._reported: dict[str, str] = {}
         self._proposed: dict[str, Move] = {}
-        self._evict_not_before: dict[str, float] = {}
         self._problem = ProblemLog(
             _log,
             f"controller cannot keep ConfigMap {CONFIG_MAP}; it moves no pods until it can",
             f"controller keeps ConfigMap {CONFIG_MAP} again",
         )
-        self._act_problem = ProblemLog(
-            _log, "controller cannot move a pod; it tries again", "controller can move pods again"
+        self._plan_problem = ProblemLog(
+            _log,
+            f"controller cannot read the plan in ConfigMap {MOVE_PLAN_CONFIG_MAP}, and carries none out",
+            f"controller reads ConfigMap {MOVE_PLAN_CONFIG_MAP} again",
         )
 
     def reset(self) -> None:
@@ -140,7 +131,7 @@ class Replacement:
             return
         try:
             before = await self._load()
-            plan = await self._plan_now(cluster, before)
+            plan = await self._plan_now(cluster, before, await self._handed_over())
             if self._recorder and plan.memory.state != before.state:
                 if not self._is_leader():
                     return
@@ -155,11 +146,8 @@ class Replacement:
             self._propose(plan)
             return
         self._memory = plan.memory
-        self._tell(plan, self._recorder)
-        for action in plan.actions:
-            if not self._is_leader() or not await self._execute(action):
-                return
-        self._act_problem.clear()
+        self._tell(before.state, plan, self._recorder)
+        await self.actions.execute(plan.actions)
 
     @property
     def holds(self) -> tuple[Hold, ...]:
@@ -170,7 +158,8 @@ class Replacement:
         for move in memory.state.moves if memory and cluster else ():
             until, uid = move.since + self._settings.landing_seconds, move_hold_uid(move.pod_uid)
             if move.step in (MoveStep.EVICTING, MoveStep.LANDING):
-                holds.append(Hold(move.to_node, move.owner_uid, move.requests, until, uid))
+                steers = self._wall_clock() < move.since + STEER_SECONDS
+                holds.append(Hold(move.to_node, move.owner_uid, move.requests, until, uid, only=steers))
             pending = cluster.pods.get(move.for_uid) if cluster else None
             if pending is not None and move.step is not MoveStep.HOLDING:
                 holds.append(Hold(move.from_node, pending.owner_uid, pending.requests, until, uid))
@@ -187,6 +176,7 @@ class Replacement:
             "no_fix": {f"{each.namespace}/{each.name}": str(each) for each in reports[:MAX_PODS_SHOWN]},
             "waiting": dict(list(self.plan.waiting.items())[:MAX_PODS_SHOWN]),
             "departures": msgspec.to_builtins(state.departures),
+            "plan": msgspec.to_builtins(state.progress),
         }
 
     def families(self) -> Iterator[Metric]:
@@ -198,7 +188,7 @@ class Replacement:
         actions = CounterMetricFamily(
             "leadsman_replacement_actions", "Actions of moves, by what and result.", labels=["action", "result"]
         )
-        for (action, outcome), count in self.results.items():
+        for (action, outcome), count in self.actions.results.items():
             actions.add_metric([action, outcome], count)
         yield actions
         plan = self.plan
@@ -212,21 +202,54 @@ class Replacement:
         yield GaugeMetricFamily(
             "leadsman_replacement_plan_seconds", "Seconds that planning moves took last.", self.plan_seconds
         )
+        progress = plan.memory.state.progress if plan else None
+        states = GaugeMetricFamily(
+            "leadsman_move_plan_state", "1 for the state of the plan of moves that was handed over.", labels=["state"]
+        )
+        planned = GaugeMetricFamily(
+            "leadsman_move_plan_moves", "Moves of the plan that was handed over, by outcome.", labels=["outcome"]
+        )
+        if progress is not None:
+            states.add_metric([progress.state.value], 1)
+            for each in Outcome:
+                planned.add_metric([each.value], progress.count(each))
+        yield states
+        yield planned
 
     async def _load(self) -> ReplacementMemory:
         if self._memory is None:
             text = await self._config_map.read() if self._recorder else None
-            state = (
-                ReplacementState() if text is None else codec.decode(text.encode() if isinstance(text, str) else text)
-            )
+            state = MoverState() if text is None else codec.decode(text.encode() if isinstance(text, str) else text)
             self._memory = ReplacementMemory(state)
         return self._memory
 
-    async def _plan_now(self, cluster: Cluster, before: ReplacementMemory) -> ReplacementPlan:
+    async def _handed_over(self) -> HandedOverPlan | None:
+        if self._move_plan is None:
+            return None
+        try:
+            handed_over = await self._move_plan[0].read()
+        except BadPlan as error:
+            self._plan_problem.report(error)
+            return None
+        self._plan_problem.clear()
+        return handed_over
+
+    async def _plan_now(
+        self, cluster: Cluster, before: ReplacementMemory, handed_over: HandedOverPlan | None
+    ) -> ReplacementPlan:
         began = self._clock()
         inputs, avoid = structs.replace(self._inputs(), cache=self._cache), frozenset(self._unhealthy())
+        limits = self._move_plan[1] if self._move_plan else MovePlanLimits()
         plan = await asyncio.to_thread(
-            plan_replacements, cluster, inputs, before, self._settings, self._wall_clock(), avoid
+            plan_replacements,
+            cluster,
+            inputs,
+            before,
+            self._settings,
+            self._wall_clock(),
+            avoid,
+            handed_over,
+            limits,
         )
         self.plan_seconds = self._clock() - began
         self._next_plan_at = self._clock() + max(PLAN_INTERVAL_SECONDS, self.plan_seconds / PLAN_SHARE)
@@ -234,7 +257,7 @@ class Replacement:
 
     def _propose(self, plan: ReplacementPlan) -> None:
         """What a dry run would do: nothing that it plans ever begins."""
-        self._memory = ReplacementMemory(ReplacementState(), plan.memory.troubles)
+        self._memory = ReplacementMemory(MoverState(), plan.memory.troubles)
         still = {uid: move for uid, move in self._proposed.items() if uid in plan.memory.troubles}
         new = {move.for_uid or move.pod_uid: move for move in plan.memory.state.moves}
         for uid, move in new.items():
@@ -242,53 +265,14 @@ class Replacement:
                 _log.info("dry run: would move pod %s/%s: %s", move.namespace, move.name, move.reason)
         self._proposed = still | new
 
-    async def _execute(self, action: ReplacementAction) -> bool:
-        """Whether the next action may be tried."""
-        verb = type(action).__name__
-        try:
-            result = await self._execute_one(action)
-        except TooManyRequests as error:
-            if isinstance(action, EvictPod):
-                wait = error.retry_after_seconds or RETRY_EVICTION_SECONDS
-                self._evict_not_before[action.uid] = self._clock() + wait
-            result = "refused"
-            _log.warning("API server refuses %s now: %s", verb, error)
-        except NotFound:
-            result = "gone"
-        except Conflict:
-            result = "exists" if isinstance(action, HoldRoom) else "conflict"
-        except Unavailable as error:
-            self.results[verb, "failed"] += 1
-            self._act_problem.report(error)
-            return False
-        except ApiError as error:
-            result = "failed"
-            self._act_problem.report(error)
-        self.results[verb, result] += 1
-        return True
-
-    async def _execute_one(self, action: ReplacementAction) -> str:
-        match action:
-            case HoldRoom():
-                await self._client.create(PODS.path(PLACEHOLDER_NAMESPACE), hold_body(action, self._placeholders))
-                _log.info("holding %s", action.reason)
-            case ReleaseHold():
-                await self._client.delete(PODS.path(action.namespace, action.name), action.uid)
-                _log.info("released %s: %s", action.name, action.reason)
-            case EvictPod():
-                refused_until = self._evict_not_before.get(action.uid, 0.0)
-                if self._clock() < refused_until or not self._publishes_hold(action.uid):
-                    return "waits"
-                await self._client.send(ApiRequest("POST", _eviction_path(action), body=eviction_body(action)))
-                self._evict_not_before.pop(action.uid, None)
-                _log.warning("evicted pod %s/%s: %s", action.namespace, action.name, action.reason)
-        return "done"
-
-    def _tell(self, plan: ReplacementPlan, recorder: EventRecorder) -> None:
-        """Events: how moves ended, and for each pod without a fix why, once for each reason."""
+    def _tell(self, before: MoverState, plan: ReplacementPlan, recorder: EventRecorder) -> None:
+        """Events: how moves ended, what became of a plan, and for each pod without a fix why, once for each reason."""
+        progress = plan.memory.state.progress
+        if progress is not None and (before.progress is None or before.progress.state is not progress.state):
+            self._tell_of_plan(progress, recorder)
         for ended in plan.ended:
             self.ended[ended.result] += 1
-            self._evict_not_before.pop(ended.move.pod_uid, None)
+            self.actions.forget(ended.move.pod_uid)
             _log.info("move of pod %s/%s: %s: %s", ended.move.namespace, ended.move.name, ended.result, ended.note)
             if ended.result in _EVENT_REASONS:
                 _record_end(ended, recorder)
@@ -299,34 +283,19 @@ class Replacement:
                 recorder.record(about, "NoFix", str(report), "Replace", warning=True)
         self._reported = {uid: report.why for uid, report in plan.no_fix.items()}
 
+    def _tell_of_plan(self, progress: PlanProgress, recorder: EventRecorder) -> None:
+        """Once for each state that a plan comes to."""
+        counts = ", ".join(f"{progress.count(outcome)} {outcome}" for outcome in Outcome)
+        note = f"plan {progress.plan} of moves is {progress.state}: {progress.note or counts}"
+        unhappy = progress.state in (RunState.ABORTED, RunState.REFUSED)
+        _log.log(logging.WARNING if unhappy else logging.INFO, "%s", note)
+        about = ObjectReference("ConfigMap", self._namespace, MOVE_PLAN_CONFIG_MAP, "")
+        recorder.record(about, f"MovePlan{progress.state.capitalize()}", note, "Move", warning=unhappy)
+
 
 def move_hold_uid(pod_uid: str) -> str:
     """The `pod_uid` of the holds of a move, by which they are told from those of a failover."""
     return f"{MOVE_HOLD_PREFIX}{pod_uid}"
-
-
-def hold_body(action: HoldRoom, settings: PlaceholderSettings) -> dict[str, Any]:
-    """The holding pod to create. Its name is its purpose, so that a second one is never made for it."""
-    placeholder = CreatePlaceholder(action.node, action.requests, action.tolerations, action.reason)
-    body = placeholder_body(placeholder, settings)
-    labels = {HELD_FOR_LABEL: action.for_uid, "app.kubernetes.io/part-of": "leadsman"}
-    metadata = {"name": f"hold-{action.for_uid}", "namespace": PLACEHOLDER_NAMESPACE, "labels": labels}
-    spec = {**body["spec"], "activeDeadlineSeconds": HOLD_LASTS_SECONDS}
-    return {**body, "metadata": metadata, "spec": spec}
-
-
-def eviction_body(action: EvictPod) -> dict[str, Any]:
-    """Of policy/v1. Conflict when the pod of this name is another one by now."""
-    return {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": action.name, "namespace": action.namespace},
-        "deleteOptions": {"preconditions": {"uid": action.uid}},
-    }
-
-
-def _eviction_path(action: EvictPod) -> str:
-    return PODS.path(action.namespace, action.name, "eviction")
 
 
 def _record_end(ended: EndedMove, recorder: EventRecorder) -> None:

@@ -10,9 +10,11 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from controller.backup_keeper import BackupKeeper
 from controller.config_maps import SelfHealingStore
 from controller.event_recorder import EventRecorder
+from controller.move_plan_object import MovePlanObject
 from controller.node_recovery import NodeRecovery
 from controller.placeholder_pod import PlaceholderSettings
 from controller.placeholder_writer import PlaceholderWriter
+from controller.rebalancer import Rebalancer
 from controller.replacement import Replacement, move_hold_uid
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
@@ -20,6 +22,8 @@ from leadsman.planning.backups.coverage import CoverageState
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.backups.placeholders import held_by, placeholders_by_node
 from leadsman.planning.failover.model import NodeHealth, NodeVerdict
+from leadsman.planning.moves.plan_run import MovePlanLimits
+from leadsman.planning.rebalance.planner import RebalanceSettings
 from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
 from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.token_bucket import TokenBucket
@@ -36,6 +40,8 @@ class SelfHealingSettings(Struct, frozen=True):
     enabled: whether bounded pods have backups, and bounded pods are kept off dead and suspect nodes.
     budget: how much is done about dead nodes; FAILOVER_OFF: nothing.
     replacement: when pods are moved to other nodes while all nodes live; None: never.
+    move_plans: whether plans that are handed over are carried out, which needs `replacement`; None: they are not.
+    rebalance: when pods are moved to nodes that serve them better, which needs `move_plans`; None: never.
     namespace: Leadsman's own, where the state is published.
     """
 
@@ -44,6 +50,8 @@ class SelfHealingSettings(Struct, frozen=True):
     placeholders: PlaceholderSettings = PlaceholderSettings()
     budget: RecoveryBudget = FAILOVER_OFF
     replacement: ReplacementSettings | None = None
+    move_plans: MovePlanLimits | None = None
+    rebalance: RebalanceSettings | None = None
     namespace: str = "leadsman"
 
 
@@ -107,8 +115,25 @@ class SelfHealing:
                 settings.replacement,
                 settings.placeholders,
                 publishes_hold=self._publishes_hold,
+                move_plan=(MovePlanObject(client, settings.namespace), settings.move_plans)
+                if settings.move_plans
+                else None,
             )
             if settings.replacement
+            else None
+        )
+
+        self.rebalancer = (
+            Rebalancer(
+                MovePlanObject(client, settings.namespace),
+                lambda: self.cluster.current,
+                inputs,
+                self._unhealthy_nodes,
+                self.replacement,
+                settings.rebalance,
+                settings.backups,
+            )
+            if settings.rebalance and self.replacement and recorder
             else None
         )
 
@@ -127,13 +152,18 @@ class SelfHealing:
     @property
     def steps(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
         """What is called in turn."""
-        return self.keep_backups, self.recover, *((self.replace_pods,) if self.replacement else ())
+        steps = (self.replace_pods,) if self.replacement else ()
+        return self.keep_backups, self.recover, *steps, *((self.rebalance,) if self.rebalancer else ())
 
     async def replace_pods(self) -> None:
         if self.replacement and self._is_leader():
             await self.replacement.sync()
         elif self.replacement:
             self.replacement.reset()
+
+    async def rebalance(self) -> None:
+        if self.rebalancer and self._is_leader():
+            await self.rebalancer.sync()
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         """What runs beside the two steps."""
@@ -159,6 +189,7 @@ class SelfHealing:
             },
             **({"recovery": self.recovery.page()} if self.recovery else {}),
             **({"replacement": self.replacement.page()} if self.replacement else {}),
+            **({"rebalancing": self.rebalancer.page()} if self.rebalancer else {}),
         }
 
     def families(self) -> Iterator[Metric]:
@@ -182,6 +213,8 @@ class SelfHealing:
             yield from self.recovery.families()
         if self.replacement:
             yield from self.replacement.families()
+        if self.rebalancer:
+            yield from self.rebalancer.families()
 
     def _placeholder_families(self) -> Iterator[Metric]:
         cluster = self.cluster.current

@@ -24,6 +24,8 @@ from leadsman.cli.options import (
 from leadsman.planning.backups.model import BackupScope, BackupSettings
 from leadsman.planning.failover.model import DetectionRules
 from leadsman.planning.labels.model import LabelLimits
+from leadsman.planning.moves.plan_run import MovePlanLimits
+from leadsman.planning.rebalance.planner import RebalanceSettings
 from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
 from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.process import run_until_stopped
@@ -139,6 +141,8 @@ def self_healing_options(add: Options) -> None:
     backup_options(add)
     failover_options(add)
     replacement_options(add)
+    move_plan_options(add)
+    rebalance_options(add)
 
 
 def backup_options(add: Options) -> None:
@@ -230,6 +234,51 @@ def replacement_options(add: Options) -> None:
     )
 
 
+def move_plan_options(add: Options) -> None:
+    limits = MovePlanLimits()
+    add.switch(
+        "move-plans",
+        "carry out plans of moves that `leadsman plan apply` hands over; needs --backups and the component move-plans",
+    )
+    add.flag(
+        "plan-moves-per-minute",
+        f"largest number of a plan's moves that begin within a minute (default {limits.per_minute})",
+        limits.per_minute,
+        positive_int,
+        metavar="N",
+    )
+    add.flag(
+        "plan-max-failures",
+        f"moves of a plan that fail before it is aborted (default {limits.max_failures})",
+        limits.max_failures,
+        positive_int,
+        metavar="N",
+    )
+
+
+def rebalance_options(add: Options) -> None:
+    rebalance = RebalanceSettings()
+    add.switch(
+        "rebalance",
+        "move pods to nodes that serve them better by more than a move costs; needs --move-plans and the component "
+        "rebalance",
+    )
+    add.flag(
+        "rebalance-threshold",
+        f"points by which the gain of a move must exceed its cost (default {rebalance.threshold:g})",
+        rebalance.threshold,
+        positive_number,
+        metavar="POINTS",
+    )
+    add.flag(
+        "rebalance-max-moves",
+        f"largest number of moves of one plan (default {rebalance.max_moves})",
+        rebalance.max_moves,
+        positive_int,
+        metavar="N",
+    )
+
+
 def self_healing_settings(args: argparse.Namespace) -> SelfHealingSettings:
     """What self-healing runs with. ValueError when a switch lacks the one that it needs."""
     if args.failover and not args.backups:
@@ -238,14 +287,24 @@ def self_healing_settings(args: argparse.Namespace) -> SelfHealingSettings:
         raise ValueError("--backups needs --node-health=report, which says which nodes are suspect or dead")
     if args.replacement and not args.backups:
         raise ValueError("--replacement needs --backups, whose namespace and PriorityClass its holding pods use")
-    replacement = ReplacementSettings(args.replacement_hold_seconds, args.replacements_per_minute)
+    if args.move_plans and not args.backups:
+        raise ValueError("--move-plans needs --backups, whose namespace and PriorityClass its holding pods use")
+    if args.rebalance and not args.move_plans:
+        raise ValueError("--rebalance needs --move-plans, which carries its plans out")
+    rebalance = RebalanceSettings(threshold=args.rebalance_threshold, max_moves=args.rebalance_max_moves)
+    replacement = ReplacementSettings(
+        mends=args.replacement, hold_seconds=args.replacement_hold_seconds, per_minute=args.replacements_per_minute
+    )
+    move_plans = MovePlanLimits(per_minute=args.plan_moves_per_minute, max_failures=args.plan_max_failures)
     budget = RecoveryBudget(args.failover_nodes, args.failover_ratio, args.failover_window_seconds)
     return SelfHealingSettings(
         enabled=args.backups,
         backups=BackupSettings(BackupScope(args.backup_scope), args.rack_label),
         placeholders=PlaceholderSettings(args.placeholder_image, args.placeholder_scheduler),
         budget=budget if args.failover else FAILOVER_OFF,
-        replacement=replacement if args.replacement else None,
+        replacement=replacement if args.replacement or args.move_plans else None,
+        move_plans=move_plans if args.move_plans else None,
+        rebalance=rebalance if args.rebalance else None,
         namespace=args.lease_namespace,
     )
 

@@ -23,7 +23,7 @@ COMMANDS = {
     "explain": "show why a pod was placed where it is",
     "rewards": "show each node's failure record by pod type",
     "snapshot": "write the cluster, as planners and decisions see it, to a file",
-    "plan": "plan for the whole cluster offline; changes nothing",
+    "plan": "plan for the whole cluster offline, and hand a plan of moves over to the controller",
     "replay": "decide recorded requests again, by another policy, and show what changes",
     "simulate": "compare scheduling strategies on a simulated cluster",
     "demo": "run a small cluster on this machine and explain one placement",

@@ -7,6 +7,13 @@ from leadsman.cli.options import Options
 
 PLANS = {
     "optimise": "choose places and backups of all pods with delay bounds together, with the least reserved capacity",
+    "drain": "moves that empty nodes ahead of maintenance, or why a pod cannot go",
+    "rebalance": "moves of pods to nodes that serve them better by more than a move costs",
+    "apply": "hand a plan of moves over to the controller; by default only say what would be done",
+    "status": "how far the plan of moves is that was handed over last",
+    "pause": "no further move of the plan begins until it is resumed",
+    "resume": "the plan that was paused goes on",
+    "abort": "no further move of the plan begins any more",
 }
 """Name → what it does. Each is the module leadsman.cli.plan_<name>, with `options` and `main` as a command has."""
 

@@ -40,6 +40,9 @@ SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY = "leadsman-self-healing", "state.json
 BACKUPS_CONFIG_MAP, BACKUPS_KEY = "leadsman-backups", "backups.json.gz"
 """The ConfigMap in Leadsman's namespace, and its key: each pod's backup, for the next leader and for explanations."""
 
+MOVE_PLAN_CONFIG_MAP, MOVE_PLAN_KEY = "leadsman-move-plan", "plan.json"
+"""The ConfigMap in Leadsman's namespace, and its key: a plan of moves that is handed over to the controller."""
+
 PORT_ANNOTATION = f"{DOMAIN}/reward-port"
 PATH_ANNOTATION = f"{DOMAIN}/reward-path"
 SERIES_ANNOTATION = f"{DOMAIN}/reward-series"

@@ -15,7 +15,8 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube.client import ApiClient
-from leadsman.planning.replacement.model import MoveResult, MoveStep, ReplacementSettings
+from leadsman.planning.moves.model import MoveResult, MoveStep
+from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
@@ -156,7 +157,7 @@ async def test_a_move_holds_room_then_evicts_then_releases(started: Start, until
         [eviction] = [each for each in one.api.requests if each.path.endswith("/web-1/eviction")]
         assert eviction.body["deleteOptions"] == {"preconditions": {"uid": "web-uid"}}
         assert eviction.body["apiVersion"] == "policy/v1"
-        assert one.replacement.results["EvictPod", "done"] == 1
+        assert one.replacement.actions.results["EvictPod", "done"] == 1
         one.api.put(f"{PODS}/web-2", pod("edge-3", "new-uid"))
         await until(lambda: one.model("shop") == {"web-2": "edge-3"})
         await one.step()
@@ -170,11 +171,11 @@ async def test_an_eviction_waits_until_extenders_can_know_that_the_room_is_held(
         await one.held(until)
         one.publishes = False
         await one.step()
-        assert one.replacement.results["EvictPod", "waits"] == 1
+        assert one.replacement.actions.results["EvictPod", "waits"] == 1
         assert [(hold.node, hold.owner_uid) for hold in one.replacement.holds] == [("edge-3", "rs")]
         one.publishes = True
         await one.step()
-        assert one.replacement.results["EvictPod", "done"] == 1
+        assert one.replacement.actions.results["EvictPod", "done"] == 1
 
 
 async def test_an_eviction_that_a_budget_refuses_is_tried_again_only_when_the_server_says(
@@ -186,7 +187,7 @@ async def test_an_eviction_that_a_budget_refuses_is_tried_again_only_when_the_se
         await one.step()
         await one.step()
         assert sum(each.path.endswith("/eviction") for each in one.api.requests) == 1
-        assert one.replacement.results["EvictPod", "refused"] == 1
+        assert one.replacement.actions.results["EvictPod", "refused"] == 1
         await one.step(21.0)
         assert sum(each.path.endswith("/eviction") for each in one.api.requests) == 2
 

@@ -22,7 +22,8 @@ from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
-from leadsman.planning.replacement.model import MoveResult, ReplacementSettings
+from leadsman.planning.moves.model import MoveResult
+from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
@@ -128,7 +129,7 @@ class Story:
     async def run(self) -> None:
         while True:
             await self.replacement.sync()
-            if self.replacement.results["EvictPod", "done"] and not self.held_at_eviction:
+            if self.replacement.actions.results["EvictPod", "done"] and not self.held_at_eviction:
                 self.held_at_eviction = sorted(node for name, node in self.nodes().items() if name.startswith("hold-"))
                 await asyncio.to_thread(self.cluster.call, "POST", PODS, pod("req1-new", 25, ["edge-2", "edge-3"]))
             await asyncio.to_thread(self.end_pods)

@@ -21,6 +21,8 @@ REQUIRED = {
     "backups": _BACKUPS_NEED,
     "failover": [*_BACKUPS_NEED, "backups"],
     "replacement": [*_BACKUPS_NEED, "backups"],
+    "move-plans": [*_BACKUPS_NEED, "backups"],
+    "rebalance": [*_BACKUPS_NEED, "backups", "move-plans"],
 }
 """Component → those that it changes, and that must be chosen with it, before it."""
 IN_ORDER = re.findall(r"# - \.\./components/([\w-]+)", (MANIFESTS / "overlay/kustomization.yaml").read_text())

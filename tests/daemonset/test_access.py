@@ -4,7 +4,12 @@ from typing import TYPE_CHECKING, Any
 
 from controller.placeholder_pod import PRIORITY_CLASS
 from controller.replacement import CONFIG_MAP as REPLACEMENT_CONFIG_MAP
-from leadsman.kube.names import BACKUPS_CONFIG_MAP, PLACEHOLDER_NAMESPACE, SELF_HEALING_CONFIG_MAP
+from leadsman.kube.names import (
+    BACKUPS_CONFIG_MAP,
+    MOVE_PLAN_CONFIG_MAP,
+    PLACEHOLDER_NAMESPACE,
+    SELF_HEALING_CONFIG_MAP,
+)
 from leadsman.sources.cluster.cluster_follower import LISTS
 
 if TYPE_CHECKING:
@@ -32,7 +37,9 @@ ROLES = {
 }
 WITH_FAILOVER = ("failover", "everything", "files")
 WITH_REPLACEMENT = ("replacement", "everything", "files")
-WITH_BACKUPS = ("backups", "replacement", *WITH_FAILOVER)
+WITH_REBALANCE = ("rebalance", "everything", "files")
+WITH_MOVE_PLANS = ("move-plans", *WITH_REBALANCE)
+WITH_BACKUPS = ("backups", "replacement", "move-plans", "rebalance", *WITH_FAILOVER)
 WITH_CONTROLLER = ("controller", "cluster-model", "node-health", *WITH_BACKUPS)
 HEALING = "leadsman-extender-self-healing"
 WITH_HEALING = ("self-healing-extender", "everything", "files")
@@ -243,6 +250,36 @@ def test_pods_are_evicted_and_never_deleted_by_the_component_replacement(objects
     assert holding == [{"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}]
     (state,) = rules["Role", "leadsman"]
     assert (state["resourceNames"], state["verbs"]) == ([REPLACEMENT_CONFIG_MAP], ["get", "update"])
+
+
+def test_plans_of_moves_bring_the_right_to_evict_and_no_right_to_write_plans(
+    objects: "Objects", build_name: str
+) -> None:
+    names = ("leadsman-controller-move-plans", "leadsman-controller-move-plans-state")
+    mine = [o for o in objects if o["metadata"]["name"] in names and "rules" in o]
+    rules = {(o["kind"], o["metadata"].get("namespace", "")): o["rules"] for o in mine}
+    if build_name not in WITH_MOVE_PLANS:
+        assert not rules
+        return
+    assert rules["ClusterRole", ""] == [{"apiGroups": [""], "resources": ["pods/eviction"], "verbs": ["create"]}]
+    assert rules["Role", PLACEHOLDER_NAMESPACE] == [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["create", "delete"]}
+    ]
+    assert [(rule["resourceNames"], rule["verbs"]) for rule in rules["Role", "leadsman"]] == [
+        ([REPLACEMENT_CONFIG_MAP], ["get", "update"]),
+        ([MOVE_PLAN_CONFIG_MAP], ["get"]),
+    ]
+
+
+def test_only_rebalancing_writes_plans_of_moves(objects: "Objects", build_name: str) -> None:
+    writing = {
+        o["metadata"]["name"]
+        for o in objects
+        if o["kind"] in ("Role", "ClusterRole")
+        for rule in o["rules"]
+        if MOVE_PLAN_CONFIG_MAP in rule.get("resourceNames", ()) and "update" in rule["verbs"]
+    }
+    assert writing == ({"leadsman-controller-rebalance"} if build_name in WITH_REBALANCE else set())
 
 
 def test_placeholders_are_below_ordinary_pods_and_below_what_an_autoscaler_adds_nodes_for(

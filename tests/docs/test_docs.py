@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import COMMANDS, build_parser
+from leadsman.cli.plan import PLANS
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.state import keys
 
@@ -139,7 +140,7 @@ SUBCOMMANDS = (
     ["certs", "create"],
     ["certs", "secrets"],
     ["simulate", "rewards"],
-    ["plan", "optimise"],
+    *(["plan", name] for name in PLANS),
     ["demo", "rewards"],
     ["demo", "failover"],
 )

@@ -1,5 +1,8 @@
 """Keeps pods with delay bounds off dead and suspect nodes, and all others off room that is held for a pod's return.
 
+A pod that is being moved is kept off all nodes but the one that it is moved to: without that, kube-scheduler could put
+it back to where it was evicted.
+
 A node with a hold refuses every pod of another owner for the time of the hold, also one that would fit beside the held
 room: it is for seconds, and an extender does not know what is free on a node.
 """
@@ -13,6 +16,7 @@ from leadsman.decision.model import Evidence, PodInfo, Refusal
 NAME = "self-healing"
 
 HELD = Refusal(NAME, "room on the node is held for pods of a dead node")
+ELSEWHERE = Refusal(NAME, "the pod is being moved, and room is held for it on another node")
 
 
 class HealingFilter:
@@ -22,6 +26,8 @@ class HealingFilter:
 
     def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
         refused: dict[str, Refusal] = {}
+        if only := _only_nodes(pod, inputs):
+            refused |= dict.fromkeys((node for node in nodes if node not in only), ELSEWHERE)
         if held := _held_from(pod, inputs):
             refused |= dict.fromkeys((node for node in nodes if node in held), HELD)
         if unreachable := _unreachable_for(pod, inputs):
@@ -47,6 +53,14 @@ def _held_from(pod: PodInfo, inputs: DecisionInputs) -> Mapping[str, float]:
         return {}
     owners_by_node = {node: healing.held_until(node, inputs.now) for node in healing.holds}
     return {node: max(held.values()) for node, held in owners_by_node.items() if held and pod.owner_uid not in held}
+
+
+def _only_nodes(pod: PodInfo, inputs: DecisionInputs) -> frozenset[str]:
+    """The nodes to which the pod is being moved; empty: it may go anywhere."""
+    healing = inputs.self_healing
+    if not healing.holds or not pod.owner_uid or never_withheld(pod):
+        return frozenset()
+    return healing.only_nodes(pod.owner_uid, inputs.now)
 
 
 def _unreachable_for(pod: PodInfo, inputs: DecisionInputs) -> Mapping[str, str]:

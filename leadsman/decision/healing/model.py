@@ -12,10 +12,15 @@ CRITICAL_PRIORITY = 2_000_000_000
 
 
 class RoomHold(Struct, frozen=True):
-    """Room on a node is kept for the pods of one owner until then. owner_uid: their controller."""
+    """Room on a node is kept for the pods of one owner until then.
+
+    owner_uid: their controller.
+    only: those pods may go nowhere else either, because one of them is being moved here.
+    """
 
     owner_uid: str
     until: float
+    only: bool = False
 
 
 class SelfHealing(Struct, frozen=True):
@@ -38,6 +43,14 @@ class SelfHealing(Struct, frozen=True):
         """Owner → when its last hold on the node ends, of those that have not ended."""
         active = [hold for hold in self.holds.get(node, ()) if hold.until > now]
         return {hold.owner_uid: hold.until for hold in sorted(active, key=lambda hold: hold.until)}
+
+    def only_nodes(self, owner_uid: str, now: float) -> frozenset[str]:
+        """The nodes to which pods of this owner are being moved, and to which alone they may go; empty: anywhere."""
+        return frozenset(
+            node
+            for node, holds in self.holds.items()
+            if any(hold.only and hold.owner_uid == owner_uid and hold.until > now for hold in holds)
+        )
 
 
 def never_withheld(pod: PodInfo) -> bool:

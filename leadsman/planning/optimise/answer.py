@@ -11,8 +11,9 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.planning.backups.after_failure import lost_pods
 from leadsman.planning.backups.domains import FailureDomains, rack_of
 from leadsman.planning.backups.model import Backup, BackupPlan, BackupSettings, Uncovered
-from leadsman.planning.optimise.cluster_problem import ClusterProblem, delay_refusals, with_workloads_of
+from leadsman.planning.optimise.cluster_problem import ClusterProblem, delay_refusals
 from leadsman.planning.optimise.problem import NOWHERE, Choice, Choices, Load, PodOptions, Problem, amounts_by_name
+from leadsman.planning.placed_workloads import with_workloads_of
 
 
 class OptimisedPlan(Struct, frozen=True):

@@ -7,12 +7,10 @@ that nobody would make again elsewhere, or that keep data on their node, choose 
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from leadsman.cluster.constraints import PodConstraints
 from leadsman.cluster.model import Cluster
@@ -23,13 +21,13 @@ from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.delay.targets import NoTarget, resolve_target
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes
-from leadsman.decision.workloads import PlacedPod, PlacedPods, WorkloadIndex
 from leadsman.kube.names import BACKUP_ANNOTATION
 from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure, pod_info
 from leadsman.planning.backups.domains import FailureDomains, rack_of
 from leadsman.planning.backups.model import BackupPlan, BackupScope, BackupSettings, FailureDomain
 from leadsman.planning.backups.planner import never_replaced, plan_backups, without_placeholders
 from leadsman.planning.optimise.problem import NOWHERE, Amounts, Choice, FixedNeed, PodOptions, Problem
+from leadsman.planning.placed_workloads import with_workloads_of
 
 _SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
 
@@ -84,17 +82,6 @@ def model_cluster(cluster: Cluster, inputs: DecisionInputs, settings: BackupSett
     backups = {uid: position[backup.node] for uid, backup in plan.backups.items()}
     start = tuple(Choice(position.get(pod.node, NOWHERE), backups.get(pod.uid, NOWHERE)) for pod in pods)
     return ClusterProblem(problem, cluster, inputs, plan, tuple(pod.uid for pod in pods), start, tuple(numbered))
-
-
-def with_workloads_of(cluster: Cluster, inputs: DecisionInputs) -> DecisionInputs:
-    """The inputs with each workload where the cluster's pods of it are."""
-    table: dict[tuple[str, str], dict[str, PlacedPods]] = defaultdict(dict)
-    for pod in cluster.pods.values():
-        kind, _, name = pod.workload.partition("/")
-        placed = (PlacedPod(pod.name, pod.node),) if pod.node else ()
-        kinds = table[pod.namespace, name]
-        kinds[kind] = (*kinds.get(kind, ()), *placed)
-    return replace(inputs, workloads=WorkloadIndex(dict(table), inputs.now))
 
 
 def delay_refusals(cluster: Cluster, inputs: DecisionInputs, pod: ClusterPod) -> Mapping[str, object]:

@@ -105,6 +105,7 @@ class Hold(Struct, frozen=True):
 
     owner_uid: the controller of the pod, and of its replacement.
     pod_uid: of the pod that was deleted.
+    only: the owner's pods may go nowhere else either.
     """
 
     node: str
@@ -112,6 +113,7 @@ class Hold(Struct, frozen=True):
     requests: Resources
     until: float
     pod_uid: str = ""
+    only: bool = False
 
 
 class RecoveryState(Struct, frozen=True):

@@ -1,98 +1,27 @@
 """What re-placement is told, what it remembers and what it does. Times are Unix seconds: they outlive a process."""
 
 from collections.abc import Mapping
-from enum import StrEnum
 from types import MappingProxyType
 
 from msgspec import Struct
 
-from leadsman.cluster.constraints import Toleration
-from leadsman.cluster.resources import Resources
+from leadsman.planning.moves.model import EndedMove, MoveAction, MoverSettings
+from leadsman.planning.moves.state import MoverState
 
 
-class ReplacementSettings(Struct, frozen=True):
+class ReplacementSettings(MoverSettings, frozen=True, kw_only=True):
     """What an operator chooses.
 
+    mends: whether pods are moved for a bound that they left and for a pending pod. If not, only plans are carried out.
     hold_seconds: how long a delay must be over its bound, or a pod be pending without room, before anything is done.
     per_minute: most moves that begin within a minute.
-    cooldown_seconds: how long pods of an owner are not moved away from, nor back to, a node that one of them left; and
-        how long nothing is tried for a pod after a move for it failed.
-    max_returns: after so many pods of an owner that came back to a node that one had left, none is moved from it again.
-    hold_room_seconds: how long room may take to be held and the eviction to be allowed; then the move is rolled back.
-    landing_seconds: how long the new pod may take to get a node, and then the pending one; grace periods count in.
     look_again_seconds: between two searches for one pod that has no fix.
     """
 
+    mends: bool = True
     hold_seconds: float = 60.0
     per_minute: int = 2
-    cooldown_seconds: float = 600.0
-    max_returns: int = 2
-    hold_room_seconds: float = 30.0
-    landing_seconds: float = 180.0
     look_again_seconds: float = 30.0
-
-
-class MoveStep(StrEnum):
-    """How far a move is.
-
-    HOLDING: its room is being held; nothing is lost when it ends here.
-    EVICTING: the eviction is asked for.
-    LANDING: the old pod ends, and its owner makes a new one, which has no node yet.
-    TAKING: the new pod has a node; the pending pod is to take the room that was made.
-    """
-
-    HOLDING = "holding"
-    EVICTING = "evicting"
-    LANDING = "landing"
-    TAKING = "taking"
-
-
-class Move(Struct, frozen=True, kw_only=True):
-    """One pod on its way to another node.
-
-    pod_uid: of the pod that is evicted.
-    for_uid, for_name: the pending pod that room is made for; "": the move is for the pod's own bound.
-    room: what of the pending pod's requests is free on `from_node` already, and held for it; None: nothing.
-    since: when the step began.
-    siblings: UIDs of its owner's pods before the eviction: any other is its replacement.
-    """
-
-    pod_uid: str
-    namespace: str
-    name: str
-    workload: str
-    owner_uid: str
-    from_node: str
-    to_node: str
-    requests: Resources
-    reason: str
-    since: float
-    step: MoveStep = MoveStep.HOLDING
-    for_uid: str = ""
-    for_name: str = ""
-    for_workload: str = ""
-    room: Resources | None = None
-    siblings: tuple[str, ...] = ()
-
-
-class Departure(Struct, frozen=True):
-    """A pod of this owner was moved away from the node. returns: how many came back within the cooldown since."""
-
-    owner_uid: str
-    node: str
-    at: float
-    returns: int = 0
-
-
-class ReplacementState(Struct, frozen=True):
-    """What outlives a process. Written before anything is done.
-
-    started: when moves began, within the last minute.
-    """
-
-    moves: tuple[Move, ...] = ()
-    departures: tuple[Departure, ...] = ()
-    started: tuple[float, ...] = ()
 
 
 class NoFix(Struct, frozen=True):
@@ -145,65 +74,8 @@ class ReplacementMemory(Struct, frozen=True):
     troubles: UID → what is wrong with the pod; forgotten with the process.
     """
 
-    state: ReplacementState = ReplacementState()
+    state: MoverState = MoverState()
     troubles: Mapping[str, Trouble] = MappingProxyType({})
-
-
-class HoldRoom(Struct, frozen=True):
-    """Create a pod that holds room on the node for the pod with this UID, if there is none."""
-
-    node: str
-    for_uid: str
-    requests: Resources
-    tolerations: tuple[Toleration, ...]
-    reason: str
-
-
-class ReleaseHold(Struct, frozen=True):
-    """Delete the holding pod with this UID."""
-
-    uid: str
-    namespace: str
-    name: str
-    reason: str
-
-
-class EvictPod(Struct, frozen=True):
-    """Ask the Eviction API to evict the pod with this UID."""
-
-    uid: str
-    namespace: str
-    name: str
-    node: str
-    reason: str
-
-
-ReplacementAction = HoldRoom | ReleaseHold | EvictPod
-
-
-class MoveResult(StrEnum):
-    """How a move ended.
-
-    REPLACED: the pod has its new node, and the pending one its room.
-    CANCELLED: nothing was evicted, because the cause is gone.
-    ROLLED_BACK: nothing was evicted, because a step failed.
-    RETURNED: the new pod went back to the node that was left.
-    NOT_LANDED: the pod was evicted, and the new one or the pending one has no node in time.
-    """
-
-    REPLACED = "replaced"
-    CANCELLED = "cancelled"
-    ROLLED_BACK = "rolled-back"
-    RETURNED = "returned"
-    NOT_LANDED = "not-landed"
-
-
-class EndedMove(Struct, frozen=True):
-    """A move that ended with this plan. note: a sentence."""
-
-    move: Move
-    result: MoveResult
-    note: str
 
 
 class ReplacementPlan(Struct, frozen=True):
@@ -213,7 +85,7 @@ class ReplacementPlan(Struct, frozen=True):
     waiting: UID → why a pod for which there is a fix waits.
     """
 
-    actions: tuple[ReplacementAction, ...]
+    actions: tuple[MoveAction, ...]
     memory: ReplacementMemory
     ended: tuple[EndedMove, ...] = ()
     waiting: Mapping[str, str] = MappingProxyType({})

@@ -9,7 +9,7 @@ from leadsman.cluster.resources import amount_text
 from leadsman.cluster.scheduling import Feasibility
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.model import DelayEvidence, PodInfo, Refusal
-from leadsman.planning.replacement.bounds import SupposedBounds
+from leadsman.planning.moves.bounds import SupposedBounds
 from leadsman.planning.replacement.model import NoFix
 
 

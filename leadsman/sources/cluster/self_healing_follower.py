@@ -149,5 +149,5 @@ def _holds(state: SelfHealingState, now: float, unix_now: float) -> Mapping[str,
     by_node: dict[str, list[RoomHold]] = defaultdict(list)
     for hold in state.recovery.holds:
         seconds = min(hold.until - unix_now, hold.until - state.published_at)
-        by_node[hold.node].append(RoomHold(hold.owner_uid, now + seconds))
+        by_node[hold.node].append(RoomHold(hold.owner_uid, now + seconds, hold.only))
     return {node: tuple(holds) for node, holds in by_node.items()}

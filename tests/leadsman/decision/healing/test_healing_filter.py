@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from leadsman.decision.decide import decide, filter_nodes
 from leadsman.decision.explain import explain
 from leadsman.decision.explain_text import format_explanation
-from leadsman.decision.healing.healing_filter import HELD, NAME, HealingFilter
+from leadsman.decision.healing.healing_filter import ELSEWHERE, HELD, NAME, HealingFilter
 from leadsman.decision.healing.model import CRITICAL_PRIORITY, RoomHold, SelfHealing
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
@@ -80,6 +80,13 @@ def test_each_owner_of_several_holds_gets_in() -> None:
 def test_a_hold_ends_by_time() -> None:
     assert refused(PLAIN, HELD_ROOM, NOW + 44.9) == {"edge-2": HELD.reason}
     assert refused(PLAIN, HELD_ROOM, NOW + 45.0) == {}
+
+
+def test_a_pod_that_is_being_moved_may_go_nowhere_else_while_its_room_is_held() -> None:
+    moving = SelfHealing(holds={"edge-2": (RoomHold("rs-web", NOW + 45.0, only=True),)})
+    assert refused(RETURNING, moving) == {"edge-1": ELSEWHERE.reason, "edge-3": ELSEWHERE.reason}
+    assert refused(RETURNING, moving, NOW + 45.0) == {}
+    assert refused(PLAIN, moving) == {"edge-2": HELD.reason}
 
 
 @pytest.mark.parametrize(

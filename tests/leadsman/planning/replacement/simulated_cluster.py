@@ -12,15 +12,10 @@ from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_NAMESPACE
-from leadsman.planning.replacement.model import (
-    EvictPod,
-    HoldRoom,
-    ReleaseHold,
-    ReplacementAction,
-    ReplacementMemory,
-    ReplacementPlan,
-    ReplacementSettings,
-)
+from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveAction, ReleaseHold
+from leadsman.planning.moves.move_plan import HandedOverPlan
+from leadsman.planning.moves.plan_run import MovePlanLimits
+from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan, ReplacementSettings
 from leadsman.planning.replacement.plan import plan_replacements
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 
@@ -52,6 +47,8 @@ class SimulatedCluster:
     ) -> None:
         self.cluster, self.matrix, self.settings, self.now = cluster, matrix, settings, 1000.0
         self.memory, self.plans = ReplacementMemory(), list[ReplacementPlan]()
+        self.handed_over: HandedOverPlan | None = None
+        self.limits = MovePlanLimits()
         self.evicted: list[str] = []
         self._choose, self._grace_seconds, self._ends = choose, grace_seconds, dict[str, float]()
         self._numbers = count()
@@ -65,7 +62,15 @@ class SimulatedCluster:
 
     def plan(self) -> ReplacementPlan:
         """Plans, and remembers."""
-        plan = plan_replacements(self.cluster, self.inputs, self.memory, self.settings, self.now)
+        plan = plan_replacements(
+            self.cluster,
+            self.inputs,
+            self.memory,
+            self.settings,
+            self.now,
+            handed_over=self.handed_over,
+            limits=self.limits,
+        )
         self.memory = plan.memory
         self.plans.append(plan)
         return plan
@@ -84,7 +89,7 @@ class SimulatedCluster:
         for _ in range(seconds):
             self.second()
 
-    def execute(self, action: ReplacementAction) -> None:
+    def execute(self, action: MoveAction) -> None:
         match action:
             case HoldRoom():
                 uid = f"hold-{action.for_uid}"

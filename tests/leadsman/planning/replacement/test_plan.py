@@ -11,17 +11,10 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.selectors import LabelSelector
-from leadsman.planning.replacement import codec
-from leadsman.planning.replacement.model import (
-    EvictPod,
-    HoldRoom,
-    MoveResult,
-    MoveStep,
-    ReleaseHold,
-    ReplacementMemory,
-    ReplacementSettings,
-    ReplacementState,
-)
+from leadsman.planning.moves import codec
+from leadsman.planning.moves.model import EvictPod, HoldRoom, MoveResult, MoveStep, ReleaseHold
+from leadsman.planning.moves.state import MoverState
+from leadsman.planning.replacement.model import ReplacementMemory, ReplacementSettings
 from tests.leadsman.planning.replacement.simulated_cluster import AT_ONCE, SimulatedCluster
 
 GIB = 2**30
@@ -323,4 +316,4 @@ def test_a_state_that_cannot_be_read_is_refused_by_name(text: bytes) -> None:
 
 
 def test_an_empty_state_is_read_from_an_empty_object() -> None:
-    assert codec.decode(b"{}") == ReplacementState()
+    assert codec.decode(b"{}") == MoverState()

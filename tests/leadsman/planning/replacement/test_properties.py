@@ -13,10 +13,11 @@ from leadsman.cluster.scheduling import refusals
 from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.model import PodInfo
-from leadsman.planning.replacement.bounds import SupposedBounds
-from leadsman.planning.replacement.model import EvictPod, Move, MoveStep, ReplacementPlan
-from leadsman.planning.replacement.movable import why_never_moved
-from leadsman.planning.replacement.search import Search
+from leadsman.planning.moves.bounds import SupposedBounds
+from leadsman.planning.moves.model import EvictPod, Move, MoveStep
+from leadsman.planning.moves.movable import why_never_moved
+from leadsman.planning.moves.search import Search
+from leadsman.planning.replacement.model import ReplacementPlan
 from tests.leadsman.planning.backups.random_clusters import inputs_of, random_case
 from tests.leadsman.planning.replacement.simulated_cluster import AT_ONCE, Matrix, SimulatedCluster, passing_nodes
 

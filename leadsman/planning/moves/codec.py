@@ -1,8 +1,8 @@
-"""Writes ReplacementState as JSON and reads it, for a ConfigMap. Fields that a reader does not know are skipped."""
+"""Writes MoverState as JSON and reads it, for a ConfigMap. Fields that a reader does not know are skipped."""
 
 import msgspec
 
-from leadsman.planning.replacement.model import ReplacementState
+from leadsman.planning.moves.state import MoverState
 from leadsman.runtime.decode_errors import UNREADABLE, explain
 
 MAX_BYTES = 900 << 10
@@ -13,14 +13,14 @@ class StateError(ValueError):
     """What stands there is no state: which field, what is wrong with it. Nothing is moved until somebody deletes it."""
 
 
-def encode(state: ReplacementState) -> bytes:
+def encode(state: MoverState) -> bytes:
     """The state's JSON, as UTF-8. StateError when it is larger than MAX_BYTES."""
     text = _ENCODER.encode(state)
     _check_size(len(text))
     return text
 
 
-def decode(text: bytes) -> ReplacementState:
+def decode(text: bytes) -> MoverState:
     """The state of its JSON. StateError."""
     _check_size(len(text))
     try:
@@ -36,4 +36,4 @@ def _check_size(size: int) -> None:
 
 
 _ENCODER = msgspec.json.Encoder()
-_DECODER = msgspec.json.Decoder(ReplacementState)
+_DECODER = msgspec.json.Decoder(MoverState)

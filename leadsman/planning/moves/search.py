@@ -7,7 +7,7 @@ from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import Feasibility
-from leadsman.planning.replacement.bounds import NOWHERE_ELSE, Placed, SupposedBounds
+from leadsman.planning.moves.bounds import NOWHERE_ELSE, Placed, SupposedBounds
 
 WhyNot = Callable[[ClusterPod], str]
 
@@ -35,9 +35,13 @@ class Search:
     ) -> None:
         self._cluster, self._bounds, self._is_barred, self._avoid = cluster, bounds, is_barred, avoid
 
+    def places(self, pod: ClusterPod) -> Iterator[str]:
+        """The nodes that may take the running pod so that no bound is lost, those with most free memory first."""
+        return self._places(pod, self._cluster, NOWHERE_ELSE)
+
     def new_place(self, pod: ClusterPod) -> str:
-        """The node with most free memory that may take the running pod so that no bound is lost; "": there is none."""
-        return next(self._places(pod, self._cluster, NOWHERE_ELSE), "")
+        """The first of `places`; "": there is none."""
+        return next(self.places(pod), "")
 
     def is_place(self, pod: ClusterPod, node: str) -> bool:
         """Whether the node may take the running pod so that no bound is lost."""

@@ -80,7 +80,7 @@ class SupposedBounds:
 
     def refusals(self, pod: ClusterPod, placed: Placed = NOWHERE_ELSE) -> Mapping[str, Refusal]:
         """Node → which of the pod's bounds it would not keep."""
-        return DelayFilter().refusals(_pod_info(pod), self._nodes, self._inputs_with(placed))
+        return DelayFilter().refusals(_pod_info(pod), self._nodes, self.inputs_with(placed))
 
     def lost_bound(self, placed: Placed) -> str:
         """Which pod would not keep its bounds when these pods are placed so; "": none.
@@ -88,7 +88,7 @@ class SupposedBounds:
         The placed ones must keep all of theirs. Of the others those that keep them now.
         """
         pods = {uid: self._cluster.pods[uid] for uid in placed}
-        after = self._inputs_with(placed)
+        after = self.inputs_with(placed)
         for uid, node in placed.items():
             if not self._keeps(pods[uid], node, after):
                 return f"pod {pods[uid].namespace}/{pods[uid].name} would not keep its bound there"
@@ -127,6 +127,10 @@ class SupposedBounds:
         bounded = {workload_key(each.namespace, each.workload) for each in self._bounded_to.get(own, ())}
         return {own, *self._references(pod), *bounded}
 
+    def reference_names(self, pod: ClusterPod) -> frozenset[str]:
+        """The names of nodes and workloads that the pod's bounds are to."""
+        return frozenset(name for _, name in self._references(pod))
+
     def is_bound_to(self, pod: ClusterPod, other: ClusterPod) -> bool:
         """Whether a bound of the pod may be to the workload of the other one."""
         return workload_key(other.namespace, other.workload) in set(self._references(pod))
@@ -139,7 +143,8 @@ class SupposedBounds:
     def _keeps(self, pod: ClusterPod, node: str, inputs: DecisionInputs) -> bool:
         return node not in DelayFilter().refusals(_pod_info(pod), self._nodes, inputs)
 
-    def _inputs_with(self, placed: Placed) -> DecisionInputs:
+    def inputs_with(self, placed: Placed) -> DecisionInputs:
+        """The inputs when these pods are placed so."""
         if not placed:
             return self._inputs
         by_name = self._inputs.workloads.by_name

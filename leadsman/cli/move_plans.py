@@ -1,0 +1,133 @@
+"""Plans of moves for people: as text, in files, and in the ConfigMap by which they are handed over."""
+
+import argparse
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from controller.config_maps import VersionedConfigMap
+from controller.move_plan_object import MovePlanObject
+from controller.replacement import CONFIG_MAP, KEY
+from leadsman.cli.options import Options, api_access, positive_int
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError, Conflict
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.moves import codec
+from leadsman.planning.moves.move_plan import BadPlan, LeftOut, MovePlan, PlanRequest, decode, encode
+from leadsman.planning.moves.state import MoverState, PlanProgress
+from leadsman.runtime.text_table import align_columns
+
+T = TypeVar("T")
+
+
+def plan_output_options(add: Options) -> None:
+    """Where a plan of moves goes to, and whether it keeps backups."""
+    parser = add.parser
+    parser.add_argument("-o", "--output", help="write the plan for `leadsman plan apply`", type=Path, metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+    parser.add_argument(
+        "--no-backups", action="store_true", help="pods need not keep a backup, and no room is reserved for backups"
+    )
+
+
+def backup_settings(args: argparse.Namespace) -> BackupSettings | None:
+    """What `plan_output_options` and the input's flags say of backups; None: they are not kept."""
+    return None if args.no_backups else BackupSettings(rack_label=args.rack_label)
+
+
+def write_plan(plan: MovePlan, args: argparse.Namespace) -> None:
+    """Prints the plan, and writes it to the file that was named. BadPlan when it is too large; ValueError, OSError."""
+    text = encode(plan)
+    if args.output is not None:
+        args.output.write_bytes(text + b"\n")
+    sys.stdout.write(text.decode() + "\n" if args.json else plan_text(plan))
+    if not args.json and plan.taken_at is None:
+        print("it cannot be applied: its source does not say when it was taken; plan from a snapshot", file=sys.stderr)
+
+
+def plan_text(plan: MovePlan, progress: PlanProgress | None = None) -> str:
+    """The moves in their order, and what is left out. progress: of the moves."""
+    rows = [("", "POD", "FROM", "TO", "GAIN", "COST", "REASON" if progress is None else "STATE")]
+    for number, move in enumerate(plan.moves):
+        said = move.reason
+        if progress is not None:
+            done = progress.moves[number]
+            said = f"{done.outcome}: {done.note}" if done.note else done.outcome.value
+        name = f"{move.namespace}/{move.name}"
+        rows.append((str(number + 1), name, move.from_node, move.to_node, f"{move.gain:g}", f"{move.cost:g}", said))
+    lines = align_columns(rows) if plan.moves else ["nothing is moved"]
+    return "\n".join([*lines, *pods_text("NOT MOVED", plan.left_out), ""])
+
+
+def pods_text(title: str, pods: Sequence[LeftOut]) -> list[str]:
+    """Pods with a sentence about each, under a title; [] for none."""
+    if not pods:
+        return []
+    rows = [(title, "NODE", "BECAUSE"), *((f"{each.namespace}/{each.name}", each.node, each.why) for each in pods)]
+    return ["", *align_columns(rows)]
+
+
+def read_plan(file: Path) -> MovePlan:
+    """The plan of a file. ValueError names the file and the field."""
+    try:
+        return decode(file.read_bytes(), MovePlan)
+    except (BadPlan, OSError) as error:
+        raise ValueError(f"{file}: {error}") from error
+
+
+def handover_options(add: Options) -> None:
+    """Where plans are handed over."""
+    add.api_server()
+    add.argument("namespace", "Leadsman's namespace (default leadsman)", "leadsman", metavar="NAME")
+
+
+def limits_options(add: Options) -> None:
+    """How fast the controller carries plans out, for estimates."""
+    add.argument(
+        "per-minute",
+        "moves that the controller begins within a minute, its --plan-moves-per-minute (default 6)",
+        6,
+        positive_int,
+        metavar="N",
+    )
+
+
+def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]]) -> T:
+    """What `do` returns, with a client of the API server that the flags name. ValueError when the server refuses."""
+
+    async def run() -> T:
+        async with ApiClient(api_access(args)) as client:
+            return await do(client)
+
+    try:
+        return asyncio.run(run())
+    except Conflict as error:
+        raise ValueError(f"somebody else wrote the plan meanwhile; look again: {error}") from error
+    except ApiError as error:
+        raise ValueError(f"the API server: {error}") from error
+
+
+async def read_progress(client: ApiClient, namespace: str) -> PlanProgress | None:
+    """How far the controller is with the last plan that it saw; None: it has seen none. StateError, ApiError."""
+    text = await VersionedConfigMap(client, namespace, CONFIG_MAP, KEY).read()
+    state = MoverState() if text is None else codec.decode(text.encode() if isinstance(text, str) else text)
+    return state.progress
+
+
+def ask(args: argparse.Namespace, request: PlanRequest) -> int:
+    """Asks the controller to go on, pause or abort, and says so."""
+
+    async def do(client: ApiClient) -> str:
+        handed_over = await MovePlanObject(client, args.namespace).ask(request)
+        return handed_over.plan.id
+
+    print(f"plan {with_client(args, do)}: asked to {request}; `leadsman plan status` shows what became of it")
+    return 0
+
+
+def time_text(unix: float) -> str:
+    """2026-11-22T09:00:00Z."""
+    return datetime.fromtimestamp(unix, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

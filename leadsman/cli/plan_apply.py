@@ -1,0 +1,83 @@
+"""`leadsman plan apply FILE`: hand a plan of moves over to the controller; by default only say what would be done.
+
+Exit code: 0: it was handed over, or could be; 1: it cannot be, and why is said.
+"""
+
+import argparse
+import time
+
+from msgspec import Struct
+
+from controller.move_plan_object import MovePlanObject
+from leadsman.cli.move_plans import handover_options, plan_text, read_plan, read_progress, with_client
+from leadsman.cli.options import Options, existing_file
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import NotFound
+from leadsman.kube.objects import IdentifiedObject
+from leadsman.kube.resources import PODS
+from leadsman.planning.moves.move_plan import MovePlan, PlanRequest
+from leadsman.planning.moves.plan_run import MovePlanLimits, why_refused
+from leadsman.planning.moves.state import RunState
+
+EXIT_DONE, EXIT_REFUSED = 0, 1
+
+
+class _Handover(Struct):
+    """refused: why the plan cannot be handed over; "": it can. written: whether it was."""
+
+    refused: str
+    written: bool = False
+
+
+def options(add: Options) -> None:
+    add.parser.add_argument("file", help="a plan that -o of a plan command wrote", type=existing_file, metavar="FILE")
+    add.parser.add_argument(
+        "--confirm", action="store_true", help="hand the plan over, so that the controller moves the pods"
+    )
+    add.parser.add_argument("--dry-run", action="store_true", help="only say what would be done (the default)")
+    handover_options(add)
+
+
+def main(args: argparse.Namespace) -> int:
+    """ValueError when the file cannot be used, or the API server refuses."""
+    if args.confirm and args.dry_run:
+        raise ValueError("--confirm and --dry-run exclude each other; leave one out")
+    plan = read_plan(args.file)
+    print(plan_text(plan), end="")
+    done = with_client(args, lambda client: _hand_over(client, plan, args))
+    if done.refused:
+        print(f"refused: {done.refused}")
+        return EXIT_REFUSED
+    if done.written:
+        print(f"plan {plan.id} is handed over; `leadsman plan status` shows how far it is")
+    else:
+        print(f"plan {plan.id} could be applied; nothing was done. Add --confirm to hand it over")
+    return EXIT_DONE
+
+
+async def _hand_over(client: ApiClient, plan: MovePlan, args: argparse.Namespace) -> _Handover:
+    plan_object = MovePlanObject(client, args.namespace)
+    before, progress = await plan_object.read(), await read_progress(client, args.namespace)
+    if before is not None and before.plan.id == plan.id:
+        return _Handover("this very plan was handed over already; plan again")
+    asked = before is not None and before.request is not PlanRequest.ABORT
+    unseen = before is not None and (progress is None or progress.plan != before.plan.id)
+    if (asked and unseen) or (progress is not None and progress.state in (RunState.RUNNING, RunState.PAUSED)):
+        return _Handover("another plan is being carried out; wait for its end, or `leadsman plan abort` it")
+    living = await _living(client, plan)
+    if reason := why_refused(plan, living, MovePlanLimits(), time.time()):
+        return _Handover(reason)
+    if args.confirm:
+        await plan_object.hand_over(plan)
+    return _Handover("", written=args.confirm)
+
+
+async def _living(client: ApiClient, plan: MovePlan) -> set[str]:
+    """UIDs of the plan's pods that still live."""
+    living = set[str]()
+    for namespace, name in {(move.namespace, move.name) for move in plan.moves}:
+        try:
+            living.add((await client.get(PODS.path(namespace, name), IdentifiedObject)).metadata.uid)
+        except NotFound:
+            continue
+    return living

@@ -1,0 +1,78 @@
+"""`leadsman plan drain NODE…`: moves that empty nodes ahead of maintenance, or why a pod cannot go.
+
+Exit code: 0: nothing that anybody would miss is left on the nodes; 1: something is.
+"""
+
+import argparse
+import math
+import sys
+import time
+from datetime import datetime
+
+from leadsman.cli.move_plans import (
+    backup_settings,
+    limits_options,
+    plan_output_options,
+    pods_text,
+    time_text,
+    write_plan,
+)
+from leadsman.cli.options import Options
+from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
+from leadsman.planning.moves.drain import DrainPlan, plan_drain
+
+EXIT_EMPTY, EXIT_NOT_EMPTY = 0, 1
+
+
+def options(add: Options) -> None:
+    add.parser.add_argument("node", nargs="+", help="a node that is to be empty", metavar="NODE")
+    add.argument(
+        "at",
+        "when the maintenance begins, as 2026-11-22T09:00+01:00: no move begins after it (local time without offset)",
+        None,
+        _time,
+        metavar="TIME",
+    )
+    limits_options(add)
+    plan_output_options(add)
+    plan_input_options(add)
+
+
+def main(args: argparse.Namespace) -> int:
+    """ValueError when the input cannot be used, or names no such node."""
+    given = read_plan_input(args)
+    drain = plan_drain(given.cluster, given.inputs, args.node, backup_settings(args), given.taken_at, args.at)
+    write_plan(drain.plan, args)
+    if not args.json:
+        print("\n".join(_remarks(drain, args)))
+    if args.at is not None and (late := _late(drain, args.at, args.per_minute)):
+        print(late, file=sys.stderr)
+    return EXIT_NOT_EMPTY if drain.plan.left_out or drain.losing_backups else EXIT_EMPTY
+
+
+def _remarks(drain: DrainPlan, args: argparse.Namespace) -> list[str]:
+    return [
+        *pods_text("STAYS UNTIL THE NODE STOPS", drain.staying),
+        *pods_text("IS BOUND TO A NODE THAT GOES", drain.bound_to),
+        *pods_text("LOSES ITS BACKUP", drain.losing_backups),
+        f"before you apply it, so that nothing new comes: kubectl cordon {' '.join(args.node)}",
+    ]
+
+
+def _late(drain: DrainPlan, at: float, per_minute: int) -> str:
+    """Whether the moves cannot all begin in time, at the controller's rate; "": they can."""
+    needed_seconds = math.ceil(len(drain.plan.moves) / per_minute) * 60.0
+    if time.time() + needed_seconds <= at:
+        return ""
+    begin = time_text(at - needed_seconds)
+    return (
+        f"{len(drain.plan.moves)} moves take {needed_seconds / 60:.0f} minutes at {per_minute} a minute: they had to "
+        f"begin by {begin}, and those that have not begun by {time_text(at)} are not made"
+    )
+
+
+def _time(text: str) -> float:
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r}: want a time as 2026-11-22T09:00+01:00") from None

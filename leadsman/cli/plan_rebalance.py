@@ -1,0 +1,57 @@
+"""`leadsman plan rebalance`: moves of pods to nodes that serve them better by more than a move costs."""
+
+import argparse
+import time
+
+from controller.replacement import CONFIG_MAP, KEY
+from leadsman.cli.move_plans import backup_settings, plan_output_options, write_plan
+from leadsman.cli.options import Options, existing_file, positive_int, positive_number
+from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
+from leadsman.planning.moves import codec
+from leadsman.planning.moves.model import Departure
+from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+
+
+def options(add: Options) -> None:
+    settings = RebalanceSettings()
+    add.argument(
+        "threshold",
+        f"points by which the gain of a move must exceed its cost (default {settings.threshold:g})",
+        settings.threshold,
+        positive_number,
+        metavar="POINTS",
+    )
+    add.argument(
+        "max-moves", f"largest number of moves (default {settings.max_moves})", settings.max_moves, positive_int
+    )
+    add.argument(
+        "moved-before",
+        f"the state of earlier moves: `kubectl -n leadsman get configmap {CONFIG_MAP} -o "
+        f"jsonpath='{{.data.{KEY.replace('.', chr(92) + '.')}}}'`",
+        None,
+        existing_file,
+        metavar="FILE",
+    )
+    plan_output_options(add)
+    plan_input_options(add)
+
+
+def main(args: argparse.Namespace) -> int:
+    """ValueError when the input cannot be used."""
+    given = read_plan_input(args)
+    now = time.time() if given.taken_at is None else given.taken_at
+    settings = RebalanceSettings(threshold=args.threshold, max_moves=args.max_moves)
+    plan = plan_rebalance(
+        given.cluster, given.inputs, _departures(args), settings, backup_settings(args), given.taken_at, now
+    )
+    write_plan(plan, args)
+    return 0
+
+
+def _departures(args: argparse.Namespace) -> tuple[Departure, ...]:
+    if args.moved_before is None:
+        return ()
+    try:
+        return codec.decode(args.moved_before.read_bytes()).departures
+    except (codec.StateError, OSError) as error:
+        raise ValueError(f"{args.moved_before}: {error}") from error

@@ -1,0 +1,16 @@
+"""`leadsman plan resume`: a plan that was paused goes on."""
+
+import argparse
+
+from leadsman.cli.move_plans import ask, handover_options
+from leadsman.cli.options import Options
+from leadsman.planning.moves.move_plan import PlanRequest
+
+
+def options(add: Options) -> None:
+    handover_options(add)
+
+
+def main(args: argparse.Namespace) -> int:
+    """ValueError when there is no plan, or the API server refuses."""
+    return ask(args, PlanRequest.RUN)

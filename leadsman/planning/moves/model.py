@@ -1,0 +1,147 @@
+"""One pod on its way to another node, and what is done for it. Times are Unix seconds: they outlive a process."""
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from leadsman.cluster.constraints import Toleration
+from leadsman.cluster.resources import Resources
+
+
+class MoverSettings(Struct, frozen=True, kw_only=True):
+    """What holds for every move.
+
+    cooldown_seconds: how long pods of an owner are not moved away from, nor back to, a node that one of them left; and
+        how long nothing is tried for a pod after a move for it failed.
+    max_returns: after so many pods of an owner that came back to a node that one had left, none is moved from it again.
+    hold_room_seconds: how long room may take to be held and the eviction to be allowed; then the move is rolled back.
+    landing_seconds: how long the new pod may take to get a node, and then the pending one; grace periods count in.
+    """
+
+    cooldown_seconds: float = 600.0
+    max_returns: int = 2
+    hold_room_seconds: float = 30.0
+    landing_seconds: float = 180.0
+
+
+class MoveStep(StrEnum):
+    """How far a move is.
+
+    HOLDING: its room is being held; nothing is lost when it ends here.
+    EVICTING: the eviction is asked for.
+    LANDING: the old pod ends, and its owner makes a new one, which has no node yet.
+    TAKING: the new pod has a node; the pending pod is to take the room that was made.
+    """
+
+    HOLDING = "holding"
+    EVICTING = "evicting"
+    LANDING = "landing"
+    TAKING = "taking"
+
+
+class Move(Struct, frozen=True, kw_only=True):
+    """One pod on its way to another node.
+
+    pod_uid: of the pod that is evicted.
+    plan, ordinal: the id of the MovePlan that it is part of, and which of its moves it is; "": of none.
+    for_uid, for_name: the pending pod that room is made for; "": none.
+    room: what of the pending pod's requests is free on `from_node` already, and held for it; None: nothing.
+    since: when the step began.
+    siblings: UIDs of its owner's pods before the eviction: any other is its replacement.
+    """
+
+    pod_uid: str
+    namespace: str
+    name: str
+    workload: str
+    owner_uid: str
+    from_node: str
+    to_node: str
+    requests: Resources
+    reason: str
+    since: float
+    step: MoveStep = MoveStep.HOLDING
+    plan: str = ""
+    ordinal: int = 0
+    for_uid: str = ""
+    for_name: str = ""
+    for_workload: str = ""
+    room: Resources | None = None
+    siblings: tuple[str, ...] = ()
+
+
+class Departure(Struct, frozen=True):
+    """A pod of this owner was moved away from the node.
+
+    returns: how many came back within the cooldown since.
+    landed_on: where the new pod went; "": nowhere yet.
+    """
+
+    owner_uid: str
+    node: str
+    at: float
+    returns: int = 0
+    landed_on: str = ""
+
+
+class HoldRoom(Struct, frozen=True):
+    """Create a pod that holds room on the node for the pod with this UID, if there is none."""
+
+    node: str
+    for_uid: str
+    requests: Resources
+    tolerations: tuple[Toleration, ...]
+    reason: str
+
+
+class ReleaseHold(Struct, frozen=True):
+    """Delete the holding pod with this UID."""
+
+    uid: str
+    namespace: str
+    name: str
+    reason: str
+
+
+class EvictPod(Struct, frozen=True):
+    """Ask the Eviction API to evict the pod with this UID."""
+
+    uid: str
+    namespace: str
+    name: str
+    node: str
+    reason: str
+
+
+MoveAction = HoldRoom | ReleaseHold | EvictPod
+
+
+class MoveResult(StrEnum):
+    """How a move ended.
+
+    REPLACED: the pod has its new node, and the pending one its room.
+    CANCELLED: nothing was evicted, because the cause is gone.
+    ROLLED_BACK: nothing was evicted, because a step failed.
+    RETURNED: the new pod went back to the node that was left.
+    NOT_LANDED: the pod was evicted, and the new one or the pending one has no node in time.
+    """
+
+    REPLACED = "replaced"
+    CANCELLED = "cancelled"
+    ROLLED_BACK = "rolled-back"
+    RETURNED = "returned"
+    NOT_LANDED = "not-landed"
+
+
+class EndedMove(Struct, frozen=True):
+    """A move that ended with this plan.
+
+    note: a sentence.
+    landed_uid, landed_on: the new pod and its node; "": it has none.
+    """
+
+    move: Move
+    result: MoveResult
+    note: str
+    landed_uid: str = ""
+    landed_on: str = ""

@@ -1,0 +1,119 @@
+"""An ordered plan of moves, as it is printed, kept in a file and handed over to the controller."""
+
+from enum import StrEnum
+from hashlib import sha256
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from leadsman.runtime.decode_errors import UNREADABLE, explain
+
+MAX_BYTES = 900 << 10
+"""The API server takes 1 MiB of data in a ConfigMap. A move takes some 400 bytes."""
+
+_Name = Annotated[str, Meta(min_length=1, max_length=253)]
+
+
+class PlanOrigin(StrEnum):
+    """What a plan is for. REBALANCE: its moves obey the cooldowns of earlier ones; nobody asked for them."""
+
+    OPTIMISE = "optimise"
+    DRAIN = "drain"
+    REBALANCE = "rebalance"
+
+
+class PlannedMove(Struct, frozen=True, kw_only=True):
+    """One move. It is made only while the pod of this UID is on `from_node` and `to_node` has its UID.
+
+    follows: the number of the earlier move of this plan that brought the pod to `from_node`, because a cycle is broken
+        through a third node. Its owner's new pod of then is meant, and `pod_uid` names the first one. None: there is
+        no such move.
+    to_node_uid: of the Node object: another object of this name is another node.
+    gain, cost: points, comparable within a plan. docs/moving-pods.md says what counts.
+    """
+
+    pod_uid: _Name
+    namespace: _Name
+    name: _Name
+    from_node: _Name
+    to_node: _Name
+    to_node_uid: str = ""
+    reason: str = ""
+    gain: float = 0.0
+    cost: float = 0.0
+    follows: Annotated[int, Meta(ge=0)] | None = None
+
+
+class LeftOut(Struct, frozen=True):
+    """A pod that was to be moved and is not. why: a sentence without its subject."""
+
+    namespace: str
+    name: str
+    node: str
+    why: str
+
+
+class MovePlan(Struct, frozen=True, kw_only=True):
+    """Moves in their order. Each is valid when those before it were made, whether or not any later one is.
+
+    taken_at: Unix seconds at which the cluster was as it was planned on; None: unknown, so the plan cannot be applied.
+    not_after: Unix seconds after which no move begins; None: no such time.
+    """
+
+    origin: PlanOrigin
+    taken_at: float | None
+    moves: tuple[PlannedMove, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
+    not_after: float | None = None
+
+    @property
+    def id(self) -> str:
+        """Of its moves and times: the same plan has the same id, wherever it is read."""
+        return sha256(msgspec.json.encode(self)).hexdigest()[:16]
+
+
+class PlanRequest(StrEnum):
+    """What is asked for. PAUSE: no move begins until it is RUN again. ABORT: none begins any more."""
+
+    RUN = "run"
+    PAUSE = "pause"
+    ABORT = "abort"
+
+
+class HandedOverPlan(Struct, frozen=True):
+    """The value that stands in the ConfigMap `leadsman-move-plan`."""
+
+    plan: MovePlan
+    request: PlanRequest = PlanRequest.RUN
+
+
+class BadPlan(ValueError):
+    """What is wrong with a plan's JSON, and in which field; or that it is too large."""
+
+
+_Value = TypeVar("_Value", MovePlan, HandedOverPlan)
+
+
+def encode(value: MovePlan | HandedOverPlan) -> bytes:
+    """JSON, as UTF-8. BadPlan when it is larger than MAX_BYTES."""
+    text = msgspec.json.encode(value)
+    if len(text) > MAX_BYTES:
+        raise BadPlan(f"the plan has {len(text):,} bytes; at most {MAX_BYTES:,} are allowed: plan fewer moves at once")
+    return text
+
+
+def decode(text: bytes | str, kind: type[_Value]) -> _Value:
+    """The value of its JSON. BadPlan."""
+    if len(text) > MAX_BYTES:
+        raise BadPlan(f"the plan has {len(text):,} bytes; at most {MAX_BYTES:,} are allowed")
+    try:
+        value = msgspec.json.decode(text, type=kind)
+    except UNREADABLE as error:
+        path, what = explain(error)
+        raise BadPlan(f"{path}: {what}") from error
+    plan = value.plan if isinstance(value, HandedOverPlan) else value
+    for number, move in enumerate(plan.moves):
+        if move.follows is not None and move.follows >= number:
+            raise BadPlan(f"$.moves[{number}].follows: {move.follows} is no earlier move")
+    return value

@@ -1,0 +1,281 @@
+"""One step of every move under way: from the cluster and what is remembered to actions.
+
+A move goes through these steps, and each is planned only when the API server shows the one before:
+
+1. Pods that hold room are created: on the node that the pod goes to, and on its own what is free of what a pending pod
+   needs for which it makes room.
+2. Once they are bound, everything is checked as if they were not there, and the eviction is asked for.
+3. Once the pod ends, the room on its new node is released for the one that its owner makes.
+4. Once that one has a node, the rest of the room is released for the pending pod.
+
+A holding pod that belongs to no move is released: so a move that is given up is rolled back.
+"""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.scheduling import refusals as scheduling_refusals
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.kube.names import HELD_FOR_LABEL
+from leadsman.planning.moves.bounds import SupposedBounds, workload_key
+from leadsman.planning.moves.model import (
+    Departure,
+    EndedMove,
+    EvictPod,
+    HoldRoom,
+    Move,
+    MoveAction,
+    MoveResult,
+    MoverSettings,
+    MoveStep,
+    ReleaseHold,
+)
+from leadsman.planning.moves.movable import why_never_moved, why_not_evictable
+from leadsman.planning.moves.search import RoomMove, Search
+from leadsman.planning.moves.state import MoverState
+
+
+class Mover:
+    """The moves of one cluster at one moment. `advance` those under way, `begin` others, `release_orphans` last.
+
+    running_plan: the id of the plan that goes on; "": none does. A move of another that has evicted nothing is undone.
+    avoid: nodes that are dead or suspect: nothing goes there, and what is on them is left to recovery.
+    moves: under way. actions: in their order. ended: by this step.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        inputs: DecisionInputs,
+        state: MoverState,
+        settings: MoverSettings,
+        now: float,
+        avoid: frozenset[str],
+        running_plan: str = "",
+    ) -> None:
+        self.cluster, self.now, self.avoid = cluster, now, avoid
+        self.bounds = SupposedBounds(cluster, inputs)
+        self.moves: list[Move] = []
+        self.actions: list[MoveAction] = []
+        self.ended: list[EndedMove] = []
+        self._settings, self._running_plan = settings, running_plan
+        self._holds: dict[str, list[ClusterPod]] = {}
+        for pod in cluster.pods.values():
+            if HELD_FOR_LABEL in pod.labels:
+                self._holds.setdefault(pod.labels[HELD_FOR_LABEL], []).append(pod)
+        owners = {pod.owner_uid for pod in cluster.pods.values()}
+        self._departures = {
+            (each.owner_uid, each.node): each
+            for each in state.departures
+            if each.owner_uid in owners and (each.returns or now - each.at < settings.cooldown_seconds)
+        }
+
+    @property
+    def departures(self) -> tuple[Departure, ...]:
+        """Those that still count."""
+        return tuple(self._departures.values())
+
+    def advance(self, move: Move) -> None:
+        """The next step of a move."""
+        pod = self.cluster.pods.get(move.pod_uid)
+        goes = pod is None or pod.terminating
+        if move.step is MoveStep.EVICTING and goes:
+            move = replace(move, step=MoveStep.LANDING, since=self.now)
+        if move.step is MoveStep.LANDING:
+            self._land(move)
+        elif move.step is MoveStep.TAKING:
+            self._take(move)
+        elif pod is None or pod.terminating:
+            self._end(move, MoveResult.CANCELLED, "the pod ends without us")
+        elif reason := self._why_needless(move, pod):
+            self._end(move, MoveResult.CANCELLED, reason)
+        else:
+            self._prepare(move, pod)
+
+    def begin(self, move: Move) -> None:
+        """Begins a move: the next step sees the room that it holds."""
+        self.moves.append(move)
+        self._hold_room(move)
+
+    def release_orphans(self) -> None:
+        """Deletes the holding pods that no move needs any more."""
+        needed = {uid for move in self.moves for uid in _needed_holds(move)}
+        for uid, pods in self._holds.items():
+            for pod in pods:
+                if uid not in needed and not pod.terminating:
+                    reason = "the move that it held room for needs it no more"
+                    self.actions.append(ReleaseHold(pod.uid, pod.namespace, pod.name, reason))
+
+    def new_move(self, pod: ClusterPod, node: str, reason: str) -> Move:
+        """A move of the pod to the node."""
+        return Move(
+            pod_uid=pod.uid,
+            namespace=pod.namespace,
+            name=pod.name,
+            workload=pod.workload,
+            owner_uid=pod.owner_uid,
+            from_node=pod.node,
+            to_node=node,
+            requests=pod.requests,
+            reason=reason,
+            since=self.now,
+        )
+
+    def search(self, cluster: Cluster | None = None, *, barred: bool = True) -> Search:
+        """barred: whether nodes that a pod of the same owner left are no places."""
+        is_barred = self.is_barred if barred else lambda *_: False
+        return Search(cluster or self.cluster, self.bounds, is_barred, self.avoid)
+
+    def why_not_now(self, pod: ClusterPod) -> str:
+        """Which other move keeps one of this pod from beginning; "": none does."""
+        if any(move.step is MoveStep.HOLDING for move in self.moves):
+            return "another move is about to begin"
+        return self.why_in_flight(pod)
+
+    def why_in_flight(self, pod: ClusterPod) -> str:
+        """Whether a pod is being moved whose place this one's bounds depend on, or a sibling; "": none is."""
+        if self.bounds.related(pod) & self._workloads_in_flight():
+            return "a pod of its workload, or of one that bounds tie to it, is being moved"
+        return ""
+
+    def gave_up(self, pod: ClusterPod) -> str:
+        """Why pods of its owner are not moved away from its node any more; "": they are."""
+        departure = self._departures.get((pod.owner_uid, pod.node))
+        if departure is None or departure.returns < self._settings.max_returns:
+            return ""
+        return f"it was moved away from node {pod.node} and its owner's pods came back {departure.returns} times"
+
+    def is_barred(self, owner_uid: str, node: str) -> bool:
+        """Within the cooldown, and for as long as the owner exists once its pods came back too often."""
+        departure = self._departures.get((owner_uid, node))
+        if departure is None:
+            return False
+        within = self.now - departure.at < self._settings.cooldown_seconds
+        return within or departure.returns >= self._settings.max_returns
+
+    def _prepare(self, move: Move, pod: ClusterPod) -> None:
+        """Has room held, and then the pod evicted."""
+        late = self.now - move.since >= self._settings.hold_room_seconds
+        held = self._hold_room(move)
+        if late or (held and (reason := self._why_impossible(move, pod))):
+            doing = "the room was not held" if not held else "the eviction was not allowed"
+            seconds = self._settings.hold_room_seconds
+            self._end(move, MoveResult.ROLLED_BACK, f"{doing} within {seconds:g} s" if late else reason)
+            return
+        if not held or why_not_evictable(pod, self.cluster):
+            self.moves.append(move)
+            return
+        if move.step is MoveStep.HOLDING:
+            siblings = tuple(each.uid for each in self.cluster.pods.values() if each.owner_uid == pod.owner_uid)
+            move = replace(move, step=MoveStep.EVICTING, siblings=siblings)
+            departure = self._departures.get((pod.owner_uid, pod.node), Departure(pod.owner_uid, pod.node, self.now))
+            self._departures[pod.owner_uid, pod.node] = replace(departure, at=self.now)
+        self.moves.append(move)
+        self.actions.append(EvictPod(pod.uid, pod.namespace, pod.name, pod.node, move.reason))
+
+    def _hold_room(self, move: Move) -> bool:
+        """Asks for the holding pods that are missing. Whether all are bound."""
+        pod = self.cluster.pods[move.pod_uid]
+        asked = [(move.pod_uid, move.to_node, move.requests, pod, f"pod {move.namespace}/{move.name}")]
+        if move.room is not None and move.for_uid in self.cluster.pods:
+            pending = self.cluster.pods[move.for_uid]
+            asked.append((move.for_uid, move.from_node, move.room, pending, f"pod {move.for_name}"))
+        bound = True
+        for uid, node, requests, of, name in asked:
+            there = [each for each in self._holds.get(uid, ()) if not each.terminating]
+            bound = bound and any(each.node == node for each in there)
+            if not there:
+                reason = f"room on node {node} for {name}"
+                self.actions.append(HoldRoom(node, uid, requests, of.constraints.tolerations, reason))
+        return bound
+
+    def _land(self, move: Move) -> None:
+        """Waits until the new pod has a node."""
+        new = [
+            pod
+            for pod in self.cluster.pods.values()
+            if pod.owner_uid == move.owner_uid and pod.uid not in move.siblings and not pod.terminating
+        ]
+        landed = next((pod for pod in new if pod.node), None)
+        if landed is not None:
+            self._note_landing(move, landed.node)
+        if landed is not None and landed.node == move.from_node:
+            note = f"the new pod {landed.name} went back to node {move.from_node}"
+            self._end(move, MoveResult.RETURNED, note, landed)
+        elif landed is not None and move.for_uid and move.pod_uid not in self.cluster.pods:
+            self._take(replace(move, step=MoveStep.TAKING, since=self.now))
+        elif landed is not None and not move.for_uid:
+            self._end(move, MoveResult.REPLACED, f"pod {landed.name} took its place on node {landed.node}", landed)
+        elif self.now - move.since >= self._settings.landing_seconds:
+            note = f"its owner's new pod has no node after {self._settings.landing_seconds:g} s"
+            self._end(move, MoveResult.NOT_LANDED, note)
+        else:
+            self.moves.append(move)
+
+    def _note_landing(self, move: Move, node: str) -> None:
+        key = (move.owner_uid, move.from_node)
+        departure = self._departures.get(key, Departure(*key, self.now))
+        if node == move.from_node:
+            departure = replace(departure, at=self.now, returns=departure.returns + 1)
+        self._departures[key] = replace(departure, landed_on=node)
+
+    def _take(self, move: Move) -> None:
+        """Waits until the pending pod has taken the room."""
+        pending = self.cluster.pods.get(move.for_uid)
+        if pending is None or pending.node:
+            taken = f"pod {move.for_name} has node {pending.node}" if pending else f"pod {move.for_name} is gone"
+            self._end(move, MoveResult.REPLACED, taken)
+        elif self.now - move.since >= self._settings.landing_seconds:
+            reasons = scheduling_refusals(self.cluster, pending, move.from_node)
+            why = f": {reasons[0]}" if reasons else ""
+            self._end(move, MoveResult.NOT_LANDED, f"pod {move.for_name} has not taken node {move.from_node}{why}")
+        else:
+            self.moves.append(move)
+
+    def _end(self, move: Move, result: MoveResult, note: str, landed: ClusterPod | None = None) -> None:
+        at = (landed.uid, landed.node) if landed else ("", "")
+        self.ended.append(EndedMove(move, result, note, *at))
+        departure = self._departures.get((move.owner_uid, move.from_node))
+        if result is MoveResult.REPLACED and departure is not None:
+            self._departures[move.owner_uid, move.from_node] = replace(departure, returns=0)
+
+    def _why_needless(self, move: Move, pod: ClusterPod) -> str:
+        """Why a move that has evicted nothing yet has lost its cause; "": it has not."""
+        if move.plan:
+            return "" if move.plan == self._running_plan else "its plan does not go on"
+        if not move.for_uid:
+            return "" if self.bounds.violation(pod) else "no measured delay is over the bound any more"
+        pending = self.cluster.pods.get(move.for_uid)
+        if pending is None or pending.terminating:
+            return f"pod {move.for_name} is gone"
+        return f"pod {move.for_name} has node {pending.node}" if pending.node else ""
+
+    def _why_impossible(self, move: Move, pod: ClusterPod) -> str:
+        """Why the move may not be made as things are now, its own holding pods left out; "": it may."""
+        own = {each.uid: None for uid in (move.pod_uid, move.for_uid) for each in self._holds.get(uid, ())}
+        search = self.search(self.cluster.changed(pods=own), barred=not move.plan)
+        if reason := why_never_moved(pod):
+            return reason
+        if not move.for_uid:
+            return "" if search.is_place(pod, move.to_node) else f"node {move.to_node} cannot take the pod any more"
+        pending = self.cluster.pods[move.for_uid]
+        if search.fits(pending):
+            return f"pod {move.for_name} fits without it"
+        possible = search.is_room_move(pending, RoomMove(pod, move.to_node))
+        return "" if possible else f"the move would not make room for pod {move.for_name} any more"
+
+    def _workloads_in_flight(self) -> set[tuple[str, str]]:
+        moved = {workload_key(move.namespace, move.workload) for move in self.moves}
+        waiting = {workload_key(move.for_name.partition("/")[0], move.for_workload) for move in self.moves}
+        return moved | waiting
+
+
+def _needed_holds(move: Move) -> Iterator[str]:
+    """The UIDs for which room must still be held."""
+    if move.step in (MoveStep.HOLDING, MoveStep.EVICTING):
+        yield move.pod_uid
+    if move.for_uid and move.step is not MoveStep.TAKING:
+        yield move.for_uid

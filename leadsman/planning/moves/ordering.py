@@ -1,0 +1,238 @@
+"""Orders moves so that every prefix is safe: capacity with the reserves of backups, bounds, budgets, covered pods.
+
+Moves are applied to the cluster one after the other. One is next when its pod may go to its node as the cluster is
+then, and every pod that had a backup has one afterwards. A cycle, in which each pod waits for the room of another, is
+broken through a third node that is free, or left out.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import islice
+
+from msgspec import Struct
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.scheduling import refusals as scheduling_refusals
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.kube.names import PLACEHOLDER_NAMESPACE
+from leadsman.planning.backups.model import BackupPlan, BackupSettings
+from leadsman.planning.backups.planner import plan_backups, without_placeholders
+from leadsman.planning.moves.bounds import SupposedBounds
+from leadsman.planning.moves.movable import why_never_moved, why_not_evictable
+from leadsman.planning.moves.move_plan import LeftOut, PlannedMove
+from leadsman.planning.moves.search import Search
+from leadsman.planning.placed_workloads import with_workloads_of
+
+EVICTION_COST = 1.0
+"""Points of cost that every move has: its pod is away for as long as the new one takes to start."""
+
+ALONE_COST = 1.0
+"""More, where no other pod of the owner is ready meanwhile."""
+
+MAX_PLACES_TRIED = 20
+"""Nodes that are tried for a pod that may go anywhere: each asks for the backups of all pods."""
+
+_NO_BACKUPS = BackupPlan()
+
+
+class Wish(Struct, frozen=True):
+    """A pod that is to be moved.
+
+    to_node: where to; "": anywhere that the pod may be.
+    gain: in points.
+    """
+
+    pod_uid: str
+    to_node: str
+    reason: str
+    gain: float = 0.0
+
+
+class OrderedMoves(Struct, frozen=True):
+    """What became of the wishes.
+
+    backups: before the first move, and after each.
+    """
+
+    moves: tuple[PlannedMove, ...]
+    left_out: tuple[LeftOut, ...]
+    backups: tuple[BackupPlan, ...]
+
+
+def order_moves(
+    cluster: Cluster,
+    inputs: DecisionInputs,
+    wishes: Sequence[Wish],
+    backups: BackupSettings | None,
+    avoid: frozenset[str] = frozenset(),
+    *,
+    through_third_nodes: bool = True,
+) -> OrderedMoves:
+    """The wishes that can be fulfilled, in an order in which each is valid, those wished first where that is free.
+
+    backups: of bounded pods, which are kept at each step; None: there are none, and placeholders are ordinary pods.
+    avoid: nodes that nothing goes to.
+    through_third_nodes: whether a cycle may be broken by moving a pod twice.
+    """
+    ordering = _Ordering(cluster, inputs, backups, avoid)
+    waiting = [wish for wish in wishes if ordering.is_possible(wish)]
+    while waiting:
+        fulfilled = next((wish for wish in waiting if ordering.fulfil(wish)), None)
+        if fulfilled is not None:
+            waiting.remove(fulfilled)
+        elif not through_third_nodes or not any(ordering.step_aside(wish, waiting) for wish in waiting):
+            break
+    for wish in waiting:
+        ordering.leave_out(wish)
+    return OrderedMoves(tuple(ordering.moves), tuple(ordering.left_out), tuple(ordering.plans))
+
+
+def move_cost(pod: ClusterPod, cluster: Cluster) -> float:
+    """Points: an eviction, the pod's largest share of its node, and more where it is its owner's only ready pod."""
+    allocatable = cluster.nodes[pod.node].allocatable
+    share = max((amount / max(allocatable.amount(name), 1) for name, amount in pod.requests.items()), default=0.0)
+    siblings = (each for each in cluster.pods.values() if each.owner_uid == pod.owner_uid and each.uid != pod.uid)
+    alone = not any(each.ready for each in siblings)
+    return round(EVICTION_COST + share + ALONE_COST * alone, 3)
+
+
+class _Ordering:
+    """The order in the making.
+
+    moves: so far. plans: backups before the first and after each.
+    """
+
+    def __init__(
+        self, cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings | None, avoid: frozenset[str]
+    ) -> None:
+        self._before, self._settings, self._avoid = cluster, settings, avoid
+        self._cluster = without_placeholders(cluster) if settings else cluster
+        self._inputs = inputs = with_workloads_of(self._cluster, inputs)
+        self._arrived_by: dict[str, int] = {}
+        self.moves: list[PlannedMove] = []
+        self.left_out: list[LeftOut] = []
+        self.plans = [self._backups_of(self._cluster, inputs)]
+        self._look()
+
+    def is_possible(self, wish: Wish) -> bool:
+        """Whether its pod is ever moved, and may be evicted now; if not, says why."""
+        pod = self._cluster.pods.get(wish.pod_uid)
+        if pod is None or not pod.node or pod.terminating:
+            name = (pod.namespace, pod.name, pod.node) if pod else ("", wish.pod_uid, "")
+            self.left_out.append(LeftOut(*name, "it has no node, or is gone"))
+            return False
+        if pod.node == wish.to_node:
+            return False
+        why = why_never_moved(pod) or why_not_evictable(pod, self._before)
+        if why:
+            self.left_out.append(LeftOut(pod.namespace, pod.name, pod.node, why))
+        return not why
+
+    def fulfil(self, wish: Wish) -> bool:
+        """Moves its pod, if there is a place that is safe."""
+        pod = self._cluster.pods[wish.pod_uid]
+        for node in (wish.to_node,) if wish.to_node else islice(self._search.places(pod), MAX_PLACES_TRIED):
+            if not self._why_not(pod, node) and self._move(pod, node, wish.reason, wish.gain):
+                return True
+        return False
+
+    def step_aside(self, wish: Wish, waiting: Sequence[Wish]) -> bool:
+        """Moves its pod to a third node, where its place is wanted by another that could go there then."""
+        pod = self._cluster.pods[wish.pod_uid]
+        others = [each for each in waiting if each.to_node == pod.node and each is not wish]
+        if pod.uid in self._arrived_by or not wish.to_node or not others:
+            return False
+        for node in islice(self._search.places(pod), MAX_PLACES_TRIED):
+            if node == wish.to_node or self._why_not(pod, node):
+                continue
+            undo = self._cluster, self._inputs
+            reason = f"it steps aside for pod {self._cluster.pods[others[0].pod_uid].name}; {wish.reason}"
+            if not self._move(pod, node, reason, 0.0):
+                continue
+            if any(not self._why_not(self._cluster.pods[each.pod_uid], pod.node) for each in others):
+                self._arrived_by[pod.uid] = len(self.moves) - 1
+                return True
+            self._cluster, self._inputs = undo
+            self.moves.pop()
+            self.plans.pop()
+            self._look()
+        return False
+
+    def leave_out(self, wish: Wish) -> None:
+        """Says why its pod stays."""
+        pod = self._cluster.pods[wish.pod_uid]
+        if wish.to_node:
+            why = self._why_not(pod, wish.to_node) or self._lost_backup(pod, wish.to_node)
+        else:
+            reasons = {node: self._why_not(pod, node) or self._lost_backup(pod, node) for node in self._cluster.nodes}
+            why = _summary({node: reason for node, reason in reasons.items() if node != pod.node})
+        at = f" (it is left on node {pod.node} on its way)" if pod.uid in self._arrived_by else ""
+        self.left_out.append(LeftOut(pod.namespace, pod.name, self._before.pods[pod.uid].node, f"{why}{at}"))
+
+    def _move(self, pod: ClusterPod, node: str, reason: str, gain: float) -> bool:
+        """Moves the pod unless another one would lose its backup."""
+        after, inputs = self._cluster.with_pod(pod, node), self._bounds.inputs_with({pod.uid: node})
+        plan = self._backups_of(after, inputs, self.plans[-1])
+        if not plan.backups.keys() >= self.plans[-1].backups.keys():
+            return False
+        self.moves.append(
+            PlannedMove(
+                pod_uid=pod.uid,
+                namespace=pod.namespace,
+                name=pod.name,
+                from_node=pod.node,
+                to_node=node,
+                to_node_uid=self._cluster.nodes[node].uid,
+                reason=reason,
+                gain=round(gain, 3),
+                cost=move_cost(pod, self._cluster),
+                follows=self._arrived_by.get(pod.uid),
+            )
+        )
+        self.plans.append(plan)
+        self._cluster, self._inputs = after, inputs
+        self._look()
+        return True
+
+    def _why_not(self, pod: ClusterPod, node: str) -> str:
+        """Why the pod may not go to the node as everything is now; "": it may, as far as backups allow it."""
+        if node not in self._cluster.nodes:
+            return f"node {node} does not exist"
+        if node in self._avoid:
+            return f"nothing goes to node {node}"
+        if reasons := scheduling_refusals(self._with_reserves, pod, node):
+            return reasons[0]
+        if refusal := self._bounds.refusals(pod).get(node):
+            return refusal.reason
+        return self._bounds.lost_bound({pod.uid: node})
+
+    def _lost_backup(self, pod: ClusterPod, node: str) -> str:
+        """Which pod would lose its backup if this one went to the node."""
+        after, inputs = self._cluster.with_pod(pod, node), self._bounds.inputs_with({pod.uid: node})
+        plan = self._backups_of(after, inputs, self.plans[-1])
+        lost = sorted(self.plans[-1].backups.keys() - plan.backups.keys())
+        names = (f"{self._cluster.pods[uid].namespace}/{self._cluster.pods[uid].name}" for uid in lost)
+        return f"pod {next(names)} would have no backup" if lost else ""
+
+    def _backups_of(self, cluster: Cluster, inputs: DecisionInputs, previous: BackupPlan = _NO_BACKUPS) -> BackupPlan:
+        if self._settings is None:
+            return _NO_BACKUPS
+        kept = {uid: backup.node for uid, backup in previous.backups.items()}
+        return plan_backups(cluster, inputs, self._settings, kept)
+
+    def _look(self) -> None:
+        """Makes what is asked of the cluster as it is now. A reserve is a pod that takes room."""
+        reserves = {
+            f"reserve of {node}": ClusterPod(f"reserve of {node}", PLACEHOLDER_NAMESPACE, node, node, requests=reserve)
+            for node, reserve in self.plans[-1].reserves.items()
+        }
+        self._with_reserves = self._cluster.changed(pods=reserves)
+        self._bounds = SupposedBounds(self._cluster, self._inputs)
+        self._search = Search(self._with_reserves, self._bounds, lambda *_: False, self._avoid)
+
+
+def _summary(reasons: Mapping[str, str]) -> str:
+    """As kube-scheduler sums up: each reason with its number of nodes, the most frequent first."""
+    counts = Counter(reasons.values()).most_common()
+    return ", ".join(f"{number} {reason}" for reason, number in counts) or "there is no other node"

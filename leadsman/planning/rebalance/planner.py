@@ -1,0 +1,162 @@
+"""Finds the pods that another node would serve better by more than a move costs."""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+
+from msgspec import Struct
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.scheduling import Feasibility
+from leadsman.decision.decide import MAX_SCORE, counted_scores, filter_nodes, score_nodes
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PluginScore, PodInfo
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.moves.model import Departure
+from leadsman.planning.moves.movable import is_bystander, why_never_moved, why_not_evictable
+from leadsman.planning.moves.move_plan import LeftOut, MovePlan, PlanOrigin
+from leadsman.planning.moves.ordering import Wish, move_cost, order_moves
+
+
+class RebalanceSettings(Struct, frozen=True, kw_only=True):
+    """What an operator chooses.
+
+    threshold: points by which the gain must exceed the cost.
+    max_moves: most moves of one plan. Of each node at most one leaves and at most one comes: the measurements that say
+        where a pod is better off are of before it moved.
+    cooldown_seconds: how long a pod that was moved is not moved again, nor back to where it was taken from.
+    max_returns: after so many pods of an owner that came back to a node, none is moved away from it any more.
+    """
+
+    threshold: float = 1.0
+    max_moves: int = 5
+    cooldown_seconds: float = 600.0
+    max_returns: int = 2
+
+
+class _Gain(Struct, frozen=True):
+    """Points of gain on a node, in all and by score plugin."""
+
+    node: str
+    points: float
+    by_plugin: Mapping[str, float]
+
+
+def plan_rebalance(
+    cluster: Cluster,
+    inputs: DecisionInputs,
+    departures: Sequence[Departure],
+    settings: RebalanceSettings,
+    backups: BackupSettings | None,
+    taken_at: float | None,
+    now: float,
+    avoid: Set[str] = frozenset(),
+) -> MovePlan:
+    """The moves with the most gain. Empty when nothing is worth a move.
+
+    departures: which owners' pods left which nodes, and when: what the last moves left behind.
+    now: Unix seconds, as in departures.
+    avoid: dead and suspect nodes.
+    """
+    history = _History(departures, settings, now)
+    wishes: list[tuple[float, Wish, ClusterPod]] = []
+    given_up: list[LeftOut] = []
+    for pod in cluster.pods.values():
+        if not pod.ready or pod.node not in cluster.nodes or pod.node in avoid or is_bystander(pod):
+            continue
+        if why_never_moved(pod) or why_not_evictable(pod, cluster):
+            continue
+        best = _best(pod, cluster, inputs, history, avoid)
+        if best is None or best.points - move_cost(pod, cluster) < settings.threshold:
+            continue
+        if reason := history.gave_up(pod):
+            given_up.append(LeftOut(pod.namespace, pod.name, pod.node, reason))
+        elif not history.moved_lately(pod):
+            wishes.append((best.points - move_cost(pod, cluster), _wish(pod, best), pod))
+    chosen = _one_for_each_node(sorted(wishes, key=lambda each: (-each[0], each[2].uid)))[: settings.max_moves]
+    ordered = order_moves(cluster, inputs, chosen, backups, frozenset(avoid), through_third_nodes=False)
+    return MovePlan(
+        origin=PlanOrigin.REBALANCE,
+        taken_at=taken_at,
+        moves=ordered.moves,
+        left_out=(*given_up, *ordered.left_out),
+    )
+
+
+class _History:
+    """Where pods were moved away from. A pod after a move is known by its owner's UID and the node that it left."""
+
+    def __init__(self, departures: Sequence[Departure], settings: RebalanceSettings, now: float) -> None:
+        self._settings = settings
+        self._by_key = {(each.owner_uid, each.node): each for each in departures}
+        self._recent = [each for each in departures if now - each.at < settings.cooldown_seconds]
+
+    def moved_lately(self, pod: ClusterPod) -> bool:
+        """Whether a pod of its owner left its node, or came to it, within the cooldown."""
+        return any(each.owner_uid == pod.owner_uid and pod.node in (each.node, each.landed_on) for each in self._recent)
+
+    def left_lately(self, owner_uid: str) -> frozenset[str]:
+        """The nodes that pods of the owner do not go back to."""
+        recent = {each.node for each in self._recent if each.owner_uid == owner_uid}
+        often = {
+            node
+            for (owner, node), each in self._by_key.items()
+            if owner == owner_uid and each.returns >= self._settings.max_returns
+        }
+        return frozenset(recent | often)
+
+    def gave_up(self, pod: ClusterPod) -> str:
+        """Why pods of its owner are not moved away from its node any more; "": they are."""
+        departure = self._by_key.get((pod.owner_uid, pod.node))
+        if departure is None or departure.returns < self._settings.max_returns:
+            return ""
+        return (
+            f"it was moved away from node {pod.node} and its owner's pods came back {departure.returns} times, "
+            "so it is left there until its owner is replaced by a new rollout"
+        )
+
+
+def _best(
+    pod: ClusterPod, cluster: Cluster, inputs: DecisionInputs, history: _History, avoid: Set[str]
+) -> _Gain | None:
+    """The node with the most gain; None: no other node may take the pod."""
+    info = PodInfo(pod.namespace, pod.name, pod.uid, pod.labels, pod.annotations, pod.workload, priority=pod.priority)
+    feasible = filter_nodes(info, Feasibility(cluster, pod).nodes, inputs).kept
+    barred = {pod.node, *avoid, *history.left_lately(pod.owner_uid)}
+    others = [node for node in feasible if node not in barred]
+    if not others:
+        return None
+    scores = counted_scores(score_nodes(info, [*others, pod.node], inputs).plugin_scores)
+    return max(_gains(pod.node, others, scores), key=lambda gain: (gain.points, gain.node))
+
+
+def _gains(home: str, others: Sequence[str], scores: Sequence[PluginScore]) -> Iterator[_Gain]:
+    """What is unknown of a node, or of the pod's own, is no gain."""
+    weights = sum(score.weight for score in scores)
+    for node in others:
+        by_plugin = {
+            score.plugin: MAX_SCORE * score.weight / weights * (_clipped(score, node) - _clipped(score, home))
+            for score in scores
+            if node in score.values and home in score.values
+        }
+        yield _Gain(node, sum(by_plugin.values()), by_plugin)
+
+
+def _clipped(score: PluginScore, node: str) -> float:
+    return min(1.0, max(0.0, score.values[node]))
+
+
+def _wish(pod: ClusterPod, best: _Gain) -> Wish:
+    parts = sorted(best.by_plugin.items(), key=lambda each: -abs(each[1]))
+    said = ", ".join(f"{plugin} {points:+.1f}" for plugin, points in parts if round(points, 1))
+    return Wish(pod.uid, best.node, f"node {best.node} scores higher than node {pod.node} ({said} points)", best.points)
+
+
+def _one_for_each_node(wishes: Sequence[tuple[float, Wish, ClusterPod]]) -> list[Wish]:
+    """The first of the wishes that leave the same node, or go to the same one."""
+    left, reached, chosen = set[str](), set[str](), list[Wish]()
+    for _, wish, pod in wishes:
+        if pod.node not in left and wish.to_node not in reached:
+            chosen.append(wish)
+            left.add(pod.node)
+            reached.add(wish.to_node)
+    return chosen

@@ -1,0 +1,260 @@
+"""A plan that is handed over, on a fake API server: what is written, in which order, and what a restart repeats.
+
+Tests stand in for kube-scheduler, kubelets and owners, and the controller may be killed at each write.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.event_recorder import EventRecorder
+from controller.move_plan_object import MovePlanObject
+from controller.placeholder_pod import PlaceholderSettings
+from controller.replacement import Replacement
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.workloads import WorkloadIndex
+from leadsman.kube.client import ApiClient
+from leadsman.planning.moves.move_plan import MovePlan, PlannedMove, PlanOrigin, PlanRequest
+from leadsman.planning.moves.plan_run import MovePlanLimits
+from leadsman.planning.moves.state import Outcome, RunState
+from leadsman.planning.replacement.model import ReplacementSettings
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.cluster.cluster_follower import ClusterFollower
+from leadsman.state.snapshot import Snapshot
+from leadsman.testbed.api_objects import ObjectPath
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+HOLDS = "/api/v1/namespaces/leadsman-placeholders/pods"
+PODS = "/api/v1/namespaces/shop/pods"
+NOW = 1000.0
+PLAN = MovePlan(
+    origin=PlanOrigin.DRAIN,
+    taken_at=NOW,
+    moves=tuple(
+        PlannedMove(
+            pod_uid=f"{name}-uid",
+            namespace="shop",
+            name=name,
+            from_node="edge-1",
+            to_node="edge-2",
+            to_node_uid="edge-2",
+        )
+        for name in ("web", "db")
+    ),
+)
+
+
+def pod(name: str, node: str, uid: str) -> dict[str, Any]:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": name[:2], "uid": f"rs-{name[:2]}"}
+    container = {"name": "main", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}
+    return {
+        "metadata": {"uid": uid, "ownerReferences": [{**owner, "controller": True}]},
+        "spec": {"containers": [container], **({"nodeName": node} if node else {})},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+class Dies(BaseException):
+    """The process ends here."""
+
+
+class Cluster:
+    """Two nodes, two pods on edge-1, and a controller that carries out plans.
+
+    die_before: the write of this number is the one before which the controller dies; 0: it does not.
+    """
+
+    def __init__(self, api: FakeApiServer, client: ApiClient) -> None:
+        self.api, self.client, self.leads, self.now = api, client, True, NOW
+        self.writes, self.die_before = 0, 0
+        self.recorder = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+        self.follower = ClusterFollower(client)
+        self.object = MovePlanObject(client, "leadsman")
+        self.replacement = self.start()
+
+    def may_write(self) -> bool:
+        self.writes += 1
+        if self.writes == self.die_before:
+            raise Dies
+        return self.leads
+
+    def start(self) -> Replacement:
+        """A process that knows nothing yet."""
+        return Replacement(
+            self.client,
+            "leadsman",
+            lambda: self.follower.current,
+            lambda: DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0)),
+            frozenset,
+            self.recorder,
+            self.may_write,
+            ReplacementSettings(mends=False),
+            PlaceholderSettings(),
+            move_plan=(MovePlanObject(self.client, "leadsman"), MovePlanLimits()),
+            clock=lambda: self.now,
+            wall_clock=lambda: self.now,
+        )
+
+    async def step(self, until: "Until") -> None:
+        """The controller plans and acts, and then the rest of the cluster does its part."""
+        self.now += 3.0
+        try:
+            await self.replacement.sync()
+        except Dies:
+            self.die_before = 0
+            self.replacement = self.start()
+        await self.catch_up(until)
+
+    async def catch_up(self, until: "Until") -> None:
+        """Binds holding pods, has owners make new pods where room was held; and sees all of it."""
+        for path in sorted({each.path.removesuffix("/eviction") for each in self.evictions()}):
+            name = path.rsplit("/", 1)[1]
+            if f"{name}-2" not in self.pods("shop"):
+                self.api.put(f"{PODS}/{name}-2", pod(f"{name}-2", "edge-2", f"{name}-2-uid"))
+        for name, hold in self.pods("leadsman-placeholders").items():
+            if "nodeName" not in hold["spec"]:
+                self.api.put(f"{HOLDS}/{name}", {**hold, "spec": {**hold["spec"], "nodeName": "edge-2"}})
+        here = {(each, name) for each in ("shop", "leadsman-placeholders") for name in self.pods(each)}
+        await until(lambda: self.seen() == here and self.all_bound())
+
+    def evictions(self) -> list[Any]:
+        return [each for each in self.api.requests if each.path.endswith("/eviction")]
+
+    def pods(self, namespace: str) -> dict[str, dict[str, Any]]:
+        objects = self.api.objects.all(ObjectPath("/api/v1/pods", namespace=namespace))
+        return {each["metadata"]["name"]: each for each in objects}
+
+    def seen(self) -> set[tuple[str, str]]:
+        current = self.follower.current
+        return {(each.namespace, each.name) for each in current.pods.values()} if current else set()
+
+    def all_bound(self) -> bool:
+        current = self.follower.current
+        return current is not None and all(each.node for each in current.pods.values())
+
+    def outcomes(self) -> list[Outcome]:
+        progress = self.replacement.plan and self.replacement.plan.memory.state.progress
+        return [each.outcome for each in progress.moves] if progress else []
+
+    def state(self) -> RunState | None:
+        progress = self.replacement.plan and self.replacement.plan.memory.state.progress
+        return progress.state if progress else None
+
+
+Start = Callable[[], AbstractAsyncContextManager[Cluster]]
+
+
+@pytest.fixture
+def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
+    @asynccontextmanager
+    async def start() -> AsyncIterator[Cluster]:
+        for name in ("edge-1", "edge-2"):
+            allocatable = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+            api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
+        for name in ("web", "db"):
+            api.put(f"{PODS}/{name}", pod(name, "edge-1", f"{name}-uid"))
+        one = Cluster(api, client)
+        task = asyncio.create_task(one.follower.run())
+        try:
+            await until(lambda: one.follower.current is not None)
+            yield one
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    return start
+
+
+async def test_a_plan_that_is_handed_over_is_carried_out(started: Start, until: "Until") -> None:
+    async with started() as one:
+        await one.object.hand_over(PLAN)
+        for _ in range(10):
+            await one.step(until)
+        assert one.state() is RunState.DONE
+        assert one.outcomes() == [Outcome.MOVED, Outcome.MOVED]
+        assert sorted(one.pods("shop")) == ["db-2", "web-2"]
+        assert not one.pods("leadsman-placeholders")
+        reasons = [event["reason"] for event in one.recorder._pending]
+        assert reasons.count("Replaced") == 2
+        assert [reason for reason in reasons if reason.startswith("MovePlan")] == ["MovePlanRunning", "MovePlanDone"]
+
+
+@pytest.mark.parametrize("number", range(1, 11))
+async def test_a_controller_killed_before_any_write_goes_on_and_evicts_each_pod_once(
+    number: int, started: Start, until: "Until"
+) -> None:
+    async with started() as one:
+        await one.object.hand_over(PLAN)
+        one.die_before = number
+        for _ in range(16):
+            await one.step(until)
+        assert one.writes >= number, "it was killed"
+        assert one.state() is RunState.DONE
+        assert Counter(each.path.split("/")[-2] for each in one.evictions()) == {"web": 1, "db": 1}
+        assert not one.pods("leadsman-placeholders")
+
+
+async def test_room_is_held_before_each_eviction(started: Start, until: "Until") -> None:
+    async with started() as one:
+        await one.object.hand_over(PLAN)
+        for _ in range(10):
+            await one.step(until)
+        asked = [
+            each.body["metadata"]["name"]
+            for each in one.api.requests
+            if each.verb == "create" and (each.path.endswith("/eviction") or each.path == HOLDS)
+        ]
+        for name in ("web", "db"):
+            assert asked.index(f"hold-{name}-uid") < asked.index(name)
+
+
+async def test_a_paused_plan_waits_and_a_resumed_one_goes_on(started: Start, until: "Until") -> None:
+    async with started() as one:
+        await one.object.hand_over(PLAN)
+        await one.object.ask(PlanRequest.PAUSE)
+        for _ in range(4):
+            await one.step(until)
+        assert one.state() is RunState.PAUSED
+        assert not one.evictions()
+        await one.object.ask(PlanRequest.RUN)
+        for _ in range(10):
+            await one.step(until)
+        assert one.state() is RunState.DONE
+
+
+async def test_a_plan_that_cannot_be_read_moves_nothing(started: Start, until: "Until") -> None:
+    async with started() as one:
+        path = "/api/v1/namespaces/leadsman/configmaps/leadsman-move-plan"
+        one.api.put(path, {"data": {"plan.json": '{"plan": {"origin": "whim"}}'}})
+        for _ in range(3):
+            await one.step(until)
+        assert one.state() is None
+        assert not one.pods("leadsman-placeholders")
+
+
+async def test_a_replica_that_does_not_lead_carries_nothing_out(started: Start, until: "Until") -> None:
+    async with started() as one:
+        await one.object.hand_over(PLAN)
+        one.leads = False
+        for _ in range(3):
+            await one.step(until)
+        assert not one.pods("leadsman-placeholders")
+        assert not one.evictions()
+
+
+async def test_extenders_are_told_where_alone_the_new_pod_may_go(started: Start, until: "Until") -> None:
+    async with started() as one:
+        await one.object.hand_over(PLAN)
+        holds = []
+        for _ in range(6):
+            await one.step(until)
+            holds += [(hold.node, hold.owner_uid, hold.only) for hold in one.replacement.holds]
+        assert ("edge-2", "rs-we", True) in holds

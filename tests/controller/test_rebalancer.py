@@ -1,0 +1,133 @@
+"""Plans of re-balancing on a fake API server: when they are handed over, and what the next one remembers."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from msgspec import Struct
+
+from controller.move_plan_object import MovePlanObject
+from controller.rebalancer import INTERVAL_SECONDS, Rebalancer
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.workloads import WorkloadIndex
+from leadsman.kube.client import ApiClient
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.moves.model import Departure
+from leadsman.planning.moves.move_plan import PlanOrigin
+from leadsman.planning.moves.state import MoverState, PlanProgress, RunState
+from leadsman.planning.rebalance.planner import RebalanceSettings
+from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan
+from leadsman.sources.cluster.cluster_follower import ClusterFollower
+from leadsman.state.metric_names import CPU_PRESSURE
+from leadsman.state.records import Hardware, Heartbeat
+from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+
+class Carrier(Struct):
+    """What re-balancing reads of Replacement: its last plan."""
+
+    plan: ReplacementPlan | None
+
+
+def last_plan(**state: Any) -> ReplacementPlan:
+    return ReplacementPlan((), ReplacementMemory(MoverState(**state)))
+
+
+def pressed(node: str, share: float) -> NodeState:
+    beat = Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0)
+    return NodeState(heartbeat=beat, hardware=Hardware({CPU_PRESSURE: share}), changed_at=99.0)
+
+
+class Balanced:
+    """A pod on edge-1, which is under pressure, beside an idle edge-2."""
+
+    def __init__(self, client: ApiClient) -> None:
+        self.now, self.follower, self.object = 0.0, ClusterFollower(client), MovePlanObject(client, "leadsman")
+        self.carrier = Carrier(last_plan())
+        nodes = {"edge-1": pressed("edge-1", 0.95), "edge-2": pressed("edge-2", 0.0)}
+        self.rebalancer = Rebalancer(
+            MovePlanObject(client, "leadsman"),
+            lambda: self.follower.current,
+            lambda: DecisionInputs(Snapshot(nodes=nodes), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0)),
+            frozenset,
+            self.carrier,  # type: ignore[arg-type]
+            RebalanceSettings(),
+            BackupSettings(),
+            clock=lambda: self.now,
+            wall_clock=lambda: 5000.0 + self.now,
+        )
+
+    async def after_a_while(self) -> None:
+        self.now += INTERVAL_SECONDS
+        await self.rebalancer.sync()
+
+
+@pytest.fixture
+async def balanced(api: FakeApiServer, client: ApiClient, until: "Until") -> AsyncIterator[Balanced]:
+    for name in ("edge-1", "edge-2"):
+        allocatable = {"cpu": "4", "memory": "8Gi", "pods": "20"}
+        api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "rs", "controller": True}
+    body = {
+        "metadata": {"uid": "web-uid", "ownerReferences": [owner]},
+        "spec": {"nodeName": "edge-1", "containers": [{"name": "web"}]},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    api.put("/api/v1/namespaces/shop/pods/web", body)
+    one = Balanced(client)
+    task = asyncio.create_task(one.follower.run())
+    try:
+        await until(lambda: one.follower.current is not None)
+        yield one
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_plan_is_handed_over_once_the_first_interval_is_over(balanced: Balanced) -> None:
+    await balanced.rebalancer.sync()
+    assert await balanced.object.read() is None
+    await balanced.after_a_while()
+    given = await balanced.object.read()
+    assert given is not None
+    assert given.plan.origin is PlanOrigin.REBALANCE
+    assert given.plan.taken_at == 5000.0 + INTERVAL_SECONDS
+    assert [(move.name, move.to_node) for move in given.plan.moves] == [("web", "edge-2")]
+    assert balanced.rebalancer.page()["moves"] == {"shop/web": given.plan.moves[0].reason}
+
+
+@pytest.mark.parametrize("state", [RunState.RUNNING, RunState.PAUSED])
+async def test_a_plan_that_is_carried_out_is_left_alone(balanced: Balanced, state: RunState) -> None:
+    balanced.carrier.plan = last_plan(progress=PlanProgress("x", state))
+    await balanced.after_a_while()
+    assert await balanced.object.read() is None
+
+
+async def test_a_finished_plan_is_replaced(balanced: Balanced) -> None:
+    await balanced.after_a_while()
+    first = await balanced.object.read()
+    assert first is not None
+    balanced.carrier.plan = last_plan(progress=PlanProgress(first.plan.id, RunState.DONE))
+    await balanced.after_a_while()
+    second = await balanced.object.read()
+    assert second is not None
+    assert second.plan.id != first.plan.id
+
+
+async def test_what_was_moved_before_counts(balanced: Balanced) -> None:
+    balanced.carrier.plan = last_plan(departures=(Departure("rs", "edge-2", 5000.0, landed_on="edge-1"),))
+    await balanced.after_a_while()
+    assert await balanced.object.read() is None
+
+
+async def test_a_pod_that_came_back_twice_is_given_up_and_said(balanced: Balanced) -> None:
+    balanced.carrier.plan = last_plan(departures=(Departure("rs", "edge-1", 0.0, returns=2),))
+    await balanced.after_a_while()
+    assert await balanced.object.read() is None
+    assert "came back 2 times" in balanced.rebalancer.page()["left_out"]["shop/web"]

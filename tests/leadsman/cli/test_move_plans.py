@@ -1,0 +1,216 @@
+"""`leadsman plan drain | rebalance | apply | status | pause | resume | abort`, as a user calls them."""
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadsman.cli.main import main
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.planning.moves import codec
+from leadsman.planning.moves.move_plan import HandedOverPlan, MovePlan, PlanRequest, decode
+from leadsman.planning.moves.state import MoveProgress, MoverState, Outcome, PlanProgress, RunState
+from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
+from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
+from leadsman.state.snapshot import Snapshot
+from leadsman.testbed.api_objects import ApiStatusError, parse_path
+from leadsman.testbed.api_server_thread import ApiServerThread
+
+GIB = 2**30
+OBJECT = "/api/v1/namespaces/leadsman/configmaps/leadsman-move-plan"
+STATE = "/api/v1/namespaces/leadsman/configmaps/leadsman-replacement"
+
+Run = Callable[..., int]
+
+
+def cluster() -> Cluster:
+    nodes = [ClusterNode(name, name, allocatable=Resources(8000, 8 * GIB, 50), ready=True) for name in ("a", "b")]
+    web = ClusterPod(
+        "web-uid",
+        "shop",
+        "web",
+        "a",
+        workload="deployment/web",
+        owner_kind="ReplicaSet",
+        owner_uid="rs-web",
+        requests=Resources(100, GIB, 1),
+        ready=True,
+    )
+    bare = ClusterPod("bare-uid", "shop", "bare", "a", requests=Resources(100, GIB, 1), ready=True)
+    return cluster_of(nodes, [web, bare])
+
+
+def write_snapshot(file: Path, taken_at: float) -> Path:
+    inputs = DecisionInputs(Snapshot(), Policy(), 0.0)
+    file.write_bytes(b"".join(snapshot_chunks(ClusterSnapshot(cluster(), inputs, taken_at, {}))))
+    return file
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    return write_snapshot(tmp_path / "cluster.json", time.time())
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path, snapshot: Path) -> Path:
+    assert main(["plan", "drain", "a", "--snapshot", str(snapshot), "-o", str(tmp_path / "plan.json")]) == 1
+    return tmp_path / "plan.json"
+
+
+@pytest.fixture
+def api() -> Iterator[ApiServerThread]:
+    with ApiServerThread() as one:
+        one.put("/api/v1/namespaces/shop/pods/web", {"metadata": {"uid": "web-uid"}})
+        yield one
+
+
+@pytest.fixture
+def run(api: ApiServerThread) -> Run:
+    return lambda *words: main(["plan", *map(str, words), "--kube-api", api.url])
+
+
+def handed_over(api: ApiServerThread) -> HandedOverPlan | None:
+    try:
+        found: dict[str, Any] = api.call(lambda server: server.objects.get(parse_path(OBJECT)))
+    except ApiStatusError:
+        return None
+    return decode(found["data"]["plan.json"], HandedOverPlan)
+
+
+def report(api: ApiServerThread, plan: MovePlan, state: RunState, outcome: Outcome, note: str = "") -> None:
+    progress = PlanProgress(plan.id, state, note, (MoveProgress(outcome, note),))
+    text = codec.encode(MoverState(progress=progress)).decode()
+    api.put(STATE, {"data": {"state.json": text}})
+
+
+def test_drain_prints_the_moves_what_stays_and_what_to_do_first(
+    snapshot: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["plan", "drain", "a", "--snapshot", str(snapshot)]) == 1
+    shown = capsys.readouterr().out
+    assert "shop/web" in shown
+    assert "node a is to be empty" in shown
+    assert "shop/bare  a     it has no controller that would make it again" in shown
+    assert "kubectl cordon a" in shown
+
+
+def test_drain_ahead_of_a_time_that_is_too_near_says_so_and_keeps_the_time(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "plan.json"
+    main(["plan", "drain", "a", "--snapshot", str(snapshot), "--at", "2026-01-01T00:00+00:00", "-o", str(file)])
+    assert "1 moves take 1 minutes at 6 a minute" in capsys.readouterr().err
+    assert decode(file.read_bytes(), MovePlan).not_after == 1767225600.0
+
+
+def test_a_bad_time_is_named(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["plan", "drain", "a", "--snapshot", str(snapshot), "--at", "tomorrow"])
+    assert "'tomorrow': want a time as" in capsys.readouterr().err
+
+
+def test_rebalance_says_that_nothing_is_worth_a_move(snapshot: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "rebalance", "--snapshot", str(snapshot)]) == 0
+    assert capsys.readouterr().out == "nothing is moved\n"
+
+
+def test_apply_by_default_writes_nothing(run: Run, plan_file: Path, api: ApiServerThread) -> None:
+    assert run("apply", plan_file) == 0
+    assert handed_over(api) is None
+
+
+def test_apply_hands_the_plan_over_once_it_is_confirmed(run: Run, plan_file: Path, api: ApiServerThread) -> None:
+    assert run("apply", plan_file, "--confirm") == 0
+    given = handed_over(api)
+    assert given is not None
+    assert given.plan == decode(plan_file.read_bytes(), MovePlan)
+    assert given.request is PlanRequest.RUN
+
+
+def test_a_plan_of_a_snapshot_that_is_too_old_is_refused(
+    run: Run, tmp_path: Path, api: ApiServerThread, capsys: pytest.CaptureFixture[str]
+) -> None:
+    old = write_snapshot(tmp_path / "old.json", time.time() - 700)
+    main(["plan", "drain", "a", "--snapshot", str(old), "-o", str(tmp_path / "plan.json")])
+    assert run("apply", tmp_path / "plan.json", "--confirm") == 1
+    assert "700 s old, and 600 s are allowed" in capsys.readouterr().out
+    assert handed_over(api) is None
+
+
+def test_a_plan_whose_pod_is_another_one_by_now_is_refused(
+    run: Run, plan_file: Path, api: ApiServerThread, capsys: pytest.CaptureFixture[str]
+) -> None:
+    api.put("/api/v1/namespaces/shop/pods/web", {"metadata": {"uid": "another"}})
+    assert run("apply", plan_file, "--confirm") == 1
+    assert "shop/web" in capsys.readouterr().out.splitlines()[-1]
+    assert handed_over(api) is None
+
+
+def test_a_second_plan_is_refused_while_the_first_is_carried_out(
+    run: Run, plan_file: Path, api: ApiServerThread, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run("apply", plan_file, "--confirm")
+    other = json.loads(plan_file.read_text())
+    other["taken_at"] += 1
+    (tmp_path / "other.json").write_text(json.dumps(other))
+    assert run("apply", tmp_path / "other.json", "--confirm") == 1
+    assert "another plan is being carried out" in capsys.readouterr().out
+    report(api, decode(plan_file.read_bytes(), MovePlan), RunState.DONE, Outcome.MOVED)
+    assert run("apply", tmp_path / "other.json", "--confirm") == 0
+
+
+def test_pause_resume_and_abort_are_written_for_the_controller(run: Run, plan_file: Path, api: ApiServerThread) -> None:
+    run("apply", plan_file, "--confirm")
+    for command, request in (("pause", PlanRequest.PAUSE), ("resume", PlanRequest.RUN), ("abort", PlanRequest.ABORT)):
+        assert run(command) == 0
+        given = handed_over(api)
+        assert given is not None
+        assert given.request is request
+
+
+def test_without_a_plan_there_is_nothing_to_pause(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        run("pause")
+    assert "no plan is handed over" in capsys.readouterr().err
+
+
+def test_status_shows_each_move(
+    run: Run, plan_file: Path, api: ApiServerThread, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run("status") == 1
+    run("apply", plan_file, "--confirm")
+    assert run("status") == 0
+    assert "no controller has taken it up" in capsys.readouterr().out
+    plan = decode(plan_file.read_bytes(), MovePlan)
+    report(api, plan, RunState.ABORTED, Outcome.FAILED, "its owner's new pod has no node after 180 s")
+    assert run("status") == 1
+    shown = capsys.readouterr().out
+    assert f"plan {plan.id} is aborted" in shown
+    assert "failed: its owner's new pod has no node after 180 s" in shown
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "truncated"),
+        ('{"origin": "whim", "taken_at": 1}', "$.origin"),
+        ('{"origin": "drain", "taken_at": 1, "moves": [{"pod_uid": "", "namespace": "x"}]}', "$.moves[0]"),
+    ],
+)
+def test_a_bad_plan_file_is_named_with_its_field(
+    text: str, said: str, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "plan.json").write_text(text)
+    with pytest.raises(SystemExit):
+        run("apply", tmp_path / "plan.json")
+    error = capsys.readouterr().err
+    assert "plan.json" in error
+    assert said in error

@@ -1,0 +1,191 @@
+"""The order of moves: each prefix is safe by the code that judges placements and failures, and cycles are broken."""
+
+import random
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from leadsman.cluster.budgets import DisruptionBudget
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.cluster.scheduling import refusals
+from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
+from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.model import PodInfo
+from leadsman.planning.backups.after_failure import lost_pods
+from leadsman.planning.backups.domains import FailureDomains, rack_of
+from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.moves.movable import why_never_moved
+from leadsman.planning.moves.ordering import OrderedMoves, Wish, order_moves
+from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
+
+GIB = 2**30
+SETTINGS = BackupSettings(rack_label=RACK_LABEL)
+SEEDS = range(200)
+PROTECTED = DisruptionBudget("shop", "protected", LabelSelector((Requirement("app", Operator.IN, ("a",)),)))
+
+Matrix = Mapping[str, Mapping[str, float]]
+
+
+def random_wishes(seed: int) -> tuple[Cluster, Matrix, list[Wish]]:
+    """Up to eight pods that are to go to random other nodes; no eviction of workload a is allowed in every third."""
+    cluster, inputs = random_case(seed, nodes=6, pods=16)
+    matrix = inputs.delay_views[0].rtt_ms  # type: ignore[attr-defined]
+    labelled: dict[str, ClusterPod | None] = {
+        uid: replace(pod, ready=True, labels={**pod.labels, "app": pod.workload[-1]})
+        for uid, pod in cluster.pods.items()
+    }
+    cluster = cluster.changed(pods=labelled)
+    if seed % 3 == 0:
+        cluster = replace(cluster, budgets={("shop", "protected"): PROTECTED})
+    rng = random.Random(seed)
+    chosen = rng.sample(sorted(cluster.pods), min(8, len(cluster.pods)))
+    return cluster, matrix, [Wish(uid, rng.choice((*cluster.nodes, "")), "a test") for uid in chosen]
+
+
+def keeps(cluster: Cluster, matrix: Matrix, pod: ClusterPod) -> bool:
+    info = PodInfo(pod.namespace, pod.name, pod.uid, pod.labels, pod.annotations, pod.workload)
+    refused = DelayFilter().refusals(info, tuple(cluster.nodes), inputs_of(cluster, matrix))
+    return not info.has_delay_bounds or pod.node not in refused
+
+
+def prefixes(cluster: Cluster, ordered: OrderedMoves) -> Iterator[tuple[Cluster, Cluster, ClusterPod]]:
+    """The cluster before and after each move, and the pod that moves."""
+    for move in ordered.moves:
+        pod = cluster.pods[move.pod_uid]
+        assert pod.node == move.from_node
+        after = cluster.with_pod(pod, move.to_node)
+        yield cluster, after, pod
+        cluster = after
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_prefix_keeps_bounds_capacity_with_reserves_budgets_and_backups(seed: int) -> None:
+    cluster, matrix, wishes = random_wishes(seed)
+    ordered = order_moves(cluster, inputs_of(cluster, matrix), wishes, SETTINGS)
+    covered = ordered.backups[0].backups.keys()
+    for number, (before, after, pod) in enumerate(prefixes(cluster, ordered)):
+        node, plan = after.pods[pod.uid].node, ordered.backups[number + 1]
+        assert not why_never_moved(pod)
+        assert not any(budget.covers(pod) for budget in before.budgets.values())
+        assert not refusals(before, pod, node)
+        reserved_before = ordered.backups[number].reserves.get(node, Resources())
+        assert pod.requests.fits(before.free(node) - reserved_before), "beside the room that is reserved then"
+        assert keeps(after, matrix, after.pods[pod.uid])
+        for each in before.pods.values():
+            assert keeps(after, matrix, after.pods[each.uid]) or not keeps(before, matrix, each)
+        assert plan.backups.keys() >= covered
+        for reserving, reserve in plan.reserves.items():
+            assert reserve.fits(after.free(reserving))
+        inputs = inputs_of(after, matrix)
+        domains = FailureDomains(after, lambda one, inputs=inputs: rack_of(one, inputs, RACK_LABEL))  # type: ignore[misc]
+        for domain in {domain for backup in plan.backups.values() for domain in backup.domains}:
+            assert not lost_pods(after, domains.failure(domain), plan, inputs)
+
+
+def test_the_random_wishes_have_moves_cycles_and_what_is_left_out() -> None:
+    ordered = [
+        order_moves(cluster, inputs_of(cluster, matrix), wishes, SETTINGS)
+        for cluster, matrix, wishes in map(random_wishes, SEEDS)
+    ]
+    assert sum(len(each.moves) for each in ordered) >= 100
+    assert sum(len(each.left_out) for each in ordered) >= 100
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_wish_is_fulfilled_or_left_out_with_a_reason(seed: int) -> None:
+    cluster, matrix, wishes = random_wishes(seed)
+    ordered = order_moves(cluster, inputs_of(cluster, matrix), wishes, SETTINGS)
+    at = {uid: pod.node for uid, pod in cluster.pods.items()} | {each.pod_uid: each.to_node for each in ordered.moves}
+    left = {(each.namespace, each.name): each.why for each in ordered.left_out}
+    for wish in wishes:
+        pod = cluster.pods[wish.pod_uid]
+        arrived = at[wish.pod_uid] == wish.to_node or (not wish.to_node and at[wish.pod_uid] != pod.node)
+        assert arrived != bool(left.get((pod.namespace, pod.name)))
+
+
+def node(name: str, gib: int = 8) -> ClusterNode:
+    return ClusterNode(name, f"uid-{name}", allocatable=Resources(8000, gib * GIB, 110), ready=True)
+
+
+def pod(name: str, where: str, gib: int = 5, **more: Any) -> ClusterPod:
+    owner = {"workload": f"deployment/{name}", "owner_kind": "ReplicaSet", "owner_uid": f"rs-{name}"}
+    return ClusterPod(name, "shop", name, where, requests=Resources(100, gib * GIB, 1), ready=True, **{**owner, **more})
+
+
+def ordered(cluster: Cluster, *wishes: Wish, matrix: Matrix | None = None, **more: Any) -> OrderedMoves:
+    return order_moves(cluster, inputs_of(cluster, matrix or {}), wishes, BackupSettings(), **more)
+
+
+def steps(result: OrderedMoves) -> list[str]:
+    return [f"{move.name} {move.from_node}>{move.to_node}" for move in result.moves]
+
+
+def test_a_move_waits_for_the_one_that_makes_its_room() -> None:
+    cluster = cluster_of([node("a"), node("b"), node("c")], [pod("one", "a"), pod("two", "b")])
+    result = ordered(cluster, Wish("one", "b", "r"), Wish("two", "c", "r"))
+    assert steps(result) == ["two b>c", "one a>b"]
+
+
+def test_a_cycle_goes_through_a_free_third_node() -> None:
+    cluster = cluster_of([node("a"), node("b"), node("c")], [pod("one", "a"), pod("two", "b")])
+    result = ordered(cluster, Wish("one", "b", "r"), Wish("two", "a", "r"))
+    assert steps(result) == ["one a>c", "two b>a", "one c>b"]
+    assert [move.follows for move in result.moves] == [None, None, 0]
+    assert not result.left_out
+
+
+def test_a_cycle_without_a_free_node_is_left_out_and_said() -> None:
+    cluster = cluster_of([node("a"), node("b")], [pod("one", "a"), pod("two", "b")])
+    result = ordered(cluster, Wish("one", "b", "r"), Wish("two", "a", "r"))
+    assert steps(result) == []
+    lacking = "the pod requests 5 GiB of memory, of which the node has 3 GiB of memory free"
+    assert [(each.name, each.why) for each in result.left_out] == [("one", lacking), ("two", lacking)]
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"owner_uid": "", "owner_kind": ""}, "no controller"),
+        ({"owner_kind": "DaemonSet"}, "DaemonSet"),
+        ({"owner_kind": "Node"}, "static pod"),
+        ({"owner_kind": "StatefulSet", "local_volumes": True}, "keeps data on its node"),
+        ({"annotations": {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}}, "safe-to-evict"),
+    ],
+)
+def test_a_pod_that_is_never_moved_is_left_out(fields: dict[str, Any], why: str) -> None:
+    cluster = cluster_of([node("a"), node("b")], [pod("one", "a", **fields)])
+    result = ordered(cluster, Wish("one", "b", "r"))
+    assert not result.moves
+    assert why in result.left_out[0].why
+
+
+def test_a_pod_that_a_budget_protects_is_left_out() -> None:
+    budget = DisruptionBudget("shop", "tight", LabelSelector(()))
+    cluster = cluster_of([node("a"), node("b")], [pod("one", "a")], budgets=[budget])
+    assert ordered(cluster, Wish("one", "b", "r")).left_out[0].why == "PodDisruptionBudget tight allows no eviction"
+
+
+def test_no_pod_goes_where_another_one_would_lose_its_backup() -> None:
+    near = {"a": {"b": 1.0, "c": 1.0}, "b": {"a": 1.0, "c": 1.0}, "c": {"a": 1.0, "b": 1.0}}
+    bounded = pod("bounded", "a", labels={"delay_a": "5"})
+    cluster = cluster_of([node("a"), node("b"), node("c", 1), node("d")], [bounded, pod("big", "d", 6)])
+    result = ordered(cluster, Wish("big", "b", "r"), matrix=near)
+    assert not result.moves
+    assert result.left_out[0].why
+    without = order_moves(cluster, inputs_of(cluster, near), [Wish("big", "b", "r")], None)
+    assert steps(OrderedMoves(without.moves, (), ())) == ["big d>b"]
+
+
+def test_a_move_of_an_owners_only_ready_pod_costs_more() -> None:
+    twins = {"owner_uid": "rs", "workload": "deployment/web"}
+    pods = [pod("alone", "a"), pod("one", "b", 1, **twins), pod("two", "b", 1, **twins)]
+    cluster = cluster_of([node("a"), node("b"), node("c", 64)], pods)
+    result = ordered(cluster, Wish("alone", "c", "r"), Wish("one", "c", "r"))
+    alone, one = (move.cost for move in result.moves)
+    assert alone == pytest.approx(1.0 + 5 / 8 + 1.0)
+    assert one == pytest.approx(1.0 + 1 / 8)

@@ -1,0 +1,275 @@
+"""A plan that was handed over, as a story: what is accepted, what is begun when, what ends it."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from leadsman.cluster.budgets import DisruptionBudget
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.cluster.selectors import LabelSelector
+from leadsman.planning.moves import codec
+from leadsman.planning.moves.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
+from leadsman.planning.moves.ordering import Wish, order_moves
+from leadsman.planning.moves.plan_run import MovePlanLimits
+from leadsman.planning.moves.state import Outcome, PlanProgress, RunState
+from leadsman.planning.replacement.model import ReplacementMemory, ReplacementSettings
+from tests.leadsman.planning.backups.random_clusters import inputs_of
+from tests.leadsman.planning.moves.test_ordering import SETTINGS, random_wishes
+from tests.leadsman.planning.replacement.simulated_cluster import SimulatedCluster
+
+GIB = 2**30
+PLANS_ONLY = ReplacementSettings(mends=False)
+NOW = 1000.0
+
+
+def node(name: str, gib: int = 8) -> ClusterNode:
+    return ClusterNode(name, f"uid-{name}", allocatable=Resources(8000, gib * GIB, 110), ready=True)
+
+
+def pod(name: str, where: str, gib: int = 5, owner: str = "", **more: Any) -> ClusterPod:
+    owner = owner or name
+    return ClusterPod(
+        name,
+        "shop",
+        name,
+        where,
+        requests=Resources(100, gib * GIB, 1),
+        workload=f"deployment/{owner}",
+        owner_kind="ReplicaSet",
+        owner_uid=f"rs-{owner}",
+        phase="Running",
+        ready=True,
+        **more,
+    )
+
+
+class Story(SimulatedCluster):
+    """kube-scheduler puts a moved pod where the extender steers it: to the node that is held for it, if it may."""
+
+    def __init__(self, cluster: Cluster, plan: MovePlan, settings: ReplacementSettings = PLANS_ONLY) -> None:
+        super().__init__(cluster, {}, settings, self.steered)
+        self.handed_over = HandedOverPlan(plan)
+        self.steers = True
+
+    def steered(self, pod: ClusterPod, nodes: list[str]) -> str:
+        held = [move.to_node for move in self.memory.state.moves if move.owner_uid == pod.owner_uid]
+        return held[0] if self.steers and held and held[0] in nodes else nodes[0]
+
+    @property
+    def progress(self) -> PlanProgress:
+        assert self.memory.state.progress is not None
+        return self.memory.state.progress
+
+    def outcomes(self) -> list[Outcome]:
+        return [each.outcome for each in self.progress.moves]
+
+    def ask(self, request: PlanRequest) -> None:
+        assert self.handed_over is not None
+        self.handed_over = replace(self.handed_over, request=request)
+
+    def nodes_by_owner(self) -> dict[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for each in self.cluster.pods.values():
+            if each.owner_uid and not each.terminating:
+                found.setdefault(each.owner_uid.removeprefix("rs-"), []).append(each.node)
+        return {owner: sorted(nodes) for owner, nodes in found.items()}
+
+
+def plan_of(cluster: Cluster, *wishes: tuple[str, str], **more: Any) -> MovePlan:
+    ordered = order_moves(cluster, inputs_of(cluster, {}), [Wish(*each, "a test") for each in wishes], None)
+    assert not ordered.left_out
+    fields: dict[str, Any] = {"origin": PlanOrigin.OPTIMISE, "taken_at": NOW, **more}
+    return MovePlan(moves=ordered.moves, **fields)
+
+
+def swap() -> Story:
+    """Two pods that change places through a third node."""
+    cluster = cluster_of([node("a"), node("b"), node("c")], [pod("one", "a"), pod("two", "b")])
+    return Story(cluster, plan_of(cluster, ("one", "b"), ("two", "a")))
+
+
+def three(**more: Any) -> Story:
+    """Three pods that leave node a."""
+    cluster = cluster_of([node("a", 32), node("b", 32)], [pod(name, "a") for name in ("one", "two", "six")])
+    return Story(cluster, plan_of(cluster, ("one", "b"), ("two", "b"), ("six", "b"), **more))
+
+
+def test_a_cycle_is_carried_out_to_its_end() -> None:
+    story = swap()
+    story.run(60)
+    assert story.progress.state is RunState.DONE
+    assert story.outcomes() == [Outcome.MOVED] * 3
+    assert story.nodes_by_owner() == {"one": ["b"], "two": ["a"]}
+    assert len(story.evicted) == 3
+    assert len(story.cluster.pods) == 2, "what held room is gone"
+
+
+@pytest.mark.parametrize("seed", range(0, 200, 5))
+def test_no_pod_is_evicted_twice_and_nothing_is_overcommitted(seed: int) -> None:
+    cluster, matrix, wishes = random_wishes(seed)
+    ordered = order_moves(cluster, inputs_of(cluster, matrix), wishes, SETTINGS)
+    story = Story(cluster, MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=NOW, moves=ordered.moves))
+    story.matrix = matrix
+    for _ in range(120):
+        story.second()
+        assert len(set(story.evicted)) == len(story.evicted)
+        workloads = [move.workload for move in story.memory.state.moves]
+        assert len(set(workloads)) == len(workloads), "one move in flight a workload"
+        for name, one in story.cluster.nodes.items():
+            assert story.cluster.requested(name).fits(one.allocatable)
+    assert story.progress.state in (RunState.DONE, RunState.ABORTED)
+    assert len(story.evicted) >= story.progress.count(Outcome.MOVED)
+
+
+def test_no_more_than_the_rate_begin_within_a_minute() -> None:
+    cluster = cluster_of([node("a", 64), node("b", 64)], [pod(f"p{number}", "a", 1) for number in range(9)])
+    story = Story(cluster, plan_of(cluster, *((f"p{number}", "b") for number in range(9))))
+    story.run(59)
+    assert sum(each.began_at is not None for each in story.progress.moves) == 6
+    story.run(60)
+    assert story.progress.state is RunState.DONE
+
+
+def test_pods_of_one_workload_move_one_after_the_other() -> None:
+    cluster = cluster_of([node("a", 64), node("b", 64)], [pod(f"p{n}", "a", 1, owner="web") for n in range(3)])
+    story = Story(cluster, plan_of(cluster, *((f"p{number}", "b") for number in range(3))))
+    for _ in range(60):
+        story.second()
+        assert len(story.memory.state.moves) <= 1
+    assert story.nodes_by_owner() == {"web": ["b", "b", "b"]}
+
+
+def test_a_plan_goes_on_where_it_stopped_after_each_second() -> None:
+    story = swap()
+    for _ in range(60):
+        story.second()
+        story.memory = ReplacementMemory(codec.decode(codec.encode(story.memory.state)))
+    assert story.progress.state is RunState.DONE
+    assert len(story.evicted) == 3
+
+
+def test_a_paused_plan_evicts_nothing_until_it_is_resumed() -> None:
+    story = three()
+    story.second()
+    story.ask(PlanRequest.PAUSE)
+    story.run(30)
+    assert story.progress.state is RunState.PAUSED
+    assert story.evicted == []
+    assert len(story.cluster.pods) == 3, "the room that was held is released"
+    story.ask(PlanRequest.RUN)
+    story.run(60)
+    assert story.progress.state is RunState.DONE
+
+
+def test_an_aborted_plan_ends_what_is_under_way_and_begins_nothing_more() -> None:
+    story = three()
+    while not story.evicted:
+        story.second()
+    story.ask(PlanRequest.ABORT)
+    story.run(30)
+    assert story.outcomes() == [Outcome.MOVED, Outcome.WAITING, Outcome.WAITING]
+    assert (story.progress.state, story.progress.note) == (RunState.ABORTED, "it was asked to")
+    story.ask(PlanRequest.RUN)
+    story.run(10)
+    assert story.progress.state is RunState.ABORTED
+
+
+def test_a_plan_whose_object_is_deleted_is_aborted() -> None:
+    story = three()
+    story.second()
+    story.handed_over = None
+    story.run(10)
+    assert story.progress.state is RunState.ABORTED
+    assert story.evicted == []
+
+
+def test_two_failures_abort_a_plan() -> None:
+    story = three()
+    story.steers, story.limits = False, MovePlanLimits(per_minute=2)
+    story.run(120)
+    assert story.outcomes() == [Outcome.FAILED, Outcome.FAILED, Outcome.WAITING]
+    assert story.progress.state is RunState.ABORTED
+    assert "went back to node a" in story.progress.note
+
+
+def test_a_move_whose_pod_is_gone_is_skipped() -> None:
+    story = three()
+    story.second()
+    story.cluster = story.cluster.without_pod("two")
+    story.run(60)
+    assert story.outcomes() == [Outcome.MOVED, Outcome.SKIPPED, Outcome.MOVED]
+    assert story.progress.state is RunState.DONE
+
+
+def test_a_budget_that_allows_nothing_fails_the_move_after_a_while() -> None:
+    story = three()
+    budget = DisruptionBudget("shop", "tight", LabelSelector(()))
+    story.cluster = replace(story.cluster, budgets={("shop", "tight"): budget})
+    story.run(50)
+    assert story.outcomes() == [Outcome.WAITING] * 3
+    assert story.progress.moves[0].note == "PodDisruptionBudget tight allows no eviction"
+    story.run(80)
+    assert story.progress.state is RunState.ABORTED
+    assert story.evicted == []
+
+
+def test_a_move_to_a_node_that_is_another_one_by_now_is_skipped() -> None:
+    story = three()
+    story.cluster = story.cluster.changed(nodes={"b": replace(story.cluster.nodes["b"], uid="another")})
+    story.run(5)
+    assert story.outcomes() == [Outcome.SKIPPED] * 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"taken_at": NOW - 601.0}, "601 s old"),
+        ({"taken_at": NOW + 700.0}, "in the future"),
+        ({"taken_at": None}, "does not say when"),
+    ],
+)
+def test_a_plan_of_another_time_is_refused(fields: dict[str, Any], why: str) -> None:
+    story = three(**fields)
+    story.run(10)
+    assert story.progress.state is RunState.REFUSED
+    assert why in story.progress.note
+    assert story.evicted == []
+
+
+def test_a_plan_with_a_pod_that_is_gone_is_refused() -> None:
+    story = three()
+    story.cluster = story.cluster.without_pod("two")
+    story.run(10)
+    assert story.progress.state is RunState.REFUSED
+    assert "shop/two" in story.progress.note
+
+
+def test_no_move_begins_after_the_plan_s_time() -> None:
+    story = three(not_after=NOW + 1)
+    story.run(60)
+    assert story.progress.state is RunState.ABORTED
+    assert "its time is over" in story.progress.note
+    assert len(story.evicted) < 3
+
+
+def test_a_pod_is_not_moved_twice_by_plans_that_nobody_asked_for() -> None:
+    first = three()
+    first.run(60)
+    moved = [each for each in first.cluster.pods.values() if each.owner_uid == "rs-one"]
+    back = PlannedMove(
+        pod_uid=moved[0].uid, namespace="shop", name="x", from_node="b", to_node="a", to_node_uid="uid-a"
+    )
+    again = MovePlan(origin=PlanOrigin.REBALANCE, taken_at=first.now, moves=(back,))
+    first.handed_over = HandedOverPlan(again)
+    first.run(10)
+    assert first.progress.moves[0].note == "a pod of its owner left node a lately"
+    assert first.outcomes() == [Outcome.SKIPPED]
+
+
+def test_limits_are_what_the_issue_says() -> None:
+    limits = MovePlanLimits()
+    assert (limits.per_minute, limits.max_failures, limits.max_age_seconds) == (6, 2, 600.0)

@@ -1,0 +1,132 @@
+"""Moves that are worth it, and what keeps a pod from being moved again and again."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from msgspec.structs import replace
+
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.planning.moves.model import Departure
+from leadsman.planning.moves.move_plan import MovePlan, PlanOrigin
+from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
+from leadsman.state.metric_names import CPU_PRESSURE
+from leadsman.state.records import Hardware, Heartbeat
+from leadsman.state.snapshot import NodeState, Snapshot
+from tests.leadsman.planning.backups.random_clusters import inputs_of
+
+GIB = 2**30
+NOW = 5000.0
+HOT, COLD = 0.95, 0.0
+SETTINGS = RebalanceSettings()
+
+
+def node(name: str, gib: int = 8) -> ClusterNode:
+    return ClusterNode(name, f"uid-{name}", allocatable=Resources(8000, gib * GIB, 110), ready=True)
+
+
+def pod(name: str, where: str, gib: int = 1, owner: str = "web", **more: Any) -> ClusterPod:
+    more = {"workload": f"deployment/{owner}", "owner_kind": "ReplicaSet", "owner_uid": f"rs-{owner}", **more}
+    return ClusterPod(name, "shop", name, where, requests=Resources(100, gib * GIB, 1), ready=True, **more)
+
+
+def inputs(cluster: Cluster, **pressure: float) -> DecisionInputs:
+    """pressure: node → share of the time that some task waits for a CPU. Delays: b is 1 ms from a, c and d 40."""
+    states = {
+        name: NodeState(
+            heartbeat=Heartbeat(epoch=1, seq=1, push_interval_seconds=5.0),
+            hardware=Hardware({CPU_PRESSURE: value}),
+            changed_at=99.0,
+        )
+        for name, value in pressure.items()
+    }
+    matrix = {"a": {"a": 0.1, "b": 1.0, "c": 40.0, "d": 40.0}}
+    return replace(inputs_of(cluster, matrix), snapshot=Snapshot(nodes=states))
+
+
+def hot(*pods: ClusterPod, nodes: str = "ab") -> tuple[Cluster, DecisionInputs]:
+    """Node a is hot, and the others are not."""
+    cluster = cluster_of([node(name) for name in nodes], pods)
+    return cluster, inputs(cluster, **{name: HOT if name == "a" else COLD for name in nodes})
+
+
+def planned(
+    given: tuple[Cluster, DecisionInputs],
+    departures: Sequence[Departure] = (),
+    settings: RebalanceSettings = SETTINGS,
+) -> MovePlan:
+    return plan_rebalance(*given, departures, settings, None, NOW, NOW)
+
+
+def steps(plan: MovePlan) -> list[str]:
+    return [f"{move.name} {move.from_node}>{move.to_node}" for move in plan.moves]
+
+
+def test_a_pod_leaves_a_hot_node() -> None:
+    plan = planned(hot(pod("one", "a"), pod("two", "b")))
+    assert steps(plan) == ["one a>b"]
+    assert plan.origin is PlanOrigin.REBALANCE
+    assert plan.moves[0].gain > plan.moves[0].cost + SETTINGS.threshold
+    assert plan.moves[0].reason == "node b scores higher than node a (pressure +9.0 points)"
+
+
+def test_a_pod_goes_to_where_its_delay_is_lower() -> None:
+    cluster = cluster_of([node("b"), node("c"), node("a", 1)], [pod("one", "c", labels={"delay_a": "50"}, gib=2)])
+    assert steps(planned((cluster, inputs(cluster)))) == ["one c>b"]
+
+
+def test_nothing_moves_where_the_gain_does_not_exceed_the_cost_by_the_threshold() -> None:
+    assert not planned(hot(pod("one", "a"), pod("two", "b")), settings=RebalanceSettings(threshold=9.0)).moves
+
+
+def test_the_only_ready_pod_of_an_owner_needs_more_gain() -> None:
+    settings = RebalanceSettings(threshold=7.5)
+    assert planned(hot(pod("one", "a"), pod("two", "b")), settings=settings).moves
+    assert not planned(hot(pod("one", "a")), settings=settings).moves
+
+
+def test_what_is_unknown_is_no_gain() -> None:
+    cluster = cluster_of([node("a"), node("b")], [pod("one", "a")])
+    assert not planned((cluster, inputs(cluster, b=COLD))).moves
+    assert not planned((cluster, inputs(cluster, a=HOT))).moves
+
+
+def test_one_pod_leaves_a_node_and_one_comes_in_a_plan() -> None:
+    given = hot(*(pod(f"p{number}", "a", owner=f"o{number}") for number in range(4)), nodes="abcd")
+    assert len(planned(given).moves) == 1
+
+
+def test_a_pod_that_came_lately_is_not_moved_again() -> None:
+    came = Departure("rs-web", "c", NOW - 500.0, landed_on="a")
+    assert not planned(hot(pod("one", "a"), nodes="abc"), [came]).moves
+    assert planned(hot(pod("one", "a"), nodes="abc"), [replace(came, at=NOW - 601.0)]).moves
+
+
+def test_a_pod_does_not_go_back_to_where_it_was_taken_from() -> None:
+    taken = Departure("rs-web", "b", NOW - 500.0, landed_on="elsewhere")
+    assert not planned(hot(pod("one", "a")), [taken]).moves
+    assert planned(hot(pod("one", "a")), [replace(taken, at=NOW - 601.0)]).moves
+
+
+def test_a_second_pod_of_an_owner_does_not_leave_the_same_node_within_the_cooldown() -> None:
+    assert not planned(hot(pod("one", "a")), [Departure("rs-web", "a", NOW - 500.0, landed_on="b")]).moves
+
+
+def test_after_two_returns_it_gives_up_and_says_so() -> None:
+    plan = planned(hot(pod("one", "a")), [Departure("rs-web", "a", NOW - 9000.0, returns=2)])
+    assert not plan.moves
+    assert "came back 2 times" in plan.left_out[0].why
+
+
+def test_pods_that_are_never_moved_stay() -> None:
+    safe = {"cluster-autoscaler.kubernetes.io/safe-to-evict": "false"}
+    assert not planned(hot(pod("one", "a", annotations=safe), pod("two", "a", owner_kind="DaemonSet"))).moves
+
+
+def test_a_pod_that_is_not_ready_stays() -> None:
+    cluster, known = hot(pod("one", "a"))
+    cluster = cluster.with_pod(replace(cluster.pods["one"], ready=False), "a")
+    assert not planned((cluster, known)).moves
