@@ -146,3 +146,15 @@ def test_the_policy_of_a_snapshot_gives_way_to_the_one_that_is_named(tmp_path: P
     assert main(["snapshot", "--generate", "pods=1", "-o", first]) == 0
     assert main(["snapshot", "--snapshot", first, "--policy", str(tmp_path / "policy.yaml"), "-o", str(second)]) == 0
     assert json.loads(second.read_text())["policy"]["delay"]["statistic"] == "p95"
+
+
+def test_an_anonymous_snapshot_has_the_same_plan_and_no_name(
+    edge_files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "cluster.json"
+    assert main(["snapshot", *edge_files, "--anonymous", "-o", str(file)]) == 0
+    assert "edge-" not in file.read_text()
+    assert "web" not in file.read_text()
+    named, anonymous = (json.loads(plan_of(each, capsys)) for each in (edge_files, ["--snapshot", str(file)]))
+    assert anonymous["reserved"] == named["reserved"]
+    assert len({pod["node"] for pod in anonymous["pods"]}) == len({pod["node"] for pod in named["pods"]})
