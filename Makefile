@@ -24,11 +24,14 @@ demo-rewards: .venv/.local  ## nodes that crash pods, and where later pods go
 demo-failover: .venv/.local  ## a node is killed, and its pod comes back within its bound
 	$(BIN)/leadsman demo failover $(ARGS)
 
+# Files of tests are spread over processes; a file's tests share one.
+PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
+
 test: .venv/.test  ## every test that this machine can run; ARGS go to pytest
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest $(PARALLEL) $(ARGS)
 
 integration: .venv/.test  ## only the tests that need root, namespaces or a Debian program
-	$(BIN)/pytest -m integration $(ARGS)
+	$(BIN)/pytest -m integration $(PARALLEL) $(ARGS)
 
 torture: .venv/.test  ## a cluster of real processes under faults and hostile input, as root; ARGS=--minutes=5
 	$(BIN)/python -m tests.torture $(ARGS)

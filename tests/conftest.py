@@ -1,5 +1,5 @@
-"""What all tests share: the option that makes a skipped test a failure, the folder of a real kube-apiserver, and no
-example of hypothesis timed."""
+"""What all tests share: how they are spread over processes, the option that makes a skipped test a failure, the folder
+of a real kube-apiserver, and no example of hypothesis timed."""
 
 import asyncio
 import logging
@@ -20,6 +20,8 @@ settings.load_profile("untimed")
 BEYOND_CI = "KUBEBUILDER_ASSETS"
 """In the reason of a skip that --no-skips forgives: no Debian or PyPI package brings a kube-apiserver."""
 
+ROOMS_OF_LONG_TESTS = ("failover", "whole", "leadsman/cli")
+"""Most of their tests start processes and wait for them."""
 
 Until = Callable[..., Awaitable[None]]
 
@@ -55,6 +57,22 @@ def kubernetes_binaries() -> Path:
         return kube_apiserver.find_assets(os.environ)
     except kube_apiserver.KubeApiServerMissing as missing:
         pytest.skip(str(missing))
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """For `-n auto`: one more than this process has cores, because many tests wait for processes and timers."""
+    return len(os.sched_getaffinity(0)) + 1
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long files come first, so that no process is left with one of them at the end."""
+    long_files = {item.path for item in items if _in_long_room(item.path) or item.get_closest_marker("slow")}
+    items.sort(key=lambda item: item.path not in long_files)
+
+
+def _in_long_room(path: Path) -> bool:
+    return any(path.is_relative_to(Path(__file__).parent / room) for room in ROOMS_OF_LONG_TESTS)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -21,6 +21,7 @@ OTHER_PROGRAMS = {
     "kubectl": {"--all-namespaces", "--keys-only", "--prefix", "--all"},
     "curl": {"--cacert", "--cert", "--key"},
     "docker": {"--build-arg"},
+    "helm": {"--create-namespace", "--set"},
     "sysctl": {"--system"},
     "make torture": {"--minutes", "--only"},
     "the benchmarks": {"--network", "--placements", "--pods", "--random", "--seconds", "--seed"},

@@ -1,0 +1,199 @@
+{{/* Which parts are on: what needs another brings it. */}}
+{{- define "leadsman.parts" -}}
+{{- $heal := .Values.selfHealing -}}
+{{- $backups := or $heal.backups $heal.failover $heal.replacement -}}
+{{- $nodeHealth := or $heal.nodeHealth $backups -}}
+{{- $clusterModel := or .Values.controller.clusterModel $backups -}}
+agent: true
+extender: true
+etcd: {{ empty .Values.etcd.externalEndpoints }}
+controller: {{ or .Values.controller.enabled $clusterModel $nodeHealth }}
+clusterModel: {{ $clusterModel }}
+nodeHealth: {{ $nodeHealth }}
+backups: {{ $backups }}
+failover: {{ $heal.failover }}
+replacement: {{ $heal.replacement }}
+selfHealingExtender: {{ $heal.extender }}
+telemetry: {{ .Values.telemetry.enabled }}
+bind: {{ .Values.extender.bind }}
+{{- end }}
+
+{{/* (root, component) */}}
+{{- define "leadsman.selector" -}}
+app.kubernetes.io/name: leadsman
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+app.kubernetes.io/component: {{ .component }}
+{{- end }}
+
+{{/* (root, component), component "" for what belongs to no one part */}}
+{{- define "leadsman.labels" -}}
+app.kubernetes.io/name: leadsman
+app.kubernetes.io/instance: {{ .root.Release.Name }}
+{{- with .component }}
+app.kubernetes.io/component: {{ . }}
+{{- end }}
+app.kubernetes.io/version: {{ .root.Chart.AppVersion }}
+app.kubernetes.io/part-of: leadsman
+app.kubernetes.io/managed-by: {{ .root.Release.Service }}
+helm.sh/chart: {{ .root.Chart.Name }}-{{ .root.Chart.Version | replace "+" "_" }}
+{{- with .root.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* (root, component, name, namespace): "" when the object has none */}}
+{{- define "leadsman.metadata" -}}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "leadsman.labels" . | nindent 4 }}
+{{- end }}
+
+{{- define "leadsman.image" -}}
+{{- $image := .Values.image -}}
+{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}
+{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{/* What pods read as settings: agents, extenders and controllers restart when it changes. */}}
+{{- define "leadsman.settings" -}}
+LEADSMAN_ETCD: {{ .Values.etcd.externalEndpoints | join "," | default "http://leadsman-etcd:2379" | quote }}
+LEADSMAN_LOG_LEVEL: {{ .Values.logLevel | quote }}
+{{- end }}
+
+{{/* (root, component, values): the metadata of our own pods */}}
+{{- define "leadsman.podMetadata" -}}
+metadata:
+  annotations:
+    checksum/settings: {{ include "leadsman.settings" .root | sha256sum }}
+    {{- with .values.podAnnotations }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+  labels:
+    {{- include "leadsman.labels" . | nindent 4 }}
+    {{- with .values.podLabels }}
+    {{- toYaml . | nindent 4 }}
+    {{- end }}
+{{- end }}
+
+{{/* (root, component, values): the start of any pod's spec */}}
+{{- define "leadsman.podSpec" -}}
+serviceAccountName: leadsman-{{ .component }}
+automountServiceAccountToken: {{ ne .component "etcd" }}
+# Service links would put LEADSMAN_…_PORT variables beside our settings.
+enableServiceLinks: false
+{{- with .root.Values.priorityClass.name }}
+priorityClassName: {{ . }}
+{{- end }}
+{{- with .root.Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .values.affinity }}
+affinity:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{/* As user 10001, under the restricted profile. */}}
+{{- define "leadsman.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 10001
+runAsGroup: 10001
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
+{{- define "leadsman.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop: [ALL]
+{{- end }}
+
+{{/* (root, component, port): ingress from Prometheus */}}
+{{- define "leadsman.fromMonitoring" -}}
+- from:
+    - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ .root.Values.networkPolicy.monitoringNamespace }}}}
+  ports:
+    - {port: {{ .port }}, protocol: TCP}
+{{- end }}
+
+{{- define "leadsman.toNamesAndAPIServer" -}}
+- ports:
+    - {port: 53, protocol: UDP}
+    - {port: 53, protocol: TCP}
+# The API server: on the host network, so only its usual ports can be named.
+- ports:
+    - {port: 443, protocol: TCP}
+    - {port: 6443, protocol: TCP}
+{{- end }}
+
+{{/* Egress to etcd: to ours, or to the ports of an external one. */}}
+{{- define "leadsman.toEtcd" -}}
+{{- if .Values.etcd.externalEndpoints -}}
+- ports:
+    {{- range .Values.etcd.externalEndpoints }}
+    - {port: {{ (urlParse .).host | regexFind "[0-9]+$" | default "2379" }}, protocol: TCP}
+    {{- end }}
+{{- else -}}
+- to:
+    - podSelector:
+        matchLabels:
+          {{- include "leadsman.selector" (dict "root" . "component" "etcd") | nindent 10 }}
+  ports:
+    - {port: 2379, protocol: TCP}
+{{- end }}
+{{- end }}
+
+{{/*
+(root, file): the objects of a file of daemonset/, for this release: its namespace and labels in place of the file's.
+What the file says of rights, monitors and placeholders has its one home there. Monitors also get what serviceMonitor says.
+*/}}
+{{- define "leadsman.objectsOf" -}}
+{{- $root := .root -}}
+{{- $clusterWide := list "Namespace" "PriorityClass" "ClusterRole" "ClusterRoleBinding" "CustomResourceDefinition" -}}
+{{- $external := not (empty $root.Values.etcd.externalEndpoints) -}}
+{{- range splitList "\n---\n" ($root.Files.Get (printf "files/%s" .file) | required (printf "files/%s is not in the chart" .file)) }}
+{{- $object := fromYaml . -}}
+{{- $meta := $object.metadata -}}
+{{- $component := get ($meta.labels | default dict) "app.kubernetes.io/component" | default "" -}}
+{{- if not (and $external (eq $component "etcd")) }}
+{{- $own := include "leadsman.labels" (dict "root" $root "component" $component) | fromYaml -}}
+{{- $kept := dict -}}
+{{- range $key, $value := $meta.labels -}}
+{{- if hasPrefix "pod-security.kubernetes.io/" $key }}{{ $_ := set $kept $key $value }}{{ end -}}
+{{- end -}}
+{{- $_ := set $meta "labels" (merge $own $kept) -}}
+{{- if and (not (has $object.kind $clusterWide)) (has (get $meta "namespace" | default "leadsman") (list "leadsman")) -}}
+{{- $_ := set $meta "namespace" $root.Release.Namespace -}}
+{{- end -}}
+{{- range $object.subjects -}}
+{{- $_ := set . "namespace" $root.Release.Namespace -}}
+{{- end -}}
+{{- if hasPrefix "monitoring.coreos.com/" $object.apiVersion -}}
+{{- $_ := set $meta "labels" (merge (deepCopy $root.Values.serviceMonitor.additionalLabels) $meta.labels) -}}
+{{- $_ := set $object.spec.selector "matchLabels" (include "leadsman.selector" (dict "root" $root "component" $component) | fromYaml) -}}
+{{- range concat ($object.spec.podMetricsEndpoints | default list) ($object.spec.endpoints | default list) -}}
+{{- $endpoint := . -}}
+{{- range $key := list "interval" "scrapeTimeout" -}}
+{{- with get $root.Values.serviceMonitor $key }}{{ $_ := set $endpoint $key . }}{{ end -}}
+{{- end -}}
+{{- end -}}
+{{- end }}
+---
+{{ toYaml $object }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,212 @@
+"""The Helm chart deploys what kustomize does, and says clearly what it does not take."""
+
+import json
+import re
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import kubernetes_validate
+import pytest
+import yaml
+
+from tests.daemonset.conftest import BUILDS, COMPONENTS, ROOT
+
+if TYPE_CHECKING:
+    from tests.daemonset.conftest import Objects, Render
+
+pytestmark = pytest.mark.integration
+
+CHART = ROOT / "charts/leadsman"
+SETTINGS_OF = {
+    "hostnetwork": "agent.hostNetwork=true",
+    "host-metrics": "agent.hostMetrics=true",
+    "prometheus": "serviceMonitor.enabled=true",
+    "etcd-ha": "etcd.replicas=3",
+    "bind": "extender.bind=true",
+    "telemetry": "telemetry.enabled=true",
+    "controller": "controller.enabled=true",
+    "cluster-model": "controller.clusterModel=true",
+    "node-health": "selfHealing.nodeHealth=true",
+    "backups": "selfHealing.backups=true",
+    "failover": "selfHealing.failover=true",
+    "replacement": "selfHealing.replacement=true",
+    "self-healing-extender": "selfHealing.extender=true",
+}
+"""Component → the setting that has the same objects made."""
+
+Template = Callable[..., "Objects"]
+
+
+@pytest.fixture(scope="module")
+def helm() -> str:
+    found = shutil.which("helm")
+    if found is None:
+        pytest.skip("no helm: python -m tests.kubernetes_tools /usr/local/bin")
+    return found
+
+
+@pytest.fixture
+def template(helm: str) -> Template:
+    """`template("agent.hostNetwork=true")`: the objects of a release leadsman in the namespace leadsman."""
+
+    def rendered(*settings: str) -> "Objects":
+        done = run(helm, *settings)
+        assert done.returncode == 0, done.stderr
+        return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+    return rendered
+
+
+def run(helm: str, *settings: str) -> subprocess.CompletedProcess[str]:
+    given = [part for setting in ("image.registry=", *settings) for part in ("--set", setting)]
+    command = [helm, "template", "leadsman", str(CHART), "--namespace", "leadsman", *given]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def comparable(objects: "Objects") -> dict[tuple[str, ...], dict[str, Any]]:
+    """By kind, namespace and name, without what says who deployed it and the release's own Namespace."""
+    found: dict[tuple[str, ...], dict[str, Any]] = {}
+    for each in objects:
+        metadata = each["metadata"]
+        metadata["name"] = re.sub(r"^(leadsman-settings)-\w{10}$", r"\1", metadata["name"])  # kustomize's hash
+        pod = each.get("spec", {}).get("template")
+        for labelled in [metadata, *([pod["metadata"]] if isinstance(pod, dict) else [])]:
+            for tool in ("app.kubernetes.io/managed-by", "helm.sh/chart"):
+                labelled["labels"].pop(tool, None)
+        if each["kind"] in ("DaemonSet", "Deployment", "StatefulSet"):
+            forget_restarts_defaults_and_order(pod)
+        if metadata["name"] == "leadsman-policy":
+            each["data"]["policy.yaml"] = yaml.safe_load(each["data"]["policy.yaml"])
+        if each["kind"] == "NetworkPolicy":
+            each["spec"]["egress"].sort(key=lambda rule: json.dumps(rule, sort_keys=True))
+        if (each["kind"], metadata["name"]) != ("Namespace", "leadsman"):
+            found[each["kind"], metadata.get("namespace", ""), metadata["name"]] = each
+    return found
+
+
+def forget_restarts_defaults_and_order(pod: dict[str, Any]) -> None:
+    """The checksum does what kustomize's hash does; the API server's default for a tag is IfNotPresent."""
+    pod["metadata"].pop("annotations", None)
+    pod["spec"].setdefault("volumes", [])
+    for container in pod["spec"]["containers"]:
+        container.pop("imagePullPolicy", None)
+        container.get("env", []).sort(key=lambda variable: str(variable["name"]))
+        container["envFrom"] = [
+            {"configMapRef": {"name": re.sub(r"-\w{10}$", "", each["configMapRef"]["name"])}}
+            for each in container.get("envFrom", [])
+        ]
+
+
+def test_every_component_has_a_setting() -> None:
+    """A new one needs a value and its schema, its part in _helpers.tpl and rights.yaml, and a line above."""
+    assert sorted(SETTINGS_OF) == COMPONENTS
+
+
+@pytest.mark.parametrize("build", BUILDS)
+def test_it_deploys_what_kustomize_does(build: str, template: Template, render: "Render") -> None:
+    ours = comparable(template(*(SETTINGS_OF[component] for component in BUILDS[build])))
+    theirs = comparable([json.loads(json.dumps(each)) for each in render(build)])
+    assert ours.keys() == theirs.keys()
+    for name, each in theirs.items():
+        assert ours[name] == each, name
+
+
+def test_what_a_setting_needs_comes_with_it(template: Template) -> None:
+    assert comparable(template("selfHealing.failover=true")) == comparable(
+        template(*(SETTINGS_OF[each] for each in BUILDS["failover"]))
+    )
+
+
+@pytest.mark.parametrize("version", ["1.28", "1.37"])
+def test_with_everything_set_every_object_is_valid_against_the_schemas_of(version: str, template: Template) -> None:
+    settings = [
+        "certificates.source=certManager",
+        "imagePullSecrets[0].name=pull",
+        "serviceMonitor.additionalLabels.release=kps",
+        "serviceMonitor.interval=30s",
+        "networkPolicy.schedulerCIDRs={192.0.2.10/32}",
+        "etcd.persistence.storageClassName=fast",
+        "agent.podLabels.team=edge",
+        "agent.extraArgs={--pods=off}",
+    ]
+    objects = template(*SETTINGS_OF.values(), *settings)
+    assert {each["kind"] for each in objects} >= {"Certificate", "Issuer", "PodMonitor"}
+    for each in objects:
+        if each["apiVersion"].partition("/")[0] not in ("monitoring.coreos.com", "cert-manager.io"):
+            kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_monitors_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
+    objects = template("serviceMonitor.enabled=true", "serviceMonitor.additionalLabels.release=kps")
+    monitors = [each for each in objects if each["kind"] in ("PodMonitor", "ServiceMonitor")]
+    assert len(monitors) == 4
+    assert {each["metadata"]["labels"]["release"] for each in monitors} == {"kps"}
+
+
+def test_an_etcd_of_the_user_s_replaces_ours(template: Template) -> None:
+    objects = template("etcd.externalEndpoints={https://etcd-0.example:2399,https://etcd-1.example:2379}")
+    assert not [each for each in objects if each["metadata"]["name"].startswith("leadsman-etcd")]
+    (settings,) = [each for each in objects if each["metadata"]["name"] == "leadsman-settings"]
+    assert settings["data"]["LEADSMAN_ETCD"] == "https://etcd-0.example:2399,https://etcd-1.example:2379"
+    (agent,) = [
+        each for each in objects if (each["kind"], each["metadata"]["name"]) == ("NetworkPolicy", "leadsman-agent")
+    ]
+    assert {port["port"] for rule in agent["spec"]["egress"] for port in rule.get("ports", [])} >= {2399, 2379}
+
+
+def test_another_namespace_and_release_name_reach_every_object(helm: str) -> None:
+    command = [helm, "template", "edge", str(CHART), "-n", "latency", "--set", ",".join(SETTINGS_OF.values())]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    objects = [each for each in yaml.safe_load_all(done.stdout) if each]
+    assert {each["metadata"].get("namespace") for each in objects} <= {
+        None,
+        "latency",
+        "kube-node-lease",
+        "leadsman-placeholders",
+    }
+    accounts = [subject for each in objects for subject in each.get("subjects", [])]
+    assert {each["namespace"] for each in accounts} == {"latency"}
+    assert {each["metadata"]["labels"]["app.kubernetes.io/instance"] for each in objects} == {"edge"}
+
+
+def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:
+    manifest = 'extraManifests[0]=apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Release.Name }}-own"}'
+    assert [each for each in template(manifest) if each["metadata"]["name"] == "leadsman-own"]
+
+
+@pytest.mark.parametrize(
+    ("setting", "named"),
+    [
+        ("agent.hostNetwrok=true", "hostNetwrok"),
+        ("etcd.replicas=2", "/etcd/replicas"),
+        ("logLevel=loud", "/logLevel"),
+        ("certificates.source=none", "/certificates/source"),
+        ("selfHealing.failover=maybe", "/selfHealing/failover"),
+    ],
+)
+def test_a_value_that_it_does_not_take_is_named(setting: str, named: str, helm: str) -> None:
+    done = run(helm, setting)
+    assert done.returncode != 0
+    assert named in done.stderr
+
+
+def test_it_passes_helm_lint(helm: str) -> None:
+    done = subprocess.run([helm, "lint", "--strict", str(CHART)], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+def test_a_package_holds_all_that_its_templates_read(helm: str, tmp_path: Path, template: Template) -> None:
+    subprocess.run([helm, "package", str(CHART), "-d", str(tmp_path)], capture_output=True, check=True)
+    (package,) = tmp_path.glob("leadsman-*.tgz")
+    command = [helm, "template", "leadsman", str(package), "-n", "leadsman", "--set", "image.registry="]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert [each for each in yaml.safe_load_all(done.stdout) if each] == template()
+
+
+def test_its_version_is_that_of_setup_cfg() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    (version,) = re.findall(r"^version = (.+)$", (ROOT / "setup.cfg").read_text(), re.MULTILINE)
+    assert chart["version"] == chart["appVersion"] == version
