@@ -33,6 +33,9 @@ SETTINGS_OF = {
     "backups": "selfHealing.backups=true",
     "failover": "selfHealing.failover=true",
     "replacement": "selfHealing.replacement=true",
+    "move-plans": "planning.movePlans=true",
+    "rebalance": "planning.rebalance=true",
+    "recording": "extender.recording=true",
     "self-healing-extender": "selfHealing.extender=true",
 }
 """Component → the setting that has the same objects made."""

@@ -1,7 +1,8 @@
 {{/* Which parts are on: what needs another brings it. */}}
 {{- define "leadsman.parts" -}}
 {{- $heal := .Values.selfHealing -}}
-{{- $backups := or $heal.backups $heal.failover $heal.replacement -}}
+{{- $movePlans := or .Values.planning.movePlans .Values.planning.rebalance -}}
+{{- $backups := or $heal.backups $heal.failover $heal.replacement $movePlans -}}
 {{- $nodeHealth := or $heal.nodeHealth $backups -}}
 {{- $clusterModel := or .Values.controller.clusterModel $backups -}}
 agent: true
@@ -13,6 +14,8 @@ nodeHealth: {{ $nodeHealth }}
 backups: {{ $backups }}
 failover: {{ $heal.failover }}
 replacement: {{ $heal.replacement }}
+movePlans: {{ $movePlans }}
+rebalance: {{ .Values.planning.rebalance }}
 selfHealingExtender: {{ $heal.extender }}
 telemetry: {{ .Values.telemetry.enabled }}
 bind: {{ .Values.extender.bind }}
