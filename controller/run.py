@@ -219,9 +219,12 @@ class ControllerParts:
         return self.followed_sources.telemetry.policies
 
     def not_ready_reasons(self) -> list[str]:
-        """What is not listed yet and keeps plans from being made; [] when nothing is missing."""
+        """What is not listed yet and keeps plans from being made; [] when nothing is missing.
+
+        Where TASPolicies are not served, the component telemetry is not installed, and no plan waits for them.
+        """
         reflectors: list[Reflector[Any]] = [self.nodes_reflector, self.pending_pods_reflector, self.policies.reflector]
-        missing = [each for each in reflectors if not each.loaded.is_set()]
+        missing = [each for each in reflectors if each.is_served and not each.loaded.is_set()]
         return [
             f"{each.list_options.resource.plural} are not listed: {each.problem.text or 'no answer yet'}"
             for each in missing

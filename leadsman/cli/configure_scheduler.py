@@ -11,11 +11,17 @@ from leadsman.cli.configure import ConfigureError
 from leadsman.cli.configure.backup import Backups
 from leadsman.cli.configure.file_changes import ConfigureSettings, FileChange, plan_changes
 from leadsman.cli.configure.scheduler_pod import has_dns_host
-from leadsman.cli.options import Options, positive_int
+from leadsman.cli.options import Options, one_of, positive_int
 
 EXTENDER_SERVICE = "leadsman-extender.leadsman.svc"
 
 CERTIFICATE_FOLDER = "/etc/kubernetes/leadsman"
+
+WAITS_FOR_ITSELF = (
+    "leadsman configure-scheduler: warning: with --ignorable false every pod waits while no extender answers, and the "
+    "extender's own pods are among them: once all are deleted, none is placed again. With --managed only pods that "
+    "request telemetry/scheduling wait"
+)
 
 
 def options(add: Options) -> None:
@@ -44,6 +50,14 @@ def options(add: Options) -> None:
     extender.argument("http-timeout", "time limit of one call (default 500ms)", "500ms", metavar="DURATION")
     extender.parser.add_argument(
         "--managed", action="store_true", help="send only pods that request the resource telemetry/scheduling"
+    )
+    extender.argument(
+        "ignorable",
+        "true: pods bind unchecked while no extender answers; false: they wait, the extender's own pods too, so pass "
+        "--managed with it (default true)",
+        "true",
+        one_of("true", "false"),
+        metavar="true|false",
     )
     files = add.group("files")
     files.argument(
@@ -97,11 +111,22 @@ def settings(args: argparse.Namespace) -> ConfigureSettings:
     config = args.config or f"{folder}/scheduler.yaml"
     if not Path(config).is_relative_to(folder):
         raise ValueError(f"--config {config}: want a file inside --certs {folder}, so that one mount shows both")
-    return ConfigureSettings(args.extender, name, folder, config, args.weight, args.http_timeout, args.managed)
+    return ConfigureSettings(
+        args.extender,
+        name,
+        folder,
+        config,
+        args.weight,
+        args.http_timeout,
+        managed=args.managed,
+        ignorable=args.ignorable == "true",
+    )
 
 
 def _configure(args: argparse.Namespace, backups: Backups) -> int:
     configured = settings(args)
+    if not (configured.ignorable or configured.managed):
+        print(WAITS_FOR_ITSELF, file=sys.stderr)
     changes = plan_changes(str(args.file), args.file.read_bytes().decode(), _read, configured)
     if not changes:
         print("nothing to do: the scheduler already asks the extender")

@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from leadsman.kube import listing, object_changes
 from leadsman.kube.bounded_metadata import cut_fields
 from leadsman.kube.client import ApiClient
-from leadsman.kube.errors import ApiError, Gone, ResponseTooLarge, StreamSilent, Unavailable
+from leadsman.kube.errors import ApiError, Gone, NotFound, ResponseTooLarge, StreamSilent, Unavailable
 from leadsman.kube.listing import ListOptions, ObjectList
 from leadsman.kube.object_changes import (
     ChangeType,
@@ -66,6 +66,7 @@ class Reflector(Generic[T]):
     cut_count: versions of objects of whose labels or annotations some are not kept (`bounded_metadata`).
     errors: name → how often a list or watch failed with it.
     problem: why the objects are not followed now.
+    is_served: False while the API server answers that it has no such resource: its CRD is not installed.
     """
 
     def __init__(
@@ -83,7 +84,7 @@ class Reflector(Generic[T]):
     ):
         self._view: dict[ObjectKey, T] = {}
         self._version, self._shown = 0, (0, MappingProxyType[ObjectKey, T]({}))
-        self.loaded = asyncio.Event()
+        self.loaded, self.is_served = asyncio.Event(), True
         self.relists, self.reconnects, self.decode_error_count, self.cut_count = 0, 0, 0, 0
         self.errors: Counter[str] = Counter()
         self.list_options, self._client, self._kind = options, client, kind
@@ -219,6 +220,7 @@ class Reflector(Generic[T]):
 
     def _record_response(self) -> None:
         self.last_response_at = self._clock()
+        self.is_served = True
         self.problem.clear()
 
     def _lost(self, error: ApiError) -> None:
@@ -230,6 +232,7 @@ class Reflector(Generic[T]):
         self._silences = self._silences + 1 if isinstance(error, StreamSilent) else 0
         if isinstance(error, Gone) or self._silences > 1:
             self._resume = ""
+        self.is_served = not isinstance(error, NotFound)
         self.errors[type(error).__name__] += 1
         if isinstance(error, StreamSilent):
             return  # Not a problem: some API servers send no bookmarks for a resource that never changes.

@@ -49,6 +49,7 @@ class FakeApiServer:
     slow_seconds: delay before each answer.
     page_items: largest page of a list that has a limit; a list without a limit is whole.
     host: address that it listens on.
+    not_served: plurals of resources that get 404, as those of a CRD that is not installed.
     on_write: called with each request that changed an object, and the object as it is then.
     """
 
@@ -67,6 +68,7 @@ class FakeApiServer:
         self._failures = defaultdict[str, deque[_Failure | None]](deque)
         self._streams: list[WatchStream] = []
         self._denied: set[str] = set()
+        self.not_served: set[str] = set()
         self._pages: dict[str, list[Object]] = {}
         self._responding = asyncio.Event()
         self._responding.set()
@@ -201,6 +203,8 @@ class FakeApiServer:
         if self.token and request.headers.get("Authorization") != f"Bearer {self.token}":
             raise ApiStatusError(401, "Unauthorized", "Unauthorized")
         plural = place.collection.rpartition("/")[2]
+        if plural in self.not_served:
+            raise ApiStatusError(404, "NotFound", "404 page not found")
         if plural in self._denied:
             raise ApiStatusError(403, "Forbidden", f'{plural} is forbidden: cannot access resource "{plural}"')
 

@@ -147,3 +147,16 @@ async def test_it_is_not_ready_until_everything_is_listed(api: FakeApiServer, ru
         assert status == 503
         assert "nodes are not listed" in text
         assert (await page(port, "/healthz"))[0] == 200
+
+
+async def test_it_is_ready_where_no_telemetry_policies_are_served(
+    api: FakeApiServer, running: "Run", until: "Until"
+) -> None:
+    api.put(NODES.path("", "n1"), {"metadata": {}})
+    api.not_served.add(TASPOLICY_RESOURCE.plural)
+    async with running() as port:
+        async with asyncio.timeout(10):
+            status = 0
+            while status != 200:
+                await asyncio.sleep(0.05)
+                status = (await page(port, "/readyz"))[0] if await listening(port) else 0

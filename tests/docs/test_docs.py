@@ -18,7 +18,7 @@ CODE = ("agent", "controller", "extender", "leadsman", "benchmarks", "fuzz")
 TREES = (*CODE, "tests", "docs", "daemonset", "examples")
 
 OTHER_PROGRAMS = {
-    "kubectl": {"--all-namespaces", "--keys-only", "--prefix", "--all"},
+    "kubectl": {"--all-namespaces", "--keys-only", "--prefix", "--all", "--raw"},
     "curl": {"--cacert", "--cert", "--key"},
     "docker": {"--build-arg"},
     "helm": {"--create-namespace", "--set"},

@@ -33,6 +33,7 @@ class ConfigureSettings(Struct, frozen=True):
     weight: int = 5
     timeout: str = "500ms"
     managed: bool = False
+    ignorable: bool = True
 
 
 class FileChange(Struct, frozen=True):
@@ -152,7 +153,8 @@ def _in_pod(settings: ConfigureSettings) -> ExtenderParameters:
 
 
 def _extender_parameters(settings: ConfigureSettings, ca: str, certificate: str, key: str) -> ExtenderParameters:
-    shared = {field: getattr(settings, field) for field in ("url", "server_name", "weight", "timeout", "managed")}
+    fields = ("url", "server_name", "weight", "timeout", "managed", "ignorable")
+    shared = {field: getattr(settings, field) for field in fields}
     return ExtenderParameters(ca=ca, certificate=certificate, key=key, **shared)
 
 

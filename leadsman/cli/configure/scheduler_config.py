@@ -32,6 +32,7 @@ class ExtenderParameters(Struct, frozen=True):
     ca, certificate, key: paths as kube-scheduler sees them.
     timeout: a Go duration.
     managed: only pods that request telemetry/scheduling are sent.
+    ignorable: pods bind unchecked while no extender answers; False: they wait.
     """
 
     url: str
@@ -42,6 +43,7 @@ class ExtenderParameters(Struct, frozen=True):
     weight: int = 5
     timeout: str = "500ms"
     managed: bool = False
+    ignorable: bool = True
 
 
 def is_scheduler_config(data: Any) -> bool:
@@ -60,7 +62,7 @@ def extender_entry(parameters: ExtenderParameters) -> dict[str, Any]:
         "preemptVerb": "preempt",
         "weight": parameters.weight,
         "nodeCacheCapable": True,
-        "ignorable": True,
+        "ignorable": parameters.ignorable,
         "httpTimeout": parameters.timeout,
         "enableHTTPS": True,
         "tlsConfig": tls,

@@ -197,3 +197,8 @@ def test_a_config_outside_the_one_mount_is_refused(configure, capsys: pytest.Cap
     with pytest.raises(SystemExit):
         configure("--config", "/etc/elsewhere.yaml")
     assert "inside --certs" in capsys.readouterr().err
+
+
+def test_who_makes_every_pod_wait_is_warned_of_the_extender_s_own(configure) -> None:
+    assert "--managed" in configure("--dry-run", "--ignorable", "false")[2]
+    assert configure("--dry-run", "--ignorable", "false", "--managed")[2] == ""

@@ -87,6 +87,14 @@ def test_managed_resources_are_a_choice(setup) -> None:
     assert [text.count("- name: telemetry/scheduling\n") for text in managed.values() if "telemetry" in text] == [1]
 
 
+def test_pods_wait_for_an_extender_where_the_operator_says_so(setup) -> None:
+    before = "".join(setup.expected.values())
+    waiting = "".join(
+        setup.changed(settings=ConfigureSettings(SETTINGS.url, SETTINGS.server_name, ignorable=False)).values()
+    )
+    assert waiting.count("ignorable: false\n") == before.count("ignorable: false\n") + 1
+
+
 @pytest.mark.parametrize(
     ("url", "policy"), [("https://leadsman-extender.leadsman.svc:9001", 1), ("https://[fd00::9]:9001", 0)]
 )
