@@ -1,6 +1,7 @@
 """What a pod requires of the pods around it: affinity, anti-affinity, and spread over domains."""
 
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -81,27 +82,48 @@ def _by_domain(domain_of_node: Ints, counts: Ints) -> Ints:
 def spread(candidate: Candidate) -> Iterator[Check]:
     """pkg/scheduler/framework/plugins/podtopologyspread/filtering.go: no domain may have more than max_skew pods more
     than the least populated one. Pods that are being deleted do not count."""
-    constraints = candidate.pod.constraints.spread
-    columns = candidate.columns
-    labelled = columns.present.copy()
-    for constraint in constraints:
-        labelled &= columns.domains(constraint.topology_key)[0] >= 0
-    for constraint in constraints:
-        domain_of_node, _ = columns.domains(constraint.topology_key)
-        counting = labelled & _included(candidate, constraint)
-        counts = _spread_counts(candidate, constraint, counting)
-        domains = np.unique(domain_of_node[counting])
-        if not len(domains):
+    for constraint in candidate.pod.constraints.spread:
+        counted = spread_counts(candidate, constraint)
+        if not len(counted.domains):
             yield _without_label(candidate, constraint)
             continue
-        least = counts[domains].min() if len(domains) >= constraint.min_domains else 0
-        matches_itself = constraint.selector is not None and constraint.selector.matches(candidate.pod.labels)
-        after = _by_domain(domain_of_node, counts) + matches_itself
+        enough = len(counted.domains) >= constraint.min_domains
+        least = counted.pods[counted.domains].min() if enough else 0
+        after = _by_domain(counted.domain_of_node, counted.pods) + counts_itself(candidate.pod, constraint)
         reason = (
             f"the pod would make the node's {constraint.topology_key} exceed a topology spread of {constraint.max_skew}"
         )
         yield Check(after - least > constraint.max_skew, reason)
         yield _without_label(candidate, constraint)
+
+
+class SpreadCounts(NamedTuple):
+    """What one spread constraint counts.
+
+    domain_of_node: node → domain number; -1: the node has no label.
+    pods: domain → pods that count.
+    domains: those that are compared with each other.
+    """
+
+    domain_of_node: Ints
+    pods: Ints
+    domains: Ints
+
+
+def spread_counts(candidate: Candidate, constraint: TopologySpread) -> SpreadCounts:
+    """A node counts when it has the labels of all the pod's constraints, and by the constraint's own policies."""
+    columns = candidate.columns
+    counting = columns.present & _included(candidate, constraint)
+    for each in candidate.pod.constraints.spread:
+        counting &= columns.domains(each.topology_key)[0] >= 0
+    domain_of_node, _ = columns.domains(constraint.topology_key)
+    pods = _spread_counts(candidate, constraint, counting)
+    return SpreadCounts(domain_of_node, pods, np.unique(domain_of_node[counting]))
+
+
+def counts_itself(pod: ClusterPod, constraint: TopologySpread) -> bool:
+    """Whether the pod is one of those that the constraint spreads."""
+    return constraint.selector is not None and constraint.selector.matches(pod.labels)
 
 
 def _without_label(candidate: Candidate, constraint: TopologySpread) -> Check:

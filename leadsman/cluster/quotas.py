@@ -1,7 +1,7 @@
 """Whether the API server would admit one more pod under the ResourceQuotas of its namespace."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 
 from leadsman.cluster.budgets import Quota, QuotaScope
 from leadsman.cluster.model import Cluster
@@ -21,6 +21,15 @@ def quota_refusals(cluster: Cluster, pod: ClusterPod, limits: Resources = ZERO) 
     usage = _usage(pod, limits)
     quotas = [each for each in cluster.quotas.values() if each.namespace == pod.namespace and _counts(each, pod)]
     return tuple(reason for quota in quotas for reason in _quota_refusals(quota, usage))
+
+
+def counting_quotas(cluster: Cluster, pod: ClusterPod) -> Iterator[tuple[Quota, Mapping[str, int]]]:
+    """The quotas that count the pod, with what they limit → how much of it the pod uses. Limits of containers are left
+    out: the model keeps none."""
+    usage = _usage(pod, ZERO)
+    for quota in cluster.quotas.values():
+        if quota.namespace == pod.namespace and _counts(quota, pod):
+            yield quota, {resource: usage[resource] for resource in quota.hard if usage.get(resource)}
 
 
 def replacement_refusals(cluster: Cluster, pods: Iterable[ClusterPod]) -> tuple[str, ...]:

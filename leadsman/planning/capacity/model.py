@@ -1,0 +1,314 @@
+"""A cluster and pod templates as a Problem.
+
+The pods that run keep their nodes, and the backups that plan_backups gives them; the room of placeholders is free, what
+they stand for is reserved. Pods that wait for a node are left out.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
+
+from leadsman.cluster.checks import Candidate
+from leadsman.cluster.constraints import HostPort, PodAffinityTerm, TopologySpread
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.pod_checks import counts_itself, spread_counts
+from leadsman.cluster.quotas import counting_quotas, quota_refusals
+from leadsman.cluster.resources import ZERO
+from leadsman.cluster.scheduling import Feasibility
+from leadsman.decision.delay.delay_filter import DelayFilter
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import CandidateNodes
+from leadsman.kube.names import BACKUP_ANNOTATION
+from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure, pod_info
+from leadsman.planning.backups.domains import FailureDomains, rack_of
+from leadsman.planning.backups.model import BackupPlan, BackupScope, BackupSettings, FailureDomain
+from leadsman.planning.backups.planner import never_replaced, plan_backups, without_placeholders
+from leadsman.planning.capacity.coupling import cautions
+from leadsman.planning.capacity.problem import UNKNOWN, Ints, Mask, Problem, QuotaLimit, Spread, Template
+
+SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
+
+HOSTNAME_LABEL = "kubernetes.io/hostname"
+
+_UNLIMITED = 1 << 40
+"""More pods than any cluster has."""
+
+
+class PodTemplate(Struct, frozen=True):
+    """Pods that may be created. pod: one of them, without a node. per_set: how many a set has."""
+
+    name: str
+    pod: ClusterPod
+    per_set: int = 1
+
+
+class CapacityModel(Struct, frozen=True):
+    """A problem, and what its numbers stand for.
+
+    cluster: without placeholders. plan: the backups of the pods that run.
+    domains: what fails, by the problem's number.
+    refusals: template → node → why it may not run it, whatever its room.
+    cautions: template → why its packings are judged by what they look at, pod by pod; () when numbers say it all.
+    """
+
+    problem: Problem
+    cluster: Cluster
+    inputs: DecisionInputs
+    settings: BackupSettings
+    plan: BackupPlan
+    domains: tuple[FailureDomain, ...]
+    templates: tuple[PodTemplate, ...]
+    refusals: tuple[Mapping[str, str], ...]
+    cautions: tuple[tuple[str, ...], ...]
+
+
+def model_capacity(
+    cluster: Cluster,
+    inputs: DecisionInputs,
+    templates: Sequence[PodTemplate],
+    settings: BackupSettings,
+    previous: BackupPlan | None = None,
+    backups: bool = True,
+) -> CapacityModel:
+    """previous: a plan of the pods that run, in place of a new one. backups: False: nothing is reserved for failures,
+    and no pod wants a backup."""
+    cluster = without_placeholders(cluster)
+    plan = previous or (plan_backups(cluster, inputs, settings) if backups else BackupPlan())
+    return _Modelling(cluster, inputs, tuple(templates), settings, plan, backups).model()
+
+
+class _Modelling:
+    def __init__(
+        self,
+        cluster: Cluster,
+        inputs: DecisionInputs,
+        templates: tuple[PodTemplate, ...],
+        settings: BackupSettings,
+        plan: BackupPlan,
+        backups: bool,
+    ) -> None:
+        self._cluster, self._inputs, self._templates = cluster, inputs, templates
+        self._settings, self._plan, self._with_backups = settings, plan, backups
+        self._names = tuple(cluster.nodes)
+        self._position = {node: number for number, node in enumerate(self._names)}
+        self._failures = FailureDomains(cluster, lambda node: rack_of(node, inputs, settings.rack_label))
+        self._numbers: dict[FailureDomain, int] = {}
+        self._amounts = Columns([each.pod for each in templates])
+
+    def model(self) -> CapacityModel:
+        domains = np.array([self._domains_of(node) for node in self._names], np.int64).reshape(-1, len(SCOPES))
+        free = np.array([self._amounts.free(self._cluster, node) for node in self._names], np.int64)
+        refusals = tuple(self._refusals(each.pod) for each in self._templates)
+        problem = Problem(
+            nodes=self._names,
+            resources=self._amounts.names,
+            free=free.reshape(len(self._names), -1),
+            domains=domains,
+            needs=self._needs(),
+            templates=tuple(
+                self._template(each, refused, domains) for each, refused in zip(self._templates, refusals, strict=True)
+            ),
+            quotas=tuple(self._quotas()),
+        )
+        return CapacityModel(
+            problem,
+            self._cluster,
+            self._inputs,
+            self._settings,
+            self._plan,
+            tuple(self._numbers),
+            self._templates,
+            refusals,
+            tuple(
+                cautions(each.pod, wants.scopes > 0, [o.pod for o in self._templates], self._cluster, self._plan)
+                for each, wants in zip(self._templates, problem.templates, strict=True)
+            ),
+        )
+
+    def _domains_of(self, node: str) -> list[int]:
+        found = []
+        for scope in SCOPES:
+            survived = self._failures.survived_by(scope, node)
+            own = survived[-1] if isinstance(survived, tuple) else None
+            found.append(UNKNOWN if own is None else self._numbers.setdefault(own, len(self._numbers)))
+        return found
+
+    def _needs(self) -> dict[int, dict[int, Ints]]:
+        needs: dict[int, dict[int, Ints]] = {}
+        for uid, backup in self._plan.backups.items():
+            amounts = np.array(self._amounts.of(self._cluster.pods[uid]), np.int64)
+            for domain in backup.domains:
+                by_node = needs.setdefault(self._numbers[domain], {})
+                node = self._position[backup.node]
+                by_node[node] = by_node.get(node, 0) + amounts
+        return needs
+
+    def _refusals(self, pod: ClusterPod) -> dict[str, str]:
+        if reasons := quota_refusals(_without_limit_quotas(self._cluster), pod):
+            return dict.fromkeys(self._names, reasons[0])
+        roomless = Feasibility(self._cluster, without_counted(pod))
+        refused = {node: roomless.refusals(node)[0] for node in set(self._names) - set(roomless.nodes)}
+        by_bounds = DelayFilter().refusals(pod_info(pod), CandidateNodes.of(self._names), self._inputs)
+        return {node: each.reason for node, each in by_bounds.items()} | refused
+
+    def _template(self, template: PodTemplate, refused: Mapping[str, str], domains: Ints) -> Template:
+        allowed = np.array([node not in refused for node in self._names], np.bool_)
+        scopes, after = self._scopes(template.pod), self._allowed_after(template.pod, allowed)
+        places = allowed & (domains[:, scopes - 1] != UNKNOWN) if scopes else allowed
+        for number, (kept, falls) in after.items():
+            if falls:
+                places = places & (kept | (domains == number).any(axis=1))
+        return Template(
+            name=template.name,
+            per_set=template.per_set,
+            amounts=np.array(self._amounts.of(template.pod), np.int64),
+            places=places,
+            backups=allowed,
+            scopes=scopes,
+            backups_after={number: kept for number, (kept, _) in after.items()},
+            spread=tuple(self._spreads(template.pod)),
+        )
+
+    def _scopes(self, pod: ClusterPod) -> int:
+        """0 for a pod that wants no backup, names no scope that exists, or is never made again."""
+        value = pod.annotations.get(BACKUP_ANNOTATION, self._settings.default_scope)
+        wants = self._with_backups and pod_info(pod).has_delay_bounds and not never_replaced(pod)
+        return SCOPES.index(BackupScope(value)) + 1 if wants and value in SCOPES else 0
+
+    def _allowed_after(self, pod: ClusterPod, allowed: Mask) -> dict[int, tuple[Mask, bool]]:
+        """Domain → the nodes that may have the pod after it failed, and whether a pod falls that then has a backup; of
+        the failures that take replicas that a bound of the pod is to, as those are on their backups then."""
+        if not self._with_backups or not allowed.any():
+            return {}
+        first = self._names[int(np.flatnonzero(allowed)[0])]
+        bounds = BoundsAfterFailure(self._cluster.with_pod(pod, first), self._inputs)
+        if not any(bounds.workloads_bounding(pod)):
+            return {}
+        found: dict[int, tuple[Mask, bool]] = {}
+        references, backups = bounds.reference_nodes(pod), self._plan.backups
+        feasible = set(Feasibility(self._cluster, without_counted(pod)).nodes)
+        for domain, number in self._numbers.items():
+            failure = self._failures.failure(domain)
+            if not references.isdisjoint(failure.nodes):
+                refused = bounds.refusals(pod, failure, backups)
+                kept = np.array([node in feasible and node not in refused for node in self._names], np.bool_)
+                falling = [each for each in failure.pods if each.node in references and each.uid in backups]
+                found[number] = kept, any(domain in backups[each.uid].domains for each in falling)
+        return found
+
+    def _spreads(self, pod: ClusterPod) -> Iterator[Spread]:
+        candidate = Candidate(self._cluster, pod)
+        for constraint in pod.constraints.spread:
+            if counts_itself(pod, constraint):
+                counted = spread_counts(candidate, constraint)
+                yield Spread(
+                    label=constraint.topology_key,
+                    domain_of_node=self._ordered(candidate, counted.domain_of_node),
+                    present=counted.pods,
+                    counted=np.isin(np.arange(len(counted.pods)), counted.domains),
+                    max_skew=constraint.max_skew,
+                    enough_domains=len(counted.domains) >= constraint.min_domains,
+                )
+        for term in pod.constraints.anti_affinity:
+            if term.topology_key != HOSTNAME_LABEL and _is_against_itself(pod, term):
+                yield self._one_a_domain(candidate, term.topology_key)
+
+    def _one_a_domain(self, candidate: Candidate, label: str) -> Spread:
+        """A domain that has such a pod is refused already. A node without the label is in none, so it is unlimited."""
+        domain_of_node = self._ordered(candidate, candidate.columns.domains(label)[0]).copy()
+        domains = int(domain_of_node.max(initial=UNKNOWN)) + 2
+        domain_of_node[domain_of_node == UNKNOWN] = domains - 1
+        present = np.zeros(domains, np.int64)
+        present[-1] = -_UNLIMITED
+        return Spread(label, domain_of_node, present, np.zeros(domains, np.bool_), 1, enough_domains=False)
+
+    def _ordered(self, candidate: Candidate, column: Ints) -> Ints:
+        """The column in the order of the problem's nodes."""
+        return column[[candidate.columns.position[node] for node in self._names]]
+
+    def _quotas(self) -> Iterator[QuotaLimit]:
+        used: dict[tuple[str, str, str], list[int]] = {}
+        for number, template in enumerate(self._templates):
+            for quota, usage in counting_quotas(self._cluster, template.pod):
+                for resource, amount in usage.items():
+                    row = used.setdefault((quota.namespace, quota.name, resource), [0] * len(self._templates))
+                    row[number] = amount
+        again = self._made_again() if used else {}
+        for (namespace, name, resource), per_pod in used.items():
+            quota = self._cluster.quotas[namespace, name]
+            left = quota.hard[resource] - quota.used.get(resource, 0)
+            yield QuotaLimit(f"{name} ({resource})", left, tuple(per_pod), again.get((namespace, name, resource), {}))
+
+    def _made_again(self) -> Mapping[tuple[str, str, str], Mapping[int, int]]:
+        again: dict[tuple[str, str, str], Counter[int]] = {}
+        for uid, backup in self._plan.backups.items():
+            for quota, usage in counting_quotas(self._cluster, self._cluster.pods[uid]):
+                for resource, amount in usage.items():
+                    by_domain = again.setdefault((quota.namespace, quota.name, resource), Counter())
+                    for domain in backup.domains:
+                        by_domain[self._numbers[domain]] += amount
+        return again
+
+
+class Columns:
+    """What pods take, as columns: resources, host ports, and a place on a node that a pod has for itself."""
+
+    def __init__(self, pods: Sequence[ClusterPod], others: Iterable[ClusterPod] = ()) -> None:
+        """pods: those that are counted, with all that they take. others: of these only the resources."""
+        self._resources = tuple(sorted({name for pod in (*pods, *others) for name, _ in pod.requests.items()}))
+        self._ports = tuple(dict.fromkeys(port for pod in pods for port in pod.constraints.host_ports))
+        own = [term for pod in pods for term in pod.constraints.anti_affinity if _is_against_itself(pod, term)]
+        self._terms = tuple(dict.fromkeys(term for term in own if term.topology_key == HOSTNAME_LABEL))
+        ports = (f"host port {port.port}/{port.protocol}" for port in self._ports)
+        self.names = (*self._resources, *ports, *("anti-affinity on one node" for _ in self._terms))
+
+    def of(self, pod: ClusterPod) -> list[int]:
+        """What one pod takes."""
+        amounts = [pod.requests.amount(name) for name in self._resources]
+        return [
+            *amounts,
+            *(_conflicts(port, pod) for port in self._ports),
+            *(_meant(term, pod) for term in self._terms),
+        ]
+
+    def free(self, cluster: Cluster, node: str) -> list[int]:
+        """What the pods of a node leave."""
+        left, there = cluster.free(node), cluster.pods_on(node)
+        ports = (1 - sum(_conflicts(port, pod) for pod in there) for port in self._ports)
+        own = (1 - sum(_meant(term, pod) for pod in there) for term in self._terms)
+        return [*(left.amount(name) for name in self._resources), *ports, *own]
+
+
+def _conflicts(port: HostPort, pod: ClusterPod) -> int:
+    return int(any(port.conflicts(taken) for taken in pod.constraints.host_ports))
+
+
+def _meant(term: PodAffinityTerm, pod: ClusterPod) -> int:
+    return int(term.matches(pod.namespace, pod.labels, {}))
+
+
+def _is_against_itself(pod: ClusterPod, term: PodAffinityTerm) -> bool:
+    return term.matches(pod.namespace, pod.labels, {})
+
+
+def without_counted(pod: ClusterPod) -> ClusterPod:
+    """The pod without what the problem counts in numbers: requests, host ports, and spreads of its own pods."""
+    constraints = replace(pod.constraints, host_ports=(), spread=tuple(_static_spreads(pod)))
+    return replace(pod, requests=ZERO, constraints=constraints)
+
+
+def _static_spreads(pod: ClusterPod) -> Iterator[TopologySpread]:
+    return (each for each in pod.constraints.spread if not counts_itself(pod, each))
+
+
+def _without_limit_quotas(cluster: Cluster) -> Cluster:
+    """Quotas on limits are left out: the model keeps no limits."""
+    stated = {
+        key: replace(quota, hard={name: hard for name, hard in quota.hard.items() if not name.startswith("limits.")})
+        for key, quota in cluster.quotas.items()
+    }
+    return replace(cluster, quotas=stated)

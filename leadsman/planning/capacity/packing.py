@@ -1,0 +1,157 @@
+"""Puts sets of pods on nodes and gives them backups, template by template: what it reaches does fit.
+
+A template's pods are spread over nodes in proportion to the room there. Backups fill the same few nodes for every
+failure, because failures share what is reserved.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from leadsman.planning.capacity.problem import (
+    UNKNOWN,
+    Ints,
+    Packing,
+    Problem,
+    Template,
+    copies,
+    members,
+    reserved,
+)
+from leadsman.planning.capacity.spreading import divided, domain_caps
+
+
+class Ledger:
+    """What is left while pods are put.
+
+    free: (N, K), without what is reserved. reserved: (N, K). needs: domain → node → amounts.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.free = problem.free.copy()
+        self.reserved = reserved(problem)
+        self.needs: dict[int, dict[int, Ints]] = {domain: dict(each) for domain, each in problem.needs.items()}
+
+    def run(self, template: Template, runs: Ints) -> None:
+        """Takes the room of pods that run on nodes."""
+        self.free -= runs[:, None] * template.amounts[None]
+
+    def fall(self, template: Template, domains: Sequence[int], node: int, pods: int) -> None:
+        """Reserves room on the node for pods that fall when any of the domains fails."""
+        for domain in domains:
+            needed = self.needs.setdefault(domain, {})
+            needed[node] = needed.get(node, 0) + pods * template.amounts
+            np.maximum(self.reserved[node], needed[node], out=self.reserved[node])
+
+    def room_after(self, template: Template, domains: Sequence[int], node: int) -> int:
+        """How many of the pods the node can take after each of the failures."""
+        fitting = []
+        for domain in domains:
+            needed = self.needs.get(domain, {}).get(node)
+            left = self.free[node] if needed is None else self.free[node] - needed
+            fitting.append(int(copies(left[None], template.amounts)[0]))
+        return min(fitting)
+
+
+def pack(problem: Problem, sets: int) -> Packing | None:
+    """A packing of so many sets; None: this way does not find one, which proves nothing."""
+    ledger, nodes_of = Ledger(problem), members(problem)
+    runs = np.zeros((len(problem.templates), len(problem.nodes)), np.int64)
+    backups: dict[tuple[int, int], Mapping[int, int]] = {}
+    for number in _largest_first(problem):
+        template = problem.templates[number]
+        there = _runs(template, ledger, sets * template.per_set)
+        if there is None:
+            return None
+        runs[number] = there
+        ledger.run(template, there)
+        if template.scopes:
+            found = _backups(problem, template, there, ledger, nodes_of)
+            if found is None:
+                return None
+            backups |= {(number, node): taken for node, taken in found.items()}
+    packing = Packing(runs, backups)
+    return packing if keeps_quotas(problem, packing) else None
+
+
+def keeps_quotas(problem: Problem, packing: Packing) -> bool:
+    """Whether the pods can be created, and those of any failure made again while the dead ones still count."""
+    for quota in problem.quotas:
+        per_pod = np.array(quota.per_pod)
+        created = int((per_pod @ packing.runs).sum())
+        made_again = Counter(quota.made_again)
+        for level in range(problem.domains.shape[1]):
+            surviving_level = [each.scopes > level for each in problem.templates]
+            fallen = (per_pod * surviving_level) @ packing.runs
+            for node in np.flatnonzero(fallen).tolist():
+                made_again[int(problem.domains[node, level])] += int(fallen[node])
+        if created and created + max(made_again.values(), default=0) > quota.left:
+            return False
+    return True
+
+
+def _largest_first(problem: Problem) -> list[int]:
+    total = problem.free.clip(min=0).sum(axis=0).clip(min=1)
+    shares = [float((each.amounts / total).max()) for each in problem.templates]
+    return sorted(range(len(shares)), key=lambda number: (-shares[number], number))
+
+
+def _runs(template: Template, ledger: Ledger, pods: int) -> Ints | None:
+    room = copies(ledger.free - ledger.reserved, template.amounts) * template.places
+    if room.sum() < pods:
+        return None
+    if not template.spread:
+        return in_proportion(room, pods)
+    spread = template.spread[0]
+    if domain_caps(spread, room).sum() < pods:
+        return None
+    runs = np.zeros_like(room)
+    for domain, share in enumerate(divided(spread, room, pods).tolist()):
+        runs += in_proportion(room * (spread.domain_of_node == domain), share)
+    return runs
+
+
+def in_proportion(room: Ints, pods: int) -> Ints:
+    """The pods divided over nodes as their room is; never more than that."""
+    total = int(room.sum())
+    if not pods:
+        return np.zeros_like(room)
+    runs: Ints = room * pods // total
+    left = room - runs
+    most_left = np.argsort(-left, kind="stable")[: pods - int(runs.sum())]
+    runs[most_left] += 1
+    return runs
+
+
+def _backups(
+    problem: Problem, template: Template, runs: Ints, ledger: Ledger, nodes_of: Mapping[int, Ints]
+) -> dict[int, dict[int, int]] | None:
+    """Node → backup → pods. The node with the most room comes first, for every failure."""
+    room = copies(ledger.free, template.amounts) * template.ever
+    order = [node for node in np.argsort(-room, kind="stable").tolist() if room[node]]
+    found: dict[int, dict[int, int]] = {}
+    for node in np.flatnonzero(runs).tolist():
+        domains = surviving(problem, template, node)
+        apart = set(nodes_of[domains[-1]].tolist())
+        allowed = template.backups_for(domains)
+        left, taken = int(runs[node]), dict[int, int]()
+        for backup in order:
+            if backup in apart or not allowed[backup]:
+                continue
+            pods = min(left, ledger.room_after(template, domains, backup))
+            if pods:
+                ledger.fall(template, domains, backup, pods)
+                taken[backup] = pods
+                left -= pods
+            if not left:
+                break
+        if left:
+            return None
+        found[node] = taken
+    return found
+
+
+def surviving(problem: Problem, template: Template, node: int) -> list[int]:
+    """The domains whose failure takes the node and that the template's pods are to survive, the narrowest first."""
+    return [domain for domain in problem.domains[node, : template.scopes].tolist() if domain != UNKNOWN]

@@ -1,0 +1,153 @@
+"""What fits, for people and programs: the same bytes for the same answer."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+from msgspec import Struct
+
+from leadsman.planning.capacity.additions import Addition
+from leadsman.planning.capacity.count import Count
+from leadsman.planning.capacity.failures import Loss
+from leadsman.planning.capacity.model import CapacityModel
+from leadsman.planning.capacity.reasons import reasons
+from leadsman.planning.capacity.removal import Removal
+from leadsman.runtime.text_table import align_columns
+
+SHOWN_LOSSES = 10
+
+
+class Fit(Struct, frozen=True):
+    """How many fit: pods of a template, or sets of all.
+
+    fits: so many. at_most: more are proven not to fit. exact: both are the same.
+    binds: what limits them first. reasons: reason → nodes that take no more for it.
+    with_preemption: how many fit when pods of lower priority give way; None: there are none of these.
+    cautions: why the packing was judged pod by pod.
+    nodes: node → pods of the packing.
+    """
+
+    what: str
+    per_set: int
+    fits: int
+    at_most: int
+    exact: bool
+    binds: str
+    reasons: Mapping[str, int]
+    with_preemption: int | None
+    cautions: tuple[str, ...]
+    nodes: Mapping[str, int]
+
+
+class FitReport(Struct, frozen=True):
+    """templates: each alone. sets: of all together; None: there is one template, with one pod a set.
+
+    wanted: the sets that were asked for. additions: what to add for them; empty when they fit, or nothing helps.
+    """
+
+    source: str
+    wanted: int
+    templates: tuple[Fit, ...]
+    sets: Fit | None
+    additions: tuple[Addition, ...] = ()
+    failures: tuple[Loss, ...] = ()
+    removals: tuple[Removal, ...] = ()
+
+    @property
+    def fitting_sets(self) -> int:
+        return self.templates[0].fits if self.sets is None else self.sets.fits
+
+
+def alone_fit(model: CapacityModel, per_set: int, count: Count, with_preemption: int | None) -> Fit:
+    """model, count: of one template alone. per_set: how many of its pods a set has."""
+    why = reasons(model, 0, count)
+    own = model.templates[0]
+    return Fit(
+        own.name,
+        per_set,
+        count.sets,
+        count.at_most,
+        count.exact,
+        why.binds,
+        why.nodes,
+        with_preemption,
+        model.cautions[0],
+        _nodes(model, count),
+    )
+
+
+def sets_fit(model: CapacityModel, count: Count) -> Fit:
+    """Of all templates together. Only the limit is named: which node takes which template is the packing's choice."""
+    what = " + ".join(f"{each.per_set} {each.name}" for each in model.templates)
+    cautions = tuple(dict.fromkeys(each for found in model.cautions for each in found))
+    return Fit(what, 1, count.sets, count.at_most, count.exact, count.cause, {}, None, cautions, _nodes(model, count))
+
+
+def _nodes(model: CapacityModel, count: Count) -> dict[str, int]:
+    pods = count.packing.runs.sum(axis=0)
+    return {model.problem.nodes[node]: int(pods[node]) for node in np.flatnonzero(pods).tolist()}
+
+
+def as_json(report: FitReport) -> str:
+    plain = msgspec.to_builtins(report) | {"fitting_sets": report.fitting_sets}
+    return msgspec.json.format(msgspec.json.encode(plain), indent=2).decode() + "\n"
+
+
+def as_text(report: FitReport) -> str:
+    """The counts, why no more fit, what a failure costs, what to add and what may go."""
+    parts = [_counts(report), *_reasons(report), *_failures(report), *_additions(report), *_removals(report)]
+    return "\n\n".join("\n".join(part) for part in parts) + "\n"
+
+
+def _counts(report: FitReport) -> list[str]:
+    table = [("PODS", "FIT", "AT MOST", "BINDS FIRST", "WITH PREEMPTION")]
+    fits = [*report.templates, *([report.sets] if report.sets else [])]
+    for each in fits:
+        what = f"sets of {each.what}" if each is report.sets else each.what
+        preempting = "" if each.with_preemption is None else str(each.with_preemption)
+        table.append((what, str(each.fits), str(each.at_most), each.binds, preempting))
+    notes = [f"{each.what}: judged pod by pod: {'; '.join(each.cautions)}" for each in fits if each.cautions]
+    return [*align_columns(table), *notes]
+
+
+def _reasons(report: FitReport) -> Iterator[list[str]]:
+    for each in report.templates:
+        rows = [(f"{count}", reason) for reason, count in each.reasons.items()]
+        yield [f"No more {each.what}, by nodes:", *align_columns(rows)] if rows else [f"No nodes for {each.what}"]
+
+
+def _failures(report: FitReport) -> Iterator[list[str]]:
+    if report.failures:
+        worst = sorted(report.failures, key=lambda each: (-len(each.lost), each.fits, each.failure))[:SHOWN_LOSSES]
+        table = [("FAILS", "PODS", "LOST", "FIT THEN", "FIRST OF THE LOST")]
+        for each in worst:
+            first = next((f"{pod}: {why}" for pod, why in each.lost.items()), "")
+            table.append((each.failure, str(each.fallen), str(len(each.lost)), _joined(each.fits), first))
+        lossless = sum(not each.lost for each in report.failures)
+        of_all = f"{lossless} of {len(report.failures)} failures of a node, rack or zone lose no pod"
+        yield [*align_columns(table), f"{of_all}; the {len(worst)} worst are shown"]
+
+
+def _additions(report: FitReport) -> Iterator[list[str]]:
+    if report.fitting_sets >= report.wanted:
+        return
+    if not report.additions:
+        yield [f"No number of copies of one node makes {report.wanted} fit; see what binds first"]
+        return
+    table = [("ADD", "LIKE", "COST", "AS WELL AS")]
+    for each in report.additions:
+        others = f"{len(each.like)} others" if len(each.like) > 3 else ", ".join(each.like)
+        table.append((f"+{each.copies} nodes", each.node, "unknown" if each.cost is None else f"{each.cost:g}", others))
+    yield [f"For {report.wanted}, one of:", *align_columns(table)]
+
+
+def _removals(report: FitReport) -> Iterator[list[str]]:
+    if report.removals:
+        table = [("NODE", "MAY GO", "WHY NOT")]
+        for each in report.removals:
+            table.append((each.node, "no" if each.reason else f"yes, {len(each.moves)} pods move", each.reason))
+        yield ["Together, in this order:", *align_columns(table)]
+
+
+def _joined(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))

@@ -1,0 +1,78 @@
+"""`leadsman plan fit`, as a user calls it."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leadsman.cli.main import main
+
+WEB = """
+kind: Deployment
+metadata: {name: web}
+spec:
+  replicas: 2
+  template:
+    metadata: {labels: {delay_edge-1: "12"}}
+    spec: {containers: [{name: a, resources: {requests: {cpu: 100m, memory: 2Gi}}}]}
+"""
+DB = """
+kind: StatefulSet
+metadata: {name: db}
+spec: {template: {spec: {containers: [{name: a, resources: {requests: {memory: 3Gi}}}]}}}
+"""
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    (tmp_path / "m.txt").write_text("0 10 15\n10 0 12\n15 12 0\n")
+    (tmp_path / "m.json").write_text('{"edge-1": 0, "edge-2": 1, "edge-3": 2}')
+    nodes = [{"name": f"edge-{number}", "allocatable_memory": "8Gi"} for number in (1, 2, 3)]
+    (tmp_path / "n.json").write_text(json.dumps(nodes))
+    (tmp_path / "p.yaml").write_text(WEB.replace("web", "running").replace("replicas: 2", "replicas: 0"))
+    (tmp_path / "web.yaml").write_text(WEB)
+    (tmp_path / "db.yaml").write_text(DB)
+    names = {"-d": "m.txt", "-m": "m.json", "-n": "n.json", "-p": "p.yaml", "-f": "web.yaml"}
+    return ["plan", "fit", *(str(each) for flag, name in names.items() for each in (flag, tmp_path / name))]
+
+
+def test_pods_with_bounds_fit_with_their_backups(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    """Two nodes keep the bound; each has room for 4 pods, and after the failure of one all are on the other."""
+    assert main([*files, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    [web] = answer["templates"]
+    assert (web["fits"], web["at_most"], web["exact"]) == (4, 4, True)
+    assert web["binds"] == "room for backups when edge-1 fails"
+    assert web["reasons"]["delay to edge-1 over 12 ms"] == 1
+    assert answer["fitting_sets"] == answer["sets"]["fits"] == 2
+
+
+def test_without_backups_all_room_counts(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*files, "--json", "--no-backups"]) == 0
+    assert json.loads(capsys.readouterr().out)["templates"][0]["fits"] == 8
+
+
+def test_what_does_not_fit_exits_1_and_says_what_to_add(
+    files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "costs.json").write_text('{"edge-1": 2.5, "edge-2": 2}')
+    assert main([*files, "--sets", "4", "--node-cost", str(tmp_path / "costs.json")]) == 1
+    text = capsys.readouterr().out
+    assert "For 4, one of:" in text
+    rows = [line.split() for line in text.splitlines() if line.startswith("+")]
+    assert rows == [["+1", "nodes", "edge-2", "2"], ["+1", "nodes", "edge-1", "2.5"]]
+
+
+def test_several_manifests_are_one_set(files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*files, "-f", str(tmp_path / "db.yaml"), "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert [each["fits"] for each in answer["templates"]] == [4, 6]
+    assert answer["sets"]["what"] == "2 default/deployment/web + 1 default/statefulset/db"
+    assert (answer["sets"]["fits"], answer["sets"]["exact"]) == (2, True)
+
+
+def test_a_cost_that_is_no_number_names_the_node(files: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([*files, "--node-cost", "kubernetes.io/hostname"])
+    assert ended.value.code == 2
+    assert 'node edge-1 has kubernetes.io/hostname="edge-1"; want a number' in capsys.readouterr().err
