@@ -3,13 +3,14 @@
 wire        bodies of filter, prioritize, preempt and bind; bounds of the pod in them
 records     values and keys in etcd, etcd's own responses
 policies    the policy file, Prometheus queries, TASPolicies
-sources     Goldpinger's answers, matrix files, names files, custom metrics, Prometheus' API
+sources     Goldpinger's answers, matrix files, names files, snapshot files, custom metrics, Prometheus' API
 kube        pods, nodes, Events, Leases, lists and lines of a watch; what the agent and the follower make of pods
 pods        pages of metrics scraped from pods, their annotations
 probes      ICMP messages
 http        an extender on a socket
 """
 
+import random
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from functools import partial
@@ -40,6 +41,9 @@ from leadsman.kube.names import DELAY_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATI
 from leadsman.kube.objects import Event, Node, ObjectMeta, Pod, PodStatus
 from leadsman.kube.watch_batch import WatchBatch
 from leadsman.network.measured_pairs import MAX_RTT_MS
+from leadsman.sources.cluster_snapshot.anonymous import anonymous
+from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
+from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
 from leadsman.sources.delay.goldpinger_response import BadCheckAll, parse_check_all
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
@@ -125,6 +129,13 @@ def _matrix(data: bytes) -> None:
     matrix, _, metadata = data.decode().partition("\0")
     parsed = parse_matrix(matrix, metadata)
     msgspec.json.encode({node: parsed.row(node).forward for node in parsed.nodes})
+
+
+def _snapshot_file(data: bytes) -> None:
+    """Read, made anonymous and written, as `leadsman snapshot` does with a file that somebody else sent."""
+    snapshot = anonymous(read_snapshot(data), random.Random(1))
+    for _ in snapshot_chunks(snapshot):
+        pass
 
 
 class _Answers(Struct):
@@ -233,6 +244,7 @@ HARNESSES: Mapping[str, Harness] = {
     "quantity": Harness(_quantity, (quantity.BadQuantity,)),
     "goldpinger": Harness(_goldpinger, (BadCheckAll,)),
     "matrix": Harness(_matrix, (BadMatrix, *_NOT_TEXT)),
+    "snapshot_file": Harness(_snapshot_file, (BadSnapshot,)),
     "custom_metrics": Harness(_custom_metrics, (MetricUnavailable,)),
     "prometheus": Harness(_prometheus, (MetricUnavailable,)),
     "kube_pod": Harness(_pod, (MalformedResponse,)),

@@ -39,3 +39,35 @@ def steps(path: str) -> list[str | int]:
     """The fields and positions of a path: "$.rules[0].operator" → rules, 0, operator. They end at a mapping: which of
     its keys is meant is not in the path."""
     return [field or int(position) for field, position in _STEP.findall(path.partition("[...]")[0])]
+
+
+_BYTE = re.compile(r" \(byte (\d+)\)")
+_MAX_SHOWN = 60
+"""Characters of an offending value that an error repeats."""
+
+
+def explain_syntax(error: Exception, data: bytes) -> str:
+    """Why bytes are no JSON: the line in place of msgspec's byte, which no editor shows; their end where it names none.
+
+    error: one of UNREADABLE. data: what was decoded.
+    """
+    at = _BYTE.search(str(error))
+    before = data[: int(at[1])] if at else data
+    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+    return f"line {line}, column {column}: {_BYTE.sub('', str(error))}"
+
+
+def explain_value(error: msgspec.ValidationError, plain: object) -> str:
+    """`explain`, with the value that stands there, where the path leads to one. plain: the document without types."""
+    fault = explain(error)
+    if "field" in fault.what or "[...]" in fault.path:
+        return str(fault)
+    for step in steps(fault.path):
+        plain = plain[step]  # type: ignore[index]
+    return f"{fault.path}: got {shown(plain)}; {fault.what}"
+
+
+def shown(value: object) -> str:
+    """A value of a document for an error: as JSON, and not too long."""
+    text = msgspec.json.encode(value).decode(errors="replace")
+    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"

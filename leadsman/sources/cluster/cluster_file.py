@@ -13,11 +13,15 @@ from msgspec import Raw, Struct
 from leadsman.cluster.model import Cluster
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.errors import MalformedResponse
+from leadsman.runtime.decode_errors import UNREADABLE, explain, explain_syntax
 from leadsman.sources.cluster.cluster_assembly import OBJECT_TYPES, ClusterAssembly
 
 
 class BadClusterFile(ValueError):
     """The text is not a list of Kubernetes objects. Says which item, what it is and what is allowed."""
+
+
+_LIST_TEXT = "a List of Kubernetes objects as `kubectl get -o json` prints it"
 
 
 class _Kind(Struct):
@@ -35,8 +39,10 @@ def read_cluster(text: bytes) -> Cluster:
     """
     try:
         items = msgspec.json.decode(text, type=_List).items
-    except msgspec.DecodeError as error:
-        raise BadClusterFile(f"not a List of Kubernetes objects as `kubectl get -o json` prints it: {error}") from error
+    except msgspec.ValidationError as error:
+        raise BadClusterFile(f"not {_LIST_TEXT}: {explain(error)}") from error
+    except UNREADABLE as error:
+        raise BadClusterFile(f"{explain_syntax(error, text)}; must be {_LIST_TEXT}") from error
     by_kind: dict[str, list[Any]] = defaultdict(list)
     for number, item in enumerate(items):
         kind = _decoded(item, _Kind, number).kind

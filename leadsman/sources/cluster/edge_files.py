@@ -22,6 +22,8 @@ from leadsman.cluster.resources import Resources
 from leadsman.decision import yaml_document
 from leadsman.kube.names import ROLE_LABEL
 from leadsman.kube.quantity import BadQuantity
+from leadsman.runtime import decode_errors
+from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.cluster.pod_fields import TemplateFields
 from leadsman.sources.delay.matrix import BadMatrix, DelayMatrix, parse_matrix
 
@@ -110,8 +112,9 @@ def _text(file: Path) -> str:
 def _nodes(file: Path) -> Iterator[ClusterNode]:
     try:
         plain = msgspec.json.decode(_text(file))
-    except msgspec.DecodeError as error:
-        raise BadEdgeFile(f"{file}: {error}; must be a node or a list of nodes in JSON") from error
+    except UNREADABLE as error:
+        where = decode_errors.explain_syntax(error, _text(file).encode())
+        raise BadEdgeFile(f"{file}: {where}; must be a node or a list of nodes in JSON") from error
     for number, item in enumerate(plain if isinstance(plain, list) else [plain]):
         place = f"{file}: node {number}"
         node = _converted(item, _Node, place)
@@ -166,7 +169,7 @@ def _converted(plain: Any, kind: type[Any], place: str) -> Any:
     try:
         return msgspec.convert(plain, kind)
     except msgspec.ValidationError as error:
-        raise BadEdgeFile(f"{place}: {error}") from error
+        raise BadEdgeFile(f"{place}: {decode_errors.explain_value(error, plain)}") from error
 
 
 def _resources(quantities: Mapping[str, str], place: str) -> Resources:

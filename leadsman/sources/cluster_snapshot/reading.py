@@ -1,6 +1,5 @@
 """Reads a snapshot file. An error says where in it, what stands there and what is allowed."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -21,7 +20,7 @@ from leadsman.decision.telemetry.model import PolledMetrics, Readings, SnapshotM
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.network.measured_pairs import MAX_RTT_MS, Floats
 from leadsman.runtime import decode_errors
-from leadsman.runtime.decode_errors import UNREADABLE, DecodeFault
+from leadsman.runtime.decode_errors import UNREADABLE, shown
 from leadsman.sources.cluster_snapshot.document import (
     API_VERSION,
     KIND,
@@ -35,7 +34,6 @@ from leadsman.sources.cluster_snapshot.document import (
 from leadsman.sources.delay.matrix import DelayMatrix
 from leadsman.state.snapshot import Snapshot
 
-_MAX_SHOWN = 60
 T = TypeVar("T")
 
 
@@ -80,9 +78,7 @@ def read_snapshot(data: bytes) -> ClusterSnapshot:
 def _check_kind(read: _Kind) -> None:
     for name, got, allowed in (("apiVersion", read.api_version, API_VERSION), ("kind", read.kind, KIND)):
         if got != allowed:
-            raise BadSnapshot(
-                f"$.{name}: got {_shown(got)}; must be {_shown(allowed)}, as `leadsman snapshot` writes it"
-            )
+            raise BadSnapshot(f"$.{name}: got {shown(got)}; must be {shown(allowed)}, as `leadsman snapshot` writes it")
 
 
 def _check_unique(field: str, name: str, values: Iterable[str]) -> None:
@@ -90,7 +86,7 @@ def _check_unique(field: str, name: str, values: Iterable[str]) -> None:
     for number, value in enumerate(values):
         if value in first:
             raise BadSnapshot(
-                f"$.{field}[{number}].{name}: got {_shown(value)}, as in $.{field}[{first[value]}]; name each once"
+                f"$.{field}[{number}].{name}: got {shown(value)}, as in $.{field}[{first[value]}]; name each once"
             )
         first[value] = number
 
@@ -177,33 +173,20 @@ def _decoded(decoder: "msgspec.json.Decoder[T]", data: bytes | Raw, place: str) 
     try:
         return decoder.decode(data)
     except msgspec.ValidationError as error:
-        raise BadSnapshot(_fault_text(decode_errors.explain(error), bytes(data), place)) from error
+        raise BadSnapshot(place + _fault(error, bytes(data)).removeprefix("$")) from error
     except UNREADABLE as error:
-        raise BadSnapshot(_syntax_text(str(error), bytes(data))) from error
+        where = decode_errors.explain_syntax(error, bytes(data))
+        raise BadSnapshot(f"{where}; must be JSON, as `leadsman snapshot` writes it") from error
 
 
-def _syntax_text(message: str, data: bytes) -> str:
-    """With the line in place of the byte, which no editor shows."""
-    at = re.search(r" \(byte (\d+)\)", message)
-    before = data[: int(at[1])] if at else data
-    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
-    what = message.replace(at[0], "") if at else message
-    return f"line {line}, column {column}: {what}; must be JSON, as `leadsman snapshot` writes it"
+def _fault(error: msgspec.ValidationError, data: bytes) -> str:
+    try:
+        return decode_errors.explain_value(error, msgspec.json.decode(data)) + _allowed(error)
+    except UNREADABLE:  # the first fault that was met need not be the only one
+        return str(decode_errors.explain(error))
 
 
-def _fault_text(fault: DecodeFault, data: bytes, place: str) -> str:
-    """With the value, where one stands there."""
-    where = place + fault.path.removeprefix("$")
-    if where == "$" and "unknown field" in fault.what:
-        return f"$: {fault.what}; allowed are {', '.join(Document.__struct_encode_fields__)}"
-    if "field" in fault.what or "[...]" in fault.path:
-        return f"{where}: {fault.what}"
-    value = msgspec.json.decode(data)
-    for step in decode_errors.steps(fault.path):
-        value = value[step]
-    return f"{where}: got {_shown(value)}; {fault.what}"
-
-
-def _shown(value: object) -> str:
-    text = msgspec.json.encode(value).decode(errors="replace")
-    return text if len(text) <= _MAX_SHOWN else text[:_MAX_SHOWN] + "…"
+def _allowed(error: msgspec.ValidationError) -> str:
+    fields = ", ".join(Document.__struct_encode_fields__)
+    is_ours = "unknown field" in str(error) and decode_errors.explain(error).path == "$"
+    return f"; allowed are {fields}" if is_ours else ""

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec import Meta, Struct
 
-from leadsman.runtime.decode_errors import UNREADABLE, explain, steps
+from leadsman.runtime.decode_errors import UNREADABLE, explain, explain_syntax, explain_value, steps
 
 
 class Rule(Struct, frozen=True, forbid_unknown_fields=True):
@@ -73,3 +73,31 @@ def test_whatever_the_bytes_the_fault_is_one_path_and_one_text(body: bytes) -> N
     except UNREADABLE as error:
         faults.append(explain(error))
     assert all(fault.path.startswith("$") and fault.what for fault in faults)
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"name":\n "n",\n  x}', "line 3, column 3: JSON is malformed: object keys must be strings"),
+        (b'{"name":\n', "line 2, column 1: Input data was truncated"),
+    ],
+)
+def test_a_fault_of_the_syntax_has_its_line(body: bytes, said: str) -> None:
+    with pytest.raises(UNREADABLE) as caught:
+        msgspec.json.decode(body)
+    assert explain_syntax(caught.value, body) == said
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b'{"name": 7}', "$.name: got 7; expected str, got int"),
+        (b'{"name": "n", "rules": [{}, {"target": "x"}]}', '$.rules[1].target: got "x"; expected int, got str'),
+        (b'{"name": "n", "rules": [{"labels": {"a": 1}}]}', "$.rules[0].labels[...]: expected str, got int"),
+        (b"{}", "$: object missing required field name"),
+    ],
+)
+def test_a_fault_of_a_value_has_the_value_where_its_path_leads_to_one(body: bytes, said: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.json.decode(body, type=Document)
+    assert explain_value(caught.value, msgspec.json.decode(body)) == said

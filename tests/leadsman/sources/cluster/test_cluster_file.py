@@ -234,7 +234,8 @@ def test_budgets_quotas_and_namespaces() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"nodes", "not a List of Kubernetes objects"),
+        (b'{"items":\n[}', "line 2, column 2: JSON is malformed: .*; must be a List of Kubernetes objects"),
+        (b"[]", "not a List of Kubernetes objects"),
         (b'{"kind": "Pod"}', "items"),
         (json.dumps({"items": [pod(), pod(spec={"containers": 3})]}).encode(), r"items\[1\]: .*\$\.spec\.containers"),
         (

@@ -66,7 +66,8 @@ def test_a_bad_row_of_the_metadata_is_named_with_its_file(tmp_path: Path) -> Non
         ('[{"name": "a", "allocatable_memory": "16Gi"}, {"name": 3}]', r"n\.json: node 1: .*name"),
         ('{"name": "a", "allocatable_memory": "much"}', r"n\.json: node 0, allocatable_memory: .*much"),
         ('{"name": "a", "allocatable_memory": "1Gi", "cpu": 2}', r"n\.json: node 0: .*cpu"),
-        ("[", r"n\.json: .*must be a node or a list"),
+        ("[\n{]", r"n\.json: line 2, column 2: .*must be a node or a list"),
+        ('{"name": 7, "allocatable_memory": "1Gi"}', r"n\.json: node 0: \$\.name: got 7; expected str, got int"),
         (json.dumps([NODES[0], NODES[0]]), r'n\.json: node "edge-1" is there twice'),
     ],
 )
@@ -83,6 +84,10 @@ def test_bad_nodes_are_named(tmp_path: Path, nodes: str, reason: str) -> None:
         (DEPLOYMENT.replace("512Mi", "lots"), r"p\.yaml: document 0: .*lots"),
         (DEPLOYMENT.replace("replicas: 2", "replicas: -1"), r"p\.yaml: document 0: got -1 replicas"),
         ("a: [", r"p\.yaml: line"),
+        (
+            DEPLOYMENT.replace("replicas: 2", "replicas: two"),
+            r'p\.yaml: document 0: \$\.spec\.replicas: got "two"; expected',
+        ),
         (DEPLOYMENT + "---\n" + DEPLOYMENT, r"p\.yaml: Deployment of pod default/web-0 is there twice"),
     ],
 )

@@ -1,5 +1,7 @@
 """What is read back from a snapshot file is what was written."""
 
+from pathlib import Path
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -11,6 +13,7 @@ from leadsman.sources.cluster_snapshot.reading import read_snapshot
 from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
 from tests.leadsman.sources.cluster_snapshot.random_snapshot import random_snapshot
 
+FIRST_VERSION = Path(__file__).parents[3] / "data" / "snapshots" / "v1alpha1.json"
 SEEDS = st.integers(0, 10_000)
 
 
@@ -82,3 +85,11 @@ def test_pods_of_one_template_share_labels_constraints_and_requests() -> None:
     assert after["one"].labels is after["other"].labels
     assert after["one"].constraints is after["other"].constraints
     assert after["one"].requests is after["other"].requests
+
+
+def test_a_file_of_the_first_version_is_still_read_and_written_as_it_is() -> None:
+    """When this fails, the format has changed: read the old one too, or raise its version."""
+    data = FIRST_VERSION.read_bytes()
+    read = read_snapshot(data)
+    assert written(read) == data
+    assert (len(read.cluster.nodes), len(read.inputs.snapshot.nodes), len(read.inputs.delay_views)) == (4, 4, 2)
