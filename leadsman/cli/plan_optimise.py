@@ -6,10 +6,13 @@ Exit code: 0: every pod has a place that keeps its bounds, and the backup that i
 import argparse
 import sys
 import time
+from pathlib import Path
 
 from leadsman.cli.options import Options, positive_int, positive_number
-from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
+from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.planning.backups.model import BackupSettings
+from leadsman.planning.moves.move_plan import MovePlan, PlanOrigin, encode
+from leadsman.planning.moves.ordering import Wish, order_moves, reserve_gains
 from leadsman.planning.optimise.answer import OptimisedPlan, broken, plan_of_choices
 from leadsman.planning.optimise.cluster_problem import ClusterProblem, model_cluster
 from leadsman.planning.optimise.greedy import balanced, greedy_choices
@@ -34,6 +37,9 @@ def options(add: Options) -> None:
     budget.argument("seconds", "a cap on the time that it takes (default 3600)", 3600.0, positive_number)
     add.parser.add_argument("--greedy", action="store_true", help="do not search; needs no solver")
     add.parser.add_argument("--json", action="store_true", help="print the plan as JSON")
+    add.parser.add_argument(
+        "-o", "--output", help="write the moves that lead there, for `leadsman plan apply`", type=Path, metavar="FILE"
+    )
 
 
 def main(args: argparse.Namespace) -> int:
@@ -50,6 +56,8 @@ def main(args: argparse.Namespace) -> int:
         raise RuntimeError(f"the plan fails its own check, so it is not shown: {wrong}; please report this")
     report = report_of(modelled, plan, start, choices, found)
     sys.stdout.write(as_json(report) if args.json else as_text(report))
+    if args.output is not None:
+        args.output.write_bytes(encode(_moves(given, plan, settings)) + b"\n")
     print(f"{time.monotonic() - began:.1f} s", file=sys.stderr)
     return EXIT_COMPLETE if _complete(report) else EXIT_INCOMPLETE
 
@@ -67,6 +75,18 @@ def _found(problem: Problem, start: Choices, args: argparse.Namespace) -> Found:
     except parent.SolverFailed as error:
         print(f"{error}; this is the greedy plan", file=sys.stderr)
         return Found(start, at, 0, 0.0, Ended.NO_SEARCH)
+
+
+def _moves(given: PlanInput, plan: OptimisedPlan, settings: BackupSettings) -> MovePlan:
+    """How the pods that have a node get to their new ones. What is left out is said."""
+    before, after = given.cluster.pods, plan.cluster.pods
+    leaving = [uid for uid, pod in before.items() if pod.node and uid in after and after[uid].node != pod.node]
+    wishes = [Wish(uid, after[uid].node, "so that less room is reserved") for uid in leaving]
+    ordered = order_moves(given.cluster, given.inputs, wishes, settings)
+    for each in ordered.left_out:
+        print(f"pod {each.namespace}/{each.name} is not moved: {each.why}", file=sys.stderr)
+    moves = reserve_gains(ordered, given.cluster).moves
+    return MovePlan(origin=PlanOrigin.OPTIMISE, taken_at=given.taken_at, moves=moves, left_out=ordered.left_out)
 
 
 def _wrong(plan: OptimisedPlan, modelled: ClusterProblem, settings: BackupSettings) -> str:

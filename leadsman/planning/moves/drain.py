@@ -14,10 +14,7 @@ from leadsman.planning.backups.planner import plan_backups
 from leadsman.planning.moves.bounds import SupposedBounds
 from leadsman.planning.moves.movable import is_bystander
 from leadsman.planning.moves.move_plan import LeftOut, MovePlan, PlanOrigin
-from leadsman.planning.moves.ordering import Wish, order_moves
-
-NODE_GAIN = 10.0
-"""Points that an empty node is worth. Its pods share them."""
+from leadsman.planning.moves.ordering import MAX_GAIN, Wish, order_moves
 
 
 class DrainPlan(Struct, frozen=True):
@@ -54,7 +51,7 @@ def plan_drain(
     staying = [pod for pod in pods if pod.mirror or pod.owner_kind == "DaemonSet"]
     leaving = [pod for pod in pods if pod not in staying]
     wishes = [
-        Wish(pod.uid, "", f"node {pod.node} is to be empty", NODE_GAIN / sum(pod.node == each.node for each in leaving))
+        Wish(pod.uid, "", f"node {pod.node} is to be empty", MAX_GAIN / sum(pod.node == each.node for each in leaving))
         for pod in sorted(leaving, key=_difficulty)
     ]
     ordered = order_moves(cordoned, inputs, wishes, backups, frozenset(nodes))

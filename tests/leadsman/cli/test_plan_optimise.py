@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import main
+from leadsman.planning.moves.move_plan import MovePlan, PlanOrigin, decode
 from leadsman.simulator.solver import parent
 
 DEPLOYMENT = """
@@ -95,3 +96,13 @@ def test_files_that_do_not_fit_together_are_refused(files: list[object], capsys:
         main(strings(files[:8]))
     assert ended.value.code == 2
     assert "--nodes and --pods are both needed" in capsys.readouterr().err
+
+
+def test_the_moves_that_lead_there_are_written_for_apply(tmp_path: Path) -> None:
+    file = tmp_path / "plan.json"
+    spec = "zones=1,racks=2,nodes=4,bounded=1,seed=3"
+    main(["plan", "optimise", "--generate", spec, "--work", "2", "-o", str(file)])
+    plan = decode(file.read_bytes(), MovePlan)
+    assert plan.origin is PlanOrigin.OPTIMISE
+    assert plan.moves
+    assert sum(move.gain for move in plan.moves) > 0
