@@ -2,9 +2,13 @@
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from msgspec import Struct
+
+from leadsman.runtime.redaction import hide_credentials
 
 SERVICE_ACCOUNT_DIR = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -34,6 +38,7 @@ class ApiAccess(Struct, frozen=True):
     server_name: what the server's certificate must name, when it is not the URL's host.
     insecure: the server's certificate is not verified; that is logged.
     namespace: the one to use when none is named.
+    tls_files: what ca, certificate and key were read from. read_again: makes all of this once more.
     """
 
     url: str
@@ -46,10 +51,17 @@ class ApiAccess(Struct, frozen=True):
     server_name: str = ""
     insecure: bool = False
     namespace: str = "default"
+    tls_files: tuple[Path, ...] = ()
+    read_again: Callable[[], "ApiAccess"] | None = None
 
     def __post_init__(self) -> None:
         if not self.url.startswith(("http://", "https://")):
             raise ApiAccessError(f"API server {self.url!r} must be http://HOST:PORT or https://HOST:PORT")
+        if "@" in urlsplit(self.url).netloc and (self.token_file or self.token_source or self.token):
+            raise ApiAccessError(
+                f"API server {hide_credentials(self.url)} has a user in its URL, and there is a token too; one request "
+                "can carry one of them: leave the user out, or the token"
+            )
 
     def __repr__(self) -> str:
         """Leaves out token and key."""
@@ -86,12 +98,20 @@ def in_cluster_access(environ: Mapping[str, str], account: Path = SERVICE_ACCOUN
         ca=read_pem(account / "ca.crt", "ca.crt"),
         token_file=account / "token",
         namespace=_namespace(account / "namespace"),
+        tls_files=(account / "ca.crt",),
+        read_again=partial(in_cluster_access, environ, account),
     )
 
 
 def access_from_url(url: str, ca_file: Path | None = None, token_file: Path | None = None) -> ApiAccess:
     """The access to the API server at `url`. ApiAccessError when a file cannot be used."""
-    return ApiAccess(url.rstrip("/"), ca=read_pem(ca_file, "CA file") if ca_file else "", token_file=token_file)
+    return ApiAccess(
+        url.rstrip("/"),
+        ca=read_pem(ca_file, "CA file") if ca_file else "",
+        token_file=token_file,
+        tls_files=(ca_file,) if ca_file else (),
+        read_again=partial(access_from_url, url, ca_file, token_file),
+    )
 
 
 def read_pem(path: Path, what: str) -> str:

@@ -23,9 +23,10 @@ from leadsman.kube.errors import (
     Unavailable,
     error_from_response,
 )
-from leadsman.kube.http_session import open_session
+from leadsman.kube.http_session import follow_tls, open_session
 from leadsman.kube.line_reader import LONGEST_LINE_BYTES
 from leadsman.kube.objects import IdentifiedObject
+from leadsman.runtime.client_tls import ClientTls
 from leadsman.runtime.redaction import hide_credentials
 
 T = TypeVar("T")
@@ -92,6 +93,7 @@ class ApiClient:
         self.access, self.deadline_seconds = access, deadline_seconds
         self._connections, self._may_write = connections, may_write
         self._session: aiohttp.ClientSession | None = None
+        self._tls: ClientTls | None = None
 
     async def __aenter__(self) -> Self:
         self._http()
@@ -162,13 +164,15 @@ class ApiClient:
 
     async def _request(self, call: ApiRequest) -> aiohttp.ClientResponse:
         """A successful response; raises the error of any other."""
-        response = await self._http().request(
+        session, tls = self._http()
+        response = await session.request(
             call.method,
             URL(f"{self.access.url}{call.path}{_query(call.query)}", encoded=True),
             data=None if call.body is None else msgspec.json.encode(call.body),
             headers={"Content-Type": call.content_type, "Accept": call.accept} | self._authorization(),
             allow_redirects=False,
             server_hostname=self.access.server_name or None,
+            ssl=tls.current,
         )
         if response.status not in _DONE:
             async with response:
@@ -176,10 +180,12 @@ class ApiClient:
                 raise error_from_response(response.status, body, response.headers.get("Retry-After"))
         return response
 
-    def _http(self) -> aiohttp.ClientSession:
+    def _http(self) -> tuple[aiohttp.ClientSession, ClientTls]:
+        if self._tls is None:
+            self._tls = follow_tls(self.access)
         if self._session is None:
-            self._session = open_session(self.access, self._connections, self._may_write)
-        return self._session
+            self._session = open_session(self._connections, self._may_write)
+        return self._session, self._tls
 
     def _authorization(self) -> dict[str, str]:
         try:

@@ -1,17 +1,22 @@
-"""Opens the HTTP session of an ApiAccess: TLS, client certificate, and sockets that notice a vanished peer."""
+"""The HTTP session of an ApiAccess, whose sockets notice a vanished peer, and its TLS, which follows the files."""
 
 import contextlib
 import logging
 import os
 import ssl
+import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import aiohttp
 
 from leadsman.kube.access import ApiAccess, ApiAccessError
 from leadsman.kube.errors import NotLeader
+from leadsman.runtime.certificate_check import check_authorities, check_client_certificate
+from leadsman.runtime.client_tls import ClientTls, TlsSetting
 from leadsman.runtime.keepalive import keepalive_socket
+from leadsman.runtime.redaction import hide_credentials
 
 log = logging.getLogger(__name__)
 
@@ -39,23 +44,37 @@ class _FencedConnector(aiohttp.TCPConnector):
         return connection
 
 
-def open_session(
-    access: ApiAccess, connections: int = 32, may_write: Callable[[], bool] = lambda: True
-) -> aiohttp.ClientSession:
-    """Opens a session inside a running loop; close it. ApiAccessError when the TLS files cannot be used.
+def open_session(connections: int = 32, may_write: Callable[[], bool] = lambda: True) -> aiohttp.ClientSession:
+    """Opens a session inside a running loop; close it. Each request brings its TLS setting (`follow_tls`).
 
     connections: most that are open at once. may_write: NotLeader instead of a request that is no GET when it says no.
     """
     return aiohttp.ClientSession(
-        connector=_FencedConnector(
-            may_write, ssl=_ssl_context(access), socket_factory=keepalive_socket, limit=connections
-        ),
+        connector=_FencedConnector(may_write, socket_factory=keepalive_socket, limit=connections),
         cookie_jar=aiohttp.DummyCookieJar(),
         timeout=aiohttp.ClientTimeout(total=None),
     )
 
 
-def _ssl_context(access: ApiAccess) -> ssl.SSLContext | bool:
+def follow_tls(access: ApiAccess) -> ClientTls:
+    """The TLS of connections to the API server. ApiAccessError when the files cannot be used."""
+    files = access.tls_files if access.read_again and access.url.startswith("https://") else ()
+    return ClientTls(hide_credentials(access.url), files, _ssl_context(access), partial(_renewed_context, access))
+
+
+def _renewed_context(access: ApiAccess) -> TlsSetting:
+    """ValueError when the API server would not be believed, or would not believe us."""
+    newest = access.read_again() if access.read_again else access
+    made = _ssl_context(newest)
+    if newest.ca and isinstance(made, ssl.SSLContext) and made.get_ca_certs():  # None is there of a pinned certificate.
+        check_authorities(made, "the CA", time.time(), "server")
+    if newest.certificate:
+        with _as_file(newest.certificate + "\n" + newest.key) as path:
+            check_client_certificate(path)
+    return made
+
+
+def _ssl_context(access: ApiAccess) -> TlsSetting:
     if not access.url.startswith("https://"):
         return True
     try:

@@ -8,6 +8,7 @@ passes for that, and refused without it.
 import base64
 import binascii
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -87,7 +88,7 @@ def read(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = 
     _check_supported(path, selected.user, user, () if run_exec_plugin else ("exec",))
     access = _access(path, cluster, user, selected.namespace)
     if not user.get("exec") or run_exec_plugin is None:
-        return access
+        return structs.replace(access, read_again=partial(read, path, context))
     made = run_exec_plugin(path, name)
     return structs.replace(access, token_source=made.token_source, certificate=made.certificate, key=made.key)
 
@@ -127,6 +128,10 @@ def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str)
         )
     if not cluster.server:
         raise ApiAccessError(f"kubeconfig {path}: the cluster has no server")
+    files = [
+        cluster.certificate_authority,
+        *(str(user.get(name) or "") for name in ("client-certificate", "client-key")),
+    ]
     ca = _pem(path, "certificate-authority", cluster.certificate_authority, cluster.certificate_authority_data)
     return ApiAccess(
         cluster.server.rstrip("/"),
@@ -138,6 +143,7 @@ def _access(path: Path, cluster: _Cluster, user: dict[str, Any], namespace: str)
         server_name=cluster.tls_server_name,
         insecure=cluster.insecure_skip_tls_verify,
         namespace=namespace or "default",
+        tls_files=(path, *(path.parent / file for file in files if file)),
     )
 
 

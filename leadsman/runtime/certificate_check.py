@@ -35,12 +35,24 @@ def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
     return True
 
 
-def check_authorities(server: ssl.SSLContext, file: Path, now: float) -> None:
-    """ValueError when none of the CAs that clients must chain to is valid. now: Unix seconds."""
-    authorities = server.get_ca_certs()
+def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, peers: str = "client") -> None:
+    """ValueError when none of the CAs that the peers must chain to is valid. now: Unix seconds."""
+    authorities = context.get_ca_certs()
     if not any(_is_valid(each, now) for each in authorities):
         ends = ", ".join(str(each["notAfter"]) for each in authorities) or "no CA in it"
-        raise ValueError(f"{file}: no CA certificate in it is valid now, so no client would be let in (until: {ends})")
+        raise ValueError(f"{file}: no CA certificate in it is valid now, so no {peers} would be let in (until: {ends})")
+
+
+def check_client_certificate(file: str) -> None:
+    """ValueError when no server would accept the certificate in PEM, with its key in the same file: it has expired or
+    is not meant for clients. UsableLater when it is not valid yet."""
+    client, server = _client(), ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    client.verify_mode, server.verify_mode = ssl.CERT_NONE, ssl.CERT_REQUIRED
+    server.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    server.load_verify_locations(file)
+    for each in (client, server):
+        each.load_cert_chain(file)
+    _verify(server, client, "no server would accept this client certificate", by_server=True)
 
 
 def _is_valid(certificate: Mapping[str, Any], now: float) -> bool:
@@ -54,11 +66,12 @@ def _client() -> ssl.SSLContext:
     return client
 
 
-def _verify(server: ssl.SSLContext, client: ssl.SSLContext, what: str) -> None:
-    """A handshake up to the point where the client has checked the server."""
+def _verify(server: ssl.SSLContext, client: ssl.SSLContext, what: str, by_server: bool = False) -> None:
+    """A handshake up to the point where the client has checked the server, or also the server the client."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     answering = server.wrap_bio(to_server, to_client, server_side=True)
     asking = client.wrap_bio(to_client, to_server, server_hostname="localhost")
+    unfinished = [asking, answering] if by_server else [asking]
     for _ in range(4):
         for side in (asking, answering):
             try:
@@ -68,6 +81,8 @@ def _verify(server: ssl.SSLContext, client: ssl.SSLContext, what: str) -> None:
             except ssl.SSLCertVerificationError as error:
                 kind = UsableLater if error.verify_code == _NOT_YET_VALID else ValueError
                 raise kind(f"{what}: {error.verify_message}") from error
-            if side is asking:
+            if side in unfinished:
+                unfinished.remove(side)
+            if not unfinished:
                 return
     raise ValueError(f"{what}: the handshake does not end")

@@ -43,7 +43,7 @@ class WatchedFiles(Generic[T]):
     ) -> None:
         """parse: contents in the order of paths → value; ValueError when they cannot be used. max_bytes: of a file."""
         self.problem = problem
-        self._paths, self._parse, self._max_bytes = tuple(paths), parse, max_bytes
+        self.paths, self._parse, self._max_bytes = tuple(paths), parse, max_bytes
         self._identities: tuple[_Identity, ...] | None = None
         self._digest = b""
         self.current: T
@@ -71,7 +71,7 @@ class WatchedFiles(Generic[T]):
     def _has_changed(self) -> bool:
         """A file that cannot be read is tried again each time, content that cannot be used only when it changed."""
         try:
-            return self._identities is None or self._identities != tuple(map(_identity, self._paths))
+            return self._identities is None or self._identities != tuple(map(_identity, self.paths))
         except OSError:
             return True
 
@@ -79,12 +79,12 @@ class WatchedFiles(Generic[T]):
         """The identities are taken first, so that what changes while it is read is read again."""
         self._identities = None
         try:
-            identities = tuple(map(_identity, self._paths))
-            contents = [_content(path, self._max_bytes + 1) for path in self._paths]
+            identities = tuple(map(_identity, self.paths))
+            contents = [_content(path, self._max_bytes + 1) for path in self.paths]
         except OSError as error:
             raise UnusableFile(f"{error.filename}: {error.strerror}; it must be a file that can be read") from error
         self._identities = identities
-        for path, content in zip(self._paths, contents, strict=True):
+        for path, content in zip(self.paths, contents, strict=True):
             if len(content) > self._max_bytes:
                 raise UnusableFile(f"{path}: larger than {self._max_bytes} bytes, the most that is read")
         return contents
@@ -99,7 +99,7 @@ class WatchedFiles(Generic[T]):
         except ValueError as error:
             if isinstance(error, UsableLater):
                 self._identities = None
-            raise UnusableFile(f"{' with '.join(map(str, self._paths))}: {error}") from error
+            raise UnusableFile(f"{' with '.join(map(str, self.paths))}: {error}") from error
         self._digest = digest
         return True
 

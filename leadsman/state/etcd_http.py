@@ -2,15 +2,20 @@
 
 import asyncio
 import ssl
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
 from contextlib import asynccontextmanager, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, TypeVar
+from urllib.parse import urlsplit
 
 import aiohttp
 import msgspec
 from msgspec import Struct
 
+from leadsman.runtime.certificate_check import check_authorities
+from leadsman.runtime.client_tls import ClientTls, TlsSetting
 from leadsman.runtime.keepalive import keepalive_socket
 from leadsman.state import etcd_json
 from leadsman.state.etcd_json import JsonBody
@@ -50,6 +55,8 @@ class EtcdAccess(Struct, frozen=True):
         wrong = [url for url in self.endpoints if not url.startswith(("http://", "https://"))]
         if wrong or not self.endpoints:
             raise ValueError(f"endpoints {list(self.endpoints)} must be http:// or https:// URLs, at least one")
+        if self.user and any("@" in urlsplit(url).netloc for url in self.endpoints):
+            raise ValueError("endpoints have a user in a URL, which etcd's gateway does not read; leave it out there")
         if not self.call_timeout_seconds > 0:
             raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds} must be more than 0")
 
@@ -93,7 +100,9 @@ class EtcdTransport:
     def __init__(self, access: EtcdAccess):
         self.access = access
         self.token, self.logins = "", 0
-        self._verify = _ssl_context(access.ca_file, access.endpoints)
+        first = _ssl_context(access.ca_file, access.endpoints)
+        files = (Path(access.ca_file),) if access.ca_file else ()
+        self._tls = ClientTls("etcd", files, first, partial(_renewed_context, access))
         self._turn = 0
         self._session: aiohttp.ClientSession | None = None
 
@@ -220,7 +229,8 @@ class EtcdTransport:
             return bytes(data)
 
     async def _request(self, url: str, body: JsonBody, headers: dict[str, str]) -> aiohttp.ClientResponse:
-        response = await self._http().post(url, data=msgspec.json.encode(body), headers=headers)
+        data = msgspec.json.encode(body)
+        response = await self._http().post(url, data=data, headers=headers, ssl=self._tls.current)
         if response.status != _OK:
             async with response:
                 raise etcd_json.error_from_response(response.status, await response.read())
@@ -229,7 +239,7 @@ class EtcdTransport:
     def _http(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=self._verify, socket_factory=keepalive_socket),
+                connector=aiohttp.TCPConnector(socket_factory=keepalive_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),
                 timeout=aiohttp.ClientTimeout(total=None),
                 read_bufsize=_READ_BUFFER_BYTES,
@@ -237,7 +247,14 @@ class EtcdTransport:
         return self._session
 
 
-def _ssl_context(ca_file: str, urls: Iterable[str]) -> ssl.SSLContext | bool:
+def _renewed_context(access: EtcdAccess) -> TlsSetting:
+    made = _ssl_context(access.ca_file, access.endpoints)
+    if isinstance(made, ssl.SSLContext) and made.get_ca_certs():  # None is there of a pinned server certificate.
+        check_authorities(made, access.ca_file, time.time(), "server")
+    return made
+
+
+def _ssl_context(ca_file: str, urls: Iterable[str]) -> TlsSetting:
     """Created here and not by aiohttp, which creates its own when it is imported: leadsman.runtime.import_trim."""
     try:
         needed = ca_file or any(url.startswith("https:") for url in urls)

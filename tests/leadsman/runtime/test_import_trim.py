@@ -15,7 +15,7 @@ before = dict(os.environ)
 import_trim.import_aiohttp()
 from aiohttp import connector
 from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
-own = EtcdTransport(EtcdAccess(("https://etcd:2379",)))._verify
+own = EtcdTransport(EtcdAccess(("https://etcd:2379",)))._tls.current
 loaded = "libstdc++" in open("/proc/self/maps").read()
 print(len(connector._SSL_CONTEXT_VERIFIED.get_ca_certs()), len(own.get_ca_certs()) > 0, os.environ == before, loaded)
 """

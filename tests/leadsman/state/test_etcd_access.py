@@ -17,7 +17,7 @@ from cryptography.x509.oid import NameOID
 from msgspec import structs
 
 from leadsman.state import etcd_json, keys
-from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_http import EtcdAccess, EtcdTransport
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.key_values import ChangeBatch, Put
 from leadsman.state.store import Denied, Unavailable
@@ -216,3 +216,35 @@ async def test_credentials_for_an_etcd_without_users_are_told(tmp_path: Path) ->
         async with opened(EtcdAccess((plain.client_url,), user="mine", password="secret")) as store:
             with pytest.raises(Denied, match="not enabled"):
                 await store.read_prefix("/")
+
+
+async def test_a_rotated_ca_is_used_by_the_next_connection_and_an_unusable_one_is_not(
+    etcd: Etcd, tmp_path: Path
+) -> None:
+    assert etcd.tls
+    ca = tmp_path / "ca.pem"
+    ca.write_bytes(certificate(tmp_path).certificate.read_bytes())
+    transport = EtcdTransport(structs.replace(access(etcd), ca_file=str(ca)))
+
+    async def connects() -> bool:
+        await transport.close()
+        transport._tls._next_poll = 0.0
+        try:
+            await transport.call("/v3/maintenance/status", {}, dict)
+        except Unavailable:
+            return False
+        return True
+
+    assert not await connects()
+    ca.write_bytes(etcd.tls.ca.read_bytes())
+    assert await connects()
+    ca.write_text("-----BEGIN CERTIFICATE-----\nhalf")
+    assert await connects()
+    assert "must hold certificates in PEM" in transport._tls.problem.text
+    await transport.close()
+
+
+def test_a_user_in_an_endpoint_beside_etcds_own_is_refused() -> None:
+    """aiohttp refuses each request with both."""
+    with pytest.raises(ValueError, match="endpoints have a user in a URL"):
+        EtcdAccess(("https://me:s3cret@etcd:2379",), user="agent", password="x")
