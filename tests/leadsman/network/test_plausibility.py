@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from leadsman.network import plausibility
+from leadsman.network.embedding import EnsembleMember, mean_and_spread
 from leadsman.network.fitting import FitBudget, fit_network
 from leadsman.network.group_medians import fit_group_medians
 from leadsman.network.measured_pairs import Floats, Indices, build_pairs
-from leadsman.network.plausibility import MIN_REPORTERS, Plausibility, Reports, place_by_others
+from leadsman.network.plausibility import ENOUGH_TO_JUDGE, MIN_REPORTERS, Plausibility, Reports, place_by_others
 from leadsman.network.synthetic_network import rack_network, random_peers
 
 QUICK = FitBudget(members=4, steps=150, landmarks=64, calibration_rounds=2)
@@ -66,6 +67,15 @@ def honest(part: Floats) -> Reported:
     return reported(part)
 
 
+Members = tuple[EnsembleMember, ...]
+
+
+@pytest.fixture(scope="module")
+def members(honest: Reported) -> Members:
+    pairs = build_pairs(honest.nodes, honest.reporter, honest.target, honest.rtt_ms)
+    return fit_network(pairs, np.random.default_rng(0), budget=QUICK).model.members
+
+
 @pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_nearly_everything_that_a_liar_alone_reports_is_implausible(honest: Reported, factor: float) -> None:
     found = honest.lied(7, factor)
@@ -106,6 +116,41 @@ def test_nothing_that_a_node_alone_reports_is_believed_while_nobody_that_probes_
     placed = found.placed(unanswered)
     assert np.isinf(placed.row(7)).all()
     assert placed.implausible(found.reports(unanswered))[(found.reporter == 7) & found.alone].all()
+
+
+def measured_by(honest: Reported, node: int, reporters: int) -> tuple[Reported, Indices]:
+    """Only so many measured the node; and the positions of their reports."""
+    about = np.flatnonzero(honest.target == node)
+    drop = np.zeros(len(honest.target), np.bool_)
+    drop[about[reporters:]] = True
+    found = honest.without(drop)
+    return found, np.flatnonzero(found.target == node)
+
+
+@settings(max_examples=30, deadline=None, derandomize=True)
+@given(st.integers(0, 30), st.integers(MIN_REPORTERS, ENOUGH_TO_JUDGE - 1), st.integers(0, 2), st.floats(-6, 6))
+def test_one_of_few_reporters_makes_a_node_no_farther_than_the_others_alone_say(
+    honest: Reported, members: Members, node: int, reporters: int, liar: int, exponent: float
+) -> None:
+    """Whatever it says, and although its lie would move the place that all of them together give."""
+    found, about = measured_by(honest, node, reporters)
+    rtt_ms = found.rtt_ms.copy()
+    rtt_ms[about[liar]] *= 10**exponent
+    lied = place_by_others(members, found._replace(rtt_ms=rtt_ms).reports())
+    only_about = np.arange(len(found.target)) == about[liar]
+    others = place_by_others(members, found.without(only_about).reports())
+    others_say = np.exp(mean_and_spread(others.members, np.array([node]), slice(0, honest.nodes))[0])
+    there = (np.arange(honest.nodes) != node) & others.is_placed
+    assert (lied.row(node)[0] <= others_say * 1.001)[there].all()
+
+
+@pytest.mark.parametrize("factor", [1e-6, 0.25, 4, 1e6])
+def test_one_of_few_reporters_has_no_report_of_the_node_left_out(honest: Reported, factor: float) -> None:
+    found, about = measured_by(honest, 7, MIN_REPORTERS)
+    rtt_ms = found.rtt_ms.copy()
+    rtt_ms[about[0]] *= factor
+    lied = found._replace(rtt_ms=rtt_ms)
+    assert not lied.placed().implausible(lied.reports())[found.reporter == 7].any()
 
 
 @settings(max_examples=200)
