@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli import agent, main
-from leadsman.cli.options import etcd_access, listen_address, one_of, positive_int, positive_number, url_list
+from leadsman.cli.options import Options, etcd_access, listen_address, one_of, positive_int, positive_number, url_list
 
 NODE = {"NODE_NAME": "edge-1", "POD_IP": "10.0.0.7", "POD_UID": "uid-1"}
 
@@ -25,6 +25,15 @@ def test_a_flag_wins_over_its_variable_and_that_over_the_usual_name() -> None:
     environ = {**NODE, "LEADSMAN_NODE_NAME": "edge-2"}
     assert parsed(**environ).node_name == "edge-2"
     assert parsed("--node-name", "edge-3", **environ).node_name == "edge-3"
+
+
+def test_without_the_environment_no_variable_is_read_nor_named_in_the_help() -> None:
+    parser = argparse.ArgumentParser()
+    add = Options(parser, {"LEADSMAN_NODE": "edge-1", "LEADSMAN_FAST": "1"}).without_environment()
+    add.flag("node", "the node", "none")
+    add.switch("fast", "be fast")
+    assert vars(parser.parse_args([])) == {"node": "none", "fast": False}
+    assert "LEADSMAN" not in parser.format_help()
 
 
 def test_the_tcp_port_of_peers_is_our_own_listen_port_unless_named() -> None:

@@ -1,0 +1,49 @@
+"""Estimates of one moment are fitted when they are asked for, once."""
+
+import pytest
+from msgspec.structs import replace
+
+from leadsman.decision.delay.views import EstimatedRow
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.simulator.generated_cluster.generate import generate
+from leadsman.simulator.generated_cluster.spec import parse_spec
+from leadsman.sources.delay import estimates_on_demand
+from leadsman.sources.delay.estimates_on_demand import EstimatesOnDemand
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
+from leadsman.sources.delay.measurements import Measurements, gather_measurements
+from leadsman.state.snapshot import Snapshot
+
+
+@pytest.fixture
+def inputs() -> DecisionInputs:
+    """Twelve nodes, each of which measured five others."""
+    return generate(parse_spec("zones=2,racks=2,nodes=3,peers=5,pods=1"))[1]
+
+
+def test_they_are_those_of_the_first_fit_of_an_extender(inputs: DecisionInputs) -> None:
+    measured = gather_measurements(inputs.snapshot, inputs.now, inputs.policy.delay.statistic)
+    fitted, on_demand = fit_estimates(measured, inputs.now), EstimatesOnDemand(inputs)
+    assert all(on_demand.row(node) == fitted.row(node) for node in inputs.snapshot.nodes)
+    assert on_demand.made_at == fitted.made_at
+
+
+def test_nothing_is_fitted_until_a_row_is_asked_for_and_then_once(
+    inputs: DecisionInputs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fits: list[float] = []
+
+    def counted(measured: Measurements, made_at: float) -> FittedEstimates:
+        fits.append(made_at)
+        return fit_estimates(measured, made_at)
+
+    monkeypatch.setattr(estimates_on_demand, "fit_estimates", counted)
+    on_demand = EstimatesOnDemand(inputs)
+    assert fits == []
+    for node in inputs.snapshot.nodes:
+        on_demand.row(node)
+    assert len(fits) == 1
+
+
+def test_without_fresh_measurements_there_are_none(inputs: DecisionInputs) -> None:
+    assert EstimatesOnDemand(replace(inputs, snapshot=Snapshot())).row("z0-r0-n0") == EstimatedRow()
+    assert EstimatesOnDemand(replace(inputs, now=1e6)).row("z0-r0-n0") == EstimatedRow()
