@@ -3,6 +3,7 @@
 wire        bodies of filter, prioritize, preempt and bind; bounds of the pod in them
 records     values and keys in etcd, etcd's own responses
 policies    the policy file, Prometheus queries, TASPolicies
+plans       plans of moves that are handed over
 sources     Goldpinger's answers, matrix files, names files, snapshot files, custom metrics, Prometheus' API
 kube        pods, nodes, Events, Leases, lists and lines of a watch; what the agent and the follower make of pods
 pods        pages of metrics scraped from pods, their annotations
@@ -41,6 +42,8 @@ from leadsman.kube.names import DELAY_ANNOTATION, PATH_ANNOTATION, PORT_ANNOTATI
 from leadsman.kube.objects import Event, Node, ObjectMeta, Pod, PodStatus
 from leadsman.kube.watch_batch import WatchBatch
 from leadsman.network.measured_pairs import MAX_RTT_MS
+from leadsman.planning.moves import move_plan
+from leadsman.planning.moves.move_plan import BadPlan
 from leadsman.sources.cluster_snapshot.anonymous import anonymous
 from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
 from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
@@ -227,6 +230,12 @@ def _probe(data: bytes) -> None:
     decode_reply(IpVersion.V4, strip_ipv4_header(data))
 
 
+def _move_plan(text: bytes) -> None:
+    handed_over = move_plan.decode(text, move_plan.HandedOverPlan)
+    again = move_plan.decode(move_plan.encode(handed_over), move_plan.HandedOverPlan)
+    assert again.plan.id == handed_over.plan.id
+
+
 _NOT_TEXT = (UnicodeDecodeError,)
 """WatchedFiles takes it, as it takes every ValueError of a file's parser."""
 
@@ -245,6 +254,7 @@ HARNESSES: Mapping[str, Harness] = {
     "goldpinger": Harness(_goldpinger, (BadCheckAll,)),
     "matrix": Harness(_matrix, (BadMatrix, *_NOT_TEXT)),
     "snapshot_file": Harness(_snapshot_file, (BadSnapshot,)),
+    "move_plan": Harness(_move_plan, (BadPlan,)),
     "custom_metrics": Harness(_custom_metrics, (MetricUnavailable,)),
     "prometheus": Harness(_prometheus, (MetricUnavailable,)),
     "kube_pod": Harness(_pod, (MalformedResponse,)),

@@ -66,7 +66,7 @@ class Mover:
         for pod in cluster.pods.values():
             if HELD_FOR_LABEL in pod.labels:
                 self._holds.setdefault(pod.labels[HELD_FOR_LABEL], []).append(pod)
-        owners = {pod.owner_uid for pod in cluster.pods.values()}
+        owners = {pod.owner_uid for pod in cluster.pods.values()} | {move.owner_uid for move in state.moves}
         self._departures = {
             (each.owner_uid, each.node): each
             for each in state.departures
@@ -155,6 +155,15 @@ class Mover:
             return False
         within = self.now - departure.at < self._settings.cooldown_seconds
         return within or departure.returns >= self._settings.max_returns
+
+    def moved_lately(self, pod: ClusterPod) -> bool:
+        """Whether a pod of its owner left its node, or came to it, within the cooldown."""
+        return any(
+            each.owner_uid == pod.owner_uid
+            and pod.node in (each.node, each.landed_on)
+            and self.now - each.at < self._settings.cooldown_seconds
+            for each in self._departures.values()
+        )
 
     def _prepare(self, move: Move, pod: ClusterPod) -> None:
         """Has room held, and then the pod evicted."""

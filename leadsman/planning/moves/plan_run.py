@@ -157,11 +157,17 @@ class PlanRun:
             return f"node {planned.to_node} is gone, or is another one by now"
         if pod.node in self._mover.avoid:
             return f"its node {pod.node} is dead or suspect"
-        if self._plan.origin is PlanOrigin.REBALANCE:
-            for node in (planned.from_node, planned.to_node):
-                if self._mover.is_barred(pod.owner_uid, node):
-                    return f"a pod of its owner left node {node} lately"
+        if self._plan.origin is PlanOrigin.REBALANCE and (reason := self._why_rests(planned, pod)):
+            return reason
         return why_never_moved(pod)
+
+    def _why_rests(self, planned: PlannedMove, pod: ClusterPod) -> str:
+        """Which earlier move keeps a pod where it is, when nobody asked for this one; "": none does."""
+        if self._mover.moved_lately(pod):
+            return "it was moved lately, or a sibling left its node"
+        if self._mover.is_barred(pod.owner_uid, planned.to_node):
+            return f"a pod of its owner left node {planned.to_node} lately"
+        return self._mover.gave_up(pod)
 
     def _why_not_yet(self, pod: ClusterPod) -> str:
         """What ends by itself and keeps the move from beginning; "": nothing."""

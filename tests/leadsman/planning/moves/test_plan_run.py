@@ -15,7 +15,7 @@ from leadsman.planning.moves import codec
 from leadsman.planning.moves.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.planning.moves.ordering import Wish, order_moves
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.moves.state import Outcome, PlanProgress, RunState
+from leadsman.planning.moves.state import MoveProgress, Outcome, PlanProgress, RunState
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementSettings
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 from tests.leadsman.planning.moves.test_ordering import SETTINGS, random_wishes
@@ -256,18 +256,36 @@ def test_no_move_begins_after_the_plan_s_time() -> None:
     assert len(story.evicted) < 3
 
 
-def test_a_pod_is_not_moved_twice_by_plans_that_nobody_asked_for() -> None:
-    first = three()
-    first.run(60)
-    moved = [each for each in first.cluster.pods.values() if each.owner_uid == "rs-one"]
-    back = PlannedMove(
-        pod_uid=moved[0].uid, namespace="shop", name="x", from_node="b", to_node="a", to_node_uid="uid-a"
+def rebalanced(story: Story, owner: str, from_node: str, to_node: str) -> MoveProgress:
+    """What becomes of a move that re-balancing wants, after a restart."""
+    story.memory = ReplacementMemory(codec.decode(codec.encode(story.memory.state)))
+    [pod] = [each for each in story.cluster.pods.values() if each.owner_uid == f"rs-{owner}"]
+    target = story.cluster.nodes[to_node].uid
+    move = PlannedMove(
+        pod_uid=pod.uid, namespace="shop", name=pod.name, from_node=from_node, to_node=to_node, to_node_uid=target
     )
-    again = MovePlan(origin=PlanOrigin.REBALANCE, taken_at=first.now, moves=(back,))
-    first.handed_over = HandedOverPlan(again)
-    first.run(10)
-    assert first.progress.moves[0].note == "a pod of its owner left node a lately"
-    assert first.outcomes() == [Outcome.SKIPPED]
+    plan = MovePlan(origin=PlanOrigin.REBALANCE, taken_at=story.now, moves=(move,))
+    story.handed_over = HandedOverPlan(plan)
+    story.run(20)
+    return story.progress.moves[0]
+
+
+def test_a_pod_is_not_moved_twice_within_the_cooldown_by_plans_that_nobody_asked_for() -> None:
+    story = three()
+    story.cluster = story.cluster.changed(nodes={"c": node("c", 32)})
+    story.run(60)
+    assert rebalanced(story, "one", "b", "c").note == "it was moved lately, or a sibling left its node"
+    story.now += 600
+    assert rebalanced(story, "one", "b", "c").outcome is Outcome.MOVED
+
+
+def test_a_pod_is_not_taken_back_to_where_it_was_taken_from_within_the_cooldown() -> None:
+    story = three()
+    story.cluster = story.cluster.changed(nodes={"c": node("c", 32)})
+    story.run(60)
+    for each in [pod for pod in story.cluster.pods.values() if pod.owner_uid == "rs-one"]:
+        story.cluster = story.cluster.with_pod(each, "c")
+    assert rebalanced(story, "one", "c", "a").note == "a pod of its owner left node a lately"
 
 
 def test_limits_are_what_the_issue_says() -> None:
