@@ -1,7 +1,8 @@
 """Backups of bounded pods: what they cost in room, and whether a failure loses any pod that was called covered.
 
     python -m benchmarks.backups                    the table, about a minute
-    python -m benchmarks.backups --random 10000     random small clusters, every node, rack and zone failed once
+    python -m benchmarks.backups --random 10000     random small clusters, every node, rack and zone failed once;
+                                                    every second has pods with affinity and spread
 
 The table: nodes of 16 GiB with the delays of PlanetLab hosts, pods bound to a random node by a delay that 2 to
 8 nodes keep, placed on the emptiest of them until a node would be over 80 % full. Room is what is reserved beside what
@@ -65,7 +66,7 @@ def fail_everything(clusters: int, first_seed: int) -> None:
     began = time.perf_counter()
     covered = uncovered = failures = lost = 0
     for number in range(clusters):
-        case = random_case(first_seed + number)
+        case = random_case(first_seed + number, constrained=bool(number % 2))
         plan = plan_backups(case.cluster, case.inputs, BackupSettings(rack_label=RACK_LABEL))
         found = lost_in_any_failure(case, plan)
         covered, uncovered = covered + len(plan.backups), uncovered + len(list(plan.uncovered))

@@ -4,7 +4,8 @@ A backup that still holds is kept: moving it moves placeholders. Others are chos
 nodes before those bound to workloads, then large ones first. Each takes the node whose reserve grows least.
 
 What the backup node must pass is asked in the cluster as it is after each failure that the pod is to survive: without
-the failed nodes, with the other fallen pods on their own backups.
+the failed nodes, with the other fallen pods on their own backups. In the end it is asked again of the pods that count
+on where others are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -18,6 +19,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.names import BACKUP_ANNOTATION, PLACEHOLDER_LABEL
 from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure
 from leadsman.planning.backups.domains import Failure, FailureDomains, rack_of
+from leadsman.planning.backups.landing import counts_on_others, stuck_pods
 from leadsman.planning.backups.model import (
     Backup,
     BackupPlan,
@@ -58,6 +60,7 @@ def plan_backups(
             planner.cover(pod, [previous[pod.uid]])
     planner.cover_others()
     planner.improve()
+    planner.settle()
     return BackupPlan({**planner.uncovered, **planner.backups}, planner.ledger.reserves())
 
 
@@ -155,6 +158,51 @@ class _Planner:
             else:
                 moved += 1
 
+    def settle(self) -> None:
+        """Takes back each backup that would not take its pod beside all others that fall, and tries another one once.
+
+        A pod that is covered later may change what an earlier one asks for: spread counts it, affinity wants it near.
+        """
+        retried, stuck = set[str](), self._stuck()
+        while stuck:
+            pods = [self._bounds.bounded[uid] for uid in stuck]
+            for pod in pods:
+                self._take(pod)
+                self.uncovered[pod.uid] = Uncovered(f"beside other pods that fall with it: {stuck[pod.uid]}")
+            for pod in pods:
+                if pod.uid not in retried:
+                    retried.add(pod.uid)
+                    self.cover(pod)
+            stuck = self._stuck() | self._out_of_bounds()
+
+    def _stuck(self) -> dict[str, str]:
+        """UID → why, of covered pods that could not land after some failure."""
+        found: dict[str, str] = {}
+        for domain, after in self._after.items():
+            landing = [
+                (pod, self.backups[pod.uid].node)
+                for pod in self._failures[domain].pods
+                if counts_on_others(pod) and self._is_covered(pod, domain) and not self.is_frozen(pod)
+            ]
+            found |= stuck_pods(after, landing)
+        return found
+
+    def _out_of_bounds(self) -> dict[str, str]:
+        """UID → why, of covered pods that counted on the backup of a pod that has another one now, or none."""
+        found: dict[str, str] = {}
+        for pod in self.order:
+            backup = self.backups.get(pod.uid)
+            if backup is None or self.is_frozen(pod) or not any(self._bounds.workloads_bounding(pod)):
+                continue
+            for domain in backup.domains:
+                refused = self._bounds.refusals(pod, self._failures[domain], self.backups)
+                if backup.node in refused:
+                    found[pod.uid] = refused[backup.node].reason
+        return found
+
+    def _is_covered(self, pod: ClusterPod, domain: FailureDomain) -> bool:
+        return pod.uid in self.backups and domain in self.backups[pod.uid].domains
+
     def _classify(self, pod: ClusterPod) -> None:
         """Sets what failures the pod is to survive, or why it cannot be covered."""
         if pod.node not in self._cluster.nodes or pod.terminating:
@@ -200,7 +248,7 @@ class _Planner:
     def _remade_with(self, pod: ClusterPod, domain: FailureDomain) -> list[ClusterPod]:
         """The pods of its namespace that are made again when the domain fails, this one among them."""
         fallen = (each for each in self._failures[domain].pods if each.namespace == pod.namespace)
-        covered = (each for each in fallen if each.uid in self.backups and domain in self.backups[each.uid].domains)
+        covered = (each for each in fallen if self._is_covered(each, domain))
         return [*(each for each in covered if each.uid != pod.uid), pod]
 
     def _take(self, pod: ClusterPod) -> Backup:

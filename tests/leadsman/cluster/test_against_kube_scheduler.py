@@ -87,9 +87,9 @@ def test_the_model_allows_exactly_the_nodes_that_kube_scheduler_does(
         pytest.skip(str(missing))
     if scheduler.minor_version() < OLDEST_MINOR:
         pytest.skip(f"the kube-scheduler that KUBEBUILDER_ASSETS names is older than 1.{OLDEST_MINOR}")
-    _empty(api, _read(api))
+    _empty(api, read_objects(api))
     _fill(api, Random(seed), seed)
-    cluster = _read(api)
+    cluster = read_objects(api)
     pending = [pod for pod in cluster.unbound_pods if pod.name.startswith("q")]
     with scheduler:  # Started after all objects are there: what it judges first, it judges on all of them.
         _wait_until_judged(api, len(pending))
@@ -138,7 +138,7 @@ def _claim(api: KubeApiServer, rng: Random, name: str, bound: bool) -> str:
     return f"c{name}"
 
 
-def _read(api: KubeApiServer) -> Cluster:
+def read_objects(api: KubeApiServer) -> Cluster:
     items: list[Any] = []
     for kind, options in LISTS.items():
         if kind != "PodDisruptionBudget":  # policy/v1 came with Kubernetes 1.21, and budgets decide no node

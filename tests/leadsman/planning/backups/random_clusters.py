@@ -5,11 +5,14 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from leadsman.cluster.constraints import UNCONSTRAINED, PodAffinityTerm, PodConstraints, TopologySpread
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ZONE_LABEL, ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
+from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
 from leadsman.decision.delay.views import SourceRow
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
@@ -41,15 +44,18 @@ class Case(NamedTuple):
     inputs: DecisionInputs
 
 
-def random_case(seed: int, nodes: int = 6, pods: int = 12) -> Case:
-    """Nodes in two zones of two racks each, and pods of a few workloads bound to nodes and to each other."""
-    rng = random.Random(seed)
+def random_case(seed: int, nodes: int = 6, pods: int = 12, *, constrained: bool = False) -> Case:
+    """Nodes in two zones of two racks each, and pods of a few workloads bound to nodes and to each other.
+
+    constrained: every third pod or so has affinity, anti-affinity or spread; else the cluster of the seed is the same.
+    """
+    rng, constraints_rng = random.Random(seed), random.Random(-1 - seed)
     names = [f"node-{number}" for number in range(rng.randint(3, nodes))]
     position = {name: (rng.uniform(0, 30), rng.uniform(0, 30)) for name in names}
     matrix = {a: {b: _distance(position[a], position[b]) for b in names} for a in names}
     cluster = cluster_of([_node(name, rng) for name in names], ())
     for number in range(rng.randint(1, pods)):
-        pod = _pod(number, names, rng)
+        pod = replace(_pod(number, names, rng), constraints=_constraints(constraints_rng, constrained=constrained))
         node = rng.choice(names)
         if pod.requests.fits(cluster.free(node)):
             cluster = cluster.with_pod(pod, node)
@@ -85,6 +91,7 @@ def _pod(number: int, nodes: list[str], rng: random.Random) -> ClusterPod:
     references = [*nodes, "a", "b", "c"]
     bounds = {f"delay_{rng.choice(references)}": str(rng.choice((5, 15, 25))) for _ in range(rng.randint(0, 2))}
     extended = {"example.com/gpu": 1} if rng.random() < 0.1 else {}
+    app = workload.partition("/")[2]
     return ClusterPod(
         uid=f"uid-{number}",
         namespace="shop",
@@ -93,7 +100,24 @@ def _pod(number: int, nodes: list[str], rng: random.Random) -> ClusterPod:
         owner_kind="ReplicaSet",
         owner_uid=workload,
         requests=Resources(rng.choice((100, 500)), rng.choice((256, 1024, 3072)) * MIB, 1, extended),
-        labels=bounds,
+        labels={**bounds, "app": app},
         annotations={"leadsman.dev/backup": rng.choice(("node", "node", "rack", "zone"))},
         phase="Running",
     )
+
+
+def _constraints(rng: random.Random, *, constrained: bool) -> PodConstraints:
+    """Of every third pod or so, one that counts on where the pods of a workload are."""
+    if not constrained:
+        return UNCONSTRAINED
+    key, selector = (
+        rng.choice((ZONE_LABEL, RACK_LABEL)),
+        LabelSelector((Requirement("app", Operator.IN, (rng.choice("abc"),)),)),
+    )
+    term = PodAffinityTerm(key, selector, ("shop",))
+    kinds = (
+        PodConstraints(affinity=(term,)),
+        PodConstraints(anti_affinity=(term,)),
+        PodConstraints(spread=(TopologySpread(key, 1, selector),)),
+    )
+    return rng.choice((*kinds, *(UNCONSTRAINED,) * 6))
