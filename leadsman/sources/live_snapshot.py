@@ -28,10 +28,12 @@ class LiveLimits(Struct, frozen=True):
 
     listing_seconds: for a first listing that is under way.
     failing_seconds: for one that fails and is tried again.
+    optional_seconds: the same, for one without which there is a snapshot: a cluster may have no TASPolicies at all.
     """
 
     listing_seconds: float = 60.0
     failing_seconds: float = 10.0
+    optional_seconds: float = 2.0
 
 
 class CannotRead(ValueError):
@@ -93,13 +95,14 @@ async def _taken(
     clock: Callable[[], float],
     unix_clock: Callable[[], float],
 ) -> ClusterSnapshot:
-    required = {each.list_options.resource.plural: each for each in cluster.reflectors.values()}
-    sources: Mapping[str, ListedSource] = {**followed.listed_sources, **required}
-    await _listed(sources.values(), limits, clock)
-    absent = {name: each.problem.text or "no answer yet" for name, each in sources.items() if not each.loaded.is_set()}
-    for name, why in absent.items():
-        if name in required or name == STATE:
-            raise CannotRead(f"{name} could not be read: {why}")
+    required: dict[str, ListedSource] = {STATE: followed.state}
+    required |= {f"the cluster's {each.list_options.resource.plural}": each for each in cluster.reflectors.values()}
+    optional = {name: each for name, each in followed.listed_sources.items() if name != STATE}
+    await _listed(required.values(), limits.failing_seconds, limits, clock)
+    if unread := _unread(required):
+        raise CannotRead("; ".join(f"{name} could not be read: {why}" for name, why in unread.items()))
+    await _listed(optional.values(), limits.optional_seconds, limits, clock)
+    absent = _unread(optional)
     silent = await _provisional_nodes(followed, clock)
     await _polled(followed, limits, clock)
     missing = {**absent, **_not_polled(followed)}
@@ -112,12 +115,18 @@ async def _taken(
     return ClusterSnapshot(cluster.current, inputs, round(unix_clock(), 3), missing)
 
 
-async def _listed(sources: Iterable[ListedSource], limits: LiveLimits, clock: Callable[[], float]) -> None:
+def _unread(sources: Mapping[str, ListedSource]) -> dict[str, str]:
+    return {name: each.problem.text or "no answer yet" for name, each in sources.items() if not each.loaded.is_set()}
+
+
+async def _listed(
+    sources: Iterable[ListedSource], failing_seconds: float, limits: LiveLimits, clock: Callable[[], float]
+) -> None:
     """Until each is listed, or was waited for long enough."""
     began = clock()
     for source in sources:
         while not source.loaded.is_set():
-            longest = limits.failing_seconds if source.problem.text else limits.listing_seconds
+            longest = failing_seconds if source.problem.text else limits.listing_seconds
             if clock() - began >= longest:
                 break
             await asyncio.sleep(_STEP_SECONDS)

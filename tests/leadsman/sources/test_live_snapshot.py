@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 NODES = ("n1", "n2", "n3", "n4")
 RTT_MS = {frozenset(pair): 4.0 * number for number, pair in enumerate(itertools.combinations(NODES, 2), 1)}
 POD = PodInfo("default", "new", "uid-new", {"delay_n1": "9", "app": "web"}, workload="deployment/web")
-QUICK = LiveLimits(listing_seconds=20.0, failing_seconds=0.5)
+QUICK = LiveLimits(listing_seconds=20.0, failing_seconds=0.5, optional_seconds=0.5)
 
 
 def node(name: str) -> dict[str, Any]:
@@ -169,6 +169,7 @@ async def test_the_cluster_read_back_is_the_live_one(api: FakeApiServer, store: 
     assert (read.taken_at, read.missing) == (taken.taken_at, {})
     assert len(read.cluster.nodes) == 4
     assert len(read.cluster.pods) == 3
+    assert read.inputs.workloads.loaded
 
 
 async def test_what_no_decision_reads_is_not_written(api: FakeApiServer, store: EtcdStore) -> None:
@@ -195,7 +196,7 @@ async def test_an_optional_source_that_fails_is_named_in_the_snapshot(api: FakeA
 
 async def test_a_part_of_the_cluster_that_fails_is_an_error(api: FakeApiServer, store: EtcdStore) -> None:
     api.deny("poddisruptionbudgets")
-    with pytest.raises(CannotRead, match=r"poddisruptionbudgets could not be read: .*Forbidden"):
+    with pytest.raises(CannotRead, match=r"the cluster's poddisruptionbudgets could not be read: .*Forbidden"):
         await take_snapshot(store, settings(ApiAccess(api.url)), QUICK)
 
 
