@@ -1,0 +1,1 @@
+"""The defences by subject, and how each is switched off."""

@@ -1,0 +1,58 @@
+"""The agent."""
+
+from tests.mutations.mutation import Mutation
+
+REPORTING = "agent/reporting.py"
+AT_REPORTING = "agent/test_reporting.py::"
+
+MUTATIONS = (
+    Mutation(
+        "one writer a node: each write is guarded",
+        REPORTING,
+        "await self._store.write([*gone, *puts], ownership.lease, ownership.guard)",
+        "await self._store.write([*gone, *puts], ownership.lease)",
+        AT_REPORTING + "test_a_report_is_not_written_over_another_owner_though_the_lease_lives",
+    ),
+    Mutation(
+        "one writer a node: another's lease is respected",
+        "agent/node_ownership.py",
+        "if stored.lease and holder != owner:",
+        "if False:",
+        "agent/test_node_ownership.py::test_an_identity_under_a_lease_is_left_and_the_refusal_names_its_holder_and_its_lease",
+    ),
+    Mutation(
+        "a stalled agent renews nothing",
+        REPORTING,
+        "if stalled := self._liveness.stalled():",
+        "if stalled := ():",
+        AT_REPORTING + "test_a_stalled_loop_lets_the_node_go_stale_and_vanish",
+    ),
+    Mutation(
+        "a full store is asked no more often than one with room",
+        REPORTING,
+        "return self._interval_seconds() if isinstance(error, OutOfSpace) else self._backoff.next_seconds()",
+        "return self._backoff.next_seconds()",
+        AT_REPORTING + "test_a_full_store_is_asked_at_the_rate_of_reports",
+    ),
+    Mutation(
+        "a silence of all peers is this node's fault",
+        "agent/rtt/local_fault.py",
+        "if not self._comparable or self._since is None or now - self._since <= self.silence_limit_seconds:",
+        "if True:",
+        "agent/rtt/test_local_fault.py::test_a_silence_of_all_peers_is_a_fault_after_the_patience_and_says_how_long",
+    ),
+    Mutation(
+        "a slow collector rests",
+        "agent/hardware/quarantine.py",
+        "return not running and now >= quarantine.not_before_seconds",
+        "return True",
+        "agent/hardware/test_quarantine.py::test_over_only_after_the_pause_and_with_the_thread_back",
+    ),
+    Mutation(
+        "an agent's own lists are cut",
+        "agent/capped_list.py",
+        "if not page.more or len(items) >= self._most:",
+        "if not page.more:",
+        "agent/pods/test_bind_failures.py::test_of_too_many_records_the_first_are_read_and_that_is_said_once",
+    ),
+)

@@ -1,0 +1,102 @@
+"""The API server, and labels on nodes."""
+
+from tests.mutations.mutation import Mutation
+
+ELECTION = "leadsman/kube/leader_election.py"
+LIMITS = "leadsman/planning/labels/limits.py"
+AT_ELECTION = "leadsman/kube/test_leader_election.py::"
+AT_RESTRAINT = "leadsman/planning/labels/test_restraint.py::"
+
+MUTATIONS = (
+    Mutation(
+        "Retry-After is obeyed",
+        "leadsman/kube/client.py",
+        "await asyncio.sleep(error.retry_after_seconds or 0)",
+        "await asyncio.sleep(0)",
+        "leadsman/kube/test_client.py::test_429_is_tried_again_after_the_time_asked_for",
+    ),
+    Mutation(
+        "a response is bounded in bytes",
+        "leadsman/kube/client.py",
+        "if len(body) > max_bytes:",
+        "if False:",
+        "leadsman/kube/test_watching_lists.py::test_an_object_larger_than_any_call_takes_is_no_empty_list",
+    ),
+    Mutation(
+        "a holder that cannot renew stops in time",
+        ELECTION,
+        "began + self.timing.renew_deadline_seconds",
+        'float("inf")',
+        AT_ELECTION + "test_a_holder_that_cannot_renew_stops_before_anybody_may_take_over",
+    ),
+    Mutation(
+        "a Lease is taken only when it is free",
+        ELECTION,
+        "return not lease.holder or self._clock() - self._observed_at >= duration",
+        "return True",
+        AT_ELECTION + "test_the_first_one_leads_and_the_second_waits",
+    ),
+    Mutation(
+        "who leads no longer writes no more",
+        "controller/node_patcher.py",
+        "if self._unavailable or not self._is_leader():",
+        "if self._unavailable:",
+        "controller/test_acting.py::test_who_leads_no_longer_writes_no_more",
+    ),
+    Mutation(
+        "retries of pods are limited in rate",
+        "controller/requeuer.py",
+        "if self._pending and self._rate.try_take():",
+        "if self._pending:",
+        "controller/test_requeuer.py::test_touches_are_rate_limited",
+    ),
+    Mutation(
+        "a tenth of the nodes is marked at most",
+        LIMITS,
+        "if change.action.node not in self._marks and len(self._marks) >= self._max_marked:",
+        "if False:",
+        AT_RESTRAINT + "test_at_most_a_tenth_of_the_nodes_is_marked",
+    ),
+    Mutation(
+        "a tenth of a node a second",
+        LIMITS,
+        'return "" if self.left >= 1 else "mark rate limit reached; the node is marked later"',
+        'return ""',
+        AT_RESTRAINT + "test_marks_come_at_a_tenth_of_a_node_a_second",
+    ),
+    Mutation(
+        "a label is held for a minute",
+        LIMITS,
+        "if age < limits.hold_seconds:",
+        "if False:",
+        AT_RESTRAINT + "test_a_label_is_held_for_a_minute",
+    ),
+    Mutation(
+        "a label that flips is frozen",
+        LIMITS,
+        "if len(before.flips) >= limits.max_flips_per_hour:",
+        "if False:",
+        AT_RESTRAINT + "test_a_flapping_metric_changes_a_label_six_times_an_hour",
+    ),
+    Mutation(
+        "a node whose labels flip together is frozen",
+        LIMITS,
+        "if change.immediate or not self._is_flip(change) or flips < self._max_per_hour:",
+        "if True:",
+        AT_RESTRAINT + "test_labels_of_one_node_change_back_six_times_an_hour_together",
+    ),
+    Mutation(
+        "nothing changes while few nodes are fresh",
+        "leadsman/planning/labels/desired_labels.py",
+        "if fresh < label_inputs.min_fresh_ratio * len(expected):",
+        "if False:",
+        AT_RESTRAINT + "test_nothing_changes_while_fewer_than_half_of_the_nodes_are_fresh",
+    ),
+    Mutation(
+        "a violation ends with a margin",
+        "leadsman/decision/telemetry/rules.py",
+        "return value > target - margin",
+        "return value > target",
+        AT_RESTRAINT + "test_hysteresis_leaves_when_a_fifth_of_the_target_is_won_back",
+    ),
+)

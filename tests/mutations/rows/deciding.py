@@ -1,0 +1,95 @@
+"""Decisions: deadlines, turns, and what is not known."""
+
+from tests.mutations.mutation import Mutation
+
+RTT_TABLE = "leadsman/decision/delay/rtt_table.py"
+AT_DECIDER = "extender/test_decider.py::"
+AT_RTT_TABLE = "leadsman/decision/delay/test_rtt_table.py::"
+
+MUTATIONS = (
+    Mutation(
+        "deadline of a decision",
+        "extender/worker_pool.py",
+        "job.timer = loop.call_later(deadline, self._expire, job, deadline)",
+        "job.timer = loop.call_later(1e6, self._expire, job, deadline)",
+        AT_DECIDER + "test_a_slow_plugin_holds_the_answer_no_longer_than_the_deadline",
+    ),
+    Mutation(
+        "one decision of a namespace at a time",
+        "extender/worker_pool.py",
+        "if each not in self._running), None)",
+        "if True), None)",
+        "extender/test_worker_pool.py::test_a_namespace_with_many_jobs_does_not_keep_another_waiting",
+    ),
+    Mutation(
+        "work stops when nobody waits for it",
+        "extender/worker_pool.py",
+        "        if job is not None and job.abandoned:\n            raise Abandoned",
+        "        return",
+        "extender/test_worker_pool.py::test_running_work_ends_at_its_next_checkpoint_past_its_deadline",
+    ),
+    Mutation(
+        "liveness fails when all threads are stuck",
+        "extender/worker_pool.py",
+        "return self._overdue >= self._max_workers",
+        "return False",
+        "extender/test_worker_pool.py::test_when_all_are_stuck_calls_overrun_at_once_and_liveness_fails",
+    ),
+    Mutation(
+        "a bound that cannot be checked is not met",
+        "extender/decider.py",
+        "if _has_strict_bound(pod, inputs.policy) or pod_policy.fails_closed(pod, inputs):",
+        "if False:",
+        AT_DECIDER + "test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision",
+    ),
+    Mutation(
+        "the journal is bounded in bytes",
+        "extender/journal.py",
+        "while len(self._entries) > self.max_pods or self._too_large():",
+        "while len(self._entries) > self.max_pods:",
+        "extender/test_journal.py::test_the_nodes_held_in_memory_are_bounded",
+    ),
+    Mutation(
+        "the journal counts pods' labels",
+        "extender/journal.py",
+        "            + self._pod_bytes\n",
+        "",
+        "extender/test_journal.py::test_labels_and_annotations_of_pods_count_and_push_out_the_oldest",
+    ),
+    Mutation(
+        "a pod whose bounds were not all read is refused",
+        "leadsman/decision/delay/bounds.py",
+        "        raise BadBound(pod.excess)",
+        "        pass",
+        "extender/test_wire.py::test_labels_that_decide_and_are_too_many_make_a_pod_that_is_refused",
+    ),
+    Mutation(
+        "labels of an object are bounded",
+        "leadsman/kube/bounded_metadata.py",
+        "        if _fits(pairs, cls.max_bytes):",
+        "        if True:",
+        "leadsman/kube/test_bounded_metadata.py::"
+        "test_of_too_many_labels_those_that_are_read_are_kept_and_the_others_counted",
+    ),
+    Mutation(
+        "a score that knows fewer than half of the nodes is neutral",
+        "leadsman/decision/decide.py",
+        "if fresh >= MIN_KNOWN_RATIO * len(nodes):",
+        "if True:",
+        "leadsman/decision/test_decide.py::test_fewer_than_half_of_four_fresh_is_neutral",
+    ),
+    Mutation(
+        "a stale report decides about no delay",
+        RTT_TABLE,
+        "if freshness is Freshness.FRESH:",
+        "if True:",
+        AT_RTT_TABLE + "test_only_the_fresh_reporter_counts",
+    ),
+    Mutation(
+        "what an ended decision computed is not kept",
+        "extender/worker_pool.py",
+        "            del job  # A traceback of its error has this frame, which must not have the error.\n",
+        "",
+        "extender/test_worker_pool.py::test_what_work_had_computed_goes_with_its_end",
+    ),
+)

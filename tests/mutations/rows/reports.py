@@ -1,0 +1,48 @@
+"""What one node may say of its delays."""
+
+from tests.mutations.mutation import Mutation
+
+MUTATIONS = (
+    Mutation(
+        "what one end alone reports counts as no less than others say",
+        "leadsman/decision/delay/rtt_table.py",
+        "reading[doubted] = np.where(",
+        "np.where(",
+        "leadsman/decision/delay/test_implausible.py::test_a_plausible_report_counts_as_no_less_than_others_say",
+    ),
+    Mutation(
+        "one reporter never sets a limit alone",
+        "leadsman/network/plausibility.py",
+        "largest = np.maximum.reduceat(error[order], begins)",
+        "largest = error",
+        "leadsman/network/test_plausibility.py::test_one_reporter_never_sets_a_limit_alone",
+    ),
+    Mutation(
+        "implausible reports are left out of estimates",
+        "leadsman/sources/delay/fitted_estimates.py",
+        "    implausible = plausibility.implausible(reports)\n    trusted, discredited",
+        "    implausible = np.zeros(len(measured.source), np.bool_)\n    trusted, discredited",
+        "leadsman/sources/delay/test_liars.py::test_a_lie_about_one_node_is_left_out_and_estimated",
+    ),
+    Mutation(
+        "one of few reporters makes nobody farther",
+        "leadsman/network/plausibility.py",
+        "        np.minimum.at(log_ms, self.placed_without, least[nodes:])\n",
+        "",
+        "leadsman/network/test_plausibility.py::test_one_of_few_reporters_makes_a_node_no_farther_than_the_others_alone_say",
+    ),
+    Mutation(
+        "few reporters discredit nobody",
+        "leadsman/network/plausibility.py",
+        "(MIN_REPORTERS, ENOUGH_TO_JUDGE))",
+        "(MIN_REPORTERS, MIN_REPORTERS))",
+        "leadsman/network/test_plausibility.py::test_one_of_few_reporters_has_no_report_of_the_node_left_out",
+    ),
+    Mutation(
+        "a node that answers nobody is not believed alone",
+        "leadsman/network/plausibility.py",
+        "is_evasive = ~is_placed &",
+        "is_evasive = is_placed & ~is_placed &",
+        "leadsman/network/test_plausibility.py::test_nothing_that_a_node_alone_reports_is_believed_while_nobody_that_probes_it_gets_a_reply",
+    ),
+)
