@@ -35,15 +35,15 @@ RTT_MS = {
     ("edge-3", "cloud"): 60.0,
 }
 REQUESTS = (
-    Request("deployment3", {"delay_edge-1": "1"}, 6),
-    Request("deployment4", {"delay_deployment3": "1"}, 1),
     Request("deployment1", {"delay_edge-1": "25"}, 6),
     Request("deployment2", {}, 6),
+    Request("deployment3", {"delay_edge-1": "1"}, 6),
+    Request("deployment4", {"delay_deployment3": "1"}, 1),
 )
-"""Its req3, req4, req1 and req2, in this order: req3 fits on edge-1 alone, and this demo moves no pod."""
+"""Its req1 to req4. The third fits on edge-1 alone, which the first has taken: that one is moved."""
 
 SURVIVOR, SURVIVOR_BOUND_MS = "deployment1", 25.0
-READY_WITHIN_SECONDS, BACK_WITHIN_SECONDS = 40.0, 60.0
+READY_WITHIN_SECONDS, BACK_WITHIN_SECONDS = 60.0, 60.0
 AGENT_INTERVALS_SECONDS = {"push-interval": 1, "call-timeout": 1, "probe-interval": 0.2, "window": 6}
 """Shorter than in a cluster, as are the Leases, so that a viewer waits seconds."""
 
@@ -92,7 +92,14 @@ class FailoverDemo:
             "extender", ["extender", "--plain-http", "--drain-seconds=0", "--self-healing", *self._listen, *common]
         )
         listen = ["--listen", self._controller.removeprefix("http://"), "--agent-call-timeout-seconds", "1"]
-        healing = ["--node-health", "report", "--backups", "--failover"]
+        healing = [
+            "--node-health",
+            "report",
+            "--backups",
+            "--failover",
+            "--replacement",
+            "--replacement-hold-seconds=2",
+        ]
         self._processes.start("controller", ["controller", *listen, *healing, *common])
         _say(f"started    etcd, {len(MEMORY_GIB)} agents in network namespaces, one extender, one controller")
         self._until(self._all_healthy, "every node healthy", READY_WITHIN_SECONDS)
@@ -104,17 +111,23 @@ class FailoverDemo:
             "SIMULATED: the API server, the kubelets' Leases, the ReplicaSets that make pods again, and kube-scheduler."
         )
         print("Real: agents, etcd, extender, controller, the network between the nodes, and who is found dead.\n")
+        placed_on: dict[str, str] = {}
         for request in REQUESTS:
             self._plane.submit(request)
             self._until(partial(self._plane.node_of, request.name), f"{request.name} bound", READY_WITHIN_SECONDS)
+            placed_on[request.name] = self._plane.node_of(request.name)
         self._until(lambda: self._coverage(SURVIVOR).get("coverage") == "covered", "a backup", READY_WITHIN_SECONDS)
         rows = [("REQUEST", "BOUND", "MEMORY", "NODE", "BACKUP")]
         for request in REQUESTS:
             bound = ", ".join(f"{name} {within} ms" for name, within in request.labels.items()) or "-"
             coverage = self._coverage(request.name)
             backup = coverage.get("backup") or coverage.get("reason") or "-"
-            rows.append((request.name, bound, f"{request.memory_gib} Gi", self._plane.node_of(request.name), backup))
+            node, first = self._plane.node_of(request.name), placed_on[request.name]
+            moved = node if node == first else f"{first}, moved to {node}"
+            rows.append((request.name, bound, f"{request.memory_gib} Gi", moved, backup))
         print("\n".join(align_columns(rows)))
+        if placed_on[SURVIVOR] == self._plane.node_of(SURVIVOR):
+            raise DemoFailed(f"{SURVIVOR} is still on {placed_on[SURVIVOR]}: no room was made for another request")
 
     def kill(self) -> None:
         """Kills the node of the covered request, and shows what happened when."""

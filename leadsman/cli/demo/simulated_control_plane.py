@@ -124,7 +124,7 @@ class SimulatedControlPlane:
         scores = scheduler_request.filter_and_prioritize(self._extender, body) if nodes else {}
         if scores:
             ready = {"type": "Ready", "status": "True"}
-            node = max(scores, key=lambda one: (scores[one], one))
+            node = min(scores, key=lambda one: (-scores[one], one))
             bound = {
                 **pod,
                 "spec": {**pod["spec"], "nodeName": node},
