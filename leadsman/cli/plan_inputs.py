@@ -91,17 +91,27 @@ def read_plan_input(args: argparse.Namespace) -> PlanInput:
         "--generate": args.generate is not None,
         "--cluster": args.cluster is not None,
         "--nodes and --pods": args.nodes is not None or args.pods is not None,
+        "--kubeconfig or --kube-api": live_cluster.is_named(args),
     }
     given = [name for name, is_given in sources.items() if is_given]
+    has_delays = args.delay_matrix is not None or args.metadata is not None
     if len(given) > 1:
         raise ValueError(f"{' and '.join(given)} exclude each other; leave all but one out")
+    if has_delays and given in (["--snapshot"], ["--generate"]):
+        raise ValueError(
+            f"--delay_matrix and --metadata have no effect with {given[0]}, which has delays; leave them out"
+        )
+    if live_cluster.is_named(args) or not (given or has_delays):
+        return _read_live(args)
+    return _with_policy(_read_offline(args), args.policy)
+
+
+def _read_offline(args: argparse.Namespace) -> PlanInput:
     if args.snapshot is not None:
-        return _with_policy(_read_snapshot(args.snapshot), args.policy)
+        return _read_snapshot(args.snapshot)
     if args.generate is not None:
-        return _with_policy(_generated(args.generate), args.policy)
-    if given or (args.delay_matrix is not None and not live_cluster.is_named(args)):
-        return _with_policy(_read_files(args), args.policy)
-    return _read_live(args)
+        return _generated(args.generate)
+    return _read_files(args)
 
 
 def _with_policy(given: PlanInput, file: Path | None) -> PlanInput:

@@ -61,13 +61,29 @@ def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing_behind(
     assert not list(tmp_path.parent.glob(f".{tmp_path.name}*"))
 
 
-def test_two_sources_at_once_are_refused_by_their_flags(
-    edge_files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["-n", "n.json", "--snapshot", "m.json"], "--snapshot and --nodes and --pods exclude each other"),
+        (["--generate", "nodes=3", "--snapshot", "m.json"], "--snapshot and --generate exclude each other"),
+        (["--kube-api", "http://127.0.0.1:1", "--cluster", "m.json"], "--kube-api exclude each other"),
+        (["--generate", "nodes=3", "-d", "m.txt"], "--delay_matrix and --metadata have no effect with --generate"),
+        (["-d", "m.txt", "-m", "m.json"], "--nodes and --pods are both needed, or --cluster, or --snapshot"),
+    ],
+)
+@pytest.mark.usefixtures("edge_files")
+def test_flags_that_do_not_fit_together_are_refused(
+    flags: list[str],
+    message: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit) as ended:
-        main(["snapshot", *edge_files, "--snapshot", str(tmp_path / "m.json")])
+        main(["snapshot", *flags])
     assert ended.value.code == 2
-    assert "--snapshot and --nodes and --pods exclude each other" in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_bad_snapshot_is_named_with_the_place_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
