@@ -18,6 +18,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from controller.config_maps import VersionedConfigMap
 from controller.event_recorder import EventRecorder
 from controller.move_actions import MoveActions
+from controller.move_events import record_end, record_plan
 from controller.move_plan_object import MovePlanObject
 from controller.placeholder_pod import PlaceholderSettings
 from leadsman.cluster.model import Cluster
@@ -29,14 +30,13 @@ from leadsman.kube.names import MOVE_PLAN_CONFIG_MAP
 from leadsman.kube.objects import ObjectReference
 from leadsman.planning.moves import codec
 from leadsman.planning.moves.model import (
-    EndedMove,
     Move,
     MoveResult,
     MoveStep,
 )
 from leadsman.planning.moves.move_plan import BadPlan, HandedOverPlan
 from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.moves.state import MoverState, Outcome, PlanProgress, RunState
+from leadsman.planning.moves.state import MoverState, Outcome
 from leadsman.planning.recovery.model import Hold
 from leadsman.planning.replacement.model import ReplacementMemory, ReplacementPlan, ReplacementSettings
 from leadsman.planning.replacement.plan import plan_replacements
@@ -56,14 +56,6 @@ STEER_SECONDS = 60.0
 MAX_PODS_SHOWN = 200
 
 MOVE_HOLD_PREFIX = "move of "
-
-_EVENT_REASONS = {
-    MoveResult.REPLACED: "Replaced",
-    MoveResult.ROLLED_BACK: "ReplacementRolledBack",
-    MoveResult.RETURNED: "ReplacementReturned",
-    MoveResult.NOT_LANDED: "ReplacementNotLanded",
-}
-"""A move that was cancelled leaves everything as it was, and no Event."""
 
 
 class Replacement:
@@ -269,13 +261,12 @@ class Replacement:
         """Events: how moves ended, what became of a plan, and for each pod without a fix why, once for each reason."""
         progress = plan.memory.state.progress
         if progress is not None and (before.progress is None or before.progress.state is not progress.state):
-            self._tell_of_plan(progress, recorder)
+            record_plan(progress, self._namespace, recorder)
         for ended in plan.ended:
             self.ended[ended.result] += 1
             self.actions.forget(ended.move.pod_uid)
             _log.info("move of pod %s/%s: %s: %s", ended.move.namespace, ended.move.name, ended.result, ended.note)
-            if ended.result in _EVENT_REASONS:
-                _record_end(ended, recorder)
+            record_end(ended, recorder)
         for uid, report in plan.no_fix.items():
             if self._reported.get(uid) != report.why:
                 _log.warning("pod %s/%s: no fix: %s", report.namespace, report.name, report)
@@ -283,31 +274,10 @@ class Replacement:
                 recorder.record(about, "NoFix", str(report), "Replace", warning=True)
         self._reported = {uid: report.why for uid, report in plan.no_fix.items()}
 
-    def _tell_of_plan(self, progress: PlanProgress, recorder: EventRecorder) -> None:
-        """Once for each state that a plan comes to."""
-        counts = ", ".join(f"{progress.count(outcome)} {outcome}" for outcome in Outcome)
-        note = f"plan {progress.plan} of moves is {progress.state}: {progress.note or counts}"
-        unhappy = progress.state in (RunState.ABORTED, RunState.REFUSED)
-        _log.log(logging.WARNING if unhappy else logging.INFO, "%s", note)
-        about = ObjectReference("ConfigMap", self._namespace, MOVE_PLAN_CONFIG_MAP, "")
-        recorder.record(about, f"MovePlan{progress.state.capitalize()}", note, "Move", warning=unhappy)
-
 
 def move_hold_uid(pod_uid: str) -> str:
     """The `pod_uid` of the holds of a move, by which they are told from those of a failover."""
     return f"{MOVE_HOLD_PREFIX}{pod_uid}"
-
-
-def _record_end(ended: EndedMove, recorder: EventRecorder) -> None:
-    move, warning = ended.move, ended.result is not MoveResult.REPLACED
-    note = f"{move.reason}; from node {move.from_node}: {ended.note}"
-    about = ObjectReference("Pod", move.namespace, move.name, move.pod_uid)
-    recorder.record(about, _EVENT_REASONS[ended.result], note, "Replace", warning=warning)
-    if move.for_uid:
-        namespace, _, name = move.for_name.partition("/")
-        note = f"pod {move.namespace}/{move.name} was to make room on node {move.from_node}: {ended.note}"
-        about = ObjectReference("Pod", namespace, name, move.for_uid)
-        recorder.record(about, _EVENT_REASONS[ended.result], note, "Replace", warning=warning)
 
 
 def _shown(move: Move) -> dict[str, Any]:

@@ -5,10 +5,8 @@ import socket
 from uuid import uuid4
 
 from controller.node_health import NodeHealthMode, NodeHealthSettings
-from controller.placeholder_pod import PlaceholderSettings
 from controller.run import ControllerSettings, run
-from controller.self_healing import SelfHealingSettings
-from leadsman.cli import delay_flags, telemetry_flags
+from leadsman.cli import delay_flags, self_healing_flags, telemetry_flags
 from leadsman.cli.options import (
     POLICY_HELP,
     Options,
@@ -21,13 +19,8 @@ from leadsman.cli.options import (
     positive_number,
     split_host_port,
 )
-from leadsman.planning.backups.model import BackupScope, BackupSettings
 from leadsman.planning.failover.model import DetectionRules
 from leadsman.planning.labels.model import LabelLimits
-from leadsman.planning.moves.plan_run import MovePlanLimits
-from leadsman.planning.rebalance.planner import RebalanceSettings
-from leadsman.planning.recovery.model import FAILOVER_OFF, RecoveryBudget
-from leadsman.planning.replacement.model import ReplacementSettings
 from leadsman.runtime.process import run_until_stopped
 from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings
 
@@ -74,7 +67,7 @@ def options(add: Options) -> None:
     )
     limit_options(add.group("limits"))
     health_options(add.group("node health (docs/self-healing.md)"))
-    self_healing_options(add.group("self-healing (docs/self-healing.md)"))
+    self_healing_flags.options(add.group("self-healing (docs/self-healing.md)"))
     delay_flags.options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
     add.api_server()
@@ -137,178 +130,6 @@ def limit_options(add: Options) -> None:
     add.switch("adopt", "take over the labels that Telemetry Aware Scheduling left behind")
 
 
-def self_healing_options(add: Options) -> None:
-    backup_options(add)
-    failover_options(add)
-    replacement_options(add)
-    move_plan_options(add)
-    rebalance_options(add)
-
-
-def backup_options(add: Options) -> None:
-    backups, placeholders = BackupSettings(), PlaceholderSettings()
-    add.switch(
-        "backups",
-        "give pods with a delay bound a backup node, whose room placeholders hold, and keep them off dead and suspect "
-        "nodes; needs --node-health=report and the component backups",
-    )
-    add.flag(
-        "backup-scope",
-        "largest failure that a bounded pod survives unless it says otherwise: none, node, rack or zone "
-        f"(default {backups.default_scope})",
-        backups.default_scope.value,
-        one_of(*(scope.value for scope in BackupScope)),
-        metavar="SCOPE",
-    )
-    add.flag(
-        "rack-label",
-        f"label of nodes that names their rack (default {backups.rack_label})",
-        backups.rack_label,
-        metavar="LABEL",
-    )
-    add.flag(
-        "placeholder-image",
-        f"image of placeholders, which must do nothing (default {placeholders.image})",
-        placeholders.image,
-        metavar="IMAGE",
-    )
-    add.flag(
-        "placeholder-scheduler",
-        "scheduler that places placeholders (default default-scheduler)",
-        placeholders.scheduler,
-        metavar="NAME",
-    )
-
-
-def failover_options(add: Options) -> None:
-    budget = RecoveryBudget()
-    add.switch(
-        "failover",
-        "taint dead nodes and delete their covered pods, so that their owners make new ones on the backups; needs "
-        "--backups and the component failover",
-    )
-    add.flag(
-        "failover-nodes",
-        f"nodes that may be failed over within the window, at least (default {budget.least_nodes})",
-        budget.least_nodes,
-        positive_int,
-        metavar="N",
-    )
-    add.flag(
-        "failover-ratio",
-        f"share of all nodes that may be, if that is more (default {budget.nodes_ratio:g})",
-        budget.nodes_ratio,
-        positive_number,
-        metavar="RATIO",
-    )
-    add.flag(
-        "failover-window-seconds",
-        f"window of that budget (default {budget.window_seconds:g})",
-        budget.window_seconds,
-        positive_number,
-        metavar="S",
-    )
-
-
-def replacement_options(add: Options) -> None:
-    replacement = ReplacementSettings()
-    add.switch(
-        "replacement",
-        "move a pod whose delay left its bound, and one that is in the way of a pending pod, where every bound is "
-        "kept; needs --backups and the component replacement",
-    )
-    add.flag(
-        "replacement-hold-seconds",
-        "how long a delay must be over its bound, or a pod be pending, before a pod is moved "
-        f"(default {replacement.hold_seconds:g})",
-        replacement.hold_seconds,
-        positive_number,
-        metavar="S",
-    )
-    add.flag(
-        "replacements-per-minute",
-        f"largest number of pods that are moved a minute (default {replacement.per_minute})",
-        replacement.per_minute,
-        positive_int,
-        metavar="N",
-    )
-
-
-def move_plan_options(add: Options) -> None:
-    limits = MovePlanLimits()
-    add.switch(
-        "move-plans",
-        "carry out plans of moves that `leadsman plan apply` hands over; needs --backups and the component move-plans",
-    )
-    add.flag(
-        "plan-moves-per-minute",
-        f"largest number of a plan's moves that begin within a minute (default {limits.per_minute})",
-        limits.per_minute,
-        positive_int,
-        metavar="N",
-    )
-    add.flag(
-        "plan-max-failures",
-        f"moves of a plan that fail before it is aborted (default {limits.max_failures})",
-        limits.max_failures,
-        positive_int,
-        metavar="N",
-    )
-
-
-def rebalance_options(add: Options) -> None:
-    rebalance = RebalanceSettings()
-    add.switch(
-        "rebalance",
-        "move pods to nodes that serve them better by more than a move costs; needs --move-plans and the component "
-        "rebalance",
-    )
-    add.flag(
-        "rebalance-threshold",
-        f"points by which the gain of a move must exceed its cost (default {rebalance.threshold:g})",
-        rebalance.threshold,
-        positive_number,
-        metavar="POINTS",
-    )
-    add.flag(
-        "rebalance-max-moves",
-        f"largest number of moves of one plan (default {rebalance.max_moves})",
-        rebalance.max_moves,
-        positive_int,
-        metavar="N",
-    )
-
-
-def self_healing_settings(args: argparse.Namespace) -> SelfHealingSettings:
-    """What self-healing runs with. ValueError when a switch lacks the one that it needs."""
-    if args.failover and not args.backups:
-        raise ValueError("--failover needs --backups: a pod is only deleted once another node holds its room")
-    if args.backups and args.node_health == NodeHealthMode.OFF.value:
-        raise ValueError("--backups needs --node-health=report, which says which nodes are suspect or dead")
-    if args.replacement and not args.backups:
-        raise ValueError("--replacement needs --backups, whose namespace and PriorityClass its holding pods use")
-    if args.move_plans and not args.backups:
-        raise ValueError("--move-plans needs --backups, whose namespace and PriorityClass its holding pods use")
-    if args.rebalance and not args.move_plans:
-        raise ValueError("--rebalance needs --move-plans, which carries its plans out")
-    rebalance = RebalanceSettings(threshold=args.rebalance_threshold, max_moves=args.rebalance_max_moves)
-    replacement = ReplacementSettings(
-        mends=args.replacement, hold_seconds=args.replacement_hold_seconds, per_minute=args.replacements_per_minute
-    )
-    move_plans = MovePlanLimits(per_minute=args.plan_moves_per_minute, max_failures=args.plan_max_failures)
-    budget = RecoveryBudget(args.failover_nodes, args.failover_ratio, args.failover_window_seconds)
-    return SelfHealingSettings(
-        enabled=args.backups,
-        backups=BackupSettings(BackupScope(args.backup_scope), args.rack_label),
-        placeholders=PlaceholderSettings(args.placeholder_image, args.placeholder_scheduler),
-        budget=budget if args.failover else FAILOVER_OFF,
-        replacement=replacement if args.replacement or args.move_plans else None,
-        move_plans=move_plans if args.move_plans else None,
-        rebalance=rebalance if args.rebalance else None,
-        namespace=args.lease_namespace,
-    )
-
-
 def health_options(add: Options) -> None:
     add.flag(
         "node-health",
@@ -341,7 +162,7 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         patches_per_second=args.patches_per_second,
         listen=split_host_port(args.listen),
         dry_run=args.dry_run,
-        self_healing=self_healing_settings(args),
+        self_healing=self_healing_flags.settings(args),
         node_health=NodeHealthSettings(
             NodeHealthMode(args.node_health), DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)
         ),

@@ -12,20 +12,20 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from controller.event_recorder import EventRecorder
-from controller.move_plan_object import MovePlanObject
 from controller.self_healing import SelfHealing, SelfHealingSettings
+from leadsman.cli.main import main
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
 from leadsman.decision.workloads import WorkloadIndex
 from leadsman.kube import kubeconfig
 from leadsman.kube.client import ApiClient
 from leadsman.planning.failover.model import NodeHealth
-from leadsman.planning.moves.move_plan import MovePlan, PlannedMove, PlanOrigin
+from leadsman.planning.moves.move_plan import MovePlan, PlannedMove, PlanOrigin, encode
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.moves.state import Outcome, PlanProgress, RunState
 from leadsman.planning.replacement.model import ReplacementSettings
@@ -37,14 +37,25 @@ from leadsman.testbed.kube_scheduler import KubeScheduler
 from tests.controller.test_self_healing import verdict
 from tests.leadsman_process import LeadsmanProcess
 
-if TYPE_CHECKING:
-    from tests.conftest import Until
-
 pytestmark = pytest.mark.slow
 
 COMPONENTS = Path(__file__).parents[2] / "daemonset/components"
 ACCOUNT = "system:serviceaccount:leadsman:leadsman-controller"
 EXTENDER = "system:serviceaccount:leadsman:leadsman-extender"
+OPERATOR = "operator"
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+CONFIG_MAPS = {"apiGroups": [""], "resources": ["configmaps"]}
+OPERATOR_RULES = [
+    {**CONFIG_MAPS, "verbs": ["create"]},
+    {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": ["leadsman-move-plan"],
+        "verbs": ["get", "update"],
+    },
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["leadsman-replacement"], "verbs": ["get"]},
+]
+"""As docs/moving-pods.md says, with `get` on pods everywhere."""
 PODS = "/api/v1/namespaces/shop/pods"
 NODES = ("edge-1", "edge-2", "edge-3")
 WITHIN_SECONDS = 40.0
@@ -62,13 +73,16 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
     folder = tmp_path_factory.mktemp("cluster")
-    with KubeApiServer(kubernetes_binaries, folder / "kubernetes", users={ACCOUNT: (), EXTENDER: ()}) as one:
+    with KubeApiServer(
+        kubernetes_binaries, folder / "kubernetes", users={ACCOUNT: (), EXTENDER: (), OPERATOR: ()}
+    ) as one:
         for namespace in ("leadsman", "shop", "leadsman-placeholders"):
             one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         granted = ("cluster-model", "backups", "move-plans", "self-healing-extender")
         for file in (*(f"{name}/rbac" for name in granted), "backups/priority"):
             command = ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", f"{COMPONENTS}/{file}.yaml"]
             subprocess.run(command, check=True, capture_output=True)
+        grant_operator(one)
         for namespace in ("shop", "leadsman-placeholders"):
             path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
             one.call("POST", path, {"metadata": {"name": "default"}})
@@ -78,6 +92,21 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
             status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "50"}, "conditions": [ready]}
             one.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
         yield one
+
+
+def grant_operator(cluster: KubeApiServer) -> None:
+    """The rights that handing a plan over takes, and no other."""
+    subjects = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": OPERATOR}]
+    read_pods = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    for kind, path, rules in (
+        ("Role", f"{RBAC}/namespaces/leadsman/", OPERATOR_RULES),
+        ("ClusterRole", f"{RBAC}/", read_pods),
+    ):
+        plural = f"{kind.lower()}s"
+        cluster.call("POST", f"{path}{plural}", {"metadata": {"name": OPERATOR}, "rules": rules})
+        role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": OPERATOR}
+        body = {"metadata": {"name": OPERATOR}, "roleRef": role, "subjects": subjects}
+        cluster.call("POST", f"{path}{kind.lower()}bindings", body)
 
 
 @pytest.fixture(scope="module")
@@ -198,7 +227,7 @@ def pod(name: str, owner: str, node: str = "") -> dict[str, Any]:
 @pytest.mark.usefixtures("scheduler")
 @pytest.mark.parametrize("number", WRITES)
 async def test_a_controller_killed_before_a_write_goes_on_and_the_pod_is_evicted_once_and_lands_where_planned(
-    cluster: KubeApiServer, number: int, until: "Until"
+    cluster: KubeApiServer, number: int, tmp_path: Path
 ) -> None:
     name, to_node = f"web-{number}", NODES[1 + number % 2]
     created = await asyncio.to_thread(cluster.call, "POST", PODS, pod(name, name, "edge-1"))
@@ -213,10 +242,9 @@ async def test_a_controller_killed_before_a_write_goes_on_and_the_pod_is_evicted
         reason="maintenance",
     )
     plan = MovePlan(origin=PlanOrigin.DRAIN, taken_at=time.time(), moves=(move,))
-    async with ApiClient(kubeconfig.read(cluster.kubeconfig())) as operator:
-        plan_object = MovePlanObject(operator, "leadsman")
-        await plan_object.read()
-        await plan_object.hand_over(plan)
+    (tmp_path / "plan.json").write_bytes(encode(plan))
+    access = ["--kubeconfig", str(cluster.kubeconfig(OPERATOR))]
+    assert await asyncio.to_thread(main, ["plan", "apply", str(tmp_path / "plan.json"), "--confirm", *access]) == 0
     story = Story(cluster, name, number)
     async with story.client, asyncio.timeout(WITHIN_SECONDS):
         while story.progress is None or story.progress.plan != plan.id:
@@ -224,6 +252,7 @@ async def test_a_controller_killed_before_a_write_goes_on_and_the_pod_is_evicted
     assert story.progress.state is RunState.DONE
     assert [each.outcome for each in story.progress.moves] == [Outcome.MOVED]
     assert story.progress.moves[0].landed_on == to_node
+    assert await asyncio.to_thread(main, ["plan", "status", *access]) == 0
     assert story.deaths == 1
     assert list(story.client.evicted.values()) == [1]
     holding = await asyncio.to_thread(cluster.call, "GET", "/api/v1/namespaces/leadsman-placeholders/pods")
