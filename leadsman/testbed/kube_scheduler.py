@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from leadsman.testbed.etcd import die_with_parent, free_ports
-from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from leadsman.testbed.kube_apiserver import ADMIN_USER, KubeApiServer, KubeApiServerMissing
 
 BINARY = "kube-scheduler"
 
@@ -26,6 +26,8 @@ class KubeScheduler:
     folder: holds its configuration and its log.
     extenders: of its configuration.
     preempts: whether it evicts pods of lower priority.
+    configuration: in place of all these; without a kubeconfig, which is added.
+    user: of the API server, whose rights it has.
     """
 
     def __init__(
@@ -36,8 +38,11 @@ class KubeScheduler:
         *,
         extenders: Sequence[Mapping[str, Any]] = (),
         preempts: bool = False,
+        configuration: Mapping[str, Any] | None = None,
+        user: str = ADMIN_USER,
     ) -> None:
-        self._binary, self._folder, self._api, self._extenders = binaries / BINARY, folder, api, extenders
+        self._binary, self._folder, self._extenders = binaries / BINARY, folder, extenders
+        self._given, self._kubeconfig = configuration, str(api.kubeconfig(user))
         self._disabled = [] if preempts else [{"name": "DefaultPreemption"}]
         if not self._binary.is_file():
             raise KubeApiServerMissing(f"KUBEBUILDER_ASSETS={binaries}: there is no {BINARY} in it")
@@ -53,8 +58,8 @@ class KubeScheduler:
         config.write_text(json.dumps(self._configuration(minor)))
         flags = [
             f"--config={config}",
-            f"--authentication-kubeconfig={self._api.kubeconfig()}",
-            f"--authorization-kubeconfig={self._api.kubeconfig()}",
+            f"--authentication-kubeconfig={self._kubeconfig}",
+            f"--authorization-kubeconfig={self._kubeconfig}",
             "--authentication-skip-lookup=true",
             "--bind-address=127.0.0.1",
             f"--secure-port={free_ports(1)[0]}",
@@ -80,11 +85,14 @@ class KubeScheduler:
         return int(version[1])
 
     def _configuration(self, minor: int) -> Mapping[str, Any]:
+        client = {"kubeconfig": self._kubeconfig, "qps": 1000, "burst": 1000}
+        if self._given is not None:
+            return {**self._given, "clientConnection": client}
         version = "v1" if minor >= 25 else "v1beta1"
         return {
             "apiVersion": f"kubescheduler.config.k8s.io/{version}",
             "kind": "KubeSchedulerConfiguration",
-            "clientConnection": {"kubeconfig": str(self._api.kubeconfig()), "qps": 1000, "burst": 1000},
+            "clientConnection": client,
             "leaderElection": {"leaderElect": False},
             "percentageOfNodesToScore": 100,
             "extenders": [*self._extenders],

@@ -27,6 +27,7 @@ REQUIRED = {
 """Component → those that it changes, and that must be chosen with it, before it."""
 IN_ORDER = re.findall(r"# - \.\./components/([\w-]+)", (MANIFESTS / "overlay/kustomization.yaml").read_text())
 BUILDS = {"base": [], **{name: [*REQUIRED.get(name, ()), name] for name in COMPONENTS}, "everything": IN_ORDER}
+NOT_OBJECTS = ("kustomization.yaml", "policy.yaml", "scheduler.yaml")
 PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
 
 Objects = list[dict[str, Any]]
@@ -46,7 +47,7 @@ def load(path: Path) -> Objects:
 @cache
 def files() -> Objects:
     """Every object that is written out in the base or in a component, before kustomize."""
-    paths = sorted(p for p in MANIFESTS.glob("**/*.yaml") if p.name not in ("kustomization.yaml", "policy.yaml"))
+    paths = sorted(p for p in MANIFESTS.glob("**/*.yaml") if p.name not in NOT_OBJECTS)
     return [document for path in paths if path.parent.name != "scheduler" for document in load(path)]
 
 

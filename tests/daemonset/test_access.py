@@ -43,6 +43,7 @@ WITH_BACKUPS = ("backups", "replacement", "move-plans", "rebalance", *WITH_FAILO
 WITH_CONTROLLER = ("controller", "cluster-model", "node-health", *WITH_BACKUPS)
 HEALING = "leadsman-extender-self-healing"
 WITH_HEALING = ("self-healing-extender", "everything", "files")
+WITH_SECOND_SCHEDULER = ("second-scheduler", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
 WITH_CLUSTER_MODEL = ("cluster-model", *WITH_BACKUPS)
@@ -55,7 +56,8 @@ def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_say
     binding = {"leadsman-extender-bind"} if build_name in ("files", "bind", "everything") else set()
     wanted = {name: ROLES[name] for name in ALWAYS | binding}
     assert {name: rule for name, rule in rules.items() if name in ROLES} == wanted
-    assert build_name in WITH_TELEMETRY + WITH_CONTROLLER + WITH_CLUSTER_MODEL + WITH_HEALING or rules == wanted
+    with_other_roles = (*WITH_TELEMETRY, *WITH_CONTROLLER, *WITH_CLUSTER_MODEL, *WITH_HEALING, *WITH_SECOND_SCHEDULER)
+    assert build_name in with_other_roles or rules == wanted
 
 
 def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_it_follows_it(
@@ -124,7 +126,31 @@ def test_only_who_asks_the_api_server_has_a_token(objects: "Objects", workloads:
         w["metadata"]["name"] for w in workloads if w["spec"]["template"]["spec"]["automountServiceAccountToken"]
     }
     controller = {"leadsman-controller"} if build_name in WITH_CONTROLLER else set()
-    assert with_token == {"leadsman-agent", "leadsman-extender"} | controller
+    scheduler = {"leadsman-scheduler"} if build_name in WITH_SECOND_SCHEDULER else set()
+    assert with_token == {"leadsman-agent", "leadsman-extender"} | controller | scheduler
+
+
+def test_the_second_scheduler_has_the_rights_of_the_first_and_one_lease_of_its_own(
+    objects: "Objects", build_name: str
+) -> None:
+    bindings = [
+        o
+        for o in objects
+        if o["kind"] in ("RoleBinding", "ClusterRoleBinding") and o["subjects"][0]["name"] == "leadsman-scheduler"
+    ]
+    assert bool(bindings) == (build_name in WITH_SECOND_SCHEDULER)
+    if bindings:
+        assert sorted((o["roleRef"]["name"], o["metadata"].get("namespace", "")) for o in bindings) == [
+            ("extension-apiserver-authentication-reader", "kube-system"),
+            ("leadsman-scheduler", "leadsman"),
+            ("system:kube-scheduler", ""),
+            ("system:volume-scheduler", ""),
+        ]
+        (role,) = [o for o in objects if o["kind"] == "Role" and o["metadata"]["name"] == "leadsman-scheduler"]
+        assert {resource for rule in role["rules"] for resource in rule["resources"]} == {"leases"}
+        assert [rule.get("resourceNames") for rule in role["rules"] if rule["verbs"] != ["create"]] == [
+            ["leadsman-scheduler"]
+        ]
 
 
 def test_no_object_is_a_secret(objects: "Objects") -> None:

@@ -36,6 +36,7 @@ SETTINGS_OF = {
     "move-plans": "planning.movePlans=true",
     "rebalance": "planning.rebalance=true",
     "recording": "extender.recording=true",
+    "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
     "self-healing-extender": "selfHealing.extender=true",
 }
 """Component → the setting that has the same objects made."""
@@ -74,15 +75,15 @@ def comparable(objects: "Objects") -> dict[tuple[str, ...], dict[str, Any]]:
     found: dict[tuple[str, ...], dict[str, Any]] = {}
     for each in objects:
         metadata = each["metadata"]
-        metadata["name"] = re.sub(r"^(leadsman-settings)-\w{10}$", r"\1", metadata["name"])  # kustomize's hash
+        metadata["name"] = without_hash(metadata["name"])
         pod = each.get("spec", {}).get("template")
         for labelled in [metadata, *([pod["metadata"]] if isinstance(pod, dict) else [])]:
             for tool in ("app.kubernetes.io/managed-by", "helm.sh/chart"):
                 labelled["labels"].pop(tool, None)
         if each["kind"] in ("DaemonSet", "Deployment", "StatefulSet"):
             forget_restarts_defaults_and_order(pod)
-        if metadata["name"] == "leadsman-policy":
-            each["data"]["policy.yaml"] = yaml.safe_load(each["data"]["policy.yaml"])
+        if each["kind"] == "ConfigMap" and metadata["name"] != "leadsman-settings":
+            each["data"] = {name: yaml.safe_load(text) for name, text in each["data"].items()}
         if each["kind"] == "NetworkPolicy":
             each["spec"]["egress"].sort(key=lambda rule: json.dumps(rule, sort_keys=True))
         if (each["kind"], metadata["name"]) != ("Namespace", "leadsman"):
@@ -93,14 +94,21 @@ def comparable(objects: "Objects") -> dict[tuple[str, ...], dict[str, Any]]:
 def forget_restarts_defaults_and_order(pod: dict[str, Any]) -> None:
     """The checksum does what kustomize's hash does; the API server's default for a tag is IfNotPresent."""
     pod["metadata"].pop("annotations", None)
-    pod["spec"].setdefault("volumes", [])
+    for volume in pod["spec"].setdefault("volumes", []):
+        if "configMap" in volume:
+            volume["configMap"]["name"] = without_hash(volume["configMap"]["name"])
     for container in pod["spec"]["containers"]:
         container.pop("imagePullPolicy", None)
         container.get("env", []).sort(key=lambda variable: str(variable["name"]))
         container["envFrom"] = [
-            {"configMapRef": {"name": re.sub(r"-\w{10}$", "", each["configMapRef"]["name"])}}
+            {"configMapRef": {"name": without_hash(each["configMapRef"]["name"])}}
             for each in container.get("envFrom", [])
         ]
+
+
+def without_hash(name: str) -> str:
+    """The name of a ConfigMap without kustomize's hash."""
+    return re.sub(r"^(leadsman-(?:settings|scheduler-configuration))-\w{10}$", r"\1", name)
 
 
 def test_every_component_has_a_setting() -> None:
@@ -168,6 +176,7 @@ def test_another_namespace_and_release_name_reach_every_object(helm: str) -> Non
         None,
         "latency",
         "kube-node-lease",
+        "kube-system",
         "leadsman-placeholders",
     }
     accounts = [subject for each in objects for subject in each.get("subjects", [])]

@@ -4,6 +4,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+import pytest
+
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects
 
@@ -30,7 +32,7 @@ def arguments(container: dict[str, Any]) -> dict[str, str]:
 
 
 def test_ours_listen_on_the_ports_they_declare(workloads: "Objects") -> None:
-    for container in (c for c in containers(workloads) if c["name"] != "etcd"):
+    for container in (c for c in containers(workloads) if c["image"].startswith("leadsman:")):
         given = arguments(container)
         listens = {names[container["name"]]: given[flag] for flag, names in LISTEN.items() if flag in given}
         assert listens == {name: f"0.0.0.0:{number}" for name, number in ports(container).items()}
@@ -44,6 +46,12 @@ def test_etcd_listens_on_the_ports_it_declares(find: "Find") -> None:
     assert urlsplit(given["--initial-advertise-peer-urls"].replace("$(POD_NAME)", "x")).port == ports(etcd)["peer"]
 
 
+@pytest.mark.parametrize("build_name", ["files"], indirect=True)
+def test_the_second_scheduler_listens_on_the_port_it_declares(find: "Find") -> None:
+    (scheduler,) = containers([find("Deployment", "leadsman-scheduler")])
+    assert int(arguments(scheduler)["--secure-port"]) == ports(scheduler)["https"]
+
+
 def test_agents_probe_each_other_by_tcp_where_they_listen(find: "Find") -> None:
     (agent,) = containers([find("DaemonSet", "leadsman-agent")])
     assert int(arguments(agent)["--tcp-port"]) == ports(agent)["metrics"] == 9102
@@ -52,7 +60,7 @@ def test_agents_probe_each_other_by_tcp_where_they_listen(find: "Find") -> None:
 def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Objects") -> None:
     for container in containers(workloads):
         asked = {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")}
-        assert asked == {"ops" if container["name"] == "extender" else "metrics"}
+        assert asked == {{"extender": "ops", "scheduler": "https"}.get(container["name"], "metrics")}
         assert asked <= set(ports(container))
 
 
@@ -62,7 +70,8 @@ def test_probes_ask_for_health_and_readiness(workloads: "Objects") -> None:
         for c in containers(workloads)
     }
     ours = ("/healthz", "/readyz")
-    wanted = {"agent": ours, "controller": ours, "extender": ours, "etcd": ("/livez", "/readyz")}
+    theirs = {"etcd": ("/livez", "/readyz"), "scheduler": ("/healthz", "/healthz")}
+    wanted = {"agent": ours, "controller": ours, "extender": ours, **theirs}
     assert paths == {name: wanted[name] for name in paths}
     assert paths.keys() >= {"agent", "extender", "etcd"}
 
@@ -92,7 +101,8 @@ def test_the_scheduler_calls_the_extender_s_service(find: "Find", scheduler: dic
 def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects") -> None:
     behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
     monitors = [o for o in objects if o["apiVersion"].startswith("monitoring.coreos.com/")]
-    assert not monitors or {m["metadata"]["labels"]["app.kubernetes.io/component"] for m in monitors} >= behind.keys()
+    monitored = {m["metadata"]["labels"]["app.kubernetes.io/component"] for m in monitors}
+    assert not monitors or monitored >= behind.keys() - {"scheduler"}, "kube-scheduler wants a token for its metrics"
     for monitor in monitors:
         component = monitor["metadata"]["labels"]["app.kubernetes.io/component"]
         declared = behind.get(component, {"metrics": 9003}) if component == "controller" else behind[component]

@@ -6,6 +6,7 @@ field stops it.
 """
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,3 +133,16 @@ def test_the_scheduler_still_finds_the_api_server_and_its_peers(scheduler: dict[
     """With --config, kube-scheduler ignores --kubeconfig."""
     assert scheduler["clientConnection"]["kubeconfig"]
     assert scheduler["leaderElection"]["leaderElect"] is True
+
+
+def test_the_second_scheduler_asks_as_the_first_does_but_binds_nothing_unasked(
+    root: Path, scheduler: dict[str, Any], extender: dict[str, Any]
+) -> None:
+    second = yaml.safe_load((root / "daemonset/components/second-scheduler/scheduler.yaml").read_text())
+    assert second["extenders"] == [{**extender, "ignorable": False}]
+    assert second["percentageOfNodesToScore"] == scheduler["percentageOfNodesToScore"]
+    assert second["leaderElection"] == {
+        "leaderElect": True,
+        "resourceNamespace": "leadsman",
+        "resourceName": "leadsman-scheduler",
+    }
