@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from leadsman.cli.main import main
@@ -174,3 +175,12 @@ def test_an_anonymous_snapshot_has_the_same_plan_and_no_name(
     named, anonymous = (json.loads(plan_of(each, capsys)) for each in (edge_files, ["--snapshot", str(file)]))
     assert anonymous["reserved"] == named["reserved"]
     assert len({pod["node"] for pod in anonymous["pods"]}) == len({pod["node"] for pod in named["pods"]})
+
+
+def test_a_generated_cluster_has_the_delays_of_a_measured_network_packed_by_gzip(tmp_path: Path) -> None:
+    file, planetlab = tmp_path / "cluster.json", Path(__file__).parents[2] / "data" / "rtt" / "planetlab_1.txt.gz"
+    assert main(["snapshot", "--generate", f"network={planetlab},zones=3,racks=2,nodes=4,seed=3", "-o", str(file)]) == 0
+    rows = json.loads(file.read_text())["delay_matrix"]
+    measured = {round(ms, 3) for ms in np.loadtxt(planetlab).ravel().tolist()}
+    assert len(rows) == 24
+    assert {ms for row in rows.values() for ms in row} <= measured | {0.0}
