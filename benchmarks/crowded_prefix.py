@@ -91,6 +91,8 @@ class Extender:
                 await asyncio.sleep(CALL_EVERY_SECONDS)
 
     async def scrape(self, session: aiohttp.ClientSession) -> None:
+        """Begins when each node has reported since the start: what was listed is of unknown age until then."""
+        await asyncio.sleep(PUSH_SECONDS)
         while True:
             await asyncio.sleep(SCRAPE_EVERY_SECONDS)
             with suppress(aiohttp.ClientError, TimeoutError):
