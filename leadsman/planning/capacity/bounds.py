@@ -6,15 +6,19 @@ whatever fits without the failed nodes is a limit, for each failure by itself. S
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
+from leadsman.planning.capacity.patterns import Patterns, patterns_of
 from leadsman.planning.capacity.problem import UNKNOWN, Ints, Limit, Problem, Template, copies, reserved
 from leadsman.planning.capacity.spreading import domain_caps
 
 ROOM = "room on nodes"
 
 SCOPES = ("node", "rack", "zone")
+
+_PRECISION = 1 << 20
 
 
 def limits(problem: Problem) -> list[Limit]:
@@ -24,6 +28,7 @@ def limits(problem: Problem) -> list[Limit]:
         found += [Limit(pods // template.per_set, cause) for pods, cause in _template_limits(problem, template)]
     if len(problem.templates) > 1:
         found += _total_limits(problem)
+        found += _pair_limits(problem)
     return sorted(found)
 
 
@@ -67,6 +72,30 @@ def _total_limits(problem: Problem) -> Iterator[Limit]:
             yield Limit(int((usable(left, problem.templates, column) * places).sum()) // asked, ROOM)
         if asked := _asked(surviving, column):
             yield from _surviving_limits(problem, surviving, column, asked)
+
+
+def _pair_limits(problem: Problem) -> Iterator[Limit]:
+    """Every two templates, by the pairs of counts that nodes hold."""
+    for first, second in combinations(range(len(problem.templates)), 2):
+        patterns = patterns_of(problem, first, second)
+        yield Limit(_whole(patterns.limit(patterns.weight)), ROOM)
+        pair = problem.templates[first], problem.templates[second]
+        scopes = min(each.scopes for each in pair)
+        if scopes:
+            yield from _surviving_pair_limits(problem, pair, scopes)
+
+
+def _surviving_pair_limits(problem: Problem, pair: tuple[Template, Template], scopes: int) -> Iterator[Limit]:
+    """What running pods need after a failure is left out, so these may be looser than the limits by resources."""
+    alive = Patterns(problem.free, pair, pair[0].ever, pair[1].ever)
+    value = np.ceil(alive.values(alive.weight) * _PRECISION).astype(np.int64)
+    for level in range(scopes):
+        for left, cause in _least_outside(problem, level, value, lambda node, _: int(value[node])):
+            yield Limit(_whole(alive.sets(left / _PRECISION, alive.weight)), cause)
+
+
+def _whole(sets: float) -> int:
+    return math.floor(sets * (1 + 1e-9) + 1e-9)
 
 
 def _asked(templates: Sequence[Template], column: int) -> int:

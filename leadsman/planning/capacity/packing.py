@@ -1,6 +1,7 @@
 """Puts sets of pods on nodes and gives them backups, template by template: what it reaches does fit.
 
-A template's pods are spread over nodes in proportion to the room there. Backups fill the same few nodes for every
+One way spreads a template's pods over nodes in proportion to the room there; another, for two templates, divides them
+by the pairs of counts that nodes hold. Backups fill the same few nodes for every
 failure, because failures share what is reserved.
 """
 
@@ -9,6 +10,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from leadsman.planning.capacity.patterns import patterns_of
 from leadsman.planning.capacity.problem import (
     UNKNOWN,
     Ints,
@@ -55,7 +57,15 @@ class Ledger:
 
 
 def pack(problem: Problem, sets: int) -> Packing | None:
-    """A packing of so many sets; None: this way does not find one, which proves nothing."""
+    """A packing of so many sets; None: neither way finds one, which proves nothing."""
+    for packing in (_one_after_another(problem, sets), _by_patterns(problem, sets)):
+        if packing is not None and keeps_quotas(problem, packing):
+            return packing
+    return None
+
+
+def _one_after_another(problem: Problem, sets: int) -> Packing | None:
+    """Each template on what those before it leave, the largest first."""
     ledger, nodes_of = Ledger(problem), members(problem)
     runs = np.zeros((len(problem.templates), len(problem.nodes)), np.int64)
     backups: dict[tuple[int, int], Mapping[int, int]] = {}
@@ -66,13 +76,38 @@ def pack(problem: Problem, sets: int) -> Packing | None:
             return None
         runs[number] = there
         ledger.run(template, there)
-        if template.scopes:
-            found = _backups(problem, template, there, ledger, nodes_of)
-            if found is None:
-                return None
-            backups |= {(number, node): taken for node, taken in found.items()}
-    packing = Packing(runs, backups)
-    return packing if keeps_quotas(problem, packing) else None
+        found = _backups(problem, template, there, ledger, nodes_of)
+        if found is None:
+            return None
+        backups |= {(number, node): taken for node, taken in found.items()}
+    return Packing(runs, backups)
+
+
+def _by_patterns(problem: Problem, sets: int) -> Packing | None:
+    """Two templates by the pairs of counts that nodes hold; then the backups of both."""
+    if len(problem.templates) != 2 or any(each.spread for each in problem.templates):
+        return None
+    pods = [sets * each.per_set for each in problem.templates]
+    runs = patterns_of(problem, 0, 1).divided((pods[0], pods[1]))
+    if runs is None:
+        return None
+    ledger, nodes_of = Ledger(problem), members(problem)
+    for number, template in enumerate(problem.templates):
+        _drop_last(runs[number], int(runs[number].sum()) - pods[number])
+        ledger.run(template, runs[number])
+    backups: dict[tuple[int, int], Mapping[int, int]] = {}
+    for number in _largest_first(problem):
+        found = _backups(problem, problem.templates[number], runs[number], ledger, nodes_of)
+        if found is None:
+            return None
+        backups |= {(number, node): taken for node, taken in found.items()}
+    return Packing(runs, backups)
+
+
+def _drop_last(runs: Ints, pods: int) -> None:
+    """Takes so many pods away, so that whole nodes are left for backups."""
+    kept = (np.cumsum(runs)).clip(max=int(runs.sum()) - pods)
+    runs[:] = np.diff(kept, prepend=0)
 
 
 def keeps_quotas(problem: Problem, packing: Packing) -> bool:
@@ -127,7 +162,10 @@ def in_proportion(room: Ints, pods: int) -> Ints:
 def _backups(
     problem: Problem, template: Template, runs: Ints, ledger: Ledger, nodes_of: Mapping[int, Ints]
 ) -> dict[int, dict[int, int]] | None:
-    """Node → backup → pods. The node with the most room comes first, for every failure."""
+    """Node → backup → pods; {} for a template that wants none. The node with the most room comes first, for every
+    failure."""
+    if not template.scopes:
+        return {}
     room = copies(ledger.free, template.amounts) * template.ever
     order = [node for node in np.argsort(-room, kind="stable").tolist() if room[node]]
     found: dict[int, dict[int, int]] = {}
