@@ -63,7 +63,7 @@ class MeasuredServer:
     """A server's process, and a client's connection to it with as little as possible in between."""
 
     def __init__(self, process: psutil.Process, port: int) -> None:
-        self._process, self._url = process, f"http://127.0.0.1:{port}/filter"
+        self.process, self._url = process, f"http://127.0.0.1:{port}/filter"
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.walls_ms: list[float] = []
@@ -89,14 +89,14 @@ class MeasuredServer:
         return json.dumps(json.loads(body) | kept, separators=(",", ":")).encode()
 
     def peak_mib(self) -> float:
-        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        status = Path(f"/proc/{self.process.pid}/status").read_text()
         return int(next(line for line in status.splitlines() if line.startswith("VmHWM")).split()[1]) / 1024
 
     def close(self) -> None:
         self._socket.close()
 
     def _cpu_seconds(self) -> float:
-        times = self._process.cpu_times()
+        times = self.process.cpu_times()
         return times.user + times.system
 
     def _ask(self, verb: str, body: bytes) -> None:

@@ -3,20 +3,24 @@
 Each node knows 16 peers and seven hardware values, and 200 nodes a second report, as agents of a large cluster do.
 """
 
+import argparse
 import asyncio
 import random
-import sys
 import time
+from pathlib import Path
 from types import MappingProxyType
 
 from msgspec import structs
 
 from extender.app import create_app
 from extender.metrics import ExtenderMetrics
+from extender.recorder import Recorder
+from extender.shadow.shadow import Shadow
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
+from leadsman.sources.recording.segments import DEFAULT_RING_BYTES
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -70,13 +74,21 @@ METRICS = [
 ]
 
 
-async def main(nodes: int) -> None:
+async def main(nodes: int, record: Path | None, shadow_policy: Path | None) -> None:
     metrics, workers = ExtenderMetrics(), WorkerPool()
     state = ChangingState(nodes) if nodes else None
     policy = PolicyFile(None)
     clock = state.clock if state else time.monotonic
-    app = create_app(InputSources(state or EmptyState(), policy, clock), metrics=metrics, workers=workers)
-    async with serve(app, "127.0.0.1", 0) as port:
+    recorder = Recorder(record, DEFAULT_RING_BYTES) if record else None
+    shadow = Shadow(shadow_policy, lambda: policy.current) if shadow_policy else None
+    observers = [each.observe for each in (recorder, shadow) if each]
+    sources = InputSources(state or EmptyState(), policy, clock)
+    app = create_app(sources, metrics=metrics, workers=workers, observers=observers)
+    if recorder:
+        recorder.start()
+    async with serve(app, "127.0.0.1", 0) as port, asyncio.TaskGroup() as group:
+        if shadow:
+            group.create_task(shadow.run())
         print(port, flush=True)
         await (state.report() if state else asyncio.Event().wait())
 
@@ -86,4 +98,9 @@ class EmptyState:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(int(sys.argv[1])))
+    parser = argparse.ArgumentParser()
+    parser.add_argument("nodes", type=int)
+    parser.add_argument("--record-dir", type=Path)
+    parser.add_argument("--shadow-policy", type=Path)
+    given = parser.parse_args()
+    asyncio.run(main(given.nodes, given.record_dir, given.shadow_policy))

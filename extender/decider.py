@@ -6,6 +6,7 @@ unknown delays (`estimate: accept`): all nodes are refused for them, as unresolv
 node that cannot be checked.
 """
 
+import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from itertools import filterfalse
@@ -123,8 +124,10 @@ class Decider:
         return filter_result
 
     def _observe(self, request: DecidedRequest) -> None:
+        """On the loop's next turn, when the answer has been sent."""
+        loop = asyncio.get_running_loop()
         for observe in self._observers:
-            observe(request)
+            loop.call_soon(observe, request)
 
     def _just_filtered(self, pod: PodInfo, now: float) -> bool:
         entry = self.journal.get(pod.namespace, pod.name)

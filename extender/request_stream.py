@@ -75,6 +75,7 @@ class RequestStream:
         self.written = self.dropped = 0
         self.problem = ""
         self._sink, self._name, self._clock, self._unix_clock = sink, name, clock, unix_clock
+        self._is_abandoned = False
         self._queue: SimpleQueue[DecidedRequest | None] = SimpleQueue()
         self._encoder = RequestEncoder()
         self._thread = threading.Thread(target=self._run, name=f"leadsman {name}", daemon=True)
@@ -94,11 +95,19 @@ class RequestStream:
         self._queue.put(None)
         self._thread.join(CLOSE_SECONDS)
 
+    def abandon(self) -> None:
+        """Ends the thread with its next message, which may never come; what is queued counts as dropped."""
+        self._is_abandoned = True
+        self.dropped += self._queue.qsize()
+        self._queue.put(None)
+
     def _run(self) -> None:
         try:
             self._write_until_closed()
             self._sink.flush()
         except Exception as error:  # Whatever it is, answers go on without it.
+            if self._is_abandoned:
+                return
             is_expected = isinstance(error, OSError)
             self.problem = f"{type(error).__name__}: {error}"
             log.error("%s stopped; answers go on without it: %s", self._name, error, exc_info=not is_expected)
@@ -112,7 +121,7 @@ class RequestStream:
             except Empty:
                 self._sink.flush()
                 continue
-            if request is None:
+            if request is None or self._is_abandoned:
                 return
             self._write(request)
             self.written += 1

@@ -17,6 +17,8 @@ from extender.metrics import ExtenderMetrics
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
 from extender.readiness import Readiness
 from extender.recorder import Recorder
+from extender.shadow.page import add_page
+from extender.shadow.shadow import Shadow
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
@@ -56,6 +58,7 @@ class ExtenderSettings(Struct, frozen=True):
     drain_seconds: how long it still answers after it was told to stop.
     record: the folder that decided requests are recorded in; None: nothing is recorded.
     record_bytes: of that recording, at most.
+    shadow_policy: the file of a policy that is judged beside the live one; None: there is none.
     """
 
     etcd: EtcdAccess
@@ -73,6 +76,7 @@ class ExtenderSettings(Struct, frozen=True):
     drain_seconds: float = 0.0
     record: Path | None = None
     record_bytes: int = DEFAULT_RING_BYTES
+    shadow_policy: Path | None = None
 
 
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
@@ -103,6 +107,9 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     recorder = Recorder(settings.record, settings.record_bytes) if settings.record else None
     if recorder:
         metrics.add_collector(recorder.families)
+    shadow = Shadow(settings.shadow_policy, lambda: followed.policy_file.current) if settings.shadow_policy else None
+    if shadow:
+        metrics.add_collector(shadow.families)
     app = create_app(
         followed.input_sources,
         metrics=metrics,
@@ -112,12 +119,14 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         request_probes=probe_requests.enqueue,
         bind_failures=bind_failures,
         tls_problem=tls.problem if tls else None,
-        observers=[recorder.observe] if recorder else [],
+        observers=[each.observe for each in (recorder, shadow) if each],
     )
     drain = Drain(settings.drain_seconds)
     app.on_response_prepare.append(drain.close_connection)
     readiness = Readiness(followed.listed_sources, time.monotonic())
     ops = create_ops_app(lambda: readiness.check(time.monotonic()), metrics, workers, lambda: drain.has_begun)
+    if shadow:
+        add_page(ops, shadow)
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
@@ -136,5 +145,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         }
         if tls:
             loops["reload certificates"] = tls.follow()
+        if shadow:
+            loops |= {"judge the shadow policy": shadow.run(), "reload the shadow policy": shadow.follow_policy()}
         await run_tasks(loops, drain.over)
     log.info("extender stopped")

@@ -136,18 +136,21 @@ def _result_rows(report: Report) -> list[list[str]]:
 
 
 def _change_row(change: Change) -> list[str]:
-    each = change.judgement
-    if each.result is Result.OTHER_NODE:
-        return [change.at, each.pod, each.verb, f"{_names(each.first_before)} → {_names(each.first_after)}", each.why]
-    moved = (
-        f", {_names(each.first_before)} → {_names(each.first_after)}" if each.first_before != each.first_after else ""
-    )
-    refused, accepted = each.filtered.refused, each.filtered.accepted
-    parts = [f"refuses {_names(tuple(refused))}"] * bool(refused) + [f"accepts {_names(tuple(accepted))}"] * bool(
-        accepted
-    )
+    return [change.at, change.judgement.pod, change.judgement.verb, *describe(change.judgement)]
+
+
+def describe(judgement: Judgement) -> tuple[str, str]:
+    """What changes, and why, each a line however many nodes there are. Of a judgement that is in CHANGED."""
+    before, after = judgement.first_before, judgement.first_after
+    moved = f"{_names(before)} → {_names(after)}" if before != after else ""
+    if judgement.result is Result.OTHER_NODE:
+        return moved, judgement.why
+    refused, accepted = judgement.filtered.refused, judgement.filtered.accepted
+    parts = [f"refuses {_names(tuple(refused))}"] * bool(refused)
+    parts += [f"accepts {_names(tuple(accepted))}"] * bool(accepted)
+    parts += [moved] * bool(moved)
     reasons = dict.fromkeys([*refused.values(), *(f"was refused by {why}" for why in accepted.values())])
-    return [change.at, each.pod, each.verb, " and ".join(parts) + moved, "; ".join(list(reasons)[:3])]
+    return ", ".join(parts), "; ".join(list(reasons)[:3])
 
 
 def _names(nodes: Sequence[str]) -> str:

@@ -83,6 +83,13 @@ def options(add: Options) -> None:
         "leadsman",
         metavar="NAMESPACE",
     )
+    deciding.flag(
+        "shadow-policy",
+        "a second policy file, judged beside the live one in a process of its own; page /shadow (docs/replay.md)",
+        None,
+        existing_file,
+        metavar="FILE",
+    )
     recording = add.group("recording for `leadsman replay` (docs/replay.md)")
     recording.flag(
         "record-dir",
@@ -126,6 +133,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         drain_seconds=args.drain_seconds,
         record=args.record_dir,
         record_bytes=args.record_bytes,
+        shadow_policy=args.shadow_policy,
     )
 
 

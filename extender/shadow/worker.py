@@ -1,0 +1,91 @@
+"""The shadow process: reads requests from standard input, judges each, and writes tallies to standard output.
+
+It ends when its input does, as when the extender is killed. `python -m extender.shadow.worker`
+"""
+
+import os
+import select
+import signal
+import sys
+import time
+from collections import Counter, defaultdict
+
+import msgspec
+
+from extender.replay.judge import Judge, Judgement
+from extender.replay.report import CHANGED, describe
+from extender.shadow.frames import MAX_CHANGES, MAX_TEXT, POLICY, FrameReader, ShadowChange, Tally, tally_line
+from leadsman.decision.policy import Policy, digest
+from leadsman.sources.recording.decoder import RequestDecoder
+from leadsman.sources.recording.messages import decode_block
+
+NICENESS = 10
+"""Answers come first where CPU is short."""
+
+TALLY_SECONDS = 0.5
+"""Between two tallies, so that they cost the extender nothing."""
+
+_READ_BYTES = 1 << 20
+
+_POLICY = msgspec.msgpack.Decoder(Policy)
+
+
+class ShadowWorker:
+    """Judges what it is fed, and keeps a tally."""
+
+    def __init__(self) -> None:
+        self._frames, self._decoder, self._judge = FrameReader(), RequestDecoder(), Judge(Policy())
+        self._digest = digest(Policy())
+        self._clear()
+
+    def feed(self, data: bytes) -> None:
+        for kind, content in self._frames.feed(data):
+            if kind == POLICY:
+                policy = _POLICY.decode(content)
+                self._judge, self._digest = Judge(policy), digest(policy)
+            else:
+                for request in self._decoder.decode(decode_block(content)):
+                    self._count(self._judge.judge(request))
+
+    @property
+    def has_news(self) -> bool:
+        return bool(self._results)
+
+    def take_tally(self) -> Tally:
+        """What was judged since the last call."""
+        tally = Tally(self._digest, {verb: dict(counts) for verb, counts in self._results.items()}, self._changes)
+        self._clear()
+        return tally
+
+    def _clear(self) -> None:
+        self._results: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        self._changes: list[ShadowChange] = []
+
+    def _count(self, judgement: Judgement) -> None:
+        self._results[judgement.verb][judgement.result.value] += 1
+        if judgement.result in CHANGED and len(self._changes) < MAX_CHANGES:
+            change, why = describe(judgement)
+            result = judgement.result.value
+            self._changes.append(ShadowChange(judgement.pod, judgement.verb, result, change[:MAX_TEXT], why[:MAX_TEXT]))
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the extender, which then closes our input.
+    os.nice(NICENESS)
+    worker, due_at = ShadowWorker(), 0.0
+    while True:
+        timeout = max(0.0, due_at - time.monotonic()) if worker.has_news else None
+        readable, _, _ = select.select([0], [], [], timeout)
+        if readable:
+            data = os.read(0, _READ_BYTES)
+            if not data:
+                return
+            worker.feed(data)
+        if worker.has_news and time.monotonic() >= due_at:
+            sys.stdout.buffer.write(tally_line(worker.take_tally()))
+            sys.stdout.buffer.flush()
+            due_at = time.monotonic() + TALLY_SECONDS
+
+
+if __name__ == "__main__":
+    main()
