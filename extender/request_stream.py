@@ -5,6 +5,7 @@ Messages are made one at a time with pauses in between, because the interpreter 
 5,000 nodes in one go would stop answers for 50 ms.
 """
 
+import contextlib
 import logging
 import threading
 import time
@@ -24,6 +25,9 @@ MAX_QUEUED = 256
 MESSAGES_WITHOUT_PAUSE = 4
 PAUSE_SECONDS = 0.0005
 """After each further message of one request, so that answers get the interpreter in between."""
+
+GATHER_SECONDS = 0.01
+"""Between two looks for requests: some 10 of a busy scheduler at 100 nodes, which take 0.2 ms together."""
 
 FLUSH_SECONDS = 1.0
 """What was decided longer ago than this is written, whatever happens to the process."""
@@ -115,16 +119,22 @@ class RequestStream:
             self._sink.close()
 
     def _write_until_closed(self) -> None:
-        while True:
-            try:
-                request = self._queue.get(timeout=FLUSH_SECONDS)
-            except Empty:
-                self._sink.flush()
-                continue
-            if request is None or self._is_abandoned:
-                return
+        while (request := self._next()) is not None and not self._is_abandoned:
             self._write(request)
             self.written += 1
+
+    def _next(self) -> DecidedRequest | None:
+        """The next request; None: the stream is closed. While requests come, this thread looks for them now and then,
+        because waking it for each takes more from the answers than the work itself."""
+        with contextlib.suppress(Empty):
+            return self._queue.get_nowait()
+        time.sleep(GATHER_SECONDS)
+        with contextlib.suppress(Empty):
+            return self._queue.get_nowait()
+        while True:
+            with contextlib.suppress(Empty):
+                return self._queue.get(timeout=FLUSH_SECONDS)
+            self._sink.flush()
 
     def _write(self, request: DecidedRequest) -> None:
         if self._sink.wants_begin or self._encoder.is_full:
