@@ -6,6 +6,7 @@ Each node knows 16 peers and seven hardware values, and 200 nodes a second repor
 import argparse
 import asyncio
 import random
+import sys
 import time
 from pathlib import Path
 from types import MappingProxyType
@@ -15,9 +16,11 @@ from msgspec import structs
 from extender.app import create_app
 from extender.metrics import ExtenderMetrics
 from extender.recorder import Recorder
+from extender.run import SWITCH_INTERVAL_SECONDS
 from extender.shadow.shadow import Shadow
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
+from leadsman.runtime.malloc_arenas import limit_arenas
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.recording.segments import DEFAULT_RING_BYTES
@@ -75,12 +78,14 @@ METRICS = [
 
 
 async def main(nodes: int, record: Path | None, shadow_policy: Path | None) -> None:
+    sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
+    limit_arenas()
     metrics, workers = ExtenderMetrics(), WorkerPool()
     state = ChangingState(nodes) if nodes else None
     policy = PolicyFile(None)
     clock = state.clock if state else time.monotonic
-    recorder = Recorder(record, DEFAULT_RING_BYTES) if record else None
-    shadow = Shadow(shadow_policy, lambda: policy.current) if shadow_policy else None
+    recorder = Recorder(record, DEFAULT_RING_BYTES, lambda: workers.is_busy) if record else None
+    shadow = Shadow(shadow_policy, lambda: policy.current, lambda: workers.is_busy) if shadow_policy else None
     observers = [each.observe for each in (recorder, shadow) if each]
     sources = InputSources(state or EmptyState(), policy, clock)
     app = create_app(sources, metrics=metrics, workers=workers, observers=observers)

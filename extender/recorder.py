@@ -58,9 +58,10 @@ class Recorder:
     Raises RingFolderError when the folder cannot be used.
     """
 
-    def __init__(self, folder: Path, max_bytes: int) -> None:
+    def __init__(self, folder: Path, max_bytes: int, is_busy: Callable[[], bool] = lambda: False) -> None:
+        """is_busy: as in RequestStream."""
         self._ring = SegmentRing(folder, max_bytes)
-        self._stream = RequestStream(RingSink(self._ring), "recording of requests")
+        self._stream = RequestStream(RingSink(self._ring), "recording of requests", is_busy=is_busy)
         self.observe = self._stream.offer
         self.start, self.close = self._stream.start, self._stream.close
 

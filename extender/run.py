@@ -104,10 +104,14 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     bodies = BodyReader(NAMES_FORM_LIMITS if settings.names_only else NODE_FORM_LIMITS)
     api = ApiClient(settings.api, deadline_seconds=BIND_TIMEOUT_SECONDS) if settings.api and settings.bind else None
     bind_failures = BindFailureReporter(store)
-    recorder = Recorder(settings.record, settings.record_bytes) if settings.record else None
+    recorder = Recorder(settings.record, settings.record_bytes, lambda: workers.is_busy) if settings.record else None
     if recorder:
         metrics.add_collector(recorder.families)
-    shadow = Shadow(settings.shadow_policy, lambda: followed.policy_file.current) if settings.shadow_policy else None
+    shadow = (
+        Shadow(settings.shadow_policy, lambda: followed.policy_file.current, lambda: workers.is_busy)
+        if settings.shadow_policy
+        else None
+    )
     if shadow:
         metrics.add_collector(shadow.families)
     app = create_app(

@@ -68,6 +68,11 @@ class WorkerPool:
         return self._overdue >= self._max_workers
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a job within its deadline runs. May be asked from any thread."""
+        return bool(self._running)
+
+    @property
     def waiting(self) -> int:
         """Jobs that have not begun."""
         return sum(map(len, self._waiting.values()))

@@ -110,8 +110,15 @@ class Shadow:
     Raises UnusableFile when the policy file cannot be used at start.
     """
 
-    def __init__(self, path: Path, live_policy: Callable[[], Policy], rng: Random | None = None) -> None:
-        self._file, self._live_policy = PolicyFile(path), live_policy
+    def __init__(
+        self,
+        path: Path,
+        live_policy: Callable[[], Policy],
+        is_busy: Callable[[], bool] = lambda: False,
+        rng: Random | None = None,
+    ) -> None:
+        """is_busy: as in RequestStream."""
+        self._file, self._live_policy, self._is_busy = PolicyFile(path), live_policy, is_busy
         self.follow_policy = self._file.follow
         self._results: Counter[tuple[str, str]] = Counter()
         self._changes: deque[RecentChange] = deque(maxlen=MAX_CHANGES)
@@ -163,7 +170,8 @@ class Shadow:
         finally:
             os.close(source)
         self._starts += 1
-        stream = self._stream = RequestStream(PipeSink(pipe, lambda: self._file.current), "shadow policy")
+        sink = PipeSink(pipe, lambda: self._file.current)
+        stream = self._stream = RequestStream(sink, "judging of the shadow policy", is_busy=self._is_busy)
         stream.start()
         try:
             assert process.stdout

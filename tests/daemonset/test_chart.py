@@ -37,6 +37,7 @@ SETTINGS_OF = {
     "rebalance": "planning.rebalance=true",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
+    "shadow-policy": "extender.shadow.enabled=true",
     "self-healing-extender": "selfHealing.extender=true",
 }
 """Component → the setting that has the same objects made."""

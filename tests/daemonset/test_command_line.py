@@ -43,6 +43,7 @@ def settings(root: Path) -> dict[str, str]:
 def on_this_machine(argument: str, root: Path) -> str:
     """Paths inside the container → the same things here; for a certificate any file, for a recording any folder."""
     argument = argument.replace("/etc/leadsman/policy.yaml", str(root / "daemonset/base/policy.yaml"))
+    argument = argument.replace("/etc/leadsman-shadow/", f"{root}/daemonset/components/shadow-policy/")
     argument = re.sub("/etc/leadsman-tls/.*", str(root / "setup.cfg"), argument)
     argument = argument.replace("/var/lib/leadsman/recording", str(root))
     return argument.replace("/host/", "/")
