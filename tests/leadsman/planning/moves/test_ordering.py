@@ -13,20 +13,18 @@ from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.cluster.scheduling import refusals
-from leadsman.cluster.selectors import LabelSelector, Operator, Requirement
-from leadsman.decision.delay.delay_filter import DelayFilter
-from leadsman.decision.model import PodInfo
+from leadsman.cluster.selectors import LabelSelector
 from leadsman.planning.backups.after_failure import lost_pods
 from leadsman.planning.backups.domains import FailureDomains, rack_of
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.moves.movable import why_never_moved
 from leadsman.planning.moves.ordering import OrderedMoves, Wish, order_moves
 from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of, random_case
+from tests.leadsman.planning.moves.random_clusters_to_move import PROTECTED, keeps
 
 GIB = 2**30
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
 SEEDS = range(200)
-PROTECTED = DisruptionBudget("shop", "protected", LabelSelector((Requirement("app", Operator.IN, ("a",)),)))
 
 Matrix = Mapping[str, Mapping[str, float]]
 
@@ -45,12 +43,6 @@ def random_wishes(seed: int) -> tuple[Cluster, Matrix, list[Wish]]:
     rng = random.Random(seed)
     chosen = rng.sample(sorted(cluster.pods), min(8, len(cluster.pods)))
     return cluster, matrix, [Wish(uid, rng.choice((*cluster.nodes, "")), "a test") for uid in chosen]
-
-
-def keeps(cluster: Cluster, matrix: Matrix, pod: ClusterPod) -> bool:
-    info = PodInfo(pod.namespace, pod.name, pod.uid, pod.labels, pod.annotations, pod.workload)
-    refused = DelayFilter().refusals(info, tuple(cluster.nodes), inputs_of(cluster, matrix))
-    return not info.has_delay_bounds or pod.node not in refused
 
 
 def prefixes(cluster: Cluster, ordered: OrderedMoves) -> Iterator[tuple[Cluster, Cluster, ClusterPod]]:

@@ -1,0 +1,78 @@
+"""On random small clusters: a place or a move is found exactly where trying everything finds one."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from leadsman.cluster.model import Cluster
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.scheduling import refusals
+from leadsman.planning.moves.bounds import SupposedBounds
+from leadsman.planning.moves.movable import why_never_moved
+from leadsman.planning.moves.search import Search
+from tests.leadsman.planning.backups.random_clusters import inputs_of
+from tests.leadsman.planning.moves.random_clusters_to_move import loses_nothing, placed_only, random_cluster
+from tests.leadsman.planning.replacement.simulated_cluster import Matrix, passing_nodes
+
+SEEDS = range(150)
+
+
+def places(cluster: Cluster, matrix: Matrix, pod: ClusterPod) -> Iterator[str]:
+    """By trying every node."""
+    for node in cluster.nodes:
+        after = cluster.with_pod(pod, node)
+        if node != pod.node and not refusals(cluster, pod, node) and loses_nothing(cluster, after, matrix, {pod.uid}):
+            yield node
+
+
+def room_moves(cluster: Cluster, matrix: Matrix, pending: ClusterPod) -> Iterator[tuple[str, str]]:
+    """By trying every other pod on every other node."""
+    for moved in cluster.pods.values():
+        if not moved.node or why_never_moved(moved):
+            continue
+        without = cluster.without_pod(moved.uid)
+        if refusals(without, pending, moved.node):
+            continue
+        with_pending = cluster.with_pod(pending, moved.node)
+        for node in cluster.nodes:
+            after = with_pending.with_pod(moved, node)
+            if node == moved.node or refusals(with_pending, moved, node):
+                continue
+            if loses_nothing(cluster, after, matrix, {moved.uid, pending.uid}):
+                yield moved.uid, node
+
+
+def search_of(cluster: Cluster, matrix: Matrix) -> Search:
+    return Search(cluster, SupposedBounds(cluster, inputs_of(placed_only(cluster), matrix)), lambda *_: False)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_room_is_found_exactly_where_trying_every_single_move_finds_it(seed: int) -> None:
+    cluster, matrix, pending = random_cluster(seed)
+    if pending is not None:
+        found = search_of(cluster, matrix).room_for(pending, why_never_moved)
+        possible = set(room_moves(cluster, matrix, pending))
+        assert (found is not None) == bool(possible)
+        assert found is None or (found.moved.uid, found.to_node) in possible
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_new_place_is_found_exactly_where_trying_every_node_finds_one(seed: int) -> None:
+    cluster, matrix, _ = random_cluster(seed)
+    search = search_of(cluster, matrix)
+    for pod in cluster.pods.values():
+        if pod.node:
+            possible = set(places(cluster, matrix, pod))
+            found = search.new_place(pod)
+            assert found in possible if possible else not found
+
+
+def test_the_random_clusters_have_both_kinds_of_cases() -> None:
+    possible = impossible = 0
+    for seed in SEEDS:
+        cluster, matrix, pending = random_cluster(seed)
+        if pending is not None and not passing_nodes(cluster, pending, inputs_of(placed_only(cluster), matrix)):
+            exists = any(True for _ in room_moves(cluster, matrix, pending))
+            possible, impossible = possible + exists, impossible + (not exists)
+    assert possible >= 5
+    assert impossible >= 20
