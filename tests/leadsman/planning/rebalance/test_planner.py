@@ -14,7 +14,8 @@ from leadsman.planning.moves.model import Departure
 from leadsman.planning.moves.move_plan import MovePlan, PlanOrigin
 from leadsman.planning.rebalance.planner import RebalanceSettings, plan_rebalance
 from leadsman.state.metric_names import CPU_PRESSURE
-from leadsman.state.records import Hardware, Heartbeat
+from leadsman.state.records import Hardware, Heartbeat, Reward
+from leadsman.state.reward_view import AgedReward
 from leadsman.state.snapshot import NodeState, Snapshot
 from tests.leadsman.planning.backups.random_clusters import inputs_of
 
@@ -76,6 +77,19 @@ def test_a_pod_leaves_a_hot_node() -> None:
 def test_a_pod_goes_to_where_its_delay_is_lower() -> None:
     cluster = cluster_of([node("b"), node("c"), node("a", 1)], [pod("one", "c", labels={"delay_a": "50"}, gib=2)])
     assert steps(planned((cluster, inputs(cluster)))) == ["one c>b"]
+
+
+def test_a_pod_leaves_a_node_that_fails_pods_of_its_type() -> None:
+    good = Reward(at_seconds=0.0, healthy=30.0, recent=5.0)
+    bad = Reward(at_seconds=0.0, healthy=1.0, failed=6.0, kuberl=0.4, last_incident_seconds=0.0)
+    pods = [pod("one", "a", labels={"app": "web"}), pod("two", "b", labels={"app": "web"})]
+    cluster, known = hot(*pods, nodes="abc")
+    rewards = {name: AgedReward(bad if name == "a" else good, 100.0) for name in "abc"}
+    fresh = {name: replace(state, hardware=None) for name, state in known.snapshot.nodes.items()}
+    known = replace(known, snapshot=Snapshot(nodes=fresh, rewards={"web": rewards}))
+    plan = planned((cluster, known))
+    assert [move.from_node for move in plan.moves] == ["a"]
+    assert "rewards +" in plan.moves[0].reason
 
 
 def test_nothing_moves_where_the_gain_does_not_exceed_the_cost_by_the_threshold() -> None:
