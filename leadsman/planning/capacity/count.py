@@ -13,6 +13,8 @@ WORK = 200_000
 """Steps of the exhaustive search: two or three seconds."""
 
 
+Judge = Callable[[Packing], bool]
+
 NO_DIVISION = "no division over nodes and backups has room for one more"
 
 
@@ -33,23 +35,24 @@ class Count(Struct, frozen=True):
         return self.sets == self.at_most
 
 
-def count_sets(problem: Problem, work: int = WORK, accepts: Callable[[Packing], bool] = lambda _: True) -> Count:
+def count_sets(problem: Problem, work: int = WORK, accepts: Judge | None = None) -> Count:
     """The count of a problem.
 
     work: steps that may be taken to close a gap on a small one.
-    accepts: judges a packing by what the problem's numbers leave out; what it refuses does not count.
+    accepts: judges a packing by what the problem's numbers leave out; what it refuses does not count. Then trying
+        everything proves nothing, because of several divisions of backups only one is judged.
     """
     at_most, cause = limits(problem)[0]
-    sets, packing = _packed(problem, at_most, accepts)
+    sets, packing = _packed(problem, at_most, accepts or _any)
     if sets < at_most and _is_small(problem):
-        search = Exhaustive(problem, work, accepts)
+        search = Exhaustive(problem, work, accepts or _any)
         try:
             while sets < at_most:
                 better = search.pack(sets + 1)
                 if better is None:
-                    at_most, cause = sets, NO_DIVISION
-                else:
-                    sets, packing = sets + 1, better
+                    at_most, cause = (sets, NO_DIVISION) if accepts is None else (at_most, cause)
+                    break
+                sets, packing = sets + 1, better
         except OutOfWork:
             pass
     return Count(sets, at_most, cause, packing)
@@ -64,16 +67,20 @@ def fits(problem: Problem, sets: int, work: int = WORK) -> bool:
     if not _is_small(problem):
         return False
     try:
-        return Exhaustive(problem, work, lambda _: True).pack(sets) is not None
+        return Exhaustive(problem, work, _any).pack(sets) is not None
     except OutOfWork:
         return False
+
+
+def _any(_: Packing) -> bool:
+    return True
 
 
 def _is_small(problem: Problem) -> bool:
     return len(problem.nodes) <= MOST_NODES and not any(each.spread for each in problem.templates)
 
 
-def _packed(problem: Problem, at_most: int, accepts: Callable[[Packing], bool]) -> tuple[int, Packing]:
+def _packed(problem: Problem, at_most: int, accepts: Judge) -> tuple[int, Packing]:
     """The most sets that `pack` puts, by bisection after it tried all of them."""
     best, packing = 0, pack(problem, 0)
     assert packing is not None, "nothing always fits"

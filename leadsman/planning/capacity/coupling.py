@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.targets import TargetName
+from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 from leadsman.planning.backups.bounds_after_failure import pod_info
 from leadsman.planning.backups.model import BackupPlan
 
@@ -57,3 +60,23 @@ def _is_bound_to(pod: ClusterPod, other: ClusterPod) -> bool:
     own = other.workload.rpartition("/")[2]
     names = [TargetName.of(bound.reference) for bound in valid_bounds(pod_info(pod))]
     return any(each.name == own and (each.namespace or pod.namespace) == other.namespace for each in names)
+
+
+def without_coupling(pod: ClusterPod, templates: Sequence[ClusterPod], cluster: Cluster) -> ClusterPod:
+    """The pod without what new pods could fulfil and none does yet: bounds to their workloads, and required affinities
+    to pods of other templates. What is then refused stays refused, whatever is added."""
+    others = [each for each in templates if each is not pod]
+    if any(_asks_for(pod, other, cluster) for other in others):
+        pod = replace(pod, constraints=replace(pod.constraints, affinity=()))
+    if not any(_is_bound_to(pod, other) for other in templates):
+        return pod
+    new = {other.workload.rpartition("/")[2] for other in templates}
+    labels = {key: value for key, value in pod.labels.items() if key.removeprefix(DELAY_LABEL_PREFIX) not in new}
+    lines = pod.annotations.get(DELAY_ANNOTATION, "").splitlines()
+    kept = [line for line in lines if TargetName.of(line.partition(":")[0].strip()).name not in new]
+    return replace(pod, labels=labels, annotations={**pod.annotations, DELAY_ANNOTATION: "\n".join(kept)})
+
+
+def _asks_for(pod: ClusterPod, other: ClusterPod, cluster: Cluster) -> bool:
+    labels = cluster.namespaces.get(other.namespace, {"kubernetes.io/metadata.name": other.namespace})
+    return any(term.matches(other.namespace, other.labels, labels) for term in pod.constraints.affinity)

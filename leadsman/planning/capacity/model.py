@@ -27,7 +27,7 @@ from leadsman.planning.backups.bounds_after_failure import BoundsAfterFailure, p
 from leadsman.planning.backups.domains import FailureDomains, rack_of
 from leadsman.planning.backups.model import BackupPlan, BackupScope, BackupSettings, FailureDomain
 from leadsman.planning.backups.planner import never_replaced, plan_backups, without_placeholders
-from leadsman.planning.capacity.coupling import cautions
+from leadsman.planning.capacity.coupling import cautions, without_coupling
 from leadsman.planning.capacity.problem import UNKNOWN, Ints, Mask, Problem, QuotaLimit, Spread, Template
 
 SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
@@ -150,6 +150,7 @@ class _Modelling:
     def _refusals(self, pod: ClusterPod) -> dict[str, str]:
         if reasons := quota_refusals(_without_limit_quotas(self._cluster), pod):
             return dict.fromkeys(self._names, reasons[0])
+        pod = without_coupling(pod, [each.pod for each in self._templates], self._cluster)
         roomless = Feasibility(self._cluster, without_counted(pod))
         refused = {node: roomless.refusals(node)[0] for node in set(self._names) - set(roomless.nodes)}
         by_bounds = DelayFilter().refusals(pod_info(pod), CandidateNodes.of(self._names), self._inputs)

@@ -3,12 +3,17 @@
 import contextlib
 
 import pytest
+from msgspec.structs import replace
 
+from leadsman.cluster.model import cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.capacity.fit import count_together
 from leadsman.planning.capacity.judged import broken
-from leadsman.planning.capacity.model import model_capacity
-from tests.leadsman.planning.backups.random_clusters import RACK_LABEL
+from leadsman.planning.capacity.model import PodTemplate, model_capacity
+from tests.leadsman.planning.backups.random_clusters import RACK_LABEL, inputs_of
 from tests.leadsman.planning.capacity.small_clusters import EveryPacking, TooManyPackings, small_case
 
 SETTINGS = BackupSettings(rack_label=RACK_LABEL)
@@ -27,3 +32,19 @@ def test_a_count_equals_trying_everything(first_seed: int) -> None:
             assert EveryPacking(case, templates, model.plan).most_sets(count.sets + 1) == count.sets, f"seed {seed}"
             tried += 1
     assert tried > 40
+
+
+def test_templates_that_are_bound_to_each_other_are_counted_together() -> None:
+    """Three nodes of two slots; a and b are near each other, c is far from both: two sets on a and b."""
+    nodes = [ClusterNode(name, uid=name, allocatable=Resources(pods=2), ready=True) for name in ("a", "b", "c")]
+    ms = {("a", "b"): 1.0, ("a", "c"): 90.0, ("b", "c"): 90.0}
+    matrix = {x: {y: ms.get((min(x, y), max(x, y)), 0.0) for y in "abc"} for x in "abc"}
+    web = ClusterPod("w", "shop", "w", workload="deployment/web", owner_uid="w", labels={"delay_db": "5"})
+    web = replace(web, annotations={"leadsman.dev/backup": "none"})
+    db = ClusterPod("d", "shop", "d", workload="deployment/db", owner_uid="d")
+    cluster = cluster_of(nodes, ())
+    model = model_capacity(cluster, inputs_of(cluster, matrix), [PodTemplate("w", web), PodTemplate("d", db)], SETTINGS)
+    count = count_together(model)
+    assert any(model.cautions)
+    assert not broken(model, count.packing)
+    assert (count.sets, count.at_most) == (2, 3), "more is not proven not to fit"
