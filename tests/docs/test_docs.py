@@ -140,6 +140,7 @@ def test_every_flag_that_is_named_is_one(capsys: pytest.CaptureFixture[str]) -> 
 SUBCOMMANDS = (
     ["certs", "create"],
     ["certs", "secrets"],
+    ["simulate", "placement"],
     ["simulate", "rewards"],
     *(["plan", name] for name in PLANS),
     ["demo", "rewards"],

@@ -35,6 +35,9 @@ MIN_PODS, FIRST_PODS = 10, 40
 NEIGHBOURHOOD_SHARE = 1 / 80
 """Of the work, for one neighbourhood at most."""
 
+LACKING_SHARE = 0.5
+"""Of the neighbourhoods, around a pod that lacks its place or backup, while there are such pods."""
+
 NEAREST_NODES = 6
 """A neighbourhood grows from a node to one of those that share most pods with it."""
 
@@ -187,7 +190,7 @@ class _Neighbourhoods:
         self._near = [[other for other in row if shared[node, other]] for node, row in enumerate(nearest.tolist())]
 
     def draw(self, choices: Choices, size: int, rng: np.random.Generator) -> list[int]:
-        """About `size` pods, from a node on that is drawn by what it reserves."""
+        """About `size` pods: around one that lacks its place or backup, or from a node drawn by what it reserves."""
         by_node: dict[int, list[int]] = {}
         for number, choice in enumerate(choices):
             for node in choice:
@@ -196,7 +199,12 @@ class _Neighbourhoods:
         costs = np.array([load.cost(node) for node in range(len(self._problem.nodes))], float)
         chances = costs + max(costs.mean(), 1)
         chances /= chances.sum()
-        pods, seen, queue = dict.fromkeys(by_node.get(NOWHERE, ())[:size]), set[int](), list[int]()
+        pods, seen, queue = dict[int, None](), set[int](), list[int]()
+        pairs = enumerate(zip(self._problem.pods, choices, strict=True))
+        lacking = [number for number, (pod, choice) in pairs if pod.is_unplaced(choice) or pod.is_uncovered(choice)]
+        if lacking and rng.random() < LACKING_SHARE:
+            pods[lacking[int(rng.integers(len(lacking)))]] = None
+            queue = sorted({node for number in pods for node in self._problem.pods[number].places})
         while len(pods) < size and len(seen) < len(costs):
             node = queue.pop(int(rng.integers(len(queue)))) if queue else int(rng.choice(len(costs), p=chances))
             if node not in seen:

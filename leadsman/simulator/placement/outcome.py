@@ -1,0 +1,99 @@
+"""What a placement is worth, judged by the code that judges delay bounds and failures."""
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from leadsman.cluster.model import Cluster
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.planning.backups.after_failure import lost_pods
+from leadsman.planning.backups.bounds_after_failure import pod_info
+from leadsman.planning.backups.domains import Failure
+from leadsman.planning.backups.model import BackupScope, FailureDomain
+from leadsman.planning.backups.planner import cluster_without
+from leadsman.planning.optimise.cluster_problem import delay_refusals
+from leadsman.planning.placed_workloads import with_workloads_of
+from leadsman.simulator.placement.placement import Placement, Policy
+
+
+class Outcome(Struct, frozen=True):
+    """One policy's.
+
+    pods: that waited. accepted: those of them on a node that keeps their bounds; the others count as not placed.
+    pod_bytes: memory of all accepted pods with a bound; reserved_bytes: memory that nodes hold for failures.
+    falling, lost: pods with a bound, summed over the failures of each single node: that fall, and that then have no
+        room on a node that keeps their bounds.
+    seconds: of the CPU, for placing.
+    """
+
+    policy: str
+    pods: int
+    accepted: int
+    reserved_bytes: int
+    pod_bytes: int
+    falling: int
+    lost: int
+    moves: int
+    seconds: float
+    remark: str
+
+
+def compare(
+    policies: dict[str, Policy], cluster: Cluster, inputs: DecisionInputs, cpu_seconds: Callable[[], float]
+) -> dict[str, tuple[Placement, Outcome]]:
+    """Name → what the policy makes of the same cluster, and what that is worth."""
+    found = {}
+    for name, policy in policies.items():
+        began = cpu_seconds()
+        placement = policy(cluster, inputs)
+        found[name] = placement, outcome_of(name, placement, cluster, cpu_seconds() - began)
+    return found
+
+
+def outcome_of(policy: str, placement: Placement, before: Cluster, seconds: float) -> Outcome:
+    """before: the cluster with its pods waiting."""
+    waiting = [placement.cluster.pods[pod.uid] for pod in before.unbound_pods]
+    kept = keeping_bounds(placement)
+    bounded = [placement.cluster.pods[uid] for uid in kept]
+    bounded = [pod for pod in bounded if pod_info(pod).has_delay_bounds]
+    lost = {node: lost_on_failure(placement, node, kept) for node in placement.cluster.nodes}
+    return Outcome(
+        policy=policy,
+        pods=len(waiting),
+        accepted=sum(pod.uid in kept for pod in waiting),
+        reserved_bytes=sum(reserve.memory_bytes for reserve in placement.backups.reserves.values()),
+        pod_bytes=sum(pod.requests.memory_bytes for pod in bounded),
+        falling=len(bounded),
+        lost=sum(map(len, lost.values())),
+        moves=placement.moves,
+        seconds=seconds,
+        remark=placement.remark,
+    )
+
+
+def keeping_bounds(placement: Placement) -> set[str]:
+    """UIDs of the pods on a node that keeps their bounds."""
+    pods = [pod for pod in placement.cluster.pods.values() if pod.node]
+    return {pod.uid for pod in pods if pod.node not in delay_refusals(placement.cluster, placement.inputs, pod)}
+
+
+def lost_on_failure(placement: Placement, node: str, kept: set[str]) -> set[str]:
+    """UIDs of the pods with a bound, of those in `kept`, that this node's failure leaves without a place."""
+    cluster = placement.cluster
+    failure = Failure(FailureDomain(BackupScope.NODE, node), frozenset([node]), cluster.pods_on(node))
+    falling = [pod for pod in failure.pods if pod.uid in kept and pod_info(pod).has_delay_bounds]
+    covered = {uid for uid, backup in placement.backups.backups.items() if failure.domain in backup.domains}
+    lost = set(lost_pods(cluster, failure, placement.backups, placement.inputs)) & kept
+    uncovered = [pod for pod in falling if pod.uid not in covered]
+    if placement.reschedule is None:
+        return lost | {pod.uid for pod in uncovered}
+    after = cluster_without(cluster, failure)
+    for pod in uncovered:
+        if to := placement.reschedule(after, pod):
+            after = after.with_pod(pod, to)
+    inputs = with_workloads_of(after, placement.inputs)
+    for pod in uncovered:
+        landed = after.pods.get(pod.uid)
+        if landed is None or landed.node in delay_refusals(cluster, inputs, landed):
+            lost.add(pod.uid)
+    return lost

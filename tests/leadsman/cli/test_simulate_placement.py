@@ -1,0 +1,103 @@
+"""`leadsman simulate placement`, as a user calls it."""
+
+import json
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from leadsman.cli.main import main
+
+DATA = Path(__file__).parents[2] / "data"
+DEMO = DATA / "edge_scheduler_demo"
+DEMO_FILES = ["-d", str(DEMO / "delays.txt"), "-m", str(DEMO / "rows.json"), "-n", str(DEMO / "nodes.json"),
+              "-p", str(DEMO / "requests"), "-s"]  # fmt: skip
+PLANETLAB = f"network={DATA / 'rtt' / 'planetlab_1.txt.gz'}"
+SIXTEEN = f"zones=1,racks=1,nodes=16,memory=16Gi,pods=128,replicas=1,bounded=1,near=2-8,placed=0,{PLANETLAB}"
+
+
+def compared(capsys: pytest.CaptureFixture[str], *flags: str) -> dict[str, Any]:
+    assert main(["simulate", "placement", *flags, "--json"]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def without_seconds(found: dict[str, Any]) -> dict[str, Any]:
+    for policy in found.values():
+        for run in policy["runs"]:
+            del run["seconds"]
+    return found
+
+
+@pytest.mark.parametrize("policy", ["online", "offline"])
+def test_the_edge_scheduler_s_demo_requests_all_pass(policy: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = compared(capsys, *DEMO_FILES, "--policies", policy, "--batch", "1")[policy]
+    node = {pod: place["node"] for pod, place in found["places"].items()}
+    assert found["accepted"] == 1.0
+    assert node["default/deployment1-0"] in ("edge-2", "edge-3")
+    assert node["default/deployment2-0"] == "cloud-1"
+    assert node["default/deployment3-0"] == node["default/deployment4-0"] == "edge-1"
+
+
+def test_online_the_demo_goes_as_the_edge_scheduler_shows_it(capsys: pytest.CaptureFixture[str]) -> None:
+    found = compared(capsys, *DEMO_FILES, "--policies", "online,edge", "--batch", "1")
+    for policy in found.values():
+        assert policy["runs"][0]["moves"] == 1
+        assert policy["places"]["default/deployment1-0"] == {"node": "edge-3", "backup": "edge-2"}
+
+
+def test_leadsman_accepts_all_and_loses_none_where_the_edge_rule_s_clusters_lose_pods(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    generated = f"{SIXTEEN},sizes=1Gi,seed=1"
+    found = compared(capsys, "--generate", generated, "--policies", "online,edge-clusters")
+    assert (found["online"]["accepted"], found["online"]["lost"]) == (1.0, 0.0)
+    assert found["edge-clusters"]["lost"] > 0
+
+
+def test_the_same_flags_give_the_same_numbers_but_for_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--generate", f"{SIXTEEN},seed=2", "--policies", "online,edge,edge-clusters,spreading"]
+    assert without_seconds(compared(capsys, *flags)) == without_seconds(compared(capsys, *flags))
+
+
+def test_runs_are_those_of_seeds_one_after_another(capsys: pytest.CaptureFixture[str]) -> None:
+    both = compared(capsys, "--generate", f"{SIXTEEN},seed=3", "--policies", "edge", "--runs", "2")
+    second = compared(capsys, "--generate", f"{SIXTEEN},seed=4", "--policies", "edge")
+    assert without_seconds(both)["edge"]["runs"][1] == without_seconds(second)["edge"]["runs"][0]
+
+
+def test_people_get_a_line_a_policy_and_a_picture_with_a_panel_each(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    picture = tmp_path / "demo.svg"
+    flags = ["--policies", "online,spreading", "--batch", "1", "--svg", str(picture)]
+    assert main(["simulate", "placement", *DEMO_FILES, *flags]) == 0
+    assert [line.split()[:2] for line in capsys.readouterr().out.splitlines()[1:]] == [
+        ["online", "100.0"],
+        ["spreading", "25.0"],
+    ]
+    texts = [each.text or "" for each in ElementTree.parse(picture).iter("{http://www.w3.org/2000/svg}text")]
+    assert [text.partition(",")[0] for text in texts[-2:]] == ["online: 4 of 4 accepted", "spreading: 1 of 4 accepted"]
+
+
+def test_a_cluster_in_which_no_pod_waits_is_refused_until_its_pods_are_taken_off(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    flags = ["simulate", "placement", "--generate", "nodes=2,pods=4", "--policies", "spreading"]
+    with pytest.raises(SystemExit):
+        main(flags)
+    assert "--from-scratch" in capsys.readouterr().err
+    assert main([*flags, "--from-scratch"]) == 0
+
+
+def test_files_are_refused_for_several_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["simulate", "placement", *DEMO_FILES, "--runs", "2"])
+    assert "--runs 2 needs --generate" in capsys.readouterr().err
+
+
+def test_an_unknown_policy_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["simulate", "placement", *DEMO_FILES, "--policies", "best"])
+    assert "'best' is no policy; allowed are online, offline" in capsys.readouterr().err

@@ -1,0 +1,107 @@
+"""Policies on clusters whose outcome can be seen by eye."""
+
+import numpy as np
+
+from leadsman.cluster.model import Cluster, cluster_of
+from leadsman.cluster.node import ClusterNode
+from leadsman.cluster.pod import ClusterPod
+from leadsman.cluster.resources import Resources
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.planning.backups.model import Backup, BackupPlan, BackupScope, BackupSettings, FailureDomain
+from leadsman.simulator.placement.edge_rule import EdgeRule
+from leadsman.simulator.placement.online import Online
+from leadsman.simulator.placement.outcome import lost_on_failure, outcome_of
+from leadsman.simulator.placement.placement import Placement
+from leadsman.simulator.placement.placement import Policy as PlacementPolicy
+from leadsman.simulator.placement.spreading import default_spreading, spread
+from leadsman.sources.delay.matrix import DelayMatrix
+from leadsman.state.snapshot import Snapshot
+
+GIB = 1 << 30
+NAMES, LINE_MS = ("a", "b", "c"), np.array([[0.0, 5.0, 9.0], [5.0, 0.0, 5.0], [9.0, 5.0, 0.0]])
+NODE = FailureDomain(BackupScope.NODE, "a")
+
+
+def waiting(name: str, memory_gib: int, bound: str = "", ms: str = "5", workload: str = "") -> ClusterPod:
+    return ClusterPod(
+        uid=name,
+        namespace="default",
+        name=name,
+        workload=f"deployment/{workload or name}",
+        owner_kind="ReplicaSet",
+        owner_uid=f"rs-{name}",
+        requests=Resources(memory_bytes=memory_gib * GIB, pods=1),
+        labels={f"delay_{bound}": ms} if bound else {},
+    )
+
+
+def line(*pods: ClusterPod, memory_gib: int = 8) -> tuple[Cluster, DecisionInputs]:
+    """Nodes a, b and c, 5 ms from one to the next."""
+    size = Resources(memory_bytes=memory_gib * GIB, pods=110)
+    cluster = cluster_of([ClusterNode(name, allocatable=size, ready=True) for name in NAMES], pods)
+    delays = DelayMatrix({name: number for number, name in enumerate(NAMES)}, LINE_MS)
+    return cluster, DecisionInputs(Snapshot(), Policy(), 0.0, delay_views=(delays,))
+
+
+def nodes_of(placement: Placement) -> dict[str, str]:
+    return {uid: pod.node for uid, pod in placement.cluster.pods.items()}
+
+
+ONLINE = Online(BackupSettings(), batch=1)
+EDGE = EdgeRule(clustering=False)
+
+
+def test_spreading_looks_for_other_nodes_than_its_siblings_have_then_for_room() -> None:
+    cluster, _ = line(waiting("web-0", 1, workload="web"), waiting("web-1", 1, workload="web"), waiting("big", 4))
+    cluster = cluster.with_pod(cluster.pods["web-0"], "a").with_pod(cluster.pods["big"], "b")
+    assert spread(cluster, cluster.pods["web-1"]) == "c"
+
+
+def test_spreading_knows_no_bound_so_a_pod_outside_of_its_own_is_not_accepted() -> None:
+    cluster, inputs = line(*(waiting(f"pod-{number}", 1, "a", "1") for number in range(3)))
+    outcome = outcome_of("spreading", default_spreading(cluster, inputs), cluster, 0.0)
+    assert (outcome.pods, outcome.accepted) == (3, 1)
+
+
+def test_both_online_policies_move_one_pod_to_make_room() -> None:
+    policies: tuple[PlacementPolicy, ...] = (ONLINE, EDGE)
+    for policy in policies:
+        cluster, inputs = line(waiting("first", 6, "a", "9"), waiting("second", 6, "a", "1"))
+        placement = policy(cluster, inputs)
+        assert nodes_of(placement)["second"] == "a"
+        assert nodes_of(placement)["first"] in ("b", "c")
+        assert placement.moves == 1
+
+
+def test_a_placeholder_is_shared_by_pods_that_do_not_fall_together() -> None:
+    policies: tuple[PlacementPolicy, ...] = (ONLINE, EDGE)
+    for policy in policies:
+        cluster, inputs = line(waiting("left", 6, "a", "5"), waiting("right", 6, "c", "5"))
+        outcome = outcome_of("", policy(cluster, inputs), cluster, 0.0)
+        assert (outcome.accepted, outcome.reserved_bytes, outcome.falling, outcome.lost) == (2, 6 * GIB, 2, 0)
+
+
+def test_clusters_leave_out_a_node_within_the_bound_that_is_far_from_another_one() -> None:
+    cluster, inputs = line(*(waiting(f"pod-{number}", 4, "b") for number in range(3)))
+    accepted = [
+        outcome_of("", EdgeRule(clustering=clustering)(cluster, inputs), cluster, 0.0).accepted
+        for clustering in (False, True)
+    ]
+    assert accepted == [3, 2]
+
+
+def test_a_pod_whose_backup_reserves_too_little_is_lost() -> None:
+    cluster, inputs = line(waiting("pod", 2, "a", "9"))
+    cluster = cluster.with_pod(cluster.pods["pod"], "a")
+    for reserved_gib, lost in ((2, set[str]()), (1, {"pod"})):
+        plan = BackupPlan({"pod": Backup("b", (NODE,))}, {"b": Resources(memory_bytes=reserved_gib * GIB, pods=1)})
+        assert lost_on_failure(Placement(cluster, inputs, plan), "a", {"pod"}) == lost
+    assert lost_on_failure(Placement(cluster, inputs), "a", {"pod"}) == {"pod"}
+
+
+def test_what_is_scheduled_again_is_lost_where_its_bound_does_not_hold() -> None:
+    cluster, inputs = line(waiting("near", 1, "a", "9"), waiting("here", 1, "a", "1"))
+    cluster = cluster.with_pod(cluster.pods["near"], "a")
+    cluster = cluster.with_pod(cluster.pods["here"], "a")
+    assert lost_on_failure(Placement(cluster, inputs, reschedule=spread), "a", {"near", "here"}) == {"here"}
