@@ -85,7 +85,7 @@ class FailoverSimulation:
             for node in nodes:
                 if self.health.verdicts[node].state is NodeHealth.DEAD:
                     detected.setdefault(node, agents.now - cut[node])
-            return len(world.bound) >= sum(map(len, lost.values()))
+            return detected.keys() == set(nodes) and len(world.bound) >= sum(map(len, lost.values()))
 
         self._run(PATIENCE_SECONDS, is_over)
         all_bound = is_over()
