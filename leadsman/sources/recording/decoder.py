@@ -53,10 +53,10 @@ class RequestDecoder:
             if isinstance(message, m.Begin):
                 self._check(message)
                 self._start()
-            elif isinstance(message, m.Request):
-                yield self._request(message)
             else:
-                self._apply(message)
+                request = self._apply(message)
+                if request is not None:
+                    yield request
 
     def unix_seconds(self, at_seconds: float) -> float:
         """The wall clock's time of a moment of the requests."""
@@ -71,9 +71,9 @@ class RequestDecoder:
             )
         self.begin = begin
 
-    def _apply(self, message: m.AnyMessage) -> None:
+    def _apply(self, message: m.AnyMessage) -> DecidedRequest | None:
         try:
-            _HANDLERS[type(message)](self, message)
+            return _HANDLERS[type(message)](self, message)
         except (LookupError, ValueError) as error:
             kind = type(message).__name__
             raise BadRecording(f"a message {kind} does not follow from those before it: {error!r}") from error
@@ -212,7 +212,7 @@ def _set_fields(fields: Struct) -> Mapping[str, Any]:
     return {name: value for name, value in structs.asdict(fields).items() if value is not UNSET}
 
 
-_HANDLERS: Mapping[type[m.Message], Callable[[RequestDecoder, Any], None]] = {
+_HANDLERS: Mapping[type[m.Message], Callable[[RequestDecoder, Any], DecidedRequest | None]] = {
     m.NamesAdded: RequestDecoder._add_names,
     m.NodesChanged: RequestDecoder._change_nodes,
     m.RewardsChanged: RequestDecoder._change_rewards,
@@ -228,4 +228,5 @@ _HANDLERS: Mapping[type[m.Message], Callable[[RequestDecoder, Any], None]] = {
     m.DelayRow: RequestDecoder._add_delay_row,
     m.EstimatesChanged: RequestDecoder._change_estimates,
     m.EstimateRow: RequestDecoder._add_estimates,
+    m.Request: RequestDecoder._request,
 }

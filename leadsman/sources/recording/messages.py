@@ -245,5 +245,5 @@ def join(encoded: list[bytes]) -> bytes:
 
 
 def decode_block(block: bytes) -> list[AnyMessage]:
-    """The messages of a block. msgspec.MsgspecError when it is none of this format."""
+    """The messages of a block. An error of decode_errors.UNREADABLE when it is none of this format."""
     return _BLOCK.decode(block)

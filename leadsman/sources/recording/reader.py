@@ -4,8 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import msgspec
-
+from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.recording import messages as m
 from leadsman.sources.recording.decided_request import DecidedRequest
 from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
@@ -49,7 +48,7 @@ def _read(path: Path, decoder: RequestDecoder) -> Iterator[RecordedRequest]:
     for block in read_segment(path):
         try:
             messages = m.decode_block(block)
-        except msgspec.MsgspecError as error:
+        except UNREADABLE as error:
             raise BadRecording(f"{path}: {error}; it may be another version's recording") from error
         for request in decoder.decode(messages):
             if decoder.begin is None:

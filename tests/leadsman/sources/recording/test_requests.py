@@ -1,5 +1,6 @@
 """Requests come back from a recording as they were decided, with the inputs that they were decided on."""
 
+import contextlib
 import random
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,7 @@ from leadsman.decision.decide import FilterResult, decide, filter_nodes, score_n
 from leadsman.decision.healing.model import SelfHealing
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes
+from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.recording import messages as m
 from leadsman.sources.recording.decided_request import DecidedRequest
 from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
@@ -152,6 +154,18 @@ def test_another_format_is_refused_with_the_version_that_reads_it() -> None:
     begin = m.encode(m.Begin(m.FORMAT + 1, "9.9", 1.0, 2.0))
     with pytest.raises(BadRecording, match=r"format 2, written by leadsman 9\.9"):
         list(RequestDecoder().decode(m.decode_block(m.join([begin]))))
+
+
+@given(st.integers(0, 10**6), st.data())
+def test_whatever_a_block_holds_it_is_read_or_refused(seed: int, data: st.DataObject) -> None:
+    encoder = RequestEncoder()
+    begin = encoder.begin("0", 1.0, 2.0)
+    request = next(decided_requests(random.Random(seed)))
+    block = bytearray(m.join([begin, *encoder.encode(request)]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        block[data.draw(st.integers(0, len(block) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(*UNREADABLE, BadRecording):
+        list(RequestDecoder().decode(m.decode_block(bytes(block))))
 
 
 def test_a_message_that_does_not_follow_is_refused_by_its_kind() -> None:
