@@ -25,7 +25,7 @@ MUTATIONS = (
         "leadsman/planning/failover/signals.py",
         "if not others or renewed < rules.renewed_ratio * others:",
         "if False:",
-        "leadsman/planning/failover/test_detection.py::test_nodes_that_die_at_once_while_the_api_server_is_away_are_not_dead",
+        "leadsman/planning/failover/test_detection.py::test_nodes_that_die_at_once_while_two_more_kubelets_cannot_renew_are_suspect",
     ),
     Mutation(
         "failover has a budget",
