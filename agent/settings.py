@@ -39,6 +39,7 @@ class AgentSettings(Struct, frozen=True):
     listen: str = "0.0.0.0:9102"
     proc_root: Path = Path("/proc")
     sys_root: Path = Path("/sys")
+    rootfs: Path = Path("/")
     pods: PodSettings | None = None
 
     def __post_init__(self) -> None:

@@ -57,6 +57,7 @@ def options(add: Options) -> None:
     roots = add.group("hardware")
     roots.flag("proc-root", "the host's /proc (default /proc)", "/proc", existing_folder, metavar="DIR")
     roots.flag("sys-root", "the host's /sys (default /sys)", "/sys", existing_folder, metavar="DIR")
+    roots.flag("rootfs", "where the host's / is mounted (default /)", "/", existing_folder, metavar="DIR")
     pod_options(add.group("pods"))
     add.api_server()
     add.etcd()
@@ -146,6 +147,7 @@ def settings(args: argparse.Namespace) -> AgentSettings:
         listen=args.listen,
         proc_root=args.proc_root,
         sys_root=args.sys_root,
+        rootfs=args.rootfs,
         pods=pod_settings(args),
     )
 

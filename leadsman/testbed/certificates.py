@@ -13,6 +13,18 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 _VALID = datetime.timedelta(hours=1)
 
+_CA_KEY_USAGE = x509.KeyUsage(
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
 
 class PemPair(NamedTuple):
     """A certificate and its key, in PEM."""
@@ -36,7 +48,15 @@ class CertificateAuthority:
         self._key, self._name = ec.generate_private_key(ec.SECP256R1()), _named(name)
         builder = _builder(self._name, self._key).issuer_name(self._name)
         authority = x509.BasicConstraints(ca=True, path_length=None)
-        own = builder.add_extension(authority, critical=True).sign(self._key, hashes.SHA256())
+        # What strict verification, Python 3.13's default, asks of a CA and of what it signs (RFC 5280, 4.2.1).
+        public = self._key.public_key()
+        self._issuer_key = x509.AuthorityKeyIdentifier.from_issuer_public_key(public)
+        own = (
+            builder.add_extension(authority, critical=True)
+            .add_extension(_CA_KEY_USAGE, critical=True)
+            .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+            .sign(self._key, hashes.SHA256())
+        )
         self.pem = own.public_bytes(serialization.Encoding.PEM).decode()
 
     def issue(self, *names: str, group: str = "") -> PemPair:
@@ -45,7 +65,7 @@ class CertificateAuthority:
         subject = _named(names[0], group)
         alternatives = x509.SubjectAlternativeName([_alternative(name) for name in names])
         builder = _builder(subject, key).issuer_name(self._name).add_extension(alternatives, critical=False)
-        certificate = builder.sign(self._key, hashes.SHA256())
+        certificate = builder.add_extension(self._issuer_key, critical=False).sign(self._key, hashes.SHA256())
         return PemPair(certificate.public_bytes(serialization.Encoding.PEM).decode(), key_pem(key))
 
     def server_context(self, *names: str, ask_client: bool = False) -> ssl.SSLContext:

@@ -1,4 +1,4 @@
-"""Runs a real kube-apiserver on loopback, with its own etcd. KUBEBUILDER_ASSETS names the folder that holds both.
+"""Runs a real kube-apiserver on loopback, with its own etcd. KUBEBUILDER_ASSETS or E2E_BIN names the folder of both.
 
     with KubeApiServer(find_assets(), Path("/tmp/kubernetes")) as api:
         api.url, api.ca_file, api.token("admin"), api.kubeconfig
@@ -23,7 +23,9 @@ from typing import Any, Self
 from leadsman.testbed.certificates import CertificateAuthority
 from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
 
-ASSETS_VARIABLE = "KUBEBUILDER_ASSETS"
+ASSETS_VARIABLE, ALL_BINARIES_VARIABLE = "KUBEBUILDER_ASSETS", "E2E_BIN"
+"""The first one counts, where both are set: it is for the API server alone, the other for whole clusters too."""
+
 READY_WITHIN_SECONDS = 60.0
 STOP_WITHIN_SECONDS = 10.0
 ADMIN_USER = "admin"
@@ -39,9 +41,11 @@ class KubeApiServerFailed(RuntimeError):
 
 def find_assets(environ: Mapping[str, str] = os.environ) -> Path:
     """The folder of kube-apiserver and etcd. KubeApiServerMissing says how to name one; a test skips with its text."""
-    folder = environ.get(ASSETS_VARIABLE, "")
+    folder = environ.get(ASSETS_VARIABLE) or environ.get(ALL_BINARIES_VARIABLE, "")
     if not folder:
-        raise KubeApiServerMissing(f"{ASSETS_VARIABLE} is not set: it names the folder of kube-apiserver and etcd")
+        raise KubeApiServerMissing(
+            f"neither {ASSETS_VARIABLE} nor {ALL_BINARIES_VARIABLE} is set, which name the folder of kube-apiserver"
+        )
     for name in ("kube-apiserver", "etcd"):
         if not Path(folder, name).is_file():
             raise KubeApiServerMissing(f"{ASSETS_VARIABLE}={folder}: there is no {name} in it")
@@ -54,6 +58,8 @@ class KubeApiServer:
     folder: holds its data, and is deleted at the end.
     users: name → groups, beside "admin" of system:masters; each has a token.
     flags: further flags of kube-apiserver.
+    disabled_admission: by default what needs a controller-manager: nobody else makes the accounts that pods are given,
+        or takes a taint off again.
     """
 
     def __init__(
@@ -63,8 +69,10 @@ class KubeApiServer:
         *,
         users: Mapping[str, Sequence[str]] | None = None,
         flags: Sequence[str] = (),
+        disabled_admission: Sequence[str] = ("ServiceAccount", "TaintNodesByCondition"),
     ):
         self.folder, self.flags, self._binaries = folder, tuple(flags), binaries
+        self._disabled_admission = disabled_admission
         self._users = {ADMIN_USER: ("system:masters",)} | dict(users or {})
         self._port = free_ports(1)[0]
         self.url = f"https://127.0.0.1:{self._port}"
@@ -196,8 +204,7 @@ class KubeApiServer:
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--token-auth-file={self.folder}/tokens.csv",
             "--authorization-mode=RBAC",
-            # Nothing here would make the accounts that pods are given, nor take a taint off again.
-            "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition",
+            f"--disable-admission-plugins={','.join(self._disabled_admission)}",
         ]
 
     def _wait_until_ready(self) -> None:

@@ -119,3 +119,12 @@ def test_a_port_that_is_taken_is_one_clear_line(agent: "Start", until: "Until") 
     assert second.child.wait(30) == 1
     assert "address already in use" in second.log
     assert "Traceback" not in second.log
+
+
+def test_filesystems_have_sizes_where_the_host_s_are_mounted_elsewhere(
+    agent: "Start", tmp_path: Path, until: "Until"
+) -> None:
+    (tmp_path / "proc").symlink_to("/proc")
+    (tmp_path / "root").symlink_to("/")
+    process = agent("edge-1", 1, "--proc-root", f"{tmp_path}/proc", "--rootfs", f"{tmp_path}/root")
+    until(lambda: "leadsman_filesystem_size_bytes{" in process.get("/metrics")[1], "a filesystem with a size")

@@ -12,13 +12,21 @@ from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
 
 @pytest.mark.parametrize("environ", [{}, {"KUBEBUILDER_ASSETS": ""}])
 def test_without_the_variable_the_text_names_it(environ) -> None:
-    with pytest.raises(KubeApiServerMissing, match="KUBEBUILDER_ASSETS is not set"):
+    with pytest.raises(KubeApiServerMissing, match="neither KUBEBUILDER_ASSETS nor E2E_BIN is set"):
         kube_apiserver.find_assets(environ)
 
 
 def test_a_folder_without_the_binaries_is_named(tmp_path: Path) -> None:
     with pytest.raises(KubeApiServerMissing, match=r"KUBEBUILDER_ASSETS=.*: there is no kube-apiserver in it"):
         kube_apiserver.find_assets({"KUBEBUILDER_ASSETS": str(tmp_path)})
+
+
+def test_the_folder_of_a_whole_cluster_s_programs_has_one_too(tmp_path: Path) -> None:
+    for name in ("kube-apiserver", "etcd"):
+        (tmp_path / name).touch()
+    assert kube_apiserver.find_assets({"E2E_BIN": str(tmp_path)}) == tmp_path
+    with pytest.raises(KubeApiServerMissing, match="KUBEBUILDER_ASSETS=/nowhere"):
+        kube_apiserver.find_assets({"KUBEBUILDER_ASSETS": "/nowhere", "E2E_BIN": str(tmp_path)})
 
 
 @pytest.mark.slow

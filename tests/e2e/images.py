@@ -1,0 +1,109 @@
+"""The images of the cluster, built on this machine: nothing is pulled.
+
+Debian with Python and etcd stands under the tag that the Dockerfile begins with: the Dockerfile is not altered. It is
+the StatefulSet's image too: its etcd is Debian's version, not the one that the tag says.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from tests import e2e
+
+ROOT = Path(e2e.__file__).parents[2]
+SUITE = "trixie"
+SANDBOX = "localhost/e2e/busybox:1"
+"""Of pods' sandboxes, and of the pods of the stream."""
+
+_PACKAGES = "python3,python3-venv,python3-pip,ca-certificates,etcd-server,etcd-client"
+_LINKS = "python:python3 python3:python3 pip:pip3 etcd:etcd etcdctl:etcdctl"
+_TRUSTED = ("/etc/ssl/certs", "/usr/local/share/ca-certificates", "/usr/share/ca-certificates")
+
+
+class Images:
+    """Archives in `folder`. A second run with it makes no new Debian, and builds again only what has changed."""
+
+    def __init__(self, folder: Path, overlay: str) -> None:
+        """overlay: the rendered manifests, which say what the images are called."""
+        tags = sorted(set(re.findall(r"image: (\S+)", overlay)))
+        self._etcd = next(tag for tag in tags if "/etcd:" in tag)
+        self._project = next(tag for tag in tags if tag != self._etcd)
+        self._folder, self._build = folder, folder / "build"
+
+    def build(self) -> list[Path]:
+        self._build.mkdir(parents=True, exist_ok=True)
+        self._write_configuration()
+        self._sandbox()
+        self._base()
+        return [self._project_image(), self._folder / "sandbox.tar"]
+
+    def _write_configuration(self) -> None:
+        """Storage and policy of our own: the machine's are neither read nor written."""
+        storage = f'[storage]\ndriver = "overlay"\nrunroot = "{self._build}/run"\ngraphroot = "{self._build}/graph"\n'
+        (self._build / "storage.conf").write_text(storage)
+        (self._build / "registries.conf").write_text("")
+        (self._build / "policy.json").write_text('{"default": [{"type": "insecureAcceptAnything"}]}')
+
+    def _sandbox(self) -> None:
+        context, busybox = self._build / "sandbox", shutil.which("busybox")
+        assert busybox
+        context.mkdir(exist_ok=True)
+        shutil.copy(busybox, context / "busybox")
+        wait = '["/busybox", "sh", "-c", "trap exit TERM INT; while :; do /busybox sleep 3600 & wait; done"]'
+        self._bud(context, f"FROM scratch\nCOPY busybox /busybox\nCMD {wait}\n", SANDBOX)
+        self._push([SANDBOX], "sandbox")
+
+    def _base(self) -> None:
+        image = re.search(r"^ARG PYTHON_IMAGE=(\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
+        assert image, "the Dockerfile names its base in ARG PYTHON_IMAGE"
+        context = self._build / "base"
+        context.mkdir(exist_ok=True)
+        root, part = context / "root.tar", context / "root.tar.part"
+        if not root.exists():
+            debian = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=tar"]
+            subprocess.run([*debian, f"--include={_PACKAGES}", SUITE, str(part), _debian_mirror()], check=True)
+            part.rename(root)
+        links = f"RUN for p in {_LINKS}; do ln -sf /usr/bin/${{p#*:}} /usr/local/bin/${{p%:*}}; done\n"
+        self._bud(context, f"FROM scratch\nADD root.tar /\n{links}", image[1])
+
+    def _project_image(self) -> Path:
+        volumes = [f"--volume={each}:{each}:ro" for each in _TRUSTED if Path(each).is_dir()]
+        self._buildah("bud", "--layers", "--pull-never", *volumes, "-t", self._project, "-t", self._etcd, str(ROOT))
+        return self._push([self._project, self._etcd], "leadsman")
+
+    def _bud(self, context: Path, dockerfile: str, tag: str) -> None:
+        (context / "Dockerfile").write_text(dockerfile)
+        self._buildah("bud", "--layers", "--pull-never", "-t", tag, str(context))
+
+    def _push(self, tags: Sequence[str], name: str) -> Path:
+        """One archive; the image's further names are in a file beside it, for the nodes."""
+        archive = self._folder / f"{name}.tar"
+        archive.unlink(missing_ok=True)
+        self._buildah("push", tags[0], f"docker-archive:{archive}:{tags[0]}")
+        archive.with_suffix(".tags").write_text("\n".join(tags) + "\n")
+        return archive
+
+    def _buildah(self, *words: str) -> None:
+        environ = os.environ | {
+            "CONTAINERS_STORAGE_CONF": f"{self._build}/storage.conf",
+            "CONTAINERS_REGISTRIES_CONF": f"{self._build}/registries.conf",
+            "BUILDAH_ISOLATION": "chroot",
+        }
+        command = ["buildah", "--signature-policy", f"{self._build}/policy.json", *words]
+        done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
+        if done.returncode:
+            raise RuntimeError(f"{' '.join(command)}:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
+
+
+def _debian_mirror() -> str:
+    """The one that this machine's apt reads."""
+    found = subprocess.run(
+        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    return found[0] if found else "http://deb.debian.org/debian"

@@ -1,0 +1,94 @@
+"""A stream of pods that are bound to one node by a label, while something is done to the cluster."""
+
+import contextlib
+import threading
+import time
+from collections.abc import Callable
+from urllib.error import URLError
+
+from msgspec import Struct
+
+from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.e2e.images import SANDBOX
+
+PODS = "/api/v1/namespaces/default/pods"
+BOUND_WITHIN_SECONDS = 60.0
+"""After the last pod was sent; a pod that is not bound by then is lost. kube-scheduler tries a refused one again."""
+
+
+class Streamed(Struct, frozen=True):
+    """misplaced: bound elsewhere than on the node of their bound. lost: not bound at all.
+    median_seconds, longest_seconds: from creation to bound.
+    """
+
+    sent: int
+    misplaced: int
+    lost: int
+    median_seconds: float
+    longest_seconds: float
+
+
+class Stream:
+    """Sends pods whose only place is `node`, each deleted once it is bound."""
+
+    def __init__(self, api: KubeApiServer, node: str, rate: float) -> None:
+        self._api, self._node, self._rate = api, node, rate
+        self._created = dict[str, float]()
+        self._bound = dict[str, tuple[str, float]]()
+        self._stop = threading.Event()
+
+    def during(self, disturb: Callable[[], None]) -> Streamed:
+        """Sends from a little before the disturbance to a little after it."""
+        sender, watcher = threading.Thread(target=self._send), threading.Thread(target=self._watch)
+        sender.start()
+        watcher.start()
+        try:
+            disturb()
+        finally:
+            self._stop.set()
+            sender.join()
+            watcher.join()
+        waits = sorted(seconds for _, seconds in self._bound.values()) or [0.0]
+        return Streamed(
+            sent=len(self._created),
+            misplaced=sum(node != self._node for node, _ in self._bound.values()),
+            lost=len(self._created) - len(self._bound),
+            median_seconds=waits[len(waits) // 2],
+            longest_seconds=waits[-1],
+        )
+
+    def _send(self) -> None:
+        began = time.monotonic()
+        while not self._stop.is_set():
+            name = f"streamed-{len(self._created):05d}"
+            self._created[name] = time.monotonic()
+            self._api.call("POST", PODS, self._pod(name))
+            self._stop.wait(max(0.0, began + len(self._created) / self._rate - time.monotonic()))
+
+    def _watch(self) -> None:
+        """Until all are bound, or BOUND_WITHIN_SECONDS after the last one was sent."""
+        stopped_at = float("inf")
+        while time.monotonic() < stopped_at + BOUND_WITHIN_SECONDS:
+            for pod in self._api.call("GET", f"{PODS}?labelSelector=streamed")["items"]:
+                self._see(pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
+            if self._stop.is_set():
+                stopped_at = min(stopped_at, time.monotonic())
+                if len(self._bound) == len(self._created):
+                    break
+            time.sleep(0.1)
+        self._api.call("DELETE", f"{PODS}?labelSelector=streamed&gracePeriodSeconds=0")
+
+    def _see(self, name: str, node: str) -> None:
+        if node and name not in self._bound:
+            self._bound[name] = (node, time.monotonic() - self._created[name])
+            with contextlib.suppress(URLError):  # The last DELETE takes it.
+                self._api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+
+    def _pod(self, name: str) -> dict[str, object]:
+        container = {"name": "main", "image": SANDBOX, "resources": {"requests": {"cpu": "1m", "memory": "4Mi"}}}
+        return {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name, "labels": {"streamed": "", f"delay_{self._node}": "0"}},
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
+        }
