@@ -24,6 +24,7 @@ OTHER_PROGRAMS = {
     "helm": {"--create-namespace", "--set"},
     "sysctl": {"--system"},
     "make torture": {"--minutes", "--only"},
+    "make e2e": {"--folder", "--rounds"},
     "the benchmarks": {"--network", "--placements", "--pods", "--random", "--seconds", "--seed"},
 }
 

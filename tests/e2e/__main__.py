@@ -77,9 +77,8 @@ def main(arguments: Sequence[str]) -> int:
         rollout = Rollout(cluster, folder / "operator")
         rollout.apply()
         _say(f"Leadsman rolled out in {time.monotonic() - began:.0f} s; load {os.getloadavg()[0]:.0f}\n")
-        _say(
-            f"{'row':34}{'seconds':>8}{'sent':>7}{'misplaced':>11}{'lost':>6}{'bound after, median and longest s':>36}"
-        )
+        columns = f"{'seconds':>8}{'sent':>7}{'misplaced':>11}{'lost':>6}{'bound after s: median':>26}{'longest':>10}"
+        _say(f"{'row':34}{columns}")
         rows = [row for row in ROWS if args.only in row.name]
         promised = [_run(row, cluster, rollout, args.rate) for _ in range(args.rounds) for row in rows]
     return 0 if all(promised) else 1
