@@ -59,6 +59,7 @@ def kubernetes_binaries() -> Path:
         pytest.skip(str(missing))
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers() -> int:
     """For `-n auto`: one more than this process has cores, because many tests wait for processes and timers."""
     return len(os.sched_getaffinity(0)) + 1

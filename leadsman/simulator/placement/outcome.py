@@ -23,6 +23,7 @@ class Outcome(Struct, frozen=True):
     pod_bytes: memory of all accepted pods with a bound; reserved_bytes: memory that nodes hold for failures.
     falling, lost: pods with a bound, summed over the failures of each single node: that fall, and that then have no
         room on a node that keeps their bounds.
+    covered, lost_covered: of falling and lost, the pods that had a backup.
     seconds: of the CPU, for placing.
     """
 
@@ -33,6 +34,8 @@ class Outcome(Struct, frozen=True):
     pod_bytes: int
     falling: int
     lost: int
+    covered: int
+    lost_covered: int
     moves: int
     seconds: float
     remark: str
@@ -56,7 +59,8 @@ def outcome_of(policy: str, placement: Placement, before: Cluster, seconds: floa
     kept = keeping_bounds(placement)
     bounded = [placement.cluster.pods[uid] for uid in kept]
     bounded = [pod for pod in bounded if pod_info(pod).has_delay_bounds]
-    lost = {node: lost_on_failure(placement, node, kept) for node in placement.cluster.nodes}
+    covered = placement.backups.backups.keys()
+    lost = [uid for node in placement.cluster.nodes for uid in lost_on_failure(placement, node, kept)]
     return Outcome(
         policy=policy,
         pods=len(waiting),
@@ -64,7 +68,9 @@ def outcome_of(policy: str, placement: Placement, before: Cluster, seconds: floa
         reserved_bytes=sum(reserve.memory_bytes for reserve in placement.backups.reserves.values()),
         pod_bytes=sum(pod.requests.memory_bytes for pod in bounded),
         falling=len(bounded),
-        lost=sum(map(len, lost.values())),
+        lost=len(lost),
+        covered=sum(pod.uid in covered for pod in bounded),
+        lost_covered=sum(uid in covered for uid in lost),
         moves=placement.moves,
         seconds=seconds,
         remark=placement.remark,

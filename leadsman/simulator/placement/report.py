@@ -9,17 +9,17 @@ from leadsman.runtime.text_table import align_columns
 from leadsman.simulator.placement.outcome import Outcome
 from leadsman.simulator.placement.placement import Placement
 
-HEADER = ("POLICY", "ACCEPTED %", "RESERVE %", "LOST %", "MOVES", "SECONDS", "REMARK")
+HEADER = ("POLICY", "ACCEPTED %", "RESERVE %", "LOST %", "LOST OF COVERED %", "MOVES", "SECONDS", "REMARK")
 
 
 def as_text(outcomes: Mapping[str, Sequence[Outcome]]) -> str:
     """A line for each policy, its runs taken together."""
-    rows = [HEADER]
+    rows: list[tuple[str, ...]] = [HEADER]
     for name, runs in outcomes.items():
-        accepted, reserve, lost = (100 * share for share in shares_of(runs))
+        shares = (f"{100 * share:.1f}" for share in shares_of(runs).values())
         moves, seconds = sum(run.moves for run in runs) / len(runs), sum(run.seconds for run in runs) / len(runs)
         remark = runs[0].remark if len(runs) == 1 else ""
-        rows.append((name, f"{accepted:.1f}", f"{reserve:.1f}", f"{lost:.1f}", f"{moves:g}", f"{seconds:.1f}", remark))
+        rows.append((name, *shares, f"{moves:g}", f"{seconds:.1f}", remark))
     return "\n".join(align_columns(rows)) + "\n"
 
 
@@ -38,15 +38,15 @@ def places_of(placement: Placement) -> dict[str, dict[str, str]]:
 
 
 def _policy(runs: Sequence[Outcome]) -> dict[str, Any]:
-    accepted, reserved, lost = shares_of(runs)
-    return {"accepted": accepted, "reserved": reserved, "lost": lost, "runs": [asdict(run) for run in runs]}
+    return {**shares_of(runs), "runs": [asdict(run) for run in runs]}
 
 
-def shares_of(runs: Sequence[Outcome]) -> tuple[float, float, float]:
+def shares_of(runs: Sequence[Outcome]) -> dict[str, float]:
     """Of all runs together: the accepted of the waiting pods, the reserve of the memory of pods that it is for, the
-    lost of the falling pods."""
-    return (
-        sum(run.accepted for run in runs) / max(sum(run.pods for run in runs), 1),
-        sum(run.reserved_bytes for run in runs) / max(sum(run.pod_bytes for run in runs), 1),
-        sum(run.lost for run in runs) / max(sum(run.falling for run in runs), 1),
-    )
+    lost of the falling pods, and the lost of those that had a backup."""
+    return {
+        "accepted": sum(run.accepted for run in runs) / max(sum(run.pods for run in runs), 1),
+        "reserved": sum(run.reserved_bytes for run in runs) / max(sum(run.pod_bytes for run in runs), 1),
+        "lost": sum(run.lost for run in runs) / max(sum(run.falling for run in runs), 1),
+        "lost_of_covered": sum(run.lost_covered for run in runs) / max(sum(run.covered for run in runs), 1),
+    }

@@ -56,6 +56,13 @@ def test_leadsman_accepts_all_and_loses_none_where_the_edge_rule_s_clusters_lose
     assert found["edge-clusters"]["lost"] > 0
 
 
+def test_with_mixed_sizes_no_pod_that_has_a_backup_of_ours_is_lost(capsys: pytest.CaptureFixture[str]) -> None:
+    found = compared(capsys, "--generate", f"{SIXTEEN},seed=2", "--policies", "online,edge-clusters")
+    assert found["online"]["runs"][0]["covered"] > 0
+    assert found["online"]["lost_of_covered"] == 0.0
+    assert found["edge-clusters"]["lost_of_covered"] > 0
+
+
 def test_the_same_flags_give_the_same_numbers_but_for_seconds(capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--generate", f"{SIXTEEN},seed=2", "--policies", "online,edge,edge-clusters,spreading"]
     assert without_seconds(compared(capsys, *flags)) == without_seconds(compared(capsys, *flags))
