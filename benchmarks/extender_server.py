@@ -20,7 +20,7 @@ from extender.run import SWITCH_INTERVAL_SECONDS
 from extender.shadow.shadow import Shadow
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.http_server import serve
-from leadsman.runtime.malloc_arenas import limit_arenas
+from leadsman.runtime.malloc_limits import limit_malloc
 from leadsman.sources.input_sources import InputSources
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.recording.segments import DEFAULT_RING_BYTES
@@ -79,7 +79,7 @@ METRICS = [
 
 async def main(nodes: int, record: Path | None, shadow_policy: Path | None) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    limit_arenas()
+    limit_malloc()
     metrics, workers = ExtenderMetrics(), WorkerPool()
     state = ChangingState(nodes) if nodes else None
     policy = PolicyFile(None)

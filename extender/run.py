@@ -24,7 +24,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.drain import Drain
 from leadsman.runtime.http_server import serve
-from leadsman.runtime.malloc_arenas import limit_arenas
+from leadsman.runtime.malloc_limits import limit_malloc
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
 from leadsman.runtime.process import run_tasks
 from leadsman.sources.delay.delay_sources import DelaySettings
@@ -86,7 +86,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     cannot be, and OSError when a port is taken.
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
-    limit_arenas()
+    limit_malloc()
     metrics, workers = ExtenderMetrics(), WorkerPool()
     store = EtcdStore(settings.etcd)
     followed = FollowedSources(
