@@ -10,7 +10,7 @@ from leadsman.cluster.scheduling import refusals
 def counts_on_others(pod: ClusterPod) -> bool:
     """Whether pods that land later, or elsewhere, may change where this one may go.
 
-    Anti-affinity and host ports are the same seen from both pods, so whoever is placed second has checked them.
+    Anti-affinity and host ports are the same seen from both pods, so the one that is placed second has checked them.
     """
     return bool(pod.constraints.affinity or pod.constraints.spread)
 
