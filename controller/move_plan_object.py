@@ -1,4 +1,4 @@
-"""The ConfigMap by which a plan of moves is handed over: the right to create it in Leadsman's namespace is the right to move pods.
+"""The ConfigMap by which a plan of moves is handed over. The right to create it is the right to move pods.
 
 People write it (`leadsman plan apply`), and the controller's own re-balancing; how far the plan is stands in the
 controller's ConfigMap `leadsman-replacement`. So each of the two has one writer.
