@@ -3,7 +3,6 @@
 Tests stand in for kube-scheduler, kubelets and owners, and the controller may be killed at each write.
 """
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -28,6 +27,7 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import followed
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -162,13 +162,8 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
         for name in ("web", "db"):
             api.put(f"{PODS}/{name}", pod(name, "edge-1", f"{name}-uid"))
         one = Cluster(api, client)
-        task = asyncio.create_task(one.follower.run())
-        try:
-            await until(lambda: one.follower.current is not None)
+        async with followed(one.follower, until):
             yield one
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     return start
 

@@ -1,6 +1,5 @@
 """Plans of re-balancing on a fake API server: when they are handed over, and what the next one remembers."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ from leadsman.state.metric_names import CPU_PRESSURE
 from leadsman.state.records import Hardware, Heartbeat
 from leadsman.state.snapshot import NodeState, Snapshot
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import followed
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -81,13 +81,8 @@ async def balanced(api: FakeApiServer, client: ApiClient, until: "Until") -> Asy
     }
     api.put("/api/v1/namespaces/shop/pods/web", body)
     one = Balanced(client)
-    task = asyncio.create_task(one.follower.run())
-    try:
-        await until(lambda: one.follower.current is not None)
+    async with followed(one.follower, until):
         yield one
-    finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
 
 
 async def test_a_plan_is_handed_over_once_the_first_interval_is_over(balanced: Balanced) -> None:

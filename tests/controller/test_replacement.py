@@ -1,6 +1,5 @@
 """Re-placement on a fake API server: what is written, in which order, and what is not. Tests bind pods themselves."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -22,6 +21,7 @@ from leadsman.sources.cluster.cluster_follower import ClusterFollower
 from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.api_objects import ObjectPath
 from leadsman.testbed.fake_api_server import FakeApiServer
+from tests.controller.followed import followed
 
 if TYPE_CHECKING:
     from tests.conftest import Until
@@ -136,13 +136,8 @@ def started(api: FakeApiServer, client: ApiClient, until: "Until") -> Start:
             api.put(f"/api/v1/nodes/{name}", {"metadata": {"uid": name}, "status": {"allocatable": allocatable}})
         api.put(WEB, pod("edge-2", "web-uid"))
         one = Cluster(api, client, dry_run=dry_run)
-        task = asyncio.create_task(one.follower.run())
-        try:
-            await until(lambda: one.follower.current is not None)
+        async with followed(one.follower, until):
             yield one
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
 
     return start
 

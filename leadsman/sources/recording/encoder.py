@@ -32,7 +32,7 @@ KEYS_PER_MESSAGE = 32
 """Of a table, so that encoding a message keeps the interpreter for some 0.3 ms, however large the cluster is."""
 
 MAX_NAMES = 200_000
-"""After which everything begins again: names that requests once brought are not kept for ever."""
+"""After which everything begins again: names that requests once brought do not pile up."""
 
 _NODE_FIELDS = tuple(m.NodeFields.__struct_fields__)
 _HEALING_FIELDS = tuple(m.SelfHealingFields.__struct_fields__)

@@ -226,7 +226,7 @@ _BLOCK = msgspec.msgpack.Decoder(list[AnyMessage])
 
 
 def _plain(value: object) -> object:
-    """What msgspec does not know."""
+    """What msgspec does not know. NotImplementedError is how an enc_hook says that it does not know it either."""
     if isinstance(value, MappingProxyType):
         return dict(value)
     raise NotImplementedError(f"{type(value).__name__} cannot be recorded")

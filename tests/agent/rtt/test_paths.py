@@ -242,7 +242,7 @@ OPEN = "from agent.rtt.sockets import open_sockets; print([s.raw for s in open_s
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs"]
 
 
-@pytest.mark.skipif(shutil.which("setpriv") is None, reason="apt-get install util-linux")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="no setpriv: apt-get install util-linux")
 @pytest.mark.parametrize(
     ("groups", "told"),
     [
