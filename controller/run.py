@@ -25,6 +25,7 @@ from controller.node_patcher import NodePatcher
 from controller.policy_status import PolicyStatusWriter
 from controller.requeuer import Requeuer
 from controller.self_healing import SelfHealing, SelfHealingSettings
+from controller.unchecked_pods import UncheckedPodReporter
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.leader_election import ElectionTiming, LeaderElector
@@ -199,6 +200,7 @@ class ControllerParts:
         self.bind_failures = BindFailureCounter(
             self.client, TokenBucket(EVENT_READS_PER_SECOND, EVENT_READS_BURST), time.monotonic
         )
+        self.unchecked_pods = UncheckedPodReporter(self.client, self.current_inputs, self.event_recorder)
         self.label_reconciler = LabelReconciler(
             self.node_cache, self.current_inputs, self.node_patcher, self.event_recorder, settings.limits
         )
@@ -246,6 +248,12 @@ class ControllerParts:
         if self.is_leader() and self.pending_pods_reflector.loaded.is_set():
             await self.bind_failures.sync(self.pending_pods_reflector.current.values())
 
+    async def report_unchecked_pods(self) -> None:
+        if not self.is_leader():
+            self.unchecked_pods.reset()
+        elif self.unchecked_pods.reflector.loaded.is_set():
+            await self.unchecked_pods.sync()
+
     async def update_policy_status(self) -> None:
         if self.policy_status and self.is_leader():
             await self.policy_status.sync(self.policies.objects, self.current_inputs())
@@ -272,6 +280,7 @@ class ControllerParts:
         if self.self_healing:
             yield from self.self_healing.families()
         yield from self.bind_failures.families()
+        yield from self.unchecked_pods.families()
         if self.missing_policies:
             yield from self.missing_policies.families()
 
@@ -281,6 +290,7 @@ class ControllerParts:
             self.reconcile_labels,
             self.requeue_pods,
             self.count_bind_failures,
+            self.report_unchecked_pods,
             self.update_policy_status,
             self.report_missing_policies,
             *health_steps,
@@ -291,6 +301,7 @@ class ControllerParts:
             **dict(self.followed_sources.tasks()),
             "watch nodes": self.nodes_reflector.run(),
             "watch pending pods": self.pending_pods_reflector.run(),
+            "watch bound pods": self.unchecked_pods.reflector.run(),
             "watch pods that name a policy": self.policy_pods_reflector.run(),
             **{step.__name__: self._every(step) for step in steps},
             **{name: part.run() for name, part in optional.items() if part is not None},

@@ -14,6 +14,11 @@ from leadsman.sources.input_sources import DelayStatus, NodeGroups, NoDelayStatu
 from leadsman.state.snapshot import NodeState, Snapshot
 
 _MAX_LISTED = 20
+
+_NO_DECISION = (
+    "another replica may keep it; a pod that was bound while no extender answered has none, and `leadsman controller`"
+    " writes the Event BoundUnchecked on one that misses its bound"
+)
 _NO_DELAYS = NoDelayStatus()
 
 
@@ -24,7 +29,9 @@ def find_entry(journal: Journal, pod: str | None) -> JournalEntry:
         raise RequestRefused(400, f"name the pod with ?pod=namespace/name\n{_kept_decisions(journal)}")
     entry = journal.get(namespace, name) if slash else journal.get("default", pod)
     if entry is None:
-        raise RequestRefused(404, f"this replica keeps no decision on pod {pod!r}\n{_kept_decisions(journal)}")
+        raise RequestRefused(
+            404, f"this replica keeps no decision on pod {pod!r}\n{_kept_decisions(journal)}\n{_NO_DECISION}"
+        )
     return entry
 
 

@@ -58,6 +58,7 @@ async def test_an_unknown_pod_gets_404_that_says_what_is_kept(decided) -> None:
         "this replica keeps no decision on pod 'default/other'\nthe newest of the 1 decisions that it keeps"
     )
     assert "  default/cap-00000\n" in page
+    assert "the Event BoundUnchecked" in page
 
 
 async def test_a_replica_that_was_never_asked_says_so(starts: "Starter", measured: Snapshot) -> None:

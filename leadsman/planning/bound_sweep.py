@@ -1,0 +1,144 @@
+"""Finds pods that were bound against their delay bound: no extender was asked, or kube-scheduler skipped its answer.
+
+A pod is looked at from when it is first seen on its node, with the extender's own evaluation. Once it keeps its bounds
+it was bound well: what its delay does later is for re-placement (`leadsman.planning.replacement`). One that misses
+a bound at the first look and HOLD_SECONDS later still was bound unchecked. The extender and the controller may see a
+change some seconds apart, so a single look says nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from leadsman.decision.delay.bounds import BadBound, parse_bounds
+from leadsman.decision.delay.evaluation import evaluate_bounds
+from leadsman.decision.delay.evidence_text import evidence_text
+from leadsman.decision.delay.explain_delay import delay_evidence
+from leadsman.decision.delay.outcomes import Outcome
+from leadsman.decision.delay.targets import NoTarget
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+
+HOLD_SECONDS = 10.0
+"""Two push intervals: a report that the extender had and this reader had not is here by then."""
+
+UNKNOWN_AFTER_SECONDS = 60.0
+"""A pod whose delay is still unknown then is given up: a value that comes later says little about the binding."""
+
+RECENT_SECONDS = 120.0
+"""A pod of the first look that was bound longer ago is left out: its delay may have changed since."""
+
+_OVER = frozenset({Outcome.MEASURED_OVER, Outcome.ESTIMATE_OVER})
+
+
+class BoundResult(StrEnum):
+    """What became of looking at a pod."""
+
+    KEPT = "kept"
+    UNCHECKED = "unchecked"
+    UNKNOWN = "unknown"
+
+
+class BoundPod(Struct, frozen=True):
+    """A pod with a delay bound, on its node.
+
+    bound_at: Unix seconds, of its condition PodScheduled; None: it has none.
+    """
+
+    info: PodInfo
+    node: str
+    bound_at: float | None = None
+
+
+class UncheckedPod(Struct, frozen=True):
+    """why: the bound that it misses and by what value, or why there is nothing to hold it to."""
+
+    pod: BoundPod
+    why: str
+
+
+class SweepMemory(Struct, frozen=True):
+    """What the next sweep begins with.
+
+    began: whether there was a sweep before.
+    since: UID → monotonic seconds since which a pod has not kept its bounds.
+    done: UIDs of pods that are looked at no more.
+    """
+
+    began: bool = False
+    since: Mapping[str, float] = MappingProxyType({})
+    done: frozenset[str] = frozenset()
+
+
+class BoundSweep(Struct, frozen=True):
+    """What one sweep found. ended: how many pods came to which result."""
+
+    unchecked: tuple[UncheckedPod, ...]
+    ended: Mapping[BoundResult, int]
+    memory: SweepMemory
+
+
+def sweep_bound_pods(
+    pods: Iterable[BoundPod], inputs: DecisionInputs, memory: SweepMemory, now: float, unix: float
+) -> BoundSweep:
+    """Looks at the pods that are not done. Nothing is judged before nodes and workloads are known.
+
+    pods: all with a bound that are on a node.
+    now, unix: monotonic and Unix seconds.
+    """
+    if not inputs.workloads.loaded or not (inputs.snapshot.nodes or inputs.delay_views):
+        return BoundSweep((), {}, memory)
+    current = {pod.info.uid: pod for pod in pods}
+    done, since = memory.done & current.keys(), dict[str, float]()
+    unchecked, ended = list[UncheckedPod](), Counter[BoundResult]()
+    for uid, pod in current.items():
+        if uid in done:
+            continue
+        if not memory.began and _was_bound_before(pod, unix - RECENT_SECONDS):
+            done |= {uid}
+            continue
+        first_seen = memory.since.get(uid, now)
+        result, why = _look(pod, inputs, now - first_seen)
+        if result is None:
+            since[uid] = first_seen
+            continue
+        done |= {uid}
+        ended[result] += 1
+        if result is BoundResult.UNCHECKED:
+            unchecked.append(UncheckedPod(pod, why))
+    return BoundSweep(tuple(unchecked), ended, SweepMemory(True, since, done))
+
+
+def _was_bound_before(pod: BoundPod, unix: float) -> bool:
+    return pod.bound_at is not None and pod.bound_at < unix
+
+
+def _look(pod: BoundPod, inputs: DecisionInputs, seconds: float) -> tuple[BoundResult | None, str]:
+    """The result, and why it was not kept; None: it is looked at again. seconds: since the first look."""
+    why, unknown = _missed(pod, inputs)
+    if not why and not unknown:
+        return BoundResult.KEPT, ""
+    if why and seconds >= HOLD_SECONDS:
+        return BoundResult.UNCHECKED, why
+    return (BoundResult.UNKNOWN if unknown and seconds >= UNKNOWN_AFTER_SECONDS else None), why
+
+
+def _missed(pod: BoundPod, inputs: DecisionInputs) -> tuple[str, bool]:
+    """Why the pod's node misses its bounds, "" when it is not known to; and whether one is unknown there."""
+    try:
+        bounds = parse_bounds(pod.info)
+    except BadBound as error:
+        return str(error), False
+    outcomes = set[Outcome]()
+    for each in evaluate_bounds(bounds, pod.info, (pod.node,), inputs):
+        if isinstance(each, NoTarget):
+            return each.reason, False
+        outcomes.add(Outcome(int(each.evaluation.outcome[each.evaluation.index.position(pod.node)])))
+    if not outcomes & _OVER:
+        return "", any(outcome.refuses for outcome in outcomes)
+    evidence = delay_evidence(pod.info, (pod.node,), inputs).distances[pod.node]
+    over = [each for each in evidence if each.rtt_ms is not None and each.rtt_ms > each.bound_ms]
+    return "; ".join(map(evidence_text, over)), False

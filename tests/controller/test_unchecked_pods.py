@@ -1,0 +1,120 @@
+"""Pods that were bound against their bound get one Event; what they were looked at is counted."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.event_recorder import EventRecorder
+from controller.unchecked_pods import BoundPodObject, UncheckedPodReporter
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.workloads import WorkloadIndex
+from leadsman.kube.client import ApiClient
+from leadsman.kube.decoding import decode_json
+from leadsman.planning.bound_sweep import HOLD_SECONDS, BoundResult
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.state.records import Heartbeat, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.testbed.api_objects import parse_path
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
+
+
+def facts(now: float) -> DecisionInputs:
+    """Node far is 80 ms from edge-1, near 5 ms."""
+    windows = {
+        node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in (("far", 80.0), ("near", 5.0))
+    }
+    state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=now - 1)
+    return DecisionInputs(Snapshot({"edge-1": state}), Policy(), now, workloads=WorkloadIndex({}, now))
+
+
+def pod(node: str, labels: dict[str, str], **meta: Any) -> dict[str, Any]:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-22T10:00:00Z"}
+    return {
+        "metadata": {"labels": labels, "annotations": {"big": "x" * 1000}, **meta},
+        "spec": {"nodeName": node, "containers": [{"name": "main"}]},
+        "status": {"phase": "Running", "conditions": [scheduled]},
+    }
+
+
+class Sweeping:
+    """A reporter that follows the API server, and the time."""
+
+    def __init__(self, api: FakeApiServer, client: ApiClient, recorder: EventRecorder | None) -> None:
+        self.api, self.now = api, 100.0
+        self.reporter = UncheckedPodReporter(
+            client, lambda: facts(self.now), recorder, lambda: self.now, lambda: 1_795_341_601.0
+        )
+
+    async def after(self, seconds: float) -> dict[BoundResult, int]:
+        self.now += seconds
+        await self.reporter.sync()
+        return dict(self.reporter.results)
+
+    def events(self) -> list[dict[str, Any]]:
+        return list(self.api.objects.all(parse_path(EVENTS)))
+
+
+@pytest.fixture
+async def recorder(client: ApiClient) -> AsyncIterator[EventRecorder]:
+    one = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+    task = asyncio.create_task(one.run())
+    yield one
+    task.cancel()
+
+
+@pytest.fixture
+async def sweeping(api: FakeApiServer, client: ApiClient, recorder: EventRecorder) -> AsyncIterator[Sweeping]:
+    api.put("/api/v1/namespaces/shop/pods/wrong", pod("far", {"delay_edge-1": "25"}))
+    api.put("/api/v1/namespaces/shop/pods/right", pod("near", {"delay_edge-1": "25"}))
+    api.put("/api/v1/namespaces/shop/pods/free", pod("far", {"app": "x"}))
+    one = Sweeping(api, client, recorder)
+    task = asyncio.create_task(one.reporter.reflector.run())
+    await asyncio.wait_for(one.reporter.reflector.loaded.wait(), 15)
+    yield one
+    task.cancel()
+
+
+async def test_a_pod_that_was_bound_against_its_bound_gets_an_event_that_says_so(
+    sweeping: Sweeping, until: "Until"
+) -> None:
+    assert await sweeping.after(0.0) == {BoundResult.KEPT: 1}
+    assert await sweeping.after(HOLD_SECONDS) == {BoundResult.KEPT: 1, BoundResult.UNCHECKED: 1}
+    await until(lambda: len(sweeping.events()) == 1)
+    (event,) = sweeping.events()
+    assert (event["reason"], event["type"], event["regarding"]["name"]) == ("BoundUnchecked", "Warning", "wrong")
+    assert event["note"].startswith("bound to node far against its delay bound: 80 ms from edge-1")
+
+
+async def test_another_leader_writes_it_no_second_time(sweeping: Sweeping, until: "Until") -> None:
+    for _ in range(2):
+        await sweeping.after(0.0)
+        await sweeping.after(HOLD_SECONDS)
+        sweeping.reporter.reset()
+    await until(lambda: sweeping.api.verbs().count("create") == 2)
+    assert len(sweeping.events()) == 1
+
+
+async def test_a_dry_run_counts_and_writes_nothing(sweeping: Sweeping, client: ApiClient) -> None:
+    sweeping.reporter._recorder = None
+    await sweeping.after(0.0)
+    assert (await sweeping.after(HOLD_SECONDS))[BoundResult.UNCHECKED] == 1
+    assert "create" not in sweeping.api.verbs()
+
+
+def test_of_a_pod_without_a_bound_only_the_identity_is_kept() -> None:
+    kept = decode_json(json.dumps(pod("far", {"app": "x"}, name="free", namespace="shop")).encode(), BoundPodObject)
+    assert (kept.bound, kept.metadata.name, kept.metadata.labels, kept.metadata.annotations) == (None, "free", {}, {})
+
+
+def test_a_pod_that_is_being_deleted_is_not_looked_at() -> None:
+    gone = pod("far", {"delay_edge-1": "25"}, name="p", deletionTimestamp="2026-11-22T10:00:00Z")
+    assert decode_json(json.dumps(gone).encode(), BoundPodObject).bound is None

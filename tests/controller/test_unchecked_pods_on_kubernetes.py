@@ -1,0 +1,110 @@
+"""A real kube-scheduler whose extender does not answer binds against a bound, and the controller finds the pod.
+
+Where KUBEBUILDER_ASSETS names kube-apiserver and kube-scheduler. There is no kubelet: pods are bound and never run.
+"""
+
+import json
+import shutil
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from leadsman.testbed.etcd import free_ports
+from leadsman.testbed.kube_apiserver import KubeApiServer, KubeApiServerMissing
+from leadsman.testbed.kube_scheduler import KubeScheduler
+from tests.controller.test_against_kubernetes import ACCOUNT, COMPONENTS, kubectl, until
+
+pytestmark = pytest.mark.slow
+
+NODES = ("edge-1", "edge-2", "far")
+DELAYS_MS = "0 10 80\n10 0 80\n80 80 0\n"
+PODS = "/api/v1/namespaces/default/pods"
+
+
+@pytest.fixture
+def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[KubeApiServer]:
+    """Three nodes, and a kube-scheduler that asks an extender at an address where nobody listens."""
+    if shutil.which("kubectl") is None:
+        pytest.skip("apt-get install kubernetes-client")
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={ACCOUNT: ()}) as one:
+        kubectl(one, "create", "namespace", "leadsman")
+        kubectl(one, "apply", "-f", str(COMPONENTS / "controller/rbac.yaml"))
+        for name in NODES:
+            one.call("POST", "/api/v1/nodes", {"metadata": {"name": name, "labels": {"node": name}}})
+            status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "20"}}
+            one.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
+        absent = {
+            "urlPrefix": f"http://127.0.0.1:{free_ports(1)[0]}",
+            "filterVerb": "filter",
+            "ignorable": True,
+            "nodeCacheCapable": True,
+        }
+        try:
+            with KubeScheduler(kubernetes_binaries, tmp_path / "scheduler", one, extenders=[absent]):
+                yield one
+        except KubeApiServerMissing as missing:
+            pytest.skip(str(missing))
+
+
+@pytest.fixture
+def controller(cluster: KubeApiServer, tmp_path: Path) -> Iterator[int]:
+    """With the rights of its component, and delays from a file. Yields its port."""
+    (tmp_path / "delays.txt").write_text(DELAYS_MS)
+    (tmp_path / "rows.json").write_text(json.dumps({name: row for row, name in enumerate(NODES)}))
+    (port,) = free_ports(1)
+    delays = ["--delay-matrix", str(tmp_path / "delays.txt"), "--delay-metadata", str(tmp_path / "rows.json")]
+    flags = ["--kubeconfig", str(cluster.kubeconfig(ACCOUNT)), "--listen", f"127.0.0.1:{port}", *delays]
+    command = [sys.executable, "-m", "leadsman.cli.main", "controller", *flags, "--etcd", "http://127.0.0.1:1"]
+    with (tmp_path / "controller.log").open("wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    yield port
+    process.kill()
+    process.wait()
+    text = (tmp_path / "controller.log").read_text()
+    assert "Traceback" not in text, text
+    assert "Forbidden" not in text, text
+
+
+def bounded_pod(name: str, node: str) -> dict[str, Any]:
+    """Bound to edge-1 within 25 ms; kube-scheduler knows only of `node`."""
+    return {
+        "metadata": {"name": name, "labels": {"delay_edge-1": "25"}},
+        "spec": {
+            "nodeSelector": {"node": node},
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "main", "image": "none"}],
+        },
+    }
+
+
+def results(port: int) -> dict[str, float]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=5) as answer:
+        lines = answer.read().decode().splitlines()
+    prefix = 'leadsman_controller_bound_pods_total{result="'
+    return {
+        line.removeprefix(prefix).partition('"')[0]: float(line.split()[-1])
+        for line in lines
+        if line.startswith(prefix)
+    }
+
+
+def test_a_pod_that_was_bound_while_no_extender_answered_gets_an_event_and_one_within_its_bound_does_not(
+    cluster: KubeApiServer, controller: int
+) -> None:
+    for name, node in (("wrong", "far"), ("right", "edge-2")):
+        cluster.call("POST", PODS, bounded_pod(name, node))
+    until(lambda: cluster.call("GET", f"{PODS}/wrong")["spec"].get("nodeName") == "far", "bound without an extender")
+    found = until(lambda: unchecked(cluster), "an Event of the unchecked pod", 60)
+    assert [event["regarding"]["name"] for event in found] == ["wrong"]
+    assert "80 ms from edge-1" in found[0]["note"]
+    assert results(controller) == {"kept": 1.0, "unchecked": 1.0, "unknown": 0.0}
+
+
+def unchecked(cluster: KubeApiServer) -> list[dict[str, Any]]:
+    events = cluster.call("GET", "/apis/events.k8s.io/v1/namespaces/default/events")["items"]
+    return [event for event in events if event["reason"] == "BoundUnchecked"]

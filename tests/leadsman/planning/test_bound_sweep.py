@@ -1,0 +1,136 @@
+"""Which pods were bound unchecked: those that miss a bound from their binding on, and no others."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.decision.workloads import WorkloadIndex
+from leadsman.planning.bound_sweep import (
+    HOLD_SECONDS,
+    RECENT_SECONDS,
+    UNKNOWN_AFTER_SECONDS,
+    BoundPod,
+    BoundResult,
+    BoundSweep,
+    SweepMemory,
+    sweep_bound_pods,
+)
+from leadsman.state.records import Heartbeat, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
+
+UNIX = 1_800_000_000.0
+
+
+def inputs(now: float, workloads_listed: bool = True, **to_a: float) -> DecisionInputs:
+    """to_a: node → its RTT to node a, in ms."""
+    windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in to_a.items()}
+    state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=now - 1)
+    return DecisionInputs(
+        Snapshot({"a": state}), Policy(), now, workloads=WorkloadIndex({}, now if workloads_listed else None)
+    )
+
+
+def pod(bound_seconds_ago: float = 1.0, labels: Mapping[str, str] | None = None) -> BoundPod:
+    """On node b."""
+    return BoundPod(PodInfo("ns", "p", "u1", labels or {"delay_a": "25"}), "b", UNIX - bound_seconds_ago)
+
+
+class Sweeps:
+    """One after another, of one pod."""
+
+    def __init__(self, swept: BoundPod) -> None:
+        self.pods, self.memory = [swept], SweepMemory()
+
+    def at(self, now: float, listed: bool = True, **to_a: float) -> BoundSweep:
+        sweep = sweep_bound_pods(self.pods, inputs(now, listed, **to_a), self.memory, now, UNIX + now)
+        self.memory = sweep.memory
+        return sweep
+
+
+def test_a_pod_that_misses_its_bound_for_the_hold_time_was_bound_unchecked() -> None:
+    sweeps = Sweeps(pod())
+    assert sweeps.at(0.0, b=80.0).unchecked == ()
+    assert sweeps.at(HOLD_SECONDS - 1, b=80.0).unchecked == ()
+    (found,) = sweeps.at(HOLD_SECONDS, b=80.0).unchecked
+    assert found.why == "80 ms from a (agents, forward, 1.0 s old), bound 25 ms"
+
+
+def test_it_is_reported_once() -> None:
+    sweeps = Sweeps(pod())
+    found = [len(sweeps.at(now, b=80.0).unchecked) for now in (0.0, 10.0, 11.0, 600.0)]
+    assert found == [0, 1, 0, 0]
+
+
+@pytest.mark.parametrize("kept_at", [0.0, 5.0])
+def test_a_delay_that_changes_after_a_look_at_which_the_bound_was_kept_is_not_the_binding_s_fault(
+    kept_at: float,
+) -> None:
+    sweeps = Sweeps(pod())
+    if kept_at:
+        sweeps.at(0.0, b=80.0)
+    assert sweeps.at(kept_at, b=20.0).ended == {BoundResult.KEPT: 1}
+    assert all(sweeps.at(now, b=80.0).unchecked == () for now in (6.0, 20.0, 300.0))
+
+
+def test_a_delay_that_is_unknown_proves_nothing_and_is_counted_as_unknown() -> None:
+    sweeps = Sweeps(pod())
+    assert sweeps.at(0.0).ended == {}
+    sweep = sweeps.at(UNKNOWN_AFTER_SECONDS)
+    assert (sweep.unchecked, sweep.ended) == ((), {BoundResult.UNKNOWN: 1})
+
+
+def test_a_value_that_comes_within_the_time_decides() -> None:
+    sweeps = Sweeps(pod())
+    sweeps.at(0.0)
+    assert len(sweeps.at(HOLD_SECONDS + 5, b=80.0).unchecked) == 1
+
+
+@pytest.mark.parametrize(
+    ("labels", "why"),
+    [
+        ({"delay_nowhere": "25"}, "no such node or workload nowhere"),
+        (
+            {"delay_a": "abc"},
+            'label delay_a: "abc" is not valid; use milliseconds such as "25" or "2.5"',
+        ),
+    ],
+)
+def test_a_bound_that_every_node_would_have_been_refused_for_was_not_checked(labels: dict[str, str], why: str) -> None:
+    sweeps = Sweeps(pod(labels=labels))
+    sweeps.at(0.0, b=1.0)
+    (found,) = sweeps.at(HOLD_SECONDS, b=1.0).unchecked
+    assert found.why == why
+
+
+def test_a_new_leader_leaves_out_what_was_bound_long_before_its_first_look() -> None:
+    old, recent = Sweeps(pod(RECENT_SECONDS + 1)), Sweeps(pod(RECENT_SECONDS - 1))
+    for sweeps in (old, recent):
+        sweeps.at(0.0, b=80.0)
+    assert old.at(HOLD_SECONDS, b=80.0).unchecked == ()
+    assert len(recent.at(HOLD_SECONDS, b=80.0).unchecked) == 1
+
+
+def test_after_the_first_look_no_clock_is_compared() -> None:
+    sweeps = Sweeps(pod())
+    sweeps.pods = []
+    sweeps.at(0.0, b=80.0)
+    sweeps.pods = [pod(10 * RECENT_SECONDS)]
+    sweeps.at(1.0, b=80.0)
+    assert len(sweeps.at(1.0 + HOLD_SECONDS, b=80.0).unchecked) == 1
+
+
+def test_nothing_is_judged_before_workloads_are_listed() -> None:
+    sweeps = Sweeps(pod(labels={"delay_nowhere": "25"}))
+    assert all(sweeps.at(now, listed=False, b=1.0).unchecked == () for now in (0.0, 100.0))
+    assert sweeps.memory == SweepMemory()
+
+
+def test_a_pod_that_is_gone_is_forgotten() -> None:
+    sweeps = Sweeps(pod())
+    sweeps.at(0.0, b=20.0)
+    sweeps.pods = []
+    sweeps.at(1.0, b=20.0)
+    assert sweeps.memory.done == frozenset()
