@@ -42,7 +42,7 @@ torture: .venv/.test  ## a cluster of real processes under faults and hostile in
 mutations: .venv/.test  ## each defence switched off, and the test that must turn red
 	$(BIN)/python -m tests.mutations $(ARGS)
 
-failover-table: .venv/.test  ## as root: faults that must make no node dead, and deaths, with nine real agents; 25 minutes
+failover-table: .venv/.test  ## as root: faults that must make no node dead, and deaths, with nine real agents; 30 minutes
 	$(BIN)/python -m tests.failover.table $(ARGS)
 
 check: .venv/.check  ## ruff, mypy and import-linter

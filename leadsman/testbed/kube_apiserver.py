@@ -1,4 +1,6 @@
-"""Runs a real kube-apiserver on loopback, with its own etcd. KUBEBUILDER_ASSETS or E2E_BIN names the folder of both.
+"""Runs a real kube-apiserver, by default on loopback, with its own etcd.
+
+KUBEBUILDER_ASSETS or E2E_BIN names the folder of both.
 
     with KubeApiServer(find_assets(), Path("/tmp/kubernetes")) as api:
         api.url, api.ca_file, api.token("admin"), api.kubeconfig
@@ -57,6 +59,7 @@ class KubeApiServer:
 
     folder: holds its data, and is deleted at the end.
     users: name → groups, beside "admin" of system:masters; each has a token.
+    address: of this machine, on which it listens.
     flags: further flags of kube-apiserver.
     disabled_admission: by default what needs a controller-manager: nobody else makes the accounts that pods are given,
         or takes a taint off again.
@@ -68,14 +71,15 @@ class KubeApiServer:
         folder: Path,
         *,
         users: Mapping[str, Sequence[str]] | None = None,
+        address: str = "127.0.0.1",
         flags: Sequence[str] = (),
         disabled_admission: Sequence[str] = ("ServiceAccount", "TaintNodesByCondition"),
     ):
         self.folder, self.flags, self._binaries = folder, tuple(flags), binaries
         self._disabled_admission = disabled_admission
         self._users = {ADMIN_USER: ("system:masters",)} | dict(users or {})
-        self._port = free_ports(1)[0]
-        self.url = f"https://127.0.0.1:{self._port}"
+        self._address, self._port = address, free_ports(1)[0]
+        self.url = f"https://{address}:{self._port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._stack = contextlib.ExitStack()
 
@@ -184,7 +188,7 @@ class KubeApiServer:
         self.folder.mkdir(parents=True)
         authority = CertificateAuthority("testbed")
         self.ca_file.write_text(authority.pem)
-        authority.issue("127.0.0.1", "localhost", "kubernetes.default.svc", "10.0.0.1").write(self.folder, "server")
+        authority.issue(self._address, "localhost", "kubernetes.default.svc", "10.0.0.1").write(self.folder, "server")
         authority.issue("service-accounts").write(self.folder, "accounts")
         lines = [f'{self.token(user)},{user},{user},"{",".join(groups)}"' for user, groups in self._users.items()]
         (self.folder / "tokens.csv").write_text("\n".join(lines) + "\n")
@@ -192,7 +196,7 @@ class KubeApiServer:
     def _own_flags(self) -> list[str]:
         return [
             f"--etcd-servers={self._etcd.client_url}",
-            "--bind-address=127.0.0.1",
+            f"--bind-address={self._address}",
             f"--secure-port={self._port}",
             "--endpoint-reconciler-type=none",
             "--service-cluster-ip-range=10.0.0.0/24",

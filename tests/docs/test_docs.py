@@ -25,7 +25,7 @@ OTHER_PROGRAMS = {
     "sysctl": {"--system"},
     "make torture": {"--minutes", "--only"},
     "make e2e": {"--folder", "--rounds"},
-    "the benchmarks": {"--network", "--placements", "--pods", "--random", "--seconds", "--seed", "--sizes"},
+    "the benchmarks": {"--deaths", "--network", "--placements", "--pods", "--random", "--seconds", "--seed", "--sizes"},
 }
 
 PRIVATE_WORDS = re.compile(

@@ -5,9 +5,10 @@ import time
 from collections.abc import Callable
 from typing import NamedTuple
 
-from tests.failover.real_cluster import NODES, ZONES, RealCluster
+from tests.failover.agent_cluster import NODES, ZONES, AgentCluster
+from tests.failover.api_server_cluster import ApiServerCluster
 
-Do = Callable[[RealCluster], None]
+Do = Callable[[AgentCluster], None]
 
 
 class Fault(NamedTuple):
@@ -24,49 +25,57 @@ class Fault(NamedTuple):
     repeat: Do = lambda _: None
 
 
-def _nothing(_: RealCluster) -> None:
+def _nothing(_: AgentCluster) -> None:
     pass
 
 
-def _start_etcd(cluster: RealCluster) -> None:
+def _start_etcd(cluster: AgentCluster) -> None:
     cluster.etcd.start()
 
 
-def _slow(cluster: RealCluster) -> None:
+def _kill_api(cluster: AgentCluster) -> None:
+    assert isinstance(cluster, ApiServerCluster)
+    cluster.kubernetes.kill()
+
+
+def _start_api(cluster: AgentCluster) -> None:
+    assert isinstance(cluster, ApiServerCluster)
+    cluster.kubernetes.start()
+
+
+def _slow(cluster: AgentCluster) -> None:
     """a-0: half a second to everybody, its agent runs a third of the time, its kubelet renews late."""
     for other in NODES[1:]:
         cluster.net.set_delay("a-0", other, 500.0, loss_ratio=0.05)
-    cluster.kubelets.late_seconds["a-0"] = cluster.rhythm.lease / 8
+    cluster.start_kubelet("a-0", late_seconds=cluster.rhythm.lease / 8)
 
 
-def _stutter(cluster: RealCluster) -> None:
+def _stutter(cluster: AgentCluster) -> None:
     cluster.signal_agent("a-0", signal.SIGSTOP)
     time.sleep(0.6)
     cluster.signal_agent("a-0", signal.SIGCONT)
 
 
-def _fast(cluster: RealCluster) -> None:
+def _fast(cluster: AgentCluster) -> None:
     cluster.heal()
-    cluster.kubelets.late_seconds.clear()
+    cluster.start_kubelet("a-0")
 
 
-def _cut_zone(cluster: RealCluster) -> None:
+def _cut_zone(cluster: AgentCluster) -> None:
     """From everything; within the zone all answer each other."""
     cluster.cut(ZONES["c"], [*ZONES["a"], *ZONES["b"]])
     for node in ZONES["c"]:
-        cluster.cut_from_etcd(node)
-        cluster.kubelets.stopped.add(node)
+        cluster.unplug(node)
 
 
-def _join_zone(cluster: RealCluster) -> None:
+def _join_zone(cluster: AgentCluster) -> None:
     cluster.heal()
     for node in ZONES["c"]:
-        cluster.connect_to_etcd(node)
-        cluster.kubelets.stopped.discard(node)
+        cluster.plug_in(node)
 
 
 FAULTS = (
-    Fault("30 % loss everywhere", 600, 8, lambda c: c.lose(0.3), RealCluster.heal),
+    Fault("30 % loss everywhere", 600, 8, lambda c: c.lose(0.3), AgentCluster.heal),
     Fault(
         "agent stopped",
         60,
@@ -77,8 +86,8 @@ FAULTS = (
     Fault("ICMP dropped on one node", 60, 0, lambda c: c.drop_icmp(["a-1"]), lambda c: c.pass_icmp(["a-1"])),
     Fault("ICMP dropped everywhere", 90, 0, lambda c: c.drop_icmp(NODES), lambda c: c.pass_icmp(NODES)),
     Fault("etcd away", 60, 0, lambda c: c.etcd.kill(), _start_etcd),
-    Fault("API server away", 60, 6, RealCluster.silence_api, RealCluster.heal_api),
-    Fault("the probers' own switch cut", 60, 0, lambda c: c.cut(ZONES["a"], NODES), RealCluster.heal),
+    Fault("API server hangs", 60, 6, AgentCluster.silence_api, AgentCluster.heal_api),
+    Fault("the probers' own switch cut", 60, 0, lambda c: c.cut(ZONES["a"], NODES), AgentCluster.heal),
     Fault("a zone cut from everything", 60, 10, _cut_zone, _join_zone),
     Fault(
         "clocks jump by an hour each second",
@@ -89,11 +98,8 @@ FAULTS = (
         lambda c: c.set_clocks(round(time.monotonic()) % 3 * 3600 - 3600),
     ),
     Fault("a slow node", 60, 0, _slow, _fast, _stutter),
-    Fault(
-        "kubelet restarted",
-        40,
-        0,
-        lambda c: c.kubelets.stopped.add("b-2"),
-        lambda c: c.kubelets.stopped.discard("b-2"),
-    ),
+    Fault("kubelet restarted", 40, 0, lambda c: c.stop_kubelet("b-2"), lambda c: c.start_kubelet("b-2")),
 )
+
+REAL_API_SERVER_FAULTS = (Fault("API server killed", 60, 0, _kill_api, _start_api),)
+"""Those of an ApiServerCluster alone."""

@@ -1,7 +1,8 @@
-"""The nine agents of `real_cluster` under a real kube-apiserver, kube-scheduler and kube-controller-manager.
+"""The cluster of `api_server_cluster` with a real kube-scheduler and kube-controller-manager.
 
-kube-scheduler asks a real extender, and the ReplicaSet controller makes the replacements. What is not real: a thread
-stands in for the kubelets. It renews Leases, says that bound pods run, and ends pods that are deleted.
+kube-scheduler asks a real extender, and the ReplicaSet controller makes the replacements. What is not real are the
+kubelets: a process in each node's namespace renews its Lease, and a thread says that bound pods run, and ends pods that
+are deleted.
 """
 
 import base64
@@ -11,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
@@ -19,16 +19,14 @@ from urllib.request import urlopen
 from leadsman.kube.names import (
     BACKUPS_CONFIG_MAP,
     BACKUPS_KEY,
-    PLACEHOLDER_NAMESPACE,
     SELF_HEALING_CONFIG_MAP,
     SELF_HEALING_KEY,
 )
 from leadsman.planning.backups import memory
 from leadsman.testbed.etcd import free_ports
-from leadsman.testbed.kube_apiserver import KubeApiServer
 from leadsman.testbed.kube_controller_manager import KubeControllerManager
 from leadsman.testbed.kube_scheduler import KubeScheduler
-from tests.failover.real_cluster import ZONES, Kubelets, RealCluster, Rhythm
+from tests.failover.api_server_cluster import EXTENDER, ApiServerCluster
 
 REFERENCE, BOUND_MS = "a-0", 30
 """Pods are bounded to this node: zones a and b are within the bound, c is not."""
@@ -36,7 +34,6 @@ REFERENCE, BOUND_MS = "a-0", 30
 RTT_MS = {frozenset("a"): 2.0, frozenset("b"): 2.0, frozenset("c"): 2.0, frozenset("ab"): 8.0}
 FAR_RTT_MS = 80.0
 
-NODE_MEMORY = "8Gi"
 FILLERS = "fillers"
 
 
@@ -49,13 +46,8 @@ class Pod(NamedTuple):
     terminating: bool
 
 
-class KubernetesCluster(RealCluster):
-    """binaries: the folder of Kubernetes' programs. controller_flags: beside those that self-healing needs."""
-
-    def __init__(self, binaries: Path, folder: Path, rhythm: Rhythm, *controller_flags: str) -> None:
-        super().__init__(folder, rhythm)
-        self._binaries = binaries
-        self.controller_flags = ("--backups", "--failover", *controller_flags)
+class KubernetesCluster(ApiServerCluster):
+    """binaries: the folder of kube-apiserver, etcd, kube-scheduler and kube-controller-manager."""
 
     def rtt_ms(self, one: str, other: str) -> float:
         return RTT_MS.get(frozenset((one[0], other[0])), FAR_RTT_MS)
@@ -171,17 +163,13 @@ class KubernetesCluster(RealCluster):
         return any(each["type"] == "PodScheduled" for each in conditions)
 
     def _start_kubernetes(self, stack: contextlib.ExitStack) -> None:
-        folder = self._folder / "kubernetes"
-        self.kubernetes = stack.enter_context(KubeApiServer(self._binaries, folder))
-        self.api_flags = ("--kubeconfig", str(self.kubernetes.kubeconfig()))
-        for body in _prepared():
-            self._put(*body)
-        self.kubelets = stack.enter_context(Kubelets(self._put, self.rhythm))
+        super()._start_kubernetes(stack)
         stack.enter_context(self._running_pods())
         extender, ops = free_ports(2)
         self.extender_url = f"http://127.0.0.1:{extender}"
-        listen = ["--listen", f"127.0.0.1:{extender}", "--ops-listen", f"127.0.0.1:{ops}"]
-        self.extender = self.start_process("extender", ["--plain-http", "--drain-seconds=0", "--self-healing", *listen])
+        flags = ["--plain-http", "--drain-seconds=0", "--self-healing", "--listen", f"127.0.0.1:{extender}"]
+        flags += ["--ops-listen", f"127.0.0.1:{ops}", "--kubeconfig", str(self.kubernetes.kubeconfig(EXTENDER))]
+        self.extender = self.start_process("extender", flags)
         asked = {
             "urlPrefix": self.extender_url,
             "filterVerb": "filter",
@@ -197,17 +185,6 @@ class KubernetesCluster(RealCluster):
         stack.enter_context(
             KubeScheduler(self._binaries, self._folder / "scheduler", self.kubernetes, extenders=[asked])
         )
-
-    def _put(self, path: str, body: dict[str, Any]) -> None:
-        """Changes the object, or creates it."""
-        try:
-            self.kubernetes.call("PATCH", path, body)
-        except HTTPError as error:
-            if error.code != 404:
-                raise
-            where, _, name = path.rpartition("/")
-            metadata = {**body.get("metadata", {}), "name": name}
-            self.kubernetes.call("POST", where, {**body, "metadata": metadata})
 
     @contextlib.contextmanager
     def _running_pods(self) -> Iterator[None]:
@@ -226,7 +203,7 @@ class KubernetesCluster(RealCluster):
             with contextlib.suppress(URLError, OSError):
                 for pod in self.kubernetes.call("GET", "/api/v1/pods")["items"]:
                     node = pod["spec"].get("nodeName")
-                    if node and node not in self.kubelets.stopped:
+                    if node in self.living_kubelets:
                         self._run_pod(pod)
             time.sleep(0.2)
 
@@ -262,18 +239,3 @@ def _running_status(pod: dict[str, Any]) -> dict[str, Any]:
         for container in pod["spec"]["containers"]
     ]
     return {"phase": "Running", "containerStatuses": containers}
-
-
-def _prepared() -> Iterator[tuple[str, dict[str, Any]]]:
-    """What is there before anything starts: namespaces, the placeholders' priority, the nodes."""
-    for namespace in ("leadsman", PLACEHOLDER_NAMESPACE):
-        yield f"/api/v1/namespaces/{namespace}", {}
-    priority = {"value": -5, "preemptionPolicy": "Never", "globalDefault": False}
-    yield "/apis/scheduling.k8s.io/v1/priorityclasses/leadsman-placeholder", priority
-    capacity = {"cpu": "8", "memory": NODE_MEMORY, "pods": "110"}
-    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
-    status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
-    for zone, nodes in ZONES.items():
-        for node in nodes:
-            labels = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": node}
-            yield f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}, "status": status}

@@ -15,8 +15,8 @@ import pytest
 from leadsman.planning.recovery.model import UNREACHABLE_TAINT
 from leadsman.testbed import virtual_network
 from leadsman.testbed.kube_apiserver import KubeApiServerMissing, find_assets
+from tests.failover.agent_cluster import QUICK, ZONES
 from tests.failover.kubernetes_cluster import REFERENCE, KubernetesCluster, Pod
-from tests.failover.real_cluster import QUICK, ZONES
 
 pytestmark = [
     pytest.mark.integration,

@@ -9,7 +9,9 @@ import pytest
 
 from leadsman.testbed import virtual_network
 from tests.failover import table
-from tests.failover.real_cluster import QUICK, RealCluster
+from tests.failover.agent_cluster import QUICK, AgentCluster
+from tests.failover.api_server_cluster import ApiServerCluster
+from tests.failover.scripted_cluster import ScriptedCluster
 
 pytestmark = [
     pytest.mark.integration,
@@ -23,9 +25,20 @@ SLOW_MACHINE_SECONDS = 6.0
 
 
 def test_faults_make_no_node_dead_and_a_death_does(tmp_path: Path) -> None:
-    with RealCluster(tmp_path, QUICK) as cluster:
+    assert_no_false_alarm(ScriptedCluster(tmp_path, QUICK))
+
+
+@pytest.mark.slow
+def test_on_a_real_api_server_faults_fail_no_node_over_and_a_death_does(
+    tmp_path: Path, kubernetes_binaries: Path
+) -> None:
+    assert_no_false_alarm(ApiServerCluster(kubernetes_binaries, tmp_path, QUICK))
+
+
+def assert_no_false_alarm(cluster: AgentCluster) -> None:
+    with cluster:
         rows = table.rows(cluster, quick=True)
-    assert [(row.fault, row.deaths) for row in rows if row.deaths != row.expected] == []
+    assert table.wrong(rows, cluster.acts) == []
     *faults, death = rows
     assert len(faults) >= 4
     assert death.held_seconds <= QUICK.detected_within + SLOW_MACHINE_SECONDS, table.shown(rows)

@@ -1,27 +1,24 @@
 """Nine real agents in network namespaces over three zones, a real etcd, a real controller that judges the nodes.
 
-The API server is fake: in it a Lease is renewed for each node that has a living kubelet.
+The API server and what renews the nodes' Leases are a subclass's: `ScriptedCluster`, `ApiServerCluster`.
 """
 
 import base64
 import contextlib
 import json
 import os
-import random
 import shutil
 import signal
 import subprocess
 import sys
-import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, free_ports
 from leadsman.testbed.uplink import Uplinks
 from leadsman.testbed.virtual_network import VirtualNetwork
@@ -51,53 +48,15 @@ AS_INSTALLED = Rhythm(5.0, 3.0, 1.0, 30.0, 40)
 QUICK = Rhythm(2.0, 1.0, 0.3, 6.0, 8)
 
 
-class Kubelets:
-    """Renews a Lease for each node that lives, in a thread.
-
-    stopped: nodes whose kubelet does not run. late_seconds: node → how much later it renews.
-    clock_offset: of what they write as renewTime.
-    """
-
-    def __init__(self, put: Callable[[str, dict[str, Any]], object], rhythm: Rhythm) -> None:
-        self.stopped: set[str] = set()
-        self.late_seconds: dict[str, float] = {}
-        self.clock_offset = timedelta()
-        self.api_is_away = False
-        self._write, self._rhythm, self._rng = put, rhythm, random.Random(1)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._renew, name="kubelets", daemon=True)
-
-    def __enter__(self) -> "Kubelets":
-        for node in NODES:
-            self._put(node)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join()
-
-    def _renew(self) -> None:
-        interval = self._rhythm.lease / 4
-        due = {node: time.monotonic() + self._rng.uniform(0, interval) for node in NODES}
-        while not self._ended.wait(0.05):
-            now = time.monotonic()
-            for node in [node for node, at in due.items() if at <= now]:
-                due[node] = now + interval * self._rng.uniform(1.0, 1.04) + self.late_seconds.get(node, 0.0)
-                if node not in self.stopped and not self.api_is_away:
-                    self._put(node)
-
-    def _put(self, node: str) -> None:
-        at = datetime.now(UTC) + self.clock_offset
-        spec = {"holderIdentity": node, "leaseDurationSeconds": self._rhythm.lease, "renewTime": f"{at:%FT%T.%fZ}"}
-        self._write(f"/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}", {"spec": spec})
-
-
-class RealCluster:
+class AgentCluster(ABC):
     """Everything, from entry to exit. Methods do harm to it; `heal` undoes what they did to the network.
 
-    controllers: by URL. controller_flags, api_flags: of processes that are started from now on.
+    api_server: what stands for the API server, in words. acts: whether its controllers fail dead nodes over.
+    controllers: by URL. controller_flags, api_flags: of controllers that are started from now on.
     """
+
+    api_server: str
+    acts: bool
 
     def __init__(self, folder: Path, rhythm: Rhythm) -> None:
         self.rhythm, self._folder, self._stack = rhythm, folder, contextlib.ExitStack()
@@ -150,11 +109,13 @@ class RealCluster:
         """From the first lost probe to the verdict, of all deaths together."""
         return self._metric("leadsman_node_death_detection_seconds_sum ")
 
+    def tainted(self) -> float:
+        """How often a node was tainted: the first step of a failover."""
+        return self._metric('leadsman_recovery_actions_total{action="TaintNode",result="done"} ')
+
     def condition(self, node: str) -> str:
-        """The status of the node's condition; "" when it has none."""
-        listed = self.api.call(lambda server: [each.after for each in server.objects.log if each.path.name == node])
-        status = next((one["status"] for one in reversed(listed) if one and "status" in one), {})
-        conditions = [each for each in status.get("conditions", []) if each["type"] == "LeadsmanUnreachable"]
+        """The status of the node's condition LeadsmanUnreachable; "" when it has none."""
+        conditions = [each for each in self._conditions(node) if each["type"] == "LeadsmanUnreachable"]
         return str(conditions[0]["status"]) if conditions else ""
 
     def is_settled(self) -> bool:
@@ -171,9 +132,10 @@ class RealCluster:
         command += ["--etcd", f"http://{self._uplinks.local_address}:{self.etcd.port}"]
         command += ["--push-interval-seconds", str(rhythm.push), "--call-timeout-seconds", str(rhythm.call)]
         command += ["--probe-interval-seconds", str(rhythm.probe), "--window-seconds", str(rhythm.window)]
-        shim = ["env", f"LD_PRELOAD={self.shim}", f"CLOCK_SHIM={self._clock_file}"] if self.shim else []
         with (self._folder / f"{node}.log").open("ab") as log:
-            self._agents[node] = subprocess.Popen(self.net.command(node, [*shim, *command]), stdout=log, stderr=log)
+            self._agents[node] = subprocess.Popen(
+                self.net.command(node, [*self._clock_shim(), *command]), stdout=log, stderr=log
+            )
 
     def signal_agent(self, node: str, number: int) -> None:
         """To the agent itself: `ip netns exec` and `env` become it."""
@@ -189,23 +151,24 @@ class RealCluster:
         for one, other in _pairs(ones, others):
             self.net.cut(one, other)
 
-    def cut_from_etcd(self, node: str) -> None:
+    def unplug(self, node: str) -> None:
+        """The node reaches neither etcd nor the API server."""
         self._in(node, "ip", "link", "set", "uplink", "down")
 
-    def connect_to_etcd(self, node: str) -> None:
+    def plug_in(self, node: str) -> None:
         self._in(node, "ip", "link", "set", "uplink", "up")
 
     def kill(self, node: str) -> None:
         """As a node without power: nothing answers, nothing is renewed, and nobody says goodbye."""
-        self.kubelets.stopped.add(node)
+        self.unplug(node)
         self.cut([node], [other for other in NODES if other != node])
-        self.cut_from_etcd(node)
+        self.stop_kubelet(node)
         self._agents[node].kill()
         self._agents[node].wait()
 
     def revive(self, node: str) -> None:
-        self.kubelets.stopped.discard(node)
-        self.connect_to_etcd(node)
+        self.plug_in(node)
+        self.start_kubelet(node)
         self.start_agent(node)
 
     def drop_icmp(self, nodes: Iterable[str]) -> None:
@@ -220,15 +183,20 @@ class RealCluster:
     def set_clocks(self, offset_seconds: int) -> None:
         """Of all agents, and of what kubelets write."""
         self._clock_file.write_text(str(offset_seconds))
-        self.kubelets.clock_offset = timedelta(seconds=offset_seconds)
 
+    @abstractmethod
+    def start_kubelet(self, node: str, late_seconds: float = 0.0) -> None:
+        """Its Lease is renewed from now on, each time so much later than a kubelet would."""
+
+    @abstractmethod
+    def stop_kubelet(self, node: str) -> None: ...
+
+    @abstractmethod
     def silence_api(self) -> None:
-        self.kubelets.api_is_away = True
-        self.api.call(lambda server: server.silence())
+        """The API server takes connections and answers nobody."""
 
-    def heal_api(self) -> None:
-        self.api.call(lambda server: server.heal())
-        self.kubelets.api_is_away = False
+    @abstractmethod
+    def heal_api(self) -> None: ...
 
     def heal(self) -> None:
         """The network between the nodes is whole again."""
@@ -253,26 +221,28 @@ class RealCluster:
         self.url = f"http://127.0.0.1:{port}"
         flags = ["--listen", f"127.0.0.1:{port}", "--node-health", "report"]
         flags += ["--agent-call-timeout-seconds", str(self.rhythm.call)]
-        self.controllers[self.url] = self.start_process("controller", [*flags, *self.controller_flags])
+        self.controllers[self.url] = self.start_process("controller", [*self.api_flags, *flags, *self.controller_flags])
         return self.url
 
     def start_process(self, part: str, flags: Sequence[str]) -> subprocess.Popen[bytes]:
-        """`leadsman PART` with the cluster's etcd and API server."""
+        """`leadsman PART` with the cluster's etcd."""
         command = [sys.executable, "-m", "leadsman.cli.main", part, "--etcd", self.etcd.client_url]
         with (self._folder / f"{part}-{len(self._processes)}.log").open("ab") as log:
-            process = subprocess.Popen([*command, *self.api_flags, *flags], stdout=log, stderr=log)
+            process = subprocess.Popen([*command, *flags], stdout=log, stderr=log)
         self._processes.append(process)
         return process
 
+    @abstractmethod
     def _start_kubernetes(self, stack: contextlib.ExitStack) -> None:
-        """The API server with its nodes, and their kubelets."""
-        self.api = stack.enter_context(ApiServerThread())
-        self.api_flags = ("--kube-api", self.api.url)
-        for zone, nodes in ZONES.items():
-            for node in nodes:
-                labels = {"topology.kubernetes.io/zone": zone}
-                self.api.put(f"/api/v1/nodes/{node}", {"metadata": {"labels": labels}})
-        self.kubelets = stack.enter_context(Kubelets(self.api.put, self.rhythm))
+        """Starts the API server with its nodes, and what renews their Leases. Sets api_flags."""
+
+    @abstractmethod
+    def _conditions(self, node: str) -> list[dict[str, Any]]:
+        """Those of the node's status."""
+
+    def _clock_shim(self) -> tuple[str, ...]:
+        """What a command is prefixed with, so that `set_clocks` moves its clock."""
+        return ("env", f"LD_PRELOAD={self.shim}", f"CLOCK_SHIM={self._clock_file}") if self.shim else ()
 
     def _kill_all(self) -> None:
         for process in (*self._agents.values(), *self._processes):

@@ -1,0 +1,142 @@
+"""The nine agents of `agent_cluster` with a real kube-apiserver.
+
+A process in each node's namespace renews the node's Lease, with the rights of a node. Controllers fail dead nodes over,
+with the rights of their components and no other. Nothing binds pods: `KubernetesCluster` adds that.
+"""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError
+
+import yaml
+
+from leadsman.testbed.kube_apiserver import KubeApiServer
+from tests.failover.agent_cluster import NODES, ZONES, AgentCluster, Rhythm
+
+MANIFESTS = Path(__file__).parents[2] / "daemonset"
+LEASE_RENEWER = Path(__file__).with_name("lease_renewer.py")
+CONTROLLER, EXTENDER = (f"system:serviceaccount:leadsman:leadsman-{part}" for part in ("controller", "extender"))
+COMPONENTS = ("controller", "cluster-model", "node-health", "backups", "failover", "self-healing-extender")
+RBAC = "/apis/rbac.authorization.k8s.io/v1"
+COLLECTIONS = {
+    "Namespace": "/api/v1/namespaces",
+    "PriorityClass": "/apis/scheduling.k8s.io/v1/priorityclasses",
+    "PodDisruptionBudget": "/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets",
+    "ClusterRole": f"{RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+    "Role": f"{RBAC}/namespaces/{{namespace}}/roles",
+    "RoleBinding": f"{RBAC}/namespaces/{{namespace}}/rolebindings",
+}
+"""Of the kinds that are installed; Leadsman's processes are started by hand."""
+
+NODE_MEMORY = "8Gi"
+
+
+class ApiServerCluster(AgentCluster):
+    """binaries: the folder of kube-apiserver and etcd. controller_flags: beside those that failover needs."""
+
+    acts = True
+
+    def __init__(self, binaries: Path, folder: Path, rhythm: Rhythm, *controller_flags: str) -> None:
+        super().__init__(folder, rhythm)
+        self._binaries = binaries
+        self._kubelets: dict[str, subprocess.Popen[bytes]] = {}
+        self.controller_flags = ("--backups", "--failover", *controller_flags)
+
+    @property
+    def living_kubelets(self) -> set[str]:
+        """Their nodes. Other threads may ask."""
+        return {node for node, process in [*self._kubelets.items()] if process.poll() is None}
+
+    def start_kubelet(self, node: str, late_seconds: float = 0.0) -> None:
+        self.stop_kubelet(node)
+        access = ["--server", self.kubernetes.url, "--ca", str(self.kubernetes.ca_file)]
+        access += ["--token", self.kubernetes.token(_user(node))]
+        timing = ["--duration-seconds", str(self.rhythm.lease), "--late-seconds", str(late_seconds)]
+        command = [*self._clock_shim(), sys.executable, str(LEASE_RENEWER), node, *access, *timing]
+        self._kubelets[node] = subprocess.Popen(self.net.command(node, command))
+
+    def stop_kubelet(self, node: str) -> None:
+        if process := self._kubelets.pop(node, None):
+            process.kill()
+            process.wait()
+
+    def silence_api(self) -> None:
+        os.kill(self.kubernetes.pid, signal.SIGSTOP)
+
+    def heal_api(self) -> None:
+        os.kill(self.kubernetes.pid, signal.SIGCONT)
+
+    def _start_kubernetes(self, stack: contextlib.ExitStack) -> None:
+        self.kubernetes = stack.enter_context(
+            KubeApiServer(
+                self._binaries,
+                self._folder / "kubernetes",
+                address=self._uplinks.local_address,
+                users={_user(node): ("system:nodes",) for node in NODES} | {CONTROLLER: (), EXTENDER: ()},
+                flags=("--authorization-mode=Node", "--enable-admission-plugins=NodeRestriction"),
+            )
+        )
+        self.api_server = f"kube-apiserver {self.kubernetes.call('GET', '/version')['gitVersion']}"
+        self.api_flags = ("--kubeconfig", str(self.kubernetes.kubeconfig(CONTROLLER)))
+        for manifest in _manifests():
+            metadata = manifest["metadata"]
+            path = COLLECTIONS[manifest["kind"]].format(namespace=metadata.get("namespace"))
+            self._put(f"{path}/{metadata['name']}", manifest)
+        for name, body in _nodes():
+            self._put(f"/api/v1/nodes/{name}", body)
+        stack.callback(self._stop_kubelets)
+        for node in NODES:
+            self.start_kubelet(node)
+
+    def _conditions(self, node: str) -> list[dict[str, Any]]:
+        return list(self.kubernetes.call("GET", f"/api/v1/nodes/{node}")["status"].get("conditions", ()))
+
+    def _put(self, path: str, body: Mapping[str, Any]) -> None:
+        """Changes the object, or creates it."""
+        try:
+            self.kubernetes.call("PATCH", path, body)
+        except HTTPError as error:
+            if error.code != 404:
+                raise
+            where, _, name = path.rpartition("/")
+            metadata = {**body.get("metadata", {}), "name": name}
+            self.kubernetes.call("POST", where, {**body, "metadata": metadata})
+
+    def _stop_kubelets(self) -> None:
+        for node in NODES:
+            self.stop_kubelet(node)
+
+
+def _user(node: str) -> str:
+    return f"system:node:{node}"
+
+
+def _manifests() -> Iterator[dict[str, Any]]:
+    """What the components install, in an order in which each has its namespace."""
+    files = [MANIFESTS / "base/namespace.yaml", MANIFESTS / "base/serviceaccounts.yaml"]
+    for component in COMPONENTS:
+        folder = MANIFESTS / "components" / component
+        kustomization = yaml.safe_load((folder / "kustomization.yaml").read_text())
+        files += [folder / resource for resource in kustomization["resources"]]
+    for file in files:
+        for one in yaml.safe_load_all(file.read_text()):
+            if one["kind"] in COLLECTIONS:
+                yield one
+
+
+def _nodes() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Name and object of each."""
+    capacity = {"cpu": "8", "memory": NODE_MEMORY, "pods": "110"}
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady"}
+    status = {"capacity": capacity, "allocatable": capacity, "conditions": [ready]}
+    for zone, nodes in ZONES.items():
+        for node in nodes:
+            labels = {"topology.kubernetes.io/zone": zone, "kubernetes.io/hostname": node}
+            yield node, {"metadata": {"labels": labels}, "status": status}
