@@ -1,20 +1,22 @@
 """Hands decided requests to a thread that writes them somewhere, without making answers wait.
 
-The event loop puts a request into a bounded queue and goes on; a request that finds it full is dropped and counted.
-Messages are made one at a time with pauses in between, because the interpreter runs one thread at a time: the state of
-5,000 nodes in one go would stop answers for 50 ms.
+The event loop puts a request into a bounded queue and goes on; a request that finds it full is dropped and counted. The
+thread is woken once a pod, when its scores have been answered: kube-scheduler binds the pod then, and asks about the
+next one no sooner than some milliseconds later. Whenever it wakes while a decision is being made, it waits for the next
+such moment, because the interpreter runs one thread at a time. Messages are made one at a time with pauses in between:
+the state of 5,000 nodes in one go would stop answers for 50 ms.
 """
 
-import contextlib
 import logging
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from queue import Empty, SimpleQueue
 from typing import Protocol
 
-from leadsman.sources.recording.decided_request import DecidedRequest
+from leadsman.sources.recording.decided_request import PRIORITIZE, DecidedRequest
 from leadsman.sources.recording.encoder import RequestEncoder
 
 log = logging.getLogger(__name__)
@@ -25,12 +27,6 @@ MAX_QUEUED = 256
 MESSAGES_WITHOUT_PAUSE = 4
 PAUSE_SECONDS = 0.0005
 """After each further message of one request, so that answers get the interpreter in between."""
-
-QUIET_SECONDS = 0.001
-"""Without a request since the last answer: kube-scheduler asks for scores sooner than this after it filtered."""
-
-PATIENCE_SECONDS = 0.05
-"""For a quiet moment; not while half of the queue is full."""
 
 FLUSH_SECONDS = 1.0
 """What was decided longer ago than this is written, whatever happens to the process."""
@@ -86,9 +82,10 @@ class RequestStream:
         self.written = self.dropped = 0
         self.problem = ""
         self._sink, self._name, self._clock, self._unix_clock = sink, name, clock, unix_clock
-        self._is_busy, self._offered_at = is_busy, clock()
-        self._is_abandoned = False
-        self._queue: SimpleQueue[DecidedRequest | None] = SimpleQueue()
+        self._is_busy, self._caught_up_at = is_busy, clock()
+        self._is_closed = self._is_abandoned = False
+        self._waiting: deque[DecidedRequest] = deque()
+        self._wakes: SimpleQueue[None] = SimpleQueue()
         self._encoder = RequestEncoder()
         self._thread = threading.Thread(target=self._run, name=f"leadsman {name}", daemon=True)
 
@@ -97,22 +94,24 @@ class RequestStream:
 
     def offer(self, request: DecidedRequest) -> None:
         """Takes the request if there is room for it. Never blocks, never raises."""
-        if self.problem or self._queue.qsize() >= MAX_QUEUED:
+        if self.problem or len(self._waiting) >= MAX_QUEUED:
             self.dropped += 1
-        else:
-            self._offered_at = self._clock()
-            self._queue.put(request)
+            return
+        self._waiting.append(request)
+        if request.verb == PRIORITIZE or len(self._waiting) >= MAX_QUEUED // 2:
+            self._wakes.put(None)
 
     def close(self) -> None:
         """Writes what is queued, for a while, and ends the thread."""
-        self._queue.put(None)
+        self._is_closed = True
+        self._wakes.put(None)
         self._thread.join(CLOSE_SECONDS)
 
     def abandon(self) -> None:
         """Ends the thread with its next message, which may never come; what is queued counts as dropped."""
-        self._is_abandoned = True
-        self.dropped += self._queue.qsize()
-        self._queue.put(None)
+        self._is_closed = self._is_abandoned = True
+        self.dropped += len(self._waiting)
+        self._wakes.put(None)
 
     def _run(self) -> None:
         try:
@@ -122,33 +121,33 @@ class RequestStream:
             if self._is_abandoned:
                 return
             is_expected = isinstance(error, OSError)
-            self.problem = f"{type(error).__name__}: {error}"
             log.error("%s stopped; answers go on without it: %s", self._name, error, exc_info=not is_expected)
+            self.problem = f"{type(error).__name__}: {error}"
         finally:
             self._sink.close()
 
     def _write_until_closed(self) -> None:
-        while (request := self._next()) is not None and not self._is_abandoned:
-            self._write(request)
-            self.written += 1
+        while not self._is_closed:
+            try:
+                self._wakes.get(timeout=FLUSH_SECONDS)
+                self._write_waiting()
+            except Empty:
+                self._write_waiting()
+                self._sink.flush()
+        while self._waiting and not self._is_abandoned:
+            self._write(self._waiting.popleft())
 
-    def _next(self) -> DecidedRequest | None:
-        """The next request; None: the stream is closed."""
-        while True:
-            with contextlib.suppress(Empty):
-                return self._queue.get(timeout=FLUSH_SECONDS)
-            self._sink.flush()
+    def _write_waiting(self) -> None:
+        """Until none waits, or a decision is being made; the next prioritize call wakes the thread again."""
+        while self._waiting and not self._is_abandoned and (self._is_late() or not self._is_busy()):
+            self._write(self._waiting.popleft())
+        if not self._waiting:
+            self._caught_up_at = self._clock()
 
-    def _wait_for_quiet(self) -> None:
-        """Answers go first: one that meets this thread at work waits for the interpreter."""
-        latest = self._clock() + PATIENCE_SECONDS
-        while (now := self._clock()) < latest and self._queue.qsize() < MAX_QUEUED // 2:
-            if now - self._offered_at >= QUIET_SECONDS and not self._is_busy():
-                return
-            time.sleep(QUIET_SECONDS)
+    def _is_late(self) -> bool:
+        return len(self._waiting) >= MAX_QUEUED // 2 or self._clock() - self._caught_up_at >= FLUSH_SECONDS
 
     def _write(self, request: DecidedRequest) -> None:
-        self._wait_for_quiet()
         if self._sink.wants_begin or self._encoder.is_full:
             self._sink.begin(self._encoder.begin(version("leadsman"), self._clock(), self._unix_clock()))
         for number, message in enumerate(self._encoder.encode(request)):
@@ -156,3 +155,4 @@ class RequestStream:
             if number >= MESSAGES_WITHOUT_PAUSE:
                 time.sleep(PAUSE_SECONDS)
         self._sink.end_request()
+        self.written += 1

@@ -27,7 +27,9 @@ from leadsman.sources.recording.messages import join
 
 log = logging.getLogger(__name__)
 
-FRAME_BYTES = 64 << 10
+FRAME_BYTES, FRAME_SECONDS = 64 << 10, 0.25
+"""A frame is sent when it has so many bytes or is so old: each wakes the process."""
+
 PIPE_BYTES = 1 << 20
 """Linux's limit for processes without privileges: a second or two of requests at 5,000 nodes."""
 
@@ -38,13 +40,13 @@ _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 60.0
 
 
 class PipeSink:
-    """Sends messages down a pipe, a frame a request, and the policy before the first and whenever it is another."""
+    """Sends messages down a pipe in frames, and the policy before the first and whenever it is another."""
 
-    def __init__(self, pipe: int, policy: Callable[[], Policy]) -> None:
-        self._pipe, self._policy = pipe, policy
+    def __init__(self, pipe: int, policy: Callable[[], Policy], clock: Callable[[], float] = time.monotonic) -> None:
+        self._pipe, self._policy, self._clock = pipe, policy, clock
         self._sent: Policy | None = None
         self._block: list[bytes] = []
-        self._block_bytes = 0
+        self._block_bytes, self._sent_at = 0, clock()
 
     @property
     def wants_begin(self) -> bool:
@@ -56,6 +58,7 @@ class PipeSink:
     def write(self, messages: Sequence[bytes]) -> None:
         policy = self._policy()
         if policy is not self._sent:
+            self.flush()
             self._sent = policy
             self._send(policy_frame(policy))
         self._block.extend(messages)
@@ -64,9 +67,11 @@ class PipeSink:
             self.flush()
 
     def end_request(self) -> None:
-        self.flush()
+        if self._clock() - self._sent_at >= FRAME_SECONDS:
+            self.flush()
 
     def flush(self) -> None:
+        self._sent_at = self._clock()
         if self._block:
             self._send(messages_frame(join(self._block)))
             self._block, self._block_bytes = [], 0

@@ -109,6 +109,39 @@ def test_a_writer_that_is_behind_costs_requests_and_no_time(request_of: Callable
     assert stream.written == request_stream.MAX_QUEUED + 100 - stream.dropped
 
 
+def test_requests_are_written_once_no_decision_is_being_made(request_of: Callable[[int], DecidedRequest]) -> None:
+    busy, sink = [True], StartsHeld()
+    sink.go_on.set()
+    stream = RequestStream(sink, "test", is_busy=lambda: busy[0])
+    stream.offer(request_of(1))
+    stream._write_waiting()
+    assert stream.written == 0
+    busy.clear()
+    busy.append(False)
+    stream._write_waiting()
+    assert stream.written == 1
+
+
+def test_requests_that_wait_too_long_are_written_beside_a_decision(
+    request_of: Callable[[int], DecidedRequest],
+) -> None:
+    now, sink = [0.0], StartsHeld()
+    sink.go_on.set()
+    stream = RequestStream(sink, "test", clock=lambda: now[0], is_busy=lambda: True)
+    stream.offer(request_of(1))
+    now[0] = request_stream.FLUSH_SECONDS
+    stream._write_waiting()
+    assert stream.written == 1
+
+
+def test_scores_wake_the_thread_and_filters_alone_do_not(request_of: Callable[[int], DecidedRequest]) -> None:
+    stream, request = RequestStream(HeldSink(), "test"), request_of(1)
+    stream.offer(request)
+    assert stream._wakes.empty()
+    stream.offer(structs.replace(request, verb="prioritize"))
+    assert stream._wakes.qsize() == 1
+
+
 def test_when_it_closes_all_that_is_queued_is_written(
     request_of: Callable[[int], DecidedRequest], tmp_path: Path
 ) -> None:

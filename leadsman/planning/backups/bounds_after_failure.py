@@ -61,6 +61,13 @@ class BoundsAfterFailure:
             if key in self._inputs.workloads.by_name:
                 yield key
 
+    def tied_to(self, pod: ClusterPod) -> set[tuple[str, str]]:
+        """Namespace and name of the pods whose bounds may turn on where this one is, and the other way round."""
+        keys = self._workloads_of.get((pod.namespace, pod.name), ())
+        dependants = {(each.namespace, each.name) for key in keys for each in self._bounded_to[key]}
+        workloads = [*keys, *self.workloads_bounding(pod)]
+        return dependants | {(key[0], placed.pod) for key in workloads for placed in self._placed(key)}
+
     def reference_nodes(self, pod: ClusterPod) -> set[str]:
         """The nodes that the pod's bounds are to, themselves or through a workload that runs there."""
         names = {TargetName.of(bound.reference).name for bound in valid_bounds(pod_info(pod))}

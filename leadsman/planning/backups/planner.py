@@ -8,7 +8,8 @@ the failed nodes, with the other fallen pods on their own backups. In the end it
 on where others are.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
 from types import MappingProxyType
 
 from leadsman.cluster.model import Cluster
@@ -23,6 +24,7 @@ from leadsman.planning.backups.landing import counts_on_others, stuck_pods
 from leadsman.planning.backups.model import (
     Backup,
     BackupPlan,
+    Backups,
     BackupScope,
     BackupSettings,
     FailureDomain,
@@ -51,7 +53,7 @@ def plan_backups(
 
     Room that placeholders take counts as free: it is what is being planned.
     """
-    planner = _Planner(without_placeholders(cluster), inputs, settings, unhealthy)
+    planner = Planner(without_placeholders(cluster), inputs, settings, unhealthy)
     kept = [pod for pod in planner.order if previous.get(pod.uid) in cluster.nodes]
     for pod in kept:
         if planner.is_frozen(pod) and previous[pod.uid] not in unhealthy:
@@ -61,7 +63,7 @@ def plan_backups(
     planner.cover_others()
     planner.improve()
     planner.settle()
-    return BackupPlan({**planner.uncovered, **planner.backups}, planner.ledger.reserves())
+    return planner.plan()
 
 
 def without_placeholders(cluster: Cluster) -> Cluster:
@@ -74,10 +76,19 @@ def cluster_without(cluster: Cluster, failure: Failure) -> Cluster:
     return cluster.changed(nodes=dict.fromkeys(failure.nodes), pods={pod.uid: None for pod in failure.pods})
 
 
-class _Planner:
-    """The plan in the making."""
+class Planner:
+    """The plan in the making, of a cluster without placeholders.
 
-    def __init__(self, cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings, unhealthy: Set[str]) -> None:
+    order: the pods that want a backup, as they are asked about one.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        inputs: DecisionInputs,
+        settings: BackupSettings,
+        unhealthy: Set[str] = frozenset(),
+    ) -> None:
         self._cluster, self._settings, self._inputs, self._unhealthy = cluster, settings, inputs, unhealthy
         self._with_quota = {namespace for namespace, _ in cluster.quotas}
         self._domains = FailureDomains(cluster, lambda node: rack_of(node, inputs, settings.rack_label))
@@ -94,6 +105,24 @@ class _Planner:
         free = {node: cluster.free(node) for node in cluster.nodes}
         self.ledger = ReserveLedger(free, (pod.requests for pod in covered))
         self.order = sorted(covered, key=self._difficulty)
+
+    def plan(self) -> BackupPlan:
+        return BackupPlan({**self.uncovered, **self.backups}, self.ledger.reserves())
+
+    def touched_by(self, moved: ClusterPod, backups: Backups) -> Set[str]:
+        """UIDs of the pods whose backup may hold no longer now that `moved` came to its node: they count on where
+        others are, their room is there, or a bound ties them to it. What `moved` and others need of one failure is
+        asked when it is covered itself."""
+        tied = self._bounds.tied_to(moved)
+        return {
+            pod.uid
+            for pod in self.order
+            if pod.uid == moved.uid
+            or (pod.namespace, pod.name) in tied
+            or (pod.uid in backups and backups[pod.uid].node == moved.node)
+            or counts_on_others(pod)
+            or pod.constraints.anti_affinity
+        }
 
     def cover(self, pod: ClusterPod, nodes: Sequence[str] | None = None) -> bool:
         """Gives the pod the cheapest of `nodes`, all by default, that can be its backup, or says why there is none."""
@@ -130,6 +159,13 @@ class _Planner:
         self.ledger.add(pod.requests, domains, node)
         for domain in domains:
             self._after[domain] = self._after[domain].with_pod(pod, node)
+
+    def take_over(self, pod: ClusterPod, before: Backup | Uncovered) -> None:
+        """Leaves the pod what it had in an earlier plan, and asks nothing."""
+        if isinstance(before, Backup):
+            self.put(pod, before.node)
+        else:
+            self.uncovered[pod.uid] = before
 
     def cover_others(self) -> None:
         """Covers the pods that have no backup. One that is bound to others may only be possible after those."""
@@ -270,13 +306,7 @@ def never_replaced(pod: ClusterPod) -> str:
     return ""
 
 
-def _summary(refused: dict[str, str]) -> str:
+def _summary(refused: Mapping[str, str]) -> str:
     """As kube-scheduler sums up: each reason with its number of nodes, the most frequent first."""
-    return ", ".join(f"{count} {reason}" for reason, count in _counted(refused.values()))
-
-
-def _counted(reasons: Iterable[str]) -> Iterator[tuple[str, int]]:
-    counts: dict[str, int] = {}
-    for reason in reasons:
-        counts[reason] = counts.get(reason, 0) + 1
-    yield from sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    counts = sorted(Counter(refused.values()).items(), key=lambda each: (-each[1], each[0]))
+    return ", ".join(f"{number} {reason}" for reason, number in counts)

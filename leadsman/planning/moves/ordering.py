@@ -18,6 +18,7 @@ from leadsman.cluster.resources import ZERO, Resources
 from leadsman.cluster.scheduling import refusals as scheduling_refusals
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.names import PLACEHOLDER_NAMESPACE
+from leadsman.planning.backups.after_move import plan_after_move
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_backups, without_placeholders
 from leadsman.planning.moves.bounds import SupposedBounds
@@ -200,7 +201,7 @@ class _Ordering:
     def _move(self, pod: ClusterPod, node: str, reason: str, gain: float) -> bool:
         """Moves the pod unless another one would lose its backup."""
         after, inputs = self._cluster.with_pod(pod, node), self._bounds.inputs_with({pod.uid: node})
-        plan = self._backups_of(after, inputs)
+        plan = self._backups_of(after, inputs, pod.uid)
         if not plan.backups.keys() >= self.plans[-1].backups.keys():
             return False
         self.moves.append(
@@ -237,18 +238,16 @@ class _Ordering:
     def _lost_backup(self, pod: ClusterPod, node: str) -> str:
         """Which pod would lose its backup if this one went to the node."""
         after, inputs = self._cluster.with_pod(pod, node), self._bounds.inputs_with({pod.uid: node})
-        plan = self._backups_of(after, inputs)
+        plan = self._backups_of(after, inputs, pod.uid)
         lost = sorted(self.plans[-1].backups.keys() - plan.backups.keys())
         names = (f"{self._cluster.pods[uid].namespace}/{self._cluster.pods[uid].name}" for uid in lost)
         return f"pod {next(names)} would have no backup" if lost else ""
 
-    def _backups_of(self, cluster: Cluster, inputs: DecisionInputs) -> BackupPlan:
-        """After a move. Backups that still hold stay: looking for smaller reserves at each step would take most of the
-        time."""
+    def _backups_of(self, cluster: Cluster, inputs: DecisionInputs, moved: str) -> BackupPlan:
+        """After the pod of this UID was moved."""
         if self._settings is None:
             return BackupPlan()
-        kept = {uid: backup.node for uid, backup in self.plans[-1].backups.items()}
-        return plan_backups(cluster, inputs, replace(self._settings, max_improvements=0), kept)
+        return plan_after_move(self.plans[-1], cluster.pods[moved], cluster, inputs, self._settings)
 
     def _look(self) -> None:
         """Makes what is asked of the cluster as it is now. A reserve is a pod that takes room."""

@@ -5,7 +5,7 @@ changed values of a table are looked at. The rows of other delay sources and of 
 first turns on them: all rows of 5,000 nodes are 25 million pairs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from msgspec import structs
@@ -30,6 +30,9 @@ K = TypeVar("K")
 
 KEYS_PER_MESSAGE = 32
 """Of a table, so that encoding a message keeps the interpreter for some 0.3 ms, however large the cluster is."""
+
+MAX_PACKED = 8
+"""Lists of candidates that are kept packed: kube-scheduler asks with the same names again."""
 
 MAX_NAMES = 200_000
 """After which everything begins again: names that requests once brought do not pile up."""
@@ -60,7 +63,7 @@ class RequestEncoder:
         self._estimates: EstimateView | None = None
         self._view_rows: set[tuple[int, str]] = set()
         self._estimate_rows: set[str] = set()
-        self._candidates: tuple[Sequence[str], bytes] = ((), b"")
+        self._packed = dict[int, tuple[Sequence[str], bytes]]()
         return m.encode(m.Begin(m.FORMAT, leadsman, now, unix_now))
 
     @property
@@ -73,9 +76,11 @@ class RequestEncoder:
         inputs = request.inputs
         yield from self._inputs(inputs)
         yield from self._delay_rows(request.pod, request.nodes, inputs)
-        if request.nodes is not self._candidates[0]:
+        if id(request.nodes) not in self._packed:
             yield from self._add_names(request.nodes)
-            self._candidates = (request.nodes, self._names.pack(request.nodes))
+            if len(self._packed) >= MAX_PACKED:
+                del self._packed[next(iter(self._packed))]
+            self._packed[id(request.nodes)] = request.nodes, self._names.pack(request.nodes)
         yield m.encode(self._request(request))
 
     def _inputs(self, inputs: DecisionInputs) -> Iterator[bytes]:
@@ -211,17 +216,17 @@ class RequestEncoder:
 
     def _request(self, request: DecidedRequest) -> m.Request:
         scores, refusals, refused = None, dict[Refusal, int](), list[str]()
-        codes = list[int]()
+        codes: Sequence[int] = ()
         if isinstance(request.answer, tuple):
             refused = list(request.answer.refused)
-            codes = [refusals.setdefault(each, len(refusals)) for each in request.answer.refused.values()]
+            codes = _number(request.answer.refused.values(), refusals)
         else:
             scores = bytes(request.answer.values())
         return m.Request(
             request.verb,
             request.inputs.now,
             _recorded_pod(request.pod),
-            self._candidates[1],
+            self._packed[id(request.nodes)][1],
             {node: list(uids) for node, uids in request.victims.items()},
             request.fault,
             list(refusals),
@@ -242,6 +247,13 @@ def _references(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> l
     except BadBound:
         return []
     return [node for each in resolved if isinstance(each, ResolvedBound) for node in each.target.nodes]
+
+
+def _number(values: Collection[Refusal], numbers: dict[Refusal, int]) -> Sequence[int]:
+    """The number of each, from when it is first met. Most are the same few objects, which are looked up once."""
+    ids = list(map(id, values))
+    by_id = {key: numbers.setdefault(value, len(numbers)) for key, value in dict(zip(ids, values, strict=True)).items()}
+    return list(map(by_id.__getitem__, ids))
 
 
 def _recorded_pod(pod: PodInfo) -> PodInfo:
