@@ -75,6 +75,12 @@ class PeerStats:
         for target in self.targets.values():
             target.method_selector = MethodSelector(ProbeMode.TCP)
 
+    def allow_icmp(self) -> None:
+        """ICMP is tried again: a peer that is probed by TCP stays so until ICMP answers."""
+        self._mode = ProbeMode.AUTO
+        for target in self.targets.values():
+            target.method_selector = MethodSelector(ProbeMode.AUTO, ProbeMethod.TCP)
+
     def start_round(self, now: float) -> None:
         """Call once a round, so that silence is timed only while there are peers that could answer."""
         self._silence.set_peer_count(sum(t.endpoint is not None for t in self.targets.values()), now)

@@ -31,8 +31,9 @@ class ProbeMode(StrEnum):
 class MethodSelector:
     """The method for one peer."""
 
-    def __init__(self, mode: ProbeMode) -> None:
-        self.method = ProbeMethod.TCP if mode is ProbeMode.TCP else ProbeMethod.ICMP
+    def __init__(self, mode: ProbeMode, first: ProbeMethod = ProbeMethod.ICMP) -> None:
+        """first: the method to begin with, if the mode leaves a choice."""
+        self.method = ProbeMethod.TCP if mode is ProbeMode.TCP else first
         self._fixed = mode is not ProbeMode.AUTO
         self._ever_answered = False
         self._silent = self._turn = 0

@@ -8,7 +8,7 @@ One event loop; no call blocks it and no probe waits for another.
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from random import Random
 
 from agent.rtt import endpoints, tcp
@@ -41,6 +41,7 @@ EARLY_PROBES_PER_SECOND, EARLY_PROBES_BURST = 0.4, 16
 """Probes that come early because the last one to the peer was lost. The rate is a tenth of an agent's share of the
 cluster's budget at 5,000 nodes, and less of it in a smaller cluster."""
 
+ICMP_RETRY_SECONDS = 60.0
 _RESOLVE_INTERVAL_SECONDS = 60.0
 _RESOLVE_RETRY_SECONDS = 5.0
 
@@ -62,14 +63,16 @@ class Prober:
         resolve: Callable[[str], Awaitable[endpoints.Endpoint | None]] = endpoints.resolve,
         on_rtt: Callable[[str, float], None] = lambda *_: None,
         on_silence: Callable[[], None] = lambda: None,
+        icmp_retry_seconds: float = ICMP_RETRY_SECONDS,
     ) -> None:
         """here: this node's zone and rack, for the classes of paths. on_rtt: called with a peer and its RTT in ms.
 
         on_silence: called when a peer falls silent or answers again, and when a local fault begins or ends.
+        icmp_retry_seconds: between two tries to open ICMP sockets that the kernel refused.
         """
         self._settings, self._clock, self._opener, self._resolve = settings, clock, opener, resolve
         self._schedule: ProbeSchedule[str] = ProbeSchedule(settings.interval_seconds, rng or Random())
-        self._echoes = self._echoes_on({})
+        self._echoes, self._icmp_retry_seconds = self._echoes_on({}), icmp_retry_seconds
         self._peers_changed = asyncio.Event()
         self._handshakes = 0
         self._problem = ProblemLog(_log, "agent reports no latencies", "agent reports latencies again")
@@ -121,24 +124,32 @@ class Prober:
 
     async def run(self) -> None:
         """Probes until cancelled. IcmpRefused in mode icmp when the kernel allows no ICMP socket."""
-        with self._sockets() as sockets:
-            self._echoes = self._echoes_on(sockets)
+        with contextlib.ExitStack() as stack:
+            self._use(self._open(), stack)
             async with asyncio.TaskGroup() as self._group:
                 self._group.create_task(self._keep_resolved(), name="resolve peers")
+                if self.icmp_refusal is not None:
+                    self._group.create_task(self._await_icmp(stack), name="wait for ICMP sockets")
                 await self._pace(self._group)
 
-    @contextlib.contextmanager
-    def _sockets(self) -> Iterator[Mapping[IpVersion, EchoSocket]]:
-        """Opens the sockets and has the event loop watch them."""
-        sockets, loop = self._open(), asyncio.get_running_loop()
+    def _use(self, sockets: Mapping[IpVersion, EchoSocket], stack: contextlib.ExitStack) -> None:
+        """Echoes on these sockets, which the event loop watches and the stack closes."""
+        loop = asyncio.get_running_loop()
+        self._echoes = self._echoes_on(sockets)
         for version, sock in sockets.items():
+            stack.callback(sock.close)
             loop.add_reader(sock.fileno(), lambda version: self._echoes.receive(version), version)
-        try:
-            yield sockets
-        finally:
-            for sock in sockets.values():
-                loop.remove_reader(sock.fileno())
-                sock.close()
+            stack.callback(loop.remove_reader, sock.fileno())
+
+    async def _await_icmp(self, stack: contextlib.ExitStack) -> None:
+        """Opens the sockets once the kernel allows them: an operator may set the sysctl while the agent runs."""
+        while self.icmp_refusal is not None:
+            await asyncio.sleep(self._icmp_retry_seconds)
+            with contextlib.suppress(IcmpRefused):
+                self._use(self._opener(), stack)
+                self.icmp_refusal = None
+        self.stats.allow_icmp()
+        _log.warning("kernel allows ICMP sockets now; agent probes each peer by ICMP once that answers")
 
     def _open(self) -> Mapping[IpVersion, EchoSocket]:
         if self._settings.mode is ProbeMode.TCP:

@@ -13,7 +13,7 @@ from agent.rtt.peer import Peer
 from agent.rtt.probe_method import ProbeMode
 from agent.rtt.prober import Prober
 from agent.rtt.settings import ProbeSettings
-from agent.rtt.sockets import IcmpRefused, read_clocks
+from agent.rtt.sockets import IcmpRefused, open_sockets, read_clocks
 from leadsman.state.records import ProbeMethod
 
 FAST = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5)
@@ -125,6 +125,18 @@ async def test_refused_icmp_falls_back_to_tcp_for_all_and_says_why_once(caplog: 
     assert [r.message for r in caplog.records] == [
         "kernel refuses ICMP sockets; agent probes all peers by TCP handshakes: no ICMP here"
     ]
+
+
+async def test_icmp_that_is_allowed_later_is_used_from_then_on(icmp) -> None:
+    server = await asyncio.start_server(lambda reader, writer: writer.close(), "127.0.0.1", 0)
+    settings = ProbeSettings(interval_seconds=0.05, timeout_seconds=0.5, tcp_port=server.sockets[0].getsockname()[1])
+    openers = [refuse, refuse, open_sockets]
+    prober = Prober(settings, opener=lambda: openers.pop(0)(), icmp_retry_seconds=0.05)
+    prober.set_peers([ONE])
+    async with server, running(prober):
+        await until(lambda: {latency.method for latency in known(prober).values()} == {ProbeMethod.TCP})
+        await until(lambda: {latency.method for latency in known(prober).values()} == {ProbeMethod.ICMP})
+        assert prober.icmp_refusal is None
 
 
 async def test_in_mode_icmp_a_refusal_ends_it() -> None:
