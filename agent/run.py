@@ -86,7 +86,7 @@ class AgentComponents:
             self.store, settings.node, settings.max_peers, peering, prober, self.wakeup.wake, clock
         )
         self.probe_requests = ProbeRequestHandler(self.store, self.peer_refresher, prober, self.wakeup.wake, clock)
-        roots = HostRoots(str(settings.proc_root), str(settings.sys_root), str(settings.rootfs))
+        roots = HostRoots(str(settings.proc_root), str(settings.sys_root), str(settings.rootfs), settings.own_network)
         psutil_source.set_proc_root(roots.proc)
         self.hardware = HardwareMonitor(roots, clock=clock, interval_seconds=settings.timing.push_interval_seconds)
         self.reward_persistence = RewardPersistence(

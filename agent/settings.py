@@ -22,6 +22,7 @@ class AgentSettings(Struct, frozen=True):
     max_peers: how many are probed. An agent's cost grows with it, not with the cluster.
     probe_budget: probes a second that all agents together may send. Each computes its share from the number of nodes,
         so all must have the same budget.
+    own_network: as in HostRoots.
     pods: None when the node's pods are not followed.
     """
 
@@ -40,6 +41,7 @@ class AgentSettings(Struct, frozen=True):
     proc_root: Path = Path("/proc")
     sys_root: Path = Path("/sys")
     rootfs: Path = Path("/")
+    own_network: bool = False
     pods: PodSettings | None = None
 
     def __post_init__(self) -> None:

@@ -3,7 +3,8 @@
 Source: docs.kernel.org/admin-guide/cgroup-v2.html
 
 Reads the root and the slices next below it, never a pod's own group: the number of series does not grow with the pods.
-The root has no memory files.
+The root has no memory files, and no cgroup.type. A pod has a cgroup namespace of its own, whose root has both: that is
+not the node's, and gives no value.
 """
 
 import os
@@ -62,6 +63,8 @@ def parse_limit(text: str) -> int | None:
 
 def collect(roots: HostRoots) -> Iterator[Sample]:
     root = _unified_root(f"{roots.sys}/fs/cgroup")
+    if os.path.exists(f"{root}/cgroup.type"):
+        raise NoData(f"{root} is the root of the agent's own cgroup namespace, not the node's")
     for name in SLICES:
         if os.path.isdir(f"{root}/{name}"):
             yield from _samples(name or "/", _read(f"{root}/{name}"))

@@ -1,7 +1,7 @@
 """Network devices from /proc/net/dev. Source: proc_pid_net(5).
 
 Read through process 1, so that a mounted host /proc gives the host's devices although the agent has a network
-namespace of its own. Left out: the ends of pods' links and purely virtual devices, whose number grows with the pods.
+namespace of its own. Without that mount such an agent has no value: a pod's traffic is not the node's. Left out: the ends of pods' links and purely virtual devices, whose number grows with the pods.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from agent.hardware.kernel_files import parse_file, parse_optional_file
-from agent.hardware.samples import HostRoots, Sample, counter
+from agent.hardware.samples import HostRoots, NoData, Sample, counter
 
 IGNORED_DEVICES = re.compile(
     r"lo|(?:veth|cali|lxc|cilium_|tap|tun|tunl|ifb|dummy|docker|br-|cbr|cni|flannel|vxlan|kube-|nodelocaldns|virbr|azv).*"
@@ -49,6 +49,8 @@ def parse(text: str) -> tuple[NetworkDevice, ...]:
 
 
 def collect(roots: HostRoots) -> Iterator[Sample]:
+    if roots.own_network and roots.proc == "/proc":
+        raise NoData("the agent's network namespace is not the node's, and the host's /proc is not mounted here")
     devices = parse_optional_file(f"{roots.proc}/1/net/dev", parse)
     for device in parse_file(f"{roots.proc}/net/dev", parse) if devices is None else devices:
         for column, family in COUNTERS.items():

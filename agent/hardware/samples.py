@@ -39,11 +39,17 @@ class SensorFault(Struct, frozen=True):
 
 
 class HostRoots(Struct, frozen=True):
-    """Where the host's /proc, /sys and root filesystem are mounted. rootfs: prefix of the host's mount points."""
+    """Where the host's /proc, /sys and root filesystem are mounted.
+
+    rootfs: prefix of the host's mount points.
+    own_network: the reader has a network namespace of its own, as a pod has without hostNetwork. What the kernel
+        answers for the reader's namespace is then not the node's.
+    """
 
     proc: str = "/proc"
     sys: str = "/sys"
     rootfs: str = "/"
+    own_network: bool = False
 
 
 class NoData(Exception):

@@ -2,7 +2,9 @@
 
 import argparse
 import gc
+import os
 import socket
+from collections.abc import Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -148,8 +150,15 @@ def settings(args: argparse.Namespace) -> AgentSettings:
         proc_root=args.proc_root,
         sys_root=args.sys_root,
         rootfs=args.rootfs,
+        own_network=has_own_network(os.environ),
         pods=pod_settings(args),
     )
+
+
+def has_own_network(environ: Mapping[str, str]) -> bool:
+    """Whether the agent's pod has an address of its own. With hostNetwork the pod's is the node's."""
+    pod, host = environ.get("POD_IP"), environ.get("HOST_IP")
+    return bool(pod and host and pod != host)
 
 
 def pod_settings(args: argparse.Namespace) -> PodSettings | None:

@@ -35,3 +35,9 @@ def test_a_hybrid_host_has_its_hierarchy_one_below(unpacked: "Unpacked", values:
 def test_version_1_alone_is_nothing(tree: "Tree") -> None:
     with pytest.raises(NoData, match="cgroup v2"):
         list(cgroup.collect(tree({"sys/fs/cgroup/cpu/cpu.shares": "1024"})))
+
+
+def test_the_root_of_a_pods_own_cgroup_namespace_is_not_the_nodes(tree: "Tree") -> None:
+    files = {"cgroup.controllers": "cpu", "cgroup.type": "domain", "cpu.stat": "usage_usec 1", "memory.current": "1"}
+    with pytest.raises(NoData, match="own cgroup namespace"):
+        list(cgroup.collect(tree({f"sys/fs/cgroup/{name}": text for name, text in files.items()})))

@@ -1,6 +1,7 @@
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from agent.hardware import conntrack
 from agent.hardware.reading import Absent, run_collector
@@ -19,6 +20,12 @@ def test_without_the_module_there_is_none(unpacked: "Unpacked") -> None:
     outcome = run_collector(conntrack.collect, unpacked("edge"), lambda: 0.0)
     assert isinstance(outcome, Absent)
     assert "nf_conntrack_count" in outcome.reason
+
+
+def test_a_pods_own_table_is_not_the_nodes(server: HostRoots) -> None:
+    outcome = run_collector(conntrack.collect, structs.replace(server, own_network=True), lambda: 0.0)
+    assert isinstance(outcome, Absent)
+    assert "hostNetwork" in outcome.reason
 
 
 @pytest.mark.parametrize("text", ["", "many"])

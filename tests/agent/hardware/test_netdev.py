@@ -1,10 +1,11 @@
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec import structs
 
 from agent.hardware import netdev
 from agent.hardware.kernel_files import MalformedFile
-from agent.hardware.samples import HostRoots
+from agent.hardware.samples import HostRoots, NoData
 
 if TYPE_CHECKING:
     from tests.agent.hardware.conftest import Tree, Unpacked, Values
@@ -43,3 +44,12 @@ def test_without_process_1_the_own_namespace_is_read(unpacked: "Unpacked", value
 def test_a_line_with_columns_missing_is_named(tree: "Tree") -> None:
     with pytest.raises(MalformedFile, match=r"net/dev.*3 columns, must be 16"):
         list(netdev.collect(tree({"proc/net/dev": HEAD + "eth0: 1 2 3"})))
+
+
+def test_a_pods_own_devices_are_not_the_nodes() -> None:
+    with pytest.raises(NoData, match="network namespace is not the node's"):
+        list(netdev.collect(HostRoots(own_network=True)))
+
+
+def test_a_mounted_proc_gives_the_hosts_devices_to_a_pod(server: HostRoots, values: "Values") -> None:
+    assert ("ens1f0",) in values(netdev.collect, structs.replace(server, own_network=True), netdev.RECEIVED_BYTES)
