@@ -1,7 +1,9 @@
 """Network devices from /proc/net/dev. Source: proc_pid_net(5).
 
 Read through process 1, so that a mounted host /proc gives the host's devices although the agent has a network
-namespace of its own. Without that mount such an agent has no value: a pod's traffic is not the node's. Left out: the ends of pods' links and purely virtual devices, whose number grows with the pods.
+namespace of its own. Without that mount such an agent has no value: a pod's traffic is not the node's.
+
+Left out: the ends of pods' links and purely virtual devices, whose number grows with the pods.
 """
 
 import re

@@ -15,11 +15,6 @@ from leadsman.rewards.incident_causes import IncidentCause
 
 _LONG_AGO: Final = datetime.min.replace(tzinfo=UTC)
 
-_POD_FAULT: Final = "own"
-"""The pod refers to an object that does not exist: no incident of any node."""
-
-_Verdict = IncidentCause | str
-
 _NO_SUCH_IMAGE = (
     r"not ?found|manifest unknown|repository does not exist|pull access denied|unauthorized|authentication required|"
     r"invalid reference format|couldn't parse image|InvalidImageName|denied:"
@@ -27,8 +22,8 @@ _NO_SUCH_IMAGE = (
 _NO_SUCH_OBJECT = r"(configmap|secret) .*not found|non-existent (config map|secret) key|couldn't find key"
 _NO_SUCH_CLAIM = r"persistentvolumeclaim .*not found|unbound|not bound|non-bound|Multi-Attach"
 
-_EVENT_RULES: tuple[tuple[str, str, _Verdict], ...] = (
-    ("FailedMount|FailedMapVolume|FailedAttachVolume", _NO_SUCH_OBJECT, _POD_FAULT),
+_EVENT_RULES: tuple[tuple[str, str, IncidentCause], ...] = (
+    ("FailedMount|FailedMapVolume|FailedAttachVolume", _NO_SUCH_OBJECT, IncidentCause.CONFIG_ERROR),
     ("FailedMount|FailedMapVolume|FailedAttachVolume", _NO_SUCH_CLAIM, IncidentCause.CLAIM_UNBOUND),
     ("FailedMount|FailedMapVolume|FailedAttachVolume", "", IncidentCause.VOLUME),
     ("FailedCreatePodSandBox|FailedPodSandBoxStatus|NetworkNotReady", "", IncidentCause.SANDBOX),
@@ -38,13 +33,13 @@ _EVENT_RULES: tuple[tuple[str, str, _Verdict], ...] = (
     ("Failed|ErrImageNeverPull", rf"pull.*({_NO_SUCH_IMAGE})", IncidentCause.IMAGE_UNKNOWN),
     ("Failed", r"Failed to pull image", IncidentCause.IMAGE_PULL),
     ("ErrImageNeverPull", "", IncidentCause.IMAGE_PULL),
-    ("Failed", _NO_SUCH_OBJECT, _POD_FAULT),
+    ("Failed", _NO_SUCH_OBJECT, IncidentCause.CONFIG_ERROR),
 )
 """Reason, message, verdict. An empty message fits all."""
 
-_WAITING_RULES: tuple[tuple[str, str, _Verdict], ...] = (
+_WAITING_RULES: tuple[tuple[str, str, IncidentCause], ...] = (
     ("InvalidImageName", "", IncidentCause.IMAGE_UNKNOWN),
-    ("CreateContainerConfigError", "", _POD_FAULT),
+    ("CreateContainerConfigError", "", IncidentCause.CONFIG_ERROR),
     ("ErrImagePull|ImagePullBackOff", _NO_SUCH_IMAGE, IncidentCause.IMAGE_UNKNOWN),
     ("ErrImagePull|ImagePullBackOff|ErrImageNeverPull|RegistryUnavailable", "", IncidentCause.IMAGE_PULL),
 )
@@ -63,16 +58,12 @@ def container_exit_cause(
     return IncidentCause.PROBE_FAILURE if probe_failed else None
 
 
-def start_failure_cause(pod: Pod, events: Iterable[Event]) -> IncidentCause | None:
-    """Why the pod does not start, by its newest Event that says so, else by a waiting container, else START_STUCK.
-
-    None when the pod itself is at fault: it refers to an object that does not exist.
-    """
+def start_failure_cause(pod: Pod, events: Iterable[Event]) -> IncidentCause:
+    """Why the pod does not start, by its newest Event that says so, else by a waiting container, else START_STUCK."""
     newest = sorted(events, key=last_seen_at, reverse=True)
     waiting = (each.state.waiting for each in all_containers(pod) if each.state.waiting)
     verdicts = (*map(_event_cause, newest), *map(_waiting_cause, waiting), IncidentCause.START_STUCK)
-    first = next(each for each in verdicts if each and each is not IncidentCause.PROBE_FAILURE)
-    return first if isinstance(first, IncidentCause) else None
+    return next(each for each in verdicts if each and each is not IncidentCause.PROBE_FAILURE)
 
 
 def last_seen_at(event: Event) -> datetime:
@@ -81,15 +72,15 @@ def last_seen_at(event: Event) -> datetime:
     return observed or event.last_timestamp or event.event_time or event.metadata.creation_timestamp or _LONG_AGO
 
 
-def _event_cause(event: Event) -> _Verdict | None:
+def _event_cause(event: Event) -> IncidentCause | None:
     return _first_match(_EVENT_RULES, event.reason, event.message) if event.type == "Warning" else None
 
 
-def _waiting_cause(waiting: ContainerStateWaiting) -> _Verdict | None:
+def _waiting_cause(waiting: ContainerStateWaiting) -> IncidentCause | None:
     return _first_match(_WAITING_RULES, waiting.reason, waiting.message)
 
 
-def _first_match(table: Iterable[tuple[str, str, _Verdict]], reason: str, message: str) -> _Verdict | None:
+def _first_match(table: Iterable[tuple[str, str, IncidentCause]], reason: str, message: str) -> IncidentCause | None:
     fits = (v for r, m, v in table if re.fullmatch(r, reason) and re.search(m, message, re.IGNORECASE))
     return next(fits, None)
 

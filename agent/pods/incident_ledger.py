@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from agent.pods import incident_causes, pod_health
 from agent.pods.counted_totals import CountedTotals
-from agent.pods.incidents import START_MARK, Incident, find_incidents
+from agent.pods.incidents import READY_MARK, START_MARK, Incident, find_incidents
 from agent.pods.pod_health import PodHealth
 from agent.pods.pod_status import run_seconds
 from agent.pods.pod_types import pod_type_of
@@ -41,11 +41,14 @@ class LedgerLimits(Struct, frozen=True):
 
     stuck_seconds: a pod that is bound and has not started for so long is an incident. The kubelet itself waits two
         minutes for a volume.
+    unready_seconds: a pod that runs and was never ready for so long is an incident. A Deployment's own limit for
+        progress is the same (progressDeadlineSeconds).
     half_life_seconds: the time in which all evidence loses half its weight.
     most_types: types of pod with a reward.
     """
 
     stuck_seconds: float = 150.0
+    unready_seconds: float = 600.0
     half_life_seconds: float = reward_updates.HALF_LIFE_SECONDS
     most_types: int = MAX_TYPES
 
@@ -128,10 +131,12 @@ class IncidentLedger:
         del self.pods[pod.metadata.uid]
 
     def stuck_pods(self) -> list[str]:
-        """UIDs of pods that have been starting for too long and were not counted for it."""
-        now = self._clock()
-        stuck = (uid for uid, health in self.pods.items() if health.is_stuck(now, self._limits.stuck_seconds))
-        return [uid for uid in stuck if self.counted_totals.uncounted(uid, START_MARK, 1)]
+        """UIDs of pods that have been starting, or running without being ready, for too long and are not counted."""
+        now, limits = self._clock(), self._limits
+        starting = [uid for uid, health in self.pods.items() if health.is_stuck(now, limits.stuck_seconds)]
+        unready = [uid for uid, health in self.pods.items() if health.is_unready(now, limits.unready_seconds)]
+        marked = [(uid, START_MARK) for uid in starting] + [(uid, READY_MARK) for uid in unready]
+        return [uid for uid, mark in marked if self.counted_totals.uncounted(uid, mark, 1)]
 
     def count_incidents(self, uid: str, events: Sequence[Event] = ()) -> None:
         """Counts what is new of the pod, with the causes that its Events give."""
@@ -178,8 +183,9 @@ class IncidentLedger:
 
     def _uncounted(self, health: PodHealth) -> list[tuple[Incident, int]]:
         """The pod's incidents that are not counted yet, with how many times each is new."""
-        uid, stuck = health.pod.metadata.uid, health.is_stuck(self._clock(), self._limits.stuck_seconds)
-        incidents = find_incidents(health.pod, stuck)
+        uid, now, limits = health.pod.metadata.uid, self._clock(), self._limits
+        stuck, unready = health.is_stuck(now, limits.stuck_seconds), health.is_unready(now, limits.unready_seconds)
+        incidents = find_incidents(health.pod, stuck, unready)
         times = ((each, self.counted_totals.uncounted(uid, each.mark, each.total)) for each in incidents)
         return [(incident, count) for incident, count in times if count]
 

@@ -7,6 +7,7 @@ An incident is named by its pod's UID and a mark, and `total` says how often it 
     <container>    ends of its runs, init containers too                     of the last end; None: it went well
     ~phase         1 once the pod's phase is Failed                          evicted, failed, or None
     ~start         1 once the pod is stuck between binding and running       start stuck, until Events say more
+    ~ready         1 once the pod runs for long and was never ready          never ready
 """
 
 from collections.abc import Iterator
@@ -15,12 +16,13 @@ from typing import Final
 from msgspec import Struct
 
 from agent.pods.container_exits import OOM_KILLED, exit_count, exited_cleanly, last_exit, may_be_probe_kill
-from agent.pods.pod_status import all_containers, is_starting
+from agent.pods.pod_status import all_containers, is_never_ready, is_starting
 from leadsman.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
 from leadsman.rewards.incident_causes import IncidentCause
 
 PHASE_MARK: Final = "~phase"
 START_MARK: Final = "~start"
+READY_MARK: Final = "~ready"
 """No container's name begins with ~: they are RFC 1123 labels."""
 
 _BENIGN_REASONS = ("Preempting", "NodeShutdown", "Terminated", "Shutdown")
@@ -44,11 +46,12 @@ class Incident(Struct, frozen=True):
     last_exit: ContainerStateTerminated | None = None
 
 
-def find_incidents(pod: Pod, stuck: bool = False) -> tuple[Incident, ...]:
+def find_incidents(pod: Pod, stuck: bool = False, unready: bool = False) -> tuple[Incident, ...]:
     """All incidents of the pod so far.
 
     A pod that is being deleted has none: its containers are stopped on purpose.
     stuck: it has been starting for too long.
+    unready: it has been running for too long without ever being ready.
     """
     if pod.terminating:
         return ()
@@ -57,7 +60,8 @@ def find_incidents(pod: Pod, stuck: bool = False) -> tuple[Incident, ...]:
     start = (
         (Incident(START_MARK, 1, IncidentCause.START_STUCK, needs_events=True),) if stuck and is_starting(pod) else ()
     )
-    return (*_of_containers(pod), *start)
+    ready = (Incident(READY_MARK, 1, IncidentCause.NEVER_READY),) if unready and is_never_ready(pod) else ()
+    return (*_of_containers(pod), *start, *ready)
 
 
 def _of_failed(pod: Pod) -> Iterator[Incident]:

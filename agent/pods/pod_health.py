@@ -7,7 +7,7 @@ not ready counts for nothing, and its health goes on afterwards.
 from msgspec import Struct
 
 from agent.pods.container_exits import exit_count
-from agent.pods.pod_status import all_containers, is_healthy, is_starting
+from agent.pods.pod_status import all_containers, is_healthy, is_never_ready, is_starting
 from leadsman.kube.objects import Pod
 
 
@@ -17,7 +17,8 @@ class PodHealth(Struct):
     pod: its present state.
     type: of the pod.
     age_seconds: health that was credited.
-    healthy_since, starting_since: monotonic seconds; None while it is not healthy, not starting.
+    healthy_since, starting_since, unready_since: monotonic seconds; None while it is not healthy, not starting, or not
+        one that runs and was never ready.
     """
 
     pod: Pod
@@ -25,6 +26,7 @@ class PodHealth(Struct):
     age_seconds: float = 0.0
     healthy_since: float | None = None
     starting_since: float | None = None
+    unready_since: float | None = None
 
     def update(self, pod: Pod, now: float) -> None:
         """Takes the pod's present state. Health since the last credit is lost when it is no longer healthy: nobody saw
@@ -39,6 +41,10 @@ class PodHealth(Struct):
             (self.starting_since if self.starting_since is not None else now) if is_starting(pod) else None
         )
 
+        self.unready_since = (
+            (self.unready_since if self.unready_since is not None else now) if is_never_ready(pod) else None
+        )
+
     def advance(self, now: float) -> tuple[float, float]:
         """The age of its health in seconds, at the last call and now."""
         before = self.age_seconds
@@ -49,6 +55,9 @@ class PodHealth(Struct):
 
     def is_stuck(self, now: float, limit_seconds: float) -> bool:
         return self.starting_since is not None and now - self.starting_since > limit_seconds
+
+    def is_unready(self, now: float, limit_seconds: float) -> bool:
+        return self.unready_since is not None and now - self.unready_since > limit_seconds
 
 
 def first_seen_health(pod: Pod, pod_type: str, now: float, unix: float, credited_until: float) -> PodHealth:

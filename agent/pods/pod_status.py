@@ -28,6 +28,19 @@ def is_starting(pod: Pod) -> bool:
     return not any((each.state.running and not each.ready) or exit_count(each) for each in all_containers(pod))
 
 
+def is_never_ready(pod: Pod) -> bool:
+    """Whether the pod's containers run and one has not been ready since it started.
+
+    The kubelet sets the condition Ready to False before it starts a container. One that was lost later is younger. A
+    pod whose container has ended has another incident.
+    """
+    if pod.status.phase != "Running" or pod.terminating or any(map(exit_count, all_containers(pod))):
+        return False
+    waiting = [each.state.running for each in pod.status.container_statuses if each.state.running and not each.ready]
+    since = next((each.last_transition_time for each in pod.status.conditions if each.type == "Ready"), None)
+    return since is not None and any(run.started_at is not None and since <= run.started_at for run in waiting)
+
+
 def all_containers(pod: Pod) -> Iterator[ContainerStatus]:
     """The status of every container, init containers first: one of them that fails keeps the pod from running too."""
     yield from pod.status.init_container_statuses

@@ -171,7 +171,7 @@ def pod_settings(args: argparse.Namespace) -> PodSettings | None:
         if args.pods == "auto":
             return None
         raise ValueError(f"--pods on: {error} with --kubeconfig or --kube-api") from error
-    limits = LedgerLimits(args.stuck_seconds, args.half_life_seconds)
+    limits = LedgerLimits(args.stuck_seconds, half_life_seconds=args.half_life_seconds)
     return PodSettings(api, limits, args.health_summary_seconds, args.observe_seconds)
 
 

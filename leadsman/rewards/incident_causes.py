@@ -36,6 +36,10 @@ class IncidentCause(StrEnum):
     """A volume claim that no volume satisfies, on any node."""
     IMAGE_UNKNOWN = "image_unknown"
     """An image that its registry does not have or refuses."""
+    CONFIG_ERROR = "config_error"
+    """The pod refers to a ConfigMap, a Secret or a key that does not exist, or a container's settings are refused."""
+    NEVER_READY = "never_ready"
+    """The containers run, and one has never been ready for long."""
 
 
 PRIOR_BLAME: dict[IncidentCause, Blame] = {
@@ -43,6 +47,7 @@ PRIOR_BLAME: dict[IncidentCause, Blame] = {
     IncidentCause.OOM: Blame.APP,
     IncidentCause.PROBE_FAILURE: Blame.APP,
     IncidentCause.FAILED_PHASE: Blame.APP,
+    IncidentCause.NEVER_READY: Blame.APP,
     IncidentCause.EVICTED: Blame.NODE,
     IncidentCause.START_STUCK: Blame.NODE,
     IncidentCause.VOLUME: Blame.NODE,
@@ -52,6 +57,7 @@ PRIOR_BLAME: dict[IncidentCause, Blame] = {
     IncidentCause.BIND_TIMEOUT: Blame.NODE,
     IncidentCause.CLAIM_UNBOUND: Blame.NOBODY,
     IncidentCause.IMAGE_UNKNOWN: Blame.NOBODY,
+    IncidentCause.CONFIG_ERROR: Blame.NOBODY,
 }
 """Before nodes are compared. NODE and APP weigh the same: whether the type fails elsewhere too decides."""
 

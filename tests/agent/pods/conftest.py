@@ -40,7 +40,7 @@ def restarted(count: int, exit_code: int = 1, reason: str = "Error", **more: Any
 
 def build(phase: str = "Running", *containers: dict[str, Any], **more: Any) -> Pod:
     """containers: of "app", "sidecar", "third". more: init: container statuses; reason, message: of the status; labels,
-    annotations, uid, name, owner, deleted."""
+    annotations, uid, name, owner, deleted, unready_since."""
     names = ("app", "sidecar", "third")
     image = {"image": "registry.example/shop/app:1.7", "imageID": "sha256:1f0c"}
     status = [{"name": name, "restartCount": 0, **image, **each} for name, each in zip(names, containers, strict=False)]
@@ -71,6 +71,9 @@ def build(phase: str = "Running", *containers: dict[str, Any], **more: Any) -> P
             "startTime": T0,
             "containerStatuses": status,
             "initContainerStatuses": init or None,
+            "conditions": [{"type": "Ready", "status": "False", "lastTransitionTime": more["unready_since"]}]
+            if "unready_since" in more
+            else [],
         },
     }
     return decode_json(json.dumps(body).encode(), Pod)

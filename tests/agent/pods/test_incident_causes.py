@@ -40,8 +40,16 @@ NO_REGISTRY = (
             IncidentCause.CLAIM_UNBOUND,
         ),
         ("FailedMount", 'persistentvolumeclaim "data" not found', IncidentCause.CLAIM_UNBOUND),
-        ("FailedMount", 'MountVolume.SetUp failed for volume "c" : configmap "shop" not found', None),
-        ("FailedMount", 'MountVolume.SetUp failed for volume "c" : secret "shop" not found', None),
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "c" : configmap "shop" not found',
+            IncidentCause.CONFIG_ERROR,
+        ),
+        (
+            "FailedMount",
+            'MountVolume.SetUp failed for volume "c" : secret "shop" not found',
+            IncidentCause.CONFIG_ERROR,
+        ),
         (
             "FailedCreatePodSandBox",
             "Failed to create pod sandbox: plugin type=calico failed (add)",
@@ -65,7 +73,7 @@ def test_without_events_the_container_that_waits_says_why(given: "type[Given]") 
     wrong = given.waiting("ImagePullBackOff", 'Back-off pulling image "shop:nope": ErrImagePull: shop:nope: not found')
     assert incident_causes.start_failure_cause(given.pod("Pending", wrong), []) is IncidentCause.IMAGE_UNKNOWN
     unset = given.waiting("CreateContainerConfigError", 'configmap "shop" not found')
-    assert incident_causes.start_failure_cause(given.pod("Pending", unset), []) is None
+    assert incident_causes.start_failure_cause(given.pod("Pending", unset), []) is IncidentCause.CONFIG_ERROR
 
 
 def test_the_newest_event_that_says_anything_decides(given: "type[Given]") -> None:

@@ -269,3 +269,24 @@ def test_a_shard_never_outgrows_its_value() -> None:
     for number in range(5000):
         counted.record(f"0c3a8f5e-7a53-4a3b-9d0e-{number:012}", "app", number + 1)
     assert all(3000 < len(codec.encode(counted.shard_record(part))) <= 4096 for part in counted.changed_shards)
+
+
+def test_a_pod_that_was_never_ready_is_counted_once_after_the_limit(world: World, given: "type[Given]") -> None:
+    pod = given.pod("Running", given.running(ready=False), unready_since="2026-03-01T11:59:59Z")
+    world.ledger.on_pod_updated(pod)
+    world.passes(DEFAULT_LIMITS.unready_seconds)
+    assert world.ledger.stuck_pods() == []
+    world.passes(5)
+    assert world.ledger.stuck_pods() == [given.UID]
+    world.ledger.count_incidents(given.UID)
+    assert world.incidents() == {"never_ready": 1}
+    assert world.ledger.stuck_pods() == []
+
+
+def test_a_config_error_is_counted_and_blames_no_node(world: World, given: "type[Given]") -> None:
+    world.ledger.on_pod_updated(
+        given.pod("Pending", given.waiting("CreateContainerConfigError", 'secret "x" not found'))
+    )
+    world.passes(DEFAULT_LIMITS.stuck_seconds + 5)
+    world.ledger.count_incidents(given.UID)
+    assert (world.incidents(), world.reward().failed) == ({"config_error": 1}, 0.0)

@@ -4,15 +4,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from agent.pods.incidents import PHASE_MARK, START_MARK, find_incidents
+from agent.pods.incidents import PHASE_MARK, READY_MARK, START_MARK, find_incidents
 from leadsman.rewards.incident_causes import IncidentCause
 
 if TYPE_CHECKING:
     from tests.agent.pods.conftest import Given
 
 
-def found(pod, stuck=False):
-    return {each.mark: (each.total, each.cause) for each in find_incidents(pod, stuck)}
+def found(pod, stuck=False, unready=False):
+    return {each.mark: (each.total, each.cause) for each in find_incidents(pod, stuck, unready)}
 
 
 def test_a_running_pod_that_never_ended_has_none(given: "type[Given]") -> None:
@@ -119,3 +119,19 @@ def test_events_are_worth_asking_for_only_when_a_probe_may_have_ended_it(
 ) -> None:
     (only,) = find_incidents(given.pod("Running", given.restarted(1, exit_code, reason)))
     assert only.needs_events is doubtful
+
+
+def test_a_pod_that_runs_and_was_never_ready_has_one(given: "type[Given]") -> None:
+    pod = given.pod("Running", given.running(ready=False), unready_since="2026-03-01T11:59:59Z")
+    assert found(pod, unready=True) == {READY_MARK: (1, IncidentCause.NEVER_READY)}
+    assert found(pod) == {}
+
+
+def test_a_pod_that_was_ready_before_is_none(given: "type[Given]") -> None:
+    pod = given.pod("Running", given.running(ready=False), unready_since="2026-03-01T13:00:00Z")
+    assert found(pod, unready=True) == {}
+
+
+def test_of_a_pod_that_crashes_and_is_not_ready_the_crash_alone_counts(given: "type[Given]") -> None:
+    pod = given.pod("Running", given.restarted(1) | {"ready": False}, unready_since="2026-03-01T11:59:59Z")
+    assert found(pod, unready=True) == {"app": (1, IncidentCause.CRASH)}
