@@ -279,6 +279,18 @@ async def test_a_node_that_returns_loses_our_taint_and_no_other(started: Start, 
         assert cluster.taints("edge-1") == ["example.com/mine"]
 
 
+async def test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint(started: Start, until: "Until") -> None:
+    async with started() as cluster:
+        await cluster.cover(until)
+        as_planned = cluster.healing.cluster.current
+        cluster.healing.recovery._cluster = lambda: as_planned
+        cluster.api.put("/api/v1/nodes/edge-1", {"metadata": {"uid": "another machine"}})
+        cluster.die("edge-1")
+        await cluster.healing.recover()
+        assert cluster.taints("edge-1") == []
+        assert cluster.healing.recovery.results == {("TaintNode", "gone"): 1}
+
+
 async def test_nothing_is_done_before_the_state_is_written(started: Start, until: "Until") -> None:
     async with started() as cluster:
         await cluster.cover(until)

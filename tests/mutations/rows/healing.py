@@ -56,6 +56,13 @@ MUTATIONS = (
         "leadsman/kube/test_client.py::test_a_delete_of_another_uid_is_a_conflict_and_deletes_nothing",
     ),
     Mutation(
+        "a taint names the node's UID",
+        "controller/node_recovery.py",
+        "if node.metadata.uid != uid:",
+        "if False:",
+        "controller/test_self_healing.py::test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint",
+    ),
+    Mutation(
         "preempt evicts no placeholder of others",
         "leadsman/decision/healing/protected_placeholders.py",
         "if not placeholders.isdisjoint(uids) and not _stands_for(node, pod, inputs)",
