@@ -132,6 +132,12 @@ class Etcd:
         """Whether it was started and ended by itself, as in a panic of its own."""
         return self._process is not None and self._process.poll() is not None
 
+    @property
+    def version(self) -> tuple[int, ...]:
+        """Of the server that runs, such as (3, 5, 16)."""
+        release = self.post("/v3/maintenance/status", {})["version"].partition("-")[0]
+        return tuple(map(int, release.split(".")))
+
     def start(self, *, wait: bool = True) -> Self:
         """Starts it. EtcdMissing, or EtcdFailed when it is not healthy in time."""
         command = [str(self._binary or find_binary()), *self._own_flags(), *self.flags]

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests import e2e
+from tests.debian import mirror
 
 ROOT = Path(e2e.__file__).parents[2]
 SUITE = "trixie"
@@ -64,7 +65,7 @@ class Images:
         root, part = context / "root.tar", context / "root.tar.part"
         if not root.exists():
             debian = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=tar"]
-            subprocess.run([*debian, f"--include={_PACKAGES}", SUITE, str(part), _debian_mirror()], check=True)
+            subprocess.run([*debian, f"--include={_PACKAGES}", SUITE, str(part), mirror()], check=True)
             part.rename(root)
         links = f"RUN for p in {_LINKS}; do ln -sf /usr/bin/${{p#*:}} /usr/local/bin/${{p%:*}}; done\n"
         self._bud(context, f"FROM scratch\nADD root.tar /\n{links}", image[1])
@@ -96,14 +97,3 @@ class Images:
         done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
-
-
-def _debian_mirror() -> str:
-    """The one that this machine's apt reads."""
-    found = subprocess.run(
-        ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    return found[0] if found else "http://deb.debian.org/debian"

@@ -33,7 +33,7 @@ class Run:
     async def rows(self, names: Sequence[str], until: float) -> None:
         """The named rows, or as many of all as fit; then overlaps while there is time."""
         chosen = [ROWS[name] for name in names] or schedule.shuffled(list(ROWS.values()), self._seed)
-        able = [row for row in chosen if not self._skips(row, by_name=bool(names))]
+        able = [row for row in chosen if not self._skips(row)]
         for row in able:
             if names or schedule.fits(row, until - time.monotonic()):
                 await self._together([(0.0, row)])
@@ -43,8 +43,8 @@ class Run:
                 return
             await self._together(group)
 
-    def _skips(self, row: Row, by_name: bool) -> bool:
-        why = row.lacks(self._cluster) or ("" if by_name else row.open_fault)
+    def _skips(self, row: Row) -> bool:
+        why = row.lacks(self._cluster)
         if why:
             self.skipped[row.name] = why
         return bool(why)

@@ -107,7 +107,7 @@ class Recorder:
 
     async def _watch_exits(self) -> None:
         """Notes a process that ended by itself, and starts it again as kubelet would. etcd is not ours, and only
-        started: 3.5.1 panics when a read-only transaction is cancelled (etcd-io/etcd#14110, mended since)."""
+        started: before 3.5.5 it panics when a read-only transaction is cancelled (etcd-io/etcd#14110)."""
         while True:
             for member in self._cluster.etcd:
                 if member.has_ended:

