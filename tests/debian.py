@@ -4,7 +4,9 @@ import subprocess
 
 
 def mirror() -> str:
-    """The one that this machine's apt reads; Debian's own when it reads none."""
+    """The first that this machine's apt reads."""
     command = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"]
     found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
-    return found[0] if found else "http://deb.debian.org/debian"
+    if not found:
+        raise LookupError("apt-get reads no Debian packages: run `apt-get update`, or add a source of Debian's")
+    return found[0]
