@@ -7,13 +7,10 @@ from msgspec import Struct
 
 from leadsman.cluster.constraints import Toleration
 from leadsman.cluster.resources import Resources
-from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE
+from leadsman.kube.names import PLACEHOLDER_LABEL, PLACEHOLDER_NAMESPACE, PLACEHOLDER_PRIORITY_CLASS
 from leadsman.planning.backups.placeholders import CreatePlaceholder, node_label
 
 CONTAINER = "hold"
-PRIORITY_CLASS = "leadsman-placeholder"
-"""In daemonset/components/backups: below ordinary pods, and below -10, under which cluster-autoscaler adds no nodes."""
-
 GRACE_SECONDS = 1
 
 NEEDS_LIMITS = ("hugepages-",)
@@ -48,7 +45,7 @@ def placeholder_body(action: CreatePlaceholder, settings: PlaceholderSettings) -
                 }
             },
             "tolerations": [_toleration(each) for each in action.tolerations],
-            "priorityClassName": PRIORITY_CLASS,
+            "priorityClassName": PLACEHOLDER_PRIORITY_CLASS,
             "schedulerName": settings.scheduler,
             "terminationGracePeriodSeconds": GRACE_SECONDS,
             "automountServiceAccountToken": False,

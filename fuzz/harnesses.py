@@ -4,7 +4,7 @@ wire        bodies of filter, prioritize, preempt and bind; bounds of the pod in
 records     values and keys in etcd, etcd's own responses
 policies    the policy file, Prometheus queries, TASPolicies
 plans       plans of moves that are handed over
-sources     Goldpinger's answers, matrix files, names files, snapshot files, custom metrics, Prometheus' API
+sources     Goldpinger's answers, matrix files, names files, snapshot files, recordings, custom metrics, Prometheus' API
 kube        pods, nodes, Events, Leases, lists and lines of a watch; what the agent and the follower make of pods
 pods        pages of metrics scraped from pods, their annotations
 probes      ICMP messages
@@ -44,11 +44,14 @@ from leadsman.kube.watch_batch import WatchBatch
 from leadsman.network.measured_pairs import MAX_RTT_MS
 from leadsman.planning.moves import move_plan
 from leadsman.planning.moves.move_plan import BadPlan
+from leadsman.runtime.decode_errors import UNREADABLE
 from leadsman.sources.cluster_snapshot.anonymous import anonymous
 from leadsman.sources.cluster_snapshot.reading import BadSnapshot, read_snapshot
 from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
 from leadsman.sources.delay.goldpinger_response import BadCheckAll, parse_check_all
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
+from leadsman.sources.recording.decoder import BadRecording, RequestDecoder
+from leadsman.sources.recording.messages import decode_block
 from leadsman.sources.telemetry.custom_metrics import CustomMetricsSource
 from leadsman.sources.telemetry.polling import MetricUnavailable
 from leadsman.sources.telemetry.prometheus import BadQueries, PrometheusQueries, PrometheusSource, parse_queries
@@ -236,6 +239,14 @@ def _move_plan(text: bytes) -> None:
     assert again.plan.id == handed_over.plan.id
 
 
+def _recording(block: bytes) -> None:
+    """An unpacked block of a segment: `leadsman replay` reads what others recorded."""
+    decoder = RequestDecoder()
+    for request in decoder.decode(decode_block(block)):
+        if decoder.begin is not None:
+            decoder.unix_seconds(request.inputs.now)
+
+
 _NOT_TEXT = (UnicodeDecodeError,)
 """WatchedFiles takes it, as it takes every ValueError of a file's parser."""
 
@@ -254,6 +265,7 @@ HARNESSES: Mapping[str, Harness] = {
     "goldpinger": Harness(_goldpinger, (BadCheckAll,)),
     "matrix": Harness(_matrix, (BadMatrix, *_NOT_TEXT)),
     "snapshot_file": Harness(_snapshot_file, (BadSnapshot,)),
+    "recording": Harness(_recording, (BadRecording, *UNREADABLE)),
     "move_plan": Harness(_move_plan, (BadPlan,)),
     "custom_metrics": Harness(_custom_metrics, (MetricUnavailable,)),
     "prometheus": Harness(_prometheus, (MetricUnavailable,)),

@@ -30,6 +30,9 @@ PLACEHOLDER_LABEL = f"{DOMAIN}/placeholder"
 PLACEHOLDER_NAMESPACE = "leadsman-placeholders"
 """Where placeholders are, and nothing else. Elsewhere the label means nothing."""
 
+PLACEHOLDER_PRIORITY_CLASS = "leadsman-placeholder"
+"""In daemonset/components/backups: below ordinary pods, and below -10, under which cluster-autoscaler adds no nodes."""
+
 HELD_FOR_LABEL = f"{DOMAIN}/held-for"
 """On a pod in the placeholders' namespace that holds room for one pod that is being moved, or that a move makes room
 for; the value is that pod's UID."""

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING, Any
 
-from controller.placeholder_pod import PRIORITY_CLASS
 from controller.replacement import CONFIG_MAP as REPLACEMENT_CONFIG_MAP
 from leadsman.kube.names import (
     BACKUPS_CONFIG_MAP,
     MOVE_PLAN_CONFIG_MAP,
     PLACEHOLDER_NAMESPACE,
+    PLACEHOLDER_PRIORITY_CLASS,
     SELF_HEALING_CONFIG_MAP,
 )
 from leadsman.sources.cluster.cluster_follower import LISTS
@@ -314,6 +314,6 @@ def test_placeholders_are_below_ordinary_pods_and_below_what_an_autoscaler_adds_
     classes = {o["metadata"]["name"]: o for o in objects if o["kind"] == "PriorityClass"}
     if build_name not in WITH_BACKUPS:
         return
-    placeholders = classes[PRIORITY_CLASS]
+    placeholders = classes[PLACEHOLDER_PRIORITY_CLASS]
     assert placeholders["value"] < CLUSTER_AUTOSCALER_CUTOFF
     assert (placeholders["globalDefault"], placeholders["preemptionPolicy"]) == (False, "Never")

@@ -1,8 +1,14 @@
-"""Why a pod is never moved, and why the Eviction API would refuse it now. Each "no" is a sentence for an Event."""
+"""Why a pod is never moved, and why the API server would refuse its move now. Each "no" is a sentence for an Event."""
 
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
-from leadsman.kube.names import HELD_FOR_LABEL, PLACEHOLDER_LABEL
+from leadsman.cluster.quotas import counting_quotas, quota_refusals
+from leadsman.kube.names import (
+    HELD_FOR_LABEL,
+    PLACEHOLDER_LABEL,
+    PLACEHOLDER_NAMESPACE,
+    PLACEHOLDER_PRIORITY_CLASS,
+)
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 
@@ -45,6 +51,31 @@ def why_not_evictable(pod: ClusterPod, cluster: Cluster) -> str:
             continue
         if not budget.observed or budget.disruptions_allowed < 1:
             return f"PodDisruptionBudget {budget.name} allows no eviction"
+    return ""
+
+
+def why_quota_refuses(pod: ClusterPod, cluster: Cluster) -> str:
+    """Which ResourceQuota would refuse the pod that holds its room, or the one that takes its place; "": none would.
+
+    The new pod is made while the old one ends, and both count until that is gone; of a StatefulSet it comes after it.
+    """
+    holding = ClusterPod(
+        "",
+        PLACEHOLDER_NAMESPACE,
+        "",
+        requests=pod.requests,
+        priority_class=PLACEHOLDER_PRIORITY_CLASS,
+        has_deadline=True,
+    )
+    if reasons := quota_refusals(cluster, holding):
+        return f"in namespace {PLACEHOLDER_NAMESPACE}, where its room is held, {reasons[0]}"
+    beside = pod.owner_kind != "StatefulSet"
+    for quota, usage in counting_quotas(cluster, pod):
+        for resource, asked in usage.items():
+            left = quota.hard[resource] - quota.used.get(resource, 0)
+            if left < (asked if beside else 0):
+                while_it_ends = " while it ends" if beside else ""
+                return f"quota {quota.name} leaves {left} of {resource}{while_it_ends}, and its new pod needs {asked}"
     return ""
 
 

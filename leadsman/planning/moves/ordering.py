@@ -22,7 +22,7 @@ from leadsman.planning.backups.after_move import plan_after_move
 from leadsman.planning.backups.model import BackupPlan, BackupSettings
 from leadsman.planning.backups.planner import plan_backups, without_placeholders
 from leadsman.planning.moves.bounds import SupposedBounds
-from leadsman.planning.moves.movable import why_never_moved, why_not_evictable
+from leadsman.planning.moves.movable import why_never_moved, why_not_evictable, why_quota_refuses
 from leadsman.planning.moves.move_plan import LeftOut, PlannedMove
 from leadsman.planning.moves.search import Search
 from leadsman.planning.placed_workloads import with_workloads_of
@@ -152,7 +152,7 @@ class _Ordering:
             return False
         if pod.node == wish.to_node:
             return False
-        why = why_never_moved(pod) or why_not_evictable(pod, self._before)
+        why = why_never_moved(pod) or why_not_evictable(pod, self._before) or why_quota_refuses(pod, self._before)
         if why:
             self.left_out.append(LeftOut(pod.namespace, pod.name, pod.node, why))
         return not why

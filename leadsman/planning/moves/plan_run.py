@@ -6,7 +6,7 @@ from msgspec.structs import replace
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
 from leadsman.planning.moves.model import MoveResult
-from leadsman.planning.moves.movable import why_never_moved, why_not_evictable
+from leadsman.planning.moves.movable import why_never_moved, why_not_evictable, why_quota_refuses
 from leadsman.planning.moves.move_plan import HandedOverPlan, MovePlan, PlannedMove, PlanOrigin, PlanRequest
 from leadsman.planning.moves.mover import Mover
 from leadsman.planning.moves.state import MoveProgress, Outcome, PlanProgress, RunState
@@ -179,7 +179,7 @@ class PlanRun:
 
     def _why_not_possible(self, planned: PlannedMove, pod: ClusterPod) -> str:
         mover = self._mover
-        if reason := why_not_evictable(pod, mover.cluster):
+        if reason := why_not_evictable(pod, mover.cluster) or why_quota_refuses(pod, mover.cluster):
             return reason
         possible = mover.search(barred=False).is_place(pod, planned.to_node)
         return "" if possible else f"node {planned.to_node} cannot take the pod now"

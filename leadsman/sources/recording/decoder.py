@@ -148,7 +148,9 @@ class RequestDecoder:
 
     def _change_table(self, message: m.MetricTableChanged) -> None:
         telemetry = self._inputs.telemetry
-        tables = [*telemetry.tables, *[SnapshotMetrics()] * (message.place + 1 - len(telemetry.tables))]
+        if not 0 <= message.place <= len(telemetry.tables):
+            raise IndexError(f"there are {len(telemetry.tables)} tables, and place {message.place} is changed")
+        tables = [*telemetry.tables, *[SnapshotMetrics()] * (message.place == len(telemetry.tables))]
         if message.is_polled:
             before = tables[message.place]
             columns = before.columns if isinstance(before, PolledMetrics) else {}

@@ -46,6 +46,9 @@ def pack_floats(values: Sequence[float]) -> bytes:
 
 
 def unpack_floats(packed: bytes) -> list[float]:
+    """ValueError for bytes that are none."""
+    if packed[:1] not in (_SINGLE, _DOUBLE):
+        raise ValueError(f"floats of {packed[:1]!r} bytes each")
     numbers: list[float] = np.frombuffer(packed[1:], f"<f{packed[:1].decode()}").tolist()
     return numbers
 

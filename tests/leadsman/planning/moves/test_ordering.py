@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from leadsman.cluster.budgets import DisruptionBudget
+from leadsman.cluster.budgets import DisruptionBudget, Quota
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
@@ -160,6 +160,31 @@ def test_a_pod_that_a_budget_protects_is_left_out() -> None:
     budget = DisruptionBudget("shop", "tight", LabelSelector(()))
     cluster = cluster_of([node("a"), node("b")], [pod("one", "a")], budgets=[budget])
     assert ordered(cluster, Wish("one", "b", "r")).left_out[0].why == "PodDisruptionBudget tight allows no eviction"
+
+
+@pytest.mark.parametrize(
+    ("namespace", "used", "kind", "why"),
+    [
+        ("shop", 3, "ReplicaSet", "quota small leaves 0 of pods while it ends, and its new pod needs 1"),
+        ("shop", 2, "ReplicaSet", ""),
+        ("shop", 3, "StatefulSet", ""),
+        ("shop", 4, "StatefulSet", "quota small leaves -1 of pods, and its new pod needs 1"),
+        (
+            "leadsman-placeholders",
+            3,
+            "StatefulSet",
+            "in namespace leadsman-placeholders, where its room is held, quota small limits pods to 3: 3 is used"
+            " and the pod adds 1",
+        ),
+        ("elsewhere", 3, "ReplicaSet", ""),
+    ],
+)
+def test_a_pod_whose_move_a_quota_would_refuse_is_left_out(namespace: str, used: int, kind: str, why: str) -> None:
+    quota = Quota(namespace, "small", {"pods": 3}, {"pods": used})
+    cluster = cluster_of([node("a"), node("b")], [pod("one", "a", owner_kind=kind)], quotas=[quota])
+    result = ordered(cluster, Wish("one", "b", "r"))
+    assert [each.why for each in result.left_out] == [why] * bool(why)
+    assert len(result.moves) == (not why)
 
 
 def test_no_pod_goes_where_another_one_would_lose_its_backup() -> None:
