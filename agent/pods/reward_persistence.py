@@ -50,6 +50,7 @@ class RewardPersistence:
         self.store, self._node, self._ownership, self._rng = store, node, ownership, rng
         self.list = CappedList(store, keys.rewards_prefix(node), NodeLimits().pod_types)
         self._written: dict[str, Reward] = {}
+        self._claim: NodeOwnership | None = None
         self.writes, self.failures = 0, 0
         self.problem = ProblemLog(
             log,
@@ -65,8 +66,10 @@ class RewardPersistence:
         while True:
             on_attempt()
             try:
-                if self._ownership() is not None:
-                    return self._restored(*await self._read())
+                if (claim := self._ownership()) is not None:
+                    restored = self._restored(*await self._read())
+                    self._claim = claim
+                    return restored
             except StoreError as error:
                 self._failed(error)
             await asyncio.sleep(self._rng.uniform(_POLL_SECONDS, 2 * _POLL_SECONDS))
@@ -74,6 +77,8 @@ class RewardPersistence:
     async def save(self, ledger: IncidentLedger) -> None:
         """Writes what changed. What cannot be written now is written the next time: values are set, never added."""
         ownership = self._ownership()
+        if ownership is not None and ownership is not self._claim and not await self._look_again(ownership, ledger):
+            return
         rewards = {name: ledger.rewards[name] for name in self._changed_types(ledger)}
         shards = set(ledger.counted_totals.changed_shards)
         dropped = sorted(ledger.dropped_types)[:MAX_DELETES_PER_WRITE]
@@ -91,6 +96,21 @@ class RewardPersistence:
             return
         self._written_down(ledger, rewards, dropped)
         ledger.counted_bind_failures |= dict.fromkeys(unsaved_failures, True)
+
+    async def _look_again(self, claim: NodeOwnership, ledger: IncidentLedger) -> bool:
+        """After a new claim: has everything written again where etcd has lost it. False: it cannot be read now."""
+        try:
+            counted, _ = await self._read()
+        except StoreError as error:
+            self._failed(error)
+            return False
+        if not counted:
+            log.warning("agent finds no rewards of its node in etcd, which lost its data; it writes all of them again")
+            self._written = {}
+            ledger.changed_types |= ledger.rewards.keys()
+            ledger.counted_totals.changed_shards |= set(keys.COUNTED_SHARDS)
+        self._claim = claim
+        return True
 
     async def _read(self) -> tuple[Sequence[StoredItem], Sequence[StoredItem]]:
         """The shards of counted totals, by their names, and the rewards, at one revision."""

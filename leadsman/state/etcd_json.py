@@ -61,11 +61,18 @@ class ReadTxnResponse(Struct, frozen=True):
     responses: tuple[RangeResponseOp, ...] = ()
 
 
+class TxnResponseOp(Struct, frozen=True):
+    """What one operation of a transaction came to. response_range: None for a write."""
+
+    response_range: RangeResponse | None = None
+
+
 class TxnResponse(Struct, frozen=True):
-    """The response to a transaction that writes."""
+    """The response to a transaction that writes. responses: where it did not succeed, the precondition's key."""
 
     header: ResponseHeader
     succeeded: bool = False
+    responses: tuple[TxnResponseOp, ...] = ()
 
 
 class LeaseGrantResponse(Struct, frozen=True):
@@ -208,9 +215,12 @@ def range_request(start: bytes, end: bytes, revision: int, limit: int) -> JsonBo
 
 
 def write_txn_request(writes: Sequence[Write], lease: int, precondition: Precondition | None) -> JsonBody:
-    """Writes in one transaction, if the precondition holds."""
-    compare = [] if precondition is None else [_compare(precondition)]
-    return {"compare": compare, "success": [_operation(write, lease) for write in writes]}
+    """Writes in one transaction, if the precondition holds. If not, it reads the precondition's key."""
+    request: JsonBody = {"success": [_operation(write, lease) for write in writes]}
+    if precondition is not None:
+        request["compare"] = [_compare(precondition)]
+        request["failure"] = [{"request_range": {"key": precondition.key.encode()}}]
+    return request
 
 
 def read_txn_request(ranges: Sequence[KeyRange]) -> JsonBody:

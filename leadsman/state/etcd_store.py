@@ -84,7 +84,8 @@ class EtcdStore:
             response = await self.transport.call("/v3/kv/txn", body, etcd_json.TxnResponse)
             if not response.succeeded:
                 key = precondition.key if precondition else ""
-                raise PreconditionFailed(f"precondition failed: {key} was changed by another writer")
+                there = any(each.response_range and each.response_range.kvs for each in response.responses)
+                raise PreconditionFailed.of(key, there)
             revision = response.header.revision
         return revision
 

@@ -181,7 +181,7 @@ class MemoryStore:
     def _commit(self, writes: Sequence[Write], lease: int, precondition: Precondition | None) -> None:
         item = self._items.get(precondition.key) if precondition else None
         if precondition and (item.value if item else None) != precondition.value:
-            raise PreconditionFailed(f"precondition failed: {precondition.key} was changed by another writer")
+            raise PreconditionFailed.of(precondition.key, item is not None)
         if lease and lease not in self._leases and any(isinstance(write, Put) for write in writes):
             raise LeaseLost(f"lease {lease} has expired")
         effective = [write for write in writes if isinstance(write, Put) or write.key in self._items]

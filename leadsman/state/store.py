@@ -10,11 +10,11 @@ Errors are named by what the caller can do:
     ├── Compacted           the revision is gone, or the store was           list again
     │                       replaced or has gone back in time
     ├── LeaseLost           the lease has expired                            grant a new one, write everything again
-    └── PreconditionFailed  another writer changed the key                   step back
+    └── PreconditionFailed  another writer changed the key, or it is gone    step back, or claim it again
 """
 
 from collections.abc import AsyncGenerator, Sequence
-from typing import Protocol
+from typing import Protocol, Self
 
 from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, Write
 
@@ -50,7 +50,17 @@ class LeaseLost(StoreError):
 
 
 class PreconditionFailed(StoreError):
-    """Another writer changed the key that the write depends on. Nothing was written."""
+    """Another writer changed the key that the write depends on, or it is gone. Nothing was written."""
+
+    @classmethod
+    def of(cls, key: str, is_there: bool) -> Self:
+        """is_there: whether the store has the key, with another value."""
+        why = (
+            "was changed by another writer"
+            if is_there
+            else "is gone: its lease expired, or etcd lost its data; it is claimed again"
+        )
+        return cls(f"precondition failed: {key} {why}")
 
 
 class Store(Protocol):

@@ -10,7 +10,7 @@ from agent.pods.reward_persistence import RewardPersistence
 from leadsman.kube.decoding import decode_json
 from leadsman.kube.objects import Pod
 from leadsman.state import codec, keys
-from leadsman.state.key_values import Put
+from leadsman.state.key_values import Delete, Put
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Identity, Reward
 from leadsman.state.store import Unavailable
@@ -202,3 +202,27 @@ async def test_what_was_counted_is_restored_although_thousands_of_rewards_stand_
     restored = await after.restore()
     assert (after.list.cuts, len(restored.rewards), len(restored.counted_totals)) == (1, 512, 1)
     assert restored.first_start is False
+
+
+async def test_an_etcd_that_lost_its_data_gets_all_rewards_again(world: World) -> None:
+    persistence, ledger = await world.agent()
+    ledger.on_first_list([])
+    ledger.on_pod_updated(pod(2))
+    await persistence.save(ledger)
+    before = set(await world.stored())
+    await world.store.write([Delete(keys.node_prefix(NODE) + key) for key in before])
+    world.ownership = await claim_node(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
+    await persistence.save(ledger)
+    assert "rewards/shop" in await world.stored()
+    assert before <= set(await world.stored()), "the totals too, so that nothing is counted twice"
+
+
+async def test_a_new_claim_in_an_etcd_that_kept_its_data_writes_nothing_again(world: World) -> None:
+    persistence, ledger = await world.agent()
+    ledger.on_first_list([])
+    ledger.on_pod_updated(pod(2))
+    await persistence.save(ledger)
+    before = (await world.stored())["rewards/shop"]
+    world.ownership = await claim_node(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
+    await persistence.save(ledger)
+    assert (await world.stored())["rewards/shop"] == before

@@ -105,4 +105,5 @@ def test_a_transaction_in_etcds_words() -> None:
             {"request_put": {"key": b"a", "value": b"1", "lease": "7"}},
             {"request_delete_range": {"key": b"b"}},
         ],
+        "failure": [{"request_range": {"key": b"owner"}}],
     }
