@@ -33,7 +33,7 @@ from leadsman.state.snapshot import Snapshot
 from leadsman.testbed.etcd import free_ports
 from leadsman.testbed.fake_api_server import FakeApiServer
 
-WITHIN_SECONDS = 15.0
+WITHIN_SECONDS = 60.0
 
 FREE = LabelLimits(max_marked_ratio=1.0, marks_per_second=1e9, hold_seconds=0.0, max_flips_per_hour=10**6)
 
@@ -132,7 +132,8 @@ Run = Callable[..., AbstractAsyncContextManager[int]]
 
 @pytest.fixture
 def running(api: FakeApiServer) -> Run:
-    """running(dry_run=…): a process in this loop, without an etcd; it has left when the block ends. Yields its port."""
+    """running(dry_run=…): a process in this loop, without an etcd; it listens, and has left when the block ends. Yields
+    its port."""
 
     @asynccontextmanager
     async def started(identity: str = "one", **more: Any) -> AsyncIterator[int]:
@@ -144,12 +145,25 @@ def running(api: FakeApiServer) -> Run:
         stop = asyncio.Event()
         task = asyncio.create_task(run(wanted, stop))
         try:
+            async with asyncio.timeout(WITHIN_SECONDS):
+                while not (task.done() or await _listens(port)):
+                    await asyncio.sleep(0.01)
             yield port
         finally:
             stop.set()
-            await asyncio.wait_for(task, 10)
+            await asyncio.wait_for(task, WITHIN_SECONDS)
 
     return started
+
+
+async def _listens(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    await writer.wait_closed()
+    return True
 
 
 @pytest.fixture

@@ -87,7 +87,7 @@ async def test_leases_are_watched_and_the_page_has_its_section_only_with_the_fla
         api.put(f"/api/v1/nodes/{name}", {})
     async with running(node_health=NodeHealthSettings(mode)) as port:
         page: dict[str, Any] = {}
-        async with asyncio.timeout(10), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(60), aiohttp.ClientSession() as session:
             while not (page.get("actions") == [] and page.get("node_health", {"reasons": True})["reasons"]):
                 await asyncio.sleep(0.05)
                 async with session.get(f"http://127.0.0.1:{port}/plan") as answer:

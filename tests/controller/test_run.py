@@ -75,19 +75,12 @@ async def test_a_dry_run_shows_the_plan_and_writes_nothing(api: FakeApiServer, r
     api.put(NODES.path("", "n1"), {"metadata": MARKED})
     async with running(dry_run=True) as port:
         plan = {}
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not plan.get("actions"):
                 await asyncio.sleep(0.05)
-                plan = json.loads((await page(port, "/plan"))[1]) if await listening(port) else {}
+                plan = json.loads((await page(port, "/plan"))[1])
     assert [(action["node"], action["label"], action["value"]) for action in plan["actions"]] == [("n1", "hot", None)]
     assert set(api.verbs()) <= {"list", "watch"}
-
-
-async def listening(port: int) -> bool:
-    try:
-        return (await page(port, "/readyz"))[0] > 0
-    except aiohttp.ClientError:
-        return False
 
 
 async def test_a_policy_s_status_says_whether_it_is_used_and_an_event_tells_of_a_bad_one(
@@ -155,8 +148,8 @@ async def test_it_is_ready_where_no_telemetry_policies_are_served(
     api.put(NODES.path("", "n1"), {"metadata": {}})
     api.not_served.add(TASPOLICY_RESOURCE.plural)
     async with running() as port:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             status = 0
             while status != 200:
                 await asyncio.sleep(0.05)
-                status = (await page(port, "/readyz"))[0] if await listening(port) else 0
+                status = (await page(port, "/readyz"))[0]

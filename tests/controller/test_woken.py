@@ -66,17 +66,14 @@ def nodes(api: FakeApiServer) -> None:
 
 async def rounds(port: int) -> None:
     """Waiting pods were looked at."""
-    async with asyncio.timeout(10), aiohttp.ClientSession() as session:
+    async with asyncio.timeout(60), aiohttp.ClientSession() as session:
         while await looked_seconds(session, port) == 0:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
 async def looked_seconds(session: aiohttp.ClientSession, port: int) -> float:
-    try:
-        async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
-            lines = (await answer.text()).splitlines()
-    except aiohttp.ClientError:
-        return 0.0
+    async with session.get(f"http://127.0.0.1:{port}/metrics") as answer:
+        lines = (await answer.text()).splitlines()
     (found,) = [line for line in lines if line.startswith("leadsman_controller_wakeup_seconds ")]
     return float(found.split()[1])
 
