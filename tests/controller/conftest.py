@@ -146,7 +146,7 @@ def running(api: FakeApiServer) -> Run:
         task = asyncio.create_task(run(wanted, stop))
         try:
             async with asyncio.timeout(WITHIN_SECONDS):
-                while not (task.done() or await _listens(port)):
+                while not (task.done() or await _listens(port)):  # noqa: ASYNC110 -- a port has no event
                     await asyncio.sleep(0.01)
             yield port
         finally:
