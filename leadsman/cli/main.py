@@ -17,6 +17,7 @@ COMMANDS = {
     "agent": "measure on this node and report",
     "extender": "answer kube-scheduler's filter and prioritize calls",
     "controller": "label nodes as telemetry policies say, and requeue pods that the extender refused",
+    "etcd-member": "find out how a member of etcd begins, and write its configuration file",
     "certs": "create the CA and the certificates that extender and kube-scheduler use",
     "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
     "evaluate": "show what telemetry policies do, without a cluster",

@@ -7,6 +7,7 @@ must not reach another one that means something else by it.
 
 import argparse
 import os
+import random
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -94,7 +95,13 @@ class Options:
     def etcd(self, default: str | None = "http://127.0.0.1:2379") -> None:
         """Flags of access to etcd, which holds the state. default: None: none is used unless it is named."""
         group = self.group("etcd")
-        group.flag("etcd", f"etcd's client URLs (default {default or 'none'})", default, url_list, metavar="URL[,URL]")
+        group.flag(
+            "etcd",
+            f"client URLs of etcd's members (default {default or 'none'})",
+            default,
+            url_list,
+            metavar="URL[,URL]",
+        )
         group.flag("etcd-ca", "CA that etcd's certificate must chain to, in PEM", None, existing_file, metavar="FILE")
         group.flag("etcd-user", "user name, when etcd's access control is on", "", metavar="NAME")
         group.flag("etcd-password-file", "file with the user's password", None, existing_file, metavar="FILE")
@@ -135,8 +142,9 @@ def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> 
         EtcdAccess,
     )  # it imports aiohttp, which an agent must do first: leadsman.runtime.import_trim
 
+    # In an order of its own, so that a thousand agents do not all call the first member.
     access = EtcdAccess(
-        args.etcd,
+        tuple(random.sample(args.etcd, len(args.etcd))),
         str(args.etcd_ca or ""),
         args.etcd_user,
         password_file=args.etcd_password_file,

@@ -37,7 +37,8 @@ _REQUIRE_LEADER = {"Grpc-Metadata-hasleader": "true"}
 class EtcdAccess(Struct, frozen=True):
     """Where etcd is, and our credentials. ValueError when they cannot be used.
 
-    endpoints: URLs of members, tried in turn.
+    endpoints: URLs of members, tried in turn. One that takes no connection within its share of the call timeout is left
+        for the next in the same call; one that does not answer, or has no leader, by the next call.
     ca_file: PEM, for https; "": the system's.
     user: "": etcd without authentication.
     password_file: read at each login, so that a new password needs no restart; None: `password` is used.
@@ -104,6 +105,7 @@ class EtcdTransport:
         files = (Path(access.ca_file),) if access.ca_file else ()
         self._tls = ClientTls("etcd", files, first, partial(_renewed_context, access))
         self._turn = 0
+        self._connect_seconds = access.call_timeout_seconds / len(access.endpoints)
         self._session: aiohttp.ClientSession | None = None
 
     @property
@@ -241,7 +243,7 @@ class EtcdTransport:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(socket_factory=keepalive_socket),
                 cookie_jar=aiohttp.DummyCookieJar(),
-                timeout=aiohttp.ClientTimeout(total=None),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=self._connect_seconds),
                 read_bufsize=_READ_BUFFER_BYTES,
             )
         return self._session
@@ -276,7 +278,7 @@ def _translated_errors(endpoint: str) -> Generator[None]:
     """Connection errors inside become Unavailable, with the endpoint's name. TimeoutErrors pass."""
     try:
         yield
-    except aiohttp.ClientConnectorError as error:
+    except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
         raise ConnectFailed(f"{endpoint}: {error}") from error
     except TimeoutError:
         raise

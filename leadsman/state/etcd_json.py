@@ -24,6 +24,10 @@ class InvalidAuthToken(store.Denied):
     """etcd no longer knows the token: log in again, once."""
 
 
+class AuthDisabled(store.Denied):
+    """etcd's access control is off, so nobody can log in."""
+
+
 class ResponseHeader(Struct, frozen=True):
     """The header of every response."""
 
@@ -146,6 +150,7 @@ _BY_TEXT: tuple[tuple[str, type[StoreError]], ...] = (
     ("database space exceeded", store.OutOfSpace),
     ("invalid auth token", InvalidAuthToken),
     ("revision of auth store is old", InvalidAuthToken),
+    ("authentication is not enabled", AuthDisabled),
     ("authentication", store.Denied),
     ("user name is empty", store.Denied),
     ("permission denied", store.Denied),

@@ -86,6 +86,7 @@ class Etcd:
 
     flags: further command-line flags of etcd, such as "--quota-backend-bytes=16777216".
     binary: None: that of find_binary.
+    config_file: where it is set, etcd starts with it alone, and reads no flag.
     """
 
     def __init__(
@@ -104,6 +105,7 @@ class Etcd:
         self.peer_url = f"http://127.0.0.1:{peer}"
         self.metrics_url = f"http://127.0.0.1:{metrics}"
         self.initial_cluster = f"{name}={self.peer_url}"
+        self.config_file: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -140,7 +142,8 @@ class Etcd:
 
     def start(self, *, wait: bool = True) -> Self:
         """Starts it. EtcdMissing, or EtcdFailed when it is not healthy in time."""
-        command = [str(self._binary or find_binary()), *self._own_flags(), *self.flags]
+        given = [f"--config-file={self.config_file}"] if self.config_file else self.command_flags()
+        command = [str(self._binary or find_binary()), *given]
         self.data_dir.parent.mkdir(parents=True, exist_ok=True)
         with self.log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, preexec_fn=die_with_parent)
@@ -214,7 +217,8 @@ class Etcd:
         if self._process is not None:
             self._process.send_signal(which)
 
-    def _own_flags(self) -> list[str]:
+    def command_flags(self) -> list[str]:
+        """The flags with which it starts."""
         flags = {
             "name": self.name,
             "data-dir": self.data_dir,
@@ -229,7 +233,7 @@ class Etcd:
             "heartbeat-interval": 50,
             "election-timeout": 500,
         }
-        return [f"--{name}={value}" for name, value in flags.items()] + _tls_flags(self.tls)
+        return [f"--{name}={value}" for name, value in flags.items()] + _tls_flags(self.tls) + list(self.flags)
 
 
 def create_members(data_dir: Path, count: int, flags: Sequence[str] = ()) -> list[Etcd]:

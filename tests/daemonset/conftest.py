@@ -26,7 +26,10 @@ REQUIRED = {
 }
 """Component → those that it changes, and that must be chosen with it, before it."""
 IN_ORDER = re.findall(r"# - \.\./components/([\w-]+)", (MANIFESTS / "overlay/kustomization.yaml").read_text())
-BUILDS = {"base": [], **{name: [*REQUIRED.get(name, ()), name] for name in COMPONENTS}, "everything": IN_ORDER}
+EXCLUDED = {"etcd-single"}
+"""Components that take the place of what others change."""
+EVERYTHING = [name for name in IN_ORDER if name not in EXCLUDED]
+BUILDS = {"base": [], **{name: [*REQUIRED.get(name, ()), name] for name in COMPONENTS}, "everything": EVERYTHING}
 NOT_OBJECTS = ("kustomization.yaml", "policy.yaml", "scheduler.yaml")
 PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
 

@@ -175,7 +175,7 @@ def test_only_our_own_pods_reach_etcd(find: "Find", build_name: str) -> None:
     nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
     on_host = nodes if build_name in ("hostnetwork", "everything") else set()
     controller = {"controller"} if set(WITH_CONTROLLER) - {"files"} >= {build_name} else set()
-    assert callers == {"agent", "extender"} | controller | on_host
+    assert callers == {"agent", "etcd", "extender"} | controller | on_host
 
 
 def test_etcd_s_members_reach_each_other(find: "Find") -> None:

@@ -56,7 +56,7 @@ def test_every_argument_is_accepted(
     parsed = build_parser(settings, only=command).parse_args(arguments)
     assert parsed.command == command
     assert not getattr(parsed, "plain_http", False)
-    assert parsed.etcd == ("http://leadsman-etcd:2379",)
+    assert parsed.etcd == tuple(f"http://leadsman-etcd-{n}.leadsman-etcd-peers:2379" for n in range(3))
 
 
 def test_every_variable_is_one_that_the_command_reads(

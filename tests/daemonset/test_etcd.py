@@ -1,12 +1,16 @@
-"""A real etcd takes the arguments in the manifest and does what they are for."""
+"""A real etcd takes the configuration that the manifest's init container writes, and does what it is for."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.request import urlopen
 
 import pytest
 
+from leadsman.etcd.member_start import MemberStart
+from leadsman.etcd.membership import EtcdFlags
+from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd
 
 if TYPE_CHECKING:
@@ -26,11 +30,20 @@ OF_THE_PLACE = {
 
 
 @pytest.fixture
-def etcd(find: "Find", tmp_path: Path) -> Iterator[Etcd]:
-    (container,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["containers"]
-    kept = [a for a in container["args"] if a.partition("=")[0] not in OF_THE_PLACE]
-    assert len(container["args"]) - len(kept) == len(OF_THE_PLACE)
+def initial(find: "Find") -> dict[str, Any]:
+    (container,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["initContainers"]
+    return container
+
+
+@pytest.fixture
+def etcd(initial: dict[str, Any], tmp_path: Path) -> Iterator[Etcd]:
+    flags = initial["args"][initial["args"].index("--") + 1 :]
+    kept = [flag for flag in flags if flag.partition("=")[0] not in OF_THE_PLACE]
+    assert len(flags) - len(kept) == len(OF_THE_PLACE)
     member = Etcd(tmp_path / "data", flags=kept)
+    start = MemberStart(EtcdFlags.parse(member.command_flags()), EtcdAccess((member.client_url,)))
+    member.config_file = tmp_path / "etcd.yaml"
+    asyncio.run(start.write_config(member.config_file))
     yield member
     member.clean()
 
@@ -45,14 +58,31 @@ def test_it_starts_with_two_gibibytes_of_quota(etcd: Etcd) -> None:
 
 
 @pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_history_is_compacted_after_minutes(find: "Find") -> None:
-    (container,) = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]["containers"]
-    assert {"--auto-compaction-mode=periodic", "--auto-compaction-retention=5m"} <= set(container["args"])
+def test_history_is_compacted_after_minutes(initial: dict[str, Any]) -> None:
+    assert {"--auto-compaction-mode=periodic", "--auto-compaction-retention=5m"} <= set(initial["args"])
 
 
 @pytest.mark.parametrize("build_name", ["files"], indirect=True)
-def test_the_volume_holds_more_than_the_quota(find: "Find") -> None:
+def test_the_volume_holds_more_than_the_quota(find: "Find", initial: dict[str, Any]) -> None:
     spec = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]
     (volume,) = spec["volumes"]
     assert volume["emptyDir"]["sizeLimit"] == "4Gi"
-    assert "--quota-backend-bytes=2147483648" in spec["containers"][0]["args"]
+    assert "--quota-backend-bytes=2147483648" in initial["args"]
+
+
+@pytest.mark.parametrize("build_name", ["files"], indirect=True)
+def test_etcd_reads_the_file_that_its_init_container_writes(find: "Find", initial: dict[str, Any]) -> None:
+    spec = find("StatefulSet", "leadsman-etcd")["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    (written,) = [a.partition("=")[2] for a in initial["args"] if a.startswith("--config=")]
+    assert container["args"] == [f"--config-file={written}"]
+    assert initial["volumeMounts"] == container["volumeMounts"]
+    assert Path(written).is_relative_to(container["volumeMounts"][0]["mountPath"])
+
+
+@pytest.mark.parametrize("build_name", ["files"], indirect=True)
+def test_no_two_members_share_a_node(find: "Find") -> None:
+    spec = find("StatefulSet", "leadsman-etcd")["spec"]
+    (rule,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert rule["topologyKey"] == "kubernetes.io/hostname"
+    assert rule["labelSelector"] == spec["selector"]

@@ -38,9 +38,21 @@ def test_ours_listen_on_the_ports_they_declare(workloads: "Objects") -> None:
         assert listens == {name: f"0.0.0.0:{number}" for name, number in ports(container).items()}
 
 
-def test_etcd_listens_on_the_ports_it_declares(find: "Find") -> None:
-    (etcd,) = containers([find("StatefulSet", "leadsman-etcd")])
-    given = arguments(etcd)
+@pytest.fixture
+def member(find: "Find", build_name: str) -> dict[str, Any]:
+    """The workload that etcd's members are pods of."""
+    return find("Deployment" if build_name == "etcd-single" else "StatefulSet", "leadsman-etcd")
+
+
+def initial_arguments(member: dict[str, Any]) -> dict[str, str]:
+    """Those of the init container, from which etcd's configuration file is made."""
+    (initial,) = member["spec"]["template"]["spec"]["initContainers"]
+    return arguments(initial)
+
+
+def test_etcd_listens_on_the_ports_it_declares(member: dict[str, Any]) -> None:
+    (etcd,) = containers([member])
+    given = initial_arguments(member)
     assert {name: urlsplit(given[flag]).port for flag, name in ETCD_URLS.items()} == ports(etcd)
     assert urlsplit(given["--advertise-client-urls"].replace("$(POD_NAME)", "x")).port == ports(etcd)["client"]
     assert urlsplit(given["--initial-advertise-peer-urls"].replace("$(POD_NAME)", "x")).port == ports(etcd)["peer"]
@@ -83,11 +95,13 @@ def test_services_lead_to_declared_ports_under_the_same_number(objects: "Objects
         assert all(declared[port["targetPort"]] == port["port"] for port in service["spec"]["ports"])
 
 
-def test_settings_name_etcd_s_service(find: "Find", root: Path) -> None:
-    service = find("Service", "leadsman-etcd")
-    (port,) = service["spec"]["ports"]
-    url = f"http://{service['metadata']['name']}:{port['port']}"
-    assert f"LEADSMAN_ETCD={url}\n" in (root / "daemonset/base/settings.env").read_text()
+def test_settings_name_each_member_of_etcd(objects: "Objects", member: dict[str, Any], root: Path) -> None:
+    in_file = (root / "daemonset/base/settings.env").read_text().split()[0].partition("=")[2]
+    made = [o["data"]["LEADSMAN_ETCD"] for o in objects if o["metadata"]["name"].startswith("leadsman-settings")]
+    given = initial_arguments(member)
+    names = [f"leadsman-etcd-{n}" for n in range(member["spec"]["replicas"])]
+    assert (made or [in_file]) == [given["--etcd"]]
+    assert given["--etcd"].split(",") == [given["--advertise-client-urls"].replace("$(POD_NAME)", n) for n in names]
 
 
 def test_the_scheduler_calls_the_extender_s_service(find: "Find", scheduler: dict[str, Any]) -> None:
@@ -112,14 +126,14 @@ def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects"
         assert endpoint["path"] == "/metrics"
 
 
-def test_each_member_of_etcd_is_named_in_the_initial_cluster(find: "Find") -> None:
-    spec = find("StatefulSet", "leadsman-etcd")["spec"]
-    (etcd,) = spec["template"]["spec"]["containers"]
-    (cluster,) = [e["value"] for e in etcd["env"] if e["name"] == "INITIAL_CLUSTER"]
-    peer = arguments(etcd)["--initial-advertise-peer-urls"]
+def test_each_member_of_etcd_is_named_in_the_initial_cluster(find: "Find", member: dict[str, Any]) -> None:
+    spec, given = member["spec"], initial_arguments(member)
+    peer = given["--initial-advertise-peer-urls"]
     names = [f"leadsman-etcd-{n}" for n in range(spec["replicas"])]
-    assert cluster.split(",") == [f"{name}={peer.replace('$(POD_NAME)', name)}" for name in names]
-    assert f".{spec['serviceName']}:" in peer
+    assert given["--initial-cluster"].split(",") == [f"{n}={peer.replace('$(POD_NAME)', n)}" for n in names]
+    service = spec.get("serviceName") or spec["template"]["spec"]["subdomain"]
+    assert f".{service}:" in peer
+    assert find("Service", service)["spec"]["publishNotReadyAddresses"]
 
 
 def paired(workloads: "Objects") -> list[tuple[dict[str, Any], dict[str, Any]]]:

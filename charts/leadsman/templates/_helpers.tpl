@@ -62,9 +62,20 @@ metadata:
 {{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
+{{/* The client URLs of etcd's members: each by its own name. */}}
+{{- define "leadsman.etcdURLs" -}}
+{{- $urls := .Values.etcd.externalEndpoints -}}
+{{- if not $urls -}}
+{{- range until (int .Values.etcd.replicas) -}}
+{{- $urls = append $urls (printf "http://leadsman-etcd-%d.leadsman-etcd-peers:2379" .) -}}
+{{- end -}}
+{{- end -}}
+{{ join "," $urls }}
+{{- end }}
+
 {{/* What pods read as settings: agents, extenders and controllers restart when it changes. */}}
 {{- define "leadsman.settings" -}}
-LEADSMAN_ETCD: {{ .Values.etcd.externalEndpoints | join "," | default "http://leadsman-etcd:2379" | quote }}
+LEADSMAN_ETCD: {{ include "leadsman.etcdURLs" . | quote }}
 LEADSMAN_LOG_LEVEL: {{ .Values.logLevel | quote }}
 {{- end }}
 
