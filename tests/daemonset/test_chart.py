@@ -12,7 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from tests.daemonset.conftest import BUILDS, COMPONENTS, ROOT
+from tests.daemonset.conftest import BUILDS, COMPONENTS, EVERYTHING, ROOT
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Objects, Render
@@ -42,6 +42,8 @@ SETTINGS_OF = {
     "self-healing-extender": "selfHealing.extender=true",
 }
 """Component → the setting that has the same objects made."""
+
+EVERY_SETTING = [SETTINGS_OF[component] for component in EVERYTHING]
 
 Template = Callable[..., "Objects"]
 
@@ -99,7 +101,7 @@ def forget_restarts_defaults_and_order(pod: dict[str, Any]) -> None:
     for volume in pod["spec"].setdefault("volumes", []):
         if "configMap" in volume:
             volume["configMap"]["name"] = without_hash(volume["configMap"]["name"])
-    for container in pod["spec"]["containers"]:
+    for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]:
         container.pop("imagePullPolicy", None)
         container.get("env", []).sort(key=lambda variable: str(variable["name"]))
         container["envFrom"] = [
@@ -145,7 +147,7 @@ def test_with_everything_set_every_object_is_valid_against_the_schemas_of(versio
         "agent.podLabels.team=edge",
         "agent.extraArgs={--pods=off}",
     ]
-    objects = template(*SETTINGS_OF.values(), *settings)
+    objects = template(*EVERY_SETTING, *settings)
     assert {each["kind"] for each in objects} >= {"Certificate", "Issuer", "PodMonitor"}
     for each in objects:
         if each["apiVersion"].partition("/")[0] not in ("monitoring.coreos.com", "cert-manager.io"):
@@ -171,7 +173,7 @@ def test_an_etcd_of_the_user_s_replaces_ours(template: Template) -> None:
 
 
 def test_another_namespace_and_release_name_reach_every_object(helm: str) -> None:
-    command = [helm, "template", "edge", str(CHART), "-n", "latency", "--set", ",".join(SETTINGS_OF.values())]
+    command = [helm, "template", "edge", str(CHART), "-n", "latency", "--set", ",".join(EVERY_SETTING)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     objects = [each for each in yaml.safe_load_all(done.stdout) if each]
     assert {each["metadata"].get("namespace") for each in objects} <= {
