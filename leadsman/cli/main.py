@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
+from types import ModuleType
 from typing import NoReturn
 
 from leadsman.cli.options import Options
@@ -43,18 +44,30 @@ class _Parser(argparse.ArgumentParser):
         super().error(hide_credentials(message))
 
 
-def build_parser(environ: Mapping[str, str] = os.environ, only: str = "") -> argparse.ArgumentParser:
-    """The command line. only: build the options of this command alone, so that an agent imports no extender."""
+def build_parser(environ: Mapping[str, str] = os.environ, only: str | None = None) -> argparse.ArgumentParser:
+    """The command line. only: build the options of this command alone, of none where it is "", so that an agent imports
+    no extender, and its image needs none.
+    """
     top = _Parser(prog="leadsman", description="Measures what kube-scheduler cannot see.", allow_abbrev=False)
     top.add_argument("--version", action="version", version=f"leadsman {version('leadsman')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
-        if only in ("", name):
-            module = import_module(f"leadsman.cli.{name.replace('-', '_')}")
+        if only in (None, name):
+            module = _module(name)
             module.options(Options(command, environ))
             command.set_defaults(run=module.main)
     return top
+
+
+def _module(command: str) -> ModuleType:
+    """ValueError where its packages are not installed: the agent's image leaves out what an agent never imports."""
+    try:
+        return import_module(f"leadsman.cli.{command.replace('-', '_')}")
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"this installation has only the agent (no module {error.name}): use the image leadsman or pip install it"
+        ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

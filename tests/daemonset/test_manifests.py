@@ -54,8 +54,10 @@ def test_built_objects_carry_the_recommended_labels(objects: "Objects", build_na
 
 def test_images_carry_the_version_of_setup_cfg(workloads: "Objects", root: Path) -> None:
     images = {c["image"] for w in workloads for c in w["spec"]["template"]["spec"]["containers"]}
-    ours = {image for image in images if image.startswith("leadsman:")}
-    assert ours == {f"leadsman:{setup(root)['metadata']['version']}"}
+    ours = {image for image in images if image.startswith("leadsman")}
+    version = setup(root)["metadata"]["version"]
+    assert f"leadsman-agent:{version}" in ours
+    assert ours <= {f"leadsman-agent:{version}", f"leadsman:{version}"}
 
 
 def test_selectors_match_their_own_pods_only_and_hold_nothing_that_changes(
@@ -117,7 +119,7 @@ def test_the_extender_has_time_to_drain(find: "Find") -> None:
 def test_no_probe_asks_a_process_that_cannot_listen_yet(workloads: "Objects") -> None:
     for workload in workloads:
         for container in workload["spec"]["template"]["spec"]["containers"]:
-            if container["image"].startswith("leadsman:"):
+            if container["image"].startswith("leadsman"):
                 for probe in ("livenessProbe", "readinessProbe"):
                     assert container[probe]["initialDelaySeconds"] >= 3, (workload["metadata"]["name"], probe)
 

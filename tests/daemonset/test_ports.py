@@ -32,7 +32,7 @@ def arguments(container: dict[str, Any]) -> dict[str, str]:
 
 
 def test_ours_listen_on_the_ports_they_declare(workloads: "Objects") -> None:
-    for container in (c for c in containers(workloads) if c["image"].startswith("leadsman:")):
+    for container in (c for c in containers(workloads) if c["image"].startswith("leadsman")):
         given = arguments(container)
         listens = {names[container["name"]]: given[flag] for flag, names in LISTEN.items() if flag in given}
         assert listens == {name: f"0.0.0.0:{number}" for name, number in ports(container).items()}

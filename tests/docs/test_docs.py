@@ -20,7 +20,9 @@ TREES = (*CODE, "tests", "docs", "daemonset", "examples")
 OTHER_PROGRAMS = {
     "kubectl": {"--all-namespaces", "--keys-only", "--prefix", "--all", "--raw"},
     "curl": {"--cacert", "--cert", "--key"},
-    "docker": {"--build-arg"},
+    "compileall": {"--invalidation-mode"},
+    "docker": {"--build-arg", "--output", "--target"},
+    "git": {"--format"},
     "helm": {"--create-namespace", "--set"},
     "sysctl": {"--system"},
     "make torture": {"--minutes", "--only"},

@@ -16,6 +16,9 @@ from tests.debian import mirror
 
 ROOT = Path(e2e.__file__).parents[2]
 SUITE = "trixie"
+OURS = "leadsman", "leadsman-agent"
+"""The Dockerfile's images: its last stage and its target `agent`."""
+
 SANDBOX = "localhost/e2e/busybox:1"
 """Of pods' sandboxes, and of the pods of the stream."""
 
@@ -31,7 +34,7 @@ class Images:
         """overlay: the rendered manifests, which say what the images are called."""
         tags = sorted(set(re.findall(r"image: (\S+)", overlay)))
         self._etcd = next(tag for tag in tags if "/etcd:" in tag)
-        self._project = next(tag for tag in tags if tag != self._etcd)
+        self._project, self._agent = (next(tag for tag in tags if f"/{name}:" in tag) for name in OURS)
         self._folder, self._build = folder, folder / "build"
 
     def build(self) -> list[Path]:
@@ -39,7 +42,7 @@ class Images:
         self._write_configuration()
         self._sandbox()
         self._base()
-        return [self._project_image(), self._folder / "sandbox.tar"]
+        return [self._project_image(), self._agent_image(), self._folder / "sandbox.tar"]
 
     def _write_configuration(self) -> None:
         """Storage and policy of our own: the machine's are neither read nor written."""
@@ -71,9 +74,16 @@ class Images:
         self._bud(context, f"FROM scratch\nADD root.tar /\n{links}", image[1])
 
     def _project_image(self) -> Path:
-        volumes = [f"--volume={each}:{each}:ro" for each in _TRUSTED if Path(each).is_dir()]
-        self._buildah("bud", "--layers", "--pull-never", *volumes, "-t", self._project, "-t", self._etcd, str(ROOT))
+        self._from_dockerfile("-t", self._project, "-t", self._etcd)
         return self._push([self._project, self._etcd], "leadsman")
+
+    def _agent_image(self) -> Path:
+        self._from_dockerfile("--target", "agent", "-t", self._agent)
+        return self._push([self._agent], "leadsman-agent")
+
+    def _from_dockerfile(self, *words: str) -> None:
+        volumes = [f"--volume={each}:{each}:ro" for each in _TRUSTED if Path(each).is_dir()]
+        self._buildah("bud", "--layers", "--pull-never", *volumes, *words, str(ROOT))
 
     def _bud(self, context: Path, dockerfile: str, tag: str) -> None:
         (context / "Dockerfile").write_text(dockerfile)

@@ -56,10 +56,11 @@ metadata:
     {{- include "leadsman.labels" . | nindent 4 }}
 {{- end }}
 
+{{/* (root, own): `own` has a repository, a tag and a digest; the registry and an empty tag are those of `image` */}}
 {{- define "leadsman.image" -}}
-{{- $image := .Values.image -}}
-{{- with $image.registry }}{{ . }}/{{ end }}{{ $image.repository }}
-{{- if $image.digest }}@{{ $image.digest }}{{ else }}:{{ $image.tag | default .Chart.AppVersion }}{{ end }}
+{{- $image := .root.Values.image -}}
+{{- with $image.registry }}{{ . }}/{{ end }}{{ .own.repository }}
+{{- if .own.digest }}@{{ .own.digest }}{{ else }}:{{ .own.tag | default $image.tag | default .root.Chart.AppVersion }}{{ end }}
 {{- end }}
 
 {{/* The client URLs of etcd's members: each by its own name. */}}

@@ -1,0 +1,85 @@
+"""The Dockerfile as steps, and its builders' steps run by hand in a folder: there is no engine to build it with."""
+
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from configparser import ConfigParser
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+Steps = list[tuple[str, str]]
+"""(instruction, arguments) in order, continuation lines joined."""
+
+
+@pytest.fixture(scope="session")
+def root() -> Path:
+    return ROOT
+
+
+@pytest.fixture(scope="session")
+def config() -> ConfigParser:
+    parsed = ConfigParser()
+    parsed.read(ROOT / "setup.cfg")
+    return parsed
+
+
+@pytest.fixture(scope="session")
+def steps() -> Steps:
+    text = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())
+    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
+    return [(name, arguments) for name, _, arguments in (line.partition(" ") for line in lines)]
+
+
+def stage(steps: Steps, name: str) -> Steps:
+    """The steps of this stage without its FROM, after those of the stages that it builds on; "" is the last one."""
+    starts = [n for n, (instruction, _) in enumerate(steps) if instruction == "FROM"]
+    named = {n: re.fullmatch(r"(\S+)(?: AS (\S+))?", steps[n][1]) for n in starts}
+    (start,) = [n for n, match in named.items() if match and (match[2] or "") == name]
+    match = named[start]
+    assert match
+    end = min([n for n in starts if n > start], default=len(steps))
+    before = [] if match[1].startswith("$") else stage(steps, match[1])
+    return [*before, *steps[start + 1 : end]]
+
+
+def build(steps: Steps, top: Path) -> None:
+    """Runs the steps; the folder `top` stands for / of the image."""
+    environ = dict(os.environ)
+    for name, arguments in steps:
+        if name == "ARG":
+            variable, _, value = arguments.partition("=")
+            environ[variable] = value
+        elif name == "COPY":
+            _copy(top / "src", arguments)
+        elif name == "RUN":
+            command = _here(arguments, top)
+            done = subprocess.run(command, cwd=top / "src", env=environ, capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stderr
+
+
+def _copy(work: Path, arguments: str) -> None:
+    *sources, target = arguments.split()
+    work.mkdir(exist_ok=True)
+    for source in (ROOT / each for each in sources):
+        if source.is_dir():
+            shutil.copytree(source, work / target, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, work / target)
+
+
+def _here(command: str, top: Path) -> list[str]:
+    """The command with this machine's Python and with the image's folders under `top`."""
+    command = re.sub(r"(?<![\w./])/(wheels|opt)\b", rf"{top}/\1", command)
+    words = [match for word in shlex.split(command) for match in _expand(word)]
+    programs = {"python": [sys.executable], "pip": [sys.executable, "-m", "pip"]}
+    return [*programs.get(words[0], [words[0]]), *words[1:]]
+
+
+def _expand(word: str) -> list[str]:
+    return [str(path) for path in Path("/").glob(word[1:])] if "*" in word else [word]

@@ -1,0 +1,124 @@
+"""What the Dockerfile's builders make: both images' packages work, write nothing, and are the same bytes each time."""
+
+import hashlib
+import shutil
+import subprocess
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leadsman.testbed.etcd import Etcd, free_ports
+from tests.image.conftest import build, stage
+from tests.leadsman_process import PATIENCE_SECONDS, LeadsmanProcess
+
+if TYPE_CHECKING:
+    from tests.image.conftest import Steps
+
+pytestmark = pytest.mark.slow
+
+ALL, AGENT = "packages", "agent-packages"
+
+
+@pytest.fixture(scope="module", params=[ALL, AGENT])
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def image(name: str, steps: "Steps", tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder that stands for / of the image."""
+    top = tmp_path_factory.mktemp(name)
+    build(stage(steps, name), top)
+    return top
+
+
+def site_packages(image: Path) -> Path:
+    (found,) = image.glob("opt/leadsman/lib/python3*/site-packages")
+    return found
+
+
+def run(image: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Without a place to write, as with a read-only root."""
+    environ = {
+        "PATH": f"{image}/opt/leadsman/bin:/usr/bin:/bin",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "HOME": "/nonexistent",
+    }
+    return subprocess.run(words, cwd="/", env=environ, capture_output=True, text=True, check=False)
+
+
+def test_every_module_that_was_copied_is_in_it_or_no_agent_s(image: Path, name: str) -> None:
+    rooms = ("agent", "leadsman/runtime", "leadsman/state") if name == AGENT else ("agent", "extender", "leadsman")
+    paths = [path.relative_to(image / "src") for room in rooms for path in (image / "src" / room).rglob("*.py")]
+    assert len(paths) > 10
+    assert not [str(path) for path in paths if not (site_packages(image) / path).is_file()]
+
+
+def test_the_command_line_answers(image: Path) -> None:
+    assert "--node-name" in run(image, "leadsman", "agent", "--help").stdout
+    assert "extender" in run(image, "leadsman", "--help").stdout
+
+
+def test_another_command_in_the_agent_s_image_says_which_image_has_it(image: Path, name: str) -> None:
+    done = run(image, "leadsman", "extender", "--help")
+    if name == AGENT:
+        assert done.returncode == 2
+        assert "leadsman extender: this installation has only the agent" in done.stderr
+        assert "Traceback" not in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
+
+
+def test_it_has_no_installer_of_its_own(image: Path) -> None:
+    assert not list(image.glob("opt/leadsman/bin/pip*"))
+
+
+def test_running_it_leaves_nothing_behind(image: Path) -> None:
+    before = set(image.rglob("*"))
+    assert run(image, "leadsman", "agent", "--help").returncode == 0
+    assert set(image.rglob("*")) == before
+
+
+def test_its_agent_measures_and_reports(image: Path, name: str, tmp_path: Path) -> None:
+    if name == AGENT:
+        assert not (site_packages(image) / "numpy").exists()
+    with Etcd(tmp_path / "etcd") as etcd:
+        (port,) = free_ports(1)
+        url = f"http://127.0.0.1:{port}"
+        where = [
+            "--node-name",
+            "a",
+            "--address",
+            "127.0.0.1",
+            "--listen",
+            f"127.0.0.1:{port}",
+            "--etcd",
+            etcd.client_url,
+        ]
+        program = [f"{image}/opt/leadsman/bin/leadsman"]
+        agent = LeadsmanProcess(["agent", *where], url, url, tmp_path / "log", program=program, cwd=tmp_path)
+        try:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while agent.get("/readyz")[0] != 200:
+                assert agent.child.poll() is None, agent.log
+                assert time.monotonic() < deadline, agent.log
+                time.sleep(0.1)
+        finally:
+            agent.kill()
+
+
+def test_a_second_build_gives_the_same_bytes(image: Path, name: str, steps: "Steps") -> None:
+    first = contents(image)
+    shutil.rmtree(image)
+    image.mkdir()
+    build(stage(steps, name), image)
+    assert contents(image) == first
+
+
+def contents(image: Path) -> dict[str, str]:
+    """Path → hash of each file of the wheel and of what an image copies."""
+    paths = [path for folder in ("wheels", "opt/leadsman") for path in (image / folder).rglob("*") if path.is_file()]
+    assert len(paths) > 500
+    return {str(path.relative_to(image)): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}

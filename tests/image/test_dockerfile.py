@@ -1,0 +1,93 @@
+"""The Dockerfile, read: its base, its context, and what its two images run."""
+
+import json
+import re
+from configparser import ConfigParser
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.image.conftest import stage
+
+if TYPE_CHECKING:
+    from tests.image.conftest import Steps
+
+FULL, AGENT = "", "agent"
+
+
+@pytest.fixture(params=[FULL, AGENT])
+def runtime(request: pytest.FixtureRequest, steps: "Steps") -> "Steps":
+    """The steps that make an image."""
+    return stage(steps, request.param)
+
+
+def copied(steps: "Steps") -> list[str]:
+    """Sources taken from the build context."""
+    plain = [arguments.split()[:-1] for name, arguments in steps if name == "COPY" and "--from" not in arguments]
+    return [source.rstrip("/") for sources in plain for source in sources]
+
+
+def test_all_stages_start_from_one_base_that_an_operator_can_pin(steps: "Steps") -> None:
+    bases = {arguments.split()[0] for name, arguments in steps if name == "FROM"}
+    stages = {arguments.split()[2] for name, arguments in steps if name == "FROM" and " AS " in arguments}
+    assert bases - stages == {"${PYTHON_IMAGE}"}
+    name, argument = steps[0]
+    assert name == "ARG"
+    assert re.fullmatch(r"PYTHON_IMAGE=python:3\.\d+-slim-\w+", argument)
+
+
+def test_the_base_runs_a_python_that_setup_cfg_names(steps: "Steps", config: ConfigParser) -> None:
+    version = re.search(r"python:(3\.\d+)", steps[0][1])
+    assert version
+    assert f"Programming Language :: Python :: {version[1]}" in config["metadata"]["classifiers"]
+
+
+def test_every_source_exists_and_is_in_the_build_context(steps: "Steps", root: Path) -> None:
+    ignored = (root / ".dockerignore").read_text().splitlines()
+    for source in copied(steps):
+        assert f"!{source}" in ignored
+        assert (root / source).exists(), source
+
+
+def test_nothing_else_is_in_the_build_context(steps: "Steps", root: Path) -> None:
+    lines = [line for line in (root / ".dockerignore").read_text().splitlines() if not line.startswith("#")]
+    assert lines[0] == "*"
+    assert {line[1:] for line in lines if line.startswith("!")} == set(copied(steps))
+
+
+def test_every_package_of_setup_cfg_is_copied(steps: "Steps", config: ConfigParser) -> None:
+    packages = config["options.packages.find"]["include"].split()
+    assert {package.rstrip("*") for package in packages} <= set(copied(steps))
+
+
+def test_every_package_that_pip_installs_has_a_hash_in_a_lock(steps: "Steps") -> None:
+    installs = [arguments for name, arguments in steps if name == "RUN" and " install " in arguments]
+    assert len(installs) == 5
+    for each in installs:
+        assert "--require-hashes -r image/" in each or "--no-deps /wheels/" in each
+
+
+def test_the_process_is_leadsman_itself_and_not_root(runtime: "Steps") -> None:
+    run = dict(runtime)
+    assert run["USER"] == "10001:10001"
+    assert json.loads(run["ENTRYPOINT"]) == ["leadsman"]
+    assert json.loads(run["CMD"]) == ["--help"]
+
+
+def test_a_read_only_root_is_enough(runtime: "Steps") -> None:
+    assert "PYTHONDONTWRITEBYTECODE=1" in dict(runtime)["ENV"]
+    assert not {"RUN", "VOLUME", "WORKDIR"} & {name for name, _ in runtime}
+
+
+def test_labels_carry_the_version_of_setup_cfg(runtime: "Steps", config: ConfigParser) -> None:
+    assert ("ARG", f"VERSION={config['metadata']['version']}") in runtime
+    labels = next(arguments for name, arguments in runtime if name == "LABEL")
+    assert 'org.opencontainers.image.licenses="Apache-2.0"' in labels
+    for name in ("version", "revision", "created", "source"):
+        assert f'org.opencontainers.image.{name}="${{{name.upper()}}}"' in labels
+
+
+def test_the_agent_s_image_is_called_so(steps: "Steps") -> None:
+    titles = re.findall(r'image\.title="(\S+)"', str([label for name, label in stage(steps, AGENT) if name == "LABEL"]))
+    assert titles == ["leadsman", "leadsman-agent"]
