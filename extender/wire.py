@@ -20,8 +20,10 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.workloads import workload_name
+from leadsman.kube import quantity
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.owners import controller_of, pod_owner
 from leadsman.runtime.decode_errors import UNREADABLE, explain
@@ -87,8 +89,22 @@ class _Metadata(Struct):
     owners: list[_Owner] | None = msgspec.field(default=None, name="ownerReferences")
 
 
+class _Resources(Struct):
+    requests: dict[str, str | int | float] | None = None
+
+
+class _Container(Struct):
+    name: str
+    resources: _Resources | None = None
+    restart_policy: str | None = msgspec.field(default=None, name="restartPolicy")
+
+
 class _Spec(Struct):
     priority: int | None = None
+    containers: list[_Container] | None = None
+    init_containers: list[_Container] | None = msgspec.field(default=None, name="initContainers")
+    overhead: dict[str, str | int | float] | None = None
+    resources: _Resources | None = None
 
 
 class _Pod(Struct):
@@ -278,7 +294,7 @@ def _pod(raw: Raw) -> PodInfo:
     except UNREADABLE as error:
         raise BadRequest(_error_message(error, value, "$.Pod")) from error
     meta = pod.metadata
-    labels, annotations = BoundedLabels.read_of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
+    labels, annotations = BoundedLabels.of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
     owners = meta.owners or ()
     controller = controller_of(owners)
     return PodInfo(
@@ -291,7 +307,35 @@ def _pod(raw: Raw) -> PodInfo:
         labels.excess or annotations.excess,
         (pod.spec and pod.spec.priority) or 0,
         controller.uid if controller else "",
+        _requests(pod.spec),
     )
+
+
+def _requests(spec: _Spec | None) -> Mapping[str, int] | None:
+    """As kube-scheduler counts them, in nanos; None: it has no containers, or a quantity that cannot be read."""
+    if spec is None or not spec.containers:
+        return None
+    try:
+        whole_pod = Resources.of((spec.resources and spec.resources.requests) or {})
+        requests = pod_requests(
+            list(map(_container_request, spec.containers)),
+            list(map(_container_request, spec.init_containers or ())),
+            Resources.of(spec.overhead or {}),
+            dict(whole_pod.items()),
+        )
+    except quantity.BadQuantity:
+        return None
+    nanos = {name: amount * quantity.NANO for name, amount in requests.extended.items()}
+    return {
+        "cpu": requests.cpu_millis * quantity.NANO // 1000,
+        "memory": requests.memory_bytes * quantity.NANO,
+        **nanos,
+    }
+
+
+def _container_request(container: _Container) -> ContainerRequest:
+    asked = Resources.of((container.resources and container.resources.requests) or {})
+    return ContainerRequest(asked, None, container.restart_policy == "Always")
 
 
 def _meta_victims(victims: _Victims) -> MetaVictims:

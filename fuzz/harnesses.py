@@ -2,7 +2,7 @@
 
 wire        bodies of filter, prioritize, preempt and bind; bounds of the pod in them
 records     values and keys in etcd, etcd's own responses
-policies    the policy file, Prometheus queries, TASPolicies
+policies    the policy file and its expressions, Prometheus queries, TASPolicies
 plans       plans of moves that are handed over
 sources     Goldpinger's answers, matrix files, names files, snapshot files, recordings, custom metrics, Prometheus' API
 kube        pods, nodes, Events, Leases, lists and lines of a watch; what the agent and the follower make of pods
@@ -30,8 +30,10 @@ from extender import pages, wire
 from fuzz.http_harness import HTTP
 from fuzz.oracle import Harness, check_each
 from leadsman.decision import policy
+from leadsman.decision.cel.syntax import BadExpression
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.model import PodInfo
+from leadsman.decision.rule_schema import compile_rule
 from leadsman.decision.telemetry.taspolicy_document import BadTasPolicy, parse_taspolicy
 from leadsman.kube import quantity
 from leadsman.kube.bounded_metadata import BoundedAnnotations
@@ -118,6 +120,10 @@ def _etcd_responses() -> list[Harness]:
 
 def _policy(text: bytes) -> None:
     policy.digest(policy.parse(text.decode()))
+
+
+def _expression(text: bytes) -> None:
+    compile_rule(text.decode())
 
 
 def _taspolicy(body: bytes) -> None:
@@ -258,6 +264,7 @@ HARNESSES: Mapping[str, Harness] = {
     "records": check_each(_records()),
     "record_keys": Harness(_key),
     "etcd": check_each(_etcd_responses()),
+    "expression": Harness(_expression, (BadExpression, *_NOT_TEXT), max_bytes=2048),
     "policy": Harness(_policy, (policy.PolicyError, *_NOT_TEXT), max_bytes=4096),
     "queries": Harness(_queries, (BadQueries, *_NOT_TEXT), max_bytes=4096),
     "taspolicy": Harness(_taspolicy, (BadTasPolicy, MalformedResponse)),

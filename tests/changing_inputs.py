@@ -10,9 +10,18 @@ from msgspec import Struct, structs
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay.views import DelayView, EstimatedRow, LastRoundTrips, SourceRow
 from leadsman.decision.healing.model import RoomHold, SelfHealing
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.model import PodInfo
-from leadsman.decision.policy import BreakerPolicy, DelayPolicy, EstimateMode, NearestPolicy, Policy, ScoresPolicy
+from leadsman.decision.policy import (
+    BreakerPolicy,
+    DelayPolicy,
+    EstimateMode,
+    FilterRule,
+    NearestPolicy,
+    Policy,
+    RulesPolicy,
+    ScoresPolicy,
+)
 from leadsman.decision.telemetry.model import PolledMetrics, Readings, SnapshotMetrics, TasPolicies, TelemetryInputs
 from leadsman.decision.telemetry.taspolicy import Operator, PolicyKey, Rule, Strategy, TasPolicy
 from leadsman.decision.workloads import PlacedPod, WorkloadIndex
@@ -134,7 +143,14 @@ def _policy(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
 def random_policy(rng: random.Random) -> Policy:
     scores = ScoresPolicy(nearest=NearestPolicy(rng.choice([0.0, 2.0, 20.0])))
     delay = DelayPolicy(estimate=rng.choice(list(EstimateMode)))
-    return Policy(delay, scores, breaker=BreakerPolicy(failures=rng.choice([0.0, 5.0])))
+    expression = rng.choice(['node.zone != "a" || node.hardware["heat"] < 50.0', "pod.priority == 0"])
+    rules = RulesPolicy((FilterRule("pool", expression, "spare"),))
+    return Policy(delay, scores, breaker=BreakerPolicy(failures=rng.choice([0.0, 5.0])), rules=rules)
+
+
+def _node_labels(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
+    by_node = {node: {"pool": rng.choice(["spare", "main"])} for node in rng.sample(NODES, 9)}
+    return structs.replace(inputs, node_labels=NodeLabels(by_node) if rng.random() < 0.9 else None)
 
 
 def _workloads(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
@@ -189,4 +205,4 @@ def _with_snapshot(inputs: DecisionInputs, **fields: Any) -> DecisionInputs:
     return structs.replace(inputs, snapshot=structs.replace(inputs.snapshot, **fields))
 
 
-CHANGES = (_nodes, _rewards, _policy, _workloads, _roles, _healing, _telemetry, _delays, _estimates)
+CHANGES = (_nodes, _rewards, _policy, _workloads, _roles, _node_labels, _healing, _telemetry, _delays, _estimates)

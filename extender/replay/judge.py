@@ -16,6 +16,7 @@ from extender.replay.difference import FilterDifference, FirstNodes, compare_fil
 from leadsman.decision.decide import FilterResult, score_nodes
 from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
+from leadsman.decision.rules.rule_reads import missing_reads
 from leadsman.runtime.lru import LruCache
 from leadsman.sources.recording.decided_request import FILTER, PREEMPT, PRIORITIZE, DecidedRequest
 
@@ -81,6 +82,8 @@ class Judge:
         """Never raises: what a plugin raises is a result, as it is for the extender."""
         if request.fault:
             return self._judgement(request, Result.UNDECIDED, why=request.fault)
+        if missing := missing_reads(self.policy or request.inputs.policy, request.inputs.policy):
+            return self._judgement(request, Result.FAILED, why=missing)
         try:
             return _JUDGES[request.verb](self, request)
         except Exception as error:  # Any plugin's.

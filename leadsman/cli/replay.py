@@ -6,15 +6,13 @@ Exit code: 0: no answer changes; 1: some do, or could not be judged; 2: the reco
 import argparse
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 
 from extender.replay import explanation
 from extender.replay.report import Report, format_report, replay
 from leadsman.cli.options import Options, existing_file, existing_folder
-from leadsman.decision import policy
-from leadsman.decision.policy import Policy
+from leadsman.cli.policy import read_policy
 from leadsman.sources.recording.reader import RecordedRequest, Recording
 
 EXIT_UNCHANGED, EXIT_CHANGED = 0, 1
@@ -45,14 +43,6 @@ def main(args: argparse.Namespace) -> int:
     report = msgspec.structs.replace(report, notes=[*report.notes, *recording.torn])
     sys.stdout.write(_json(report) if args.json else format_report(report))
     return EXIT_CHANGED if report.has_changes else EXIT_UNCHANGED
-
-
-def read_policy(path: Path) -> Policy:
-    """ValueError, naming the file, when it is no policy."""
-    try:
-        return policy.parse(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def _requests(recording: Recording) -> Iterator[RecordedRequest]:

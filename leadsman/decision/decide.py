@@ -14,7 +14,7 @@ from msgspec import structs
 from leadsman.decision.columns import Column, FloatArray
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, Decision, PluginScore, PodInfo, Refusal
-from leadsman.decision.plugins import FILTERS, SCORES, FilterPlugin, ScorePlugin
+from leadsman.decision.plugins import FilterPlugin, ScorePlugin, filters_for, scores_for
 
 MAX_SCORE = 10
 """kube-scheduler's MaxExtenderPriority."""
@@ -51,11 +51,11 @@ def decide(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Decisi
 
 
 def filter_nodes(
-    pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] = FILTERS
+    pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] | None = None
 ) -> FilterResult:
-    """Which nodes may take the pod, in the order given, and why the others may not."""
+    """Which nodes may take the pod, in the order given, and why the others may not. filters: None: all."""
     kept, refused = CandidateNodes.of(nodes), dict[str, Refusal]()
-    for each in filters:
+    for each in filters_for(inputs) if filters is None else filters:
         refusals = each.refusals(pod, kept, inputs)
         if refusals:
             refused.update(refusals)
@@ -64,12 +64,14 @@ def filter_nodes(
 
 
 def score_nodes(
-    pod: PodInfo, kept: Sequence[str], inputs: DecisionInputs, scores: Sequence[ScorePlugin] = SCORES
+    pod: PodInfo, kept: Sequence[str], inputs: DecisionInputs, scores: Sequence[ScorePlugin] | None = None
 ) -> ScoreResult:
     """How good each of the nodes is for the pod. All equal, with the reason, when no plugin score counts."""
     nodes = CandidateNodes.of(kept)
     plugin_scores = tuple(
-        _neutral_if_unknown(score, nodes) for each in scores if (score := each.score(pod, nodes, inputs)) is not None
+        _neutral_if_unknown(score, nodes)
+        for each in (scores_for(inputs) if scores is None else scores)
+        if (score := each.score(pod, nodes, inputs)) is not None
     )
     counted = counted_scores(plugin_scores)
     if not counted:

@@ -17,6 +17,15 @@ def _go_on() -> None:
     """Work that nobody ends."""
 
 
+class NodeLabels(Struct, frozen=True):
+    """The labels of nodes, for rules that read them. Replaced, never altered.
+
+    by_node: node → its labels.
+    """
+
+    by_node: Mapping[str, Mapping[str, str]]
+
+
 class DecisionInputs(Struct, frozen=True):
     """Everything that a plugin may look at besides the pod.
 
@@ -30,6 +39,7 @@ class DecisionInputs(Struct, frozen=True):
     checkpoint: called between the steps of long work; raises when nobody waits for the result any more.
     self_healing: dead nodes, held room, placeholders.
     last_round_trips: dead or suspect node → its last delays; replaced, never altered.
+    node_labels: None: they are not followed, as no rule reads them, or not listed yet.
     """
 
     snapshot: Snapshot
@@ -44,3 +54,4 @@ class DecisionInputs(Struct, frozen=True):
     checkpoint: Callable[[], None] = _go_on
     self_healing: SelfHealing = SelfHealing()
     last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
+    node_labels: NodeLabels | None = None

@@ -19,6 +19,7 @@ class PodInfo(Struct, frozen=True):
     a pod is refused as one whose bounds cannot be read.
     priority: of its PriorityClass.
     owner_uid: its controller's; "": it has none.
+    requests: resource → what it requests as kube-scheduler counts it, in nanos; None: not known.
     """
 
     namespace: str
@@ -30,6 +31,7 @@ class PodInfo(Struct, frozen=True):
     excess: str = ""
     priority: int = 0
     owner_uid: str = ""
+    requests: Mapping[str, int] | None = None
 
     @property
     def has_delay_bounds(self) -> bool:
@@ -127,9 +129,13 @@ class Evidence(Struct, frozen=True):
     """What a plugin looked at, for explanations.
 
     measured: quantity, with its unit in the name → node → value; nodes without a value are absent.
+    texts: what was read → node → its value as text; nodes without one are absent.
+    pod: what was read of the pod → its value as text.
     notes: node → how it stands, if it passes. distances: node → how it stands to each delay bound.
     """
 
     measured: Mapping[str, Mapping[str, float]] = {}
     notes: Mapping[str, str] = {}
     distances: Mapping[str, tuple[DelayEvidence, ...]] = {}
+    texts: Mapping[str, Mapping[str, str]] = {}
+    pod: Mapping[str, str] = {}

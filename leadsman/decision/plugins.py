@@ -16,6 +16,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo, Refusal
 from leadsman.decision.rewards.breaker_filter import BreakerFilter
 from leadsman.decision.rewards.rewards_score import RewardsScore
+from leadsman.decision.rules.rule_plugins import rule_filters, rule_scores
 from leadsman.decision.telemetry.telemetry_filter import TelemetryFilter
 from leadsman.decision.telemetry.telemetry_score import TelemetryScore
 
@@ -47,3 +48,13 @@ class ScorePlugin(Protocol):
 FILTERS: tuple[FilterPlugin, ...] = (HealingFilter(), DelayFilter(), TelemetryFilter(), BreakerFilter())
 
 SCORES: tuple[ScorePlugin, ...] = (NearestScore(), CloudScore(), PressureScore(), TelemetryScore(), RewardsScore())
+
+
+def filters_for(inputs: DecisionInputs) -> tuple[FilterPlugin, ...]:
+    """Ours, then the policy's rules, in the order they are called."""
+    return (*FILTERS, *rule_filters(inputs.policy))
+
+
+def scores_for(inputs: DecisionInputs) -> tuple[ScorePlugin, ...]:
+    """Ours, then the policy's rules, in the order they are called."""
+    return (*SCORES, *rule_scores(inputs.policy))

@@ -9,7 +9,7 @@ UTF-8 cannot hold, which no page could show.
 import re
 from collections.abc import Iterable
 from enum import Enum
-from typing import Any, get_args, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import yaml
 from msgspec import Meta, Struct, ValidationError
@@ -111,6 +111,8 @@ def _walk(value: Any, kind: Any, path: str) -> tuple[Any, Any]:
     """The value at the path, and the type that it should have."""
     for step in decode_errors.steps(path):
         value = value[step]
+        if get_origin(kind) is Annotated:
+            kind = get_args(kind)[0]
         kind = get_type_hints(kind, include_extras=True)[step] if isinstance(step, str) else get_args(kind)[0]
     return value, kind
 
@@ -120,7 +122,15 @@ def _allowed(kind: Any) -> str:
         return "the fields " + ", ".join(kind.__struct_fields__)
     if _is(kind, Enum):
         return ", ".join(str(member.value) for member in kind)
-    return " ".join(f"a number from {meta.ge:g} to {meta.le:g}" for meta in get_args(kind) if isinstance(meta, Meta))
+    return " ".join(_limits(meta) for meta in get_args(kind) if isinstance(meta, Meta))
+
+
+def _limits(meta: Meta) -> str:
+    if meta.ge is not None and meta.le is not None:
+        return f"a number from {meta.ge:g} to {meta.le:g}"
+    if meta.pattern is not None:
+        return f"text that matches {meta.pattern}"
+    return f"at most {meta.max_length}" if meta.max_length else ""
 
 
 def _is(kind: Any, base: type) -> bool:

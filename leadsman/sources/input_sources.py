@@ -8,7 +8,7 @@ from msgspec import Struct, field
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, DelayView, EstimateView, LastRoundTrips
 from leadsman.decision.healing.model import SelfHealing
-from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import TelemetryInputs
 from leadsman.decision.workloads import WorkloadIndex
@@ -94,6 +94,12 @@ class NoNodeRoles(Struct, frozen=True):
     current: Mapping[str, str] = {}
 
 
+class NoNodeLabels(Struct, frozen=True):
+    """Stands for the nodes' labels when there is no API server to watch."""
+
+    current: NodeLabels | None = None
+
+
 class SelfHealingSource(Source[SelfHealing], Protocol):
     """Has the newest view of self-healing. last_round_trips: dead or suspect node → its last delays."""
 
@@ -134,6 +140,7 @@ class InputSources(Struct, frozen=True):
     clock: monotonic seconds, on the clock of the state's ages.
     delay_sources: in the order in which they count, after the agents' reports; one whose current is None has no data.
     node_roles: node → its label kubernetes.io/role.
+    node_labels: followed while a rule reads them.
     backups: for explanations; decisions do not see it.
     """
 
@@ -149,6 +156,7 @@ class InputSources(Struct, frozen=True):
     telemetry: Source[TelemetryInputs] = NoTelemetry()
     self_healing: SelfHealingSource = NoSelfHealing()
     backups: BackupSource = NoBackups()
+    node_labels: Source[NodeLabels | None] = NoNodeLabels()
 
     def current_inputs(self) -> DecisionInputs:
         """The newest value of each source."""
@@ -165,4 +173,5 @@ class InputSources(Struct, frozen=True):
             telemetry=self.telemetry.current,
             self_healing=self.self_healing.current,
             last_round_trips=self.self_healing.last_round_trips,
+            node_labels=self.node_labels.current,
         )

@@ -9,11 +9,20 @@ from typing import Any, Self
 from msgspec import Struct
 from prometheus_client.core import Metric
 
+from leadsman.decision.rules.rule_reads import rule_reads
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster.cluster_sources import ClusterSources
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
-from leadsman.sources.input_sources import InputSources, NoBackups, NoNodeRoles, NoSelfHealing, NoTelemetry, NoWorkloads
+from leadsman.sources.input_sources import (
+    InputSources,
+    NoBackups,
+    NoNodeLabels,
+    NoNodeRoles,
+    NoSelfHealing,
+    NoTelemetry,
+    NoWorkloads,
+)
 from leadsman.sources.policy_file import PolicyFile
 from leadsman.sources.state_metrics import state_follower_metrics
 from leadsman.sources.telemetry.telemetry_sources import TelemetrySettings, TelemetrySources
@@ -50,7 +59,12 @@ class FollowedSources:
         self._clock, self._stack = clock, contextlib.AsyncExitStack()
         self.state, self.policy_file = Follower(store), PolicyFile(settings.policy)
         self.cluster = (
-            ClusterSources(settings.api, bool(settings.delays.goldpinger_url), settings.self_healing_namespace)
+            ClusterSources(
+                settings.api,
+                bool(settings.delays.goldpinger_url),
+                settings.self_healing_namespace,
+                lambda: bool(rule_reads(self.policy_file.current).node_labels),
+            )
             if settings.api
             else None
         )
@@ -113,5 +127,6 @@ class FollowedSources:
             delay_status=self.delays,
             telemetry=self.telemetry or NoTelemetry(),
             self_healing=(self.cluster and self.cluster.self_healing) or NoSelfHealing(),
+            node_labels=self.cluster.node_labels if self.cluster else NoNodeLabels(),
             backups=(self.cluster and self.cluster.backups) or NoBackups(),
         )

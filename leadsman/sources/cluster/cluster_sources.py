@@ -1,7 +1,7 @@
 """Builds and runs what is followed on the API server, through one client: workloads, node roles, and what is asked."""
 
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -12,6 +12,7 @@ from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster import metrics
 from leadsman.sources.cluster.backup_follower import BackupFollower
 from leadsman.sources.cluster.node_addresses import NodeAddressFollower
+from leadsman.sources.cluster.node_labels import NodeLabelFollower
 from leadsman.sources.cluster.node_roles import NodeRoleFollower
 from leadsman.sources.cluster.self_healing_follower import SelfHealingFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
@@ -23,13 +24,21 @@ class ClusterSources:
     client: entering it raises ApiAccessError when the access cannot be used.
     addresses: whether to follow the nodes' addresses too.
     self_healing_namespace: of the published state of self-healing; "": it is not followed.
+    reads_node_labels: whether a rule of the policy does now.
     """
 
-    def __init__(self, access: ApiAccess, addresses: bool = False, self_healing_namespace: str = "") -> None:
+    def __init__(
+        self,
+        access: ApiAccess,
+        addresses: bool = False,
+        self_healing_namespace: str = "",
+        reads_node_labels: Callable[[], bool] = lambda: False,
+    ) -> None:
         self.client = ApiClient(access)
         self.node_addresses = NodeAddressFollower(self.client) if addresses else None
         self.workloads = WorkloadFollower(self.client)
         self.node_roles = NodeRoleFollower(self.client)
+        self.node_labels = NodeLabelFollower(self.client, reads_node_labels)
         self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
 
@@ -37,6 +46,7 @@ class ClusterSources:
         """Name and loop of each task; all run until cancelled."""
         yield "watch workload pods", self.workloads.run()
         yield "watch node roles", self.node_roles.run()
+        yield "watch node labels", self.node_labels.run()
         if self.node_addresses:
             yield "watch node addresses", self.node_addresses.run()
         if self.self_healing:
@@ -49,6 +59,8 @@ class ClusterSources:
         """Those that decisions need, by the name that people read."""
         reflectors = {one.list_options.resource.plural: one for one in self.workloads.reflectors}
         reflectors["nodes"] = self.node_roles.reflector
+        if self.node_labels.is_needed():
+            reflectors["node labels"] = self.node_labels.reflector
         if self.node_addresses:
             reflectors["addresses"] = self.node_addresses.reflector
         if self.self_healing:

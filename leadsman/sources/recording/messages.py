@@ -202,6 +202,12 @@ class Request(Message, frozen=True, tag=16):
     scores: bytes | None
 
 
+class NodeLabelsChanged(Message, frozen=True, tag=20):
+    """Of the nodes' labels those that rules of the policy read. None: labels are not followed."""
+
+    by_node: dict[str, dict[str, str]] | None
+
+
 AnyMessage = (
     Begin
     | NamesAdded
@@ -219,6 +225,7 @@ AnyMessage = (
     | DelayRow
     | EstimatesChanged
     | EstimateRow
+    | NodeLabelsChanged
     | Request
 )
 

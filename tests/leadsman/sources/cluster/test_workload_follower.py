@@ -8,9 +8,11 @@ import aiohttp
 import pytest
 
 from extender.run import ExtenderSettings, run
+from leadsman.decision.inputs import NodeLabels
 from leadsman.decision.workloads import PlacedPod
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.sources.cluster.node_labels import NodeLabelFollower
 from leadsman.sources.cluster.node_roles import NodeRoleFollower
 from leadsman.sources.cluster.workload_follower import WorkloadFollower
 from leadsman.state.etcd_http import EtcdAccess as Etcd
@@ -254,6 +256,27 @@ async def test_roles_are_the_label_s_and_change_only_with_it(api) -> None:
         assert second == {"a": "cloud", "b": "edge"}
         node("a", "")
         await until(lambda: roles.current == {"b": "edge", "c": "edge"})
+
+
+async def test_node_labels_are_followed_once_a_rule_reads_them_and_change_only_with_them(api) -> None:
+    def node(name, **labels):
+        api.put(f"/api/v1/nodes/{name}", {"metadata": {"labels": labels}})
+
+    node("a", pool="gpu")
+    node("b", many="x" * 20_000)
+    is_read = asyncio.Event()
+    async with following(api, lambda client: NodeLabelFollower(client, is_read.is_set)) as labels:
+        assert labels.current is None
+        is_read.set()
+        await until(lambda: labels.current is not None)
+        first = labels.current
+        assert first and first.by_node == {"a": {"pool": "gpu"}}, "of b not all labels are known"
+        await until(lambda: api.watches)
+        api.put("/api/v1/nodes/a", {"metadata": {"labels": {"pool": "gpu"}}, "status": {"phase": "touched"}})
+        await until(lambda: labels.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
+        assert labels.current is first
+        node("a", pool="cpu")
+        await until(lambda: labels.current == NodeLabels({"a": {"pool": "cpu"}}))
 
 
 @asynccontextmanager

@@ -1,0 +1,49 @@
+"""`leadsman policy check`: say whether a policy file can be used, and what its rules read.
+
+Exit code: 0: it can be used; 2: it cannot, with the path of the field and what is allowed.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from leadsman.cli.options import Options, existing_file
+from leadsman.decision import policy
+from leadsman.decision.policy import Policy, Rule
+from leadsman.decision.rule_schema import compile_rule
+
+
+def options(add: Options) -> None:
+    assert isinstance(add.parser, argparse.ArgumentParser)
+    commands = add.parser.add_subparsers(dest="policy_command", metavar="COMMAND", required=True)
+    check = commands.add_parser("check", help="say whether a policy file can be used, and what its rules read")
+    check.add_argument("file", metavar="FILE", type=existing_file)
+
+
+def main(args: argparse.Namespace) -> int:
+    """ValueError, naming the file, when the policy cannot be used."""
+    print("\n".join(_report(read_policy(args.file))))
+    return 0
+
+
+def read_policy(path: Path) -> Policy:
+    """ValueError, naming the file, when it is no policy."""
+    try:
+        return policy.parse(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _report(checked: Policy) -> Iterator[str]:
+    yield f"policy {policy.digest(checked)} can be used"
+    for filter_rule in checked.rules.filters:
+        yield from _rule("filter", filter_rule)
+    for score_rule in checked.rules.scores:
+        yield from _rule("score", score_rule)
+
+
+def _rule(kind: str, rule: Rule) -> Iterator[str]:
+    program = compile_rule(rule.expression)
+    yield f"{kind} {rule.name}: {program.text}"
+    for part in program.parts:
+        yield f"  of {part.scope}: {part.text}"
