@@ -270,7 +270,7 @@ async def test_node_labels_are_followed_once_a_rule_reads_them_and_change_only_w
         is_read.set()
         await until(lambda: labels.current is not None)
         first = labels.current
-        assert first and first.by_node == {"a": {"pool": "gpu"}}, "of b not all labels are known"
+        assert first == NodeLabels({"a": {"pool": "gpu"}}), "of b not all labels are known"
         await until(lambda: api.watches)
         api.put("/api/v1/nodes/a", {"metadata": {"labels": {"pool": "gpu"}}, "status": {"phase": "touched"}})
         await until(lambda: labels.reflector.get(("", "a")).metadata.resource_version == str(api.objects.revision))
