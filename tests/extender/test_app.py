@@ -149,6 +149,13 @@ async def test_a_bad_body_gets_400_with_the_path(starts: "Starter", args: "Args"
         assert await extender.post("/filter", body) == (400, b"$.Pod.metadata.labels.delay_x: expected str, got int\n")
 
 
+async def test_invalid_utf8_in_a_node_that_is_only_passed_on_gets_400_with_its_path(starts: "Starter") -> None:
+    body = b'{"Pod":{"metadata":{"name":"p"}},"Nodes":{"items":[{"metadata":{"name":"a","labels":{"x":"\xff"}}}]}}'
+    async with starts() as extender:
+        status, answer = await extender.post("/filter", body)
+    assert (status, answer[:15]) == (400, b"$.Nodes.items[0")
+
+
 @pytest.mark.parametrize(("path", "status"), [("/nope", 404), ("/filter/", 404), ("/state", 405)])
 async def test_an_unknown_path_or_method_is_refused_cleanly(starts: "Starter", path: str, status: int) -> None:
     async with starts() as extender:
