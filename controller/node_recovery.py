@@ -66,7 +66,8 @@ class NodeRecovery:
     """Call `sync` in turn while this replica leads, and `reset` while it does not.
 
     verdicts: on every node, times in monotonic seconds of `clock`.
-    move_holds: room that moves of pods keep, which is published with the rest.
+    move_holds: room that moves of pods keep, which is published with the rest; None: it is not known yet, and what is
+        published stays: a new pod must not lose its room because the controller was started again.
     budget: FAILOVER_OFF: nothing is tainted or deleted; dead and suspect nodes are still refused.
     plan: the last one; None before the first.
     results: (action, result) → how often; result: done, gone, conflict or failed.
@@ -83,7 +84,7 @@ class NodeRecovery:
         is_leader: Callable[[], bool],
         budget: RecoveryBudget,
         *,
-        move_holds: Callable[[], tuple[Hold, ...]] = tuple,
+        move_holds: Callable[[], tuple[Hold, ...] | None] = tuple,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -121,7 +122,7 @@ class NodeRecovery:
         try:
             before = self._state = self._state or await self._store.read_state()
             plan = self._plan_now(cluster, before.recovery)
-            state = self._published(plan)
+            state = self._published(plan, before.recovery)
             if structs.replace(state, published_at=before.published_at) != before:
                 if not self._is_leader():
                     return
@@ -171,7 +172,10 @@ class NodeRecovery:
         )
         return plan_recovery(nodes, cluster, backups, state, self._budget, now_unix)
 
-    def _published(self, plan: RecoveryPlan) -> SelfHealingState:
+    def _published(self, plan: RecoveryPlan, before: RecoveryState) -> SelfHealingState:
+        moves = self._move_holds()
+        if moves is None:
+            moves = tuple(hold for hold in before.holds if hold.pod_uid.startswith(MOVE_HOLD_PREFIX))
         memory = self._backups.status.memory
         round_trips: dict[str, dict[str, float]] = {}
         owners: dict[str, set[str]] = {}
@@ -181,7 +185,7 @@ class NodeRecovery:
                 if reference in plan.state.refused:
                     round_trips.setdefault(reference, {})[backup.node] = rtt_ms
         return SelfHealingState(
-            structs.replace(plan.state, holds=(*plan.state.holds, *self._move_holds())),
+            structs.replace(plan.state, holds=(*plan.state.holds, *moves)),
             self._wall_clock(),
             {node: LastRoundTrips(memory.measured_at, rtt_ms) for node, rtt_ms in round_trips.items()},
             {node: tuple(sorted(uids)) for node, uids in sorted(owners.items())},

@@ -142,17 +142,19 @@ class Replacement:
         await self.actions.execute(plan.actions)
 
     @property
-    def holds(self) -> tuple[Hold, ...]:
+    def holds(self) -> tuple[Hold, ...] | None:
         """Room that extenders are to keep from others while a pod moves: on its new node until the new pod is there,
-        and on the node that it leaves, for the pending pod that room is made for."""
+        and on the node that it leaves, for the pending pod that room is made for. None: the moves are not read yet."""
         cluster, memory = self._cluster(), self._memory
+        if cluster is None or memory is None:
+            return None
         holds: list[Hold] = []
-        for move in memory.state.moves if memory and cluster else ():
+        for move in memory.state.moves:
             until, uid = move.since + self._settings.landing_seconds, move_hold_uid(move.pod_uid)
             if move.step in (MoveStep.EVICTING, MoveStep.LANDING):
                 steers = self._wall_clock() < move.since + STEER_SECONDS
                 holds.append(Hold(move.to_node, move.owner_uid, move.requests, until, uid, only=steers))
-            pending = cluster.pods.get(move.for_uid) if cluster else None
+            pending = cluster.pods.get(move.for_uid)
             if pending is not None and move.step is not MoveStep.HOLDING:
                 holds.append(Hold(move.from_node, pending.owner_uid, pending.requests, until, uid))
         return tuple(holds)

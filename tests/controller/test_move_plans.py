@@ -251,5 +251,5 @@ async def test_extenders_are_told_where_alone_the_new_pod_may_go(started: Start,
         holds = []
         for _ in range(6):
             await one.step(until)
-            holds += [(hold.node, hold.owner_uid, hold.only) for hold in one.replacement.holds]
+            holds += [(hold.node, hold.owner_uid, hold.only) for hold in one.replacement.holds or ()]
         assert ("edge-2", "rs-we", True) in holds

@@ -11,6 +11,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -67,15 +68,12 @@ class Dies(BaseException):
     """The process ends here."""
 
 
-@pytest.fixture(scope="module")
-def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
-    """Three nodes, and room for everything everywhere: only the extender says where a pod goes."""
+@contextmanager
+def api_server(binaries: Path, folder: Path) -> Iterator[KubeApiServer]:
+    """With the rights of the components and of an operator, and no node."""
     if shutil.which("kubectl") is None:
         pytest.skip("apt-get install kubernetes-client")
-    folder = tmp_path_factory.mktemp("cluster")
-    with KubeApiServer(
-        kubernetes_binaries, folder / "kubernetes", users={ACCOUNT: (), EXTENDER: (), OPERATOR: ()}
-    ) as one:
+    with KubeApiServer(binaries, folder / "kubernetes", users={ACCOUNT: (), EXTENDER: (), OPERATOR: ()}) as one:
         for namespace in ("leadsman", "shop", "leadsman-placeholders"):
             one.call("POST", "/api/v1/namespaces", {"metadata": {"name": namespace}})
         granted = ("cluster-model", "backups", "move-plans", "self-healing-extender")
@@ -83,14 +81,27 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
             command = ["kubectl", f"--kubeconfig={one.kubeconfig()}", "apply", "-f", f"{COMPONENTS}/{file}.yaml"]
             subprocess.run(command, check=True, capture_output=True)
         grant_operator(one)
+        yield one
+
+
+def add_node(cluster: KubeApiServer, name: str) -> str:
+    """A ready node with room for everything. Its UID."""
+    made = cluster.call("POST", "/api/v1/nodes", {"metadata": {"name": name}})
+    ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "posting"}
+    status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "50"}, "conditions": [ready]}
+    cluster.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
+    return str(made["metadata"]["uid"])
+
+
+@pytest.fixture(scope="module")
+def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[KubeApiServer]:
+    """Three nodes, and room for everything everywhere: only the extender says where a pod goes."""
+    with api_server(kubernetes_binaries, tmp_path_factory.mktemp("cluster")) as one:
         for namespace in ("shop", "leadsman-placeholders"):
             path = f"/api/v1/namespaces/{namespace}/serviceaccounts"
             one.call("POST", path, {"metadata": {"name": "default"}})
         for name in NODES:
-            one.call("POST", "/api/v1/nodes", {"metadata": {"name": name}})
-            ready = {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "posting"}
-            status = {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "50"}, "conditions": [ready]}
-            one.call("PATCH", f"/api/v1/nodes/{name}/status", {"status": status})
+            add_node(one, name)
         yield one
 
 
@@ -113,8 +124,13 @@ def grant_operator(cluster: KubeApiServer) -> None:
 def scheduler(
     kubernetes_binaries: Path, cluster: KubeApiServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[None]:
+    with scheduling(kubernetes_binaries, cluster, tmp_path_factory.mktemp("extender")):
+        yield
+
+
+@contextmanager
+def scheduling(binaries: Path, cluster: KubeApiServer, folder: Path) -> Iterator[None]:
     """kube-scheduler with an extender that follows what self-healing publishes."""
-    folder = tmp_path_factory.mktemp("extender")
     port, ops = free_ports(2)
     with Etcd(folder / "etcd") as etcd:
         flags = ["--plain-http", "--drain-seconds=0", "--self-healing", "--etcd", etcd.client_url]
@@ -128,7 +144,7 @@ def scheduler(
                 assert time.monotonic() < deadline, extender.log
                 time.sleep(0.1)
             asked = {"urlPrefix": extender.url, "filterVerb": "filter", "nodeCacheCapable": True, "weight": 1}
-            with KubeScheduler(kubernetes_binaries, folder / "scheduler", cluster, extenders=[asked]):
+            with KubeScheduler(binaries, folder / "scheduler", cluster, extenders=[asked]):
                 yield
         except KubeApiServerMissing as missing:
             pytest.skip(str(missing))
@@ -154,6 +170,21 @@ class CountingClient(ApiClient):
         return answer
 
 
+def new_process(client: ApiClient, hold_room_seconds: float = 30.0) -> SelfHealing:
+    """A controller that knows nothing yet."""
+    replacement = ReplacementSettings(mends=False, hold_room_seconds=hold_room_seconds)
+    settings = SelfHealingSettings(enabled=True, replacement=replacement, move_plans=MovePlanLimits(per_minute=100))
+    inputs = DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0))
+    recorder = EventRecorder(client, TokenBucket(100, 100), "test")
+    verdicts = {node: verdict(node, NodeHealth.HEALTHY) for node in NODES}
+    return SelfHealing(client, settings, lambda: inputs, recorder, lambda: True, lambda: verdicts)
+
+
+def progress_of(healing: SelfHealing) -> PlanProgress | None:
+    plan = healing.replacement and healing.replacement.plan
+    return plan.memory.state.progress if plan else None
+
+
 class Story:
     """A controller that dies once, a kubelet that ends what is being deleted, and the owner of the moved pod."""
 
@@ -167,19 +198,11 @@ class Story:
         return self.writes == self.die_before
 
     def start(self) -> SelfHealing:
-        """A process that knows nothing yet."""
-        settings = SelfHealingSettings(
-            enabled=True, replacement=ReplacementSettings(mends=False), move_plans=MovePlanLimits(per_minute=100)
-        )
-        inputs = DecisionInputs(Snapshot(), Policy(), 100.0, workloads=WorkloadIndex({}, 100.0))
-        recorder = EventRecorder(self.client, TokenBucket(100, 100), "test")
-        verdicts = {node: verdict(node, NodeHealth.HEALTHY) for node in NODES}
-        return SelfHealing(self.client, settings, lambda: inputs, recorder, lambda: True, lambda: verdicts)
+        return new_process(self.client)
 
     @property
     def progress(self) -> PlanProgress | None:
-        plan = self.healing.replacement and self.healing.replacement.plan
-        return plan.memory.state.progress if plan else None
+        return progress_of(self.healing)
 
     async def run(self) -> None:
         """Until the plan has come to an end."""

@@ -211,6 +211,19 @@ async def test_holds_of_moves_are_published_and_end_with_their_move(started: Sta
         assert (await cluster.store.read_state()).recovery.holds == ()
 
 
+async def test_a_controller_that_has_not_read_the_moves_yet_leaves_their_published_holds(
+    started: Start, until: "Until"
+) -> None:
+    async with started() as cluster:
+        await cluster.cover(until)
+        hold = Hold("edge-2", "rs", Resources(pods=1), 2**40, move_hold_uid("web"))
+        cluster.healing.recovery._move_holds = lambda: (hold,)
+        await cluster.step()
+        cluster.healing.recovery._move_holds = lambda: None
+        await cluster.step()
+        assert (await cluster.store.read_state()).recovery.holds == (hold,)
+
+
 async def test_a_new_leader_knows_the_backups_and_the_spent_budget(
     started: Start, client: ApiClient, until: "Until"
 ) -> None:

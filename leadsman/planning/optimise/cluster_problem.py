@@ -27,6 +27,7 @@ from leadsman.planning.backups.domains import FailureDomains, rack_of
 from leadsman.planning.backups.model import BackupPlan, BackupScope, BackupSettings, FailureDomain
 from leadsman.planning.backups.planner import never_replaced, plan_backups, without_placeholders
 from leadsman.planning.optimise.problem import NOWHERE, Amounts, Choice, FixedNeed, PodOptions, Problem
+from leadsman.planning.optimise.restriction import restricted
 from leadsman.planning.placed_workloads import with_workloads_of
 
 _SCOPES = (BackupScope.NODE, BackupScope.RACK, BackupScope.ZONE)
@@ -44,6 +45,7 @@ class ClusterProblem(Struct, frozen=True):
         the backups of plan_backups.
     uids: of the problem's pods, in its order. start: what they have before anything is chosen.
     domains: what fails, by the problem's number.
+    cut: how many pods have more places and backups than the problem looks at.
     """
 
     problem: Problem
@@ -53,6 +55,7 @@ class ClusterProblem(Struct, frozen=True):
     uids: tuple[str, ...]
     start: tuple[Choice, ...]
     domains: tuple[FailureDomain, ...]
+    cut: int = 0
 
 
 def model_cluster(cluster: Cluster, inputs: DecisionInputs, settings: BackupSettings) -> ClusterProblem:
@@ -81,7 +84,8 @@ def model_cluster(cluster: Cluster, inputs: DecisionInputs, settings: BackupSett
     )
     backups = {uid: position[backup.node] for uid, backup in plan.backups.items()}
     start = tuple(Choice(position.get(pod.node, NOWHERE), backups.get(pod.uid, NOWHERE)) for pod in pods)
-    return ClusterProblem(problem, cluster, inputs, plan, tuple(pod.uid for pod in pods), start, tuple(numbered))
+    problem, cut = restricted(problem, start)
+    return ClusterProblem(problem, cluster, inputs, plan, tuple(pod.uid for pod in pods), start, tuple(numbered), cut)
 
 
 def delay_refusals(cluster: Cluster, inputs: DecisionInputs, pod: ClusterPod) -> Mapping[str, object]:

@@ -32,12 +32,14 @@ class PlanReport(Struct, frozen=True):
     """reserved, greedy_reserved: the weighted sum that was minimised; with memory alone, units of memory_unit_bytes.
     reserved_bound: no plan that places and covers as many pods reserves less; 0: nothing is proven.
     gap: by how much of the bound the plan may be too large; None: nothing is proven.
+    cut: pods that chose among some of their places and backups only. What is proven holds for such plans.
     """
 
     reserved: int
     greedy_reserved: int
     reserved_bound: int
     gap: float | None
+    cut: int
     unit: str
     moves: int
     ended: Ended
@@ -63,6 +65,7 @@ def report_of(
         greedy_reserved=greedy.reserved,
         reserved_bound=bound,
         gap=round((at.reserved - bound) / max(bound, 1), 4) if proven else None,
+        cut=modelled.cut,
         unit=unit,
         moves=at.moves,
         ended=found.ended,
@@ -118,4 +121,9 @@ def as_text(report: PlanReport) -> str:
         f"reserved {report.reserved} (greedy {report.greedy_reserved}) units, each {report.unit}; {gap}",
         f"{report.moves} moves; {report.ended}, {report.work:g} of the solver's work",
     ]
+    if report.cut:
+        summary.append(
+            f"{report.cut} pods have too many places and backups: they chose among some of them, and what is proven"
+            " holds for such plans"
+        )
     return "\n".join([*align_columns(pods), "", *align_columns(reserves), "", *summary, ""])

@@ -29,6 +29,8 @@ class Offline:
             choices, remark = found.choices, str(found.ended)
             if found.reserved_bound and found.ended is not Ended.PROVEN:
                 remark += f", reserve at most {found.score.reserved / found.reserved_bound - 1:.1%} over the least"
+        if modelled.cut:
+            remark += f"; {modelled.cut} pods had some of their places only"
         choices = balanced(modelled.problem, choices)
         plan = plan_of_choices(modelled, choices)
         at = score(modelled.problem, choices)
