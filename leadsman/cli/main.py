@@ -21,6 +21,7 @@ COMMANDS = {
     "etcd-member": "find out how a member of etcd begins, and write its configuration file",
     "certs": "create the CA and the certificates that extender and kube-scheduler use",
     "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
+    "uninstall": "list what Leadsman left in a cluster, and delete it",
     "evaluate": "show what telemetry policies do, without a cluster",
     "explain": "show why a pod was placed where it is",
     "rewards": "show each node's failure record by pod type",
