@@ -4,8 +4,10 @@ from tests.mutations.mutation import Mutation
 
 ELECTION = "leadsman/kube/leader_election.py"
 LIMITS = "leadsman/planning/labels/limits.py"
+TASPOLICY = "leadsman/decision/telemetry/taspolicy_document.py"
 AT_ELECTION = "leadsman/kube/test_leader_election.py::"
 AT_RESTRAINT = "leadsman/planning/labels/test_restraint.py::"
+AT_TASPOLICY = "leadsman/decision/telemetry/test_taspolicy_document.py::"
 
 MUTATIONS = (
     Mutation(
@@ -98,5 +100,40 @@ MUTATIONS = (
         "return value > target - margin",
         "return value > target",
         AT_RESTRAINT + "test_hysteresis_leaves_when_a_fifth_of_the_target_is_won_back",
+    ),
+    Mutation(
+        "a write is not sent once another replica may lead",
+        "leadsman/kube/http_session.py",
+        'if req.method != "GET" and not self._may_write():',
+        "if False:",
+        "leadsman/kube/test_client.py::test_a_write_that_waited_for_a_connection_while_the_lead_ended_is_not_sent",
+    ),
+    Mutation(
+        "labels of a policy are capped",
+        TASPOLICY,
+        "if count > MAX_LABELS:",
+        "if False:",
+        AT_TASPOLICY + "test_more_labels_than_a_policy_may_set_are_refused",
+    ),
+    Mutation(
+        "a policy is bounded in bytes",
+        TASPOLICY,
+        "if size_bytes > MAX_SPEC_BYTES:",
+        "if False:",
+        AT_TASPOLICY + "test_a_spec_of_a_megabyte_is_refused",
+    ),
+    Mutation(
+        "one policy's fault does not stop another's labels",
+        "controller/node_patcher.py",
+        'if result == "refused" and len(patch.policies) > 1:',
+        "if False:",
+        "controller/test_acting.py::test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_round",
+    ),
+    Mutation(
+        "a refused change waits",
+        "controller/refused_changes.py",
+        "if now < one.due_at}",
+        "if False}",
+        "controller/test_acting.py::test_a_refused_change_is_tried_again_when_it_is_due_and_ever_more_rarely",
     ),
 )

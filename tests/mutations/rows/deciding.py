@@ -92,4 +92,25 @@ MUTATIONS = (
         "",
         "extender/test_worker_pool.py::test_what_work_had_computed_goes_with_its_end",
     ),
+    Mutation(
+        "the nodes that bounds of a pod are to are capped",
+        "leadsman/decision/delay/evaluation.py",
+        "if references > MAX_REFERENCES:",
+        "if False:",
+        "leadsman/decision/delay/test_evaluation.py::test_bounds_of_one_pod_to_too_many_nodes_are_refused_by_their_number",
+    ),
+    Mutation(
+        "of two ends the larger counts",
+        RTT_TABLE,
+        "longer = np.maximum(forward, backward)",
+        "longer = np.where(backward < 0, forward, backward)",
+        "leadsman/decision/delay/test_implausible.py::test_of_two_reports_the_larger_counts_and_may_be_anything",
+    ),
+    Mutation(
+        "a new replica waits for its view",
+        "extender/readiness.py",
+        "if waits and not self._is_ready:",
+        "if False:",
+        "extender/test_readiness.py::test_it_is_ready_as_soon_as_all_is_listed",
+    ),
 )
