@@ -131,9 +131,9 @@ class MemberStart:
                 if response.status == web.HTTPOk.status_code:
                     self._assembly.hear(msgspec.json.decode(await response.read(), type=Statement))
                     return
+        # On the peer port: etcd serves its client port only once a majority has elected a leader.
         with suppress(aiohttp.ClientError, TimeoutError, OSError):
-            tls = ssl.create_default_context(cafile=self._access.ca_file or None)
-            async with session.get(f"{self._others[name]}/version", ssl=tls) as response:
+            async with session.get(f"{self._flags.members[name]}/version") as response:
                 if response.status == web.HTTPOk.status_code:
                     self._assembly.runs(name)
 

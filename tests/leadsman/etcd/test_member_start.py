@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.etcd.member_start import MemberStart
-from leadsman.etcd.membership import EtcdFlags
+from leadsman.etcd.membership import EtcdFlags, Statement
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd, create_members
 
@@ -134,3 +134,14 @@ async def test_one_member_grows_to_three_and_keeps_what_it_has(members: Members)
         await members.begin(first)
     await members.healthy(first)
     assert first.post("/v3/kv/range", {"key": KEY})["kvs"][0]["value"] == KEY
+
+
+async def test_a_member_that_began_first_is_seen_to_run_before_a_majority_does(members: Members) -> None:
+    """Until then etcd answers on its peer port alone, and the others must not wait for it."""
+    first, second, _ = members.all
+    first.start(wait=False)
+    start = MemberStart(EtcdFlags.parse(second.command_flags()), members.access)
+    start._assembly.hear(Statement("member0"))
+    async with asyncio.timeout(WITHIN_SECONDS), start._session() as session:
+        while "member0" not in start._assembly.ready:
+            await start._ask(session, "member0")
