@@ -13,6 +13,7 @@ from msgspec import Struct, structs
 
 from controller.config_maps import SelfHealingStore
 from controller.event_recorder import EventRecorder
+from controller.image_keepers import ImageKeepers
 from controller.placeholder_writer import PlaceholderWriter
 from leadsman.cluster.model import Cluster
 from leadsman.cluster.pod import ClusterPod
@@ -72,6 +73,7 @@ class BackupKeeper:
 
     cluster: None while it is not known.
     writer, recorder: None: a dry run, which only plans.
+    image_keepers: follow each plan; None: nothing keeps images.
     unhealthy: dead and suspect nodes.
     holds: room that was released and must stay free.
     status: of the last plan.
@@ -90,6 +92,7 @@ class BackupKeeper:
         *,
         unhealthy: Callable[[], Set[str]],
         holds: Callable[[], tuple[Hold, ...]],
+        image_keepers: ImageKeepers | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -102,6 +105,7 @@ class BackupKeeper:
             writer,
             settings,
         )
+        self._image_keepers = image_keepers
         self._unhealthy, self._holds, self._clock, self._wall_clock = unhealthy, holds, clock, wall_clock
         self._cache = DecisionCache()
         self._loaded, self._next_plan_at, self._next_write_at = False, 0.0, 0.0
@@ -144,6 +148,8 @@ class BackupKeeper:
         self.status = BackupsStatus(plan, coverage, structs.replace(memory, uncovered=uncovered))
         self._tell(cluster)
         await self._save()
+        if self._image_keepers:
+            await self._image_keepers.sync(cluster, plan)
 
     def plan_now(self) -> None:
         """Lets the next `sync` plan at once."""

@@ -10,6 +10,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from controller.backup_keeper import BackupKeeper
 from controller.config_maps import SelfHealingStore
 from controller.event_recorder import EventRecorder
+from controller.image_keepers import ImageKeepers
 from controller.move_plan_object import MovePlanObject
 from controller.node_recovery import NodeRecovery
 from controller.placeholder_pod import PlaceholderSettings
@@ -21,6 +22,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.planning.backups.coverage import CoverageState
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.backups.placeholders import held_by, placeholders_by_node
+from leadsman.planning.backups.warm_images import image_keepers
 from leadsman.planning.failover.model import NodeHealth, NodeVerdict
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance.planner import RebalanceSettings
@@ -42,6 +44,7 @@ class SelfHealingSettings(Struct, frozen=True):
     replacement: when pods are moved to other nodes while all nodes live; None: never.
     move_plans: whether plans that are handed over are carried out, which needs `replacement`; None: they are not.
     rebalance: when pods are moved to nodes that serve them better, which needs `move_plans`; None: never.
+    warm_images: images that each backup node keeps for the pods that would go there, at most; 0: none.
     namespace: Leadsman's own, where the state is published.
     """
 
@@ -52,6 +55,7 @@ class SelfHealingSettings(Struct, frozen=True):
     replacement: ReplacementSettings | None = None
     move_plans: MovePlanLimits | None = None
     rebalance: RebalanceSettings | None = None
+    warm_images: int = 0
     namespace: str = "leadsman"
 
 
@@ -86,6 +90,9 @@ class SelfHealing:
             settings.backups,
             unhealthy=self._unhealthy_nodes,
             holds=lambda: self.recovery.state.holds if self.recovery else (),
+            image_keepers=ImageKeepers(client, is_leader, settings.placeholders, settings.warm_images)
+            if recorder
+            else None,
         )
         self.recovery = (
             NodeRecovery(
@@ -234,6 +241,14 @@ class SelfHealing:
             yield GaugeMetricFamily(
                 "leadsman_placeholders_memory_bytes", "Memory that placeholders hold.", held.memory_bytes
             )
+            keepers = list(image_keepers(cluster))
+            ready = sum(pod.ready for pod in keepers)
+            images = GaugeMetricFamily(
+                "leadsman_image_keepers", "Pods that keep images on backup nodes, ready or not.", labels=["state"]
+            )
+            images.add_metric(["ready"], ready)
+            images.add_metric(["waiting"], len(keepers) - ready)
+            yield images
         if self.writer:
             writes = CounterMetricFamily(
                 "leadsman_placeholder_writes", "Writes of placeholders, by what and result.", labels=["verb", "result"]

@@ -218,6 +218,12 @@ def positive_int(text: str) -> int:
     return int(text)
 
 
+def non_negative_int(text: str) -> int:
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"{text!r}: want a whole number, 0 or more")
+    return int(text)
+
+
 def listen_address(text: str) -> str:
     """HOST:PORT; an IPv6 host in brackets."""
     host, colon, port = text.rpartition(":")

@@ -5,7 +5,7 @@ import argparse
 from controller.node_health import NodeHealthMode
 from controller.placeholder_pod import PlaceholderSettings
 from controller.self_healing import SelfHealingSettings
-from leadsman.cli.options import Options, one_of, positive_int, positive_number
+from leadsman.cli.options import Options, non_negative_int, one_of, positive_int, positive_number
 from leadsman.planning.backups.model import BackupScope, BackupSettings
 from leadsman.planning.moves.plan_run import MovePlanLimits
 from leadsman.planning.rebalance.planner import RebalanceSettings
@@ -53,6 +53,14 @@ def backup_options(add: Options) -> None:
         "scheduler that places placeholders (default default-scheduler)",
         placeholders.scheduler,
         metavar="NAME",
+    )
+    add.flag(
+        "warm-images",
+        "images that each backup node keeps for the pods that would go there, at most; 0: none; needs --backups and "
+        "image volumes, Kubernetes 1.36 (default 0)",
+        0,
+        non_negative_int,
+        metavar="N",
     )
 
 
@@ -161,6 +169,8 @@ def settings(args: argparse.Namespace) -> SelfHealingSettings:
         raise ValueError("--failover needs --backups: a pod is only deleted once another node holds its room")
     if args.backups and args.node_health == NodeHealthMode.OFF.value:
         raise ValueError("--backups needs --node-health=report, which says which nodes are suspect or dead")
+    if args.warm_images and not args.backups:
+        raise ValueError("--warm-images needs --backups, which say where images may be needed")
     if args.replacement and not args.backups:
         raise ValueError("--replacement needs --backups, whose namespace and PriorityClass its holding pods use")
     if args.move_plans and not args.backups:
@@ -181,5 +191,6 @@ def settings(args: argparse.Namespace) -> SelfHealingSettings:
         replacement=replacement if args.replacement or args.move_plans else None,
         move_plans=move_plans if args.move_plans else None,
         rebalance=rebalance if args.rebalance else None,
+        warm_images=args.warm_images,
         namespace=args.lease_namespace,
     )

@@ -27,6 +27,8 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     gated: kube-scheduler does not look at it yet.
     has_deadline: it ends by itself (activeDeadlineSeconds).
     nominated_node: where kube-scheduler has made room for it; "": nowhere.
+    images: of its containers and init containers, as it names them, if any pod may have them pulled: () with
+        imagePullSecrets.
     """
 
     uid: str
@@ -52,6 +54,7 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     gated: bool = False
     has_deadline: bool = False
     nominated_node: str = ""
+    images: tuple[str, ...] = ()
 
     @property
     def mirror(self) -> bool:

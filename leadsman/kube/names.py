@@ -37,6 +37,9 @@ HELD_FOR_LABEL = f"{DOMAIN}/held-for"
 """On a pod in the placeholders' namespace that holds room for one pod that is being moved, or that a move makes room
 for; the value is that pod's UID."""
 
+WARM_IMAGES_LABEL = f"{DOMAIN}/warm-images"
+"""On a pod in the placeholders' namespace that keeps images on its node; the value is a hash of node and images."""
+
 SELF_HEALING_CONFIG_MAP, SELF_HEALING_KEY = "leadsman-self-healing", "state.json"
 """The ConfigMap in Leadsman's namespace, and its key: what self-healing knows, for extenders and the next leader."""
 

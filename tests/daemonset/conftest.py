@@ -20,6 +20,7 @@ REQUIRED = {
     "node-health": ["controller"],
     "backups": _BACKUPS_NEED,
     "failover": [*_BACKUPS_NEED, "backups"],
+    "warm-images": [*_BACKUPS_NEED, "backups"],
     "replacement": [*_BACKUPS_NEED, "backups"],
     "move-plans": [*_BACKUPS_NEED, "backups"],
     "rebalance": [*_BACKUPS_NEED, "backups", "move-plans"],

@@ -108,7 +108,7 @@ def plan_placeholders(cluster: Cluster, plan: BackupPlan, *, resize: bool) -> li
         if node not in cluster.nodes:
             actions += (_delete(pod, f"node {node} is gone") for pod in there)
         elif missing := _missing(reserve, there):
-            actions += _grow(node, missing, there, _tolerations(cluster, plan, node), resize=resize)
+            actions += _grow(node, missing, there, tolerations_on(cluster, plan, node), resize=resize)
         else:
             actions += _shrink(reserve, there, resize=resize)
     return actions
@@ -219,7 +219,8 @@ def _shrink(reserve: Resources, placeholders: Sequence[ClusterPod], *, resize: b
             yield _resize(largest, smaller, "the backups on its node need less room")
 
 
-def _tolerations(cluster: Cluster, plan: BackupPlan, node: str) -> tuple[Toleration, ...]:
+def tolerations_on(cluster: Cluster, plan: BackupPlan, node: str) -> tuple[Toleration, ...]:
+    """Of all pods whose backup is on the node."""
     covered = (cluster.pods[uid] for uid, backup in plan.backups.items() if backup.node == node and uid in cluster.pods)
     return tuple(dict.fromkeys(toleration for pod in covered for toleration in pod.constraints.tolerations))
 

@@ -8,6 +8,7 @@ from leadsman.kube.names import (
     PLACEHOLDER_LABEL,
     PLACEHOLDER_NAMESPACE,
     PLACEHOLDER_PRIORITY_CLASS,
+    WARM_IMAGES_LABEL,
 )
 
 SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
@@ -80,5 +81,5 @@ def why_quota_refuses(pod: ClusterPod, cluster: Cluster) -> str:
 
 
 def is_bystander(pod: ClusterPod) -> bool:
-    """Whether the pod only holds room, or ends anyway."""
-    return pod.terminating or PLACEHOLDER_LABEL in pod.labels or HELD_FOR_LABEL in pod.labels
+    """Whether the pod only holds room or images, or ends anyway."""
+    return pod.terminating or not pod.labels.keys().isdisjoint((PLACEHOLDER_LABEL, HELD_FOR_LABEL, WARM_IMAGES_LABEL))

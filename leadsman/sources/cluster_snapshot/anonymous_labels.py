@@ -22,6 +22,7 @@ from leadsman.kube.names import (
     REPLICAS_ANNOTATION,
     ROLE_LABEL,
     TYPE_LABELS,
+    WARM_IMAGES_LABEL,
 )
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.sources.cluster_snapshot.pseudonyms import Rename
@@ -36,6 +37,7 @@ WELL_KNOWN_KEYS = (
     POD_TEMPLATE_HASH_LABEL,
     PLACEHOLDER_LABEL,
     HELD_FOR_LABEL,
+    WARM_IMAGES_LABEL,
     BackupSettings().rack_label,
     "kubernetes.io/hostname",
     "kubernetes.io/metadata.name",
