@@ -1,4 +1,7 @@
-"""Makes certificates for tests: a CA and what it signs, valid for an hour. Needs `cryptography`."""
+"""Makes certificates for tests: a CA and what it signs, valid for a day, because some runs are long.
+
+Needs `cryptography`.
+"""
 
 import datetime
 import os
@@ -11,7 +14,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-_VALID = datetime.timedelta(hours=1)
+_VALID = datetime.timedelta(days=1)
 
 _CA_KEY_USAGE = x509.KeyUsage(
     digital_signature=False,
