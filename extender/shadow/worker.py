@@ -7,7 +7,6 @@ import contextlib
 import os
 import select
 import signal
-import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -113,8 +112,8 @@ def main() -> None:
             with priority.watched():
                 worker.feed(data)
         if worker.has_news and time.monotonic() >= due_at:
-            sys.stdout.buffer.write(tally_line(worker.take_tally()))
-            sys.stdout.buffer.flush()
+            with contextlib.suppress(BrokenPipeError):  # The extender is gone, and our input ends next.
+                os.write(1, tally_line(worker.take_tally()))
             due_at = time.monotonic() + TALLY_SECONDS
 
 
