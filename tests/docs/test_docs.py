@@ -21,12 +21,13 @@ OTHER_PROGRAMS = {
     "kubectl": {"--all-namespaces", "--keys-only", "--prefix", "--all", "--raw"},
     "curl": {"--cacert", "--cert", "--key"},
     "compileall": {"--invalidation-mode"},
+    "crictl": {"--name", "--quiet"},
     "docker": {"--build-arg", "--output", "--target"},
     "git": {"--format"},
     "helm": {"--create-namespace", "--set"},
     "sysctl": {"--system"},
     "make torture": {"--minutes", "--only"},
-    "make e2e": {"--folder", "--rounds"},
+    "make e2e": {"--folder", "--rounds", "--rows"},
     "the benchmarks": {"--deaths", "--network", "--placements", "--pods", "--random", "--seconds", "--seed", "--sizes"},
 }
 

@@ -1,15 +1,16 @@
 """A Kubernetes cluster in namespaces of this machine: a control plane; nodes with containerd, kubelet and kube-proxy.
 
-    with Cluster(binaries, folder, nodes=3) as cluster:
+    with Cluster(binaries, folder, images) as cluster:
         cluster.kubectl("get", "nodes")
 
-kube-scheduler runs as a service of node-1, where it reaches ClusterIPs as on a control-plane node. Nothing touches the
-machine's own network. Tried with cgroup v1 only.
+kube-scheduler runs as a service of the first node, where it reaches ClusterIPs as on a control-plane node. Nothing
+touches the machine's own network. Tried with cgroup v1 only.
 """
 
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,12 +22,23 @@ from leadsman.testbed.etcd import die_with_parent
 from leadsman.testbed.kube_apiserver import KubeApiServer
 from leadsman.testbed.kube_controller_manager import KubeControllerManager
 from tests.e2e.dns import ClusterDns
-from tests.e2e.images import SANDBOX
+from tests.e2e.images import SANDBOX, SANDBOX_LAYOUT
 from tests.e2e.needs import CNI_FOLDER
+from tests.e2e.registry import PORT, serve_image
 
 PATIENCE_SECONDS = 180.0
 CONTROL_PLANE = "10.78.0.1"
 CGROUPS = Path("/sys/fs/cgroup")
+NAMES = ("edge-1", "edge-2", "edge-3", "cloud-1")
+"""As the edge scheduler's demo has them."""
+
+ALLOCATABLE_GIB = 8
+"""Of each node, as there."""
+
+PROFILES = ("default-scheduler", "custom-scheduler", "rl-scheduler")
+"""The names that the demos' pods give."""
+
+EVICTED_BELOW = 50 << 20
 
 _MACHINE_SETTINGS = (
     "vm/overcommit_memory",
@@ -45,9 +57,9 @@ class Cluster:
     folder: holds all that it writes; images: holds the archives that nodes load.
     """
 
-    def __init__(self, binaries: Path, folder: Path, images: Path, nodes: int = 3) -> None:
+    def __init__(self, binaries: Path, folder: Path, images: Path, names: Sequence[str] = NAMES) -> None:
         self.binaries, self.folder, self.images = binaries, folder, images
-        self.nodes = [Node(number, self) for number in range(1, nodes + 1)]
+        self.nodes = [Node(number, name, self) for number, name in enumerate(names, 1)]
         self.prefix = namespaces.run_prefix(os.getpid())
         self._scheduler: subprocess.Popen[bytes] | None = None
         self._stack = contextlib.ExitStack()
@@ -65,6 +77,7 @@ class Cluster:
             self.api = stack.enter_context(self._api_server())
             stack.enter_context(KubeControllerManager(self.binaries, self.folder / "controller-manager", self.api))
             ClusterDns(self.api, CONTROL_PLANE)
+            serve_image(self.images / SANDBOX_LAYOUT, CONTROL_PLANE)
             self._let_proxies_read()
             for node in self.nodes:
                 node.configure_network()
@@ -83,6 +96,11 @@ class Cluster:
     @property
     def scheduler_config(self) -> Path:
         return self.folder / "kube-scheduler.yaml"
+
+    @property
+    def living(self) -> Sequence["Node"]:
+        """The nodes that are not lost now."""
+        return [node for node in self.nodes if node.runs]
 
     def restart_scheduler(self) -> None:
         self._stop_scheduler()
@@ -136,6 +154,7 @@ class Cluster:
             "kind: KubeSchedulerConfiguration\n"
             f"clientConnection:\n  kubeconfig: {kubeconfig}\n"
             "leaderElection:\n  leaderElect: false\n"
+            "profiles:\n" + "".join(f"  - schedulerName: {name}\n" for name in PROFILES)
         )
 
     def _stop_scheduler(self) -> None:
@@ -167,8 +186,8 @@ class Cluster:
 class Node:
     """One node; `start` after `lose` is a boot with the same disk."""
 
-    def __init__(self, number: int, cluster: Cluster) -> None:
-        self.number, self.name, self.address = number, f"node-{number}", f"10.78.0.{10 + number}"
+    def __init__(self, number: int, name: str, cluster: Cluster) -> None:
+        self.number, self.name, self.address = number, name, f"10.78.0.{10 + number}"
         self.pods = f"10.89.{number}.0/24"
         self._cluster, self.folder = cluster, cluster.folder / self.name
         self._process: subprocess.Popen[bytes] | None = None
@@ -176,6 +195,10 @@ class Node:
     @property
     def netns(self) -> str:
         return f"{self._cluster.prefix}{self.name}"
+
+    @property
+    def runs(self) -> bool:
+        return self._process is not None
 
     @property
     def cgroup(self) -> str:
@@ -201,11 +224,24 @@ class Node:
         namespaces.configure([f"link set {self.name} up"])
         inside = ["nsenter", f"--net=/run/netns/{self.netns}", "unshare", "--mount", "--uts", "--pid", "--fork"]
         boot = ["--kill-child", "--mount-proc", "sh", str(Path(__file__).with_name("node_boot.sh"))]
-        arguments = [self.name, str(self.folder), str(self._cluster.binaries), str(images)]
+        arguments = [self.name, str(self.folder), str(self._cluster.binaries), str(images), f"zone-{self.number}"]
         with (self.folder / "boot.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [*inside, *boot, *arguments], stdout=log, stderr=log, preexec_fn=die_with_parent
             )
+
+    def kill_kubelet(self) -> None:
+        """Its service manager starts it again."""
+        for pid in self._pids("kubelet"):
+            os.kill(pid, signal.SIGKILL)
+
+    def root_of_kubelet(self) -> Path:
+        """The node's files as the kubelet sees them, its tmpfs mounts too."""
+        return Path("/proc", str(self._pids("kubelet")[0]), "root")
+
+    def _pids(self, program: str) -> list[int]:
+        home = Path("/run/netns", self.netns).stat().st_ino
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc"))) if _runs(pid, program, home)]
 
     def lose(self) -> None:
         """A power cut: first the cable, so that nobody hears a dying process say goodbye."""
@@ -245,7 +281,10 @@ class Node:
         (self.folder / "kubelet.yaml").write_text(json.dumps(self._kubelet()))
         (self.folder / "kube-proxy.yaml").write_text(json.dumps(self._kube_proxy()))
         (self.folder / "pods.conflist").write_text(json.dumps(self._pod_network()))
-        (self.folder / "containerd.toml").write_text(_CONTAINERD)
+        (self.folder / "containerd.toml").write_text(_CONTAINERD.format(folder=self.folder))
+        hosts = self.folder / "registries/docker.io/hosts.toml"
+        hosts.parent.mkdir(parents=True, exist_ok=True)
+        hosts.write_text(f'[host."http://{CONTROL_PLANE}:{PORT}"]\n  capabilities = ["pull", "resolve"]\n')
 
     def _kubelet(self) -> Mapping[str, Any]:
         return {
@@ -264,7 +303,14 @@ class Node:
             # The disk is the machine's, which others fill too.
             "imageGCHighThresholdPercent": 100,
             "imageGCLowThresholdPercent": 99,
-            "evictionHard": {"nodefs.available": "1%", "imagefs.available": "1%", "memory.available": "50Mi"},
+            # Only the model of a small node: nothing is enforced.
+            "systemReserved": {"memory": str(max(0, _machine_memory() - (ALLOCATABLE_GIB << 30) - EVICTED_BELOW))},
+            "enforceNodeAllocatable": [],
+            "evictionHard": {
+                "nodefs.available": "1%",
+                "imagefs.available": "1%",
+                "memory.available": str(EVICTED_BELOW),
+            },
         }
 
     def _kube_proxy(self) -> Mapping[str, Any]:
@@ -292,6 +338,8 @@ disabled_plugins = ["io.containerd.snapshotter.v1.btrfs", "io.containerd.snapsho
   sandbox_image = "{SANDBOX}"
   # Without CAP_SYS_RESOURCE a lower oom_score_adj is refused, and runc says only "unexpected EOF".
   restrict_oom_score_adj = true
+  [plugins."io.containerd.grpc.v1.cri".registry]
+    config_path = "{{folder}}/registries"
   [plugins."io.containerd.grpc.v1.cri".cni]
     bin_dir = "{CNI_FOLDER}"
     conf_dir = "/etc/cni/net.d"
@@ -308,6 +356,19 @@ def _network(nodes: Sequence[Node]) -> Iterator[str]:
         yield f"link add {node.name} type veth peer name eth0 netns {node.netns}"
         yield f"link set {node.name} master nodes up"
         yield f"route add {node.pods} via {node.address}"
+
+
+def _runs(pid: int, program: str, network_namespace: int) -> bool:
+    try:
+        comm = Path(f"/proc/{pid}/comm").read_text().strip()
+        return comm == program and Path(f"/proc/{pid}/ns/net").stat().st_ino == network_namespace
+    except OSError:
+        return False  # It has ended.
+
+
+def _machine_memory() -> int:
+    """Bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _make_cgroup(path: Path) -> None:

@@ -4,11 +4,12 @@ Debian with Python and etcd stands under the tag that the Dockerfile begins with
 the StatefulSet's image too: its etcd is Debian's version, not the one that the tag says.
 """
 
+import contextlib
 import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests import e2e
@@ -20,29 +21,61 @@ OURS = "leadsman", "leadsman-agent"
 """The Dockerfile's images: its last stage and its target `agent`."""
 
 SANDBOX = "localhost/e2e/busybox:1"
-"""Of pods' sandboxes, and of the pods of the stream."""
+"""Of pods' sandboxes and of the pods of the stream; `registry` has it under every name that a demo's pod gives."""
 
-_PACKAGES = "python3,python3-venv,python3-pip,ca-certificates,etcd-server,etcd-client"
+SANDBOX_LAYOUT = "sandbox.oci"
+"""The folder of the same image as an OCI layout, beside the archives."""
+
+_SANDBOX_DOCKERFILE = """FROM scratch
+COPY busybox /busybox
+RUN ["/busybox", "mkdir", "-p", "/bin", "/sbin"]
+RUN ["/busybox", "--install", "-s", "/bin"]
+COPY wait /sbin/init
+CMD ["/sbin/init"]
+"""
+_WAIT = "#!/bin/sh\ntrap exit TERM INT\nwhile :; do sleep 3600 & wait; done\n"
+
+PYTHON_PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
+"""What the Dockerfile needs of its base."""
+
+_PACKAGES = f"{PYTHON_PACKAGES},etcd-server,etcd-client"
 _LINKS = "python:python3 python3:python3 pip:pip3 etcd:etcd etcdctl:etcdctl"
+_PULLING = ("bud", "from", "push")
 _TRUSTED = ("/etc/ssl/certs", "/usr/local/share/ca-certificates", "/usr/share/ca-certificates")
 
 
 class Images:
     """Archives in `folder`. A second run with it makes no new Debian, and builds again only what has changed."""
 
-    def __init__(self, folder: Path, overlay: str) -> None:
-        """overlay: the rendered manifests, which say what the images are called."""
+    def __init__(self, folder: Path, overlay: str, packages: str = _PACKAGES) -> None:
+        """overlay: the rendered manifests, which say what the images are called. packages: of the base."""
         tags = sorted(set(re.findall(r"image: (\S+)", overlay)))
         self._etcd = next(tag for tag in tags if "/etcd:" in tag)
         self._project, self._agent = (next(tag for tag in tags if f"/{name}:" in tag) for name in OURS)
-        self._folder, self._build = folder, folder / "build"
+        self._folder, self._build, self._packages = folder, folder / "build", packages
 
     def build(self) -> list[Path]:
         self._build.mkdir(parents=True, exist_ok=True)
         self._write_configuration()
         self._sandbox()
         self._base()
-        return [self._project_image(), self._agent_image(), self._folder / "sandbox.tar"]
+        self._build_ours()
+        archives = [self._push([self._project, self._etcd], "leadsman"), self._push([self._agent], "leadsman-agent")]
+        return [*archives, self._folder / "sandbox.tar"]
+
+    @contextlib.contextmanager
+    def roots(self) -> Iterator[tuple[Path, Path]]:
+        """Builds the images of the Dockerfile alone and mounts them: the one of all parts, and the agent's."""
+        self._build.mkdir(parents=True, exist_ok=True)
+        self._write_configuration()
+        self._base()
+        self._build_ours()
+        containers = [self._buildah("from", "--pull-never", tag).strip() for tag in (self._project, self._agent)]
+        try:
+            project, agent = (Path(self._buildah("mount", each).strip()) for each in containers)
+            yield project, agent
+        finally:
+            self._buildah("rm", *containers)
 
     def _write_configuration(self) -> None:
         """Storage and policy of our own: the machine's are neither read nor written."""
@@ -56,9 +89,13 @@ class Images:
         assert busybox
         context.mkdir(exist_ok=True)
         shutil.copy(busybox, context / "busybox")
-        wait = '["/busybox", "sh", "-c", "trap exit TERM INT; while :; do /busybox sleep 3600 & wait; done"]'
-        self._bud(context, f"FROM scratch\nCOPY busybox /busybox\nCMD {wait}\n", SANDBOX)
+        (context / "wait").write_text(_WAIT)
+        (context / "wait").chmod(0o755)
+        self._bud(context, _SANDBOX_DOCKERFILE, SANDBOX)
         self._push([SANDBOX], "sandbox")
+        layout = self._folder / SANDBOX_LAYOUT
+        shutil.rmtree(layout, ignore_errors=True)
+        self._buildah("push", SANDBOX, f"oci:{layout}:latest")
 
     def _base(self) -> None:
         image = re.search(r"^ARG PYTHON_IMAGE=(\S+)", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
@@ -68,18 +105,14 @@ class Images:
         root, part = context / "root.tar", context / "root.tar.part"
         if not root.exists():
             debian = ["mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--format=tar"]
-            subprocess.run([*debian, f"--include={_PACKAGES}", SUITE, str(part), mirror()], check=True)
+            subprocess.run([*debian, f"--include={self._packages}", SUITE, str(part), mirror()], check=True)
             part.rename(root)
         links = f"RUN for p in {_LINKS}; do ln -sf /usr/bin/${{p#*:}} /usr/local/bin/${{p%:*}}; done\n"
         self._bud(context, f"FROM scratch\nADD root.tar /\n{links}", image[1])
 
-    def _project_image(self) -> Path:
+    def _build_ours(self) -> None:
         self._from_dockerfile("-t", self._project, "-t", self._etcd)
-        return self._push([self._project, self._etcd], "leadsman")
-
-    def _agent_image(self) -> Path:
         self._from_dockerfile("--target", "agent", "-t", self._agent)
-        return self._push([self._agent], "leadsman-agent")
 
     def _from_dockerfile(self, *words: str) -> None:
         volumes = [f"--volume={each}:{each}:ro" for each in _TRUSTED if Path(each).is_dir()]
@@ -97,13 +130,16 @@ class Images:
         archive.with_suffix(".tags").write_text("\n".join(tags) + "\n")
         return archive
 
-    def _buildah(self, *words: str) -> None:
+    def _buildah(self, verb: str, *words: str) -> str:
+        """What it printed."""
         environ = os.environ | {
             "CONTAINERS_STORAGE_CONF": f"{self._build}/storage.conf",
             "CONTAINERS_REGISTRIES_CONF": f"{self._build}/registries.conf",
             "BUILDAH_ISOLATION": "chroot",
         }
-        command = ["buildah", "--signature-policy", f"{self._build}/policy.json", *words]
+        policy = [f"--signature-policy={self._build}/policy.json"] if verb in _PULLING else []
+        command = ["buildah", verb, *policy, *words]
         done = subprocess.run(command, capture_output=True, text=True, env=environ, check=False)
         if done.returncode:
             raise RuntimeError(f"{' '.join(command)}:\n{done.stdout[-1000:]}{done.stderr[-3000:]}")
+        return done.stdout

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Process 1 of a node: node_boot.sh NAME FOLDER BINARIES IMAGES. What it starts ends with it, as at a power cut.
-name=$1 folder=$2 binaries=$3 images=$4
+# Process 1 of a node: node_boot.sh NAME FOLDER BINARIES IMAGES ZONE. What it starts ends with it, as at a power cut.
+name=$1 folder=$2 binaries=$3 images=$4 zone=$5
 set -e
 hostname "$name"
 mount --make-rprivate /
@@ -28,6 +28,6 @@ for archive in "$images"/*.tar; do
 done
 touch "$folder/imported"
 keep kubelet kubelet --config="$folder/kubelet.yaml" --kubeconfig="$folder/kubelet.json" --hostname-override="$name" \
-  --node-ip="$(cat "$folder/address")" --cert-dir=/var/lib/kubelet/pki --node-labels="topology.kubernetes.io/zone=zone-${name#node-}"
+  --node-ip="$(cat "$folder/address")" --cert-dir=/var/lib/kubelet/pki --node-labels="topology.kubernetes.io/zone=$zone"
 keep kube-proxy kube-proxy --config="$folder/kube-proxy.yaml"
 while :; do wait || true; sleep 1; done

@@ -1,10 +1,12 @@
-"""A stream of pods that are bound to one node by a label, while something is done to the cluster."""
+"""A stream of pods that are bound to one node by a label, while something is done to the cluster.
+
+The API server may be away meanwhile: a pod counts as sent once the API server has taken it.
+"""
 
 import contextlib
 import threading
 import time
 from collections.abc import Callable
-from urllib.error import URLError
 
 from msgspec import Struct
 
@@ -58,19 +60,23 @@ class Stream:
         )
 
     def _send(self) -> None:
-        began = time.monotonic()
+        began, tries = time.monotonic(), 0
         while not self._stop.is_set():
-            name = f"streamed-{len(self._created):05d}"
-            self._created[name] = time.monotonic()
-            self._api.call("POST", PODS, self._pod(name))
-            self._stop.wait(max(0.0, began + len(self._created) / self._rate - time.monotonic()))
+            tries += 1
+            name = f"streamed-{tries:05d}"
+            sent_at = time.monotonic()
+            with contextlib.suppress(OSError):
+                self._api.call("POST", PODS, self._pod(name))
+                self._created[name] = sent_at
+            self._stop.wait(max(0.0, began + tries / self._rate - time.monotonic()))
 
     def _watch(self) -> None:
         """Until all are bound, or BOUND_WITHIN_SECONDS after the last one was sent."""
         stopped_at = float("inf")
         while time.monotonic() < stopped_at + BOUND_WITHIN_SECONDS:
-            for pod in self._api.call("GET", f"{PODS}?labelSelector=streamed")["items"]:
-                self._see(pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
+            with contextlib.suppress(OSError):
+                for pod in self._api.call("GET", f"{PODS}?labelSelector=streamed")["items"]:
+                    self._see(pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
             if self._stop.is_set():
                 stopped_at = min(stopped_at, time.monotonic())
                 if len(self._bound) == len(self._created):
@@ -79,9 +85,9 @@ class Stream:
         self._api.call("DELETE", f"{PODS}?labelSelector=streamed&gracePeriodSeconds=0")
 
     def _see(self, name: str, node: str) -> None:
-        if node and name not in self._bound:
+        if node and name not in self._bound and name in self._created:
             self._bound[name] = (node, time.monotonic() - self._created[name])
-            with contextlib.suppress(URLError):  # The last DELETE takes it.
+            with contextlib.suppress(OSError):  # The last DELETE takes it.
                 self._api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
 
     def _pod(self, name: str) -> dict[str, object]:

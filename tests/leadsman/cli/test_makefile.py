@@ -35,7 +35,8 @@ def checkout(tmp_path: Path) -> Path:
 def test_alone_it_lists_every_target_and_starts_nothing() -> None:
     done = make()
     assert [line.split()[1] for line in done.stdout.splitlines()] == [
-        "help", "demo", "demo-rewards", "demo-failover", "test", "integration", "torture", "mutations",
+        "help", "demo", "demo-rewards", "demo-failover", "test", "image-test", "integration", "torture",
+        "mutations",
         "failover-table", "check", "format", "bench", "fuzz", "lock", "wheels", "sbom",
         "clean",
     ]  # fmt: skip

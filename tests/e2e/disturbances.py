@@ -1,0 +1,187 @@
+"""What is done to the cluster while bounded pods are sent."""
+
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from leadsman.testbed.certificates import CertificateAuthority
+from tests.e2e.cluster import Cluster, Node
+from tests.e2e.images import SANDBOX
+from tests.e2e.rollout import PARTS, Rollout
+from tests.e2e.state_watch import EXTENDERS, StateWatch
+
+Disturbance = Callable[[Cluster, Rollout], None]
+
+PODS = "/api/v1/namespaces/leadsman/pods"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/leadsman/leases/leadsman-controller"
+FIRST = 0
+"""The node of kube-scheduler, on which the bounded pods are: it is not lost."""
+
+
+class Skipped(RuntimeError):
+    """This cluster has not what the row is about."""
+
+
+def update(what: str) -> Disturbance:
+    return lambda _, rollout: rollout.update(what)
+
+
+def update_etcd(cluster: Cluster, rollout: Rollout) -> None:
+    if len(_nodes_by_part(cluster)["etcd"]) < 3:
+        raise Skipped("etcd has one member, whose update is an outage of seconds")
+    rollout.update("statefulset/leadsman-etcd")
+
+
+def drain(cluster: Cluster, rollout: Rollout) -> None:
+    """A node with an extender, and back."""
+    node = _node_of(cluster, "extender")
+    cluster.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=300s")
+    for what in PARTS[1:]:
+        rollout.wait(what)
+    cluster.kubectl("uncordon", node.name)
+
+
+def lose(part: str) -> Disturbance:
+    """Cuts the node of the part off, until it is NotReady and everything runs elsewhere; then it boots again."""
+
+    def disturb(cluster: Cluster, rollout: Rollout) -> None:
+        node = _node_of(cluster, part)
+        node.lose()
+        cluster.until(lambda: not cluster.is_ready(node.name), f"{node.name} is NotReady")
+        cluster.until(StateWatch(cluster).is_whole, "the living nodes' reports are seen")
+        node.start(cluster.images)
+        cluster.until(lambda: cluster.is_ready(node.name), f"{node.name} is Ready")
+        for what in PARTS:
+            rollout.wait(what)
+        cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
+
+    return disturb
+
+
+def restart_api_server(cluster: Cluster, _: Rollout) -> None:
+    cluster.api.stop()
+    time.sleep(10)  # An outage that is noticed, not only a broken connection.
+    cluster.api.start()
+    cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
+
+
+def rotate_tokens(cluster: Cluster, rollout: Rollout) -> None:
+    """A new key signs ServiceAccount tokens, kubelets hand out new ones, and then the old ones are refused."""
+    api, flags, before = cluster.api, cluster.api.flags, _tokens(cluster)
+    old = api.folder / "accounts-old.crt"
+    (api.folder / "accounts.crt").rename(old)
+    CertificateAuthority().issue("service-accounts").write(api.folder, "accounts")
+    api.flags = (*flags, f"--service-account-key-file={old}")
+    _restart(cluster)
+    for node in cluster.nodes:
+        node.kill_kubelet()
+    cluster.until(lambda: _all_renewed(before, _tokens(cluster)), "all pods of Leadsman have new tokens", 300)
+    api.flags = flags
+    _restart(cluster)
+    _follows_new_pods(cluster)
+    for what in PARTS:
+        rollout.wait(what)
+
+
+def renew_certificates(cluster: Cluster, rollout: Rollout) -> None:
+    """As the docs have it: new pairs of the same CA, read by running extenders, then by kube-scheduler."""
+    served = _served_certificates(cluster)
+    rollout.leadsman("certs", "renew")
+    rollout.apply_certificates()
+    cluster.until(lambda: not served & _served_certificates(cluster), "all extenders show the new certificate", 300)
+    cluster.restart_scheduler()
+    _follows_new_pods(cluster)
+
+
+def _restart(cluster: Cluster) -> None:
+    cluster.api.stop()
+    cluster.api.start()
+
+
+def _follows_new_pods(cluster: Cluster) -> None:
+    """Whether a bound to a pod that is new is kept: the extenders' watches go on with what is valid now."""
+    pods, last = "/api/v1/namespaces/default/pods", cluster.nodes[-1].name
+    containers = [{"name": "main", "image": SANDBOX}]
+    anchor = {"metadata": {"name": "anchor"}, "spec": {"nodeName": last, "containers": containers}}
+    beside = {"metadata": {"name": "beside", "labels": {"delay_anchor": "0"}}, "spec": {"containers": containers}}
+    for pod in (anchor, beside):
+        cluster.api.call("POST", pods, pod)
+    try:
+        cluster.until(lambda: cluster.api.call("GET", f"{pods}/beside")["spec"].get("nodeName"), "beside is bound")
+        node = cluster.api.call("GET", f"{pods}/beside")["spec"]["nodeName"]
+        if node != last:
+            raise RuntimeError(f"a pod bound to one on {last} went to {node}")
+    finally:
+        for name in ("anchor", "beside"):
+            cluster.api.call("DELETE", f"{pods}/{name}?gracePeriodSeconds=0")
+
+
+def _tokens(cluster: Cluster) -> Mapping[str, str]:
+    """UID of a pod of Leadsman → its token, read where the kubelet writes it."""
+    found = dict[str, str]()
+    nodes = {node.name: node for node in cluster.nodes}
+    for pod in cluster.api.call("GET", PODS)["items"]:
+        uid, node = pod["metadata"]["uid"], nodes[pod["spec"]["nodeName"]]
+        try:
+            volumes = node.root_of_kubelet() / "var/lib/kubelet/pods" / uid / "volumes/kubernetes.io~projected"
+            for token in volumes.glob("*/token"):
+                found[uid] = token.read_text()
+        except (OSError, IndexError):
+            continue  # The kubelet starts again.
+    return found
+
+
+def _all_renewed(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
+    return all(uid in now and now[uid] != token for uid, token in before.items())
+
+
+def _served_certificates(cluster: Cluster) -> set[str]:
+    pods = cluster.api.call("GET", EXTENDERS)["items"]
+    return {ssl.get_server_certificate((pod["status"]["podIP"], 9001)) for pod in pods}
+
+
+def _node_of(cluster: Cluster, part: str) -> Node:
+    """One with a pod of the part that is not the first node. part: agent: a node with nothing else."""
+    by_part = _nodes_by_part(cluster)
+    if part == "agent":
+        others = by_part["etcd"] | by_part["extender"] | by_part["controller"]
+        candidates = {node.name for node in cluster.nodes} - others
+    elif part == "controller":
+        candidates = {_leader_elsewhere(cluster)}
+    else:
+        candidates = by_part[part]
+    usable = [node for node in cluster.nodes[FIRST + 1 :] if node.name in candidates]
+    if not usable:
+        raise Skipped(f"no node but the first has {part}: {', '.join(sorted(candidates)) or 'none'}")
+    return usable[-1]
+
+
+def _leader_elsewhere(cluster: Cluster) -> str:
+    """The node of the controller that leads, once that is not the first: else it gives the Lease up by its end."""
+
+    def leader() -> Mapping[str, Any] | None:
+        holder = cluster.api.call("GET", LEASE)["spec"].get("holderIdentity") or ""
+        pods = cluster.api.call("GET", PODS)["items"]
+        return next((pod for pod in pods if holder.startswith(pod["metadata"]["name"])), None)
+
+    def elsewhere() -> bool:
+        pod = leader()
+        if pod is not None and pod["spec"]["nodeName"] == cluster.nodes[FIRST].name:
+            if "deletionTimestamp" not in pod["metadata"]:
+                cluster.api.call("DELETE", f"{PODS}/{pod['metadata']['name']}")
+            return False
+        return pod is not None
+
+    cluster.until(elsewhere, "a controller leads that is not on the first node")
+    pod = leader()
+    return str(pod["spec"]["nodeName"]) if pod else ""
+
+
+def _nodes_by_part(cluster: Cluster) -> Mapping[str, set[str]]:
+    """Component → the nodes of its pods."""
+    nodes: dict[str, set[str]] = {"etcd": set(), "extender": set(), "controller": set(), "agent": set()}
+    for pod in cluster.api.call("GET", PODS)["items"]:
+        part = pod["metadata"]["labels"].get("app.kubernetes.io/component", "")
+        nodes.setdefault(part, set()).add(pod["spec"].get("nodeName", ""))
+    return nodes

@@ -1,0 +1,78 @@
+"""What the extenders know, as their own metrics have it, and how long their view of the living nodes was not whole."""
+
+import contextlib
+import re
+import threading
+import time
+import urllib.request
+from collections.abc import Callable
+
+from tests.e2e.cluster import Cluster
+
+EXTENDERS = "/api/v1/namespaces/leadsman/pods?labelSelector=app.kubernetes.io/component%3Dextender"
+INTERVAL_SECONDS = 0.5
+
+_FRESH = re.compile(r'^leadsman_state_nodes\{freshness="fresh"\} (\S+)$', re.MULTILINE)
+_REWARD = re.compile(r"^leadsman_reward_lowest_value\{.*\} (\S+)$", re.MULTILINE)
+
+
+class StateWatch:
+    """Samples while something is done to the cluster.
+
+    The view is whole while one extender answers on a living node, and each that answers has a fresh report of each
+    living node.
+    """
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster, self._stop = cluster, threading.Event()
+        self._addresses = list[str]()
+        self._not_whole_at = 0.0
+
+    def during(self, disturb: Callable[[], None]) -> float:
+        """Seconds from the beginning until the view was whole for good; 0: it was all the time."""
+        began = self._not_whole_at = time.monotonic()
+        watcher = threading.Thread(target=self._watch)
+        watcher.start()
+        try:
+            disturb()
+        finally:
+            self._stop.set()
+            watcher.join()
+        return self._not_whole_at - began
+
+    def is_whole(self) -> bool:
+        with contextlib.suppress(OSError):  # While the API server is away, the last ones are asked.
+            self._addresses = extender_addresses(self._cluster)
+        answers = [text for address in self._addresses if (text := _metrics(address))]
+        counts = [float(count) for text in answers for count in _FRESH.findall(text)]
+        return bool(counts) and min(counts) >= len(self._cluster.living)
+
+    def _watch(self) -> None:
+        while not self._stop.is_set():
+            if not self.is_whole():
+                self._not_whole_at = time.monotonic()
+            self._stop.wait(INTERVAL_SECONDS)
+
+
+def extender_addresses(cluster: Cluster) -> list[str]:
+    """Of the extenders that run and are not on a lost node."""
+    living = {node.name for node in cluster.living}
+    pods = [pod for pod in cluster.api.call("GET", EXTENDERS)["items"] if pod["spec"].get("nodeName") in living]
+    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+    return [pod["status"]["podIP"] for pod in staying if pod["status"].get("podIP")]
+
+
+def lowest_reward(cluster: Cluster) -> float:
+    """Of all types and nodes that an extender knows; 1 while it knows of none."""
+    texts = map(_metrics, extender_addresses(cluster))
+    return min((float(value) for text in texts for value in _REWARD.findall(text)), default=1.0)
+
+
+def _metrics(address: str) -> str:
+    """ "": it does not answer."""
+    try:
+        with urllib.request.urlopen(f"http://{address}:9002/metrics", timeout=2) as answer:
+            text: str = answer.read().decode()
+    except OSError:
+        return ""
+    return text
