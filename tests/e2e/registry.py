@@ -10,7 +10,7 @@ PORT = 5000
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
 
 
-def serve_image(layout: Path, address: str) -> None:
+def serve_image(layout: Path, address: str, port: int = PORT) -> None:
     """Answers, until the process ends, for the image of an OCI layout. https://github.com/opencontainers/distribution-spec"""
     index = json.loads((layout / "index.json").read_text())
     manifest = _blob(layout, index["manifests"][0]["digest"])
@@ -39,7 +39,7 @@ def serve_image(layout: Path, address: str) -> None:
         def log_message(self, *_: object) -> None:
             pass
 
-    server = ThreadingHTTPServer((address, PORT), Handler)
+    server = ThreadingHTTPServer((address, port), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from leadsman.testbed.etcd import free_ports
 from tests.e2e.__main__ import main
-from tests.e2e.registry import PORT, serve_image
+from tests.e2e.registry import serve_image
 from tests.e2e.rows import REMOVAL, ROWS
 
 
@@ -30,8 +31,9 @@ def test_the_registry_has_one_image_under_every_name(tmp_path: Path) -> None:
     (tmp_path / "blobs/sha256").mkdir(parents=True)
     (tmp_path / "blobs/sha256" / digest).write_bytes(manifest)
     (tmp_path / "index.json").write_text(json.dumps({"manifests": [{"digest": f"sha256:{digest}"}]}))
-    serve_image(tmp_path, "127.0.0.1")
+    (port,) = free_ports(1)
+    serve_image(tmp_path, "127.0.0.1", port)
     for reference in ("library/nginx/manifests/latest", f"chenw/rl-demo/blobs/sha256:{digest}"):
-        with urllib.request.urlopen(f"http://127.0.0.1:{PORT}/v2/{reference}", timeout=5) as answer:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/{reference}", timeout=5) as answer:
             assert answer.read() == manifest
             assert answer.headers["Docker-Content-Digest"] == f"sha256:{digest}"
