@@ -9,7 +9,7 @@ import select
 import signal
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable
 
 import msgspec
 
@@ -27,7 +27,7 @@ TALLY_SECONDS = 0.5
 """Between two tallies, so that they cost the extender nothing."""
 
 STARVED_SECONDS, STARVED_SHARE = 1.0, 0.1
-"""A piece of work that takes so long, and gets no more of a CPU than this meanwhile, is starved."""
+"""Work that takes so long, and gets no more of a CPU than this meanwhile, is starved."""
 
 _READ_BYTES = 64 << 10
 
@@ -35,9 +35,10 @@ _POLICY = msgspec.msgpack.Decoder(Policy)
 
 
 class ShadowWorker:
-    """Judges what it is fed, and keeps a tally."""
+    """Judges what it is fed, and keeps a tally. after_each: called after each request."""
 
-    def __init__(self) -> None:
+    def __init__(self, after_each: Callable[[], None] = lambda: None) -> None:
+        self._after_each = after_each
         self._frames, self._decoder, self._judge = FrameReader(), RequestDecoder(), Judge(Policy())
         self._digest = digest(Policy())
         self._clear()
@@ -50,6 +51,7 @@ class ShadowWorker:
             else:
                 for request in self._decoder.decode(decode_block(content)):
                     self._count(self._judge.judge(request))
+                    self._after_each()
 
     @property
     def has_news(self) -> bool:
@@ -84,13 +86,15 @@ class Priority:
     def __init__(self) -> None:
         os.nice(NICENESS)
         self._set(os.SCHED_IDLE)
+        self.begin()
 
-    @contextlib.contextmanager
-    def watched(self) -> Iterator[None]:
-        """Of a piece of work: whether it got its CPU."""
-        began, cpu_began = time.monotonic(), time.process_time()
-        yield
-        took, cpu_took = time.monotonic() - began, time.process_time() - cpu_began
+    def begin(self) -> None:
+        """Work begins, which wants a CPU."""
+        self._began, self._cpu_began = time.monotonic(), time.process_time()
+
+    def check(self) -> None:
+        """Now and then during the work: whether it gets its CPU."""
+        took, cpu_took = time.monotonic() - self._began, time.process_time() - self._cpu_began
         if took >= STARVED_SECONDS and cpu_took < STARVED_SHARE * took:
             self._set(os.SCHED_OTHER)
 
@@ -101,7 +105,8 @@ class Priority:
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the extender, which then closes our input.
-    priority, worker, due_at = Priority(), ShadowWorker(), 0.0
+    priority, due_at = Priority(), 0.0
+    worker = ShadowWorker(priority.check)
     while True:
         timeout = max(0.0, due_at - time.monotonic()) if worker.has_news else None
         readable, _, _ = select.select([0], [], [], timeout)
@@ -109,8 +114,8 @@ def main() -> None:
             data = os.read(0, _READ_BYTES)
             if not data:
                 return
-            with priority.watched():
-                worker.feed(data)
+            priority.begin()
+            worker.feed(data)
         if worker.has_news and time.monotonic() >= due_at:
             with contextlib.suppress(BrokenPipeError):  # The extender is gone, and our input ends next.
                 os.write(1, tally_line(worker.take_tally()))
