@@ -96,6 +96,10 @@ sbom: .venv/.release  ## write a CycloneDX SBOM of each image's packages into bu
 		$(BIN)/cyclonedx-py environment --output-reproducible --output-file build/sbom/$$lock.cdx.json \
 			build/sbom/$$lock/bin/python || exit 1; done
 
+# It commits and tags here, and pushes nothing.
+release: $(BIN)/python  ## make a release: VERSION=0.2.0; ARGS=--notes prints its lines of the changelog
+	@$(BIN)/python -m release $(VERSION) $(ARGS)
+
 clean:  ## remove .venv and what was built
 	rm -rf .venv build *.egg-info
 

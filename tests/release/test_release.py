@@ -1,0 +1,86 @@
+"""`make release` on a copy of this checkout: versions, notes, tag; and what it refuses."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from release.__main__ import main
+from release.versions import current_version, notes
+
+ROOT = Path(__file__).parents[2]
+NEXT = "9.8.7"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    for name in ("setup.cfg", "Dockerfile", "README.md", "CHANGELOG.md"):
+        shutil.copy(ROOT / name, tmp_path)
+    for name in ("charts", "daemonset", "docs"):
+        shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "add", "--all")
+    git(tmp_path, "commit", "--quiet", "-m", "all")
+    return tmp_path
+
+
+def git(folder: Path, *words: str) -> str:
+    who = ["-c", "user.name=a", "-c", "user.email=a@example.com"]
+    return subprocess.run(["git", *who, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture(autouse=True)
+def author(monkeypatch: pytest.MonkeyPatch) -> None:
+    for role in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{role}_NAME", "a")
+        monkeypatch.setenv(f"GIT_{role}_EMAIL", "a@example.com")
+
+
+def test_it_sets_the_version_wherever_it_stands_and_nothing_else(checkout: Path) -> None:
+    old = current_version((ROOT / "setup.cfg").read_text())
+    assert main([NEXT], checkout, "2026-12-01") == 0
+    lines = git(checkout, "diff", "HEAD~1", "-U0", "--", ".", ":!CHANGELOG.md").splitlines()
+    removed = [line[1:] for line in lines if re.match(r"-(?!--)", line)]
+    added = [line[1:] for line in lines if re.match(r"\+(?!\+\+)", line)]
+    assert len(added) > 20
+    assert [line.replace(old, NEXT) for line in removed] == added
+    for name in ("setup.cfg", "Dockerfile", "charts/leadsman/Chart.yaml", "daemonset/overlay/kustomization.yaml"):
+        text = (checkout / name).read_text()
+        assert NEXT in text
+        assert old not in text
+
+
+def test_unreleased_lines_get_the_heading_and_are_the_notes(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = notes((checkout / "CHANGELOG.md").read_text(), "## Unreleased")
+    main([NEXT], checkout, "2026-12-01")
+    text = (checkout / "CHANGELOG.md").read_text()
+    assert f"## {NEXT}, 2026-12-01" in text
+    assert notes(text, "## Unreleased") == ""
+    capsys.readouterr()
+    main([NEXT, "--notes"], checkout, "")
+    assert capsys.readouterr().out.strip() == before
+
+
+def test_it_tags_the_commit(checkout: Path) -> None:
+    main([NEXT], checkout, "2026-12-01")
+    assert git(checkout, "rev-list", "-n1", f"v{NEXT}") == git(checkout, "rev-parse", "HEAD")
+    assert git(checkout, "status", "--porcelain") == ""
+
+
+@pytest.mark.parametrize("version", ["1.2", "v1.2.3", "0.0.1"])
+def test_a_version_that_is_none_or_not_larger_is_refused(version: str, checkout: Path) -> None:
+    with pytest.raises(ValueError, match=version):
+        main([version], checkout, "2026-12-01")
+
+
+def test_a_tree_with_changes_is_refused_and_left_alone(checkout: Path) -> None:
+    (checkout / "README.md").write_text("changed")
+    with pytest.raises(ValueError, match="not clean"):
+        main([NEXT], checkout, "2026-12-01")
+    assert NEXT not in (checkout / "setup.cfg").read_text()
+
+
+def test_the_first_release_has_its_heading() -> None:
+    assert "binds that kube-scheduler itself could not do" in notes((ROOT / "CHANGELOG.md").read_text(), "## 0.1.0")
