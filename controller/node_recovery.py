@@ -153,6 +153,23 @@ class NodeRecovery:
         yield GaugeMetricFamily(
             "leadsman_failover_budget_spent", "Nodes failed over within the window of the budget.", len(state.spent)
         )
+        withheld = GaugeMetricFamily(
+            "leadsman_withheld_failover",
+            "1 for each dead node about which nothing is done, with the reason.",
+            labels=["node", "reason"],
+        )
+        for node, reason in state.withheld.items():
+            withheld.add_metric([node, reason], 1)
+        yield withheld
+        steps = GaugeMetricFamily(
+            "leadsman_failover_step_seconds",
+            "Seconds from the first sign of a node's death to a step of its failover, until the node is back.",
+            labels=["node", "step"],
+        )
+        for node, dead in state.dead.items():
+            for step, seconds in dead.steps.items():
+                steps.add_metric([node, step], seconds)
+        yield steps
         actions = CounterMetricFamily(
             "leadsman_recovery_actions", "Actions on dead nodes, by what and result.", labels=["action", "result"]
         )

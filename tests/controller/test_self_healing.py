@@ -247,6 +247,10 @@ async def test_of_two_dead_nodes_one_is_withheld_with_an_event(started: Start, u
         await cluster.step()
         assert [bool(cluster.taints(name)) for name in ("edge-1", "edge-2")] == [True, False]
         assert "1 may be" in cluster.events()["FailoverWithheld"]
+        samples = {sample.name: sample.labels for each in cluster.healing.families() for sample in each.samples}
+        assert samples["leadsman_withheld_failover"]["node"] == "edge-2"
+        assert "1 may be" in samples["leadsman_withheld_failover"]["reason"]
+        assert samples["leadsman_failover_step_seconds"]["node"] == "edge-1"
 
 
 async def test_a_pod_whose_backup_died_with_its_node_is_deleted_only_once_another_node_holds_its_room(

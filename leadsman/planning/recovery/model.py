@@ -1,6 +1,6 @@
 """What recovery is told, what it remembers and what it does. Times are Unix seconds: they outlive a process."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from types import MappingProxyType
 from typing import Annotated
@@ -98,6 +98,27 @@ class DeadNode(Struct, frozen=True):
     tainted_at: float | None = None
     healthy_since: float | None = None
     pods: Mapping[str, PodRecovery] = MappingProxyType({})
+
+    @property
+    def steps(self) -> Mapping[str, float]:
+        """Step → seconds since the first sign of the death; of pods the last one's. Steps not yet done are left out."""
+        pods = self.pods.values()
+        at = {
+            "suspect": self.suspect_at,
+            "dead": self.dead_at,
+            "tainted": self.tainted_at,
+            "deleted": _last([pod.deleted_at for pod in pods]),
+            "bound": _last([pod.bound_at for pod in pods]),
+            "running": _last([pod.running_at for pod in pods]),
+        }
+        first = next(time for time in (self.first_lost_at, self.suspect_at, self.dead_at) if time is not None)
+        return {step: time - first for step, time in at.items() if time is not None}
+
+
+def _last(times: Sequence[float | None]) -> float | None:
+    """When it was done for all; None: it was not."""
+    done = [time for time in times if time is not None]
+    return max(done) if done and len(done) == len(times) else None
 
 
 class Hold(Struct, frozen=True):

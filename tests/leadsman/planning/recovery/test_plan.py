@@ -17,9 +17,11 @@ from leadsman.cluster.storage import Claim, Storage
 from leadsman.planning.recovery.model import (
     FAILOVER_OFF,
     UNREACHABLE_TAINT,
+    DeadNode,
     DeletePod,
     NodeCondition,
     ObservedNode,
+    PodRecovery,
     RecoveryAction,
     RecoveryBudget,
     RecoveryPlan,
@@ -251,6 +253,16 @@ def test_the_timeline_follows_the_replacement() -> None:
         assert (recovered.bound_at, recovered.running_at) == (bound_at, running_at)
     assert (recovered.replacement, recovered.replaced_on) == ("web-2", "edge-2")
     assert deleted.holds == ()
+    steps = deleted.dead["edge-1"].steps
+    assert [*steps] == ["suspect", "dead", "tainted", "deleted", "bound", "running"]
+    assert [*steps.values()] == sorted(steps.values())
+    assert steps["running"] - steps["bound"] == 1.0
+
+
+def test_a_step_counts_once_it_is_done_for_every_pod_of_the_node() -> None:
+    one = PodRecovery("shop", "web-1", "rs", "edge-2", deleted_at=12.0, newest_sibling_at=0.0, bound_at=13.0)
+    dead = DeadNode("uid", "dead", 1.0, 3.0, 11.0, pods={"1": one, "2": replace(one, deleted_at=14.0, bound_at=None)})
+    assert dead.steps == {"suspect": 2.0, "dead": 10.0, "deleted": 13.0}
 
 
 def test_a_step_that_is_planned_again_from_its_own_state_spends_no_more() -> None:
