@@ -18,6 +18,10 @@ BOUND_WITHIN_SECONDS = 60.0
 """After the last pod was sent; a pod that is not bound by then is lost. kube-scheduler tries a refused one again."""
 
 
+_MISSING = {"name": "missing", "configMap": {"name": "there-is-none"}}
+"""Keeps kubelets from starting what is only to be bound: containers would be all that this machine does."""
+
+
 class Streamed(Struct, frozen=True):
     """misplaced: bound elsewhere than on the node of their bound. lost: not bound at all.
     median_seconds, longest_seconds: from creation to bound.
@@ -96,5 +100,5 @@ class Stream:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "labels": {"streamed": "", f"delay_{self._node}": "0"}},
-            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]},
+            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container], "volumes": [_MISSING]},
         }
