@@ -1,5 +1,7 @@
 """Recording makes no answer wait, and whatever happens to the disk, answers go on."""
 
+import asyncio
+import contextlib
 import ctypes
 import logging
 import os
@@ -204,3 +206,21 @@ def test_a_full_disk_stops_the_recording_with_a_line_and_a_metric(
     assert sample(recorder, "leadsman_recording_dropped_requests_total") == before + 1
     recorder.close()
     assert list(Recording(small_disk).requests()), "what was written is read"
+
+
+@pytest.mark.integration
+async def test_on_a_full_disk_every_request_is_answered_and_what_is_not_recorded_is_counted(
+    starts: "Starter", args: "Args", small_disk: Path
+) -> None:
+    recorder = Recorder(small_disk, 1 << 20)
+    with contextlib.suppress(OSError):
+        (small_disk / "others").write_bytes(bytes(1 << 20))
+    recorder.start()
+    async with starts(observers=[recorder.observe]) as extender:
+        first = await extender.asked("/filter", args(["a", "b", "c"]))
+        await extender.asked("/prioritize", args(["a", "b", "c"]))
+        await asyncio.to_thread(wait_until, lambda: sample(recorder, "leadsman_recording_active") == 0)
+        for _ in range(20):
+            assert await extender.asked("/filter", args(["a", "b", "c"])) == first
+        await asyncio.to_thread(wait_until, lambda: sample(recorder, "leadsman_recording_dropped_requests_total") >= 20)
+    recorder.close()
