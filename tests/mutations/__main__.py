@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[2]
 AT_ONCE = 2
 END_SECONDS = 120.0
 """A test that waits for a deadline which is switched off does not end by itself."""
+ALL_END_SECONDS = 1200.0
+"""Of all tests together, with nothing switched off."""
 
 FAILED = 1
 """pytest's exit status when a test failed; others are errors of the run itself."""
@@ -37,14 +39,14 @@ def switch_off(tree: Path, mutation: Mutation) -> None:
     file.write_text(source.replace(mutation.text, mutation.instead))
 
 
-def run_tests(tree: Path, tests: Sequence[str]) -> str:
+def run_tests(tree: Path, tests: Sequence[str], end_seconds: float) -> str:
     """What became of the tests with the sources of `tree`: green, red, no end, or pytest's own trouble."""
     nodes = [f"tests/{test}" for test in tests]
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *nodes]
     # The tree stands before the installed packages, also for processes that the tests start.
     environ = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     try:
-        done = subprocess.run(command, cwd=tree, env=environ, capture_output=True, text=True, timeout=END_SECONDS)
+        done = subprocess.run(command, cwd=tree, env=environ, capture_output=True, text=True, timeout=end_seconds)
     except subprocess.TimeoutExpired:
         return "red (no end)"
     if done.returncode in (0, FAILED):
@@ -59,7 +61,7 @@ def outcome(mutation: Mutation) -> str:
             switch_off(tree, mutation)
         except ValueError as error:
             return f"ERROR {error}"
-        return run_tests(tree, [mutation.test])
+        return run_tests(tree, [mutation.test], END_SECONDS)
 
 
 def main() -> int:
@@ -68,7 +70,7 @@ def main() -> int:
     args = parser.parse_args()
     chosen = [mutation for mutation in MUTATIONS if args.only in mutation.file]
     with tempfile.TemporaryDirectory(prefix="leadsman-mutation-") as folder:
-        before = run_tests(copy_tree(Path(folder)), sorted({mutation.test for mutation in chosen}))
+        before = run_tests(copy_tree(Path(folder)), sorted({mutation.test for mutation in chosen}), ALL_END_SECONDS)
     if before != "GREEN":
         print(f"the tests fail before anything is switched off: {before}", file=sys.stderr)
         return 2
