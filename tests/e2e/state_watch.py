@@ -5,7 +5,8 @@ import re
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from tests.e2e.cluster import Cluster
 
@@ -55,11 +56,15 @@ class StateWatch:
 
 
 def extender_addresses(cluster: Cluster) -> list[str]:
-    """Of the extenders that run and are not on a lost node."""
+    """Of the extenders that are ready, which kube-scheduler may ask, and not on a lost node."""
     living = {node.name for node in cluster.living}
     pods = [pod for pod in cluster.api.call("GET", EXTENDERS)["items"] if pod["spec"].get("nodeName") in living]
-    staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-    return [pod["status"]["podIP"] for pod in staying if pod["status"].get("podIP")]
+    return [pod["status"]["podIP"] for pod in pods if _serves(pod)]
+
+
+def _serves(pod: Mapping[str, Any]) -> bool:
+    ready = any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", []))
+    return ready and "deletionTimestamp" not in pod["metadata"]
 
 
 def lowest_reward(cluster: Cluster) -> float:
