@@ -13,14 +13,14 @@ Row = dict[str, Any]
 @pytest.fixture(scope="module")
 def rows() -> list[Row]:
     command = [sys.executable, "-m", "benchmarks.lying_reporters", "--network", "racks", "--liars", "1"]
-    done = subprocess.run([*command, "--reporters", "3", "8", "--json"], capture_output=True, timeout=600, check=True)
+    done = subprocess.run([*command, "--reporters", "3", "--json"], capture_output=True, timeout=600, check=True)
     found: list[Row] = json.loads(done.stdout)
     return found
 
 
 @pytest.mark.slow
 def test_one_liar_draws_no_link_of_the_node_nearer_by_more_than_the_honest_spread(rows: list[Row]) -> None:
-    assert {row["reporters"]: row["cases"] for row in rows} == {3: 24, 8: 24}
+    assert {row["reporters"]: row["cases"] for row in rows} == {3: 24}
     assert max(row["nearer_worst"] for row in rows) <= 1
 
 
