@@ -18,7 +18,11 @@ from leadsman.kube.access import ApiAccess as ApiAccess
 from leadsman.kube.access import ApiAccessError, access_from_url, in_cluster_access
 
 if TYPE_CHECKING:
+    from leadsman.state.etcd_credentials import IssuerAccess
     from leadsman.state.etcd_http import EtcdAccess
+
+ISSUER_TOKEN_FILE = Path("/var/run/secrets/leadsman/etcd-issuer/token")
+"""Where the manifests project it."""
 
 POLICY_HELP = "the policy file: the extender's weights and thresholds, reloaded when it changes"
 """Extender and controller read the same file: the controller requeues pods when the extender's answer may change."""
@@ -105,6 +109,21 @@ class Options:
         group.flag("etcd-ca", "CA that etcd's certificate must chain to, in PEM", None, existing_file, metavar="FILE")
         group.flag("etcd-user", "user name, when etcd's access control is on", "", metavar="NAME")
         group.flag("etcd-password-file", "file with the user's password", None, existing_file, metavar="FILE")
+        group.flag("etcd-issuer", "URL of the issuer that gives us user and password", "", metavar="URL")
+        group.flag(
+            "etcd-issuer-ca",
+            "CA that the issuer's certificate must chain to, in PEM (default: that of --etcd-ca)",
+            None,
+            existing_file,
+            metavar="FILE",
+        )
+        group.flag(
+            "etcd-issuer-token-file",
+            f"our service account's token for the issuer (default {ISSUER_TOKEN_FILE})",
+            ISSUER_TOKEN_FILE,
+            Path,
+            metavar="FILE",
+        )
 
     def api_server(self) -> None:
         """Flags of access to Kubernetes' API server."""
@@ -148,10 +167,18 @@ def etcd_access(args: argparse.Namespace, call_timeout_seconds: float = 3.0) -> 
         str(args.etcd_ca or ""),
         args.etcd_user,
         password_file=args.etcd_password_file,
+        issuer=_issuer_access(args),
         call_timeout_seconds=call_timeout_seconds,
     )
     access.read_password()
     return access
+
+
+def _issuer_access(args: argparse.Namespace) -> "IssuerAccess | None":
+    from leadsman.state.etcd_credentials import IssuerAccess
+
+    ca = str(args.etcd_issuer_ca or args.etcd_ca or "")
+    return IssuerAccess(args.etcd_issuer, args.etcd_issuer_token_file, ca) if args.etcd_issuer else None
 
 
 def api_access(args: argparse.Namespace, environ: Mapping[str, str] = os.environ, *, context: str = "") -> ApiAccess:

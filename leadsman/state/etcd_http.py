@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -18,6 +18,7 @@ from leadsman.runtime.certificate_check import check_authorities
 from leadsman.runtime.client_tls import ClientTls, TlsSetting
 from leadsman.runtime.keepalive import keepalive_socket
 from leadsman.state import etcd_json
+from leadsman.state.etcd_credentials import ConfiguredCredential, Credential, IssuedCredential, IssuerAccess
 from leadsman.state.etcd_json import JsonBody
 from leadsman.state.line_reader import LineReader
 from leadsman.state.store import Denied, StoreError, Unavailable
@@ -42,6 +43,7 @@ class EtcdAccess(Struct, frozen=True):
     ca_file: PEM, for https; "": the system's.
     user: "": etcd without authentication.
     password_file: read at each login, so that a new password needs no restart; None: `password` is used.
+    issuer: gives us user and password; then neither is named here.
     call_timeout_seconds: T, for one call and for the start of a watch.
     """
 
@@ -50,13 +52,16 @@ class EtcdAccess(Struct, frozen=True):
     user: str = ""
     password: str = ""
     password_file: Path | None = None
+    issuer: IssuerAccess | None = None
     call_timeout_seconds: float = 3.0
 
     def __post_init__(self) -> None:
         wrong = [url for url in self.endpoints if not url.startswith(("http://", "https://"))]
         if wrong or not self.endpoints:
             raise ValueError(f"endpoints {list(self.endpoints)} must be http:// or https:// URLs, at least one")
-        if self.user and any("@" in urlsplit(url).netloc for url in self.endpoints):
+        if self.issuer and self.user:
+            raise ValueError("an issuer and a user exclude each other: the issuer says which user we are")
+        if (self.user or self.issuer) and any("@" in urlsplit(url).netloc for url in self.endpoints):
             raise ValueError("endpoints have a user in a URL, which etcd's gateway does not read; leave it out there")
         if not self.call_timeout_seconds > 0:
             raise ValueError(f"call_timeout_seconds {self.call_timeout_seconds} must be more than 0")
@@ -103,7 +108,12 @@ class EtcdTransport:
         self.token, self.logins = "", 0
         first = _ssl_context(access.ca_file, access.endpoints)
         files = (Path(access.ca_file),) if access.ca_file else ()
-        self._tls = ClientTls("etcd", files, first, partial(_renewed_context, access))
+        self._tls = ClientTls("etcd", files, first, partial(_renewed_context, access.ca_file, access.endpoints))
+        issuer = access.issuer
+        self._credentials = (
+            IssuedCredential(issuer) if issuer else ConfiguredCredential(access.user, access.read_password)
+        )
+        self._issuer_tls = self._tls if issuer is None else _issuer_tls(issuer)
         self._turn = 0
         self._connect_seconds = access.call_timeout_seconds / len(access.endpoints)
         self._session: aiohttp.ClientSession | None = None
@@ -177,6 +187,8 @@ class EtcdTransport:
                 async with asyncio.timeout_at(deadline):
                     return await self._authenticated(endpoint, attempt)
         except TimeoutError as error:
+            # etcd holds a call whose token is of a later revision than its own, which lost its data: auth/simple_token.go.
+            self.token = ""
             self._next_endpoint(endpoint)
             text = f"{endpoint}{path}: no response within {self.access.call_timeout_seconds:g} s"
             raise Unavailable(text) from error
@@ -203,18 +215,24 @@ class EtcdTransport:
             return await attempt(endpoint, await self._authorization(endpoint))
 
     async def _authorization(self, endpoint: str) -> dict[str, str]:
-        if self.access.user and not self.token:
-            login = {"name": self.access.user, "password": self._password()}
-            response = await self._post(f"{endpoint}/v3/auth/authenticate", login, {})
-            self.token = etcd_json.decode_response(response, etcd_json.AuthenticateResponse).token
-            self.logins += 1
-        return {"Authorization": self.token} if self.token else {}
+        if not self.token:
+            credential = await self._credentials.get(self._http, self._issuer_tls.current)
+            if not credential.user:
+                return {}
+            try:
+                self.token = await self._log_in(endpoint, credential)
+            except etcd_json.UnknownCredential:
+                if not self._credentials.refused(credential):
+                    raise
+                credential = await self._credentials.get(self._http, self._issuer_tls.current)
+                self.token = await self._log_in(endpoint, credential)
+        return {"Authorization": self.token}
 
-    def _password(self) -> str:
-        try:
-            return self.access.read_password()
-        except ValueError as error:
-            raise Denied(str(error)) from error
+    async def _log_in(self, endpoint: str, credential: Credential) -> str:
+        login = {"name": credential.user, "password": credential.password}
+        response = await self._post(f"{endpoint}/v3/auth/authenticate", login, {})
+        self.logins += 1
+        return etcd_json.decode_response(response, etcd_json.AuthenticateResponse).token
 
     def _forget(self, headers: dict[str, str]) -> None:
         """Drops the token, unless another call has logged in again already."""
@@ -249,10 +267,16 @@ class EtcdTransport:
         return self._session
 
 
-def _renewed_context(access: EtcdAccess) -> TlsSetting:
-    made = _ssl_context(access.ca_file, access.endpoints)
+def _issuer_tls(issuer: IssuerAccess) -> ClientTls:
+    files = (Path(issuer.ca_file),) if issuer.ca_file else ()
+    first = _ssl_context(issuer.ca_file, (issuer.url,))
+    return ClientTls("etcd's issuer", files, first, partial(_renewed_context, issuer.ca_file, (issuer.url,)))
+
+
+def _renewed_context(ca_file: str, urls: Sequence[str]) -> TlsSetting:
+    made = _ssl_context(ca_file, urls)
     if isinstance(made, ssl.SSLContext) and made.get_ca_certs():  # None is there of a pinned server certificate.
-        check_authorities(made, access.ca_file, time.time(), "server")
+        check_authorities(made, ca_file, time.time(), "server")
     return made
 
 

@@ -24,6 +24,10 @@ class InvalidAuthToken(store.Denied):
     """etcd no longer knows the token: log in again, once."""
 
 
+class UnknownCredential(store.Denied):
+    """etcd has no such user, or the user has another password."""
+
+
 class AuthDisabled(store.Denied):
     """etcd's access control is off, so nobody can log in."""
 
@@ -151,6 +155,7 @@ _BY_TEXT: tuple[tuple[str, type[StoreError]], ...] = (
     ("invalid auth token", InvalidAuthToken),
     ("revision of auth store is old", InvalidAuthToken),
     ("authentication is not enabled", AuthDisabled),
+    ("authentication failed, invalid user ID or password", UnknownCredential),
     ("authentication", store.Denied),
     ("user name is empty", store.Denied),
     ("permission denied", store.Denied),

@@ -1,0 +1,130 @@
+"""The issuer: gives each of our processes its own user and password of etcd, for its own service account token.
+
+An agent gets its node's credential and no other: the node is the one that the API server wrote into the token.
+"""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from leadsman.etcd.access_control import AccessControl
+from leadsman.etcd.token_review import TokenRefused, review_token, role_of
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError
+from leadsman.runtime.http_server import serve, track_request
+from leadsman.runtime.log_limit import LogLimit
+from leadsman.runtime.ops_server import create_ops_app, good_unless
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.process import run_tasks
+from leadsman.runtime.scrape import create_registry
+from leadsman.runtime.server_tls import ServerTls
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.state.etcd_credentials import CREDENTIAL_PATH, Credential
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.store import StoreError
+
+log = logging.getLogger(__name__)
+client_log = logging.getLogger(f"{__name__}.clients")
+client_log.addFilter(LogLimit())
+
+REQUESTS_PER_SECOND, REQUESTS_AT_ONCE = 50.0, 200
+"""A rollout of 1,000 agents comes at 10 % at once; each request is a TokenReview and four calls of etcd."""
+
+DEADLINE_SECONDS = 5.0
+ENABLE_EVERY_SECONDS = 1.0
+_LONGEST_TOKEN = 16_384
+
+
+class IssuerSettings(Struct, frozen=True):
+    """What the issuer runs with.
+
+    etcd: access with root's password. namespace: of our service accounts.
+    listen, ops_listen: host and port of credentials, by TLS, and of health and metrics.
+    """
+
+    etcd: EtcdAccess
+    api: ApiAccess
+    namespace: str
+    certificate: Path
+    key: Path
+    listen: tuple[str, int]
+    ops_listen: tuple[str, int]
+
+
+class Issuer:
+    """Answers requests for a credential. problem: why etcd is not locked now; "" once it is."""
+
+    def __init__(self, control: AccessControl, api: ApiClient, namespace: str) -> None:
+        self._control, self._api, self._namespace = control, api, namespace
+        self._bucket = TokenBucket(REQUESTS_PER_SECOND, REQUESTS_AT_ONCE)
+        self.problem = ProblemLog(
+            log, "cannot see to etcd's access control; no credentials are issued", "etcd's access control is on"
+        )
+        self.problem.text = "not asked etcd yet"
+
+    async def keep_enabled(self) -> None:
+        """Switches etcd's access control on whenever it is off, until cancelled: a new etcd begins without."""
+        while True:
+            try:
+                await self._control.enable()
+            except (StoreError, ValueError) as error:
+                self.problem.report(error)
+            else:
+                self.problem.clear()
+            await asyncio.sleep(ENABLE_EVERY_SECONDS)
+
+    async def answer(self, request: web.Request) -> web.Response:
+        """200 with the credential; 401 or 403 with the reason, 429 when there are too many, 503 when nobody can say."""
+        if not self._bucket.try_take():
+            return _refusal(429, f"more than {REQUESTS_PER_SECOND:g} requests a second; try again")
+        token = _bearer_token(request.headers)
+        if not token:
+            return _refusal(401, "send `Authorization: Bearer` with the token of your service account")
+        try:
+            async with asyncio.timeout(DEADLINE_SECONDS):
+                role = role_of(await review_token(self._api, token), self._namespace)
+                credential = Credential(role.name, await self._control.password(role))
+        except TokenRefused as error:
+            client_log.warning("refused a credential to %s: %s", request.remote, error)
+            return _refusal(403, str(error))
+        except (ApiError, StoreError, TimeoutError) as error:
+            client_log.warning("cannot issue a credential now: %s: %s", type(error).__name__, error)
+            return _refusal(503, f"cannot say now: {type(error).__name__}")
+        return web.Response(body=msgspec.json.encode(credential), content_type="application/json")
+
+
+async def run(settings: IssuerSettings, stop: asyncio.Event) -> None:
+    """Runs until `stop`."""
+    control = AccessControl(settings.etcd)
+    tls = ServerTls(settings.certificate, settings.key)
+    async with contextlib.AsyncExitStack() as stack:
+        stack.push_async_callback(control.close)
+        api = await stack.enter_async_context(ApiClient(settings.api, deadline_seconds=DEADLINE_SECONDS))
+        issuer = Issuer(control, api, settings.namespace)
+        ops = create_ops_app(create_registry(), lambda: good_unless(""), lambda: good_unless(issuer.problem.text))
+        await stack.enter_async_context(serve(ops, *settings.ops_listen))
+        await stack.enter_async_context(serve(create_app(issuer), *settings.listen, tls=tls))
+        log.info("issuer of etcd's credentials on https://%s:%d", *settings.listen)
+        await run_tasks({"access control": issuer.keep_enabled(), "certificates": tls.follow()}, stop)
+
+
+def create_app(issuer: Issuer) -> web.Application:
+    app = web.Application(middlewares=[track_request])
+    app.router.add_post(CREDENTIAL_PATH, issuer.answer)
+    return app
+
+
+def _bearer_token(headers: Mapping[str, str]) -> str:
+    scheme, _, token = headers.get("Authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" and len(token) <= _LONGEST_TOKEN else ""
+
+
+def _refusal(status: int, reason: str) -> web.Response:
+    return web.Response(status=status, text=f"{reason}\n")
