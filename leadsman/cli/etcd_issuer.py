@@ -2,46 +2,55 @@
 
 import argparse
 
-from leadsman.cli.options import Options, api_access, etcd_access, existing_file, listen_address, split_host_port
+from leadsman.cli.options import Options, api_access, existing_file, listen_address, split_host_port, url_list
 from leadsman.etcd.access_control import ROOT
 from leadsman.etcd.issuer import IssuerSettings, run
 from leadsman.runtime.process import run_until_stopped
 from leadsman.runtime.watched_files import UnusableFile
+from leadsman.state.etcd_http import EtcdAccess
 
 
 def options(add: Options) -> None:
+    add = add.without_environment()
     serving = add.group("serving")
-    serving.flag(
+    serving.argument(
         "listen",
         "address of the credentials, by TLS (default 0.0.0.0:9004)",
         "0.0.0.0:9004",
         listen_address,
-        variable="LEADSMAN_ETCD_ISSUER_LISTEN",
         metavar="HOST:PORT",
     )
-    serving.flag(
+    serving.argument(
         "ops-listen",
         "address of /metrics, /healthz and /readyz (default 0.0.0.0:9005)",
         "0.0.0.0:9005",
         listen_address,
-        variable="LEADSMAN_ETCD_ISSUER_OPS_LISTEN",
         metavar="HOST:PORT",
     )
     serving.argument("tls-cert", "our certificate, in PEM", None, existing_file, metavar="FILE", required=True)
     serving.argument("tls-key", "its key, in PEM", None, existing_file, metavar="FILE", required=True)
     serving.argument("namespace", "of the service accounts (default leadsman)", "leadsman", metavar="NAMESPACE")
+    etcd = add.group("etcd")
+    etcd.argument("etcd", "client URLs of etcd's members", None, url_list, metavar="URL[,URL]", required=True)
+    etcd.argument("etcd-ca", "CA that etcd's certificate must chain to, in PEM", None, existing_file, metavar="FILE")
+    etcd.argument(
+        "etcd-password-file",
+        "file with the password of etcd's user root",
+        None,
+        existing_file,
+        required=True,
+        metavar="FILE",
+    )
     add.api_server()
-    add.etcd()
     add.log_level()
 
 
 def main(args: argparse.Namespace) -> int:
     """ValueError for flags that do not fit together."""
-    if args.etcd_password_file is None:
-        raise ValueError("--etcd-password-file is missing: the password of etcd's user root")
-    args.etcd_user, args.etcd_issuer = ROOT, ""
+    etcd = EtcdAccess(args.etcd, str(args.etcd_ca or ""), ROOT, password_file=args.etcd_password_file)
+    etcd.read_password()
     settings = IssuerSettings(
-        etcd=etcd_access(args),
+        etcd=etcd,
         api=api_access(args),
         namespace=args.namespace,
         certificate=args.tls_cert,

@@ -11,6 +11,7 @@ from leadsman.state.etcd_http import EtcdAccess
 
 
 def options(add: Options) -> None:
+    add = add.without_environment()
     add.argument("config", "the file to write, for etcd's --config-file", None, Path, metavar="FILE", required=True)
     add.etcd(default=None)
     add.log_level()

@@ -114,7 +114,7 @@ class EtcdTransport:
             IssuedCredential(issuer) if issuer else ConfiguredCredential(access.user, access.read_password)
         )
         self._issuer_tls = self._tls if issuer is None else _issuer_tls(issuer)
-        self._turn = 0
+        self._turn = self._timeouts_in_a_row = 0
         self._connect_seconds = access.call_timeout_seconds / len(access.endpoints)
         self._session: aiohttp.ClientSession | None = None
 
@@ -185,10 +185,11 @@ class EtcdTransport:
         try:
             with _translated_errors(endpoint):
                 async with asyncio.timeout_at(deadline):
-                    return await self._authenticated(endpoint, attempt)
+                    result = await self._authenticated(endpoint, attempt)
+                self._timeouts_in_a_row = 0
+                return result
         except TimeoutError as error:
-            # etcd holds a call whose token is of a later revision than its own, which lost its data: auth/simple_token.go.
-            self.token = ""
+            self._timed_out()
             self._next_endpoint(endpoint)
             text = f"{endpoint}{path}: no response within {self.access.call_timeout_seconds:g} s"
             raise Unavailable(text) from error
@@ -197,6 +198,13 @@ class EtcdTransport:
             raise
         except etcd_json.InvalidAuthToken as error:
             raise Denied(str(error)) from error
+
+    def _timed_out(self) -> None:
+        """Drops the token after two in a row: an etcd that lost its data holds a call whose token is of a later
+        revision than its own (auth/simple_token.go). Not after one: a login costs etcd more than a slow call."""
+        self._timeouts_in_a_row += 1
+        if self._timeouts_in_a_row > 1:
+            self.token = ""
 
     def _next_endpoint(self, endpoint: str) -> None:
         """Moves on, unless another call did: two that fail together must not skip an endpoint."""

@@ -21,7 +21,7 @@ Fresh = Callable[[LeadsmanProcess], set[str]]
 
 @pytest.fixture
 def etcd(tmp_path: Path) -> Iterator[Etcd]:
-    found = Etcd(tmp_path / "etcd")
+    found = Etcd(tmp_path / "etcd", flags=["--bcrypt-cost=4"])
     try:
         yield found.start()
     finally:
