@@ -23,6 +23,7 @@ OTHER_PROGRAMS = {
     "compileall": {"--invalidation-mode"},
     "crictl": {"--name", "--quiet"},
     "docker": {"--build-arg", "--output", "--target"},
+    "etcd": {"--bcrypt-cost"},
     "git": {"--format"},
     "make release": {"--notes"},
     "release 0.1.0": {

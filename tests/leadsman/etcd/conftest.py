@@ -95,7 +95,7 @@ async def locked(etcd: Etcd, root_access: EtcdAccess, tls: EtcdTls, tmp_path: Pa
         api = await stack.enter_async_context(ApiClient(ApiAccess(await reviewer(stack))))
         issuer = Issuer(control, api, "leadsman")
         enabling = asyncio.create_task(issuer.keep_enabled())
-        stack.callback(enabling.cancel)
+        stack.push_async_callback(ended, enabling)
         port = await stack.enter_async_context(
             serve(create_app(issuer), "127.0.0.1", 0, tls=ServerTls(tls.certificate, tls.key))
         )
@@ -103,6 +103,11 @@ async def locked(etcd: Etcd, root_access: EtcdAccess, tls: EtcdTls, tmp_path: Pa
         made = Locked(etcd, issuer, control, f"https://127.0.0.1:{port}", tmp_path)
         stack.push_async_callback(made.close)
         yield made
+
+
+async def ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
 
 
 async def reviewer(stack: AsyncExitStack) -> str:
