@@ -71,7 +71,7 @@ LOCK := $(BIN)/uv pip compile --quiet --no-config --no-header --no-annotate --un
 	--fork-strategy fewest --generate-hashes --upgrade
 
 lock: .venv/.release  ## choose the newest packages that setup.cfg allows, and write image/*.txt with their hashes
-	$(LOCK) setup.cfg --output-file image/leadsman.txt >/dev/null
+	$(LOCK) setup.cfg --extra setup --output-file image/leadsman.txt >/dev/null
 	$(LOCK) image/agent.in --constraints image/leadsman.txt --output-file image/agent.txt >/dev/null
 	$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 		| $(LOCK) - --output-file image/build.txt >/dev/null

@@ -12,6 +12,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from leadsman.cli.main import build_parser
 from tests.daemonset.conftest import BUILDS, COMPONENTS, EVERYTHING, ROOT
 
 if TYPE_CHECKING:
@@ -139,7 +140,7 @@ def test_what_a_setting_needs_comes_with_it(template: Template) -> None:
 @pytest.mark.parametrize("version", ["1.28", "1.37"])
 def test_with_everything_set_every_object_is_valid_against_the_schemas_of(version: str, template: Template) -> None:
     settings = [
-        "certificates.source=certManager",
+        "certificates.mode=cert-manager",
         "imagePullSecrets[0].name=pull",
         "serviceMonitor.additionalLabels.release=kps",
         "serviceMonitor.interval=30s",
@@ -153,6 +154,29 @@ def test_with_everything_set_every_object_is_valid_against_the_schemas_of(versio
     for each in objects:
         if each["apiVersion"].partition("/")[0] not in ("monitoring.coreos.com", "cert-manager.io"):
             kubernetes_validate.validate(each, version, strict=True)
+
+
+def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_its_secrets(template: Template) -> None:
+    plain = template()
+    names = {(each["kind"], each["metadata"]["name"]) for each in plain}
+    added = [
+        each
+        for each in template("certificates.mode=job", "extender.tlsSecret=other-tls")
+        if (each["kind"], each["metadata"]["name"]) not in names
+    ]
+    by_kind = {each["kind"]: each for each in added}
+    assert sorted(by_kind) == ["Job", "Role", "RoleBinding", "ServiceAccount"]
+    for each in added:
+        kubernetes_validate.validate(each, "1.36", strict=True)
+        assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
+        assert "hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
+    (rule,) = by_kind["Role"]["rules"]
+    assert rule["resourceNames"] == ["leadsman-ca", "other-tls", "leadsman-scheduler-tls"]
+    assert rule["verbs"] == ["get", "create", "patch"]
+    (container,) = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
+    args = build_parser({}, "certs").parse_args(container["args"])
+    assert (args.action, args.namespace, args.server_secret, args.days) == ("cluster", "leadsman", "other-tls", 365)
+    assert "secrets" not in str([each.get("rules") for each in plain])
 
 
 def test_monitors_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
@@ -200,7 +224,7 @@ def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:
         ("agent.hostNetwrok=true", "hostNetwrok"),
         ("etcd.replicas=2", "/etcd/replicas"),
         ("logLevel=loud", "/logLevel"),
-        ("certificates.source=none", "/certificates/source"),
+        ("certificates.mode=none", "/certificates/mode"),
         ("selfHealing.failover=maybe", "/selfHealing/failover"),
     ],
 )

@@ -33,7 +33,7 @@ def asked(name: str, config: ConfigParser) -> list[Requirement]:
     if name == "build":
         lines = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     else:
-        lines = config["options"]["install_requires"].split()
+        lines = config["options"]["install_requires"].split() + config["options.extras_require"]["setup"].split()
     found = [Requirement(line) for line in lines]
     return [each for each in found if name != "agent" or each.name in agent_names()]
 

@@ -1,9 +1,11 @@
 """`leadsman certs`: create the CA and the certificates that extender and kube-scheduler use for mutual TLS.
 
-The CA's key stays in the folder, on the operator's machine: no Secret holds it. The cluster's own CA has no part in it.
+The CA's key stays in the folder, on the operator's machine. No Secret holds it, but where the chart's job makes them
+all in the cluster (`cluster`). The cluster's own CA has no part in it.
 """
 
 import argparse
+import asyncio
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +23,7 @@ DEFAULT_CLIENT_NAME = "kube-scheduler"
 
 WARN_DAYS = 30
 
-ACTIONS = ("create", "renew", "show", "secrets")
+ACTIONS = ("create", "renew", "show", "secrets", "cluster")
 
 
 def options(add: Options) -> None:
@@ -31,7 +33,8 @@ def options(add: Options) -> None:
         metavar="{" + ",".join(ACTIONS) + "}",
         help="create: make a CA, a server and a client certificate; renew: make server and client certificate again,"
         f" from the same CA; show: print when each expires, exit with 1 when one does within {WARN_DAYS} days; secrets:"
-        " print Kubernetes Secrets",
+        " print Kubernetes Secrets; cluster: make or renew these Secrets and the CA's in --namespace, as the chart's"
+        " job does",
     )
     add.argument("dir", "folder of the files (default leadsman-certs)", "leadsman-certs", Path, metavar="DIR")
     making = add.group("making")
@@ -48,7 +51,7 @@ def options(add: Options) -> None:
     making.argument("days", "validity of server and client certificate (default 365)", "365", positive_int, metavar="N")
     making.argument("ca-days", "validity of the CA (default 3650)", "3650", positive_int, metavar="N")
     making.parser.add_argument("--force", action="store_true", help="create: replace existing files")
-    showing = add.group("secrets")
+    showing = add.group("secrets and cluster")
     showing.argument(
         "namespace", "namespace of the extender's Secret (default leadsman)", "leadsman", metavar="NAMESPACE"
     )
@@ -59,14 +62,31 @@ def options(add: Options) -> None:
         metavar="NAMESPACE",
     )
 
+    showing.argument(
+        "server-secret",
+        "cluster: the extender's Secret (default leadsman-extender-tls)",
+        "leadsman-extender-tls",
+        metavar="NAME",
+    )
+    showing.argument(
+        "renew-before-days",
+        "cluster: renew what ends within so many days (default 30)",
+        "30",
+        positive_int,
+        metavar="N",
+    )
+    Options(add.parser, None).api_server()
+
 
 def main(args: argparse.Namespace) -> int:
     try:
-        from leadsman.cli.certs import actions
+        from leadsman.cli.certs import actions, cluster
         from leadsman.cli.certs.certificate_files import CertsError
     except ImportError as error:
         raise ValueError(f"the package {error.name} is missing; run pip install 'leadsman[setup]'") from error
     try:
+        if args.action == "cluster":
+            return asyncio.run(cluster.run(args, datetime.now(UTC)))
         return actions.run(args, datetime.now(UTC))
     except OSError as error:
         print(f"leadsman certs: {error.filename}: {error.strerror}", file=sys.stderr)

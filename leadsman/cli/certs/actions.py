@@ -44,8 +44,8 @@ def _renew(args: argparse.Namespace, now: datetime) -> None:
 def secret_manifests(folder: Path, namespace: str, scheduler_namespace: str) -> Iterator[dict[str, Any]]:
     """The Secrets of extender and scheduler; neither holds the CA's key."""
     ca = load_pair(folder, "ca").certificate_pem
-    yield _secret("leadsman-extender-tls", namespace, "extender", load_pair(folder, "server"), ca)
-    yield _secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
+    yield secret("leadsman-extender-tls", namespace, "extender", load_pair(folder, "server"), ca)
+    yield secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
 
 
 def _leaves(
@@ -75,7 +75,8 @@ def _show(folder: Path, now: datetime) -> int:
     return int(any(end - now < timedelta(days=WARN_DAYS) for end in ends.values()))
 
 
-def _secret(name: str, namespace: str, component: str, pair: CertificatePair, ca: bytes) -> dict[str, Any]:
+def secret(name: str, namespace: str, component: str, pair: CertificatePair, ca: bytes) -> dict[str, Any]:
+    """The manifest of a Secret with this pair and the CA's certificate."""
     content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca}
     labels = {"name": "leadsman", "instance": "leadsman", "component": component, "part-of": "leadsman"}
     return {
