@@ -13,7 +13,9 @@ from extender.app import create_app, create_ops_app
 from extender.bind_failures import BindFailureReporter
 from extender.binding import BIND_TIMEOUT_SECONDS
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
+from extender.decider import DecisionCore
 from extender.metrics import ExtenderMetrics
+from extender.plugins.host import PluginHost
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
 from extender.readiness import Readiness
 from extender.recorder import Recorder
@@ -114,8 +116,11 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     )
     if shadow:
         metrics.add_collector(shadow.families)
+    plugins = PluginHost(lambda: followed.policy_file.current, followed.input_sources.current_inputs)
+    metrics.add_collector(plugins.families)
     app = create_app(
         followed.input_sources,
+        core=DecisionCore(plugins.filter_nodes, plugins.score_nodes),
         metrics=metrics,
         workers=workers,
         bodies=bodies,
@@ -134,6 +139,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     async with contextlib.AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
         stack.callback(workers.close)
+        stack.callback(plugins.close)
         if recorder:
             recorder.start()
             stack.callback(recorder.close)
@@ -146,6 +152,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
             "write probe requests": probe_requests.run(),
             "write bind failures": bind_failures.run(),
             "drain": drain.run(stop),
+            "keep plugins running": plugins.run(),
         }
         if tls:
             loops["reload certificates"] = tls.follow()

@@ -28,6 +28,7 @@ COMMANDS = {
     "rewards": "show each node's failure record by pod type",
     "snapshot": "write the cluster, as planners and decisions see it, to a file",
     "plan": "plan for the whole cluster offline, and hand a plan of moves over to the controller",
+    "plugins": "list the installed plugins, or check one",
     "policy": "check a policy file, and say what its rules read",
     "replay": "decide recorded requests again, by another policy, and show what changes",
     "simulate": "compare scheduling strategies on a simulated cluster",

@@ -105,7 +105,7 @@ def plugin_values(score: PluginScore, nodes: Sequence[str]) -> FloatArray:
 def _neutral_if_unknown(score: PluginScore, nodes: Sequence[str]) -> PluginScore:
     """The score, marked neutral when it knows too few of the nodes."""
     fresh = len(score.values)
-    if fresh >= MIN_KNOWN_RATIO * len(nodes):
+    if score.neutral or fresh >= MIN_KNOWN_RATIO * len(nodes):
         return score
     few = f"{score.plugin}: only {fresh} of {len(nodes)} nodes have fresh data; at least half are needed"
     return structs.replace(score, neutral=few)

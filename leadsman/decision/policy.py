@@ -220,6 +220,48 @@ class RulesPolicy(PolicySection, frozen=True):
             raise ValueError(f"got the rule {twice[0]} twice, allowed once")
 
 
+class OnFailure(StrEnum):
+    """What becomes of the nodes when a filter plugin fails."""
+
+    PLUGIN = "plugin"
+    """As the plugin says; they pass until it could be loaded once."""
+    PASS = "pass"
+    REFUSE = "refuse"
+
+
+PluginName = Annotated[str, Meta(pattern=r"^[A-Za-z0-9]([-._A-Za-z0-9]{0,61}[A-Za-z0-9])?\Z")]
+
+
+class PluginPolicy(PolicySection, frozen=True):
+    """A score or filter of another package: docs/plugins.md.
+
+    name: of its entry point. deadline_ms: of one answer. memory_mib: of its process, address space.
+    """
+
+    name: PluginName
+    deadline_ms: Annotated[float, Meta(ge=1, le=100)] = 50.0
+    memory_mib: Annotated[int, Meta(ge=64, le=4096)] = 512
+
+
+class FilterPluginPolicy(PluginPolicy, frozen=True):
+    """A filter of another package."""
+
+    on_failure: OnFailure = OnFailure.PLUGIN
+
+
+class ScorePluginPolicy(PluginPolicy, frozen=True):
+    """A score of another package."""
+
+    weight: Weight = 1.0
+
+
+class PluginsPolicy(PolicySection, frozen=True):
+    """The plugins that are loaded; no other is."""
+
+    filters: Annotated[tuple[FilterPluginPolicy, ...], Meta(max_length=8)] = ()
+    scores: Annotated[tuple[ScorePluginPolicy, ...], Meta(max_length=8)] = ()
+
+
 class ScoresPolicy(PolicySection, frozen=True):
     """The scores."""
 
@@ -238,6 +280,7 @@ class Policy(PolicySection, frozen=True):
     initial_layers: tuple[LayerMs, ...] = ()
     breaker: BreakerPolicy = BreakerPolicy()
     rules: RulesPolicy = RulesPolicy()
+    plugins: PluginsPolicy = PluginsPolicy()
 
 
 def parse(text: str) -> Policy:

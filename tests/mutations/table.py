@@ -1,7 +1,7 @@
 """All defences."""
 
-from tests.mutations.rows import agent, connections, controller, deciding, healing, reports, requests, state
+from tests.mutations.rows import agent, connections, controller, deciding, healing, plugins, reports, requests, state
 
-SUBJECTS = (connections, requests, deciding, state, reports, agent, controller, healing)
+SUBJECTS = (connections, requests, deciding, state, reports, agent, controller, healing, plugins)
 
 MUTATIONS = tuple(mutation for subject in SUBJECTS for mutation in subject.MUTATIONS)

@@ -29,7 +29,9 @@ def rule_reads(policy: Policy) -> RuleReads:
 
 
 def missing_reads(policy: Policy, recorded_under: Policy) -> str:
-    """Which label was not recorded that a rule of `policy` reads; "" when there is none."""
+    """Why `policy` cannot be judged on what was recorded: a label that a rule of it reads, a plugin; "" when it can."""
+    if plugins := (*policy.plugins.filters, *policy.plugins.scores):
+        return f"plugin {plugins[0].name} is not asked again: what it would say is not recorded"
     reads, recorded = rule_reads(policy), rule_reads(recorded_under)
     missing = [
         (f'node.labels["{key}"]', rule) for key, rule in reads.node_labels.items() if key not in recorded.node_labels

@@ -1,0 +1,140 @@
+"""How long answers take while plugins loop, exit, take 1 GiB or return NaN: `python -m benchmarks.plugins`.
+
+An extender's real server, asked about all nodes again and again: without plugins, with a good one, and with each
+hostile one beside the good one. An answer has 200 ms; "late" is one that was made without a decision at their end.
+"""
+
+import argparse
+import asyncio
+import json
+import logging
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from random import Random
+
+import aiohttp
+from msgspec import Struct
+
+from benchmarks.decide import random_state
+from extender.app import create_app
+from extender.decider import DecisionCore
+from extender.metrics import ExtenderMetrics
+from extender.plugins.host import PluginHost
+from extender.worker_pool import WorkerPool
+from leadsman.decision.policy import PluginsPolicy, Policy, ScorePluginPolicy
+from leadsman.runtime.connections import ServerLimits
+from leadsman.runtime.http_server import serve
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.input_sources import InputSources
+from leadsman.state.records import Heartbeat
+from leadsman.state.snapshot import NodeState, Snapshot
+
+SOURCE = """
+import math, os, time
+
+class Good:
+    api_version = 1
+    def score(self, pod, nodes):
+        return {node.name: node.hardware["load1_per_cpu"] for node in nodes}
+
+class Loops(Good):
+    def score(self, pod, nodes):
+        while True:
+            pass
+
+class Sleeps(Good):
+    def score(self, pod, nodes):
+        time.sleep(5)
+
+class Exits(Good):
+    def score(self, pod, nodes):
+        os._exit(1)
+
+class Eats(Good):
+    def score(self, pod, nodes):
+        return {"eaten": len(bytearray(1 << 30))}
+
+class Nan(Good):
+    def score(self, pod, nodes):
+        return {node.name: math.nan for node in nodes}
+"""
+HOSTILE = ("loops", "sleeps", "exits", "eats", "nan")
+
+
+class Fixed(Struct):
+    """A state or a policy that stands still."""
+
+    current: object
+    problem: ProblemLog = ProblemLog(logging.getLogger(__name__), "", "")
+
+
+def install(folder: Path) -> None:
+    """The plugins, as a package that Python finds."""
+    (folder / "strangers.py").write_text(SOURCE)
+    info = folder / "strangers-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strangers\nVersion: 1.0\n")
+    points = "\n".join(f"{name} = strangers:{name.capitalize()}" for name in ("good", *HOSTILE))
+    (info / "entry_points.txt").write_text(f"[leadsman.scores]\n{points}\n")
+    sys.path.insert(0, str(folder))
+
+
+def snapshot(count: int) -> Snapshot:
+    states, rng, now = {}, Random(1), time.monotonic()
+    for number in range(count):
+        state = random_state(number, count, False, rng)
+        states[f"node-{number}"] = NodeState(None, Heartbeat(1, 1, 3600.0), state.latency, state.hardware, now)
+    return Snapshot(states)
+
+
+async def measure(names: tuple[str, ...], count: int, seconds: float) -> str:
+    policy = Policy(plugins=PluginsPolicy(scores=tuple(ScorePluginPolicy(name) for name in names)))
+    sources = InputSources(Fixed(snapshot(count)), Fixed(policy), time.monotonic)  # type: ignore[arg-type]
+    host = PluginHost(lambda: policy, sources.current_inputs)
+    metrics, workers = ExtenderMetrics(), WorkerPool()
+    core = DecisionCore(host.filter_nodes, host.score_nodes)
+    body = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": [f"node-{n}" for n in range(count)]})
+    running = asyncio.create_task(host.run())
+    milliseconds = []
+    app = create_app(sources, metrics=metrics, workers=workers, core=core)
+    async with serve(app, "127.0.0.1", 0, ServerLimits(), None) as port, aiohttp.ClientSession() as session:
+        await asyncio.sleep(3.0)
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            began = time.perf_counter()
+            async with session.post(f"http://127.0.0.1:{port}/prioritize", data=body) as answer:
+                await answer.read()
+            milliseconds.append((time.perf_counter() - began) * 1000)
+            await asyncio.sleep(0.02)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    workers.close()
+    host.close()
+    labels = {"verb": "prioritize", "result": "neutral", "reason": "overran"}
+    late = metrics.registry.get_sample_value("leadsman_extender_decisions_total", labels) or 0
+    p99 = statistics.quantiles(milliseconds, n=100)[98]
+    middle, most = statistics.median(milliseconds), max(milliseconds)
+    plugins = " + ".join(names) or "no plugin"
+    return (
+        f"{plugins:<14} {len(milliseconds):>5} answers   p50 {middle:6.1f}   p99 {p99:6.1f}   most {most:6.1f} ms"
+        f"   late {late:g}"
+    )
+
+
+async def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5_000)
+    parser.add_argument("--seconds", type=float, default=8.0)
+    args = parser.parse_args()
+    logging.disable(logging.ERROR)
+    with tempfile.TemporaryDirectory() as folder:
+        install(Path(folder))
+        for names in ((), ("good",), *((name, "good") for name in HOSTILE)):
+            print(await measure(names, args.nodes, args.seconds), flush=True)
+
+
+if __name__ == "__main__":
+    asyncio.run(main())

@@ -1,0 +1,126 @@
+"""Plugins of an installed package: hostile ones, ours from examples/, and an extender's host that runs them."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from extender.plugins.host import PluginHost
+from extender.plugins.remote_plugin import RemotePlugin
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy, parse
+from leadsman.state.records import Hardware, Heartbeat, Identity
+from leadsman.state.snapshot import NodeState, Snapshot
+
+ROOT = Path(__file__).parents[3]
+NODES = tuple(f"node-{number}" for number in range(200))
+WITHIN_SECONDS = 60.0
+
+ENTRY_POINTS = """
+[leadsman.scores]
+quiet = quiet:Quiet
+loops = strangers:Loops
+exits = strangers:Exits
+eats = strangers:Eats
+nan = strangers:NaN
+infinite = strangers:Infinite
+garbage = strangers:Garbage
+sleeps = strangers:Sleeps
+raises = strangers:Raises
+good = strangers:Good
+looks = strangers:Looks
+old = strangers:Old
+[leadsman.filters]
+open = strangers:Open
+closed = strangers:Closed
+even = strangers:Even
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package with the entry points above is installed, as far as Python can tell."""
+    (tmp_path / "strangers.py").write_text((Path(__file__).parent / "strangers.py").read_text())
+    (tmp_path / "quiet.py").write_text((ROOT / "examples/plugins/quiet.py").read_text())
+    info = tmp_path / "strangers-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: strangers\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
+    monkeypatch.syspath_prepend(str(tmp_path))
+
+
+def snapshot() -> Snapshot:
+    """Nodes with a metric `load1_per_cpu` of their number / 200."""
+    now = time.monotonic()
+    return Snapshot(
+        {
+            node: NodeState(
+                Identity("agent", 1, "10.0.0.1", "a"),
+                Heartbeat(1, 1, 60.0),
+                hardware=Hardware({"load1_per_cpu": number / 200, "network_receive_bytes_per_second": number * 1e6}),
+                changed_at=now,
+            )
+            for number, node in enumerate(NODES)
+        }
+    )
+
+
+def policy(*, scores: str = "", filters: str = "", more: str = "") -> Policy:
+    """Of plugins by name; `more`: fields of each."""
+    listed = {
+        kind: ", ".join(f"{{name: {name}{more}}}" for name in names.split())
+        for kind, names in (("scores", scores), ("filters", filters))
+    }
+    return parse(f"plugins: {{scores: [{listed['scores']}], filters: [{listed['filters']}]}}")
+
+
+class Hosted:
+    """A host on a snapshot."""
+
+    def __init__(self, decided_by: Policy) -> None:
+        self.policy, self.snapshot = decided_by, snapshot()
+        self._template = self.inputs()
+        self.host = PluginHost(lambda: self.policy, self.inputs)
+
+    def inputs(self) -> DecisionInputs:
+        template = getattr(self, "_template", None)
+        if template is None:
+            return DecisionInputs(self.snapshot, self.policy, time.monotonic())
+        return DecisionInputs(self.snapshot, self.policy, time.monotonic(), template.cache)
+
+    @property
+    def plugins(self) -> dict[str, RemotePlugin]:
+        return {plugin.command.name: plugin for plugin in self.host._plugins.values()}
+
+    async def until(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(WITHIN_SECONDS):
+            while not condition():  # noqa: ASYNC110 -- processes and threads have no event of this loop
+                await asyncio.sleep(0.01)
+
+    async def until_active(self) -> None:
+        await self.until(lambda: self.plugins and all(plugin.is_active for plugin in self.plugins.values()))
+
+
+Hosts = Callable[[Policy], AbstractAsyncContextManager[Hosted]]
+
+
+@pytest.fixture
+def hosts(installed: None) -> Hosts:
+    """hosts(policy): a host that runs until the block ends."""
+    return _hosted
+
+
+@asynccontextmanager
+async def _hosted(decided_by: Policy) -> AsyncIterator[Hosted]:
+    hosted = Hosted(decided_by)
+    task = asyncio.create_task(hosted.host.run())
+    try:
+        yield hosted
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await asyncio.gather(*hosted.host._starting, return_exceptions=True)
+        hosted.host.close()

@@ -1,0 +1,180 @@
+"""Plugins in processes of their own: what they answer counts, and what they do wrong hurts nobody."""
+
+import asyncio
+import json
+import time
+from ast import literal_eval
+from typing import TYPE_CHECKING
+
+import pytest
+from msgspec import structs
+
+from extender.decider import DecisionCore
+from extender.plugins.health import FAILURES_UNTIL_OFF, OFF_SECONDS, Health
+from extender.plugins.remote_plugin import ALL_PLUGINS_SECONDS
+from leadsman.decision.decide import ScoreResult
+from leadsman.decision.model import CandidateNodes, PodInfo
+from leadsman.decision.policy import PressurePolicy
+from leadsman.state.records import Hardware
+from leadsman.state.snapshot import NodeState, Snapshot
+from tests.extender.conftest import Fixed
+from tests.extender.plugins.conftest import NODES, Hosted, policy
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.extender.conftest import Starter
+    from tests.extender.plugins.conftest import Hosts
+
+POD = PodInfo("shop", "web")
+CANDIDATES = CandidateNodes(NODES)
+
+HOSTILE = ["loops", "sleeps", "exits", "eats", "nan", "infinite", "garbage", "raises"]
+
+
+async def scored(hosted: Hosted, pod: PodInfo = POD) -> ScoreResult:
+    """On a thread, as the extender's decisions are."""
+    return await asyncio.to_thread(hosted.host.score_nodes, pod, CANDIDATES, hosted.inputs())
+
+
+def by_plugin(result: ScoreResult):
+    return {score.plugin: score for score in result.plugin_scores}
+
+
+async def test_a_score_counts_beside_ours(hosts: "Hosts"):
+    async with hosts(policy(scores="good")) as hosted:
+        await hosted.until_active()
+        score = by_plugin(await scored(hosted))["good"]
+        assert score.values["node-100"] == 0.5
+        assert not score.neutral
+
+
+async def test_a_node_that_reported_is_asked_about_with_its_new_values(hosts: "Hosts"):
+    async with hosts(policy(scores="good")) as hosted:
+        await hosted.until_active()
+        await scored(hosted)
+        changed = structs.replace(hosted.snapshot.nodes["node-0"], hardware=Hardware({"load1_per_cpu": 1.0}))
+        hosted.snapshot = Snapshot({**hosted.snapshot.nodes, "node-0": changed})
+        assert by_plugin(await scored(hosted))["good"].values["node-0"] == 1.0
+
+
+async def test_a_node_that_no_longer_reports_has_no_metrics_there(hosts: "Hosts"):
+    async with hosts(policy(scores="good")) as hosted:
+        await hosted.until_active()
+        await scored(hosted)
+        silent: NodeState = structs.replace(hosted.snapshot.nodes["node-0"], changed_at=None)
+        hosted.snapshot = Snapshot({**hosted.snapshot.nodes, "node-0": silent})
+        assert "node-0" in by_plugin(await scored(hosted))["good"].unknown
+
+
+async def test_a_filter_refuses_with_its_reason(hosts: "Hosts"):
+    async with hosts(policy(filters="even")) as hosted:
+        await hosted.until_active()
+        result = await asyncio.to_thread(hosted.host.filter_nodes, POD, CANDIDATES, hosted.inputs())
+        assert result.kept == NODES[::2]
+        assert {refusal.reason for refusal in result.refused.values()} == {"an odd node"}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_hostile_score_is_neutral_then_off_while_the_others_count(hosts: "Hosts", name: str):
+    async with hosts(policy(scores=f"{name} good")) as hosted:
+        for _ in range(FAILURES_UNTIL_OFF):
+            await hosted.until(lambda: hosted.plugins and hosted.plugins[name].is_active)
+            await hosted.until(lambda: hosted.plugins["good"].is_active)
+            failures = hosted.plugins[name].failures
+            scores = by_plugin(await scored(hosted))
+            assert scores[name].neutral
+            assert hosted.plugins[name].failures == failures + 1
+        assert hosted.plugins[name].health.is_off(time.monotonic())
+        await hosted.until(lambda: hosted.plugins["good"].is_active)
+        scores = by_plugin(await scored(hosted))
+        assert scores[name].neutral.startswith(f"{name}: it is off: ")
+        assert scores["good"].values["node-100"] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("eats", "MemoryError"), ("garbage", "an answer of 1,734,439,522 bytes; at most 1,048,576")],
+    ids=["memory", "length"],
+)
+async def test_the_reason_of_a_failure_is_kept(hosts: "Hosts", name: str, problem: str):
+    async with hosts(policy(scores=name)) as hosted:
+        await hosted.until_active()
+        assert problem in by_plugin(await scored(hosted))[name].neutral
+
+
+@pytest.mark.parametrize(("name", "kept"), [("open", len(NODES)), ("closed", 0)])
+async def test_a_filter_says_whether_it_fails_open_or_closed(hosts: "Hosts", name: str, kept: int):
+    async with hosts(policy(filters=name)) as hosted:
+        await hosted.until_active()
+        result = await asyncio.to_thread(hosted.host.filter_nodes, POD, CANDIDATES, hosted.inputs())
+        assert len(result.kept) == kept
+
+
+async def test_the_policy_may_close_a_filter_that_cannot_be_loaded(hosts: "Hosts"):
+    async with hosts(policy(filters="absent", more=", on_failure: refuse")) as hosted:
+        await hosted.until(lambda: hosted.plugins and hosted.plugins["absent"].failures)
+        result = await asyncio.to_thread(hosted.host.filter_nodes, POD, CANDIDATES, hosted.inputs())
+        assert result.kept == ()
+
+
+async def test_a_plugin_of_another_api_version_is_off(hosts: "Hosts"):
+    async with hosts(policy(scores="old")) as hosted:
+        await hosted.until(lambda: hosted.plugins and hosted.plugins["old"].health.is_off(time.monotonic()))
+        assert "api_version is 0; must be 1" in hosted.plugins["old"].health.problem
+
+
+async def test_its_process_has_no_environment_no_files_of_ours_and_dies_first(
+    hosts: "Hosts", tmp_path: "Path", monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("LEADSMAN_ETCD_PASSWORD", "secret")
+    async with hosts(policy(scores="looks")) as hosted:
+        await hosted.until_active()
+        await scored(hosted, structs.replace(POD, labels={"file": str(tmp_path / "seen")}))
+        environment, descriptors, oom_score_adj = (tmp_path / "seen").read_text().split("\n")
+        assert "secret" not in environment
+        assert set(literal_eval(environment)) <= {"LANG", "LC_CTYPE", "OPENBLAS_NUM_THREADS", "PATH", "PYTHONPATH"}
+        assert descriptors.count("socket") == 1, descriptors
+        assert descriptors.count(",") == 0, descriptors
+        assert oom_score_adj == "1000"
+
+
+async def test_a_plugin_that_the_policy_no_longer_names_ends(hosts: "Hosts"):
+    async with hosts(policy(scores="good loops")) as hosted:
+        await hosted.until_active()
+        loops = hosted.plugins["loops"]
+        hosted.policy = policy(scores="good")
+        await hosted.until(lambda: set(hosted.plugins) == {"good"})
+        assert loops.pid is None
+        assert by_plugin(await scored(hosted)).keys() >= {"good"}
+
+
+async def test_every_request_is_answered_whatever_plugins_do(hosts: "Hosts", starts: "Starter"):
+    """How long that takes is measured by benchmarks.plugins."""
+    body = json.dumps({"Pod": {"metadata": {"name": "web"}}, "NodeNames": list(NODES)}).encode()
+    plugins = policy(scores=" ".join(HOSTILE[:7]) + " good")
+    others = structs.replace(plugins.scores, pressure=PressurePolicy(weight=0))
+    async with hosts(structs.replace(plugins, scores=others)) as hosted:
+        await hosted.until_active()
+        core = DecisionCore(hosted.host.filter_nodes, hosted.host.score_nodes)
+        async with starts(hosted.snapshot, Fixed(hosted.policy), core=core) as extender:
+            while hosted.plugins["loops"].failures < FAILURES_UNTIL_OFF:
+                assert len(await extender.asked("/prioritize", body)) == len(NODES)
+            await hosted.until(lambda: extender.workers.overdue == 0)
+            await hosted.until(lambda: hosted.plugins["good"].is_active)
+            best = max(await extender.asked("/prioritize", body), key=lambda node: node["Score"])
+            assert best["Score"] == 10, "the good one still counts"
+
+
+def test_after_three_failures_in_a_row_it_is_off_for_a_minute_and_one_more_is_enough():
+    health = Health().failed("late", 1.0).failed("late", 2.0)
+    assert not health.is_off(2.0)
+    health = health.failed("late", 3.0)
+    assert health.is_off(3.0 + OFF_SECONDS - 0.1)
+    assert not health.is_off(3.0 + OFF_SECONDS)
+    assert health.failed("late", 70.0).is_off(71.0)
+    assert not health.answered().failed("late", 70.0).is_off(70.0)
+
+
+def test_all_plugins_together_leave_half_of_the_decision_s_time():
+    assert ALL_PLUGINS_SECONDS <= 0.1
