@@ -2,18 +2,22 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
+from extender.plugins.health import Health
 from extender.plugins.host import PluginHost
 from extender.plugins.remote_plugin import RemotePlugin
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy, parse
 from leadsman.state.records import Hardware, Heartbeat, Identity
 from leadsman.state.snapshot import NodeState, Snapshot
+
+A = TypeVar("A")
 
 ROOT = Path(__file__).parents[3]
 NODES = tuple(f"node-{number}" for number in range(200))
@@ -99,6 +103,15 @@ class Hosted:
         async with asyncio.timeout(WITHIN_SECONDS):
             while not condition():  # noqa: ASYNC110 -- processes and threads have no event of this loop
                 await asyncio.sleep(0.01)
+
+    async def until_answer(self, ask: Callable[[], Awaitable[A]], is_expected: Callable[[A], object]) -> A:
+        """What `ask` returns once it is as expected. On a busy machine an honest plugin may be late, too."""
+        async with asyncio.timeout(WITHIN_SECONDS):
+            while not is_expected(answer := await ask()):
+                for plugin in self.plugins.values():
+                    plugin.health = Health()
+                await asyncio.sleep(0.01)
+        return answer
 
     async def until_active(self) -> None:
         await self.until(lambda: self.plugins and all(plugin.is_active for plugin in self.plugins.values()))

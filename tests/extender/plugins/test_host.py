@@ -12,8 +12,8 @@ from msgspec import structs
 from extender.decider import DecisionCore
 from extender.plugins.health import FAILURES_UNTIL_OFF, OFF_SECONDS, Health
 from extender.plugins.remote_plugin import ALL_PLUGINS_SECONDS
-from leadsman.decision.decide import ScoreResult
-from leadsman.decision.model import CandidateNodes, PodInfo
+from leadsman.decision.decide import FilterResult, ScoreResult
+from leadsman.decision.model import CandidateNodes, PluginScore, PodInfo
 from leadsman.decision.policy import PressurePolicy
 from leadsman.state.records import Hardware
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -23,7 +23,7 @@ from tests.extender.plugins.conftest import NODES, Hosted, policy
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.extender.conftest import Starter
+    from tests.extender.conftest import Extender, Starter
     from tests.extender.plugins.conftest import Hosts
 
 POD = PodInfo("shop", "web")
@@ -37,59 +37,63 @@ async def scored(hosted: Hosted, pod: PodInfo = POD) -> ScoreResult:
     return await asyncio.to_thread(hosted.host.score_nodes, pod, CANDIDATES, hosted.inputs())
 
 
-def by_plugin(result: ScoreResult):
-    return {score.plugin: score for score in result.plugin_scores}
+async def filtered(hosted: Hosted) -> FilterResult:
+    return await asyncio.to_thread(hosted.host.filter_nodes, POD, CANDIDATES, hosted.inputs())
+
+
+async def score_of(hosted: Hosted, name: str) -> PluginScore:
+    """The plugin's score in one decision."""
+    return next(score for score in (await scored(hosted)).plugin_scores if score.plugin == name)
+
+
+async def good_score(hosted: Hosted) -> PluginScore:
+    await hosted.until_active()
+    return await hosted.until_answer(lambda: score_of(hosted, "good"), lambda score: not score.neutral)
 
 
 async def test_a_score_counts_beside_ours(hosts: "Hosts"):
     async with hosts(policy(scores="good")) as hosted:
-        await hosted.until_active()
-        score = by_plugin(await scored(hosted))["good"]
-        assert score.values["node-100"] == 0.5
-        assert not score.neutral
+        assert (await good_score(hosted)).values["node-100"] == 0.5
 
 
 async def test_a_node_that_reported_is_asked_about_with_its_new_values(hosts: "Hosts"):
     async with hosts(policy(scores="good")) as hosted:
-        await hosted.until_active()
-        await scored(hosted)
+        await good_score(hosted)
         changed = structs.replace(hosted.snapshot.nodes["node-0"], hardware=Hardware({"load1_per_cpu": 1.0}))
         hosted.snapshot = Snapshot({**hosted.snapshot.nodes, "node-0": changed})
-        assert by_plugin(await scored(hosted))["good"].values["node-0"] == 1.0
+        assert (await good_score(hosted)).values["node-0"] == 1.0
 
 
 async def test_a_node_that_no_longer_reports_has_no_metrics_there(hosts: "Hosts"):
     async with hosts(policy(scores="good")) as hosted:
-        await hosted.until_active()
-        await scored(hosted)
+        await good_score(hosted)
         silent: NodeState = structs.replace(hosted.snapshot.nodes["node-0"], changed_at=None)
         hosted.snapshot = Snapshot({**hosted.snapshot.nodes, "node-0": silent})
-        assert "node-0" in by_plugin(await scored(hosted))["good"].unknown
+        assert "node-0" in (await good_score(hosted)).unknown
 
 
 async def test_a_filter_refuses_with_its_reason(hosts: "Hosts"):
     async with hosts(policy(filters="even")) as hosted:
-        await hosted.until_active()
-        result = await asyncio.to_thread(hosted.host.filter_nodes, POD, CANDIDATES, hosted.inputs())
+        result = await hosted.until_answer(lambda: filtered(hosted), lambda result: result.refused)
         assert result.kept == NODES[::2]
         assert {refusal.reason for refusal in result.refused.values()} == {"an odd node"}
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_score_is_neutral_then_off_while_the_others_count(hosts: "Hosts", name: str):
-    async with hosts(policy(scores=f"{name} good")) as hosted:
-        for _ in range(FAILURES_UNTIL_OFF):
-            await hosted.until(lambda: hosted.plugins and hosted.plugins[name].is_active)
-            await hosted.until(lambda: hosted.plugins["good"].is_active)
-            failures = hosted.plugins[name].failures
-            scores = by_plugin(await scored(hosted))
-            assert scores[name].neutral
-            assert hosted.plugins[name].failures == failures + 1
+async def test_a_hostile_score_is_neutral_and_then_off(hosts: "Hosts", name: str):
+    async with hosts(policy(scores=name)) as hosted:
+        await hosted.until_active()
+        while hosted.plugins[name].failures < FAILURES_UNTIL_OFF:
+            assert (await score_of(hosted, name)).neutral
         assert hosted.plugins[name].health.is_off(time.monotonic())
-        await hosted.until(lambda: hosted.plugins["good"].is_active)
-        scores = by_plugin(await scored(hosted))
-        assert scores[name].neutral.startswith(f"{name}: it is off: ")
-        assert scores["good"].values["node-100"] == 0.5
+        assert (await score_of(hosted, name)).neutral.startswith(f"{name}: it is off: ")
+
+
+async def test_while_one_loops_the_others_count(hosts: "Hosts"):
+    async with hosts(policy(scores="loops good")) as hosted:
+        score = await good_score(hosted)
+        assert score.values["node-100"] == 0.5
+        assert hosted.plugins["loops"].failures > 0, "it was asked in the same decision"
 
 
 @pytest.mark.parametrize(
@@ -100,22 +104,21 @@ async def test_a_hostile_score_is_neutral_then_off_while_the_others_count(hosts:
 async def test_the_reason_of_a_failure_is_kept(hosts: "Hosts", name: str, problem: str):
     async with hosts(policy(scores=name)) as hosted:
         await hosted.until_active()
-        assert problem in by_plugin(await scored(hosted))[name].neutral
+        await hosted.until_answer(lambda: score_of(hosted, name), lambda score: problem in score.neutral)
 
 
 @pytest.mark.parametrize(("name", "kept"), [("open", len(NODES)), ("closed", 0)])
 async def test_a_filter_says_whether_it_fails_open_or_closed(hosts: "Hosts", name: str, kept: int):
     async with hosts(policy(filters=name)) as hosted:
         await hosted.until_active()
-        result = await asyncio.to_thread(hosted.host.filter_nodes, POD, CANDIDATES, hosted.inputs())
+        result = await filtered(hosted)
         assert len(result.kept) == kept
 
 
 async def test_the_policy_may_close_a_filter_that_cannot_be_loaded(hosts: "Hosts"):
     async with hosts(policy(filters="absent", more=", on_failure: refuse")) as hosted:
         await hosted.until(lambda: hosted.plugins and hosted.plugins["absent"].failures)
-        result = await asyncio.to_thread(hosted.host.filter_nodes, POD, CANDIDATES, hosted.inputs())
-        assert result.kept == ()
+        assert (await filtered(hosted)).kept == ()
 
 
 async def test_a_plugin_of_another_api_version_is_off(hosts: "Hosts"):
@@ -130,7 +133,8 @@ async def test_its_process_has_no_environment_no_files_of_ours_and_dies_first(
     monkeypatch.setenv("LEADSMAN_ETCD_PASSWORD", "secret")
     async with hosts(policy(scores="looks")) as hosted:
         await hosted.until_active()
-        await scored(hosted, structs.replace(POD, labels={"file": str(tmp_path / "seen")}))
+        asking = structs.replace(POD, labels={"file": str(tmp_path / "seen")})
+        await hosted.until_answer(lambda: scored(hosted, asking), lambda _: (tmp_path / "seen").exists())
         environment, descriptors, oom_score_adj = (tmp_path / "seen").read_text().split("\n")
         assert "secret" not in environment
         assert set(literal_eval(environment)) <= {"LANG", "LC_CTYPE", "OPENBLAS_NUM_THREADS", "PATH", "PYTHONPATH"}
@@ -146,7 +150,7 @@ async def test_a_plugin_that_the_policy_no_longer_names_ends(hosts: "Hosts"):
         hosted.policy = policy(scores="good")
         await hosted.until(lambda: set(hosted.plugins) == {"good"})
         assert loops.pid is None
-        assert by_plugin(await scored(hosted)).keys() >= {"good"}
+        assert not (await good_score(hosted)).neutral
 
 
 async def test_every_request_is_answered_whatever_plugins_do(hosts: "Hosts", starts: "Starter"):
@@ -161,9 +165,12 @@ async def test_every_request_is_answered_whatever_plugins_do(hosts: "Hosts", sta
             while hosted.plugins["loops"].failures < FAILURES_UNTIL_OFF:
                 assert len(await extender.asked("/prioritize", body)) == len(NODES)
             await hosted.until(lambda: extender.workers.overdue == 0)
-            await hosted.until(lambda: hosted.plugins["good"].is_active)
-            best = max(await extender.asked("/prioritize", body), key=lambda node: node["Score"])
-            assert best["Score"] == 10, "the good one still counts"
+            best = await hosted.until_answer(lambda: best_score(extender, body), lambda best: best == 10)
+            assert best, "the good one counts"
+
+
+async def best_score(extender: "Extender", body: bytes) -> int:
+    return max(node["Score"] for node in await extender.asked("/prioritize", body))
 
 
 def test_after_three_failures_in_a_row_it_is_off_for_a_minute_and_one_more_is_enough():

@@ -10,7 +10,7 @@ MUTATIONS = (
         "extender/plugins/channel.py",
         "if left <= 0 or not poll.poll(left * 1000):",
         "if not poll.poll():",
-        AT_HOST + "test_a_hostile_score_is_neutral_then_off_while_the_others_count[sleeps]",
+        AT_HOST + "test_a_hostile_score_is_neutral_and_then_off[sleeps]",
     ),
     Mutation(
         "a plugin's process has a memory limit",
