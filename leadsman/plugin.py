@@ -12,7 +12,7 @@ from msgspec import Struct
 API_VERSION = 1
 
 SCORES_GROUP, FILTERS_GROUP = "leadsman.scores", "leadsman.filters"
-METRICS_GROUP, REWARDS_GROUP = "leadsman.metrics", "leadsman.rewards"
+REWARDS_GROUP = "leadsman.rewards"
 
 PASS, REFUSE = "pass", "refuse"
 """What becomes of the nodes when a filter fails."""

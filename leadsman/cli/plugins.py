@@ -18,7 +18,7 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.plugins import FILTERS, SCORES
 from leadsman.decision.policy import FilterPluginPolicy, Policy, ScorePluginPolicy
-from leadsman.plugin import FILTERS_GROUP, METRICS_GROUP, REWARDS_GROUP, SCORES_GROUP
+from leadsman.plugin import FILTERS_GROUP, REWARDS_GROUP, SCORES_GROUP
 from leadsman.runtime import text_table
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware, Heartbeat, Identity
@@ -26,7 +26,7 @@ from leadsman.state.snapshot import NodeState, Snapshot
 
 EXIT_GOOD, EXIT_FAILS = 0, 1
 
-GROUPS = (SCORES_GROUP, FILTERS_GROUP, METRICS_GROUP, REWARDS_GROUP)
+GROUPS = (SCORES_GROUP, FILTERS_GROUP, REWARDS_GROUP)
 
 NODES = CandidateNodes(f"node-{number}" for number in range(10))
 
