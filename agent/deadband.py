@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from math import dist, inf, isclose
 from typing import TypeVar
 
+from leadsman.state.metric_names import SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS, SRIOV_LINK_HEADROOM
 from leadsman.state.records import AnyRecord, Hardware, Latency, PeerLatency, Reachability, RingCoordinate, RingEntry
 
 MEDIAN_BAND_MS = 0.05
@@ -18,6 +19,8 @@ LOSS_BAND_RATIO = 0.05
 HARDWARE_BAND_RATIO = 0.10
 HARDWARE_BANDS = {"_ratio": 0.02, "_celsius": 1.0, "_per_cpu": 0.1}
 """Ending of the metric's name → band in the metric's unit. Other metrics have the relative band only."""
+EXACT_METRICS = frozenset({SRIOV_LINK_HEADROOM, SRIOV_LIMITED, SRIOV_LIMITED_FUNCTIONS})
+"""What decisions add up with what pods ask: a tenth of a link would be promised twice. They change with pods only."""
 COORDINATE_BAND_MS = 0.05
 COORDINATE_BAND_REACHES = 0.1
 """Of the RTT within which other nodes are near; a smaller move changes no order of nodes."""
@@ -88,6 +91,8 @@ def _shift_ms(before: RingCoordinate, after: RingCoordinate) -> float:
 
 
 def _value_moved(name: str, before: float, after: float) -> bool:
+    if name in EXACT_METRICS:
+        return before != after
     band = next((band for ending, band in HARDWARE_BANDS.items() if name.endswith(ending)), 0.0)
     return _moved(before, after, band, HARDWARE_BAND_RATIO)
 

@@ -11,6 +11,7 @@ from extender import metrics as shown
 from extender.bind_failures import BindFailureReporter
 from extender.body_limits import BodyReader, RequestRefused
 from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer
+from extender.device_grants import DeviceGrants
 from extender.handlers import BindHandler, PageHandlers, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -18,7 +19,7 @@ from extender.probe_on_demand import RequestProbes
 from extender.rewards_metrics import reward_metrics
 from extender.wire import BadRequest, BindingArgs
 from extender.worker_pool import WorkerPool
-from leadsman.decision.rewards.rewards_score import pod_type_of
+from leadsman.decision.pod_type import pod_type_of
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.runtime import ops_server
@@ -45,6 +46,7 @@ def create_app(
     bind_failures: BindFailureReporter | None = None,
     tls_problem: ProblemLog | None = None,
     observers: Sequence[Observer] = (),
+    device_grants: DeviceGrants | None = None,
 ) -> web.Application:
     """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /state and /rewards.
 
@@ -53,6 +55,7 @@ def create_app(
     bind_failures: receives the binds that failed.
     tls_problem: why the newest certificates are not in use, for /state.
     observers: receive each decided request.
+    device_grants: what pods were promised of devices; None: nothing is.
 
     The verbs are also served under /scheduler/. Serve it with `http_server.serve`, which has the deadlines.
     """
@@ -65,6 +68,7 @@ def create_app(
         core=core,
         request_probes=request_probes,
         observers=observers,
+        device_grants=device_grants,
     )
     verbs, pages = VerbHandlers(decider, bodies), PageHandlers(decider, sources, tls_problem)
     app = web.Application(middlewares=[_observe_requests(metrics)])

@@ -1,9 +1,9 @@
 """Makes a decision within its deadline, or gives the neutral one.
 
 The neutral decision lets all nodes pass with equal scores, so a slow or broken plugin costs quality, not scheduling.
-Exceptions are a pod whose telemetry policy fails closed, and a pod with delay bounds, unless it or the policy accepts
-unknown delays (`estimate: accept`): all nodes are refused for them, as unresolvable, so that no pod is evicted for a
-node that cannot be checked.
+Exceptions are a pod whose telemetry policy fails closed, one that asks for bandwidth or a part of a device, and a pod
+with delay bounds, unless it or the policy accepts unknown delays (`estimate: accept`): all nodes are refused for them,
+as unresolvable, so that no pod is evicted for a node that cannot be checked.
 """
 
 import asyncio
@@ -15,12 +15,14 @@ from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from extender.device_grants import DeviceGrants
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.probe_on_demand import ProbeOnDemand, RequestProbes
 from extender.worker_pool import DeadlineExceeded, WorkerPool
 from leadsman.decision.decide import NEUTRAL_SCORE, FilterResult, ScoreResult, filter_nodes, score_nodes
 from leadsman.decision.delay import bounds
+from leadsman.decision.devices.evaluation import needs_grant
 from leadsman.decision.healing.protected_placeholders import PROTECTED, protected_placeholders
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
@@ -71,20 +73,29 @@ class Decider:
         core: DecisionCore = DEFAULT_CORE,
         request_probes: RequestProbes | None = None,
         observers: Sequence[Observer] = (),
+        device_grants: DeviceGrants | None = None,
     ) -> None:
         """request_probes: called after each answer with the node pairs to measure. observers: called with each
-        decided request; they return at once and never raise."""
+        decided request; they return at once and never raise. device_grants: None: nothing of devices is granted."""
         self.journal, self.workers = journal, workers
         self._sources, self._metrics, self._core = sources, metrics, core
         self._probe_on_demand = ProbeOnDemand(request_probes, workers)
-        self._observers = observers
+        self._observers, self._device_grants = observers, device_grants
         self._problems = {verb: _verb_problem(verb) for verb in ("filter", "prioritize", "preempt")}
 
     async def filter(self, pod: PodInfo, nodes: tuple[str, ...]) -> FilterResult:
         inputs = self._sources.current_inputs()
         if pod_policy.is_policy_missing(pod, inputs):
             self._metrics.missing_policies.inc()
+        order = 0
+        if self._device_grants:
+            inputs, order = await self._device_grants.reserve(pod, inputs)
         filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)
+        if self._device_grants and order:
+            if not filter_result.kept and await self._device_grants.wait_for_change(inputs):
+                inputs = await self._device_grants.read(pod, inputs, order)
+                filter_result, fault = await self._filter_result("filter", pod, nodes, inputs)
+            await self._device_grants.settle(pod, order, filter_result.kept)
         self.journal.record_filter(pod, nodes, filter_result, inputs)
         self._probe_on_demand.request_after_filter(pod, filter_result, inputs)
         self._observe(DecidedRequest("filter", pod, nodes, inputs, filter_result, fault))
@@ -112,6 +123,8 @@ class Decider:
         always recorded, as no filter call says so.
         """
         inputs = self._sources.current_inputs()
+        if self._device_grants:
+            inputs = await self._device_grants.read(pod, inputs)
         protected = protected_placeholders(pod, victims, inputs)
         self._metrics.protected_placeholders.inc(sum(map(len, protected.values())))
         filter_result, fault = await self._filter_result(
@@ -218,7 +231,8 @@ def _also_refused(refused: Mapping[str, Refusal], filter_result: FilterResult) -
 
 
 def _without_plugins(pod: PodInfo, nodes: tuple[str, ...], inputs: DecisionInputs, reason: str) -> FilterResult:
-    if _has_strict_bound(pod, inputs.policy) or pod_policy.fails_closed(pod, inputs):
+    strict = _has_strict_bound(pod, inputs.policy) or pod_policy.fails_closed(pod, inputs)
+    if strict or (inputs.devices.followed and needs_grant(pod.devices, inputs)):
         return FilterResult((), dict.fromkeys(nodes, Refusal("deadline", reason)))
     return FilterResult(nodes, {})
 

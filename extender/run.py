@@ -14,6 +14,7 @@ from extender.bind_failures import BindFailureReporter
 from extender.binding import BIND_TIMEOUT_SECONDS
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.decider import DecisionCore
+from extender.device_grants import DeviceGrants
 from extender.metrics import ExtenderMetrics
 from extender.plugins.host import PluginHost
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
@@ -57,6 +58,7 @@ class ExtenderSettings(Struct, frozen=True):
     delays: delay sources besides the agents.
     telemetry: where metrics of telemetry policies come from; None: no telemetry policies are followed.
     self_healing_namespace: of what the controller publishes of self-healing; "": it is off; needs `api`.
+    devices: follow the devices of nodes and pods; needs `api`.
     drain_seconds: how long it still answers after it was told to stop.
     record: the folder that decided requests are recorded in; None: nothing is recorded.
     record_bytes: of that recording, at most.
@@ -75,6 +77,7 @@ class ExtenderSettings(Struct, frozen=True):
     delays: DelaySettings = DelaySettings()
     telemetry: TelemetrySettings | None = None
     self_healing_namespace: str = ""
+    devices: bool = False
     drain_seconds: float = 0.0
     record: Path | None = None
     record_bytes: int = DEFAULT_RING_BYTES
@@ -94,7 +97,12 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     followed = FollowedSources(
         store,
         SourceSettings(
-            settings.policy, settings.api, settings.delays, settings.telemetry, settings.self_healing_namespace
+            settings.policy,
+            settings.api,
+            settings.delays,
+            settings.telemetry,
+            settings.self_healing_namespace,
+            settings.devices,
         ),
     )
     metrics.add_collector(followed.families)
@@ -118,6 +126,8 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         metrics.add_collector(shadow.families)
     plugins = PluginHost(lambda: followed.policy_file.current, followed.input_sources.current_inputs)
     metrics.add_collector(plugins.families)
+    device_grants = DeviceGrants(store, followed.input_sources.devices)
+    metrics.add_collector(device_grants.families)
     app = create_app(
         followed.input_sources,
         core=DecisionCore(plugins.filter_nodes, plugins.score_nodes),
@@ -129,6 +139,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         bind_failures=bind_failures,
         tls_problem=tls.problem if tls else None,
         observers=[each.observe for each in (recorder, shadow) if each],
+        device_grants=device_grants,
     )
     drain = Drain(settings.drain_seconds)
     app.on_response_prepare.append(drain.close_connection)

@@ -20,6 +20,13 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, Raw, Struct
 
+from leadsman.cluster.devices.demand import (
+    BadDemand,
+    DeviceDemand,
+    claim_names,
+    device_demand,
+    extended_requests,
+)
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.workloads import workload_name
@@ -73,6 +80,9 @@ class BindingArgs(Struct, frozen=True):
     node: str
 
 
+_NO_VALUE = Raw(b"null")
+
+
 class _Owner(Struct):
     kind: str
     name: str
@@ -99,17 +109,28 @@ class _Container(Struct):
     restart_policy: str | None = msgspec.field(default=None, name="restartPolicy")
 
 
-class _Spec(Struct):
+class _ResourceClaim(Struct, rename="camel"):
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
+class _Spec(Struct, rename="camel"):
     priority: int | None = None
     containers: list[_Container] | None = None
-    init_containers: list[_Container] | None = msgspec.field(default=None, name="initContainers")
+    init_containers: list[_Container] | None = None
     overhead: dict[str, str | int | float] | None = None
     resources: _Resources | None = None
+    resource_claims: Raw = _NO_VALUE
+
+
+class _Status(Struct, rename="camel"):
+    resource_claim_statuses: Raw = _NO_VALUE
 
 
 class _Pod(Struct):
     metadata: _Metadata
     spec: _Spec | None = None
+    status: _Status | None = None
 
 
 _NO_ITEM = Raw(b"")
@@ -181,6 +202,10 @@ _PREEMPTION = _decoders(Pod=Raw, NodeNameToVictims=dict[str, _Victims], NodeName
 _BINDING = _decoders(PodName=str, PodNamespace=str, PodUID=str, Node=str)
 _POD = msgspec.json.Decoder(_Pod)
 _NODE = msgspec.json.Decoder(_Node)
+_CLAIMS = msgspec.json.Decoder(list[_ResourceClaim] | None)
+
+MAX_CLAIM_VALUES = 1_000
+"""Braces and colons in the claims of a pod: it has at most 32 claims of two fields each."""
 
 
 def read_node_names(listed: bytes) -> CandidateNodes:
@@ -297,6 +322,7 @@ def _pod(raw: Raw) -> PodInfo:
     labels, annotations = BoundedLabels.of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
     owners = meta.owners or ()
     controller = controller_of(owners)
+    devices, bad_demand = _devices(pod, annotations)
     return PodInfo(
         meta.namespace,
         meta.name,
@@ -308,6 +334,8 @@ def _pod(raw: Raw) -> PodInfo:
         (pod.spec and pod.spec.priority) or 0,
         controller.uid if controller else "",
         _requests(pod.spec),
+        devices,
+        bad_demand,
     )
 
 
@@ -336,6 +364,36 @@ def _requests(spec: _Spec | None) -> Mapping[str, int] | None:
 def _container_request(container: _Container) -> ContainerRequest:
     asked = Resources.of((container.resources and container.resources.requests) or {})
     return ContainerRequest(asked, None, container.restart_policy == "Always")
+
+
+def _devices(pod: _Pod, annotations: Mapping[str, str]) -> tuple[DeviceDemand, str]:
+    """What the pod asks of devices, or why that cannot be read. BadRequest."""
+    containers = (pod.spec and pod.spec.containers) or ()
+    in_spec = _claims(pod.spec.resource_claims if pod.spec else None, "$.Pod.spec.resourceClaims")
+    made = pod.status.resource_claim_statuses if pod.status else None
+    in_status = _claims(made, "$.Pod.status.resourceClaimStatuses")
+    claims = claim_names(in_spec, in_status)
+    try:
+        extended = extended_requests((each.resources and each.resources.requests) or {} for each in containers)
+    except quantity.BadQuantity as error:
+        return DeviceDemand(claims=claims), f"a container's requests cannot be read: {error}"
+    try:
+        return device_demand(extended, annotations, claims), ""
+    except BadDemand as error:
+        return device_demand(extended, {}, claims), str(error)
+
+
+def _claims(raw: Raw | None, path: str) -> Sequence[_ResourceClaim]:
+    """A list of claims in a pod, bounded before they are made."""
+    if raw is None or _is_null(raw):
+        return ()
+    value = bytes(raw)
+    if value.count(b"{") + value.count(b":") > MAX_CLAIM_VALUES:
+        raise BadRequest(f"{path}: has more than {MAX_CLAIM_VALUES} values; must have at most as many")
+    try:
+        return _CLAIMS.decode(value) or ()
+    except UNREADABLE as error:
+        raise BadRequest(_error_message(error, value, path)) from error
 
 
 def _meta_victims(victims: _Victims) -> MetaVictims:

@@ -7,8 +7,11 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import DriverDevices, NodeDevices
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay.views import DelayView, EstimatedRow, LastRoundTrips, SourceRow
+from leadsman.decision.devices.model import DeviceInputs, TentativeGrant
 from leadsman.decision.healing.model import RoomHold, SelfHealing
 from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.model import PodInfo
@@ -205,4 +208,31 @@ def _with_snapshot(inputs: DecisionInputs, **fields: Any) -> DecisionInputs:
     return structs.replace(inputs, snapshot=structs.replace(inputs.snapshot, **fields))
 
 
-CHANGES = (_nodes, _rewards, _policy, _workloads, _roles, _node_labels, _healing, _telemetry, _delays, _estimates)
+def _devices(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
+    asked = DeviceDemand(({"gpu.intel.com/i915": 1, "gpu.intel.com/memory.max": 5},), cards=(("card0",),))
+    pods = {f"uid-{number}": asked for number in range(rng.randrange(3))}
+    node = NodeDevices(
+        {"gpu.intel.com/i915": 2, "gpu.intel.com/memory.max": 16},
+        {"gpu.intel.com/cards": "card0.card1"},
+        pods,
+        {"gpu.example.com": DriverDevices(8, rng.randrange(9))},
+    )
+    nodes = {**inputs.devices.nodes, rng.choice(NODES): node}
+    nodes.pop(rng.choice(NODES), None)
+    grants = (TentativeGrant("uid-9", DeviceDemand(bandwidth_bits=10**9), frozenset(NODES[: rng.randrange(3)])),)
+    return structs.replace(inputs, devices=DeviceInputs(True, nodes, grants, rng.choice(["", "etcd is away"])))
+
+
+CHANGES = (
+    _nodes,
+    _rewards,
+    _policy,
+    _workloads,
+    _roles,
+    _node_labels,
+    _healing,
+    _telemetry,
+    _delays,
+    _estimates,
+    _devices,
+)

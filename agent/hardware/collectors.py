@@ -18,7 +18,9 @@ from agent.hardware import (
     vmstat,
 )
 from agent.hardware.nvidia import NvidiaCollector
+from agent.hardware.rtnetlink import read_link_dump
 from agent.hardware.samples import CollectFunction
+from agent.hardware.sriov import SriovCollector
 
 
 def default_collectors() -> dict[str, CollectFunction]:
@@ -34,6 +36,7 @@ def default_collectors() -> dict[str, CollectFunction]:
         "network": netdev.collect,
         "conntrack": conntrack.collect,
         "links": links.collect,
+        "sriov": SriovCollector(read_link_dump),
         "throttle": throttle.collect,
         "edac": edac.collect,
         "thermal": thermal.collect,

@@ -21,6 +21,7 @@ from agent.hardware import (
     netdev,
     nvidia,
     pressure,
+    sriov,
     thermal,
     throttle,
     vmstat,
@@ -133,6 +134,16 @@ def _sriov_headroom(change: ReadingDelta) -> float | None:
     return max((room for labels, room in _headrooms(change).items() if free.get(labels)), default=None)
 
 
+def _link_headroom(change: ReadingDelta) -> float | None:
+    """Of the physical function that has least left; unknown when one of them is, because a pod may get any."""
+    enabled = [labels for labels, count in change.values(links.VFS_ENABLED).items() if count]
+    speeds, limited = change.values(links.SPEED), change.values(sriov.LIMITED_BITS)
+    up = change.values(links.UP)
+    if not enabled or not all(up.get(each) and each in speeds and each in limited for each in enabled):
+        return None
+    return min(speeds[each] * 8 - limited[each] for each in enabled)
+
+
 def _max_celsius(change: ReadingDelta) -> float | None:
     families = (hwmon.TEMPERATURE, thermal.TEMPERATURE)
     celsius = (value for family in families for value in change.values(family).values())
@@ -177,6 +188,9 @@ MEASURES: Mapping[str, MeasureFunction] = {
     metric_names.NETWORK_HEADROOM: _headroom,
     metric_names.SRIOV_FREE: _total(links.VFS_FREE),
     metric_names.SRIOV_HEADROOM: _sriov_headroom,
+    metric_names.SRIOV_LINK_HEADROOM: _link_headroom,
+    metric_names.SRIOV_LIMITED: _total(sriov.LIMITED_BITS),
+    metric_names.SRIOV_LIMITED_FUNCTIONS: _total(sriov.LIMITED),
     metric_names.CONNTRACK_USED: _share(_single(conntrack.ENTRIES), _single(conntrack.LIMIT)),
     metric_names.TEMPERATURE: _max_celsius,
     metric_names.CPU_THROTTLED: _throttled,

@@ -83,6 +83,7 @@ def options(add: Options) -> None:
         "leadsman",
         metavar="NAMESPACE",
     )
+    deciding.switch("devices", "follow devices, and grant bandwidth and parts of devices (docs/devices.md)")
     deciding.flag(
         "shadow-policy",
         "a second policy file, judged beside the live one in a process of its own; page /shadow (docs/replay.md)",
@@ -117,6 +118,8 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
     api = _api(args)
     if args.self_healing and api is None:
         raise ValueError("--self-healing needs the API server; name it with --kube-api or --kubeconfig")
+    if args.devices and api is None:
+        raise ValueError("--devices needs the API server; name it with --kube-api or --kubeconfig")
     return ExtenderSettings(
         etcd=etcd_access(args),
         listen=split_host_port(args.listen),
@@ -130,6 +133,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         delays=delay_flags.settings(args),
         telemetry=telemetry_flags.settings(args, api),
         self_healing_namespace=args.self_healing_namespace if args.self_healing else "",
+        devices=args.devices,
         drain_seconds=args.drain_seconds,
         record=args.record_dir,
         record_bytes=args.record_bytes,

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from leadsman.cluster.constraints import UNCONSTRAINED, PodConstraints
+from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.resources import Resources
 from leadsman.kube.names import MIRROR_POD_KEY
 
@@ -26,6 +27,7 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     created_at: Unix seconds, by the API server's clock.
     gated: kube-scheduler does not look at it yet.
     has_deadline: it ends by itself (activeDeadlineSeconds).
+    devices: what it asks of devices; None: nothing.
     nominated_node: where kube-scheduler has made room for it; "": nowhere.
     images: of its containers and init containers, as it names them, if any pod may have them pulled: () with
         imagePullSecrets.
@@ -55,6 +57,7 @@ class ClusterPod(Struct, frozen=True, gc=False, omit_defaults=True):
     has_deadline: bool = False
     nominated_node: str = ""
     images: tuple[str, ...] = ()
+    devices: DeviceDemand | None = None
 
     @property
     def mirror(self) -> bool:

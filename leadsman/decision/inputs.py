@@ -6,6 +6,7 @@ from msgspec import Struct, field
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, DelayView, EstimateView, LastRoundTrips
+from leadsman.decision.devices.model import DeviceInputs
 from leadsman.decision.healing.model import SelfHealing
 from leadsman.decision.policy import Policy
 from leadsman.decision.telemetry.model import TelemetryInputs
@@ -40,6 +41,7 @@ class DecisionInputs(Struct, frozen=True):
     self_healing: dead nodes, held room, placeholders.
     last_round_trips: dead or suspect node → its last delays; replaced, never altered.
     node_labels: None: they are not followed, as no rule reads them, or not listed yet.
+    devices: of nodes, and what is promised of them.
     """
 
     snapshot: Snapshot
@@ -55,3 +57,4 @@ class DecisionInputs(Struct, frozen=True):
     self_healing: SelfHealing = SelfHealing()
     last_round_trips: Mapping[str, LastRoundTrips] = NO_LAST_ROUND_TRIPS
     node_labels: NodeLabels | None = None
+    devices: DeviceInputs = DeviceInputs()

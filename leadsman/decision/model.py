@@ -8,6 +8,7 @@ from typing import Self
 
 from msgspec import Struct
 
+from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
 from leadsman.kube.names import DELAY_ANNOTATION, DELAY_LABEL_PREFIX
 
 
@@ -20,6 +21,7 @@ class PodInfo(Struct, frozen=True):
     priority: of its PriorityClass.
     owner_uid: its controller's; "": it has none.
     requests: resource → what it requests as kube-scheduler counts it, in nanos; None: not known.
+    devices: what it asks of devices. bad_demand: why that cannot be read; "" when it can.
     """
 
     namespace: str
@@ -32,6 +34,8 @@ class PodInfo(Struct, frozen=True):
     priority: int = 0
     owner_uid: str = ""
     requests: Mapping[str, int] | None = None
+    devices: DeviceDemand = NO_DEMAND
+    bad_demand: str = ""
 
     @property
     def has_delay_bounds(self) -> bool:

@@ -10,6 +10,9 @@ from typing import Protocol
 from leadsman.decision.delay.cloud_score import CloudScore
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.decision.delay.nearest_score import NearestScore
+from leadsman.decision.devices.device_filter import DeviceFilter
+from leadsman.decision.devices.fit_score import FitScore
+from leadsman.decision.devices.gain_score import GainScore
 from leadsman.decision.hardware.pressure_score import PressureScore
 from leadsman.decision.healing.healing_filter import HealingFilter
 from leadsman.decision.inputs import DecisionInputs
@@ -45,9 +48,17 @@ class ScorePlugin(Protocol):
         """What the score is based on."""
 
 
-FILTERS: tuple[FilterPlugin, ...] = (HealingFilter(), DelayFilter(), TelemetryFilter(), BreakerFilter())
+FILTERS: tuple[FilterPlugin, ...] = (HealingFilter(), DelayFilter(), TelemetryFilter(), DeviceFilter(), BreakerFilter())
 
-SCORES: tuple[ScorePlugin, ...] = (NearestScore(), CloudScore(), PressureScore(), TelemetryScore(), RewardsScore())
+SCORES: tuple[ScorePlugin, ...] = (
+    NearestScore(),
+    CloudScore(),
+    PressureScore(),
+    TelemetryScore(),
+    RewardsScore(),
+    FitScore(),
+    GainScore(),
+)
 
 
 def filters_for(inputs: DecisionInputs) -> tuple[FilterPlugin, ...]:

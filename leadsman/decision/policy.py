@@ -262,6 +262,47 @@ class PluginsPolicy(PolicySection, frozen=True):
     scores: Annotated[tuple[ScorePluginPolicy, ...], Meta(max_length=8)] = ()
 
 
+class DeviceScorePolicy(PolicySection, frozen=True):
+    """The score that keeps whole devices free, and nodes with SR-IOV for pods that need it."""
+
+    weight: Weight = 2.0
+
+
+class AcceleratorPolicy(PolicySection, frozen=True):
+    """The score of pods that can do without an accelerator.
+
+    weight: more than pressure and fit together, because giving one or not is what it decides.
+    """
+
+    weight: Weight = 5.0
+
+
+class DevicesPolicy(PolicySection, frozen=True):
+    """How devices count.
+
+    virtual_functions: extended resources that are SR-IOV virtual functions, such as openshift.io/sriov_net; () switches
+        bandwidth off.
+    threshold_mbit: bandwidth from which on a pod needs a virtual function.
+    accelerators: extended resources that are accelerators, for pods that can do without one.
+    gain_threshold: how many times faster a pod's type must run with one, to get one.
+    gain_min_samples: runs on either side below which `gain_prior` decides.
+    gain_explore_ratio: share of the pods that then try the side with fewer runs.
+    """
+
+    virtual_functions: tuple[str, ...] = ()
+    threshold_mbit: Annotated[float, Meta(ge=0, le=1_000_000_000)] = 1_000.0
+    accelerators: tuple[str, ...] = ("nvidia.com/gpu", "amd.com/gpu", "gpu.intel.com/i915", "gpu.intel.com/xe")
+    gain_threshold: Annotated[float, Meta(ge=0, le=1_000)] = 1.5
+    gain_min_samples: Annotated[float, Meta(ge=0, le=1_000_000)] = 5.0
+    gain_prior: Annotated[float, Meta(ge=0, le=1_000)] = 1.0
+    gain_explore_ratio: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
+
+    @property
+    def threshold_bits(self) -> int:
+        """The threshold in bit/s."""
+        return int(self.threshold_mbit * 1_000_000)
+
+
 class ScoresPolicy(PolicySection, frozen=True):
     """The scores."""
 
@@ -270,6 +311,8 @@ class ScoresPolicy(PolicySection, frozen=True):
     pressure: PressurePolicy = PressurePolicy()
     scheduleonmetric: ScheduleOnMetricPolicy = ScheduleOnMetricPolicy()
     rewards: RewardsPolicy = RewardsPolicy()
+    devices: DeviceScorePolicy = DeviceScorePolicy()
+    accelerator: AcceleratorPolicy = AcceleratorPolicy()
 
 
 class Policy(PolicySection, frozen=True):
@@ -281,6 +324,7 @@ class Policy(PolicySection, frozen=True):
     breaker: BreakerPolicy = BreakerPolicy()
     rules: RulesPolicy = RulesPolicy()
     plugins: PluginsPolicy = PluginsPolicy()
+    devices: DevicesPolicy = DevicesPolicy()
 
 
 def parse(text: str) -> Policy:

@@ -49,6 +49,24 @@ BACKUPS_CONFIG_MAP, BACKUPS_KEY = "leadsman-backups", "backups.json.gz"
 MOVE_PLAN_CONFIG_MAP, MOVE_PLAN_KEY = "leadsman-move-plan", "plan.json"
 """The ConfigMap in Leadsman's namespace, and its key: a plan of moves that is handed over to the controller."""
 
+BANDWIDTH_ANNOTATION = f"{DOMAIN}/bandwidth"
+"""On a pod, the bandwidth that it asks of a link, as `2Gbit`."""
+
+EGRESS_BANDWIDTH_KEY = "kubernetes.io/egress-bandwidth"
+"""Kubernetes' own, a quantity in bit/s; counts where BANDWIDTH_ANNOTATION is absent."""
+
+DEVICE_MEMORY_ANNOTATION = f"{DOMAIN}/device-memory"
+"""On a pod, the memory that it asks of each single device, as `5Gi`."""
+
+ACCELERATOR_ANNOTATION = f"{DOMAIN}/accelerator"
+"""On a pod, `optional`: it runs without an accelerator too."""
+
+GAS_CARDS_KEY = "gas-container-cards"
+"""On a pod, the cards of its containers, by GPU Aware Scheduling: `card0,card1|card2`."""
+
+DEVICE_LABEL_PREFIXES = ("gpu.intel.com/", "nvidia.com/gpu.", "telemetry.aware.scheduling.")
+"""On a node, what its devices are and which of them to avoid (gas-disable-card0, ...)."""
+
 PORT_ANNOTATION = f"{DOMAIN}/reward-port"
 PATH_ANNOTATION = f"{DOMAIN}/reward-path"
 SERIES_ANNOTATION = f"{DOMAIN}/reward-series"
@@ -92,7 +110,7 @@ Drop an entry one release after the new key first shipped.
 """
 
 READ_LABELS = frozenset({POLICY_LABEL, *TYPE_LABELS, POD_TEMPLATE_HASH_LABEL, ROLE_LABEL})
-READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX,)
+READ_LABEL_PREFIXES = (DELAY_LABEL_PREFIX, *DEVICE_LABEL_PREFIXES)
 MIRROR_POD_KEY = "kubernetes.io/config.mirror"
 """The annotation of a pod that shows a static pod of a kubelet."""
 
@@ -103,7 +121,7 @@ https://openyurt.io/docs/user-manuals/autonomy/node-autonomy"""
 FOREIGN_ANNOTATIONS = (
     MIRROR_POD_KEY,
     "cluster-autoscaler.kubernetes.io/safe-to-evict",
-    "kubernetes.io/egress-bandwidth",
+    EGRESS_BANDWIDTH_KEY,
     AUTONOMY_DURATION,
     "gas-",
 )

@@ -7,6 +7,7 @@ from msgspec import Struct, field
 
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay.views import NO_LAST_ROUND_TRIPS, DelayView, EstimateView, LastRoundTrips
+from leadsman.decision.devices.model import DeviceInputs
 from leadsman.decision.healing.model import SelfHealing
 from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.policy import Policy
@@ -128,6 +129,28 @@ class NoBackups:
         return None
 
 
+class DeviceSource(Source[DeviceInputs], Protocol):
+    """Has the devices, and knows which pods have theirs for certain."""
+
+    def problem(self) -> str:
+        """Why the view cannot be relied on for what pods were given; "" when it can."""
+
+    def is_settled(self, uid: str) -> bool:
+        """Whether the pod is seen bound, or ended."""
+
+
+class NoDeviceSource(Struct, frozen=True):
+    """Stands for the devices when they are not followed."""
+
+    current: DeviceInputs = DeviceInputs()
+
+    def problem(self) -> str:
+        return ""
+
+    def is_settled(self, uid: str) -> bool:
+        return False
+
+
 class NoTelemetry(Struct, frozen=True):
     """Stands for policies and metrics when no telemetry policies are followed."""
 
@@ -157,6 +180,7 @@ class InputSources(Struct, frozen=True):
     self_healing: SelfHealingSource = NoSelfHealing()
     backups: BackupSource = NoBackups()
     node_labels: Source[NodeLabels | None] = NoNodeLabels()
+    devices: DeviceSource = NoDeviceSource()
 
     def current_inputs(self) -> DecisionInputs:
         """The newest value of each source."""
@@ -174,4 +198,5 @@ class InputSources(Struct, frozen=True):
             self_healing=self.self_healing.current,
             last_round_trips=self.self_healing.last_round_trips,
             node_labels=self.node_labels.current,
+            devices=self.devices.current,
         )

@@ -17,6 +17,7 @@ from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
 from leadsman.sources.input_sources import (
     InputSources,
     NoBackups,
+    NoDeviceSource,
     NoNodeLabels,
     NoNodeRoles,
     NoSelfHealing,
@@ -38,6 +39,7 @@ class SourceSettings(Struct, frozen=True):
     delays: delay sources besides the agents.
     telemetry: None: no telemetry policies are followed.
     self_healing_namespace: of what the controller publishes of self-healing; "": it is not followed.
+    devices: whether to follow the devices of nodes and pods.
     """
 
     policy: Path | None = None
@@ -45,6 +47,7 @@ class SourceSettings(Struct, frozen=True):
     delays: DelaySettings = DelaySettings()
     telemetry: TelemetrySettings | None = None
     self_healing_namespace: str = ""
+    devices: bool = False
 
 
 class FollowedSources:
@@ -64,6 +67,7 @@ class FollowedSources:
                 bool(settings.delays.goldpinger_url),
                 settings.self_healing_namespace,
                 lambda: bool(rule_reads(self.policy_file.current).node_labels),
+                settings.devices,
             )
             if settings.api
             else None
@@ -129,4 +133,5 @@ class FollowedSources:
             self_healing=(self.cluster and self.cluster.self_healing) or NoSelfHealing(),
             node_labels=self.cluster.node_labels if self.cluster else NoNodeLabels(),
             backups=(self.cluster and self.cluster.backups) or NoBackups(),
+            devices=(self.cluster and self.cluster.devices) or NoDeviceSource(),
         )

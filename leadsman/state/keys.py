@@ -6,6 +6,7 @@
     /leadsman/v1/ring/<position>/<node>        position: hash of the name, 16 hexadecimal digits
     /leadsman/v1/probes/<node>/<target>        a pair to measure now
     /leadsman/v1/binds/<node>/<pod's UID>      a bind that failed, until the node's agent has counted it
+    /leadsman/v1/grants/<pod's UID>            what a pod was promised of devices, until it is seen bound
 
 Each has one prefix for a node, also on the ring, where the position follows from the name. So an etcd role can confine
 an agent to its own keys.
@@ -23,6 +24,7 @@ RING_END = "/leadsman/v1/ring0"
 """The first key after all ring keys."""
 PROBES_PREFIX = "/leadsman/v1/probes/"
 BIND_FAILURES_PREFIX = "/leadsman/v1/binds/"
+GRANTS_PREFIX = "/leadsman/v1/grants/"
 RING_SIZE = 1 << 64
 """Positions on the ring. Two of 10,000 nodes share one in 1 of 10^11 clusters, and are then merely neighbours."""
 
@@ -192,6 +194,15 @@ def bind_failures_prefix(node: str) -> str:
 
 def bind_failure_key(node: str, uid: str) -> str:
     """The key of a failed bind; a pod and node have one, so that several attempts count once. ValueError."""
+    return f"{bind_failures_prefix(node)}{_checked_uid(uid)}"
+
+
+def grant_key(uid: str) -> str:
+    """The key of what a pod was promised of devices. ValueError when the UID cannot be part of a key."""
+    return f"{GRANTS_PREFIX}{_checked_uid(uid)}"
+
+
+def _checked_uid(uid: str) -> str:
     if not _UID.fullmatch(uid):
         raise ValueError(f"UID {uid!r} must be at most 63 letters, digits and '-'")
-    return f"{bind_failures_prefix(node)}{uid}"
+    return uid

@@ -225,6 +225,22 @@ class BindFailure(Record, frozen=True):
     cause: Annotated[str, Meta(min_length=1, max_length=64)]
 
 
+class DeviceGrant(Record, frozen=True):
+    """What a pod was promised of devices, from the answer to kube-scheduler until it is seen bound.
+
+    containers: of each, extended resource → amount.
+    bandwidth_bits: per second. memory_bytes: of each single device.
+    nodes: that were kept for it; None: any.
+    order: the revision that first wrote it, when this is not the first; 0: it is.
+    """
+
+    containers: tuple[dict[ShortText, Count], ...] = ()
+    bandwidth_bits: Count | None = None
+    memory_bytes: Count | None = None
+    nodes: tuple[ShortText, ...] | None = None
+    order: Count = 0
+
+
 class CountedTotalsShard(Record, frozen=True):
     """What the node's agent has counted of the pods of one shard, so that the next agent counts nothing twice.
 
@@ -243,5 +259,6 @@ AnyRecord = (
     | RingEntry
     | ProbeRequest
     | BindFailure
+    | DeviceGrant
     | CountedTotalsShard
 )

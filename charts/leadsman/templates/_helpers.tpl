@@ -19,6 +19,7 @@ rebalance: {{ .Values.planning.rebalance }}
 selfHealingExtender: {{ $heal.extender }}
 telemetry: {{ .Values.telemetry.enabled }}
 bind: {{ .Values.extender.bind }}
+devices: {{ .Values.extender.devices }}
 scheduler: {{ .Values.scheduler.enabled }}
 {{- end }}
 

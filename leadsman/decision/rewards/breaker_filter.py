@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PodInfo, Refusal
+from leadsman.decision.pod_type import pod_type_of
 from leadsman.decision.policy import BreakerPolicy
 from leadsman.decision.rewards import rewards_score
 from leadsman.rewards import reward_updates
@@ -21,7 +22,7 @@ class BreakerFilter:
     name = NAME
 
     def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
-        settings, pod_type = inputs.policy.breaker, rewards_score.pod_type_of(pod)
+        settings, pod_type = inputs.policy.breaker, pod_type_of(pod)
         assessment = rewards_score.assess_type(pod_type, inputs) if settings.failures else None
         if assessment is None:
             return {}

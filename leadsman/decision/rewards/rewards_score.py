@@ -15,8 +15,9 @@ from leadsman.decision.columns import Column
 from leadsman.decision.freshness import cached_while_fresh, fresh_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo
+from leadsman.decision.pod_type import pod_type_of
 from leadsman.decision.policy import RewardRule
-from leadsman.rewards import kuberl, pod_types, reward_updates
+from leadsman.rewards import kuberl, reward_updates
 from leadsman.rewards.posterior import NodePosterior, NodePosteriors, Trials
 from leadsman.rewards.quality import quality_factors
 from leadsman.state.reward_view import AgedReward
@@ -85,12 +86,6 @@ class RewardsScore:
                 "reward_samples": {node: each.samples for node, each in posteriors.items()},
             }
         )
-
-
-def pod_type_of(pod: PodInfo) -> str:
-    """The type that the pod's rewards are kept under."""
-    kind, _, owner = pod.workload.partition("/")
-    return pod_types.pod_type(pod.labels, owner or pod.name, "Job" if kind == "job" else "")
 
 
 def assess_type(pod_type: str, inputs: DecisionInputs) -> TypeAssessment | None:

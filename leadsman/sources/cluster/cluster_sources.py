@@ -11,6 +11,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster import metrics
 from leadsman.sources.cluster.backup_follower import BackupFollower
+from leadsman.sources.cluster.device_follower import DeviceFollower
 from leadsman.sources.cluster.node_addresses import NodeAddressFollower
 from leadsman.sources.cluster.node_labels import NodeLabelFollower
 from leadsman.sources.cluster.node_roles import NodeRoleFollower
@@ -25,6 +26,7 @@ class ClusterSources:
     addresses: whether to follow the nodes' addresses too.
     self_healing_namespace: of the published state of self-healing; "": it is not followed.
     reads_node_labels: whether a rule of the policy does now.
+    devices: whether to follow the devices of nodes and pods.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class ClusterSources:
         addresses: bool = False,
         self_healing_namespace: str = "",
         reads_node_labels: Callable[[], bool] = lambda: False,
+        devices: bool = False,
     ) -> None:
         self.client = ApiClient(access)
         self.node_addresses = NodeAddressFollower(self.client) if addresses else None
@@ -41,6 +44,8 @@ class ClusterSources:
         self.node_labels = NodeLabelFollower(self.client, reads_node_labels)
         self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
+
+        self.devices = DeviceFollower(self.client) if devices else None
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each task; all run until cancelled."""
@@ -53,6 +58,8 @@ class ClusterSources:
             yield "watch self-healing", self.self_healing.run()
         if self.backups:
             yield "watch backups", self.backups.reflector.run()
+        if self.devices:
+            yield "watch devices", self.devices.run()
 
     @property
     def reflectors(self) -> Mapping[str, Reflector[Any]]:
@@ -65,10 +72,14 @@ class ClusterSources:
             reflectors["addresses"] = self.node_addresses.reflector
         if self.self_healing:
             reflectors |= {"configmaps": self.self_healing.state, "placeholders": self.self_healing.placeholders}
+        if self.devices:
+            reflectors |= {"devices of nodes": self.devices.nodes, "devices of pods": self.devices.pods}
         return reflectors
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
         if self.self_healing:
             yield from self.self_healing.families()
+        if self.devices:
+            yield from self.devices.families()
         yield from metrics.reflector_metrics(self.reflectors, time.monotonic())

@@ -120,6 +120,13 @@ class TopologySpreadFields(_Fields, frozen=True):
         return LabelSelector((*given, *(each for each in merged if each not in given)))
 
 
+class ResourceClaimFields(_Fields, frozen=True):
+    """A claim in the pod's spec, and the status of one that was made from a template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class TemplateFields(_Fields, frozen=True):
     """What the pods of one template have in common; everything that decides their constraints and requests."""
 

@@ -7,16 +7,25 @@ import msgspec
 from msgspec import Struct
 
 from leadsman.cluster.constraints import PodConstraints
+from leadsman.cluster.devices.demand import (
+    NO_DEMAND,
+    BadDemand,
+    DeviceDemand,
+    claim_names,
+    device_demand,
+    extended_requests,
+)
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
 from leadsman.decision.workloads import workload_name
 from leadsman.kube.owners import controller_of, pod_owner
 from leadsman.sources.cluster.object_metadata import ConditionFields, MetadataFields, condition
-from leadsman.sources.cluster.pod_fields import ContainerStatusFields, TemplateFields
+from leadsman.sources.cluster.pod_fields import ContainerStatusFields, ResourceClaimFields, TemplateFields
 from leadsman.sources.cluster.shared_values import SharedValues, shared_labels
 
 _CONSTRAINTS: SharedValues[PodConstraints] = SharedValues()
 _REQUESTS: SharedValues[Resources] = SharedValues()
+_DEMANDS: SharedValues[DeviceDemand] = SharedValues()
 
 
 class _ClaimReference(Struct, frozen=True, gc=False, rename="camel"):
@@ -39,6 +48,7 @@ class _SpecFields(TemplateFields, frozen=True):
     scheduling_gates: tuple[dict[str, str], ...] = ()
     image_pull_secrets: tuple[dict[str, str], ...] = ()
     volumes: tuple[_VolumeFields, ...] = ()
+    resource_claims: tuple[ResourceClaimFields, ...] = ()
 
     def images(self) -> tuple[str, ...]:
         """Those that any pod may have pulled."""
@@ -63,6 +73,7 @@ class _StatusFields(Struct, frozen=True, gc=False, rename="camel"):
     conditions: tuple[ConditionFields, ...] = ()
     container_statuses: tuple[ContainerStatusFields, ...] = ()
     init_container_statuses: tuple[ContainerStatusFields, ...] = ()
+    resource_claim_statuses: tuple[ResourceClaimFields, ...] = ()
 
     @property
     def resize_is_infeasible(self) -> bool:
@@ -125,6 +136,7 @@ def _pod(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> Clus
         has_deadline=spec.active_deadline_seconds is not None,
         nominated_node=intern(status.nominated_node_name),
         images=spec.images(),
+        devices=_devices(meta, spec, status),
     )
 
 
@@ -134,6 +146,19 @@ def _requests(spec: _SpecFields, status: _StatusFields) -> Resources:
     return _REQUESTS.get(
         (requests.cpu_millis, requests.memory_bytes, *sorted(requests.extended.items())), lambda: requests
     )
+
+
+def _devices(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> DeviceDemand | None:
+    """Of a pod whose annotations cannot be read, its resources: what else it uses is not known."""
+    containers = extended_requests(each.resources.requests for each in spec.containers)
+    claims = claim_names(spec.resource_claims, status.resource_claim_statuses)
+    try:
+        demand = device_demand(containers, meta.annotations, claims)
+    except BadDemand:
+        demand = device_demand(containers, {}, claims)
+    if demand == NO_DEMAND:
+        return None
+    return _DEMANDS.get(msgspec.msgpack.encode(demand), lambda: demand)
 
 
 def _constraints(spec: _SpecFields, namespace: str, labels: Mapping[str, str]) -> PodConstraints:

@@ -7,11 +7,29 @@ from msgspec import Struct
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
-from leadsman.kube.names import DELAY_ANNOTATION, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION
+from leadsman.kube.names import (
+    ACCELERATOR_ANNOTATION,
+    BANDWIDTH_ANNOTATION,
+    DELAY_ANNOTATION,
+    DEVICE_MEMORY_ANNOTATION,
+    EGRESS_BANDWIDTH_KEY,
+    ESTIMATE_ANNOTATION,
+    REPLICAS_ANNOTATION,
+)
 
 FILTER, PRIORITIZE, PREEMPT = "filter", "prioritize", "preempt"
 
-READ_ANNOTATIONS = frozenset({DELAY_ANNOTATION, ESTIMATE_ANNOTATION, REPLICAS_ANNOTATION})
+READ_ANNOTATIONS = frozenset(
+    {
+        ACCELERATOR_ANNOTATION,
+        BANDWIDTH_ANNOTATION,
+        DELAY_ANNOTATION,
+        DEVICE_MEMORY_ANNOTATION,
+        EGRESS_BANDWIDTH_KEY,
+        ESTIMATE_ANNOTATION,
+        REPLICAS_ANNOTATION,
+    }
+)
 """Of a pod's annotations, those that decisions read. PodInfo has a few more, and nothing else of them is recorded."""
 
 

@@ -9,6 +9,7 @@ from msgspec import UNSET, Struct, structs
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.decide import FilterResult
 from leadsman.decision.delay.views import DelayView, EstimatedRow, SourceRow
+from leadsman.decision.devices.model import DeviceInputs
 from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.model import CandidateNodes
 from leadsman.decision.policy import Policy
@@ -119,6 +120,10 @@ class RequestDecoder:
 
     def _change_self_healing(self, message: m.SelfHealingChanged) -> None:
         self._change(self_healing=structs.replace(self._inputs.self_healing, **_set_fields(message.fields)))
+
+    def _change_devices(self, message: m.DevicesChanged) -> None:
+        nodes = apply_changes(self._inputs.devices.nodes, message.changed, message.gone, message.order)
+        self._change(devices=DeviceInputs(True, nodes, message.grants, message.grants_problem))
 
     def _change_last_round_trips(self, message: m.LastRoundTripsChanged) -> None:
         self._change(last_round_trips=message.by_node)
@@ -235,4 +240,5 @@ _HANDLERS: Mapping[type[m.Message], Callable[[RequestDecoder, Any], DecidedReque
     m.NodeLabelsChanged: RequestDecoder._change_node_labels,
     m.EstimateRow: RequestDecoder._add_estimates,
     m.Request: RequestDecoder._request,
+    m.DevicesChanged: RequestDecoder._change_devices,
 }

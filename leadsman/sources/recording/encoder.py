@@ -13,6 +13,7 @@ from msgspec import structs
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.delay.evaluation import ResolvedBound, resolve_bounds
 from leadsman.decision.delay.views import DelayView, EstimateView
+from leadsman.decision.devices.model import DeviceInputs
 from leadsman.decision.healing.model import SelfHealing
 from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.model import PodInfo, Refusal
@@ -61,6 +62,7 @@ class RequestEncoder:
         self._healing = SelfHealing()
         self._last_round_trips: Mapping[str, Any] = {}
         self._telemetry = TelemetryInputs()
+        self._devices = DeviceInputs()
         self._views = _NO_DELAYS
         self._node_labels: tuple[NodeLabels | None, frozenset[str]] = (None, frozenset())
         self._estimates: EstimateView | None = None
@@ -105,8 +107,18 @@ class RequestEncoder:
             self._last_round_trips = inputs.last_round_trips
             yield m.encode(m.LastRoundTripsChanged(dict(inputs.last_round_trips)))
         yield from self._node_label_changes(inputs)
+        if inputs.devices is not self._devices and inputs.devices.followed:
+            yield from self._device_changes(inputs.devices)
         yield from self._telemetry_changes(inputs.telemetry)
         yield from self._delay_changes(inputs.delay_views, inputs.estimates)
+
+    def _device_changes(self, devices: DeviceInputs) -> Iterator[bytes]:
+        """What is not followed at first is not followed later."""
+        before, self._devices = self._devices, devices
+        yield m.encode(m.DevicesChanged(devices.grants, devices.grants_problem))
+        for keys, gone, order in _slices(*table_changes(before.nodes, devices.nodes)):
+            changed = {key: devices.nodes[key] for key in keys}
+            yield m.encode(m.DevicesChanged(devices.grants, devices.grants_problem, changed, gone, order))
 
     def _node_changes(self, nodes: Mapping[str, NodeState]) -> Iterator[bytes]:
         before, self._nodes = self._nodes, nodes

@@ -13,7 +13,9 @@ from types import MappingProxyType
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
+from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.delay.views import LastRoundTrips
+from leadsman.decision.devices.model import TentativeGrant
 from leadsman.decision.healing.model import RoomHold
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import Policy
@@ -208,6 +210,16 @@ class NodeLabelsChanged(Message, frozen=True, tag=20):
     by_node: dict[str, dict[str, str]] | None
 
 
+class DevicesChanged(Message, frozen=True, tag=17):
+    """The devices of these nodes are followed; of the grants, all."""
+
+    grants: tuple[TentativeGrant, ...]
+    grants_problem: str
+    changed: dict[str, NodeDevices] = {}
+    gone: list[str] = []
+    order: list[str] | None = None
+
+
 AnyMessage = (
     Begin
     | NamesAdded
@@ -227,6 +239,7 @@ AnyMessage = (
     | EstimateRow
     | NodeLabelsChanged
     | Request
+    | DevicesChanged
 )
 
 _BLOCK = msgspec.msgpack.Decoder(list[AnyMessage])

@@ -16,6 +16,8 @@ MACHINERY = {
     "samples",
     "summary",
     "collector_threads",
+    "rtnetlink",
+    "vf_rates",
 }
 
 

@@ -6,7 +6,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.hardware import cgroup, cpu, disks, filesystems, hwmon, links, loadavg, netdev, nvidia, throttle, vmstat
+from agent.hardware import (
+    cgroup,
+    cpu,
+    disks,
+    filesystems,
+    hwmon,
+    links,
+    loadavg,
+    netdev,
+    nvidia,
+    sriov,
+    throttle,
+    vmstat,
+)
 from agent.hardware.reading import HardwareReading, Measured
 from agent.hardware.samples import HostRoots
 from agent.hardware.summary import MEASURES, summarize
@@ -109,6 +122,33 @@ def test_sriov_headroom_is_of_links_with_a_free_function() -> None:
     values = after(*now, links.VFS_FREE(0, "a"), links.VFS_FREE(3, "b"), before=before)
     assert (values[metric_names.SRIOV_HEADROOM], values[metric_names.NETWORK_HEADROOM]) == (40, 100)
     assert metric_names.SRIOV_HEADROOM not in after(*now, links.VFS_FREE(0, "a"), before=before)
+
+
+def physical_function(device, limited_bits, limited, speed_bytes=1.25e9, up=1):
+    return [
+        links.UP(up, device),
+        *([links.SPEED(speed_bytes, device)] if speed_bytes else []),
+        links.VFS_ENABLED(8, device),
+        sriov.LIMITED_BITS(limited_bits, device),
+        sriov.LIMITED(limited, device),
+    ]
+
+
+def test_of_two_physical_functions_the_one_with_least_left_counts() -> None:
+    values = after(*physical_function("a", 2e9, 1), *physical_function("b", 6e9, 3))
+    assert values[metric_names.SRIOV_LINK_HEADROOM] == 4e9
+    assert (values[metric_names.SRIOV_LIMITED], values[metric_names.SRIOV_LIMITED_FUNCTIONS]) == (8e9, 4)
+
+
+@pytest.mark.parametrize("unknown", [{"speed_bytes": 0}, {"up": 0}])
+def test_a_physical_function_of_unknown_speed_leaves_nothing_known(unknown) -> None:
+    values = after(*physical_function("a", 0, 0), *physical_function("b", 0, 0, **unknown))
+    assert metric_names.SRIOV_LINK_HEADROOM not in values
+
+
+def test_a_physical_function_whose_rates_nobody_read_leaves_nothing_known() -> None:
+    values = after(links.UP(1, "a"), links.SPEED(1.25e9, "a"), links.VFS_ENABLED(8, "a"))
+    assert metric_names.SRIOV_LINK_HEADROOM not in values
 
 
 def space(size, free, available, read_only=0, labels=FS):

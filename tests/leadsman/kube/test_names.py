@@ -24,7 +24,7 @@ def texts(*patterns: str) -> dict[str, str]:
 
 
 def test_every_key_is_of_the_one_domain() -> None:
-    assert len(KEYS) == 14
+    assert len(KEYS) == 17
     assert all(re.fullmatch(r"leadsman\.dev/[a-z-]+", key) for key in KEYS)
 
 

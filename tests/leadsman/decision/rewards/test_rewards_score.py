@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from leadsman.decision.decide import decide, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
+from leadsman.decision.pod_type import pod_type_of
 from leadsman.decision.policy import BreakerPolicy, Policy, RewardRule, RewardsPolicy, ScoresPolicy
 from leadsman.decision.rewards import rewards_score
 from leadsman.decision.rewards.breaker_filter import BreakerFilter
@@ -194,4 +195,4 @@ class TestBreaker:
     ],
 )
 def test_a_pods_type_is_the_agents(pod: PodInfo, expected: str) -> None:
-    assert rewards_score.pod_type_of(pod) == expected
+    assert pod_type_of(pod) == expected

@@ -101,6 +101,7 @@ COMPARED: dict[str, Any] = {
     "node_labels": lambda labels: labels and set(labels.by_node),  # With the keys that rules read then.
     "self_healing": lambda healing: healing,
     "last_round_trips": dict,
+    "devices": lambda devices: (list(devices.nodes.items()), devices),
     "cache": lambda _: "changes no answer",
     "checkpoint": lambda _: "ends no replay",
 }

@@ -1,0 +1,212 @@
+"""Cards of a node, and whether what a pod asks of one card fits on one.
+
+GPU Aware Scheduling's terms (github.com/intel/platform-aware-scheduling/tree/master/gpu-aware-scheduling): the label
+`gpu.intel.com/cards` names a node's cards, its allocatable amounts are those of all cards together, and a container
+that asks for n of `gpu.intel.com/i915` takes an n-th of its other amounts on each of n different cards. NVIDIA's labels
+(gpu-feature-discovery): `nvidia.com/gpu.count` and `nvidia.com/gpu.memory`, MiB of each.
+
+The card of a bound pod is that of its annotation `gas-container-cards`. A pod without one is counted on the card where
+it fits tightest, the oldest pod first: nobody but the device plugin knows better.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from msgspec import Struct
+
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import NodeDevices
+
+INTEL_PREFIX = "gpu.intel.com/"
+INTEL_CARDS = (f"{INTEL_PREFIX}i915", f"{INTEL_PREFIX}xe")
+INTEL_MEMORY = f"{INTEL_PREFIX}memory.max"
+INTEL_TILES = f"{INTEL_PREFIX}tiles"
+NVIDIA_CARD = "nvidia.com/gpu"
+NVIDIA_MEMORY = "nvidia.com/gpu.memory"
+CARD_RESOURCES = (*INTEL_CARDS, NVIDIA_CARD)
+
+_TAS_PREFIX = "telemetry.aware.scheduling."
+
+
+class Card(Struct, frozen=True):
+    """A card with what is left of it.
+
+    left: resource → amount, the card's own resource among them (1 unless it is shared).
+    usable: a label gas-disable-<card> or gas-deschedule-pods-<card> keeps new pods off.
+    preferred: a label gas-prefer-gpu names it.
+    """
+
+    name: str
+    left: Mapping[str, int]
+    usable: bool = True
+    preferred: bool = False
+
+    def has(self, amounts: Mapping[str, int]) -> bool:
+        return all(amount <= self.left.get(resource, 0) for resource, amount in amounts.items())
+
+    def without(self, amounts: Mapping[str, int]) -> "Card":
+        left = {resource: amount - amounts.get(resource, 0) for resource, amount in self.left.items()}
+        return Card(self.name, left, self.usable, self.preferred)
+
+
+class CardRequest(Struct, frozen=True):
+    """What one container asks: so many different cards, these amounts of each.
+
+    cards: those that it was given; (): nobody says.
+    """
+
+    count: int
+    amounts: Mapping[str, int]
+    cards: tuple[str, ...] = ()
+
+
+def card_requests(demand: DeviceDemand, resource: str) -> Iterator[CardRequest]:
+    """What each container asks of the cards that are counted as `resource`."""
+    for position, container in enumerate(demand.containers):
+        count = container.get(resource, 0)
+        if count:
+            amounts = {resource: 1} | _amounts_of_one(container, resource, count)
+            if demand.memory_bytes is not None:
+                amounts[memory_resource(resource)] = demand.memory_bytes
+            given = demand.cards[position] if position < len(demand.cards) else ()
+            yield CardRequest(count, amounts, given)
+
+
+def memory_resource(resource: str) -> str:
+    """The name of a card's memory, in bytes."""
+    return NVIDIA_MEMORY if resource == NVIDIA_CARD else INTEL_MEMORY
+
+
+def _amounts_of_one(container: Mapping[str, int], resource: str, count: int) -> dict[str, int]:
+    """Of each card, rounded up."""
+    if resource == NVIDIA_CARD:
+        return {}
+    shared = (name for name in container if name.startswith(INTEL_PREFIX) and name not in INTEL_CARDS)
+    return {name: -(-container[name] // count) for name in shared}
+
+
+def asks_of_one_card(demand: DeviceDemand) -> str:
+    """The card resource of which it asks more than a number; "": none, so Kubernetes' own count of it suffices."""
+    for resource in CARD_RESOURCES:
+        if any(len(request.amounts) > 1 for request in card_requests(demand, resource)):
+            return resource
+    return ""
+
+
+def whole_cards(node: NodeDevices, resource: str) -> Sequence[Card] | None:
+    """The node's cards as they are without any pod; None: its labels do not say what one of them has."""
+    total = node.allocatable.get(resource, 0)
+    if resource == NVIDIA_CARD:
+        count, mib = (_positive(node.labels.get(f"{NVIDIA_CARD}.{label}", "")) for label in ("count", "memory"))
+        if not count or not mib:
+            return None
+        return [Card(f"gpu{number}", {resource: total // count, NVIDIA_MEMORY: mib << 20}) for number in range(count)]
+    names = _intel_names(node.labels)
+    if not names:
+        return None
+    amounts = {name: amount for name, amount in node.allocatable.items() if name.startswith(INTEL_PREFIX)}
+    each = {name: amount // len(names) for name, amount in amounts.items() if name not in INTEL_CARDS}
+    steering = _Steering(node.labels)
+    return [
+        Card(
+            name,
+            {resource: total // len(names), **each, **_usable_tiles(name, each, steering)},
+            name not in steering.unusable,
+            name in steering.preferred,
+        )
+        for name in names
+    ]
+
+
+class _Steering:
+    """What TAS's labels say of cards: the key ends with the name of the card, or of a tile as card0_gt1."""
+
+    def __init__(self, labels: Mapping[str, str]) -> None:
+        self.unusable, self.unusable_tiles, self.preferred = set[str](), set[str](), set[str]()
+        for label, value in labels.items():
+            key = label.rpartition("/")[2] if label.startswith(_TAS_PREFIX) else ""
+            if key == "gas-prefer-gpu":
+                self.preferred.add(value)
+            for prefix in ("gas-disable-", "gas-deschedule-pods-"):
+                if key.startswith(prefix):
+                    self.unusable.add(key.removeprefix(prefix))
+            for prefix in ("gas-tile-disable-", "gas-tile-deschedule-"):
+                if key.startswith(prefix):
+                    self.unusable_tiles.add(key.removeprefix(prefix))
+
+
+def _usable_tiles(card: str, each: Mapping[str, int], steering: _Steering) -> dict[str, int]:
+    unusable = sum(tile.startswith(f"{card}_gt") for tile in steering.unusable_tiles)
+    return {INTEL_TILES: each[INTEL_TILES] - unusable} if unusable and INTEL_TILES in each else {}
+
+
+def _intel_names(labels: Mapping[str, str]) -> list[str]:
+    """`gpu.intel.com/cards: card0.card1`, or, of later versions, `gpu.intel.com/gpu-numbers: 0.1`."""
+    if cards := labels.get(f"{INTEL_PREFIX}cards"):
+        return sorted(set(cards.split(".")))
+    return [
+        f"card{number}" for number in sorted(set(labels.get(f"{INTEL_PREFIX}gpu-numbers", "").split("."))) if number
+    ]
+
+
+def _positive(text: str) -> int:
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
+
+
+def cards_left(node: NodeDevices, resource: str, demands: Sequence[DeviceDemand] = ()) -> Sequence[Card] | None:
+    """The cards with what the node's pods and these demands leave of them; None as in `whole_cards`."""
+    cards = whole_cards(node, resource)
+    if cards is None:
+        return None
+    requests = [
+        request
+        for demand in (*node.pods.values(), *demands)
+        for request in _as_held(card_requests(demand, resource), demand, resource, cards)
+    ]
+    for request in sorted(requests, key=lambda request: not request.cards):  # a known card counts first
+        cards = _taken(cards, request)
+    return cards
+
+
+def _as_held(
+    requests: Iterator[CardRequest], demand: DeviceDemand, resource: str, cards: Sequence[Card]
+) -> Iterator[CardRequest]:
+    """A pod on a shared NVIDIA card that does not say how much memory it uses may use all of it."""
+    for request in requests:
+        if resource == NVIDIA_CARD and demand.memory_bytes is None:
+            whole = {NVIDIA_MEMORY: max(card.left[NVIDIA_MEMORY] for card in cards)}
+            yield CardRequest(request.count, {**request.amounts, **whole}, request.cards)
+        else:
+            yield request
+
+
+def _taken(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
+    """The cards after the request has what it was given, or, where nobody says, what fits; if nothing does, what has
+    most left: it is on some card."""
+    chosen = set(request.cards) or {card.name for card in fitting_cards(cards, request)}
+    if not chosen:
+        memory = max(request.amounts, key=lambda name: name.endswith("memory.max") or name == NVIDIA_MEMORY)
+        fullest_last = sorted(cards, key=lambda card: -card.left.get(memory, 0))
+        chosen = {card.name for card in fullest_last[: request.count]}
+    return [card.without(request.amounts) if card.name in chosen else card for card in cards]
+
+
+def fitting_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
+    """The cards that the request would have: preferred ones, then those that it fills most; () when too few fit."""
+    usable = [card for card in cards if card.usable and card.has(request.amounts)]
+    if len(usable) < request.count:
+        return ()
+    return sorted(usable, key=lambda card: (not card.preferred, _spare(card, request), card.name))[: request.count]
+
+
+def _spare(card: Card, request: CardRequest) -> int:
+    return sum(card.left[resource] - amount for resource, amount in request.amounts.items())
+
+
+def place(cards: Sequence[Card], requests: Sequence[CardRequest]) -> Sequence[Card] | None:
+    """The cards after all requests of a pod; None when one of them fits on none."""
+    for request in requests:
+        chosen = {card.name for card in fitting_cards(cards, request)}
+        if not chosen:
+            return None
+        cards = [card.without(request.amounts) if card.name in chosen else card for card in cards]
+    return cards

@@ -1,0 +1,141 @@
+"""What a pod asks of devices: extended resources by container, memory of one device, bandwidth of a link."""
+
+import re
+from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Protocol
+
+from msgspec import Struct
+
+from leadsman.kube import quantity
+from leadsman.kube.names import (
+    BANDWIDTH_ANNOTATION,
+    DEVICE_MEMORY_ANNOTATION,
+    EGRESS_BANDWIDTH_KEY,
+    GAS_CARDS_KEY,
+)
+
+_BITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
+_BANDWIDTH = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,9})?) ?([kMGT]?bit)", re.ASCII)
+LARGEST_BANDWIDTH_BITS = 10**15
+"""Kubernetes' own limit for kubernetes.io/egress-bandwidth (pkg/util/bandwidth)."""
+
+
+class BadDemand(ValueError):
+    """An annotation cannot be read. Names it, the value and what is allowed."""
+
+
+class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
+    """What a pod asks of devices. Equal for pods of one template, but for `cards`.
+
+    containers: of each container, extended resource → amount; () when no container asks for any.
+    memory_bytes: asked of each single device (leadsman.dev/device-memory); None: not asked by annotation.
+    bandwidth_bits: per second, asked of a link; None: not asked.
+    cards: of each container, the cards that it was given (gas-container-cards); (): nobody says.
+    claims: names of its ResourceClaims, in its namespace.
+    """
+
+    containers: tuple[Mapping[str, int], ...] = ()
+    memory_bytes: int | None = None
+    bandwidth_bits: int | None = None
+    cards: tuple[tuple[str, ...], ...] = ()
+    claims: tuple[str, ...] = ()
+
+    def amount(self, resource: str) -> int:
+        """Of one extended resource, by all containers together."""
+        return sum(container.get(resource, 0) for container in self.containers)
+
+    def resources(self) -> frozenset[str]:
+        """The extended resources that it asks for."""
+        return frozenset(resource for container in self.containers for resource in container)
+
+
+NO_DEMAND = DeviceDemand()
+
+
+def device_demand(
+    containers: tuple[Mapping[str, int], ...], annotations: Mapping[str, str], claims: tuple[str, ...] = ()
+) -> DeviceDemand:
+    """The demand of a pod with these containers, annotations and claims. BadDemand."""
+    asks = any(containers)
+    return DeviceDemand(
+        containers if asks else (),
+        _memory_bytes(annotations.get(DEVICE_MEMORY_ANNOTATION)),
+        _bandwidth_bits(annotations),
+        _container_cards(annotations.get(GAS_CARDS_KEY, "")) if asks else (),
+        claims,
+    )
+
+
+def _bandwidth_bits(annotations: Mapping[str, str]) -> int | None:
+    """leadsman.dev/bandwidth counts before kubernetes.io/egress-bandwidth, which is a quantity in bit/s."""
+    if BANDWIDTH_ANNOTATION in annotations:
+        text = annotations[BANDWIDTH_ANNOTATION]
+        match = _BANDWIDTH.fullmatch(text.strip())
+        bits = int(Decimal(match[1]) * _BITS[match[2]]) if match else 0
+        allowed = "a number and a unit of bit/s: bit, kbit, Mbit, Gbit or Tbit, as in 2Gbit"
+        return _within_limits(BANDWIDTH_ANNOTATION, text, bits, allowed)
+    if EGRESS_BANDWIDTH_KEY in annotations:
+        text = annotations[EGRESS_BANDWIDTH_KEY]
+        allowed = "a quantity in bit/s, as in 10M"
+        return _within_limits(EGRESS_BANDWIDTH_KEY, text, _quantity(text), allowed)
+    return None
+
+
+def _memory_bytes(text: str | None) -> int | None:
+    if text is None:
+        return None
+    return _within_limits(DEVICE_MEMORY_ANNOTATION, text, _quantity(text), "a quantity of bytes, as in 5Gi", 2**63 - 1)
+
+
+def _within_limits(annotation: str, text: str, amount: int, allowed: str, largest: int = LARGEST_BANDWIDTH_BITS) -> int:
+    if not 0 < amount <= largest:
+        raise BadDemand(
+            f"annotation {annotation} is {text[:64]!r}; it must be {allowed}, above 0 and at most {largest:,}"
+        )
+    return amount
+
+
+def _quantity(text: str) -> int:
+    """Rounded up; 0 for what is no quantity."""
+    try:
+        return -(-quantity.parse(text.strip()) // quantity.NANO)
+    except quantity.BadQuantity:
+        return 0
+
+
+def _container_cards(text: str) -> tuple[tuple[str, ...], ...]:
+    """`card0,card1|card2`: cards of the first container, then of the second."""
+    if not text:
+        return ()
+    return tuple(tuple(filter(None, part.split(","))) for part in text.split("|"))
+
+
+def extended_requests(requests: Iterable[Mapping[str, str | int | float]]) -> tuple[Mapping[str, int], ...]:
+    """Of each container, its extended resources; () when no container requests any. quantity.BadQuantity."""
+    extended = tuple(
+        {name: -(-quantity.parse(str(amount)) // quantity.NANO) for name, amount in each.items() if is_extended(name)}
+        for each in requests
+    )
+    return extended if any(extended) else ()
+
+
+def is_extended(name: str) -> bool:
+    """Whether a resource has a domain of its own: it is neither native nor of Kubernetes itself."""
+    domain, slash, _ = name.partition("/")
+    return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
+
+
+class ClaimReference(Protocol):
+    """A claim of a pod, in its spec or in its status; resource_claim_name: None: not made yet."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def resource_claim_name(self) -> str | None: ...
+
+
+def claim_names(in_spec: Iterable[ClaimReference], in_status: Iterable[ClaimReference]) -> tuple[str, ...]:
+    """The ResourceClaims of a pod; one that is still to be made from a template is ""."""
+    made = {each.name: each.resource_claim_name for each in in_status}
+    return tuple(each.resource_claim_name or made.get(each.name) or "" for each in in_spec)

@@ -1,0 +1,45 @@
+"""Refuses nodes on which no single device, or no link, has what the pod asks of one.
+
+A pod that asks for neither passes, and so does every pod while devices are not followed. One whose annotation cannot be
+read is refused everywhere: it asked for something. So is one while nobody knows what other pods were promised, because
+two replicas must never grant the same.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from leadsman.decision.devices.evaluation import NAME, evaluate, needs_grant
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import Evidence, PodInfo, Refusal
+
+
+class DeviceFilter:
+    """The filter plugin of devices."""
+
+    name = NAME
+
+    def refusals(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Mapping[str, Refusal]:
+        if not inputs.devices.followed:
+            return {}
+        if pod.bad_demand:
+            return dict.fromkeys(nodes, Refusal(NAME, pod.bad_demand))
+        if not needs_grant(pod.devices, inputs):
+            return {}
+        if inputs.devices.grants_problem:
+            return dict.fromkeys(nodes, Refusal(NAME, inputs.devices.grants_problem))
+        fits = evaluate(pod, nodes, inputs).by_node
+        return {node: fit.refusal for node, fit in fits.items() if fit.refusal is not None}
+
+    def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
+        """What one device or link has left, where it is known."""
+        if not inputs.devices.followed or not needs_grant(pod.devices, inputs):
+            return Evidence()
+        fits = evaluate(pod, nodes, inputs).by_node
+        measured = {
+            "link_headroom_bits_per_second": {
+                node: float(fit.headroom_bits) for node, fit in fits.items() if fit.headroom_bits is not None
+            },
+            "largest_left_on_one_device": {
+                node: float(fit.largest_left) for node, fit in fits.items() if fit.largest_left is not None
+            },
+        }
+        return Evidence({quantity: values for quantity, values in measured.items() if values})

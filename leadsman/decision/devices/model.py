@@ -1,0 +1,38 @@
+"""What decisions know of devices besides the agents' reports."""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from msgspec import Struct
+
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import NodeDevices
+
+
+class TentativeGrant(Struct, frozen=True):
+    """What a pod that was answered and is not seen bound yet may have taken, on whichever of these nodes.
+
+    nodes: those that were kept for it; None: any.
+    """
+
+    uid: str
+    demand: DeviceDemand
+    nodes: frozenset[str] | None = None
+
+    def may_be_on(self, node: str) -> bool:
+        return self.nodes is None or node in self.nodes
+
+
+class DeviceInputs(Struct, frozen=True):
+    """The devices of the cluster, and what is promised of them.
+
+    followed: whether devices are followed at all; if not, nothing is decided on them.
+    nodes: node → its devices; replaced, never altered. A node that is absent has none.
+    grants: of other pods, made before this one was asked about, by any replica.
+    grants_problem: why the grants are not known; "" when they are.
+    """
+
+    followed: bool = False
+    nodes: Mapping[str, NodeDevices] = MappingProxyType({})
+    grants: tuple[TentativeGrant, ...] = ()
+    grants_problem: str = ""

@@ -1,0 +1,156 @@
+"""Follows the devices of all nodes on the API server: nodes, pods, and ResourceSlices with ResourceClaims where it has
+them. RBAC: daemonset/components/devices.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from prometheus_client.core import GaugeMetricFamily, Metric
+
+from leadsman.cluster.devices.node_devices import NO_DEVICES, DriverDevices, NodeDevices, node_devices
+from leadsman.decision.devices.model import DeviceInputs
+from leadsman.kube.client import ApiClient
+from leadsman.kube.errors import ApiError, NotFound
+from leadsman.kube.listing import ListOptions
+from leadsman.kube.object_changes import ChangeType, ObjectChange
+from leadsman.kube.reflector import Reflector
+from leadsman.kube.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from leadsman.runtime.lru import LruCache
+from leadsman.sources.cluster.cluster_assembly import ClusterAssembly
+from leadsman.sources.cluster.device_objects import ResourceClaimObject, ResourceSliceObject, drivers_by_node
+from leadsman.sources.cluster.node_objects import NodeObject
+from leadsman.sources.cluster.pod_object import PodObject
+from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
+
+MAX_BACKOFF_SECONDS = 4.0
+"""Between attempts, as for workloads."""
+
+DISCOVERY_SECONDS = 300.0
+"""Between two looks whether the API server has resource.k8s.io/v1 by now."""
+
+MAX_DEPARTED = 10_000
+"""Pods that ended lately, whose grants are released."""
+
+MAX_AGE_SECONDS = 90.0
+"""A watch of the API server is confirmed once a minute. Older, a bound pod may be missing, and its grant has ended."""
+
+log = logging.getLogger(__name__)
+
+
+class DeviceFollower:
+    """Keeps the devices up to date. `run` it as one task; readers take `current`.
+
+    clock: monotonic seconds.
+    """
+
+    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
+        self._client, self._clock = client, clock
+        self._assembly = ClusterAssembly()
+        self._changed: set[str] = set()
+        self._departed: LruCache[str, bool] = LruCache(MAX_DEPARTED)
+        self._drivers: Mapping[str, Mapping[str, DriverDevices]] = {}
+        self._drivers_changed = False
+        self._inputs = DeviceInputs(followed=True)
+        settings: dict[str, Any] = {"longest_pause_seconds": MAX_BACKOFF_SECONDS, "clock": clock}
+        self.nodes = Reflector(client, ListOptions(NODES), NodeObject, on_changes=self._nodes_changed, **settings)
+        pods = ListOptions(PODS, field_selector=UNFINISHED_PODS)
+        self.pods = Reflector(client, pods, PodObject, on_changes=self._pods_changed, **settings)
+        self._slices = Reflector(
+            client, ListOptions(RESOURCE_SLICES), ResourceSliceObject, on_changes=self._claims_changed, **settings
+        )
+        self._claims = Reflector(
+            client, ListOptions(RESOURCE_CLAIMS), ResourceClaimObject, on_changes=self._claims_changed, **settings
+        )
+
+    @property
+    def current(self) -> DeviceInputs:
+        """The devices now, without grants; the same object while nothing changes."""
+        if self._drivers_changed:
+            self._update_drivers()
+        if self._changed:
+            self._update_nodes()
+        return self._inputs
+
+    def problem(self) -> str:
+        """Why the view cannot be relied on for what pods were given; "" when it can."""
+        for reflector in (self.nodes, self.pods):
+            plural = reflector.list_options.resource.plural
+            if not reflector.loaded.is_set():
+                return f"the {plural} were not listed yet; the extender's log says why"
+            if reflector.age_seconds(self._clock()) > MAX_AGE_SECONDS:
+                return f"the view of {plural} is older than {MAX_AGE_SECONDS:g} s; the extender's log says why"
+        return ""
+
+    def is_settled(self, uid: str) -> bool:
+        """Whether the pod is seen bound, or ended: its grant is confirmed, or released."""
+        pod = self._assembly.cluster.pods.get(uid)
+        return bool(pod.node) if pod is not None else self._departed.get(uid) is not None
+
+    def families(self) -> Iterator[Metric]:
+        """For metrics."""
+        pods = sum(len(node.pods) for node in self.current.nodes.values())
+        yield GaugeMetricFamily(
+            "leadsman_extender_device_pods", "Pods that are seen bound and ask something of their node's devices.", pods
+        )
+
+    async def run(self) -> None:
+        """Follows until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.nodes.run(), name="watch the devices of nodes")
+            group.create_task(self.pods.run(), name="watch the devices of pods")
+            group.create_task(self._run_claims(), name="watch resource slices and claims")
+
+    async def _run_claims(self) -> None:
+        while not await self._has_claims():  # noqa: ASYNC110  # nobody tells when an API server is upgraded
+            await asyncio.sleep(DISCOVERY_SECONDS)
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._slices.run(), name="watch resource slices")
+            group.create_task(self._claims.run(), name="watch resource claims")
+
+    async def _has_claims(self) -> bool:
+        try:
+            await self._client.get(f"/apis/{RESOURCE_SLICES.api_version}", dict[str, Any])
+        except NotFound:
+            return False
+        except ApiError as error:
+            log.warning("cannot see whether the API server has %s: %s", RESOURCE_SLICES.api_version, error)
+            return False
+        return True
+
+    def _nodes_changed(self, changes: Sequence[ObjectChange[NodeObject]]) -> None:
+        self._assembly.apply("Node", changes)
+        self._changed.update(change.object.model.name for change in changes)
+
+    def _pods_changed(self, changes: Sequence[ObjectChange[PodObject]]) -> None:
+        for change in changes:
+            pod, before = change.object.model, self._assembly.cluster.pods.get(change.object.model.uid)
+            if pod.devices is not None:
+                self._changed.update(filter(None, (pod.node, before.node if before else "")))
+                if change.kind is ChangeType.DELETED or change.object.finished:
+                    self._departed.put(pod.uid, True)
+        self._assembly.apply("Pod", changes)
+
+    def _claims_changed(self, _: Sequence[ObjectChange[Any]]) -> None:
+        self._drivers_changed = True
+
+    def _update_drivers(self) -> None:
+        before, self._drivers_changed = self._drivers, False
+        self._drivers = drivers_by_node(self._slices.current.values(), self._claims.current.values())
+        both = before.keys() | self._drivers.keys()
+        self._changed.update(node for node in both if before.get(node) != self._drivers.get(node))
+
+    def _update_nodes(self) -> None:
+        table: dict[str, NodeDevices] = dict(self._inputs.nodes)
+        cluster = self._assembly.cluster
+        for name in self._changed:
+            node = cluster.nodes.get(name)
+            devices = NO_DEVICES if node is None else node_devices(node, cluster.pods_on(name), self._drivers.get(name))
+            if devices == NO_DEVICES:
+                table.pop(name, None)
+            elif table.get(name) != devices:
+                table[name] = devices
+        self._changed.clear()
+        self._inputs = DeviceInputs(followed=True, nodes=table)

@@ -1,0 +1,121 @@
+"""What fits on one card, by GPU Aware Scheduling's labels and annotations and by NVIDIA's labels."""
+
+import pytest
+
+from leadsman.cluster.devices.cards import Card, asks_of_one_card, card_requests, cards_left, place, whole_cards
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import NodeDevices
+
+GB = 10**9
+I915, MEMORY, TILES = "gpu.intel.com/i915", "gpu.intel.com/memory.max", "gpu.intel.com/tiles"
+TWO_CARDS = {"gpu.intel.com/cards": "card0.card1"}
+ROOM = {I915: 20, MEMORY: 16 * GB, TILES: 4}
+TAS = "telemetry.aware.scheduling.hot"
+
+
+def asks(memory: int, cards: int = 1, given: str = "", tiles: int = 0) -> DeviceDemand:
+    held = tuple(tuple(part.split(",")) for part in given.split("|")) if given else ()
+    return DeviceDemand(({I915: cards, MEMORY: memory, **({TILES: tiles} if tiles else {})},), cards=held)
+
+
+def fits(demand: DeviceDemand, *others: DeviceDemand, labels: dict[str, str] | None = None) -> bool:
+    node = NodeDevices(ROOM, {**TWO_CARDS, **(labels or {})}, {str(each): pod for each, pod in enumerate(others)})
+    left = cards_left(node, I915)
+    assert left is not None
+    return place(left, list(card_requests(demand, I915))) is not None
+
+
+def test_of_three_pods_of_5_gb_the_third_fits_on_neither_card_of_8_gb() -> None:
+    assert fits(asks(5 * GB))
+    assert fits(asks(5 * GB), asks(5 * GB))
+    assert not fits(asks(5 * GB), asks(5 * GB), asks(5 * GB))
+    assert fits(asks(3 * GB), asks(5 * GB), asks(5 * GB))
+
+
+@pytest.mark.parametrize(
+    ("label", "first", "second"),
+    [
+        (f"{TAS}/gas-disable-card1", True, False),
+        (f"{TAS}/gas-deschedule-pods-card1", True, False),
+        (f"{TAS}/gas-disable-card7", True, True),
+        ("elsewhere/gas-disable-card1", True, True),
+    ],
+)
+def test_a_card_that_a_label_disables_takes_no_pod(label: str, first: bool, second: bool) -> None:
+    labels = {label: "true"}
+    assert fits(asks(5 * GB), labels=labels) is first
+    assert fits(asks(5 * GB), asks(5 * GB, given="card0"), labels=labels) is second
+
+
+def test_a_pod_counts_on_the_card_that_its_annotation_names() -> None:
+    on_one = [asks(4 * GB, given="card0"), asks(4 * GB, given="card0")]
+    assert fits(asks(8 * GB), *on_one)
+    assert not fits(asks(8 * GB), asks(4 * GB, given="card0"), asks(4 * GB, given="card1"))
+
+
+def test_a_container_that_asks_for_two_cards_takes_half_of_its_memory_on_each() -> None:
+    assert fits(asks(16 * GB, cards=2))
+    assert not fits(asks(16 * GB, cards=2), asks(1 * GB))
+    assert not fits(asks(3, cards=3))
+
+
+def test_a_disabled_tile_is_missing_on_its_card() -> None:
+    two = asks(GB, tiles=2)
+    assert fits(two)
+    labels = {f"{TAS}/gas-tile-disable-card0_gt1": "true", f"{TAS}/gas-tile-deschedule-card1_gt0": "true"}
+    assert not fits(two, labels=labels)
+    assert fits(asks(GB, tiles=1), labels=labels)
+
+
+def test_a_preferred_card_is_counted_first() -> None:
+    node = NodeDevices(ROOM, {**TWO_CARDS, f"{TAS}/gas-prefer-gpu": "card1"}, {"a": asks(GB)})
+    left = cards_left(node, I915)
+    assert left is not None
+    assert {card.name: card.left[MEMORY] // GB for card in left} == {"card0": 8, "card1": 7}
+
+
+def test_cards_are_named_by_the_later_label_too() -> None:
+    cards = whole_cards(NodeDevices(ROOM, {"gpu.intel.com/gpu-numbers": "0.1"}), I915)
+    assert cards is not None
+    assert [card.name for card in cards] == ["card0", "card1"]
+
+
+def test_a_node_that_does_not_name_its_cards_has_an_unknown_amount_on_each_not_none() -> None:
+    assert whole_cards(NodeDevices(ROOM), I915) is None
+    assert whole_cards(NodeDevices({"nvidia.com/gpu": 8}, {"nvidia.com/gpu.count": "x"}), "nvidia.com/gpu") is None
+
+
+def nvidia(*pods: DeviceDemand, replicas: int = 4) -> NodeDevices:
+    labels = {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "8192"}
+    return NodeDevices({"nvidia.com/gpu": 2 * replicas}, labels, {str(each): pod for each, pod in enumerate(pods)})
+
+
+SHARED = DeviceDemand(({"nvidia.com/gpu": 1},))
+GIB_5 = DeviceDemand(({"nvidia.com/gpu": 1},), memory_bytes=5 << 30)
+
+
+def test_memory_of_an_nvidia_card_is_asked_by_annotation() -> None:
+    requests = list(card_requests(GIB_5, "nvidia.com/gpu"))
+    for pods, placed in (((), True), ((GIB_5,), True), ((GIB_5, GIB_5), False)):
+        left = cards_left(nvidia(*pods), "nvidia.com/gpu")
+        assert left is not None
+        assert (place(left, requests) is not None) is placed
+
+
+def test_a_pod_that_says_nothing_may_use_all_of_a_shared_card() -> None:
+    left = cards_left(nvidia(SHARED), "nvidia.com/gpu")
+    assert left is not None
+    assert sorted(card.left["nvidia.com/gpu.memory"] for card in left) == [0, 8 << 30]
+
+
+def test_who_asks_for_a_number_of_cards_only_is_left_to_kubernetes() -> None:
+    assert asks_of_one_card(SHARED) == ""
+    assert asks_of_one_card(GIB_5) == "nvidia.com/gpu"
+    assert asks_of_one_card(asks(GB)) == I915
+
+
+def test_the_tightest_card_is_taken() -> None:
+    cards = [Card("card0", {I915: 1, MEMORY: 8}), Card("card1", {I915: 1, MEMORY: 5})]
+    after = place(cards, list(card_requests(DeviceDemand(({I915: 1, MEMORY: 5},)), I915)))
+    assert after is not None
+    assert [card.left[MEMORY] for card in after] == [8, 0]

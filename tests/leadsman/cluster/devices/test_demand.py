@@ -1,0 +1,79 @@
+"""What a pod asks of devices: units are checked, and a value that cannot be read is named."""
+
+import pytest
+
+from leadsman.cluster.devices.demand import BadDemand, DeviceDemand, claim_names, device_demand, extended_requests
+from leadsman.sources.cluster.pod_fields import ResourceClaimFields
+
+BANDWIDTH, EGRESS = "leadsman.dev/bandwidth", "kubernetes.io/egress-bandwidth"
+
+
+@pytest.mark.parametrize(
+    ("annotations", "bits"),
+    [
+        ({}, None),
+        ({BANDWIDTH: "2Gbit"}, 2 * 10**9),
+        ({BANDWIDTH: " 2.5 Gbit "}, 2_500_000_000),
+        ({BANDWIDTH: "800kbit"}, 800_000),
+        ({BANDWIDTH: "1bit"}, 1),
+        ({EGRESS: "10M"}, 10_000_000),
+        ({EGRESS: "1.5G"}, 1_500_000_000),
+        ({EGRESS: "10M", BANDWIDTH: "1Mbit"}, 1_000_000),
+    ],
+)
+def test_bandwidth_is_read_in_bits(annotations: dict[str, str], bits: int | None) -> None:
+    assert device_demand((), annotations).bandwidth_bits == bits
+
+
+@pytest.mark.parametrize(
+    ("annotation", "value"),
+    [
+        (BANDWIDTH, "2"),
+        (BANDWIDTH, "2G"),
+        (BANDWIDTH, "2GB"),
+        (BANDWIDTH, "2Gibit"),
+        (BANDWIDTH, "2gbit"),
+        (BANDWIDTH, "-2Gbit"),
+        (BANDWIDTH, "0Gbit"),
+        (BANDWIDTH, "nan"),
+        (BANDWIDTH, ""),
+        (BANDWIDTH, "٢Gbit"),
+        (BANDWIDTH, "1001Tbit"),
+        (EGRESS, "10Mbit"),
+        (EGRESS, "0"),
+        ("leadsman.dev/device-memory", "5 GB"),
+        ("leadsman.dev/device-memory", "-1"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_name_and_what_is_allowed(annotation: str, value: str) -> None:
+    with pytest.raises(BadDemand) as caught:
+        device_demand((), {annotation: value})
+    assert annotation in str(caught.value)
+    assert repr(value) in str(caught.value)
+    assert "it must be a" in str(caught.value)
+
+
+def test_only_extended_resources_are_devices() -> None:
+    native: dict[str, str | int | float] = {
+        "cpu": "2",
+        "memory": "1Gi",
+        "hugepages-2Mi": "4Mi",
+        "kubernetes.io/x": 1,
+        "a.kubernetes.io/y": 1,
+    }
+    assert extended_requests([native]) == ()
+    assert extended_requests([native, {"nvidia.com/gpu": "2"}]) == ({}, {"nvidia.com/gpu": 2})
+
+
+def test_cards_are_read_container_by_container() -> None:
+    demand = device_demand(({"gpu.intel.com/i915": 2}, {}), {"gas-container-cards": "card0,card1|"})
+    assert demand.cards == (("card0", "card1"), ())
+
+
+def test_a_claim_of_a_template_has_its_name_from_the_status() -> None:
+    in_spec = [ResourceClaimFields("a", "mine"), ResourceClaimFields("b"), ResourceClaimFields("c")]
+    assert claim_names(in_spec, [ResourceClaimFields("b", "pod-b-x7")]) == ("mine", "pod-b-x7", "")
+
+
+def test_a_pod_that_asks_for_nothing_has_no_demand() -> None:
+    assert device_demand(({}, {}), {"gas-container-cards": "card0"}) == DeviceDemand()

@@ -1,0 +1,158 @@
+"""Fit on one device and headroom of a link in decisions: who is refused, for which reason, and who is not asked."""
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+import pytest
+
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import DriverDevices, NodeDevices
+from leadsman.decision.decide import decide
+from leadsman.decision.devices.device_filter import DeviceFilter
+from leadsman.decision.devices.evaluation import NO_HEADROOM, NO_VIRTUAL_FUNCTION, UNKNOWN_HEADROOM
+from leadsman.decision.devices.fit_score import FitScore
+from leadsman.decision.devices.model import DeviceInputs, TentativeGrant
+from leadsman.decision.explain import explain
+from leadsman.decision.explain_text import format_explanation
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import DevicesPolicy, Policy
+from leadsman.state import metric_names
+
+if TYPE_CHECKING:
+    from leadsman.decision.inputs import DecisionInputs
+    from tests.leadsman.decision.conftest import Make
+
+GB, G = 10**9, 10**9
+I915, MEMORY, VF = "gpu.intel.com/i915", "gpu.intel.com/memory.max", "openshift.io/sriov"
+CARDS = NodeDevices({I915: 20, MEMORY: 16 * GB}, {"gpu.intel.com/cards": "card0.card1"})
+FIVE_GB = DeviceDemand(({I915: 1, MEMORY: 5 * GB},))
+TWO_GBIT = DeviceDemand(({VF: 1},), bandwidth_bits=2 * G)
+FUNCTIONS = NodeDevices({VF: 8})
+POLICY = Policy(devices=DevicesPolicy(virtual_functions=(VF,)))
+LINK = {
+    metric_names.SRIOV_LINK_HEADROOM: 10.0 * G,
+    metric_names.SRIOV_LIMITED: 0.0,
+    metric_names.SRIOV_LIMITED_FUNCTIONS: 0.0,
+}
+
+
+def asking(demand: DeviceDemand, **more: Any) -> PodInfo:
+    return PodInfo("default", "pod-1", "uid-1", devices=demand, **more)
+
+
+def with_pods(node: NodeDevices, *demands: DeviceDemand) -> NodeDevices:
+    return msgspec.structs.replace(node, pods={f"bound-{each}": pod for each, pod in enumerate(demands)})
+
+
+def reasons(pod: PodInfo, nodes: dict[str, NodeDevices], inputs: "DecisionInputs", **devices: Any) -> dict[str, str]:
+    inputs = msgspec.structs.replace(inputs, devices=DeviceInputs(True, nodes, **devices))
+    return {node: each.reason for node, each in DeviceFilter().refusals(pod, list(nodes), inputs).items()}
+
+
+NO_CARD = f"no single device has the {MEMORY} left that the pod asks of one"
+
+
+def test_the_third_pod_of_5_gb_is_refused_with_the_reason_and_the_explanation_says_what_is_left(make: "Make") -> None:
+    nodes = {"full": with_pods(CARDS, FIVE_GB, FIVE_GB), "half": with_pods(CARDS, FIVE_GB)}
+    assert reasons(asking(FIVE_GB), nodes, make.facts({})) == {"full": NO_CARD}
+    inputs = make.facts({}, devices=DeviceInputs(True, nodes))
+    text = format_explanation(explain(decide(asking(FIVE_GB), list(nodes), inputs), inputs))
+    assert NO_CARD in text
+    assert "LARGEST_LEFT_ON_ONE_DEVICE" in text
+
+
+def test_a_pod_that_is_not_seen_bound_yet_counts_on_every_node_where_it_may_be(make: "Make") -> None:
+    nodes = {"a": with_pods(CARDS, FIVE_GB), "b": with_pods(CARDS, FIVE_GB)}
+    anywhere, on_a = TentativeGrant("other", FIVE_GB), TentativeGrant("other", FIVE_GB, frozenset({"a"}))
+    assert reasons(asking(FIVE_GB), nodes, make.facts({}), grants=(anywhere,)) == {"a": NO_CARD, "b": NO_CARD}
+    assert reasons(asking(FIVE_GB), nodes, make.facts({}), grants=(on_a,)) == {"a": NO_CARD}
+    own = TentativeGrant("uid-1", FIVE_GB)
+    seen_bound = TentativeGrant("bound-0", FIVE_GB)
+    assert reasons(asking(FIVE_GB), nodes, make.facts({}), grants=(own, seen_bound)) == {}
+
+
+def test_a_node_that_does_not_say_what_one_of_its_cards_has_is_refused_as_unknown(make: "Make") -> None:
+    unnamed = NodeDevices(CARDS.allocatable)
+    assert reasons(asking(FIVE_GB), {"a": unnamed}, make.facts({})) == {
+        "a": f"the node's labels do not say how much {MEMORY} one of its devices has"
+    }
+
+
+def bandwidth_reasons(
+    make: "Make", *bound: DeviceDemand, link: dict[str, float] | None = LINK, pod: DeviceDemand = TWO_GBIT, **state: Any
+) -> dict[str, str]:
+    facts = make.facts({"a": make.state(metrics=link, **state)}, POLICY)
+    return reasons(asking(pod), {"a": with_pods(FUNCTIONS, *bound)}, facts)
+
+
+@pytest.mark.parametrize("bound", range(10))
+def test_ten_pods_of_2_gbit_find_room_for_five(make: "Make", bound: int) -> None:
+    refused = bandwidth_reasons(make, *[TWO_GBIT] * bound)
+    assert refused == ({} if bound < 5 else {"a": NO_HEADROOM.reason})
+
+
+def test_what_the_agent_does_not_report_or_not_freshly_is_unknown(make: "Make") -> None:
+    assert bandwidth_reasons(make, link=None) == {"a": UNKNOWN_HEADROOM.reason}
+    assert bandwidth_reasons(make, link={metric_names.SRIOV_LINK_HEADROOM: 1e10}) == {"a": UNKNOWN_HEADROOM.reason}
+    assert bandwidth_reasons(make, freshness="stale") == {"a": UNKNOWN_HEADROOM.reason}
+    assert bandwidth_reasons(make, DeviceDemand(({VF: 1},))) == {"a": UNKNOWN_HEADROOM.reason}
+
+
+def test_a_pod_that_asks_for_bandwidth_and_no_function_needs_one_to_be_free(make: "Make") -> None:
+    plain = DeviceDemand(bandwidth_bits=2 * G)
+    small = DeviceDemand(({VF: 1},), bandwidth_bits=1)
+    assert bandwidth_reasons(make, pod=plain) == {}
+    assert bandwidth_reasons(make, *[small] * 8, pod=plain) == {"a": NO_VIRTUAL_FUNCTION.reason}
+    assert reasons(asking(plain), {"none": NodeDevices()}, make.facts({}, POLICY)) == {
+        "none": NO_VIRTUAL_FUNCTION.reason
+    }
+
+
+def test_below_the_threshold_nobody_is_refused_and_nodes_with_functions_are_last(make: "Make") -> None:
+    small = asking(DeviceDemand(bandwidth_bits=G - 1))
+    nodes = {"functions": FUNCTIONS, "plain": NodeDevices()}
+    inputs = make.facts({}, POLICY, devices=DeviceInputs(True, nodes))
+    assert DeviceFilter().refusals(small, list(nodes), inputs) == {}
+    score = FitScore().score(small, list(nodes), inputs)
+    assert score is not None
+    assert dict(score.values) == {"functions": 0.0, "plain": 1.0}
+
+
+def test_nothing_is_refused_while_devices_are_not_followed(make: "Make") -> None:
+    inputs = make.facts({}, POLICY, devices=DeviceInputs())
+    assert DeviceFilter().refusals(asking(FIVE_GB, bad_demand="bad"), ["a"], inputs) == {}
+
+
+def test_a_value_that_cannot_be_read_is_refused_everywhere(make: "Make") -> None:
+    pod = asking(DeviceDemand(), bad_demand="annotation leadsman.dev/bandwidth is '2G'")
+    assert reasons(pod, {"a": CARDS}, make.facts({})) == {"a": "annotation leadsman.dev/bandwidth is '2G'"}
+
+
+def test_who_asks_for_a_part_is_refused_while_nobody_knows_what_others_were_promised(make: "Make") -> None:
+    problem = "etcd does not say"
+    assert reasons(asking(FIVE_GB), {"a": CARDS}, make.facts({}), grants_problem=problem) == {"a": problem}
+    whole = asking(DeviceDemand(({I915: 1},)))
+    assert reasons(whole, {"a": CARDS}, make.facts({}), grants_problem=problem) == {}
+
+
+def test_the_tightest_node_is_first(make: "Make") -> None:
+    gpu = {"nvidia.com/gpu": 8}
+    two = DeviceDemand(({"nvidia.com/gpu": 2},))
+    nodes = {"empty": NodeDevices(gpu), "begun": with_pods(NodeDevices(gpu), two, two)}
+    inputs = make.facts({}, devices=DeviceInputs(True, nodes))
+    score = FitScore().score(asking(two), list(nodes), inputs)
+    assert score is not None
+    assert dict(score.values) == {"empty": 0.25, "begun": 0.75}
+
+
+def test_a_pod_with_claims_takes_devices_where_fewest_are_free(make: "Make") -> None:
+    nodes = {
+        "empty": NodeDevices(drivers={"gpu.example.com": DriverDevices(8, 8)}),
+        "begun": NodeDevices(drivers={"gpu.example.com": DriverDevices(8, 2)}),
+        "none": NodeDevices(),
+    }
+    inputs = make.facts({}, devices=DeviceInputs(True, nodes))
+    score = FitScore().score(asking(DeviceDemand(claims=("c",))), list(nodes), inputs)
+    assert score is not None
+    assert dict(score.values) == {"empty": 0.0, "begun": 0.75}
+    assert set(score.unknown) == {"none"}

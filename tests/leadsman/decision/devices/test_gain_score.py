@@ -1,0 +1,116 @@
+"""Whether a pod gets an accelerator that it can do without: by gain, by the prior, by bounded exploration."""
+
+from collections.abc import Mapping
+from math import log
+from typing import TYPE_CHECKING
+
+import pytest
+
+from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
+from leadsman.cluster.devices.node_devices import NodeDevices
+from leadsman.decision.decide import decide
+from leadsman.decision.devices.gain import RUN_SECONDS_QUALITY, estimate_gain
+from leadsman.decision.devices.gain_score import GainScore, choose
+from leadsman.decision.devices.model import DeviceInputs
+from leadsman.decision.explain import explain
+from leadsman.decision.explain_text import format_explanation
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import DevicesPolicy, Policy
+from leadsman.state.records import Quality, Reward
+from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from tests.leadsman.decision.conftest import Make
+
+NODES = ("gpu-1", "gpu-2", "plain-1", "plain-2")
+GPU = NodeDevices({"nvidia.com/gpu": 4})
+DEVICES = DeviceInputs(True, {"gpu-1": GPU, "gpu-2": GPU})
+ANNOTATIONS = {"leadsman.dev/accelerator": "optional"}
+
+
+def ran(seconds: Mapping[str, float], samples: float = 10) -> dict[str, AgedReward]:
+    return {
+        node: AgedReward(Reward(0.0, qualities={RUN_SECONDS_QUALITY: Quality(log(each), samples)}), 0.0)
+        for node, each in seconds.items()
+    }
+
+
+def pod(number: int = 1, devices: DeviceDemand = NO_DEMAND, **annotations: str) -> PodInfo:
+    given = {f"leadsman.dev/{key}": value for key, value in annotations.items()} or ANNOTATIONS
+    return PodInfo("shop", "x", f"uid-{number}", {"app": "train"}, given, devices=devices)
+
+
+def inputs(seconds: Mapping[str, float], samples: float = 10, **policy: float) -> DecisionInputs:
+    settings = Policy(devices=DevicesPolicy(**policy))  # type: ignore[arg-type]
+    return DecisionInputs(Snapshot(rewards={"train": ran(seconds, samples)}), settings, 100.0, devices=DEVICES)
+
+
+def first(facts: DecisionInputs, asked: PodInfo | None = None) -> set[str]:
+    score = GainScore().score(asked or pod(), NODES, facts)
+    assert score is not None
+    return {node for node, value in score.values.items() if value == 1.0}
+
+
+FASTER = {"gpu-1": 100.0, "gpu-2": 110.0, "plain-1": 300.0, "plain-2": 330.0}
+ALIKE = {"gpu-1": 100.0, "gpu-2": 110.0, "plain-1": 120.0, "plain-2": 130.0}
+
+
+def test_above_the_threshold_nodes_with_an_accelerator_are_first_and_below_it_plain_ones() -> None:
+    assert first(inputs(FASTER)) == {"gpu-1", "gpu-2"}
+    assert first(inputs(ALIKE)) == {"plain-1", "plain-2"}
+    assert first(inputs(ALIKE, gain_threshold=1.1)) == {"gpu-1", "gpu-2"}
+
+
+def test_the_decision_follows_the_gain_and_its_reason_is_in_the_explanation() -> None:
+    text = format_explanation(explain(decide(pod(), NODES, inputs(FASTER)), inputs(FASTER)))
+    assert "nodes with an accelerator first: gain 3.00 (" in text
+    assert "20 runs with, 20 without) is at or above 1.5" in text
+
+
+def test_a_pod_that_has_an_accelerator_among_its_resources_has_no_choice() -> None:
+    asking = pod(devices=DeviceDemand(({"nvidia.com/gpu": 1},)))
+    assert GainScore().score(asking, NODES, inputs(FASTER)) is None
+
+
+@pytest.mark.parametrize("value", ["required", "", "Optional"])
+def test_nobody_is_scored_who_does_not_say_that_it_can_do_without(value: str) -> None:
+    assert GainScore().score(pod(accelerator=value), NODES, inputs(FASTER)) is None
+
+
+@pytest.mark.parametrize(("prior", "expected"), [(1.0, {"plain-1", "plain-2"}), (2.0, {"gpu-1", "gpu-2"})])
+def test_with_too_few_runs_the_prior_decides(prior: float, expected: set[str]) -> None:
+    facts = inputs(FASTER, 1.0, gain_prior=prior, gain_explore_ratio=0.0)
+    assert first(facts) == expected
+    assert "too few runs; the policy's prior is" in choose(pod(), facts).reason
+    assert first(inputs({}, gain_prior=prior, gain_explore_ratio=0.0)) == expected
+
+
+def test_a_bounded_share_of_pods_tries_the_side_with_fewer_runs() -> None:
+    facts = inputs({"plain-1": 100.0})
+    trying = [number for number in range(1_000) if "gpu-1" in first(facts, pod(number))]
+    assert 60 <= len(trying) <= 140, "a tenth"
+    again = [number for number in range(1_000) if "gpu-1" in first(facts, pod(number))]
+    assert again == trying, "the same pods"
+    assert not any("gpu-1" in first(inputs(ALIKE), pod(number)) for number in range(1_000)), "nobody with enough runs"
+
+
+def test_the_interval_has_the_gain_in_it_and_narrows_with_runs() -> None:
+    few, many = (estimate_gain(ran(FASTER, each), {"gpu-1", "gpu-2"}) for each in (5, 500))
+    for gain in (few, many):
+        assert gain.low is not None
+        assert gain.ratio is not None
+        assert gain.high is not None
+        assert gain.low < gain.ratio < gain.high
+    assert many.high - many.low < few.high - few.low  # type: ignore[operator]
+
+
+def test_one_strange_node_does_not_move_the_median() -> None:
+    strange = {**FASTER, "gpu-3": 10_000.0}
+    gain = estimate_gain(ran(strange), {"gpu-1", "gpu-2", "gpu-3"})
+    assert gain.ratio == pytest.approx(300 / 110)
+
+
+def test_while_devices_are_not_followed_nothing_is_scored(make: "Make") -> None:
+    assert GainScore().score(pod(), NODES, make.facts({})) is None
