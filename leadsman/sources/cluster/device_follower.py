@@ -96,6 +96,11 @@ class DeviceFollower:
             "leadsman_extender_device_pods", "Pods that are seen bound and ask something of their node's devices.", pods
         )
 
+        free = sum(driver.free for node in self.current.nodes.values() for driver in node.drivers.values())
+        yield GaugeMetricFamily(
+            "leadsman_extender_claim_devices_free", "Devices of ResourceSlices that no ResourceClaim was given.", free
+        )
+
     async def run(self) -> None:
         """Follows until cancelled."""
         async with asyncio.TaskGroup() as group:

@@ -112,6 +112,7 @@ class AnonymousCluster:
             constraints=self._shared_constraints(pod.constraints),
             claims=tuple(map(self._rename, pod.claims)),
             nominated_node=self._rename(pod.nominated_node),
+            devices=pod.devices and replace(pod.devices, claims=tuple(map(self._rename, pod.devices.claims))),
         )
 
     def _shared_constraints(self, constraints: PodConstraints) -> PodConstraints:

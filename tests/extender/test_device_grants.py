@@ -1,0 +1,192 @@
+"""What pods are promised of devices by two replicas that share a store: the later always counts the earlier."""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from extender import device_grants
+from extender.device_grants import GRANT_SECONDS, LEASE_REUSE_SECONDS, DeviceGrants
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import NodeDevices
+from leadsman.decision.decide import filter_nodes
+from leadsman.decision.devices.model import DeviceInputs
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.state import keys
+from leadsman.state.memory_store import MemoryStore
+from leadsman.state.snapshot import Snapshot
+from leadsman.state.store import Unavailable
+
+I915, MEMORY = "gpu.intel.com/i915", "gpu.intel.com/memory.max"
+FIVE = DeviceDemand(({I915: 1, MEMORY: 5},))
+NODE = NodeDevices({I915: 20, MEMORY: 16}, {"gpu.intel.com/cards": "card0.card1"})
+
+
+class Devices(Struct):
+    """A source of devices, as one replica sees them. bound: pod → node."""
+
+    nodes: Mapping[str, NodeDevices]
+    ended: frozenset[str] = frozenset()
+    text: str = ""
+
+    @property
+    def current(self) -> DeviceInputs:
+        return DeviceInputs(True, self.nodes)
+
+    def bind(self, uid: str, node: str) -> None:
+        before = self.nodes[node]
+        bound = NodeDevices(before.allocatable, before.labels, {**before.pods, uid: FIVE})
+        self.nodes = {**self.nodes, node: bound}
+
+    def problem(self) -> str:
+        return self.text
+
+    def is_settled(self, uid: str) -> bool:
+        return uid in self.ended or any(uid in node.pods for node in self.nodes.values())
+
+
+class Replica:
+    """An extender's part that grants and decides, on a clock of the test."""
+
+    def __init__(self, store: MemoryStore, nodes: int = 1, clock: list[float] | None = None) -> None:
+        self.clock = clock or [0.0]
+        self.devices = Devices({f"edge-{number}": NODE for number in range(nodes)})
+        self.grants = DeviceGrants(store, self.devices, lambda: self.clock[0])
+
+    async def filter(self, uid: str, demand: DeviceDemand = FIVE) -> tuple[str, ...]:
+        pod = PodInfo("shop", uid, uid, devices=demand)
+        inputs = DecisionInputs(Snapshot(), Policy(), 0.0, devices=self.devices.current)
+        inputs, order = await self.grants.reserve(pod, inputs)
+        kept = filter_nodes(pod, tuple(self.devices.nodes), inputs).kept
+        await self.grants.settle(pod, order, kept)
+        return kept
+
+
+async def stored(store: MemoryStore) -> list[str]:
+    return [item.key.rpartition("/")[2] for item in (await store.read_prefix(keys.GRANTS_PREFIX)).items]
+
+
+async def test_the_third_pod_is_refused_whichever_replica_is_asked() -> None:
+    store = MemoryStore()
+    first, second = Replica(store), Replica(store)
+    assert await first.filter("a")
+    assert await second.filter("b")
+    assert not await first.filter("c")
+    assert not await second.filter("d")
+    assert await stored(store) == ["a", "b"], "who was refused holds nothing"
+
+
+async def test_a_bound_pod_counts_once_and_where_it_is() -> None:
+    store = MemoryStore()
+    one, other = Replica(store, nodes=2), Replica(store, nodes=2)
+    assert await one.filter("a") == ("edge-0", "edge-1")
+    one.devices.bind("a", "edge-0")
+    other.devices.bind("a", "edge-0")
+    assert await one.filter("b") == ("edge-0", "edge-1")
+    assert await other.filter("c") == ("edge-1",), "b may be on edge-0"
+
+
+async def test_a_replica_that_has_not_seen_the_bind_still_counts_the_promise() -> None:
+    store = MemoryStore()
+    quick, slow = Replica(store), Replica(store)
+    for uid in ("a", "b"):
+        assert await quick.filter(uid)
+        quick.devices.bind(uid, "edge-0")
+    assert not await slow.filter("c")
+
+
+async def test_a_pod_that_ended_is_released() -> None:
+    one = Replica(MemoryStore())
+    await one.filter("a")
+    await one.filter("b")
+    one.devices.ended = frozenset("a")
+    assert await one.filter("c")
+
+
+async def test_a_pod_that_is_asked_about_again_does_not_stand_in_its_own_way() -> None:
+    one = Replica(MemoryStore())
+    await one.filter("a")
+    assert await one.filter("b")
+    assert await one.filter("b")
+
+
+async def test_a_promise_ends_by_itself() -> None:
+    clock = [0.0]
+    store = MemoryStore(lambda: clock[0])
+    one = Replica(store, clock=clock)
+    assert await one.filter("a")
+    assert await one.filter("b")
+    clock[0] = GRANT_SECONDS - 1.0
+    assert not await one.filter("c")
+    clock[0] = GRANT_SECONDS + LEASE_REUSE_SECONDS + 1.0
+    assert await one.filter("c")
+
+
+async def test_without_the_store_such_pods_are_refused_with_the_reason_and_others_are_not() -> None:
+    store = MemoryStore()
+    store.fail(Unavailable("etcd is away"))
+    one = Replica(store)
+    assert not await one.filter("a")
+    assert await one.filter("plain", DeviceDemand())
+    assert await one.filter("whole", DeviceDemand(({I915: 1},)))
+    store.heal()
+    assert await one.filter("a")
+
+
+async def test_a_view_that_is_too_old_refuses() -> None:
+    one = Replica(MemoryStore())
+    one.devices.text = "the view of pods is older than 90 s"
+    assert not await one.filter("a")
+
+
+async def test_a_slow_store_costs_no_more_than_its_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_grants, "RESERVE_TIMEOUT_SECONDS", 0.01)
+
+    class Hanging(MemoryStore):
+        async def read_prefix(self, prefix: str) -> None:  # type: ignore[override]
+            await asyncio.Event().wait()
+
+    assert not await Replica(Hanging()).filter("a")
+
+
+async def test_a_change_of_the_nodes_is_waited_for_and_not_too_often() -> None:
+    one = Replica(MemoryStore(), clock=[0.0])
+    inputs = DecisionInputs(Snapshot(), Policy(), 0.0, devices=one.devices.current)
+    waiting = asyncio.create_task(one.grants.wait_for_change(inputs))
+    await asyncio.sleep(0)
+    one.devices.bind("a", "edge-0")
+    assert await waiting
+    one.clock[0] = 0.0
+    assert await one.grants.wait_for_change(inputs)
+    assert not await one.grants.wait_for_change(inputs), "twice a second"
+
+
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(0, 5), st.booleans()), max_size=12), st.integers(0, 10**6))
+def test_replicas_that_run_at_once_never_promise_more_than_there_is(
+    steps: list[tuple[int, int, bool]], seed: int
+) -> None:
+    """Pods are asked about at two replicas, in any order and at once; each sees binds when it does. Whatever
+    kube-scheduler takes of the answers, two cards hold two pods of 5."""
+
+    async def run() -> None:
+        store = MemoryStore()
+        replicas = Replica(store), Replica(store)
+        bound: list[str] = []
+        for start, (number, pods, seen) in enumerate(steps):
+            uids = [f"pod-{start}-{each}" for each in range(pods)]
+            asked = [replicas[(number + each) % 2].filter(uid) for each, uid in enumerate(uids)]
+            answers = await asyncio.gather(*asked)
+            bound += [uid for uid, kept in zip(uids, answers, strict=True) if kept]
+            assert len(bound) <= 2
+            if seen:
+                for uid, replica in itertools.product(bound, replicas[: 1 + number]):
+                    if not replica.devices.is_settled(uid):
+                        replica.devices.bind(uid, "edge-0")
+
+    asyncio.run(run())
