@@ -44,6 +44,7 @@ WITH_CONTROLLER = ("controller", "cluster-model", "node-health", *WITH_BACKUPS)
 HEALING = "leadsman-extender-self-healing"
 WITH_HEALING = ("self-healing-extender", "everything", "files")
 WITH_SECOND_SCHEDULER = ("second-scheduler", "everything", "files")
+WITH_DEVICES = ("devices", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
 WITH_CLUSTER_MODEL = ("cluster-model", *WITH_BACKUPS)
@@ -56,8 +57,15 @@ def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_say
     binding = {"leadsman-extender-bind"} if build_name in ("files", "bind", "everything") else set()
     wanted = {name: ROLES[name] for name in ALWAYS | binding}
     assert {name: rule for name, rule in rules.items() if name in ROLES} == wanted
-    with_other_roles = (*WITH_TELEMETRY, *WITH_CONTROLLER, *WITH_CLUSTER_MODEL, *WITH_HEALING, *WITH_SECOND_SCHEDULER)
+    with_controller = (*WITH_CONTROLLER, *WITH_CLUSTER_MODEL)
+    with_other_roles = (*WITH_TELEMETRY, *with_controller, *WITH_HEALING, *WITH_SECOND_SCHEDULER, *WITH_DEVICES)
     assert build_name in with_other_roles or rules == wanted
+
+
+def test_the_extender_reads_claims_and_slices_where_it_follows_devices(objects: "Objects", build_name: str) -> None:
+    roles = [o for o in objects if o["metadata"]["name"] == "leadsman-extender-devices" and o["kind"] == "ClusterRole"]
+    assert bool(roles) == (build_name in WITH_DEVICES)
+    assert all(set(rule["verbs"]) == {"list", "watch"} for role in roles for rule in role["rules"])
 
 
 def test_the_extender_reads_the_config_maps_of_self_healing_and_no_other_where_it_follows_it(

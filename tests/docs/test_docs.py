@@ -206,5 +206,5 @@ def test_the_table_of_etcd_names_every_record_and_prefix() -> None:
     page = documents()["docs/architecture.md"]
     kinds = [*keys.RECORD_BY_KIND, keys.REWARDS_KIND, "counted"]
     assert [kind for kind in kinds if f"`nodes/<node>/{kind}" not in page] == []
-    prefixes = (keys.RING_PREFIX, keys.PROBES_PREFIX, keys.BIND_FAILURES_PREFIX)
+    prefixes = (keys.RING_PREFIX, keys.PROBES_PREFIX, keys.BIND_FAILURES_PREFIX, keys.GRANTS_PREFIX)
     assert [each for each in prefixes if f"| `{each.removeprefix('/leadsman/v1/')}<" not in page] == []

@@ -68,7 +68,7 @@ def device_demand(
 
 
 def _bandwidth_bits(annotations: Mapping[str, str]) -> int | None:
-    """leadsman.dev/bandwidth counts before kubernetes.io/egress-bandwidth, which is a quantity in bit/s."""
+    """Our own annotation counts before Kubernetes', which is a quantity in bit/s."""
     if BANDWIDTH_ANNOTATION in annotations:
         text = annotations[BANDWIDTH_ANNOTATION]
         match = _BANDWIDTH.fullmatch(text.strip())
