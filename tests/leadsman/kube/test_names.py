@@ -47,7 +47,7 @@ def test_every_annotation_in_docs_and_manifests_is_one_that_the_code_reads() -> 
 def test_a_deprecated_key_is_named_only_where_it_is_read_removed_or_announced(deprecated: str) -> None:
     documents = texts("*.md", "docs/*", "examples/*", "daemonset/*", "*.py")
     naming = {path for path, text in documents.items() if deprecated in text and not path.startswith("tests/")}
-    assert naming == {"CHANGELOG.md", "docs/deploying.md", "leadsman/kube/names.py"}
+    assert naming == {"CHANGELOG.md", "docs/upgrading.md", "leadsman/kube/names.py"}
 
 
 def test_a_patch_that_writes_a_key_removes_its_deprecated_spelling() -> None:
