@@ -268,6 +268,7 @@ TRIED_ELSEWHERE = {
     "A new annotation",
     "A new parser of what a stranger sends",
     "A new kind of device",
+    "A score or filter outside this repository",
 }
 
 
