@@ -56,11 +56,13 @@ async def test_an_agent_reads_nothing_of_another_node(locked: "Locked") -> None:
         await locked.store("of-a").read_prefix(keys.node_prefix("node-b"))
 
 
-async def test_extender_and_controller_read_all_nodes_and_the_extender_asks_for_probes(locked: "Locked") -> None:
+async def test_both_read_all_nodes_and_the_extender_asks_for_probes_and_grants_devices(locked: "Locked") -> None:
     extender, controller = locked.store("of-extender"), locked.store("of-controller")
     lease = await extender.grant(30)
     await extender.write([Put(keys.probe_request_key("node-a", "node-b"), b"{}")], lease)
     await extender.write([Put(keys.bind_failure_key("node-a", "uid"), b"{}")], lease)
+    await extender.write([Put(f"{keys.GRANTS_PREFIX}uid", b"{}")], lease)
+    assert (await extender.read_prefix(keys.GRANTS_PREFIX)).items
     assert (await extender.read_prefix(keys.NODES_PREFIX)).revision
     assert (await controller.read_prefix(keys.NODES_PREFIX)).revision
 
