@@ -131,7 +131,7 @@ class DeviceGrants:
         )
         yield CounterMetricFamily(
             "leadsman_extender_device_grants_withdrawn",
-            "Of these promises, those that ended at once because no node had what the pod asked.",
+            "Promises of devices that ended at once because no node had what the pod asked.",
             self.withdrawn,
         )
         yield CounterMetricFamily(

@@ -4,6 +4,7 @@ import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
@@ -44,6 +45,16 @@ class Members:
         for member in members:
             await asyncio.to_thread(member.wait_until_healthy, WITHIN_SECONDS)
 
+    async def write(self, member: Etcd) -> None:
+        """Writes KEY, as soon as the members have a leader again."""
+        async with asyncio.timeout(WITHIN_SECONDS):
+            while True:
+                try:
+                    await asyncio.to_thread(member.post, "/v3/kv/put", {"key": KEY, "value": KEY})
+                    return
+                except HTTPError:
+                    await asyncio.sleep(0.1)
+
     def voters(self, asked: Etcd) -> dict[str, str]:
         """Name → ID of the members that vote, as one of them sees it."""
         listed = asked.post("/v3/cluster/member/list", {"linearizable": True})["members"]
@@ -71,7 +82,7 @@ async def test_a_member_whose_data_is_gone_is_back_as_a_voter_with_what_was_writ
     lost, *others = members.all
     before = members.voters(lost)
     lost.wipe()
-    others[0].post("/v3/kv/put", {"key": KEY, "value": KEY})
+    await members.write(others[0])
     async with asyncio.timeout(WITHIN_SECONDS):
         await members.begin(lost)
     await members.healthy(lost)

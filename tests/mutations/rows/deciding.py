@@ -38,7 +38,7 @@ MUTATIONS = (
     Mutation(
         "a bound that cannot be checked is not met",
         "extender/decider.py",
-        "if _has_strict_bound(pod, inputs.policy) or pod_policy.fails_closed(pod, inputs):",
+        "if strict or (inputs.devices.followed and needs_grant(pod.devices, inputs)):",
         "if False:",
         AT_DECIDER + "test_a_bounded_pod_is_refused_everywhere_when_there_is_no_decision",
     ),
@@ -74,7 +74,7 @@ MUTATIONS = (
     Mutation(
         "a score that knows fewer than half of the nodes is neutral",
         "leadsman/decision/decide.py",
-        "if fresh >= MIN_KNOWN_RATIO * len(nodes):",
+        "if score.neutral or fresh >= MIN_KNOWN_RATIO * len(nodes):",
         "if True:",
         "leadsman/decision/test_decide.py::test_fewer_than_half_of_four_fresh_is_neutral",
     ),
