@@ -8,7 +8,7 @@ import json
 import resource
 import ssl
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -235,16 +235,18 @@ async def _schedule(stage: Stage, name: str, extender: str, args: dict[str, Any]
 
 
 def _put(cluster: Cluster, items: Mapping[str, bytes]) -> None:
+    _write(cluster, [{"requestPut": {"key": _text(key), "value": _text(value)}} for key, value in items.items()])
+
+
+def _delete(cluster: Cluster, names: Iterable[str]) -> None:
+    """Key by key: all of a large range at once holds up etcd for seconds, which would be another row."""
+    _write(cluster, [{"requestDeleteRange": {"key": _text(key)}} for key in names])
+
+
+def _write(cluster: Cluster, operations: Sequence[Mapping[str, object]]) -> None:
     """Through a member that runs, in transactions of 128."""
-    member, pairs = cluster.etcd[0], [(_text(key), _text(value)) for key, value in items.items()]
-    for start in range(0, len(pairs), 128):
-        puts = [{"requestPut": {"key": key, "value": value}} for key, value in pairs[start : start + 128]]
-        member.post("/v3/kv/txn", {"success": puts})
-
-
-def _delete(cluster: Cluster, prefix: str) -> None:
-    end = prefix[:-1] + chr(ord(prefix[-1]) + 1)
-    cluster.etcd[0].post("/v3/kv/deleterange", {"key": _text(prefix), "range_end": _text(end)})
+    for start in range(0, len(operations), 128):
+        cluster.etcd[0].post("/v3/kv/txn", {"success": operations[start : start + 128]})
 
 
 def _text(value: str | bytes) -> str:
@@ -270,8 +272,7 @@ async def crowded_prefix(stage: Stage) -> AsyncIterator[None]:
     junk = {f"{keys.node_prefix('edge-5')}junk-{number}": b"\xff" * 1_000 for number in range(2_000)}
     await asyncio.to_thread(_put, stage.cluster, rewards | junk)
     yield
-    await asyncio.to_thread(_delete, stage.cluster, keys.rewards_prefix("edge-5"))
-    await asyncio.to_thread(_delete, stage.cluster, f"{keys.node_prefix('edge-5')}junk-")
+    await asyncio.to_thread(_delete, stage.cluster, rewards | junk)
 
 
 @row(0, "agent-edge-8")
