@@ -13,7 +13,7 @@ LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary;
 	lock wheels sbom release clean
 
 help:  ## show this list
-	@sed -n 's/^\([a-z-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
+	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
 		printf '%-22s%s\n' "$$target" "$$text"; done
 
 demo: .venv/.local  ## a small cluster on this machine, one placement explained; ARGS=--keep leaves it running
