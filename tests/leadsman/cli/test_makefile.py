@@ -1,6 +1,7 @@
 """What `make` says and installs, by its own account of what it would run."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,12 +35,9 @@ def checkout(tmp_path: Path) -> Path:
 
 def test_alone_it_lists_every_target_and_starts_nothing() -> None:
     done = make()
-    assert [line.split()[1] for line in done.stdout.splitlines()] == [
-        "help", "demo", "demo-rewards", "demo-failover", "test", "image-test", "integration", "torture",
-        "mutations",
-        "failover-table", "check", "format", "bench", "fuzz", "lock", "wheels", "sbom",
-        "release", "clean",
-    ]  # fmt: skip
+    rules = re.findall(r"^([a-z][a-z0-9-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert {"demo", "test", "check", "release"} <= set(rules)
+    assert [line.split()[1] for line in done.stdout.splitlines()] == rules
     assert done.returncode == 0
 
 
