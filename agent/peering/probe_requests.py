@@ -22,7 +22,7 @@ from leadsman.state import codec, keys
 from leadsman.state.codec import BadRecord
 from leadsman.state.key_values import StoredItem, Updated
 from leadsman.state.records import ProbeRequest
-from leadsman.state.store import Store, StoreError
+from leadsman.state.store import Compacted, Store, StoreError
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +83,8 @@ class ProbeRequestHandler:
             began = self._clock()
             try:
                 await self._follow()
+            except Compacted:
+                pass  # etcd drops its history every 10 minutes; the next listing has what stands, and only that counts.
             except StoreError as error:
                 self._problem.report(error)
             if self._clock() - began > MAX_BACKOFF_SECONDS:

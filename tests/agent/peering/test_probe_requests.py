@@ -13,10 +13,10 @@ from agent.peering.peer_selection import MAX_REQUESTED
 from agent.peering.probe_requests import BURST_PROBES, MAX_SERVED, ProbeRequestHandler
 from agent.rtt.peer import Peer
 from leadsman.state import codec, keys
-from leadsman.state.key_values import Put
+from leadsman.state.key_values import ChangeBatch, Put
 from leadsman.state.records import ProbeRequest
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import Unavailable
+from leadsman.state.store import Compacted, Unavailable
 
 if TYPE_CHECKING:
     from tests.agent.peering.conftest import Ring
@@ -141,6 +141,27 @@ async def test_a_store_that_comes_back_is_watched_again(world: World, caplog: py
     await reported(world)
     task.cancel()
     assert "agent cannot watch probe requests" in caplog.text
+
+
+async def test_a_history_that_etcd_has_dropped_is_no_problem(
+    world: World, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    watched = asyncio.Event()
+
+    async def watch_what_is_gone(*_: object) -> AsyncIterator[ChangeBatch]:
+        watched.set()
+        raise Compacted("compacted up to revision 7")
+        yield
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.ring.store, "watch", watch_what_is_gone)
+        task = asyncio.create_task(world.requests.run())
+        async with asyncio.timeout(30):
+            await watched.wait()
+    await world.ask("own", "node-00007")
+    await reported(world)
+    task.cancel()
+    assert "cannot watch" not in caplog.text
 
 
 async def test_a_flood_of_requests_costs_a_bounded_number_of_reads(world: World) -> None:
