@@ -4,6 +4,7 @@ of a real kube-apiserver, and no example of hypothesis timed."""
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from leadsman.testbed import kube_apiserver
 
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
+
+signal.signal(signal.SIGINT, signal.default_int_handler)
+"""A shell starts its background jobs with SIGINT ignored, and tests send it to processes that would inherit that."""
 
 BEYOND_CI = "KUBEBUILDER_ASSETS"
 """In the reason of a skip that --no-skips forgives: no Debian or PyPI package brings a kube-apiserver."""
