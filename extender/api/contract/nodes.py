@@ -1,0 +1,64 @@
+"""Nodes."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from extender.api.contract.common import NamedValue
+
+
+class NodeRow(Struct, frozen=True):
+    """One node.
+
+    group: id of its delay group.
+    status: "fresh", "provisional", "stale" or "unknown" (no heartbeat).
+    age_seconds: since its last report.
+    median_rtt_ms, jitter_ms: medians over the peers that it measured.
+    shift_ms, shift_since: by how much it moved away from all others within the hour of history, and when.
+    x, y: its place on the map, in ms.
+    bounded_pods: pods with delay bounds that the journal knows to refer to it.
+    """
+
+    name: str
+    group: str
+    zone: str
+    rack: str
+    status: str
+    age_seconds: float | None
+    peers_measured: int
+    peers_lost: int
+    median_rtt_ms: float | None
+    jitter_ms: float | None
+    shift_ms: float | None
+    shift_since: str | None
+    x: float | None
+    y: float | None
+    problems: Sequence[str]
+    bounded_pods: int
+
+
+class PeerRow(Struct, frozen=True):
+    """What the node measured to one peer. lost: probes without a reply in the window."""
+
+    name: str
+    rtt_ms: float | None
+    p95_ms: float | None
+    jitter_ms: float | None
+    lost: int
+    age_seconds: float | None
+
+
+class MedianAt(Struct, frozen=True):
+    """The node's median round trip at one moment."""
+
+    at: str
+    median_rtt_ms: float | None
+
+
+class NodeDetail(NodeRow, frozen=True):
+    """A node with all that is known of it."""
+
+    address: str | None
+    hardware: Sequence[NamedValue]
+    peers: Sequence[PeerRow]
+    history: Sequence[MedianAt]
