@@ -16,8 +16,12 @@ PAPER_NODES = tuple(f"paper-{number}" for number in range(1, 23))
 """Nodes of the API server without an agent."""
 
 CLUSTER_NODES = (*NODES, *PAPER_NODES)
-EXTENDERS, CONTROLLERS = ("extender-a", "extender-b"), ("controller-a", "controller-b")
+ETCD = "etcd"
+EXTENDERS = EXTENDER_A, EXTENDER_B = "extender-a", "extender-b"
+CONTROLLERS = "controller-a", "controller-b"
 AGENTS = tuple(f"agent-{node}" for node in NODES)
+LAST_NODE = "edge-8"
+LAST_AGENT = f"agent-{LAST_NODE}"
 
 _MIB = 1 << 20
 MEMORY_LIMITS = {"agent": 128 * _MIB, "extender": 512 * _MIB, "controller": 512 * _MIB}
