@@ -14,6 +14,7 @@ from leadsman.cli.evaluation.documents import (
     read_bytes,
     read_document,
     read_documents,
+    read_items,
 )
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import Policy
@@ -172,14 +173,8 @@ def _quantity(value: object, where: str) -> int:
 
 
 def _nodes(file: Path) -> Sequence[NodeView]:
-    plain = read_document(file)
-    items = plain.get("items") if isinstance(plain, dict) else plain
-    if not isinstance(items, list):
-        raise BadInputFile(
-            f"{display_name(file)}: got {type(items).__name__}, want a list of names, or what"
-            " `kubectl get nodes -o json` gives"
-        )
-    return [_node(item, f"{display_name(file)}: [{position}]") for position, item in enumerate(items)]
+    where = display_name(file)
+    return [_node(item, f"{where}: [{position}]") for position, item in enumerate(read_items(file))]
 
 
 def _node(item: object, where: str) -> NodeView:
