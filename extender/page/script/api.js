@@ -1,0 +1,56 @@
+const ROOT = "/api/v1";
+
+/** What the server refused. `detail`: {field, value, allowed}, where it said so. */
+export class RequestFailed extends Error {
+  constructor(status, message, detail = {}) {
+    super(message);
+    this.status = status;
+    this.detail = detail;
+  }
+}
+
+export async function get(path, query = {}, signal = undefined) {
+  const given = Object.entries(query).filter(([, value]) => value !== null && value !== undefined && value !== "");
+  const suffix = given.length ? `?${new URLSearchParams(given)}` : "";
+  // The browser keeps the last answer and asks with its ETag.
+  return answer(
+    fetch(`${ROOT}${path}${suffix}`, { cache: "no-cache", signal, headers: { Accept: "application/json" } }),
+  );
+}
+
+export async function post(path, body, signal = undefined) {
+  const headers = { Accept: "application/json", "Content-Type": "application/json" };
+  return answer(fetch(`${ROOT}${path}`, { method: "POST", body: JSON.stringify(body), signal, headers }));
+}
+
+/** A path of encoded segments: path("pods", "shop", "cart-7"). */
+export function path(...segments) {
+  return `/${segments.map(encodeURIComponent).join("/")}`;
+}
+
+async function answer(request) {
+  let response;
+  try {
+    response = await request;
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new RequestFailed(0, "The extender does not answer. It may be restarting, or the port-forward has ended.");
+  }
+  if (response.ok) return response.json();
+  throw await refusal(response);
+}
+
+async function refusal(response) {
+  if (response.status === 401) {
+    return new RequestFailed(
+      401,
+      "This session has ended. Run `kubectl leadsman page` again, and open the address that it prints.",
+    );
+  }
+  try {
+    const { error } = await response.json();
+    return new RequestFailed(response.status, error.message, error);
+  } catch {
+    return new RequestFailed(response.status, `The extender answered with status ${response.status} and no reason.`);
+  }
+}

@@ -1,0 +1,112 @@
+import { get } from "./api.js";
+import { element, link } from "./dom.js";
+import { ms, percent } from "./format.js";
+import { heatmap } from "./heatmap.js";
+import { legend } from "./legend.js";
+import { LogScale } from "./scale.js";
+
+/** Nodes up to which every pair is a cell of the first picture. */
+export const MOST_CELLS = 300;
+const TILE = 128;
+const ASYMMETRY_RATIO = 0.25;
+const ASYMMETRY_MS = 1;
+
+/** Nodes × nodes as a heatmap. area: {nodes} for all, or {rowOffset, columnOffset, rows, columns}. → {body, draw} */
+export async function nodeMap({ nodes, rowOffset = 0, columnOffset = 0, rows = nodes, columns = nodes }, signal) {
+  const cells = await readArea({ rowOffset, columnOffset, rows, columns }, signal);
+  const square = rowOffset === columnOffset && rows === columns;
+  const mirrored = square
+    ? cells
+    : await readArea({ rowOffset: columnOffset, columnOffset: rowOffset, rows: columns, columns: rows }, signal);
+  const scale = new LogScale(cells.rtt.flat());
+  const asymmetric = (i, j) =>
+    differ(cells.rtt[i][j], mirrored.rtt[j]?.[i]) &&
+    cells.kind[i][j] === "measured" &&
+    mirrored.kind[j][i] === "measured";
+  const { box, draw } = heatmap(
+    {
+      label: "Round trips between nodes",
+      ...cells,
+      scale,
+      cell: (i, j) => ({ kind: cells.kind[i][j], value: cells.rtt[i][j], marks: { asymmetric: asymmetric(i, j) } }),
+      describe: (i, j) => describeCell(cells, mirrored, i, j),
+      open: (i, j) => {
+        const same = cells.rows[i] === cells.columns[j];
+        location.hash = same ? link(["nodes", cells.rows[i]]) : link(["delays", cells.rows[i], cells.columns[j]]);
+      },
+    },
+    signal,
+  );
+  const body = element("div", { class: "map-body" }, box, legend(scale, NODE_MARKS, signal, coverage(cells)));
+  return { body, draw };
+}
+
+const NODE_MARKS = [
+  ["measured", "measured"],
+  ["estimate", "estimate"],
+  ["lost", "probe lost"],
+  ["void", "unknown"],
+  ["asymmetric", "the way back differs by over 25 %"],
+];
+
+/** The server gives 128 × 128 cells at a time. */
+async function readArea({ rowOffset, columnOffset, rows, columns }, signal) {
+  const starts = (length) => Array.from({ length: Math.ceil(length / TILE) }, (_, i) => i * TILE);
+  const bands = await Promise.all(
+    starts(rows).map((row) =>
+      Promise.all(
+        starts(columns).map((column) =>
+          get(
+            "/delays/cells",
+            {
+              row_offset: rowOffset + row,
+              column_offset: columnOffset + column,
+              rows: Math.min(TILE, rows - row),
+              columns: Math.min(TILE, columns - column),
+            },
+            signal,
+          ),
+        ),
+      ),
+    ),
+  );
+  const joined = (field) =>
+    bands.flatMap((band) => band[0][field].map((_, i) => band.flatMap((tile) => tile[field][i])));
+  return {
+    rows: bands.flatMap((band) => band[0].row_names),
+    columns: bands[0].flatMap((tile) => tile.column_names),
+    rowGroups: bands.flatMap((band) => band[0].row_groups),
+    columnGroups: bands[0].flatMap((tile) => tile.column_groups),
+    rtt: joined("rtt_ms"),
+    kind: joined("kind"),
+    low: joined("low_ms"),
+    high: joined("high_ms"),
+  };
+}
+
+function differ(there, back) {
+  if (there === null || back === null || back === undefined) return false;
+  const difference = Math.abs(there - back);
+  return difference > ASYMMETRY_MS && difference > ASYMMETRY_RATIO * Math.min(there, back);
+}
+
+function describeCell(cells, mirrored, i, j) {
+  const title = `${cells.rows[i]} → ${cells.columns[j]}`;
+  const value = cells.rtt[i][j];
+  if (cells.kind[i][j] === "self") return [cells.rows[i], "itself"];
+  if (cells.kind[i][j] === "lost") return [title, "probes were sent, none was answered"];
+  if (value === null) return [title, "unknown: neither measured nor estimated"];
+  const back = mirrored.rtt[j]?.[i] ?? null;
+  const way = back === null ? [] : [`way back ${ms(back)}${mirrored.kind[j][i] === "estimate" ? ", estimate" : ""}`];
+  if (cells.kind[i][j] === "measured") return [title, `${ms(value)}, measured`, ...way];
+  const interval = cells.low[i][j] === null ? "" : `, ${ms(cells.low[i][j])} to ${ms(cells.high[i][j])}`;
+  return [title, `${ms(value)}, estimate${interval}`, ...way];
+}
+
+function coverage(cells) {
+  const kinds = cells.kind.flat();
+  const number = (kind) => kinds.filter((each) => each === kind).length;
+  const pairs = kinds.length - number("self");
+  const text = `${percent(pairs ? number("measured") / pairs : 0)} measured, ${percent(pairs ? number("estimate") / pairs : 0)} estimated, ${number("lost")} lost, ${number("unknown")} unknown`;
+  return element("p", { class: "quiet coverage" }, text);
+}

@@ -1,0 +1,41 @@
+import { drawing, element } from "./dom.js";
+import { moment, ms } from "./format.js";
+
+const WIDTH = 600;
+const HEIGHT = 120;
+
+/** points: [{at, value: number | null}], oldest first. Where a value is unknown the line is broken. */
+export function historyLine(points, label) {
+  const values = points.map((point) => point.value).filter((value) => value !== null);
+  if (values.length < 2)
+    return element("p", { class: "quiet" }, "No history yet: it begins when this replica starts, one value a minute.");
+  const low = Math.min(...values);
+  const high = Math.max(...values);
+  const margin = Math.max((high - low) * 0.12, high * 0.02, 0.01);
+  const x = (i) => (i / (points.length - 1)) * WIDTH;
+  const y = (value) => HEIGHT - ((value - low + margin) / (high - low + 2 * margin)) * HEIGHT;
+  const line = drawing("path", { d: pathOf(points, x, y), class: "spark-line", "vector-effect": "non-scaling-stroke" });
+  const text = `${label}: ${ms(low)} to ${ms(high)}, ${moment(points[0].at)} to ${moment(points.at(-1).at)}`;
+  const picture = drawing(
+    "svg",
+    { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", class: "spark", role: "img", "aria-label": text },
+    line,
+  );
+  return element(
+    "figure",
+    { class: "spark-figure" },
+    element("div", { class: "spark-axis" }, element("span", {}, ms(high)), element("span", {}, ms(low))),
+    picture,
+    element("figcaption", {}, element("span", {}, moment(points[0].at)), element("span", {}, moment(points.at(-1).at))),
+  );
+}
+
+function pathOf(points, x, y) {
+  let path = "";
+  let broken = true;
+  points.forEach(({ value }, i) => {
+    if (value !== null) path += `${broken ? "M" : "L"}${x(i).toFixed(1)} ${y(value).toFixed(1)}`;
+    broken = value === null;
+  });
+  return path;
+}

@@ -1,0 +1,188 @@
+import { element } from "./dom.js";
+import { ms } from "./format.js";
+import { color, onThemeChange } from "./theme.js";
+
+const PADDING = 34;
+
+/**
+ * Nodes at their coordinates, on a canvas. `places(items, node)` sets them, `drag(bound)` is called while the ring is dragged,
+ * `pick(name)` when a node is clicked. Distances on the map are only near the truth: colors come from the values, not from the ring.
+ */
+export function withinMap({ drag, pick }, signal) {
+  const canvas = element("canvas", { role: "img", "aria-label": "Map of nodes by their coordinates" });
+  const tip = element("div", { class: "tip", hidden: true });
+  const box = element("div", { class: "map" }, canvas, tip);
+  const state = { items: [], node: "", bound: 10, near: null, dragging: false };
+  let view = null;
+
+  const draw = () => {
+    if (!box.isConnected || !box.clientWidth) return;
+    view = fit(state, box.clientWidth, box.clientHeight);
+    paintMap(canvas, view, state);
+    canvas.setAttribute(
+      "aria-label",
+      `Map: ${state.items.filter((item) => item.passes).length} of ${state.items.length} nodes are within ${ms(state.bound)} of ${state.node}`,
+    );
+  };
+  const boundAt = (event) =>
+    Math.max(0.1, Math.hypot(event.offsetX - view.center[0], event.offsetY - view.center[1]) / view.perMs);
+  const onRing = (event) => view?.center && Math.abs(boundAt(event) - state.bound) * view.perMs < 9;
+  canvas.addEventListener("pointerdown", (event) => {
+    if (!onRing(event) || nearest(view, state.items, event)) return;
+    state.dragging = true;
+    canvas.setPointerCapture(event.pointerId);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    if (state.dragging) {
+      drag(boundAt(event));
+      return;
+    }
+    state.near = view && nearest(view, state.items, event);
+    canvas.style.setProperty("cursor", state.near ? "pointer" : onRing(event) ? "grab" : "default");
+    showTip(tip, box, view, state.near);
+  });
+  canvas.addEventListener("pointerup", () => (state.dragging = false));
+  canvas.addEventListener("pointerleave", () => (tip.hidden = true));
+  canvas.addEventListener("click", () => state.near && !state.dragging && pick(state.near.name));
+  const resized = new ResizeObserver(draw);
+  resized.observe(box);
+  signal.addEventListener("abort", () => resized.disconnect());
+  onThemeChange(draw, signal);
+  const update = (changes) => {
+    Object.assign(state, changes);
+    draw();
+  };
+  return { box, update };
+}
+
+/** One scale for both axes, so that a circle is a circle. */
+function fit({ items, node }, width, height) {
+  const placed = items.filter((item) => item.x !== null && item.y !== null);
+  const reach = (axis) => [
+    Math.min(...placed.map((item) => item[axis])),
+    Math.max(...placed.map((item) => item[axis])),
+  ];
+  const [left, right] = placed.length ? reach("x") : [0, 1];
+  const [top, bottom] = placed.length ? reach("y") : [0, 1];
+  const perMs = Math.min(
+    (width - 2 * PADDING) / Math.max(right - left, 1),
+    (height - 2 * PADDING) / Math.max(bottom - top, 1),
+  );
+  const x = (value) => width / 2 + (value - (left + right) / 2) * perMs;
+  const y = (value) => height / 2 + (value - (top + bottom) / 2) * perMs;
+  const reference = placed.find((item) => item.name === node);
+  return { width, height, perMs, x, y, center: reference ? [x(reference.x), y(reference.y)] : null };
+}
+
+function paintMap(canvas, view, { items, node, bound }) {
+  const ratio = window.devicePixelRatio || 1;
+  canvas.width = Math.round(view.width * ratio);
+  canvas.height = Math.round(view.height * ratio);
+  const context = canvas.getContext("2d");
+  context.scale(ratio, ratio);
+  if (view.center) paintRing(context, view, bound);
+  const radius = items.length > 2000 ? 2.2 : items.length > 300 ? 3 : 5.5;
+  // What passes is drawn last, above the rest.
+  for (const item of [...items].sort((a, b) => a.passes - b.passes)) {
+    if (item.x === null || item.y === null || item.name === node) continue;
+    paintNode(context, view.x(item.x), view.y(item.y), radius, item);
+  }
+  if (view.center) paintReference(context, view.center, node);
+  paintRuler(context, view);
+}
+
+function paintRing(context, { center, perMs }, bound) {
+  context.beginPath();
+  context.arc(...center, bound * perMs, 0, 2 * Math.PI);
+  context.fillStyle = color("ring-fill");
+  context.fill();
+  context.setLineDash([6, 5]);
+  context.strokeStyle = color("accent");
+  context.lineWidth = 1.5;
+  context.stroke();
+  context.setLineDash([]);
+}
+
+/** Passes measured: filled. Passes by an estimate: an open circle. Beyond: a small grey dot. Unknown: a cross. */
+function paintNode(context, x, y, radius, { passes, basis }) {
+  context.beginPath();
+  if (basis === "unknown") {
+    const arm = radius * 0.9;
+    context.moveTo(x - arm, y - arm);
+    context.lineTo(x + arm, y + arm);
+    context.moveTo(x - arm, y + arm);
+    context.lineTo(x + arm, y - arm);
+    context.strokeStyle = color("lost");
+    context.lineWidth = 1.6;
+    context.stroke();
+    return;
+  }
+  const open = basis === "estimate";
+  context.arc(x, y, passes ? radius : radius * 0.72, 0, 2 * Math.PI);
+  context.strokeStyle = context.fillStyle = color(passes ? "pass" : "beyond");
+  context.lineWidth = radius > 4 ? 1.8 : 1.2;
+  if (open) context.stroke();
+  else context.fill();
+}
+
+function paintReference(context, [x, y], name) {
+  context.beginPath();
+  context.arc(x, y, 8, 0, 2 * Math.PI);
+  context.fillStyle = color("surface");
+  context.fill();
+  context.lineWidth = 3;
+  context.strokeStyle = color("accent");
+  context.stroke();
+  context.font = "600 13px ui-sans-serif, Inter, system-ui, sans-serif";
+  context.fillStyle = color("ink");
+  context.textAlign = "left";
+  context.strokeStyle = color("surface");
+  context.strokeText(name, x + 13, y - 9);
+  context.fillText(name, x + 13, y - 9);
+}
+
+/** A length of the map in milliseconds, about a fifth of its width. */
+function paintRuler(context, { width, height, perMs }) {
+  const rough = width / 5 / perMs;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const length = [5, 2, 1].map((step) => step * power).find((step) => step <= rough) ?? power;
+  const [x, y] = [16, height - 14];
+  context.strokeStyle = context.fillStyle = color("muted");
+  context.lineWidth = 1;
+  context.beginPath();
+  context.moveTo(x, y - 4);
+  context.lineTo(x, y);
+  context.lineTo(x + length * perMs, y);
+  context.lineTo(x + length * perMs, y - 4);
+  context.stroke();
+  context.font = "12px ui-sans-serif, Inter, system-ui, sans-serif";
+  context.textAlign = "left";
+  context.fillText(`${Number(length.toPrecision(1))} ms`, x + 5, y - 5);
+}
+
+function nearest(view, items, event) {
+  let best = null;
+  let least = 12;
+  for (const item of items) {
+    if (item.x === null || item.y === null) continue;
+    const away = Math.hypot(view.x(item.x) - event.offsetX, view.y(item.y) - event.offsetY);
+    if (away < least) [best, least] = [item, away];
+  }
+  return best;
+}
+
+function showTip(tip, box, view, item) {
+  tip.hidden = !item;
+  if (!item) return;
+  const lines = [item.rtt_ms === null ? "unknown" : `${ms(item.rtt_ms)}, ${item.basis}`, item.reason].filter(Boolean);
+  tip.replaceChildren(
+    element("div", { class: "tip-title" }, item.name),
+    ...lines.map((line) => element("div", {}, line)),
+  );
+  const left = view.x(item.x) + 12;
+  tip.style.setProperty(
+    "left",
+    `${left + tip.offsetWidth < box.clientWidth ? left : view.x(item.x) - tip.offsetWidth - 12}px`,
+  );
+  tip.style.setProperty("top", `${Math.max(0, view.y(item.y) - 10)}px`);
+}
