@@ -5,6 +5,18 @@ from collections.abc import Iterator
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from agent.reporting import Reporter
+from agent.settings import AgentSettings
+
+
+def agent_info(settings: AgentSettings) -> Iterator[Metric]:
+    """The node's name, to join with, whatever the scraper calls the instance."""
+    info = GaugeMetricFamily(
+        "leadsman_agent_info",
+        "Constant 1, labelled with the name, zone and rack of the node that the agent measures.",
+        labels=["node", "zone", "rack"],
+    )
+    info.add_metric([settings.node, settings.zone, settings.rack], 1)
+    yield info
 
 
 def report_metrics(reporter: Reporter) -> Iterator[Metric]:

@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from random import Random
 from typing import Any
 
@@ -21,7 +21,7 @@ from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.samples import HostRoots
 from agent.latency_record import build_latency_record
 from agent.liveness import LoopLiveness
-from agent.metrics import report_metrics
+from agent.metrics import agent_info, report_metrics
 from agent.peering import metrics as peering_metrics
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
 from agent.peering.probe_requests import ProbeRequestHandler
@@ -142,6 +142,11 @@ class AgentComponents:
             return None
         return self.peer_refresher.ring_entry(settings.address, settings.zone, settings.rack)
 
+    def lasting_peers(self) -> Collection[str]:
+        """The peers that have series of their own: all of a static list."""
+        static = self.settings.peers is not None
+        return self.prober.stats.targets if static else self.peer_refresher.selection.lasting_names
+
     def _pods(self) -> PodMonitor | None:
         settings = self.settings
         if settings.pods is None:
@@ -159,8 +164,9 @@ class AgentComponents:
 
 def _ops_app(parts: AgentComponents) -> web.Application:
     registry = create_registry(
-        lambda: rtt_metrics.families(parts.prober, parts.clock()),
-        lambda: hardware_metrics.families(parts.hardware.latest),
+        lambda: agent_info(parts.settings),
+        lambda: rtt_metrics.families(parts.prober, parts.clock(), parts.lasting_peers()),
+        lambda: hardware_metrics.families(parts.hardware.latest, parts.settings.hardware_metrics),
         lambda: report_metrics(parts.reporter),
         lambda: peering_metrics.families(parts.peer_refresher, parts.probe_requests),
         lambda: pod_metrics.families(parts.pods, parts.reward_persistence) if parts.pods else (),

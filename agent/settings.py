@@ -24,6 +24,7 @@ class AgentSettings(Struct, frozen=True):
         so all must have the same budget.
     own_network: as in HostRoots.
     pods: None when the node's pods are not followed.
+    hardware_metrics: whether /metrics shows the hardware too. It is measured and reported either way.
     """
 
     node: str
@@ -43,6 +44,7 @@ class AgentSettings(Struct, frozen=True):
     rootfs: Path = Path("/")
     own_network: bool = False
     pods: PodSettings | None = None
+    hardware_metrics: bool = True
 
     def __post_init__(self) -> None:
         check_node_name(self.node)

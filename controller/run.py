@@ -26,6 +26,7 @@ from controller.policy_status import PolicyStatusWriter
 from controller.requeuer import Requeuer
 from controller.self_healing import SelfHealing, SelfHealingSettings
 from controller.unchecked_pods import UncheckedPodReporter
+from controller.waiting_pods import WaitingPodReporter
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.leader_election import ElectionTiming, LeaderElector
@@ -59,6 +60,7 @@ RELEASE_TIMEOUT_SECONDS = 3.0
 DEFAULT_PATCHES_PER_SECOND, PATCHES_BURST = 200.0, 50
 EVENTS_PER_SECOND, EVENTS_BURST = 50.0, 100
 POLICY_EVENTS_PER_SECOND, POLICY_EVENTS_BURST = 5.0, 50
+WAITING_EVENTS_PER_SECOND, WAITING_EVENTS_BURST = 2.0, 50
 TOUCHES_PER_SECOND = 0.2
 EVENT_READS_PER_SECOND, EVENT_READS_BURST = 5.0, 10
 LEASE_READS_PER_SECOND, LEASE_READS_BURST = 10.0, 50
@@ -78,6 +80,7 @@ class ControllerSettings(Struct, frozen=True):
     patches_per_second: most patches of nodes a second.
     listen: host and port of metrics, health and plan.
     dry_run: show the plan and write nothing, not even the Lease.
+    placement_events: write an Event on each pod with a delay bound that was placed, with its node's delay.
     node_health: whether nodes are judged.
     self_healing: backups, and what is done about dead nodes; needs node_health.
     """
@@ -93,6 +96,7 @@ class ControllerSettings(Struct, frozen=True):
     patches_per_second: float = DEFAULT_PATCHES_PER_SECOND
     listen: tuple[str, int] = ("0.0.0.0", 9003)
     dry_run: bool = False
+    placement_events: bool = False
     node_health: NodeHealthSettings = NodeHealthSettings()
     self_healing: SelfHealingSettings = SelfHealingSettings()
 
@@ -200,7 +204,16 @@ class ControllerParts:
         self.bind_failures = BindFailureCounter(
             self.client, TokenBucket(EVENT_READS_PER_SECOND, EVENT_READS_BURST), time.monotonic
         )
-        self.unchecked_pods = UncheckedPodReporter(self.client, self.current_inputs, self.event_recorder)
+        self.unchecked_pods = UncheckedPodReporter(
+            self.client, self.current_inputs, self.event_recorder, tells_placements=settings.placement_events
+        )
+        self.waiting_pods = WaitingPodReporter(
+            lambda: self.pending_pods_reflector.current,
+            lambda: list(self.node_cache.current),
+            self.current_inputs,
+            self.event_recorder,
+            TokenBucket(WAITING_EVENTS_PER_SECOND, WAITING_EVENTS_BURST),
+        )
         self.label_reconciler = LabelReconciler(
             self.node_cache, self.current_inputs, self.node_patcher, self.event_recorder, settings.limits
         )
@@ -254,6 +267,12 @@ class ControllerParts:
         elif self.unchecked_pods.reflector.loaded.is_set():
             await self.unchecked_pods.sync()
 
+    async def report_waiting_pods(self) -> None:
+        if not self.is_leader():
+            self.waiting_pods.reset()
+        elif self.pending_pods_reflector.loaded.is_set() and self.nodes_reflector.loaded.is_set():
+            await self.waiting_pods.sync()
+
     async def update_policy_status(self) -> None:
         if self.policy_status and self.is_leader():
             await self.policy_status.sync(self.policies.objects, self.current_inputs())
@@ -281,6 +300,7 @@ class ControllerParts:
             yield from self.self_healing.families()
         yield from self.bind_failures.families()
         yield from self.unchecked_pods.families()
+        yield from self.waiting_pods.families()
         if self.missing_policies:
             yield from self.missing_policies.families()
 
@@ -291,6 +311,7 @@ class ControllerParts:
             self.requeue_pods,
             self.count_bind_failures,
             self.report_unchecked_pods,
+            self.report_waiting_pods,
             self.update_policy_status,
             self.report_missing_policies,
             *health_steps,

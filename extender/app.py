@@ -115,7 +115,7 @@ def create_ops_app(
     def readyz() -> Health:
         return Health(False, "draining") if draining() else readiness()
 
-    return ops_server.create_ops_app(metrics.registry, healthz, readyz, compress=False)
+    return ops_server.create_ops_app(metrics.registry, healthz, readyz)
 
 
 def _register_metrics(metrics: ExtenderMetrics, sources: InputSources, journal: Journal, workers: WorkerPool) -> None:

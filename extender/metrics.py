@@ -1,9 +1,10 @@
 """The extender's metrics about itself. A scrape reads memory only."""
 
+import time
 from collections import Counter as Tally
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from prometheus_client import Counter, Histogram
+from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from leadsman.runtime.scrape import FamiliesCollector, FamilySource, create_registry
@@ -13,6 +14,10 @@ _BUCKETS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1
 """From a pod that no plugin applies to, past the 200 ms deadline, to kube-scheduler's longest timeouts."""
 
 
+SCHEDULER_VERBS = ("filter", "prioritize", "preempt", "bind")
+"""What kube-scheduler asks for; other paths are read by people."""
+
+
 class ExtenderMetrics:
     """Metrics of requests and decisions. Their series are bounded: no label holds a node or a pod.
 
@@ -20,7 +25,9 @@ class ExtenderMetrics:
     scores alike), neutral (no decision). Their reason is the refusing plugin, or of neutral ones: overran, fault.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, wall_clock: Callable[[], float] = time.time) -> None:
+        """wall_clock: Unix seconds."""
+        self._wall_clock = wall_clock
         self.registry = registry = create_registry()
         self._requests = Histogram(
             "leadsman_extender_request_duration_seconds",
@@ -33,6 +40,12 @@ class ExtenderMetrics:
             "leadsman_extender_decisions_total",
             "Decisions by verb, result and reason (the refusing plugin; overran or fault when neutral).",
             ["verb", "result", "reason"],
+            registry=registry,
+        )
+        self._last_request = Gauge(
+            "leadsman_extender_last_request_timestamp_seconds",
+            "Unix time of kube-scheduler's last call, by verb.",
+            ["verb"],
             registry=registry,
         )
         self.missing_policies = Counter(
@@ -49,6 +62,8 @@ class ExtenderMetrics:
 
     def observe_request(self, verb: str, code: int, seconds: float) -> None:
         self._requests.labels(verb, str(code)).observe(seconds)
+        if verb in SCHEDULER_VERBS:
+            self._last_request.labels(verb).set(self._wall_clock())
 
     def count_decision(self, verb: str, result: str, reason: str = "") -> None:
         self._decisions.labels(verb, result, reason).inc()

@@ -20,13 +20,17 @@ ABSENT = "collector_absent", "1 when this node has no such hardware, driver or k
 QUARANTINED = "collector_quarantined", "1 while the collector is quarantined after it exceeded its deadline."
 
 
-def families(latest: HardwareReading | None) -> Iterator[Metric]:
-    """All metrics of the reading; none before the first."""
+def families(latest: HardwareReading | None, show_hardware: bool = True) -> Iterator[Metric]:
+    """All metrics of the reading; none before the first.
+
+    show_hardware: False leaves only the collectors' own metrics, for nodes whose hardware node_exporter shows already.
+    """
     if latest is None:
         return
     yield _counter("hardware_rounds_total", "Completed rounds of all hardware collectors.", latest.round)
     yield from _collectors(latest)
-    yield from _hardware(latest)
+    if show_hardware:
+        yield from _hardware(latest)
 
 
 def _collectors(latest: HardwareReading) -> Iterator[Metric]:

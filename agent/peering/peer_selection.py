@@ -14,6 +14,7 @@ from random import Random
 from typing import NamedTuple
 
 from agent.peering.candidates import Candidates
+from agent.peering.lasting_peers import LastingPeers
 from agent.peering.ring import Arc, RingMember, RingSizeEstimator
 from agent.rtt.peer import Peer
 from leadsman.network.vivaldi import Coordinate
@@ -69,6 +70,7 @@ class PeerSelection:
         self._random: list[str] = []
         self._near: list[str] = []
         self._requested: dict[str, float] = {}
+        self._lasting = LastingPeers(k // 4)
         self._replace_at = float("-inf")
 
     def next_query(self, now: float) -> RingQuery:
@@ -93,6 +95,7 @@ class PeerSelection:
         own, quarter = self._own_coordinate(), self.k // 4
         self._near = self.candidates.mutually_near(own, quarter, self._near, {*self.ring_peers(), *self._random}, now)
         self.candidates.trim(own, self._all(), now)
+        self._lasting.update(self._successors[: self.k], self._near, now)
 
     def add_requested(self, member: RingMember, now: float) -> bool:
         """Makes the node a peer for REQUESTED_SECONDS; False when MAX_REQUESTED are requested already."""
@@ -106,6 +109,11 @@ class PeerSelection:
     @property
     def requested(self) -> frozenset[str]:
         return frozenset(self._requested)
+
+    @property
+    def lasting_names(self) -> frozenset[str]:
+        """Names of peers that are peers for long, see agent.peering.lasting_peers; some may be no peers now."""
+        return self._lasting.names
 
     def peers(self, now: float) -> list[Peer]:
         """The k peers and the requested ones."""

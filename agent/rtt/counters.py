@@ -29,7 +29,7 @@ class RttHistogram:
 
 
 class ProbeCounts:
-    """Counts the probes to one peer. Every probe sent ends as answered, lost or unusable, or is still open.
+    """Counts probes, to one peer or to all. Every probe sent ends as answered, lost or unusable, or is still open.
 
     unusable: answered, but the wall clock was set meanwhile.
     unsent: could not leave this host, so it is no probe at all.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from agent.rtt.counters import RttHistogram
+from agent.rtt.counters import ProbeCounts, RttHistogram
 from agent.rtt.endpoints import Endpoint
 from agent.rtt.local_fault import LocalFaultDetector
 from agent.rtt.peer import Locality, PathClass, Peer
@@ -30,6 +30,7 @@ class PeerStats:
 
     targets: peer's name → its state.
     histograms: class of path → all RTTs since the start.
+    counts: probes to all peers since the start, also to those that are peers no more.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class PeerStats:
         self._silence = LocalFaultDetector(self._patience_seconds(settings.interval_seconds))
         self.targets: dict[str, ProbeTarget] = {}
         self.histograms = {path: RttHistogram() for path in PathClass}
+        self.counts = ProbeCounts()
 
     def set_peers(self, peers: Iterable[Peer]) -> tuple[list[str], list[str]]:
         """The names that were removed and added. A peer whose address changed is both, and its outcomes are dropped."""
@@ -87,11 +89,14 @@ class PeerStats:
 
     def record_sent(self, probe: Probe) -> None:
         """Counts a probe that was sent or was undeliverable. A try of the other method is not counted."""
-        probe.target.counts.sent += probe.method is probe.target.method_selector.method
+        if probe.method is probe.target.method_selector.method:
+            probe.target.counts.sent += 1
+            self.counts.sent += 1
 
     def record_unsent(self, probe: Probe) -> None:
         """Counts a probe that did not leave this host: no loss, but the method failed."""
         probe.target.counts.unsent += 1
+        self.counts.unsent += 1
         probe.target.record_result(probe.method, answered=False)
 
     def record_result(self, probe: Probe, sent: float, result: ProbeResult) -> None:
@@ -135,6 +140,7 @@ class PeerStats:
     def _record_outcome(self, target: ProbeTarget, sent: float, result: ProbeResult) -> None:
         if isinstance(result, Unusable):
             target.counts.unusable += 1
+            self.counts.unusable += 1
             self._break_silence(sent)
         elif isinstance(result, Answered):
             target.window.add(sent, result.rtt_seconds * 1e3)
@@ -144,6 +150,7 @@ class PeerStats:
             self._on_rtt(target.peer.name, result.rtt_seconds * 1e3)
         else:
             target.counts.lost += 1
+            self.counts.lost += 1
             target.window.add(sent, None)
             self._with_silence(target, target.record_loss, sent)
 

@@ -60,6 +60,13 @@ def options(add: Options) -> None:
     roots.flag("proc-root", "the host's /proc (default /proc)", "/proc", existing_folder, metavar="DIR")
     roots.flag("sys-root", "the host's /sys (default /sys)", "/sys", existing_folder, metavar="DIR")
     roots.flag("rootfs", "where the host's / is mounted (default /)", "/", existing_folder, metavar="DIR")
+    roots.flag(
+        "hardware-metrics",
+        "show the hardware on /metrics: on or off (default on); off beside node_exporter, decisions have it either way",
+        "on",
+        one_of("on", "off"),
+        metavar="MODE",
+    )
     pod_options(add.group("pods"))
     add.api_server()
     add.etcd()
@@ -152,6 +159,7 @@ def settings(args: argparse.Namespace) -> AgentSettings:
         rootfs=args.rootfs,
         own_network=has_own_network(os.environ),
         pods=pod_settings(args),
+        hardware_metrics=args.hardware_metrics == "on",
     )
 
 

@@ -29,6 +29,7 @@ DEFAULT_LIMITS, DEFAULT_RULES = LabelLimits(), DetectionRules()
 
 def options(add: Options) -> None:
     add.switch("dry-run", "show the plan in the log and at /plan, and write nothing")
+    add.switch("placement-events", "write an Event on each pod with a delay bound that was placed: its node's delay")
     acting = add.group("acting")
     acting.flag(
         "patches-per-second",
@@ -162,6 +163,7 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         patches_per_second=args.patches_per_second,
         listen=split_host_port(args.listen),
         dry_run=args.dry_run,
+        placement_events=args.placement_events,
         self_healing=self_healing_flags.settings(args),
         node_health=NodeHealthSettings(
             NodeHealthMode(args.node_health), DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from leadsman.decision.delay.bounds import BadBound, parse_bounds
 from leadsman.decision.delay.evaluation import evaluate_bounds
-from leadsman.decision.delay.evidence_text import evidence_text
+from leadsman.decision.delay.evidence_text import evidence_text, passing_text
 from leadsman.decision.delay.explain_delay import delay_evidence
 from leadsman.decision.delay.outcomes import Outcome
 from leadsman.decision.delay.targets import NoTarget
@@ -74,9 +74,11 @@ class SweepMemory(Struct, frozen=True):
 
 
 class BoundSweep(Struct, frozen=True):
-    """What one sweep found. ended: how many pods came to which result."""
+    """What one sweep found. kept: the pods that were found to keep their bounds. ended: how many pods came to which
+    result."""
 
     unchecked: tuple[UncheckedPod, ...]
+    kept: tuple[BoundPod, ...]
     ended: Mapping[BoundResult, int]
     memory: SweepMemory
 
@@ -90,10 +92,10 @@ def sweep_bound_pods(
     now, unix: monotonic and Unix seconds.
     """
     if not inputs.workloads.loaded or not (inputs.snapshot.nodes or inputs.delay_views):
-        return BoundSweep((), {}, memory)
+        return BoundSweep((), (), {}, memory)
     current = {pod.info.uid: pod for pod in pods}
     done, since = memory.done & current.keys(), dict[str, float]()
-    unchecked, ended = list[UncheckedPod](), Counter[BoundResult]()
+    unchecked, kept, ended = list[UncheckedPod](), list[BoundPod](), Counter[BoundResult]()
     for uid, pod in current.items():
         if uid in done:
             continue
@@ -109,7 +111,20 @@ def sweep_bound_pods(
         ended[result] += 1
         if result is BoundResult.UNCHECKED:
             unchecked.append(UncheckedPod(pod, why))
-    return BoundSweep(tuple(unchecked), ended, SweepMemory(True, since, done))
+        elif result is BoundResult.KEPT:
+            kept.append(pod)
+    return BoundSweep(tuple(unchecked), tuple(kept), ended, SweepMemory(True, since, done))
+
+
+def pods_over_bounds(pods: Iterable[BoundPod], inputs: DecisionInputs) -> int:
+    """How many of these pods miss a bound on the node that they are on, by what is known now."""
+    return sum(bool(_missed(pod, inputs)[0]) for pod in pods)
+
+
+def placement_reason(pod: BoundPod, inputs: DecisionInputs) -> str:
+    """How the pod's node keeps its bounds, in one line."""
+    evidence = delay_evidence(pod.info, (pod.node,), inputs).distances.get(pod.node, ())
+    return "; ".join(map(passing_text, evidence))
 
 
 def _was_bound_before(pod: BoundPod, unix: float) -> bool:

@@ -15,13 +15,18 @@ _NOT_YET_VALID = 9
 """X509_V_ERR_CERT_NOT_YET_VALID: x509_vfy.h of OpenSSL."""
 
 
-def check_server_certificate(server: ssl.SSLContext, certificate: Path) -> None:
-    """ValueError when the certificate that `server` shows has expired or is not meant for servers; UsableLater when it
-    is not valid yet."""
+def check_server_certificate(server: ssl.SSLContext, certificate: Path) -> float:
+    """Unix seconds at which the certificate that `server` shows expires. ValueError when it has expired or is not meant
+    for servers; UsableLater when it is not valid yet."""
     client = _client()
     client.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     client.load_verify_locations(certificate)
-    _verify(server, client, f"{certificate}: no client would accept this certificate")
+    return expiry(_verify(server, client, f"{certificate}: no client would accept this certificate"))
+
+
+def expiry(certificate: Mapping[str, Any]) -> float:
+    """Unix seconds at which a certificate expires. certificate: as ssl.getpeercert() shows it."""
+    return float(ssl.cert_time_to_seconds(certificate["notAfter"]))
 
 
 def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
@@ -35,12 +40,15 @@ def chains_to(server: ssl.SSLContext, authority: bytes) -> bool:
     return True
 
 
-def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, peers: str = "client") -> None:
-    """ValueError when none of the CAs that the peers must chain to is valid. now: Unix seconds."""
+def check_authorities(context: ssl.SSLContext, file: Path | str, now: float, peers: str = "client") -> float:
+    """Unix seconds at which the last of the CAs expires that the peers must chain to. ValueError when none of them is
+    valid. now: Unix seconds."""
     authorities = context.get_ca_certs()
-    if not any(_is_valid(each, now) for each in authorities):
+    valid = [expiry(each) for each in authorities if _is_valid(each, now)]
+    if not valid:
         ends = ", ".join(str(each["notAfter"]) for each in authorities) or "no CA in it"
         raise ValueError(f"{file}: no CA certificate in it is valid now, so no {peers} would be let in (until: {ends})")
+    return max(valid)
 
 
 def check_client_certificate(file: str) -> None:
@@ -66,8 +74,9 @@ def _client() -> ssl.SSLContext:
     return client
 
 
-def _verify(server: ssl.SSLContext, client: ssl.SSLContext, what: str, by_server: bool = False) -> None:
-    """A handshake up to the point where the client has checked the server, or also the server the client."""
+def _verify(server: ssl.SSLContext, client: ssl.SSLContext, what: str, by_server: bool = False) -> Mapping[str, Any]:
+    """A handshake up to the point where the client has checked the server, or also the server the client. Returns the
+    server's certificate as the client sees it: empty unless the client verifies it."""
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     answering = server.wrap_bio(to_server, to_client, server_side=True)
     asking = client.wrap_bio(to_client, to_server, server_hostname="localhost")
@@ -84,5 +93,5 @@ def _verify(server: ssl.SSLContext, client: ssl.SSLContext, what: str, by_server
             if side in unfinished:
                 unfinished.remove(side)
             if not unfinished:
-                return
+                return asking.getpeercert() or {}
     raise ValueError(f"{what}: the handshake does not end")

@@ -57,6 +57,7 @@ class MutualTls:
         """wall_clock: Unix seconds, as in certificates."""
         self._files, self._wall_clock = files, wall_clock
         self._authority, self._chains = b"", False
+        self._expires_at: dict[str, float] = {}
         self.problem = ProblemLog(
             _log,
             "cannot load the certificate files; the previous ones stay in use",
@@ -77,6 +78,8 @@ class MutualTls:
         if not welcome:
             names, allowed = ", ".join(sorted(shown)) or "nobody", ", ".join(sorted(self._files.client_names))
             client_log.warning("client certificate of %s refused; allowed are %s (--tls-client-name)", names, allowed)
+        elif certificate and "notAfter" in certificate:
+            self._expires_at["client"] = certificate_check.expiry(certificate)
         return welcome
 
     def poll(self) -> None:
@@ -99,17 +102,27 @@ class MutualTls:
             "1 when the certificate files were valid when last read, 0 while the previous ones stay in use.",
             not self.problem.text,
         )
+        expires = GaugeMetricFamily(
+            "leadsman_tls_certificate_expiry_timestamp_seconds",
+            "Unix time at which a certificate expires: the server's own, the last of the CAs that clients chain to, and"
+            " that of the client that connected last.",
+            labels=["certificate"],
+        )
+        for which, at in self._expires_at.items():
+            expires.add_metric([which], at)
+        yield expires
 
     def _load(self, contents: Sequence[bytes]) -> ssl.SSLContext:
         """OpenSSL reads the files itself: it takes certificate and key by their paths alone."""
         files, authority = self._files, contents[-1]
         made = server_context(files, lambda error: client_log.warning("TLS handshake failed: %s", error))
-        certificate_check.check_server_certificate(made, files.certificate)
-        certificate_check.check_authorities(made, files.client_ca, self._wall_clock())
+        server_expires = certificate_check.check_server_certificate(made, files.certificate)
+        authority_expires = certificate_check.check_authorities(made, files.client_ca, self._wall_clock())
         chains = certificate_check.chains_to(made, authority)
         if authority == self._authority and self._chains and not chains:
             raise ValueError(f"{files.certificate} is not of the CA in {files.client_ca}, as the one in use is")
         self._authority, self._chains = authority, chains
+        self._expires_at |= {"server": server_expires, "client_ca": authority_expires}
         return made
 
 

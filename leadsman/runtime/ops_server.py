@@ -26,17 +26,14 @@ def good_unless(problem: str) -> Health:
     return Health(False, problem) if problem else Health(True)
 
 
-def create_ops_app(
-    registry: CollectorRegistry, healthz: HealthCheck, readyz: HealthCheck, *, compress: bool = True
-) -> web.Application:
-    """Builds the application; a process adds its own pages.
+def create_ops_app(registry: CollectorRegistry, healthz: HealthCheck, readyz: HealthCheck) -> web.Application:
+    """Builds the application; a process adds its own pages. /metrics is sent with gzip to clients that accept it.
 
     healthz: the process's own loops and threads alone. A restart mends nothing else.
     readyz: whether others should send it work.
-    compress: /metrics with gzip for clients that accept it. False: it costs no milliseconds of the event loop.
     """
     app = web.Application(middlewares=[track_request])
-    app.router.add_get("/metrics", make_aiohttp_handler(registry, disable_compression=not compress))
+    app.router.add_get("/metrics", make_aiohttp_handler(registry))
     app.router.add_get("/healthz", _handler(healthz))
     app.router.add_get("/readyz", _handler(readyz))
     return app

@@ -4,7 +4,13 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.metadata import version
 
-from prometheus_client import CollectorRegistry
+from prometheus_client import (
+    CollectorRegistry,
+    GCCollector,
+    PlatformCollector,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
@@ -28,8 +34,12 @@ class FamiliesCollector(Collector):
 
 
 def create_registry(*sources: FamilySource) -> CollectorRegistry:
-    """A registry of these sources and `leadsman_build_info`."""
+    """A registry of these sources, `leadsman_build_info`, and the client's own process_* and python_*, which read
+    /proc/self alone. No counter of the process has a second series `_created`."""
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
+    for standard in (ProcessCollector, PlatformCollector, GCCollector):
+        standard(registry=registry)
     registry.register(FamiliesCollector(build_info, *sources))
     return registry
 

@@ -94,6 +94,25 @@ async def test_a_pod_that_was_bound_against_its_bound_gets_an_event_that_says_so
     assert event["note"].startswith("bound to node far against its delay bound: 80 ms from edge-1")
 
 
+async def test_a_pod_that_was_bound_well_gets_an_event_with_its_delay_where_that_is_switched_on(
+    sweeping: Sweeping, until: "Until"
+) -> None:
+    sweeping.reporter._tells_placements = True
+    await sweeping.after(0.0)
+    await until(lambda: len(sweeping.events()) == 1)
+    (event,) = sweeping.events()
+    assert (event["reason"], event["type"], event["regarding"]["name"]) == ("BoundKept", "Normal", "right")
+    assert event["note"].startswith("bound to node near: 5 ms from edge-1")
+
+
+async def test_pods_over_their_bound_are_counted_as_long_as_they_are(sweeping: Sweeping) -> None:
+    await sweeping.after(0.0)
+    await sweeping.after(HOLD_SECONDS)
+    assert sweeping.reporter.over_bound == 1
+    sweeping.reporter.reset()
+    assert sweeping.reporter.over_bound is None
+
+
 async def test_another_leader_writes_it_no_second_time(sweeping: Sweeping, until: "Until") -> None:
     for _ in range(2):
         await sweeping.after(0.0)

@@ -23,6 +23,8 @@ SHARED_PREFIXES = (
 """Of what extender and controller both follow, by the same code in leadsman.sources."""
 
 IN_ALL = {"leadsman_build_info"}
+STANDARD_PREFIXES = ("process_", "python_")
+"""Of prometheus_client itself, by the names that dashboards of any Python process use."""
 
 WITHOUT_SUBJECT = ("Of ", "Since ", "Those ", "Not ", "It ", "In ")
 """How a HELP begins that can only be read below another one."""
@@ -56,11 +58,10 @@ Families = dict[str, Family]
 
 
 def parse(text: str) -> Families:
-    """Name as Prometheus stores it → its family. Without the client's own `_created`."""
+    """Name as Prometheus stores it → its family."""
     return {
         one.name + ("_total" if one.type == "counter" else ""): Family(one.type, one.documentation, labels_of(one))
         for one in text_string_to_metric_families(text)
-        if not one.name.endswith("_created")
     }
 
 
@@ -139,11 +140,15 @@ def test_a_metric_name_means_one_thing_in_every_process_and_its_help_stands_alon
         assert len(of) > 20, process
         for name, family in of.items():
             homes.setdefault(name, {})[process] = family
-    assert [name for name in homes if not name.startswith("leadsman_")] == []
+    standard = {name for name in homes if name.startswith(STANDARD_PREFIXES)}
+    assert {"process_resident_memory_bytes", "process_start_time_seconds", "python_info"} <= standard
+    assert [name for name in homes if not name.startswith("leadsman_") and name not in standard] == []
+    assert [name for name in homes if name.endswith("_created")] == [], "no second series beside each counter"
     assert {name: of for name, of in homes.items() if differ(of.values())} == {}, "one type, one HELP, one label set"
     shared = {name: set(of) for name, of in homes.items() if len(of) > 1}
-    assert {name for name, processes in shared.items() if "agent" in processes} == IN_ALL
-    assert [name for name in shared.keys() - IN_ALL if not name.startswith(SHARED_PREFIXES)] == []
+    in_all = IN_ALL | standard
+    assert {name for name, processes in shared.items() if "agent" in processes} == in_all
+    assert [name for name in shared.keys() - in_all if not name.startswith(SHARED_PREFIXES)] == []
     helps = {name: family.help for name, of in homes.items() for family in of.values()}
     assert len(set(helps.values())) == len(helps), "no two families are described by the same words"
     vague = {name: text for name, text in helps.items() if len(text.split()) < 2 or text.startswith(WITHOUT_SUBJECT)}

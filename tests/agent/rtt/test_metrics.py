@@ -17,11 +17,11 @@ PEERS = [Peer("near", "10.0.0.1", "z1", "r1"), Peer("far", "10.0.0.2", "z2")]
 
 
 class Collector:
-    def __init__(self, prober, now):
-        self._prober, self._now = prober, now
+    def __init__(self, prober, now, lasting):
+        self._prober, self._now, self._lasting = prober, now, lasting
 
     def collect(self):
-        return families(self._prober, self._now)
+        return families(self._prober, self._now, self._lasting)
 
 
 @pytest.fixture
@@ -40,9 +40,9 @@ def prober():
     return prober
 
 
-def rendered(prober, now=1.5):
+def rendered(prober, now=1.5, lasting=frozenset({"near", "far"})):
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(Collector(prober, now))
+    registry.register(Collector(prober, now, lasting))
     return generate_latest(registry).decode()
 
 
@@ -73,6 +73,21 @@ def test_the_series_of_a_departed_peer_go_and_the_histogram_stays(prober) -> Non
     text = rendered(prober)
     assert "far" not in text
     assert samples(text)["leadsman_rtt_seconds_count", "cross_zone"] == 1
+
+
+def test_a_peer_that_rotates_has_no_series_and_counts_with_the_others(prober) -> None:
+    text = rendered(prober, lasting={"near"})
+    assert "far" not in text
+    found = samples(text)
+    assert found["leadsman_peers", "lasting"] == found["leadsman_peers", "rotating"] == 1
+    assert found["leadsman_probes_sent_total",] == 3
+    assert found["leadsman_rtt_seconds_count", "cross_zone"] == 1
+
+
+def test_the_counts_of_all_peers_keep_those_that_departed(prober) -> None:
+    prober.set_peers([])
+    found = samples(rendered(prober))
+    assert (found["leadsman_probes_sent_total",], found["leadsman_probes_lost_total",]) == (3, 1)
 
 
 def test_no_address_is_a_label(prober) -> None:

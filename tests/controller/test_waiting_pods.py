@@ -1,0 +1,153 @@
+"""Pods with a delay bound that wait are counted, and each gets one Event for each thing that can be said of it."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from controller.event_recorder import EventRecorder
+from controller.waiting_pods import PATIENCE_SECONDS, RECHECK_SECONDS, REPEAT_SECONDS, WaitingPodReporter
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.policy import Policy
+from leadsman.decision.workloads import WorkloadIndex
+from leadsman.kube.client import ApiClient
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.objects import Pod
+from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.state.records import Heartbeat, Latency, PeerLatency
+from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.testbed.api_objects import parse_path
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+if TYPE_CHECKING:
+    from tests.conftest import Until
+
+EVENTS = "/apis/events.k8s.io/v1/namespaces/shop/events"
+START = datetime(2026, 11, 22, 10, tzinfo=UTC)
+
+
+def pending(name: str, labels: dict[str, str], reason: str = "Unschedulable") -> Pod:
+    body = {
+        "metadata": {
+            "name": name,
+            "namespace": "shop",
+            "uid": f"uid-{name}",
+            "labels": labels,
+            "creationTimestamp": START.strftime("%Y-%m-%dT%H:%M:%SZ"),
+        },
+        "status": {"phase": "Pending", "conditions": [{"type": "PodScheduled", "status": "False", "reason": reason}]},
+    }
+    return decode_json(json.dumps(body).encode(), Pod)
+
+
+class Waiting:
+    """A reporter, the pods it sees, the delay that it knows and the time."""
+
+    def __init__(self, api: FakeApiServer, recorder: EventRecorder | None, burst: int = 100) -> None:
+        self.api, self.now, self.rtt_ms = api, 100.0, {"near": 12.5, "far": 80.0}
+        self.pods = [pending("cart", {"delay_edge-1": "10"}), pending("free", {"app": "x"})]
+        self.reporter = WaitingPodReporter(
+            lambda: {("shop", pod.metadata.name): pod for pod in self.pods},
+            lambda: ["near", "far"],
+            self.inputs,
+            recorder,
+            TokenBucket(0.001, burst),
+            lambda: self.now,
+            lambda: (START + timedelta(seconds=self.now - 40)).timestamp(),
+        )
+
+    def inputs(self) -> DecisionInputs:
+        windows = {node: PeerLatency(10, 10, p50_ms=ms, p95_ms=ms, min_ms=ms) for node, ms in self.rtt_ms.items()}
+        state = NodeState(heartbeat=Heartbeat(1, 1, 5.0), latency=Latency(windows), changed_at=self.now - 1)
+        return DecisionInputs(Snapshot({"edge-1": state}), Policy(), self.now, workloads=WorkloadIndex({}, self.now))
+
+    async def after(self, seconds: float) -> None:
+        self.now += seconds
+        await self.reporter.sync()
+
+    def events(self) -> list[dict[str, Any]]:
+        return list(self.api.objects.all(parse_path(EVENTS)))
+
+    def metrics(self) -> dict[str, float]:
+        return {family.name: family.samples[0].value for family in self.reporter.families()}
+
+
+@pytest.fixture
+async def recorder(client: ApiClient) -> AsyncIterator[EventRecorder]:
+    one = EventRecorder(client, TokenBucket(1e6, 1000), "controller-1")
+    task = asyncio.create_task(one.run())
+    yield one
+    task.cancel()
+
+
+async def test_a_pod_that_waits_gets_an_event_with_the_bound_and_the_nearest_node(
+    api: FakeApiServer, recorder: EventRecorder, until: "Until"
+) -> None:
+    waiting = Waiting(api, recorder)
+    await waiting.after(0.0)
+    assert waiting.events() == []
+    await waiting.after(PATIENCE_SECONDS)
+    await until(lambda: len(waiting.events()) == 1)
+    (event,) = waiting.events()
+    assert (event["reason"], event["type"], event["regarding"]["name"]) == ("BoundWaiting", "Warning", "cart")
+    assert "the nearest, near, is 12.5 ms away, 2.5 ms too far" in event["note"]
+
+
+async def test_the_same_is_said_once_while_the_event_lasts_and_another_nearest_node_at_the_next_look(
+    api: FakeApiServer, recorder: EventRecorder, until: "Until"
+) -> None:
+    waiting = Waiting(api, recorder)
+    await waiting.after(0.0)
+    for _ in range(3):
+        await waiting.after(RECHECK_SECONDS)
+        waiting.rtt_ms["near"] += 1
+    await until(lambda: recorder.written == 1)
+    waiting.rtt_ms = {"near": 90.0, "far": 80.0}
+    await waiting.after(RECHECK_SECONDS)
+    await until(lambda: recorder.written == 2)
+    assert "the nearest, far, is 80 ms away" in waiting.events()[-1]["note"] + waiting.events()[0]["note"]
+    queued = len(recorder._pending)
+    await waiting.after(REPEAT_SECONDS)
+    assert len(recorder._pending) == queued + 1, "said again when API servers have forgotten it"
+
+
+async def test_another_leader_writes_it_no_second_time(
+    api: FakeApiServer, recorder: EventRecorder, until: "Until"
+) -> None:
+    waiting = Waiting(api, recorder)
+    for _ in range(2):
+        await waiting.after(0.0)
+        await waiting.after(PATIENCE_SECONDS)
+        waiting.reporter.reset()
+    await until(lambda: api.verbs().count("create") == 2)
+    assert len(waiting.events()) == 1
+
+
+async def test_events_are_limited_in_rate_and_a_pod_left_out_comes_later(
+    api: FakeApiServer, recorder: EventRecorder, until: "Until"
+) -> None:
+    waiting = Waiting(api, recorder, burst=1)
+    waiting.pods = [pending(name, {"delay_edge-1": "10"}) for name in ("one", "two")]
+    await waiting.after(0.0)
+    await waiting.after(PATIENCE_SECONDS)
+    await until(lambda: recorder.written == 1)
+    said = [bool(report.said) for report in waiting.reporter._reports.values()]
+    assert sorted(said) == [False, True]
+
+
+async def test_metrics_count_bounded_pods_that_wait_and_the_longest_wait(api: FakeApiServer) -> None:
+    waiting = Waiting(api, None)
+    assert waiting.metrics() == {}
+    await waiting.after(0.0)
+    assert waiting.metrics() == {
+        "leadsman_bounded_pods_waiting": 1,
+        "leadsman_bounded_pods_longest_wait_seconds": 60,
+    }
+    waiting.pods = [pending("cart", {"delay_edge-1": "10"}, reason="SchedulerError")]
+    await waiting.after(1.0)
+    assert set(waiting.metrics().values()) == {0}
+    waiting.reporter.reset()
+    assert waiting.metrics() == {}
