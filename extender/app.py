@@ -59,7 +59,7 @@ def create_app(
 
     The verbs are also served under /scheduler/. Serve it with `http_server.serve`, which has the deadlines.
     """
-    journal, bodies = journal or Journal(), bodies or BodyReader()
+    journal, bodies = Journal() if journal is None else journal, bodies or BodyReader()
     decider = Decider(
         sources,
         journal=journal,

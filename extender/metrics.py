@@ -2,7 +2,8 @@
 
 import time
 from collections import Counter as Tally
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
 
 from prometheus_client import Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -67,6 +68,25 @@ class ExtenderMetrics:
 
     def count_decision(self, verb: str, result: str, reason: str = "") -> None:
         self._decisions.labels(verb, result, reason).inc()
+
+    @property
+    def neutral_decisions(self) -> int:
+        """Decisions without the plugins, since start."""
+        samples = self._samples(self._decisions, "_total")
+        return int(sum(value for labels, value in samples if labels["result"] == "neutral"))
+
+    def request_buckets(self, verb: str) -> Mapping[float, float]:
+        """Upper end of a bucket in seconds → requests of this verb up to it, since start."""
+        buckets = defaultdict[float, float](float)
+        for labels, value in self._samples(self._requests, "_bucket"):
+            if labels["verb"] == verb:
+                buckets[float(labels["le"])] += value
+        return buckets
+
+    @staticmethod
+    def _samples(metric: Counter | Histogram, suffix: str) -> Iterator[tuple[Mapping[str, str], float]]:
+        for family in metric.collect():
+            yield from ((each.labels, each.value) for each in family.samples if each.name.endswith(suffix))
 
     def add_collector(self, source: FamilySource) -> None:
         """Adds what `source` yields at each scrape."""

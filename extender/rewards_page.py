@@ -59,11 +59,12 @@ class RewardsPage(Struct, frozen=True):
 
 def render(inputs: DecisionInputs, pod_type: str, node: str, as_json: bool) -> bytes:
     """The page /rewards. pod_type, node: only rows of these; "" for all."""
-    rows = sorted(_reward_rows(inputs, pod_type, node), key=lambda row: (row.value, row.reward_ratio))
+    rows = sorted(reward_rows(inputs, pod_type, node), key=lambda row: (row.value, row.reward_ratio))
     return msgspec.json.encode(_rewards_page(inputs, rows)) if as_json else _text(rows, pod_type, node).encode()
 
 
-def _reward_rows(inputs: DecisionInputs, pod_type: str, node: str) -> Iterator[NodeRewardRow]:
+def reward_rows(inputs: DecisionInputs, pod_type: str, node: str) -> Iterator[NodeRewardRow]:
+    """All rows, or those of this pod type or node; "" for all."""
     for name in [pod_type] if pod_type else sorted(inputs.snapshot.rewards):
         assessment = rewards_score.assess_type(name, inputs)
         if assessment is None:

@@ -46,10 +46,10 @@ class StrictLoader(yaml.SafeLoader):
         return _TEXT_TAG if tag == _TIMESTAMP_TAG or (tag in _NUMBER_TAGS and ":" in value) else tag
 
 
-def load(text: str) -> object:
-    """The plain data of one YAML document; None for an empty one. Raises Unreadable."""
-    if len(text) > MAX_CHARACTERS:
-        raise BadDocument(f"$: got {len(text):,} characters, allowed {MAX_CHARACTERS:,}")
+def load(text: str, max_characters: int = MAX_CHARACTERS) -> object:
+    """The plain data of one YAML document; None for an empty one. Raises BadDocument."""
+    if len(text) > max_characters:
+        raise BadDocument(f"$: got {len(text):,} characters, allowed {max_characters:,}")
     try:
         _check(yaml.parse(text, Loader=yaml.SafeLoader))
         return yaml.load(text, Loader=StrictLoader)

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from extender.api.contract.common import ListPage
+
 
 class RewardCell(Struct, frozen=True):
     """How pods of a type fared on a node. value: 0..1. confidence: 0..1, one less the width of the 90 % interval."""
@@ -14,13 +16,11 @@ class RewardCell(Struct, frozen=True):
 
 
 class RewardMatrix(Struct, frozen=True):
-    """Pod types by nodes. cells: a row for each pod type; null: no evidence."""
+    """Pod types by nodes. cells: a row for each pod type, with the nodes of this page; null: no evidence."""
 
     pod_types: Sequence[str]
-    nodes: Sequence[str]
+    nodes: ListPage[str]
     cells: Sequence[Sequence[RewardCell | None]]
-    next: str | None
-    total: int
 
 
 class PolicyRow(Struct, frozen=True):

@@ -16,10 +16,12 @@ class DelayGroup(Struct, frozen=True):
 
 
 class OutlierPair(Struct, frozen=True):
-    """A measured pair far from the median of its groups."""
+    """A measured pair far from the median of its groups. source_group, target_group: places in `groups`."""
 
     source: str
     target: str
+    source_group: int
+    target_group: int
     rtt_ms: float
     expected_ms: float
 

@@ -1,0 +1,71 @@
+"""Who may read the API, and from where a request may come.
+
+A listener on a loopback address asks for no token: only processes of this machine, and what is forwarded to it, reach
+it. Any other one needs a bearer token that a `TokenCheck` accepts. Both refuse a request for another host's name, by
+which a page elsewhere could reach a loopback address (DNS rebinding), and a POST that another page makes.
+"""
+
+from collections.abc import Awaitable, Callable, Collection
+from urllib.parse import urlsplit
+
+from aiohttp import hdrs, web
+
+from extender.api.parameters import RequestError
+from leadsman.runtime.token_bucket import TokenBucket
+
+LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+
+POSTS_PER_SECOND, POSTS_AT_ONCE = 1.0, 5
+
+TokenCheck = Callable[[str, str], Awaitable[None]]
+"""Takes a token and "get" or "post". Returns when it gives the right; RequestError 401, 403 or 503 otherwise."""
+
+
+class AccessGuard:
+    """hosts: the names that a request may be for, without ports. check_token: None: no token is asked for."""
+
+    def __init__(self, hosts: Collection[str], check_token: TokenCheck | None) -> None:
+        self._hosts, self._check_token = frozenset(hosts), check_token
+        self._posts = TokenBucket(POSTS_PER_SECOND, POSTS_AT_ONCE)
+
+    async def check(self, request: web.Request) -> None:
+        """RequestError when the request may not be answered."""
+        self._check_host(request)
+        is_read = request.method in ("GET", "HEAD")
+        if not is_read:
+            _check_origin(request)
+        if self._check_token is not None:
+            await self._check_token(_bearer_token(request), "get" if is_read else "post")
+        if not is_read and not self._posts.try_take():
+            raise RequestError(429, f"more than {POSTS_PER_SECOND:g} POST a second; try again in some seconds")
+
+    def _check_host(self, request: web.Request) -> None:
+        host = request.headers.get(hdrs.HOST, "")
+        if _host_name(host) not in self._hosts:
+            allowed = ", ".join(sorted(self._hosts))
+            raise RequestError(403, f"this listener does not answer for the host {host[:100]!r}", "Host", host, allowed)
+
+
+def _host_name(host: str) -> str:
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
+
+
+def _check_origin(request: web.Request) -> None:
+    """Browsers name the page that a POST comes from; other clients name none. JSON alone is taken, as a form of another
+    page cannot send it."""
+    origin, host = request.headers.get(hdrs.ORIGIN), request.headers.get(hdrs.HOST, "")
+    if origin is not None and origin != f"{request.scheme}://{host}":
+        raise RequestError(403, "the request comes from another page", "Origin", origin, f"{request.scheme}://{host}")
+    if request.content_type != "application/json":
+        raise RequestError(400, "the body must be JSON", hdrs.CONTENT_TYPE, request.content_type, "application/json")
+
+
+def _bearer_token(request: web.Request) -> str:
+    scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
+    if scheme.lower() != "bearer" or not token.strip():
+        allowed = "Bearer TOKEN; kubectl leadsman page sends one by itself"
+        raise RequestError(401, "a bearer token is missing", hdrs.AUTHORIZATION, "", allowed)
+    return token.strip()

@@ -1,0 +1,164 @@
+"""The web application of the API and the page: a listener of its own, never that of kube-scheduler or of /metrics."""
+
+import asyncio
+import gzip
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from hashlib import blake2b
+
+import msgspec
+from aiohttp import hdrs, web
+from aiohttp.typedefs import Middleware
+
+from extender.api.access import AccessGuard
+from extender.api.change_streams import MAX_STREAMS, TooManyStreams
+from extender.api.handlers import ApiHandlers
+from extender.api.live import LiveState
+from extender.api.openapi import openapi_document
+from extender.api.parameters import RequestError
+from extender.api.routes import PREFIX, ROUTES, Route
+from leadsman.runtime.daemon_thread import run_in_daemon_thread
+from leadsman.runtime.http_server import track_request
+
+_log = logging.getLogger(__name__)
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+LEAST_COMPRESSED_BYTES = 1024
+LARGE_BYTES = 32 << 10
+"""From here on compression is on a thread: 1 MB of JSON takes 10 ms."""
+
+API_HEADERS = {hdrs.CACHE_CONTROL: "no-cache", "X-Content-Type-Options": "nosniff"}
+
+
+Bundle = Mapping[str, tuple[str, bytes]]
+"""Path, as "/app.js" → content type and bytes. "/" is the page itself."""
+
+
+def create_api_app(
+    live: LiveState, guard: AccessGuard, bundle: Bundle, page_headers: Mapping[str, str]
+) -> web.Application:
+    """Builds the application. bundle, page_headers: of the page. Run `live` beside it."""
+    app = web.Application(middlewares=[track_request, _errors_as_json, _checked_by(guard)])
+    handlers = ApiHandlers(live)
+    for route in ROUTES:
+        app.router.add_route(route.method, PREFIX + route.path, _answering(route, route.handle(handlers)))
+    document = msgspec.json.encode(openapi_document())
+    app.router.add_get(f"{PREFIX}/openapi.json", _serving("application/json", document, API_HEADERS))
+    app.router.add_get(f"{PREFIX}/events", _events(live))
+    for path, (content_type, body) in bundle.items():
+        app.router.add_get(path, _serving(content_type, body, page_headers))
+    app.on_shutdown.append(_end_streams(live))
+    return app
+
+
+def _answering(route: Route, handle: Callable[[web.Request], Awaitable[msgspec.Struct]]) -> _Handler:
+    async def answer(request: web.Request) -> web.StreamResponse:
+        body = msgspec.json.encode(await handle(request))
+        return await _response(request, "application/json", body, API_HEADERS, route.status)
+
+    return answer
+
+
+def _serving(content_type: str, body: bytes, headers: Mapping[str, str]) -> _Handler:
+    async def serve(request: web.Request) -> web.StreamResponse:
+        return await _response(request, content_type, body, headers)
+
+    return serve
+
+
+async def _response(
+    request: web.Request, content_type: str, body: bytes, headers: Mapping[str, str], status: int = 200
+) -> web.Response:
+    """With an ETag for a GET, and compressed where the client takes that."""
+    fields = {**headers, hdrs.CONTENT_TYPE: content_type, hdrs.VARY: hdrs.ACCEPT_ENCODING}
+    if request.method == "GET":
+        fields[hdrs.ETAG] = f'"{blake2b(body, digest_size=16).hexdigest()}"'
+        if fields[hdrs.ETAG] in _named_etags(request):
+            return web.Response(status=304, headers=fields)
+    if len(body) >= LEAST_COMPRESSED_BYTES and "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, ""):
+        fields[hdrs.CONTENT_ENCODING] = "gzip"
+        body = await _compressed(body)
+    return web.Response(status=status, body=body, headers=fields)
+
+
+def _named_etags(request: web.Request) -> set[str]:
+    return {each.strip().removeprefix("W/") for each in request.headers.get(hdrs.IF_NONE_MATCH, "").split(",")}
+
+
+async def _compressed(body: bytes) -> bytes:
+    def compress() -> bytes:
+        return gzip.compress(body, compresslevel=1, mtime=0)
+
+    return await run_in_daemon_thread(compress, "leadsman-api-gzip") if len(body) >= LARGE_BYTES else compress()
+
+
+def _events(live: LiveState) -> _Handler:
+    async def stream(request: web.Request) -> web.StreamResponse:
+        try:
+            events = live.streams.open()
+        except TooManyStreams as error:
+            raise RequestError(429, f"{MAX_STREAMS} event streams are open already; ask again later") from error
+        headers = {**API_HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"}
+        response = web.StreamResponse(headers=headers)
+        return await _write_all(request, response, events)
+
+    return stream
+
+
+WRITE_TIMEOUT_SECONDS = 10.0
+
+
+async def _write_all(
+    request: web.Request, response: web.StreamResponse, events: AsyncGenerator[bytes]
+) -> web.StreamResponse:
+    """A reader that takes nothing for WRITE_TIMEOUT_SECONDS is disconnected."""
+    try:
+        await response.prepare(request)
+        async for event in events:
+            async with asyncio.timeout(WRITE_TIMEOUT_SECONDS):
+                await response.write(event)
+        await response.write_eof()
+    except (TimeoutError, ConnectionResetError):
+        if request.transport:
+            request.transport.abort()
+    finally:
+        await events.aclose()
+    return response
+
+
+def _end_streams(live: LiveState) -> Callable[[web.Application], Awaitable[None]]:
+    async def end(_: web.Application) -> None:
+        live.streams.close()
+
+    return end
+
+
+def _checked_by(guard: AccessGuard) -> Middleware:
+    @web.middleware
+    async def checked(request: web.Request, handler: _Handler) -> web.StreamResponse:
+        await guard.check(request)
+        return await handler(request)
+
+    return checked
+
+
+@web.middleware
+async def _errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    try:
+        return await handler(request)
+    except RequestError as error:
+        return _error_response(error)
+    except web.HTTPException as error:
+        allow = error.headers.get(hdrs.ALLOW)
+        return _error_response(RequestError(error.status, error.reason), {hdrs.ALLOW: allow} if allow else {})
+    except Exception as error:  # Most likely a plugin's: the reader sees it, and the server goes on.
+        _log.exception("cannot answer %s", request.path)
+        return _error_response(RequestError(503, f"{type(error).__name__}: {error}"))
+
+
+def _error_response(error: RequestError, more: Mapping[str, str] | None = None) -> web.Response:
+    headers = {**API_HEADERS, **(more or {}), hdrs.CONTENT_TYPE: "application/json"}
+    if error.status == 401:
+        headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
+    return web.Response(status=error.status, body=msgspec.json.encode(error.body), headers=headers)

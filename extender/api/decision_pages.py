@@ -1,0 +1,131 @@
+"""Decisions of the journal as rows and as details; all of it is the journal's own."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+from heapq import nlargest
+from math import ceil
+
+from extender.api.contract.common import reason_counts
+from extender.api.contract.decisions import DecidedNode, DecisionDetail, DecisionRow, NodeScore, ScorePart
+from extender.api.moments import iso
+from extender.api.parameters import ListQuery
+from extender.journal import JournalEntry
+from leadsman.decision import explain
+from leadsman.decision.decide import MAX_SCORE
+from leadsman.decision.explain import KEPT, Explanation, NodeExplanation
+from leadsman.decision.model import DelayEvidence
+
+FILTER, PRIORITIZE = "filter", "prioritize"
+BEST_SHOWN = 3
+
+WallTime = Callable[[float], float]
+"""Monotonic seconds → Unix seconds."""
+
+
+def decision_id(entry: JournalEntry) -> str:
+    """The same for an entry as long as it stays as it is."""
+    pod = entry.pod
+    text = f"{pod.namespace}/{pod.name}/{pod.uid}/{entry.decided_at!r}"
+    return blake2b(text.encode(errors="replace"), digest_size=12).hexdigest()
+
+
+def decision_row(entry: JournalEntry, replica: str, wall_time: WallTime) -> DecisionRow:
+    decision = entry.decision
+    refused = Counter(refusal.reason for refusal in decision.refused.values())
+    best = nlargest(BEST_SHOWN, decision.scores.items(), key=lambda each: each[1])
+    return DecisionRow(
+        id=decision_id(entry),
+        at=iso(wall_time(entry.decided_at)),
+        replica=replica,
+        pod=f"{entry.pod.namespace}/{entry.pod.name}",
+        pod_uid=entry.pod.uid,
+        kind=PRIORITIZE if entry.score_result else FILTER,
+        asked=len(decision.kept) + len(decision.refused),
+        passed=len(decision.kept),
+        refused_by_reason=reason_counts(refused),
+        best=[NodeScore(*each) for each in best],
+        neutral=decision.neutral if entry.score_result else "",
+        took_ms=None,
+    )
+
+
+def select_decisions(rows: Sequence[DecisionRow], search: str, kind: str) -> list[DecisionRow]:
+    """Rows whose pod, best nodes or reasons have the text; "" for all."""
+    text = search.lower()
+    return [row for row in rows if (not kind or row.kind == kind) and (not text or text in _searched(row))]
+
+
+def _searched(row: DecisionRow) -> str:
+    words = [row.pod, *(each.node for each in row.best), *(each.reason for each in row.refused_by_reason)]
+    return "\n".join(words).lower()
+
+
+def decision_detail(entry: JournalEntry, replica: str, wall_time: WallTime, query: ListQuery) -> DecisionDetail:
+    """Some 10 ms at 5,000 nodes."""
+    inputs = entry.score_inputs or entry.filter_inputs
+    assert inputs
+    explanation = explain.explain(entry.decision, inputs, entry.filter_inputs)
+    row = decision_row(entry, replica, wall_time)
+    return DecisionDetail(
+        **{field: getattr(row, field) for field in row.__struct_fields__},
+        headline=explanation.headline,
+        nodes=query.page([_decided_node(node, explanation) for node in explanation.nodes]),
+        runner_up=explanation.runner_up,
+        fixes=fixes(explanation),
+    )
+
+
+def _decided_node(node: NodeExplanation, explanation: Explanation) -> DecidedNode:
+    counted = [part for part in explanation.parts if part.weight and not part.neutral]
+    weights = sum(part.weight for part in counted)
+    parts = [
+        ScorePart(
+            part.plugin,
+            round(MAX_SCORE * part.weight / weights * node.values[part.plugin], 2),
+            node.unknown.get(part.plugin, ""),
+        )
+        for part in counted
+        if part.plugin in node.values
+    ]
+    return DecidedNode(node.node, node.verdict == KEPT, node.reason, node.score, parts)
+
+
+def fixes(explanation: Explanation) -> list[str]:
+    """What would give the pod a node; [] when it has one."""
+    if any(node.verdict == KEPT for node in explanation.nodes):
+        return []
+    return [*_loosened_bounds(explanation.nodes), *_missing_measurements(explanation.nodes)]
+
+
+def _loosened_bounds(nodes: Sequence[NodeExplanation]) -> list[str]:
+    """For each bound, the node that misses it least and no other bound."""
+    best: dict[tuple[str, float], tuple[float, str]] = {}
+    for node in nodes:
+        missed = [each for each in node.distances if _decisive_ms(each) is None or _over_ms(each) > 0]
+        if len(missed) == 1 and (rtt_ms := _decisive_ms(missed[0])) is not None:
+            bound = (missed[0].to, missed[0].bound_ms)
+            best[bound] = min(best.get(bound, (rtt_ms, node.node)), (rtt_ms, node.node))
+    return [
+        f"{node} is nearest to {to}: {rtt_ms:.3g} ms, {rtt_ms - bound_ms:.3g} ms over the bound of {bound_ms:g} ms;"
+        f" a bound of {ceil(rtt_ms)} ms lets it pass"
+        for (to, bound_ms), (rtt_ms, node) in sorted(best.items(), key=lambda each: each[1])
+    ]
+
+
+def _missing_measurements(nodes: Sequence[NodeExplanation]) -> list[str]:
+    missing = Counter(each.to for node in nodes for each in node.distances if _decisive_ms(each) is None)
+    return [
+        f"{count} nodes have no delay to {to}: agents are asked to measure some of these pairs, and the next attempt"
+        f" uses it; see that an agent runs on {to}"
+        for to, count in missing.most_common()
+    ]
+
+
+def _decisive_ms(evidence: DelayEvidence) -> float | None:
+    """What is compared with the bound: of an estimate its upper end."""
+    return evidence.high_ms if evidence.estimated else evidence.rtt_ms
+
+
+def _over_ms(evidence: DelayEvidence) -> float:
+    return (_decisive_ms(evidence) or 0.0) - evidence.bound_ms

@@ -1,0 +1,201 @@
+"""A handler for each path of the API. Each reads parameters, and has its body made on a worker thread."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import msgspec
+from aiohttp import web
+from msgspec import Struct
+
+from extender.api import cluster_pages, decision_pages, delay_pages, health_checks, node_rows, pair_pages, parameters
+from extender.api.cluster_view import ClusterView
+from extender.api.contract.cluster import Plan
+from extender.api.contract.decisions import DecisionList, MeasureRequest, MeasureResponse, WhatIfRequest
+from extender.api.contract.nodes import NodeRow
+from extender.api.contract.overview import ReplicaStatus
+from extender.api.live import LiveState
+from extender.api.overview_page import overview
+from extender.api.parameters import ListQuery, RequestError, existing
+from extender.api.what_if import MAX_YAML_BYTES, decide_what_if
+from extender.journal import MAX_PODS, JournalEntry
+from extender.worker_pool import DeadlineExceeded
+from leadsman.state.snapshot import NodeState
+
+T = TypeVar("T")
+
+PAGE_TIMEOUT_SECONDS = 5.0
+MAX_BODY_BYTES = 2 * MAX_YAML_BYTES
+"""JSON doubles each line's end and quote."""
+
+TURN = "/api/v1"
+"""Of the worker pool: one job of the API runs at a time, so that decisions keep the other threads."""
+
+
+class ApiHandlers:
+    """Each returns the response's struct."""
+
+    def __init__(self, live: LiveState) -> None:
+        self._live, self._sources = live, live.sources
+
+    async def overview(self, _: web.Request) -> Struct:
+        view = await self._live.view()
+        replicas = [ReplicaStatus(self._sources.replica, True, "")]
+        rates, shifts, waiting = self._live.rates.current, self._live.history.shifts, self._live.waiting
+        since = self._live.history.since
+        return await self._on_worker(lambda: overview(self._sources, view, rates, shifts, waiting, replicas, since))
+
+    async def nodes(self, request: web.Request) -> Struct:
+        query, page = request.query, ListQuery(request.query)
+        sort = parameters.one_of(query, "sort", node_rows.SORTS, "name")
+        status = parameters.one_of(query, "status", node_rows.STATUS.values())
+        search, group = query.get("search", ""), query.get("group", "")
+        view = await self._live.view()
+        return await self._on_worker(
+            lambda: page.page(node_rows.select_nodes(self._node_rows(view), search, group, status, sort))
+        )
+
+    async def node(self, request: web.Request) -> Struct:
+        name = request.match_info["name"]
+        view = await self._live.view()
+        state: NodeState = existing(name, "name", view.snapshot.nodes, "node")
+
+        def detail() -> Struct:
+            row = self._node_rows(view)[view.table.index[name]]
+            return node_rows.node_detail(row, state, self._live.history.of_node(name))
+
+        return await self._on_worker(detail)
+
+    def _node_rows(self, view: ClusterView) -> list[NodeRow]:
+        pods = node_rows.bounded_pods_by_node(self._sources.journal.newest(MAX_PODS), view.snapshot.nodes)
+        implausible = self._sources.inputs.delay_status.implausible
+        return node_rows.node_rows(view, self._live.history.shifts, pods, implausible)
+
+    async def delay_groups(self, _: web.Request) -> Struct:
+        view, shifts = await self._live.view(), self._live.history.shifts
+        return await self._on_worker(lambda: delay_pages.group_delays(view, shifts))
+
+    async def delay_cells(self, request: web.Request) -> Struct:
+        view = await self._live.view()
+        rows, columns = (_tile(request, each, len(view.table.names)) for each in ("row", "column"))
+        return await self._on_worker(lambda: delay_pages.delay_cells(view, rows, columns))
+
+    async def delay_pair(self, request: web.Request) -> Struct:
+        a, b = request.match_info["a"], request.match_info["b"]
+        view, inputs = await self._live.view(), self._sources.inputs.current_inputs()
+        for field, name in (("a", a), ("b", b)):
+            existing(name, field, view.snapshot.nodes, "node")
+        history = self._live.history
+        return await self._on_worker(lambda: pair_pages.pair_delays(view, a, b, inputs, history.of_pair(a, b)))
+
+    async def delays_within(self, request: web.Request) -> Struct:
+        bound_ms, node = parameters.positive_ms(request.query, "bound_ms"), request.query.get("node", "")
+        view, inputs = await self._live.view(), self._sources.inputs.current_inputs()
+        existing(node, "node", view.snapshot.nodes, "node")
+        return await self._on_worker(lambda: pair_pages.nodes_within(view, node, bound_ms, inputs))
+
+    async def delay_changes(self, request: web.Request) -> Struct:
+        page, history = ListQuery(request.query), self._live.history
+        begin, end = (parameters.moment(request.query, field) for field in ("from", "to"))
+        view = await self._live.view()
+        before, after = history.medians_at(begin), history.medians_at(end)
+        if before is None or after is None:
+            raise RequestError(404, "the history has no moment yet: it begins a minute after the extender's start")
+        return await self._on_worker(lambda: delay_pages.delay_changes(view, before, after, page))
+
+    async def decisions(self, request: web.Request) -> Struct:
+        query, page = request.query, ListQuery(request.query)
+        kind = parameters.one_of(query, "kind", (decision_pages.FILTER, decision_pages.PRIORITIZE))
+        entries = self._sources.journal.newest(MAX_PODS)
+
+        def rows() -> Struct:
+            made = [
+                decision_pages.decision_row(each, self._sources.replica, self._sources.wall_time) for each in entries
+            ]
+            selected = page.page(decision_pages.select_decisions(made, query.get("search", ""), kind))
+            return DecisionList(selected.items, selected.next, selected.total, ())
+
+        return await self._on_worker(rows)
+
+    async def decision(self, request: web.Request) -> Struct:
+        entries = {decision_pages.decision_id(each): each for each in self._sources.journal.newest(MAX_PODS)}
+        entry: JournalEntry = existing(request.match_info["id"], "id", entries, "decision")
+        return await self._detail(entry, request)
+
+    async def pod(self, request: web.Request) -> Struct:
+        namespace, name = request.match_info["namespace"], request.match_info["name"]
+        entry = self._sources.journal.get(namespace, name)
+        if entry is None:
+            raise RequestError(404, f"no decision on pod {namespace}/{name} is kept", "name", f"{namespace}/{name}")
+        return await self._detail(entry, request)
+
+    async def what_if(self, request: web.Request) -> Struct:
+        asked = await _body(request, WhatIfRequest)
+        inputs, core = self._sources.inputs.current_inputs(), self._sources.core
+        entry = await self._on_worker(lambda: decide_what_if(asked.yaml, inputs, core))
+        return await self._detail(entry, request)
+
+    async def _detail(self, entry: JournalEntry, request: web.Request) -> Struct:
+        query, replica = ListQuery(request.query), self._sources.replica
+        return await self._on_worker(
+            lambda: decision_pages.decision_detail(entry, replica, self._sources.wall_time, query)
+        )
+
+    async def measure(self, request: web.Request) -> Struct:
+        asked = await _body(request, MeasureRequest)
+        nodes = self._sources.inputs.state.current.nodes
+        for field, name in (("source", asked.source), ("target", asked.target)):
+            existing(name, field, nodes, "node")
+        if asked.source == asked.target:
+            return MeasureResponse(False, "source and target are the same node")
+        if self._sources.request_probes is None:
+            return MeasureResponse(False, "this process asks no agent to measure")
+        self._sources.request_probes([(asked.source, asked.target)])
+        return MeasureResponse(True, "")
+
+    async def rewards(self, request: web.Request) -> Struct:
+        inputs, page, search = (
+            self._sources.inputs.current_inputs(),
+            ListQuery(request.query),
+            request.query.get("search"),
+        )
+        return await self._on_worker(lambda: cluster_pages.reward_matrix(inputs, search or "", page))
+
+    async def policies(self, request: web.Request) -> Struct:
+        inputs, page = self._sources.inputs.current_inputs(), ListQuery(request.query)
+        problem = self._sources.inputs.policy.problem.text
+        return page.page(cluster_pages.policy_rows(inputs, self._sources.policy_path, problem))
+
+    async def plan(self, _: web.Request) -> Struct:
+        """The controller keeps its plan to itself: nothing of it is known here."""
+        return Plan(None, (), ())
+
+    async def health(self, _: web.Request) -> Struct:
+        view = await self._live.view()
+        return health_checks.health(self._sources, view)
+
+    async def _on_worker(self, make: Callable[[], T]) -> T:
+        try:
+            return await self._sources.workers.run(make, PAGE_TIMEOUT_SECONDS, TURN)
+        except DeadlineExceeded as error:
+            raise RequestError(503, str(error)) from error
+
+
+async def _body(request: web.Request, kind: type[T]) -> T:
+    data = await request.content.read(MAX_BODY_BYTES + 1)
+    while data and len(data) <= MAX_BODY_BYTES and (more := await request.content.read(MAX_BODY_BYTES + 1 - len(data))):
+        data += more
+    if len(data) > MAX_BODY_BYTES:
+        raise RequestError(413, f"the body has more than {MAX_BODY_BYTES >> 10} KiB")
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        allowed = ", ".join(kind.__struct_fields__)  # type: ignore[attr-defined]
+        raise RequestError(
+            400, f"the body cannot be read: {error}", "body", "", f"a JSON object with {allowed}"
+        ) from error
+
+
+def _tile(request: web.Request, side: str, nodes: int) -> slice:
+    size = parameters.whole_number(request.query, f"{side}s", delay_pages.MAX_TILE, 1, delay_pages.MAX_TILE)
+    offset = parameters.whole_number(request.query, f"{side}_offset", 0, 0, max(0, nodes - 1))
+    return slice(offset, offset + size)

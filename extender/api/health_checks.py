@@ -1,0 +1,95 @@
+"""The checks of what this process needs; a failing one says what to do."""
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from extender.api.cluster_view import ClusterView
+from extender.api.contract.overview import HealthCheckResult, HealthChecks
+from extender.api.sources import ApiSources
+from leadsman.state.snapshot import Freshness
+
+ERROR, WARNING = "error", "warning"
+
+WHAT_TO_DO = {
+    "policy file": "run leadsman policy check on the file; the last good policy stays in use meanwhile",
+    "certificates": "make the files again with leadsman certs; the previous ones stay in use meanwhile",
+}
+_READ_LOG = "read the extender's log"
+
+
+class Check(Struct, frozen=True):
+    """severity: of its failure. what_to_do: "" when it is good."""
+
+    name: str
+    ok: bool
+    severity: str
+    text: str
+    what_to_do: str = ""
+
+
+def health(sources: ApiSources, view: ClusterView) -> HealthChecks:
+    """The failing ones first."""
+    checks = sorted(run_checks(sources, view), key=lambda check: check.ok)
+    return HealthChecks([HealthCheckResult(each.name, each.ok, each.text, each.what_to_do) for each in checks])
+
+
+def run_checks(sources: ApiSources, view: ClusterView) -> Sequence[Check]:
+    counts = Counter(state.freshness(view.inputs.now) for state in view.snapshot.nodes.values())
+    return [
+        _agents_report(counts),
+        _no_agent_stopped(counts),
+        _records_readable(view),
+        _estimates_fitted(view),
+        _decisions_asked(sources),
+        _threads_free(sources),
+        *(Check(name, False, ERROR, text, WHAT_TO_DO.get(name, _READ_LOG)) for name, text in sources.problems.items()),
+    ]
+
+
+def _agents_report(counts: Counter[Freshness]) -> Check:
+    fresh = counts[Freshness.FRESH]
+    if fresh:
+        return Check("agents report", True, ERROR, f"{fresh} nodes have fresh data")
+    what_to_do = "see that agents run and that they and this process reach etcd"
+    return Check("agents report", False, ERROR, "no node has fresh data: every delay is unknown", what_to_do)
+
+
+def _no_agent_stopped(counts: Counter[Freshness]) -> Check:
+    stale = counts[Freshness.STALE]
+    if not stale:
+        return Check("no agent stopped", True, WARNING, "every agent that reported still does")
+    what_to_do = "list the nodes with status stale, and look at the agent's pod on each"
+    return Check("no agent stopped", False, WARNING, f"{stale} nodes stopped reporting", what_to_do)
+
+
+def _records_readable(view: ClusterView) -> Check:
+    problems = view.snapshot.problems
+    if not problems:
+        return Check("records are readable", True, WARNING, "every record in etcd can be read")
+    key, problem = next(iter(problems.items()))
+    what_to_do = "run agents and extender of one version; leadsman explain and /state name each record"
+    return Check("records are readable", False, WARNING, f"{len(problems)} cannot; {key}: {problem}", what_to_do)
+
+
+def _estimates_fitted(view: ClusterView) -> Check:
+    if view.estimates.fitted is not None:
+        return Check("delays are estimated", True, WARNING, "pairs that nobody measured have an estimate")
+    what_to_do = "wait a minute after the start; with --no-estimates only measured pairs count"
+    return Check("delays are estimated", False, WARNING, "there are no estimates of unmeasured pairs", what_to_do)
+
+
+def _decisions_asked(sources: ApiSources) -> Check:
+    if len(sources.journal):
+        return Check("kube-scheduler asks", True, WARNING, f"{len(sources.journal)} decisions are kept")
+    what_to_do = "run leadsman configure-scheduler; another replica may have been asked instead"
+    return Check("kube-scheduler asks", False, WARNING, "kube-scheduler has not asked this replica", what_to_do)
+
+
+def _threads_free(sources: ApiSources) -> Check:
+    overdue = sources.workers.overdue
+    if not overdue:
+        return Check("decisions end in time", True, ERROR, "no worker thread is past its deadline")
+    what_to_do = "look for a slow plugin in the extender's log"
+    return Check("decisions end in time", False, ERROR, f"{overdue} worker threads are past it", what_to_do)

@@ -1,0 +1,99 @@
+"""What the API keeps between requests: the newest view, the history, rates, waiting pods, and the event streams."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+
+from extender.api.change_streams import ChangeStreams
+from extender.api.cluster_view import ClusterView, make_view
+from extender.api.contract.overview import ChangeEvent
+from extender.api.decision_rates import DecisionRates
+from extender.api.history import MINUTE_SECONDS, DelayHistory
+from extender.api.sources import ApiSources
+from extender.api.waiting_pods import WaitingPod, waiting_pods
+from extender.journal import MAX_PODS
+from leadsman.runtime.daemon_thread import run_in_daemon_thread
+from leadsman.runtime.problem_log import ProblemLog
+
+_log = logging.getLogger(__name__)
+
+MIN_AGE_SECONDS, MAX_AGE_SECONDS = 2.0, 10.0
+"""A view is made again when it is older than the first and the state changed, or older than the second."""
+
+TICK_SECONDS = 2.0
+
+
+class LiveState:
+    """`run` it as one task.
+
+    history: of delays. waiting: UID → pod, as of the last tick.
+    """
+
+    def __init__(self, sources: ApiSources) -> None:
+        self.sources = sources
+        self.history = DelayHistory(sources.wall_clock())
+        self.rates, self.streams = DecisionRates(), ChangeStreams()
+        self.waiting: Mapping[str, WaitingPod] = {}
+        self._view: ClusterView | None = None
+        self._making: asyncio.Task[ClusterView] | None = None
+        self._shown: tuple[int, object] = (-1, None)
+        self._problem = ProblemLog(
+            _log, "the delay history lacks this minute; the next is tried", "the delay history goes on", logging.ERROR
+        )
+
+    async def view(self) -> ClusterView:
+        """A view that is new enough. All who wait share one that is being made."""
+        if self._view is not None and not self._is_due(self._view):
+            return self._view
+        if self._making is None:
+            self._making = asyncio.get_running_loop().create_task(self._make_view(), name="make the API's view")
+            self._making.add_done_callback(self._made)
+        return await asyncio.shield(self._making)
+
+    def _is_due(self, view: ClusterView) -> bool:
+        age = self.sources.inputs.clock() - view.made_at
+        changed = self.sources.inputs.state.current is not view.snapshot
+        return age > MAX_AGE_SECONDS or (changed and age > MIN_AGE_SECONDS)
+
+    async def _make_view(self) -> ClusterView:
+        inputs, at = self.sources.inputs.current_inputs(), self.sources.wall_clock()
+        self._view = await run_in_daemon_thread(lambda: make_view(inputs, at), "leadsman-api-view")
+        return self._view
+
+    def _made(self, task: asyncio.Task[ClusterView]) -> None:
+        self._making = None
+        if not task.cancelled():
+            task.exception()  # Those who waited have it; unread, asyncio would log it as lost.
+
+    async def run(self) -> None:
+        """Until cancelled. A minute of the history that cannot be made is left out and logged."""
+        next_minute = self.sources.inputs.clock()
+        while True:
+            self._tick()
+            if self.sources.inputs.clock() >= next_minute:
+                next_minute += MINUTE_SECONDS
+                await self._keep_minute()
+            await asyncio.sleep(TICK_SECONDS)
+
+    async def _keep_minute(self) -> None:
+        try:
+            view = await self.view()
+            await run_in_daemon_thread(lambda: self.history.add(view.at, view.table), "leadsman-api-history")
+        except Exception as error:  # Whatever a view stumbles over must not end the extender.
+            self._problem.report(error, traceback=True)
+        else:
+            self._problem.clear()
+
+    def _tick(self) -> None:
+        now = self.sources.inputs.clock()
+        self.rates.sample(now, self.sources.metrics.request_buckets("filter"))
+        entries = self.sources.journal.newest(MAX_PODS)
+        self.waiting = waiting_pods(self.waiting, reversed(entries), now)
+        revision, newest = self.sources.inputs.state.current.revision, entries[0] if entries else None
+        if sections := self._changed_sections(revision, newest):
+            self.streams.send(ChangeEvent(sections, revision))
+        self._shown = (revision, newest)
+
+    def _changed_sections(self, revision: int, newest: object) -> Sequence[str]:
+        nodes = ["nodes", "delays"] if revision != self._shown[0] else []
+        return [*nodes, "decisions"] if newest is not self._shown[1] else nodes

@@ -1,0 +1,151 @@
+"""Nodes of a view as rows, and one node with all its details."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from extender.api.cluster_view import ClusterView
+from extender.api.contract.common import NamedValue
+from extender.api.contract.nodes import MedianAt, NodeDetail, NodeRow, PeerRow
+from extender.api.group_delays import slow_nodes
+from extender.api.history import Moment, NodeShift
+from extender.api.moments import iso
+from extender.journal import JournalEntry
+from leadsman.decision.delay.bounds import BadBound, parse_bounds
+from leadsman.network.measured_pairs import Floats
+from leadsman.state import keys
+from leadsman.state.snapshot import Freshness, NodeState
+
+STATUS = {
+    Freshness.FRESH: "fresh",
+    Freshness.PROVISIONAL: "provisional",
+    Freshness.STALE: "stale",
+    Freshness.SILENT: "unknown",
+}
+
+
+def node_rows(
+    view: ClusterView,
+    shifts: Sequence[NodeShift],
+    bounded_pods: Mapping[str, int],
+    implausible: Mapping[str, Sequence[str]],
+) -> list[NodeRow]:
+    """All nodes, by name. bounded_pods: node → pods that have a bound to it. implausible: as in DelayStatus."""
+    table, grouping = view.table, view.grouping
+    lost = np.bincount(table.source[table.is_lost], minlength=len(table.names)).tolist()
+    measured = np.bincount(table.source[~table.is_lost], minlength=len(table.names)).tolist()
+    medians, jitters = number_or_none(table.node_medians), number_or_none(table.node_jitters)
+    x, y = number_or_none(view.coordinates[:, 0]), number_or_none(view.coordinates[:, 1])
+    slow = set(slow_nodes(view.excess_ms, table.node_medians).tolist())
+    moved = {shift.node: shift for shift in shifts}
+    records = _record_problems(view)
+    rows = []
+    for at, name in enumerate(table.names):
+        state, shift = view.snapshot.nodes[name], moved.get(name)
+        problems = list(records.get(name, ()))
+        if state.freshness(view.inputs.now) is Freshness.STALE:
+            problems.append("its agent stopped reporting")
+        if state.reachability and state.reachability.local_fault:
+            problems.append(f"its probes say nothing about its peers: {state.reachability.local_fault}")
+        if at in slow:
+            problems.append(f"{view.excess_ms[at]:.3g} ms farther from others than the nodes of its group")
+        if targets := implausible.get(name):
+            problems.append(f"reports delays to {len(targets)} nodes that other nodes' reports contradict")
+        rows.append(
+            NodeRow(
+                name,
+                grouping.ids[grouping.group_of[at]],
+                state.identity.zone if state.identity else "",
+                state.identity.rack if state.identity else "",
+                STATUS[state.freshness(view.inputs.now)],
+                _rounded(state.age_seconds(view.inputs.now)),
+                measured[at],
+                lost[at],
+                medians[at],
+                jitters[at],
+                round(shift.shift_ms, 3) if shift else None,
+                iso(shift.since) if shift else None,
+                x[at],
+                y[at],
+                problems,
+                bounded_pods.get(name, 0),
+            )
+        )
+    return rows
+
+
+SORTS: Mapping[str, Callable[[NodeRow], tuple[object, ...]]] = {
+    "name": lambda row: (row.name,),
+    "shift": lambda row: (-abs(row.shift_ms or 0), row.name),
+    "age": lambda row: (row.age_seconds is not None, -(row.age_seconds or 0), row.name),
+    "rtt": lambda row: (row.median_rtt_ms is None, -(row.median_rtt_ms or 0), row.name),
+}
+"""The most notable first; of ages the unknown one."""
+
+
+def select_nodes(rows: Sequence[NodeRow], search: str, group: str, status: str, sort: str) -> list[NodeRow]:
+    """Rows whose name, zone or rack has the text, of this group and status; "" for all."""
+    text = search.lower()
+    selected = [
+        row
+        for row in rows
+        if (not text or text in row.name.lower() or text in row.zone.lower() or text in row.rack.lower())
+        and (not group or row.group == group)
+        and (not status or row.status == status)
+    ]
+    return sorted(selected, key=SORTS[sort])
+
+
+def node_detail(row: NodeRow, state: NodeState, history: Sequence[Moment]) -> NodeDetail:
+    """The row with address, hardware, peers and history."""
+    peers = state.latency.peers if state.latency else {}
+    hardware = state.hardware.values if state.hardware else {}
+    return NodeDetail(
+        **{field: getattr(row, field) for field in row.__struct_fields__},
+        address=state.identity.address if state.identity else None,
+        hardware=[NamedValue(name, value) for name, value in sorted(hardware.items())],
+        peers=[
+            PeerRow(
+                name,
+                window.p50_ms,
+                window.p95_ms,
+                window.jitter_ms,
+                window.sent - window.received,
+                window.last_reply_age_seconds,
+            )
+            for name, window in sorted(peers.items())
+        ],
+        history=[MedianAt(iso(moment.at), moment.rtt_ms) for moment in history],
+    )
+
+
+def bounded_pods_by_node(entries: Sequence[JournalEntry], nodes: Mapping[str, object]) -> Mapping[str, int]:
+    """How many of the pods in the journal have a delay bound to each node itself."""
+    counts = Counter[str]()
+    for entry in entries:
+        if not entry.pod.has_delay_bounds:
+            continue
+        try:
+            references = {bound.reference for bound in parse_bounds(entry.pod)}
+        except BadBound:
+            continue
+        counts.update(reference for reference in references if reference in nodes)
+    return counts
+
+
+def number_or_none(values: Floats) -> list[float | None]:
+    """For JSON: NaN is None; rounded to a microsecond."""
+    return [None if value != value else round(value, 3) for value in values.tolist()]
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 1)
+
+
+def _record_problems(view: ClusterView) -> Mapping[str, list[str]]:
+    problems: dict[str, list[str]] = {}
+    for key, problem in view.snapshot.problems.items():
+        node, _, kind = key.removeprefix(keys.NODES_PREFIX).partition("/")
+        problems.setdefault(node, []).append(f"record {kind}: {problem}" if kind else problem)
+    return problems

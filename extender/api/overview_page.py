@@ -1,0 +1,110 @@
+"""The overview, made of what the other parts know."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+
+import numpy as np
+
+from extender.api.cluster_view import ClusterView
+from extender.api.contract.common import Problem, ReasonCount, reason_counts
+from extender.api.contract.overview import (
+    DecisionRates,
+    Features,
+    NodeCounts,
+    Overview,
+    PairCounts,
+    ReplicaStatus,
+    WaitingPods,
+    WorstChange,
+)
+from extender.api.decision_rates import Rates
+from extender.api.delay_pages import moved_text
+from extender.api.health_checks import run_checks
+from extender.api.history import NodeShift
+from extender.api.moments import iso
+from extender.api.node_rows import STATUS
+from extender.api.sources import ApiSources
+from extender.api.waiting_pods import WaitingPod
+from extender.journal import MAX_PODS, JournalEntry
+
+MAX_REASONS = 10
+
+
+def overview(
+    sources: ApiSources,
+    view: ClusterView,
+    rates: Rates,
+    shifts: Sequence[NodeShift],
+    waiting: Mapping[str, WaitingPod],
+    replicas: Sequence[ReplicaStatus],
+    history_since: float,
+) -> Overview:
+    entries = sources.journal.newest(MAX_PODS)
+    return Overview(
+        at=iso(view.at),
+        replica=sources.replica,
+        version=version("leadsman"),
+        revision=view.snapshot.revision,
+        history_since=iso(history_since),
+        nodes=_node_counts(view),
+        pairs=_pair_counts(view),
+        worst_change=_worst_change(shifts),
+        decisions=DecisionRates(
+            round(rates.per_minute, 2),
+            _rounded(rates.p50_ms),
+            _rounded(rates.p99_ms),
+            _refused_by_reason(entries),
+            sources.metrics.neutral_decisions,
+        ),
+        waiting=_waiting(waiting, view.made_at),
+        certificates=sources.certificates(),
+        replicas=replicas,
+        problems=[
+            Problem(each.severity, each.text, each.what_to_do) for each in run_checks(sources, view) if not each.ok
+        ],
+        features=Features(
+            rewards=bool(view.snapshot.rewards), plan=False, measure=sources.request_probes is not None, what_if=True
+        ),
+    )
+
+
+def _node_counts(view: ClusterView) -> NodeCounts:
+    counts = Counter(STATUS[state.freshness(view.inputs.now)] for state in view.snapshot.nodes.values())
+    return NodeCounts(**{status: counts[status] for status in STATUS.values()})
+
+
+def _pair_counts(view: ClusterView) -> PairCounts:
+    """Unordered pairs. One that either end measured is measured."""
+    table = view.table
+    low, high = np.minimum(table.source, table.target), np.maximum(table.source, table.target)
+    pairs = low.astype(np.int64) * len(table.names) + high
+    measured = np.unique(pairs[~table.is_lost])
+    lost = np.setdiff1d(pairs[table.is_lost], measured)
+    return PairCounts(len(measured), max(0, view.estimates.pairs - len(measured)), len(lost))
+
+
+def _worst_change(shifts: Sequence[NodeShift]) -> WorstChange | None:
+    if not shifts:
+        return None
+    worst = shifts[0]
+    return WorstChange(worst.node, round(worst.shift_ms, 3), iso(worst.since), moved_text(worst))
+
+
+def _refused_by_reason(entries: Sequence[JournalEntry]) -> Sequence[ReasonCount]:
+    counts = Counter[str]()
+    for entry in entries:
+        if entry.filter_result:
+            counts.update(refusal.reason for refusal in entry.filter_result.refused.values())
+    return reason_counts(dict(counts.most_common(MAX_REASONS)))
+
+
+def _waiting(waiting: Mapping[str, WaitingPod], now: float) -> WaitingPods:
+    longest = min(waiting.values(), key=lambda pod: pod.since, default=None)
+    if longest is None:
+        return WaitingPods(0, None, None)
+    return WaitingPods(len(waiting), round(max(0.0, now - longest.since), 1), longest.name)
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 3)

@@ -1,0 +1,118 @@
+"""One pair of nodes, and every node against one bound: both judged by the functions that decide."""
+
+from collections.abc import Sequence
+from types import MappingProxyType
+
+import numpy as np
+
+from extender.api.cluster_view import ClusterView
+from extender.api.contract.delays import (
+    DelayEstimate,
+    DirectedDelay,
+    NodesWithin,
+    NodeWithin,
+    PairDelays,
+    RttAt,
+    UsedDelay,
+)
+from extender.api.estimated import source_name
+from extender.api.history import Moment
+from extender.api.moments import iso
+from extender.api.node_rows import number_or_none
+from leadsman.decision.delay.bounds import DelayBound
+from leadsman.decision.delay.evaluation import EvaluatedBound, PairRow, evaluate, pair_rows
+from leadsman.decision.delay.explain_delay import AGENTS_SOURCE, delay_evidence
+from leadsman.decision.delay.outcomes import Outcome, reason
+from leadsman.decision.delay.rtt_table import peer_windows
+from leadsman.decision.delay.targets import Target
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import DelayEvidence, PodInfo
+from leadsman.kube.names import DELAY_LABEL_PREFIX
+from leadsman.network.calibration import COVERAGE
+
+_ANY_BOUND_MS = 60_000.0
+"""Above every round trip that a record can hold, for what is asked without a bound."""
+
+
+def pair_delays(view: ClusterView, a: str, b: str, inputs: DecisionInputs, history: Sequence[Moment]) -> PairDelays:
+    """Both directions, the estimate, and what a decision would use. inputs: the newest."""
+    return PairDelays(
+        a,
+        b,
+        _directed(a, b, inputs),
+        _directed(b, a, inputs),
+        _estimate(view, a, b),
+        _used(a, b, inputs),
+        [RttAt(iso(moment.at), moment.rtt_ms) for moment in history],
+    )
+
+
+def _directed(reporter: str, target: str, inputs: DecisionInputs) -> DirectedDelay | None:
+    window = peer_windows(reporter, inputs).get(target)
+    if window is None:
+        return None
+    age = inputs.snapshot.nodes[reporter].age_seconds(inputs.now)
+    return DirectedDelay(
+        window.p50_ms,
+        window.p95_ms,
+        window.min_ms,
+        window.jitter_ms,
+        window.sent,
+        window.received,
+        None if age is None else round(age, 1),
+        AGENTS_SOURCE,
+        reporter,
+    )
+
+
+def _estimate(view: ClusterView, a: str, b: str) -> DelayEstimate | None:
+    one, other = view.table.index.get(a), view.table.index.get(b)
+    if one is None or other is None:
+        return None
+    table = view.estimates.between(np.array([one]), np.array([other]))
+    if table.source[0] < 0:
+        return None
+    rtt_ms, low_ms, high_ms = (float(round(column[0], 3)) for column in table[:3])
+    return DelayEstimate(rtt_ms, low_ms, high_ms, COVERAGE, source_name(int(table.source[0])))
+
+
+def _used(a: str, b: str, inputs: DecisionInputs) -> UsedDelay:
+    """By the evidence of a pod with a bound to `a` that asks about `b`."""
+    pod = PodInfo("", "", labels=MappingProxyType({f"{DELAY_LABEL_PREFIX}{a}": f"{_ANY_BOUND_MS:.0f}"}))
+    distances = delay_evidence(pod, [b], inputs).distances.get(b, ())
+    return _used_of(distances[0]) if distances else UsedDelay(None, "nothing is known of this pair")
+
+
+def _used_of(evidence: DelayEvidence) -> UsedDelay:
+    if evidence.rtt_ms is None:
+        return UsedDelay(None, evidence.why or "nothing is known of this pair")
+    source = f"estimated by {evidence.source}" if evidence.estimated else f"measured by {evidence.source}"
+    direction = f", {evidence.direction}" if evidence.direction else ""
+    why = "; ".join(filter(None, [f"{source}{direction}", evidence.why, evidence.doubt]))
+    return UsedDelay(round(evidence.rtt_ms, 3), why)
+
+
+def nodes_within(view: ClusterView, node: str, bound_ms: float, inputs: DecisionInputs) -> NodesWithin:
+    """Every node of the view against a bound to `node`. inputs: the newest."""
+    bound, target = DelayBound(node, bound_ms), Target(node, (node,))
+    evaluation = evaluate(bound, target, inputs)
+    (row,) = pair_rows(EvaluatedBound(bound, target, evaluation), inputs)
+    places = evaluation.index.positions(view.table.names)
+    rtt_ms = number_or_none(evaluation.rtt_ms[places])
+    low_ms, high_ms = _interval(row, places, len(view.table.names))
+    x, y = number_or_none(view.coordinates[:, 0]), number_or_none(view.coordinates[:, 1])
+    readings, outcomes = evaluation.reading[places].tolist(), evaluation.outcome[places].tolist()
+    items = []
+    for at, name in enumerate(view.table.names):
+        outcome, is_measured = Outcome(outcomes[at]), readings[at] >= 0
+        basis = "measured" if is_measured else "unknown" if rtt_ms[at] is None else "estimate"
+        low, high = (rtt_ms[at], rtt_ms[at]) if is_measured else (low_ms[at], high_ms[at])
+        refusal = reason(outcome, node, bound_ms)
+        items.append(NodeWithin(name, rtt_ms[at], low, high, basis, not outcome.refuses, refusal, x[at], y[at]))
+    return NodesWithin(node, bound_ms, items)
+
+
+def _interval(row: PairRow, places: np.ndarray, nodes: int) -> tuple[list[float | None], list[float | None]]:
+    if row.estimated is None:
+        return [None] * nodes, [None] * nodes
+    return number_or_none(row.estimated.low_ms[places]), number_or_none(row.estimated.high_ms[places])

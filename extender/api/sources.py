@@ -1,0 +1,50 @@
+"""What the API reads, wired by the process."""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec import Struct
+
+from extender.api.contract.overview import CertificateDays
+from extender.decider import DEFAULT_CORE, DecisionCore
+from extender.journal import Journal
+from extender.metrics import ExtenderMetrics
+from extender.probe_on_demand import RequestProbes
+from extender.worker_pool import WorkerPool
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.input_sources import InputSources
+
+
+class ApiSources(Struct, frozen=True):
+    """replica: the name of this process among the replicas.
+
+    policy_path: "": the default policy.
+    core: what decides a what-if.
+    request_probes: None: nobody can be asked to measure.
+    tls_problem: why the newest certificates are not in use; None: there are none.
+    certificates: when each ends.
+    wall_clock: Unix seconds.
+    """
+
+    inputs: InputSources
+    journal: Journal
+    metrics: ExtenderMetrics
+    workers: WorkerPool
+    replica: str
+    wall_clock: Callable[[], float]
+    policy_path: str = ""
+    core: DecisionCore = DEFAULT_CORE
+    request_probes: RequestProbes | None = None
+    tls_problem: ProblemLog | None = None
+    certificates: Callable[[], Sequence[CertificateDays]] = tuple
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """What of this process's inputs cannot be read as it is now → why."""
+        problems = {"policy file": self.inputs.policy.problem.text}
+        problems |= {f"delays of {source}": text for source, text in self.inputs.delay_status.problems.items()}
+        problems["certificates"] = self.tls_problem.text if self.tls_problem else ""
+        return {name: text for name, text in problems.items() if text}
+
+    def wall_time(self, moment: float) -> float:
+        """Unix seconds of a moment of the inputs' clock."""
+        return self.wall_clock() - self.inputs.clock() + moment

@@ -1,0 +1,83 @@
+"""What would be decided on a pod that somebody pasted. Nothing of it is kept."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from extender import wire
+from extender.api.parameters import RequestError
+from extender.decider import DecisionCore
+from extender.journal import JournalEntry
+from leadsman.decision import yaml_document
+from leadsman.decision.inputs import DecisionInputs
+from leadsman.decision.model import PodInfo
+
+MAX_YAML_BYTES = 256 << 10
+ALLOWED = "YAML of one Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob, at most 256 KiB"
+
+
+def decide_what_if(yaml: str, inputs: DecisionInputs, core: DecisionCore) -> JournalEntry:
+    """Filters and scores all nodes of the state for the pod. RequestError."""
+    pod = read_pod(yaml)
+    nodes = tuple(inputs.snapshot.nodes)
+    filter_result = core.filter_nodes(pod, nodes, inputs)
+    score_result = core.score_nodes(pod, filter_result.kept, inputs) if filter_result.kept else None
+    return JournalEntry(pod, nodes, inputs.now, filter_result, inputs, score_result, inputs if score_result else None)
+
+
+def read_pod(yaml: str) -> PodInfo:
+    """As kube-scheduler's request is read. RequestError."""
+    if len(yaml.encode(errors="replace")) > MAX_YAML_BYTES:
+        raise RequestError(413, "the YAML has more than 256 KiB", "yaml", "", ALLOWED)
+    try:
+        document = yaml_document.load(yaml, MAX_YAML_BYTES)
+    except yaml_document.BadDocument as error:
+        raise _refused(str(error)) from error
+    pod = _pod_of(document)
+    try:
+        return wire.read_args(msgspec.json.encode({"Pod": pod, "NodeNames": []})).pod
+    except (wire.BadRequest, TypeError, ValueError) as error:
+        raise _refused(str(error)) from error
+
+
+def _pod_of(document: object) -> Mapping[str, Any]:
+    """The pod itself, or one as its workload makes it. A pod without a name gets one."""
+    if not isinstance(document, Mapping):
+        raise _refused("the document is not an object")
+    kind = document.get("kind")
+    metadata = _object(document.get("metadata"), "metadata")
+    if kind == "Pod":
+        return {**document, "metadata": _with_names(metadata, metadata)}
+    path = _TEMPLATE_PATHS.get(str(kind))
+    if path is None:
+        raise _refused(f"kind is {kind!r}")
+    template: Mapping[str, Any] = document
+    for field in path:
+        template = _object(template.get(field), field)
+    owner = {"apiVersion": str(document.get("apiVersion", "")), "kind": kind, "name": str(metadata.get("name", ""))}
+    owned = {**_object(template.get("metadata"), "metadata"), "ownerReferences": [owner | {"controller": True}]}
+    return {**template, "metadata": _with_names(owned, metadata)}
+
+
+_TEMPLATE_PATHS: Mapping[str, Sequence[str]] = {
+    **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec", "template")),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+}
+
+
+def _with_names(metadata: Mapping[str, Any], named: Mapping[str, Any]) -> Mapping[str, Any]:
+    names = {"namespace": named.get("namespace") or "default", "name": named.get("name") or "what-if"}
+    return {**metadata, **names, "uid": "what-if"}
+
+
+def _object(value: object, field: str) -> Mapping[str, Any]:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise _refused(f"{field} is not an object")
+    return value
+
+
+def _refused(why: str) -> RequestError:
+    return RequestError(400, f"yaml: {why}", "yaml", "", ALLOWED)
