@@ -51,7 +51,7 @@ SLOW_MS, SLOW_MINUTES_AGO = 35.0, 20
 HISTORY_MINUTES = 59
 PODS = 24
 HOSTILE = "<img src=x onerror=document.title='hacked'>"
-LOADED_WITHIN_SECONDS = 120.0
+LOADED_WITHIN_SECONDS = 300.0
 
 
 class PageUrl(Struct, frozen=True):
@@ -164,14 +164,18 @@ async def _start(
     server = PageServer(PageSettings(("127.0.0.1", port), replica="extender-0"), sources)
     app = create_app(followed.input_sources, metrics=metrics, workers=workers, journal=journal)
     scheduler_port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
-    tasks = [asyncio.create_task(each, name=name) for name, each in (*followed.tasks(), *server.tasks())]
+    loops = {**dict(followed.tasks()), **dict(server.tasks())}
+    estimating = loops.pop("fit estimates")
+    tasks = [asyncio.create_task(each, name=name) for name, each in loops.items()]
     tasks.append(asyncio.create_task(probe_requests.run(), name="write probe requests"))
     stack.push_async_callback(_end, tasks)
     async with asyncio.timeout(LOADED_WITHIN_SECONDS):
         await followed.state.loaded.wait()
         tasks.append(asyncio.create_task(_report(store, cluster), name="report"))
-        while not _is_ready(followed, len(cluster.names)):  # noqa: ASYNC110 -- what is waited for has no event
+        while not _all_fresh(followed):  # noqa: ASYNC110 -- what is waited for has no event
             await asyncio.sleep(0.05)
+    await followed.delays.estimator.run_once()
+    tasks.append(asyncio.create_task(estimating, name="fit estimates"))
     invent_history(server, cluster)
     url = f"http://127.0.0.1:{scheduler_port}"
     await _ask_for_pods(url, cluster, hostile)
@@ -179,10 +183,9 @@ async def _start(
     return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names)
 
 
-def _is_ready(followed: FollowedSources, nodes: int) -> bool:
+def _all_fresh(followed: FollowedSources) -> bool:
     now = time.monotonic()
-    fresh = sum(now < state.fresh_until for state in followed.state.current.nodes.values())
-    return fresh == nodes and (followed.delays.estimator.current is not None or nodes < 3)
+    return all(now < state.fresh_until for state in followed.state.current.nodes.values())
 
 
 async def _end(tasks: Sequence[asyncio.Task[None]]) -> None:
