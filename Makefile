@@ -10,7 +10,7 @@ export PIP_DEFAULT_TIMEOUT ?= 10
 LOCAL = $(shell $(BIN)/python -c 'from leadsman.testbed.etcd import find_binary; find_binary()' 2>/dev/null || echo local,)
 
 .PHONY: help demo demo-rewards demo-failover test e2e image-test check integration torture failover-table mutations bench fuzz format \
-	lock wheels sbom release clean
+	reference lock wheels sbom release clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z0-9-]*\):.*## /  make \1#/p' Makefile | while IFS='#' read -r target text; do \
@@ -62,6 +62,9 @@ format: .venv/.check  ## format the code
 bench: .venv/.bench  ## the benchmarks; takes some minutes
 	for run in decide extender prober store agent crowded_prefix bound_storm "estimates --matrix tests/data/rtt/planetlab_1.txt.gz"; do \
 		$(BIN)/python -m benchmarks.$$run || exit 1; done
+
+reference: .venv/.local  ## write the reference of the command line and its man pages into build/reference
+	$(BIN)/python -m leadsman.cli.reference build/reference
 
 fuzz: .venv/.fuzz  ## look for inputs that break a parser; ARGS="--seconds 300 wire_args records"
 	$(BIN)/python -m fuzz $(ARGS)

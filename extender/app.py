@@ -48,7 +48,8 @@ def create_app(
     observers: Sequence[Observer] = (),
     device_grants: DeviceGrants | None = None,
 ) -> web.Application:
-    """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /state and /rewards.
+    """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /decisions, /state
+    and /rewards.
 
     api: the API server's client for the bind verb; None: bind is not offered.
     request_probes: receives the node pairs that agents should measure.
@@ -82,7 +83,7 @@ def create_app(
     for verb, handler in table.items():
         app.add_routes([web.post(f"/{verb}", handler, name=verb), web.post(f"/scheduler/{verb}", handler)])
     app.add_routes([web.get("/explain", pages.explain), web.get("/state", pages.state)])
-    app.add_routes([web.get("/rewards", pages.rewards)])
+    app.add_routes([web.get("/rewards", pages.rewards), web.get("/decisions", pages.decisions)])
     _register_metrics(metrics, sources, journal, workers)
     return app
 

@@ -106,6 +106,12 @@ class PageHandlers:
 
         return await self._page(request, page, json)
 
+    async def decisions(self, request: web.Request) -> web.Response:
+        """/decisions: those that this replica keeps, the newest first."""
+        journal, clock, json = self._decider.journal, self._sources.clock, _wants_json(request)
+        entries = journal.newest(len(journal))
+        return await self._page(request, lambda: pages.render_decisions(entries, clock(), json), json)
+
     async def state(self, request: web.Request) -> web.Response:
         snapshot, problem, json = self._sources.state.current, self._sources.policy.problem.text, _wants_json(request)
         clock, delays = self._sources.clock, self._sources.delay_status

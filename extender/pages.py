@@ -10,6 +10,7 @@ from extender.journal import Journal, JournalEntry
 from extender.metrics import state_age_seconds
 from leadsman.decision import explain, explain_text
 from leadsman.planning.backups.memory import PodBackup
+from leadsman.runtime.text_table import align_columns
 from leadsman.sources.input_sources import DelayStatus, NodeGroups, NoDelayStatus, NodeNameGroups
 from leadsman.state.snapshot import NodeState, Snapshot
 
@@ -64,6 +65,44 @@ def render_explain(
     head = f"decided {ago:.1f} s ago, policy {explanation.policy}\n{explain_text.format_explanation(explanation)}"
     backup_line = [f"backup: {backup}", ""] if backup else []
     return "\n".join([head, *backup_line, *_group_lines("nodes that passed", passed)]).encode()
+
+
+class _KeptDecision(Struct):
+    """A line of /decisions. best: the node with the highest score, the first of equals; "": none was scored."""
+
+    namespace: str
+    name: str
+    decided_seconds_ago: float
+    passed: int
+    refused: int
+    best: str
+    neutral: str
+
+
+def render_decisions(entries: Sequence[JournalEntry], now: float, as_json: bool) -> bytes:
+    """The page /decisions: a line an entry. now: monotonic seconds."""
+    decisions = [_kept_decision(entry, now) for entry in entries]
+    if as_json:
+        return msgspec.json.encode(decisions)
+    rows = [
+        [f"{d.namespace}/{d.name}", f"{d.decided_seconds_ago:.0f}s", str(d.passed), str(d.refused), d.best or "-"]
+        for d in decisions
+    ]
+    return "\n".join([*align_columns([["POD", "AGE", "PASSED", "REFUSED", "BEST"], *rows]), ""]).encode()
+
+
+def _kept_decision(entry: JournalEntry, now: float) -> _KeptDecision:
+    decision = entry.decision
+    best = max(decision.scores, key=lambda node: decision.scores[node], default="")
+    return _KeptDecision(
+        decision.pod.namespace,
+        decision.pod.name,
+        now - entry.decided_at,
+        len(decision.kept),
+        len(decision.refused),
+        best,
+        decision.neutral,
+    )
 
 
 class _ExplainPage(Struct):

@@ -1,23 +1,36 @@
-"""Fetches a page of the extender and prints it: what `leadsman explain` and `leadsman rewards` have in common."""
+"""Asks the extender for a page: the flags, the call, and what is said when it fails."""
 
 import argparse
-import ssl
-import sys
+import contextlib
+from collections.abc import Iterator, Sequence
 from http.client import HTTPException
-from pathlib import Path
+from typing import Any
 from urllib.error import HTTPError
-from urllib.request import Request, urlopen
+from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
-from leadsman.cli.options import Options, existing_folder
+import msgspec
+
+from leadsman.cli import kubectl, output
+from leadsman.cli.extender_replicas import Replica, replicas
+from leadsman.cli.options import THROUGH_KUBECTL, CommandFailed, Options, existing_folder
 
 _TIMEOUT_SECONDS = 10
 
 
+class ExtenderError(CommandFailed):
+    """The extender cannot be asked; says why and what to do."""
+
+
+class PageRefused(ExtenderError):
+    """The extender was reached and says why it has no such page."""
+
+
 def options(add: Options, json: str) -> None:
-    """json: what --json shows."""
+    """json: what -o json shows."""
     add.flag(
         "extender",
-        "the extender's URL (default http://127.0.0.1:9001)",
+        f"the extender's URL, or {THROUGH_KUBECTL} to find it in the cluster (default http://127.0.0.1:9001;"
+        f" {THROUGH_KUBECTL} as a plugin of kubectl)",
         "http://127.0.0.1:9001",
         _url,
         metavar="URL",
@@ -29,45 +42,88 @@ def options(add: Options, json: str) -> None:
         existing_folder,
         metavar="DIR",
     )
-    add.parser.add_argument("--json", action="store_true", help=json)
+    kubectl.options(add)
+    output.options(add, json=json)
 
 
-def print_page(args: argparse.Namespace, path: str) -> int:
-    """Prints the page, or what is wrong. Exit code. path: with its query."""
-    accept = "application/json" if args.json else "text/plain"
-    request = Request(f"{args.extender}{path}", headers={"Accept": accept})
-    try:
-        with urlopen(request, timeout=_TIMEOUT_SECONDS, context=_tls_context(args.certs)) as answer:
-            page = answer.read().decode().rstrip("\n")
-    except HTTPError as error:
-        print(f"leadsman {args.command}: {error.read().decode().strip()}", file=sys.stderr)
-        return 1
-    except (OSError, HTTPException) as error:
-        reason = getattr(error, "reason", error)
-        print(f"leadsman {args.command}: cannot reach {args.extender}: {reason}. {_hint(args)}", file=sys.stderr)
-        return 1
-    print(page)
-    return 0
+class ExtenderClient:
+    """Asks one replica after another. All have the same state; a decision is kept by the one that made it."""
+
+    def __init__(self, asked: Sequence[Replica], hint: str) -> None:
+        self._replicas, self._hint = asked, hint
+
+    def text(self, path: str) -> str:
+        return self._get(path, "text/plain").decode().rstrip("\n") + "\n"
+
+    def json(self, path: str) -> Any:
+        return msgspec.json.decode(self._get(path, "application/json"))
+
+    def json_of_all(self, path: str) -> list[Any]:
+        """The lists of all replicas as one. ExtenderError when one cannot be asked."""
+        return [
+            each
+            for replica in self._replicas
+            for each in msgspec.json.decode(self._ask(replica, path, "application/json"))
+        ]
+
+    def _get(self, path: str, accept: str) -> bytes:
+        """path: with its query. ExtenderError when no replica has it; a refusal says more than a failed connection."""
+        failed = list[ExtenderError]()
+        for replica in self._replicas:
+            try:
+                return self._ask(replica, path, accept)
+            except ExtenderError as error:
+                failed.append(error)
+        raise next((error for error in failed if isinstance(error, PageRefused)), failed[0])
+
+    def _ask(self, replica: Replica, path: str, accept: str) -> bytes:
+        request = Request(f"{replica.url}{path}", headers={"Accept": accept})
+        try:
+            with _opener(replica).open(request, timeout=_TIMEOUT_SECONDS) as answer:
+                return bytes(answer.read())
+        except HTTPError as error:
+            raise PageRefused(error.read().decode(errors="replace").strip() or str(error)) from error
+        except (OSError, HTTPException) as error:
+            reason = getattr(error, "reason", error)
+            raise ExtenderError(f"cannot reach {replica.name}: {reason}. {self._hint}") from error
+
+
+def _opener(replica: Replica) -> OpenerDirector:
+    handlers = [HTTPSHandler(context=replica.tls)]
+    return build_opener(*handlers, ProxyHandler({})) if replica.forwarded else build_opener(*handlers)
+
+
+@contextlib.contextmanager
+def connect(args: argparse.Namespace) -> Iterator[ExtenderClient]:
+    """KubectlError when kubectl finds no extender."""
+    with replicas(args) as found:
+        yield ExtenderClient(found, _hint(args))
 
 
 def _hint(args: argparse.Namespace) -> str:
+    if args.extender == THROUGH_KUBECTL:
+        return f"Look at its pods: kubectl get pods -n {args.extender_namespace}"
     if args.certs is None and args.extender.startswith("https:"):
         return "Name the folder of the extender's certificates with --certs DIR."
     return "Set the extender's address with --extender URL: https with certificates, http without."
 
 
+def show_page(args: argparse.Namespace, path: str) -> int:
+    """Prints the page as the extender renders it, or as data. Exit code."""
+    with connect(args) as client:
+
+        def render() -> str:
+            if args.output in ("json", "yaml"):
+                return output.document(client.json(path), args.output)
+            return client.text(path)
+
+        output.show(args, render)
+    return 0
+
+
 def _url(text: str) -> str:
+    if text == THROUGH_KUBECTL:
+        return text
     if not text.startswith(("http://", "https://")):
-        raise argparse.ArgumentTypeError(f"{text!r}: want https://HOST:PORT or http://HOST:PORT")
+        raise argparse.ArgumentTypeError(f"{text!r}: want https://HOST:PORT, http://HOST:PORT or {THROUGH_KUBECTL}")
     return text.rstrip("/")
-
-
-def _tls_context(certs: Path | None) -> ssl.SSLContext | None:
-    if certs is None:
-        return None
-    try:
-        context = ssl.create_default_context(cafile=certs / "ca.crt")
-        context.load_cert_chain(certs / "client.crt", certs / "client.key", password="")
-    except OSError as error:
-        raise ValueError(f"--certs {certs}: {error}; want a folder that `leadsman certs create` made") from error
-    return context

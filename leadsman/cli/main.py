@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import version
 from types import ModuleType
-from typing import NoReturn
 
-from leadsman.cli.options import Options
+from leadsman.cli.options import THROUGH_KUBECTL, CommandFailed, Options
+from leadsman.cli.parser import CommandParser
 from leadsman.runtime import import_trim
-from leadsman.runtime.redaction import RedactingFormatter, hide_credentials
+from leadsman.runtime.log_format import FORMATTERS
+from leadsman.runtime.redaction import hide_credentials
 
 COMMANDS = {
     "agent": "measure on this node and report",
@@ -24,7 +25,11 @@ COMMANDS = {
     "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
     "uninstall": "list what Leadsman left in a cluster, and delete it",
     "evaluate": "show what telemetry policies do, without a cluster",
-    "explain": "show why a pod was placed where it is",
+    "explain": "show why a pod was placed where it is, or where one would be",
+    "state": "show how much the extender sees of the cluster, and what is wrong with it",
+    "nodes": "list the nodes as the extender sees them",
+    "doctor": "look for what is wrong with Leadsman in a cluster, and say what to do",
+    "delay": "show the round trip between two nodes, as each measures it",
     "rewards": "show each node's failure record by pod type",
     "snapshot": "write the cluster, as planners and decisions see it, to a file",
     "plan": "plan for the whole cluster offline, and hand a plan of moves over to the controller",
@@ -33,30 +38,28 @@ COMMANDS = {
     "replay": "decide recorded requests again, by another policy, and show what changes",
     "simulate": "compare scheduling strategies on a simulated cluster",
     "demo": "run a small cluster on this machine and explain one placement",
+    "completion": "print the script that completes commands and flags in a shell",
+    "version": "show this program's version",
 }
 
+EXIT_FAILED = 1
 EXIT_BAD_SETTINGS = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 """As a shell reports a program that SIGPIPE ended."""
 
 
-class _Parser(argparse.ArgumentParser):
-    """Its errors repeat what was given, which may be a URL with credentials."""
-
-    def error(self, message: str) -> NoReturn:
-        super().error(hide_credentials(message))
-
-
-def build_parser(environ: Mapping[str, str] = os.environ, only: str | None = None) -> argparse.ArgumentParser:
+def build_parser(
+    environ: Mapping[str, str] = os.environ, only: str | None = None, program: str = "leadsman"
+) -> argparse.ArgumentParser:
     """The command line. only: build the options of this command alone, of none where it is "", so that an agent imports
-    no extender, and its image needs none.
+    no extender, and its image needs none. program: as the user called it.
     """
-    top = _Parser(prog="leadsman", description="Measures what kube-scheduler cannot see.", allow_abbrev=False)
+    top = CommandParser(prog=program, description="Measures what kube-scheduler cannot see.")
     top.add_argument("--version", action="version", version=f"leadsman {version('leadsman')}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
-        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False)
+        command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
         if only in (None, name):
             module = _module(name)
             module.options(Options(command, environ))
@@ -74,7 +77,14 @@ def _module(command: str) -> ModuleType:
         ) from error
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def kubectl_plugin() -> int:
+    """`kubectl leadsman COMMAND`: it finds the extender in the cluster, unless the environment names one."""
+    return main(environ={"LEADSMAN_EXTENDER": THROUGH_KUBECTL, **os.environ}, program="kubectl leadsman")
+
+
+def main(
+    arguments: Sequence[str] | None = None, environ: Mapping[str, str] = os.environ, program: str = "leadsman"
+) -> int:
     """Runs the command that is named first. Exit code."""
     # numpy's threads spin beside the requests, and a fit gains nothing from them.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -83,16 +93,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if named == "agent":
         import_trim.import_aiohttp()
     try:
-        args = build_parser(only=named).parse_args(given)
+        args = build_parser(environ, named, program).parse_args(given)
         handler = logging.StreamHandler()
-        handler.setFormatter(RedactingFormatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+        handler.setFormatter(FORMATTERS[getattr(args, "log_format", "text")]())
         logging.basicConfig(level=getattr(args, "log_level", "info").upper(), handlers=[handler])
         code = int(args.run(args))
         sys.stdout.flush()
         return code
     except ValueError as error:
-        print(hide_credentials(f"leadsman {named}: {error}"), file=sys.stderr)
+        print(hide_credentials(f"{program} {named}: {error}"), file=sys.stderr)
         sys.exit(EXIT_BAD_SETTINGS)
+    except CommandFailed as error:
+        print(hide_credentials(f"{program} {named}: {error}"), file=sys.stderr)
+        return EXIT_FAILED
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except BrokenPipeError:

@@ -13,9 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leadsman.cli import exec_credential
+from leadsman.cli.parser import did_you_mean
 from leadsman.kube import kubeconfig
 from leadsman.kube.access import ApiAccess as ApiAccess
 from leadsman.kube.access import ApiAccessError, access_from_url, in_cluster_access
+from leadsman.runtime.log_format import FORMATTERS
 
 if TYPE_CHECKING:
     from leadsman.state.etcd_credentials import IssuerAccess
@@ -24,8 +26,15 @@ if TYPE_CHECKING:
 ISSUER_TOKEN_FILE = Path("/var/run/secrets/leadsman/etcd-issuer/token")
 """Where the manifests project it."""
 
+THROUGH_KUBECTL = "kubectl"
+"""The value of --extender that has it found in the cluster."""
+
 POLICY_HELP = "the policy file: the extender's weights and thresholds, reloaded when it changes"
 """Extender and controller read the same file: the controller requeues pods when the extender's answer may change."""
+
+
+class CommandFailed(Exception):
+    """A command cannot do what it was asked, through no fault of its flags; says why and what to do."""
 
 
 class Options:
@@ -149,6 +158,13 @@ class Options:
             one_of("debug", "info", "warning", "error"),
             metavar="LEVEL",
         )
+        self.flag(
+            "log-format",
+            "text or json, an object a line (default text); moments are UTC in both",
+            "text",
+            one_of(*FORMATTERS),
+            metavar="FORMAT",
+        )
 
 
 def _variable(flag: str) -> str:
@@ -208,15 +224,22 @@ def url_list(text: str) -> tuple[str, ...]:
     return found
 
 
-def one_of(*allowed: str) -> Callable[[str], str]:
-    """Not argparse's `choices`, which do not check a default, and so no environment variable either."""
+class OneOf:
+    """Parses one of these words. Not argparse's `choices`, which do not check a default, and so no environment variable
+    either."""
 
-    def parse(text: str) -> str:
-        if text not in allowed:
-            raise argparse.ArgumentTypeError(f"{text!r}: want one of {', '.join(allowed)}")
+    def __init__(self, allowed: Sequence[str]) -> None:
+        self.allowed = allowed
+
+    def __call__(self, text: str) -> str:
+        if text not in self.allowed:
+            suggestion = did_you_mean(text, self.allowed)
+            raise argparse.ArgumentTypeError(f"{text!r}: want one of {', '.join(self.allowed)}{suggestion}")
         return text
 
-    return parse
+
+def one_of(*allowed: str) -> OneOf:
+    return OneOf(allowed)
 
 
 def positive_number(text: str) -> float:

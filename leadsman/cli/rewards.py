@@ -10,9 +10,9 @@ from leadsman.cli.options import Options
 def options(add: Options) -> None:
     add.argument("type", "show this pod type only", "", metavar="TYPE")
     add.argument("node", "show this node only", "", metavar="NODE")
-    extender_client.options(add, "print every number, by type and node, as JSON")
+    extender_client.options(add, "every number, by type and node")
 
 
 def main(args: argparse.Namespace) -> int:
     query = urlencode({name: value for name, value in (("type", args.type), ("node", args.node)) if value})
-    return extender_client.print_page(args, f"/rewards?{query}")
+    return extender_client.show_page(args, f"/rewards?{query}")

@@ -1,5 +1,6 @@
 """`leadsman rewards` against a server that notes what it was asked."""
 
+import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -14,7 +15,9 @@ class Extender(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.send_response(200)
         self.end_headers()
-        self.wfile.write(f"{self.path} {self.headers['Accept']}\n".encode())
+        accept = self.headers["Accept"]
+        text = f"{self.path} {accept}"
+        self.wfile.write(json.dumps(text).encode() if accept == "application/json" else text.encode())
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 the base class's name
         return
@@ -35,7 +38,7 @@ def url() -> Iterator[str]:
     [
         ([], "/rewards? text/plain"),
         (["--type", "web", "--node", "edge-1"], "/rewards?type=web&node=edge-1 text/plain"),
-        (["--type", "a b", "--json"], "/rewards?type=a+b application/json"),
+        (["--type", "a b", "--json"], '"/rewards?type=a+b application/json"'),
     ],
 )
 def test_it_asks_for_what_is_wanted(url: str, flags: list[str], asked: str, capsys: pytest.CaptureFixture[str]) -> None:

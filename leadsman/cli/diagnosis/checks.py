@@ -1,0 +1,249 @@
+"""The checks of `leadsman doctor`: each reads what was seen and gives findings. Pure."""
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from leadsman.cli.diagnosis.model import Denied, ExtenderView, Finding, Seen, Status
+
+CLOCK_WARNING_SECONDS, CLOCK_ERROR_SECONDS = 5.0, 60.0
+"""Leadsman compares no clocks of nodes. Certificates, leases and logs do, and a minute is what they bear."""
+
+CERTIFICATE_WARNING_DAYS, CERTIFICATE_ERROR_DAYS = 30, 7
+
+OLDEST_KUBERNETES = (1, 29)
+"""docs/compatibility.md has what was tried."""
+
+NEUTRAL_WARNING_RATIO = 0.01
+
+COMPONENT = "app.kubernetes.io/component"
+
+
+def diagnose(seen: Seen, our_version: str) -> list[Finding]:
+    """All findings, in the order in which an operator should read them. our_version: of this program."""
+    findings = list(_kubernetes(seen))
+    for check in _CHECKS:
+        findings += check(seen)
+    return [*findings, *_versions(seen, our_version)]
+
+
+def _kubernetes(seen: Seen) -> Iterator[Finding]:
+    if isinstance(seen.server_version, Denied):
+        yield Finding("kubernetes", Status.ERROR, seen.server_version.reason, "check --kubeconfig and --context")
+        return
+    numbers = tuple(int(number) for number in re.findall(r"\d+", seen.server_version)[:2])
+    if numbers < OLDEST_KUBERNETES:
+        oldest = ".".join(map(str, OLDEST_KUBERNETES))
+        yield Finding(
+            "kubernetes",
+            Status.WARNING,
+            f"{seen.server_version} is older than {oldest}, the oldest tried",
+            "upgrade it",
+        )
+    else:
+        yield Finding("kubernetes", Status.OK, seen.server_version)
+
+
+def _agents(seen: Seen) -> Iterator[Finding]:
+    if isinstance(seen.pods, Denied) or isinstance(seen.ready_nodes, Denied):
+        reason = next(each.reason for each in (seen.pods, seen.ready_nodes) if isinstance(each, Denied))
+        yield Finding("agents", Status.UNKNOWN, reason, "ask for the right to list pods and nodes")
+        return
+    running = {pod["spec"].get("nodeName") for pod in _of(seen.pods, "agent") if _is_ready(pod)}
+    missing = sorted(set(seen.ready_nodes) - running)
+    if missing:
+        yield Finding(
+            "agents",
+            Status.WARNING if running else Status.ERROR,
+            f"no ready agent on {len(missing)} of {len(seen.ready_nodes)} ready nodes: {_first(missing)}",
+            f"kubectl get pods -n {seen.namespace} -o wide, and describe what is not ready; mind taints",
+        )
+    else:
+        yield Finding("agents", Status.OK, f"ready on all {len(seen.ready_nodes)} ready nodes")
+
+
+def _replicas(seen: Seen) -> Iterator[Finding]:
+    if isinstance(seen.pods, Denied):
+        return
+    for component, enough in (("extender", 2), ("etcd", 1)):
+        pods = _of(seen.pods, component)
+        ready = sum(map(_is_ready, pods))
+        look = f"kubectl describe pods -n {seen.namespace} -l {COMPONENT}={component}"
+        if not pods and component != "extender":
+            yield Finding(component, Status.UNKNOWN, f"none runs in {seen.namespace}; it may run elsewhere")
+        elif ready == 0:
+            yield Finding(component, Status.ERROR, f"none of {len(pods)} is ready", look)
+        elif ready < max(len(pods), enough):
+            yield Finding(component, Status.WARNING, f"{ready} ready of {max(len(pods), enough)}", look)
+        else:
+            yield Finding(component, Status.OK, f"{ready} ready")
+
+
+def _rights(seen: Seen) -> Iterator[Finding]:
+    lacking = [right for right, allowed in seen.rights.items() if allowed is False]
+    unknown = [(right, why) for right, why in seen.rights.items() if isinstance(why, Denied)]
+    for right in lacking:
+        yield Finding(
+            "rights", Status.ERROR, f"{right}: refused", "apply the manifests of this version again, with their roles"
+        )
+    if unknown:
+        right, why = unknown[0]
+        yield Finding(
+            "rights",
+            Status.UNKNOWN,
+            f"{right}: {why.reason}",
+            "run it as somebody who may impersonate service accounts",
+        )
+    if seen.rights and not lacking and not unknown:
+        yield Finding("rights", Status.OK, f"all {len(seen.rights)} that were asked for are there")
+
+
+def _clocks(seen: Seen) -> Iterator[Finding]:
+    if isinstance(seen.clocks, Denied):
+        yield Finding(
+            "clocks", Status.UNKNOWN, seen.clocks.reason, "ask for the right to list leases in kube-node-lease"
+        )
+        return
+    off = [each for each in seen.clocks if abs(each.ahead_seconds) > CLOCK_WARNING_SECONDS]
+    for each in off:
+        far = abs(each.ahead_seconds) > CLOCK_ERROR_SECONDS
+        side = "ahead of" if each.ahead_seconds > 0 else "behind"
+        yield Finding(
+            "clocks",
+            Status.ERROR if far else Status.WARNING,
+            f"{each.node} is {abs(each.ahead_seconds):.0f} s {side} the API server",
+            "start NTP on the node (timedatectl set-ntp true)",
+        )
+    if not off:
+        yield Finding(
+            "clocks", Status.OK, f"{len(seen.clocks)} nodes within {CLOCK_WARNING_SECONDS:.0f} s of the API server"
+        )
+
+
+def _sysctl(seen: Seen) -> Iterator[Finding]:
+    for node, value in sorted(seen.sysctl.items()):
+        if isinstance(value, Denied):
+            yield Finding("sysctl", Status.UNKNOWN, f"{node}: {value.reason}", "ask for the right to exec into agents")
+            continue
+        numbers = [int(number) for number in re.findall(r"\d+", value)]
+        if len(numbers) != 2 or numbers[0] > numbers[1]:
+            yield Finding(
+                "sysctl",
+                Status.WARNING,
+                f"{node}: net.ipv4.ping_group_range is {value!r}: agents cannot use ICMP and probe by TCP",
+                "on the node: echo 'net.ipv4.ping_group_range = 0 2147483647' > /etc/sysctl.d/60-leadsman.conf;"
+                " sysctl --system",
+            )
+    if seen.sysctl and not any(isinstance(value, Denied) for value in seen.sysctl.values()):
+        yield Finding("sysctl", Status.OK, f"net.ipv4.ping_group_range read on {len(seen.sysctl)} nodes")
+
+
+def _extenders(seen: Seen) -> Iterator[Finding]:
+    if isinstance(seen.extenders, Denied):
+        yield Finding("extender", Status.ERROR, seen.extenders.reason, "see the checks above")
+        return
+    for view in seen.extenders:
+        yield from _certificate(view, seen.now)
+        yield from _state(view)
+    yield from _asked(seen.extenders)
+
+
+def _certificate(view: ExtenderView, now: float) -> Iterator[Finding]:
+    if view.certificate_ends is None:
+        return
+    days = (view.certificate_ends - now) / 86400
+    status = Status.OK
+    if days < CERTIFICATE_WARNING_DAYS:
+        status = Status.WARNING if days >= CERTIFICATE_ERROR_DAYS else Status.ERROR
+    what = "leadsman certs renew, then leadsman certs secrets | kubectl apply -f -"
+    text = f"{view.pod}: ends in {days:.0f} days" if days >= 0 else f"{view.pod}: ended {-days:.0f} days ago"
+    yield Finding("certificate", status, text, "" if status is Status.OK else what)
+
+
+def _state(view: ExtenderView) -> Iterator[Finding]:
+    if isinstance(view.state, Denied):
+        yield Finding(
+            "state", Status.ERROR, f"{view.pod}: {view.state.reason}", "name its certificates with --certs DIR"
+        )
+        return
+    fresh = sum(node.freshness == "fresh" for node in view.state.nodes.values())
+    total = len(view.state.nodes)
+    if fresh < total or not total:
+        yield Finding(
+            "state",
+            Status.ERROR if not fresh else Status.WARNING,
+            f"{view.pod}: {fresh} of {total} nodes are fresh",
+            "leadsman nodes shows which are not; look at the log of their agents and at etcd",
+        )
+    else:
+        yield Finding("state", Status.OK, f"{view.pod}: all {total} nodes are fresh")
+    for problem in view.state.every_problem:
+        yield Finding("state", Status.WARNING, f"{view.pod}: {problem}", "docs/operating.md has what it means")
+
+
+def _asked(views: Sequence[ExtenderView]) -> Iterator[Finding]:
+    counts = [view.counts for view in views if not isinstance(view.counts, Denied)]
+    denied = [view.counts for view in views if isinstance(view.counts, Denied)]
+    calls = sum(each.calls for each in counts)
+    if not calls and denied:
+        yield Finding(
+            "scheduler", Status.UNKNOWN, denied[0].reason, "ask for the right to forward ports to extender pods"
+        )
+        return
+    if not calls:
+        yield Finding(
+            "scheduler",
+            Status.ERROR,
+            "kube-scheduler has not asked any replica since they started",
+            "leadsman configure-scheduler adds the extender to its configuration; its log names a failed call",
+        )
+        return
+    yield Finding("scheduler", Status.OK, f"kube-scheduler asked {calls:.0f} times since the replicas started")
+    decisions, neutral = sum(each.decisions for each in counts), sum(each.neutral for each in counts)
+    if decisions and neutral / decisions > NEUTRAL_WARNING_RATIO:
+        yield Finding(
+            "answers",
+            Status.WARNING,
+            f"{neutral / decisions:.0%} of the answers are neutral",
+            "the extender's log says whether they were late or a plugin failed; give it more CPU, or mend the plugin",
+        )
+
+
+def _versions(seen: Seen, our_version: str) -> Iterator[Finding]:
+    if isinstance(seen.pods, Denied):
+        return
+    images = {
+        container["image"]
+        for pod in seen.pods
+        for container in pod["spec"]["containers"]
+        if pod["metadata"].get("labels", {}).get(COMPONENT) in ("agent", "extender", "controller")
+    }
+    tags = {image.partition("@")[0].rpartition("/")[2].partition(":")[2] for image in images} - {""}
+    if len(tags) > 1:
+        yield Finding(
+            "versions",
+            Status.WARNING,
+            f"components run {', '.join(sorted(tags))}",
+            "finish the rollout; docs/upgrading.md has which versions may run side by side",
+        )
+    elif tags and tags != {our_version}:
+        yield Finding(
+            "versions", Status.WARNING, f"the cluster runs {tags.pop()}, this program is {our_version}", "use the same"
+        )
+    elif tags:
+        yield Finding("versions", Status.OK, f"{our_version} everywhere")
+
+
+def _of(pods: Sequence[Mapping[str, Any]], component: str) -> list[Mapping[str, Any]]:
+    return [pod for pod in pods if pod["metadata"].get("labels", {}).get(COMPONENT) == component]
+
+
+def _is_ready(pod: Mapping[str, Any]) -> bool:
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in pod["status"].get("conditions", ()))
+
+
+def _first(names: Sequence[str], limit: int = 5) -> str:
+    return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+_CHECKS: Sequence[Callable[[Seen], Iterator[Finding]]] = (_agents, _replicas, _rights, _clocks, _sysctl, _extenders)

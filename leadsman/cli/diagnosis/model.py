@@ -1,0 +1,81 @@
+"""What was seen of a cluster, and what a check says of it."""
+
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
+from typing import Any
+
+from msgspec import Struct
+
+from leadsman.cli.state_page import StatePage
+
+
+class Status(StrEnum):
+    OK = "ok"
+    WARNING = "warning"
+    ERROR = "error"
+    UNKNOWN = "unknown"
+    """It could not be looked at; the text says why."""
+
+
+class Finding(Struct, frozen=True):
+    """What one check says. what_to_do: "" where nothing is to be done."""
+
+    check: str
+    status: Status
+    text: str
+    what_to_do: str = ""
+
+
+class Denied(Struct, frozen=True):
+    """A question that the cluster did not answer, and why."""
+
+    reason: str
+
+
+class ClockReading(Struct, frozen=True):
+    """A node's clock against that of the API server: seconds that the node is ahead, to about one second."""
+
+    node: str
+    ahead_seconds: float
+
+
+class AnswerCounts(Struct, frozen=True):
+    """Since the extender started: kube-scheduler's calls, decisions, and the neutral ones among them."""
+
+    calls: float = 0.0
+    decisions: float = 0.0
+    neutral: float = 0.0
+
+
+class ExtenderView(Struct, frozen=True):
+    """What one extender pod says of itself.
+
+    state: its page /state.
+    certificate_ends: Unix seconds; None: it serves plain HTTP, or was not reached.
+    """
+
+    pod: str
+    state: StatePage | Denied
+    certificate_ends: float | None
+    counts: AnswerCounts | Denied
+
+
+class Seen(Struct, frozen=True):
+    """Everything that `gathering` found; a Denied where the cluster refused to say.
+
+    now: Unix seconds.
+    pods: of the namespace, as the API server has them.
+    ready_nodes: names of the nodes that are Ready and run Linux.
+    sysctl: node → net.ipv4.ping_group_range there, where agents share the node's network.
+    rights: what the components need → whether they have it.
+    """
+
+    now: float
+    namespace: str
+    server_version: str | Denied
+    pods: Sequence[Mapping[str, Any]] | Denied
+    ready_nodes: Sequence[str] | Denied
+    clocks: Sequence[ClockReading] | Denied
+    sysctl: Mapping[str, str | Denied]
+    rights: Mapping[str, bool | Denied]
+    extenders: Sequence[ExtenderView] | Denied

@@ -1,0 +1,43 @@
+"""`leadsman doctor`: looks at a cluster with Leadsman through kubectl, and says what is wrong and what to do.
+
+Exit code: 0: nothing is wrong; 1: something is; warnings alone leave it 0.
+"""
+
+import argparse
+import sys
+from importlib.metadata import version
+
+from leadsman.cli import kubectl, output
+from leadsman.cli.diagnosis import checks, gathering
+from leadsman.cli.diagnosis.model import Finding, Status
+from leadsman.cli.kubectl import Kubectl
+from leadsman.cli.options import Options, existing_folder
+
+
+def options(add: Options) -> None:
+    kubectl.options(add)
+    add.argument(
+        "certs",
+        "the folder that `leadsman certs` made (default: the Secret of kube-scheduler's certificate)",
+        None,
+        existing_folder,
+        metavar="DIR",
+    )
+    output.options(add, json="the findings", watch=False)
+
+
+def main(args: argparse.Namespace) -> int:
+    seen = gathering.look(Kubectl.of(args), args.extender_namespace, args.certs)
+    findings = checks.diagnose(seen, version("leadsman"))
+    if args.output in ("json", "yaml"):
+        print(output.document(findings, args.output), end="")
+    else:
+        print(text(findings, colour=output.has_colour(sys.stdout)), end="")
+    return int(any(each.status is Status.ERROR for each in findings))
+
+
+def text(findings: list[Finding], *, colour: bool = False) -> str:
+    """A table, and below it what to do about each finding that is not ok."""
+    rows = [[output.STATUS, "CHECK", "FINDING"], *([each.status, each.check, each.text] for each in findings)]
+    advice = [f"{each.check}: {each.what_to_do}" for each in findings if each.what_to_do]
+    return output.table(rows, colour=colour) + "".join(f"{line}\n" for line in ["", *advice] if advice)

@@ -1,0 +1,104 @@
+"""kubectl as a subprocess: the operator's own access to the cluster, with whatever signs in behind it."""
+
+import argparse
+import contextlib
+import json
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from leadsman.cli.options import CommandFailed, Options
+
+_TIMEOUT_SECONDS = 30
+
+
+class KubectlError(CommandFailed):
+    """kubectl is missing, or says why it cannot."""
+
+
+def options(add: Options) -> None:
+    """Which cluster, as kubectl's own flags name it."""
+    group = add.group("the cluster, when it is reached through kubectl")
+    group.parser.add_argument("--kubeconfig", help="kubectl's kubeconfig (default: kubectl's own)", metavar="FILE")
+    group.parser.add_argument(
+        "--context", help="the context of the kubeconfig (default: its current one)", metavar="NAME"
+    )
+    group.argument(
+        "extender-namespace", "namespace of the extender (default leadsman)", "leadsman", metavar="NAMESPACE"
+    )
+
+
+class Kubectl:
+    """kubectl, called with the same flags of access each time."""
+
+    def __init__(self, flags: Sequence[str] = (), program: str = "kubectl") -> None:
+        self._command = [program, *flags]
+
+    @classmethod
+    def of(cls, args: argparse.Namespace) -> "Kubectl":
+        """With the flags of `options`."""
+        named = {"--kubeconfig": args.kubeconfig, "--context": args.context}
+        return cls([f"{flag}={value}" for flag, value in named.items() if value])
+
+    def text(self, *arguments: str) -> str:
+        """What it prints. KubectlError with its own words when it fails."""
+        done = self._run(arguments)
+        if done.returncode:
+            raise KubectlError(f"kubectl {' '.join(arguments)}: {_last_line(done.stderr)}")
+        return done.stdout
+
+    def may(self, service_account: str, verb: str, resource: str) -> bool:
+        """Whether the account, NAMESPACE:NAME, may do it in all namespaces. KubectlError when kubectl cannot tell."""
+        account = f"--as=system:serviceaccount:{service_account}"
+        done = self._run(("auth", "can-i", verb, resource, "--all-namespaces", account))
+        answer = done.stdout.strip().partition(" ")[0]
+        # It says no with exit code 1, as it does when it fails.
+        if answer not in ("yes", "no"):
+            raise KubectlError(f"kubectl auth can-i: {_last_line(done.stderr)}")
+        return answer == "yes"
+
+    def _run(self, arguments: Sequence[str]) -> "subprocess.CompletedProcess[str]":
+        try:
+            return subprocess.run(
+                [*self._command, *arguments],
+                capture_output=True,
+                text=True,
+                timeout=_TIMEOUT_SECONDS,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise KubectlError(
+                "kubectl is not installed; install it, or name the extender with --extender URL"
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise KubectlError(f"kubectl {' '.join(arguments)} took more than {_TIMEOUT_SECONDS} s") from None
+
+    def json(self, *arguments: str) -> Any:
+        """What it prints with `-o json`."""
+        return json.loads(self.text(*arguments, "-o", "json"))
+
+    def namespace(self) -> str:
+        """That of the kubeconfig's context."""
+        return self.text("config", "view", "--minify", "-o", "jsonpath={..namespace}").strip() or "default"
+
+    @contextlib.contextmanager
+    def port_forward(self, namespace: str, pod: str, port: int) -> Iterator[int]:
+        """A port of 127.0.0.1 that leads to the pod's, until the block ends."""
+        command = [*self._command, "port-forward", "-n", namespace, f"pod/{pod}", f":{port}", "--address=127.0.0.1"]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as forward:
+            try:
+                assert forward.stdout
+                assert forward.stderr
+                line = forward.stdout.readline()
+                bound = re.search(r"127\.0\.0\.1:(\d+) ->", line)
+                if bound is None:
+                    forward.terminate()
+                    raise KubectlError(f"kubectl port-forward to {pod}: {_last_line(line + forward.stderr.read())}")
+                yield int(bound[1])
+            finally:
+                forward.terminate()
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or ["it said nothing"])[-1]

@@ -1,0 +1,1 @@
+"""The command line as data, read from its parser, and what is made of it: completion, man pages, a reference."""

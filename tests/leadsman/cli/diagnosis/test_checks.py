@@ -1,0 +1,108 @@
+"""What `leadsman doctor` concludes from what was seen: a sound cluster, and each fault alone."""
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from leadsman.cli.diagnosis.checks import diagnose
+from leadsman.cli.diagnosis.model import AnswerCounts, ClockReading, Denied, ExtenderView, Finding, Seen, Status
+from leadsman.cli.state_page import NodePage, StatePage
+
+NOW = 1_800_000_000.0
+DAY = 86_400.0
+
+
+def pod(
+    component: str, node: str = "edge-1", *, ready: bool = True, image: str = "registry:5000/leadsman:1.0"
+) -> dict[str, Any]:
+    return {
+        "metadata": {"name": f"{component}-{node}", "labels": {"app.kubernetes.io/component": component}},
+        "spec": {"nodeName": node, "containers": [{"image": image}]},
+        "status": {"conditions": [{"type": "Ready", "status": str(ready)}]},
+    }
+
+
+def view(**changed: Any) -> ExtenderView:
+    state = StatePage("c", 1, 0.1, {"edge-1": NodePage("fresh", 1.0)})
+    return replace(ExtenderView("extender-a", state, NOW + 300 * DAY, AnswerCounts(100, 50, 0)), **changed)
+
+
+SOUND = Seen(
+    NOW,
+    "leadsman",
+    "v1.36.2",
+    [pod("agent"), pod("extender"), pod("extender", "edge-2"), pod("etcd")],
+    ["edge-1"],
+    [ClockReading("edge-1", 0.4)],
+    {"edge-1": "0\t2147483647"},
+    {"leadsman-agent may list pods": True},
+    [view()],
+)
+STALE = StatePage("c", 1, 0.1, {"edge-1": NodePage("stale", 40.0)}, policy_problem="policy.yaml: scores: got 3")
+
+
+def test_a_sound_cluster_has_no_advice() -> None:
+    findings = diagnose(SOUND, "1.0")
+    assert {each.status for each in findings} == {Status.OK}
+    assert {each.what_to_do for each in findings} == {""}
+
+
+@pytest.mark.parametrize(
+    ("changed", "check", "status", "text"),
+    [
+        ({"server_version": "v1.27.3"}, "kubernetes", Status.WARNING, "older than 1.29"),
+        ({"server_version": Denied("connection refused")}, "kubernetes", Status.ERROR, "connection refused"),
+        ({"ready_nodes": ["edge-1", "edge-2"]}, "agents", Status.WARNING, "1 of 2 ready nodes: edge-2"),
+        ({"ready_nodes": ["edge-3"]}, "agents", Status.WARNING, "edge-3"),
+        ({"ready_nodes": Denied("forbidden")}, "agents", Status.UNKNOWN, "forbidden"),
+        ({"rights": {"a may list pods": False}}, "rights", Status.ERROR, "a may list pods: refused"),
+        ({"rights": {"a may list pods": Denied("no --as")}}, "rights", Status.UNKNOWN, "no --as"),
+        ({"clocks": [ClockReading("edge-1", -7)]}, "clocks", Status.WARNING, "edge-1 is 7 s behind"),
+        ({"clocks": [ClockReading("edge-1", 90)]}, "clocks", Status.ERROR, "edge-1 is 90 s ahead of"),
+        ({"clocks": Denied("forbidden")}, "clocks", Status.UNKNOWN, "forbidden"),
+        ({"sysctl": {"edge-1": "1\t0"}}, "sysctl", Status.WARNING, "agents cannot use ICMP"),
+        ({"sysctl": {"edge-1": Denied("no exec")}}, "sysctl", Status.UNKNOWN, "no exec"),
+        ({"extenders": Denied("none runs")}, "extender", Status.ERROR, "none runs"),
+        ({"extenders": [view(certificate_ends=NOW + 20 * DAY)]}, "certificate", Status.WARNING, "ends in 20 days"),
+        ({"extenders": [view(certificate_ends=NOW - 2 * DAY)]}, "certificate", Status.ERROR, "ended 2 days ago"),
+        ({"extenders": [view(state=STALE)]}, "state", Status.ERROR, "0 of 1 nodes are fresh"),
+        ({"extenders": [view(state=STALE)]}, "state", Status.WARNING, "policy.yaml: scores: got 3"),
+        ({"extenders": [view(state=Denied("TLS"))]}, "state", Status.ERROR, "TLS"),
+        ({"extenders": [view(counts=AnswerCounts())]}, "scheduler", Status.ERROR, "has not asked any replica"),
+        ({"extenders": [view(counts=Denied("no forward"))]}, "scheduler", Status.UNKNOWN, "no forward"),
+        ({"extenders": [view(counts=AnswerCounts(9, 9, 3))]}, "answers", Status.WARNING, "33% of the answers"),
+    ],
+)
+def test_each_fault_is_named_with_what_to_do(changed: dict, check: str, status: Status, text: str) -> None:
+    findings = diagnose(replace(SOUND, **changed), "1.0")
+    found = [each for each in findings if (each.check, each.status) == (check, status) and text in each.text]
+    assert len(found) == 1, findings
+    assert found[0].what_to_do
+
+
+@pytest.mark.parametrize(
+    ("pods", "status", "text"),
+    [
+        ([pod("extender"), pod("extender", "edge-2", ready=False)], Status.WARNING, "1 ready of 2"),
+        ([pod("extender")], Status.WARNING, "1 ready of 2"),
+        ([pod("extender", ready=False)], Status.ERROR, "none of 1 is ready"),
+        ([], Status.ERROR, "none of 0 is ready"),
+    ],
+)
+def test_replicas_that_are_missing_are_counted(pods: list, status: Status, text: str) -> None:
+    findings = diagnose(replace(SOUND, pods=[pod("agent"), *pods]), "1.0")
+    assert [(each.status, each.text) for each in findings if each.check == "extender"] == [(status, text)]
+
+
+@pytest.mark.parametrize(
+    ("image", "ours", "text"),
+    [
+        ("registry:5000/leadsman:1.1", "1.0", "components run 1.0, 1.1"),
+        ("registry:5000/leadsman:1.0", "1.1", "the cluster runs 1.0, this program is 1.1"),
+        ("registry:5000/leadsman:1.0@sha256:abc", "1.0", "1.0 everywhere"),
+    ],
+)
+def test_versions_are_compared(image: str, ours: str, text: str) -> None:
+    findings = diagnose(replace(SOUND, pods=[pod("agent"), pod("extender", image=image)]), ours)
+    assert [each.text for each in findings if isinstance(each, Finding) and each.check == "versions"] == [text]

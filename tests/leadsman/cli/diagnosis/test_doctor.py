@@ -1,0 +1,90 @@
+"""`leadsman doctor` on real extenders behind a stand-in for kubectl, and what it reads of objects."""
+
+import json
+from pathlib import Path
+
+import pytest
+import yaml
+
+from extender.metrics import ExtenderMetrics
+from leadsman.cli.diagnosis import gathering
+from leadsman.cli.diagnosis.model import ClockReading
+from tests.leadsman.cli.conftest import Called, Started, client_secret, extender_pod, server_files
+
+BASE = Path(__file__).parents[4] / "daemonset/base/serviceaccounts.yaml"
+READY = {"conditions": [{"type": "Ready", "status": "True"}]}
+
+
+def lease(node: str, renewed: str, written: str) -> dict:
+    field = {"time": written, "fieldsV1": {"f:spec": {"f:renewTime": {}}}}
+    other = {"time": "2020-01-01T00:00:00Z", "fieldsV1": {"f:metadata": {}}}
+    return {"metadata": {"name": node, "managedFields": [other, field]}, "spec": {"renewTime": renewed}}
+
+
+def test_a_node_s_clock_is_compared_with_the_api_server_s_at_the_same_write() -> None:
+    leases = [lease("edge-1", "2026-11-22T10:01:30.500000Z", "2026-11-22T10:00:00Z"), {"metadata": {"name": "new"}}]
+    assert gathering.node_clocks(leases) == [ClockReading("edge-1", 90.5)]
+
+
+def test_only_ready_linux_nodes_want_an_agent() -> None:
+    nodes = [
+        {"metadata": {"name": "a"}, "status": READY},
+        {"metadata": {"name": "b", "labels": {"kubernetes.io/os": "windows"}}, "status": READY},
+        {"metadata": {"name": "c"}, "status": {"conditions": [{"type": "Ready", "status": "Unknown"}]}},
+    ]
+    assert gathering.ready_linux_nodes(nodes) == ["a"]
+
+
+def test_the_rights_that_are_asked_for_are_those_that_the_base_grants() -> None:
+    granted = set()
+    documents = [each for each in yaml.safe_load_all(BASE.read_text()) if each]
+    roles = {each["metadata"]["name"]: each["rules"] for each in documents if each["kind"] == "ClusterRole"}
+    for binding in (each for each in documents if each["kind"] == "ClusterRoleBinding"):
+        for rule in roles[binding["roleRef"]["name"]]:
+            account = binding["subjects"][0]["name"]
+            granted |= {(account, verb, resource) for verb in rule["verbs"] for resource in rule["resources"]}
+    assert set(gathering.NEEDED_RIGHTS) <= granted
+
+
+def test_the_metrics_that_are_read_are_the_extender_s() -> None:
+    metrics = ExtenderMetrics()
+    names = {family.name for family in metrics.registry.collect()}
+    assert {gathering.REQUESTS, gathering.DECISIONS.removesuffix("_total")} <= names
+
+
+async def test_a_cluster_is_diagnosed_over_mutual_tls(started: Started, called: Called, kubectl, certs: Path) -> None:
+    objects = {
+        "pods": [extender_pod("extender-a")],
+        "nodes": [{"metadata": {"name": "node-00000"}, "status": READY}],
+        "leases": [lease("node-00000", "2026-11-22T10:00:00.500000Z", "2026-11-22T10:00:00Z")],
+        "secret leadsman-scheduler-tls": client_secret(certs),
+    }
+    async with started(tls=server_files(certs)) as ports:
+        kubectl(objects, {"extender-a": ports}, refused=["events"])
+        code, out, _ = await called("doctor", "-o", "json")
+    findings = {(each["check"], each["status"]): each["text"] for each in json.loads(out)}
+    assert code == 1
+    assert findings["agents", "error"] == "no ready agent on 1 of 1 ready nodes: node-00000"
+    assert findings["rights", "error"] == "leadsman-agent may list events: refused"
+    assert findings["clocks", "ok"] == "1 nodes within 5 s of the API server"
+    assert findings["state", "ok"] == "extender-a: all 3 nodes are fresh"
+    assert findings["certificate", "ok"].startswith("extender-a: ends in 36")
+    assert "has not asked any replica" in findings["scheduler", "error"]
+
+
+async def test_the_table_ends_with_what_to_do(started: Started, called: Called, kubectl) -> None:
+    async with started(decided=True) as ports:
+        kubectl({"pods": [extender_pod("extender-a", plain=True)]}, {"extender-a": ports})
+        code, out, _ = await called("doctor")
+    table, advice = out.split("\n\n")
+    assert code == 0
+    assert table.splitlines()[0].split() == ["STATUS", "CHECK", "FINDING"]
+    assert "kube-scheduler asked 1 times" in table
+    assert "clocks: ask for the right to list leases" in advice
+
+
+async def test_without_kubectl_it_says_so(called: Called, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nonexistent")
+    code, out, _ = await called("doctor")
+    assert code == 1
+    assert "kubectl is not installed" in out

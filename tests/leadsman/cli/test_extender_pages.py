@@ -1,0 +1,138 @@
+"""`leadsman state`, `nodes`, `delay`, `explain` against real extenders, at a URL and through kubectl."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import yaml
+
+from leadsman.cli.main import COMMANDS
+from tests.leadsman.cli.conftest import Called, Started, client_secret, extender_pod, server_files
+
+THROUGH_KUBECTL = {"LEADSMAN_EXTENDER": "kubectl"}
+
+
+async def test_nodes_are_a_table(started: Started, called: Called) -> None:
+    async with started() as ports:
+        code, out, _ = await called("nodes", "--extender", f"http://127.0.0.1:{ports['https']}")
+    titles, *rows = [line.split() for line in out.splitlines()]
+    assert code == 0
+    assert titles == ["NAME", "STATUS", "AGE", "PEERS", "RTT-MS", "NEAREST"]
+    assert [[row[0], row[1], *row[3:]] for row in rows] == [
+        ["node-00000", "fresh", "2/2", "42.5", "node-00001"],
+        ["node-00001", "fresh", "1/1", "5", "node-00000"],
+        ["node-00002", "fresh", "1/1", "80", "node-00000"],
+    ]
+
+
+async def test_wide_adds_columns_and_data_has_the_same_nodes(started: Started, called: Called) -> None:
+    async with started() as ports:
+        url = f"http://127.0.0.1:{ports['https']}"
+        wide = (await called("nodes", "-o", "wide", "node-00001", "--extender", url))[1]
+        as_json = json.loads((await called("nodes", "-o", "json", "--extender", url))[1])
+        as_yaml = yaml.safe_load((await called("nodes", "-o", "yaml", "--extender", url))[1])
+    assert "10.0.0.1" in wide.splitlines()[1]
+    assert len(wide.splitlines()) == 2
+    assert as_json.keys() == as_yaml.keys() == {"node-00000", "node-00001", "node-00002"}
+
+
+async def test_a_delay_has_both_directions_and_says_what_is_not_probed(started: Started, called: Called) -> None:
+    async with started() as ports:
+        url = f"http://127.0.0.1:{ports['https']}"
+        near = (await called("delay", "node-00000", "node-00001", "--extender", url))[1].splitlines()
+        far = (await called("delay", "node-00001", "node-00002", "--extender", url))[1].splitlines()
+    assert [line.split()[:4] for line in near[1:]] == [
+        ["node-00000", "node-00001", "measured", "5"],
+        ["node-00001", "node-00000", "measured", "5"],
+    ]
+    assert [line.split()[2:4] for line in far[1:]] == [["unknown", "-"], ["unknown", "-"]]
+
+
+async def test_a_node_that_does_not_exist_is_refused_with_the_nearest_name(started: Started, called: Called) -> None:
+    async with started() as ports:
+        url = f"http://127.0.0.1:{ports['https']}"
+        code, _, err = await called("delay", "node-0000", "node-00001", "--extender", url)
+    assert code == 2
+    assert "no node 'node-0000'; did you mean node-0000" in err
+
+
+async def test_the_state_counts_nodes_round_trips_and_problems(started: Started, called: Called) -> None:
+    async with started() as ports:
+        _, out, _ = await called("state", "--extender", f"http://127.0.0.1:{ports['https']}")
+    lines = dict(line.split("  ", 1) for line in out.splitlines())
+    assert {name: text.strip() for name, text in lines.items()}.items() >= {
+        "nodes": "3 fresh",
+        "round trips": "4 measured of 4 probed",
+        "problems": "0",
+    }.items()
+
+
+async def test_explain_without_a_pod_lists_the_decisions_of_the_namespace(started: Started, called: Called) -> None:
+    async with started(decided=True) as ports:
+        url = f"http://127.0.0.1:{ports['https']}"
+        listed = (await called("explain", "--extender", url))[1].splitlines()
+        elsewhere = (await called("explain", "-n", "shop", "--extender", url))[1]
+        everywhere = json.loads((await called("explain", "-A", "-o", "json", "--extender", url))[1])
+    assert listed[1].split()[:2] == ["default", "cap-00000"]
+    assert elsewhere == "no decision is kept on a pod of the namespace shop\n"
+    assert [(each["name"], each["passed"], each["refused"]) for each in everywhere] == [("cap-00000", 3, 0)]
+
+
+async def test_the_plugin_asks_the_replica_that_decided_over_mutual_tls(
+    started: Started, called: Called, kubectl, certs: Path
+) -> None:
+    """The first replica keeps no decision; the certificate is the scheduler's, read from its Secret."""
+    async with started(tls=server_files(certs)) as first, started(decided=True) as second:
+        pods = [extender_pod("extender-a"), extender_pod("extender-b", plain=True)]
+        objects = {"pods": pods, "secret leadsman-scheduler-tls": client_secret(certs)}
+        kubectl(objects, {"extender-a": first, "extender-b": second})
+        nodes = await called("nodes", **THROUGH_KUBECTL)
+        code, out, err = await called("explain", "cap-00000", **THROUGH_KUBECTL)
+    assert (nodes[0], len(nodes[1].splitlines())) == (0, 4)
+    assert (code, err) == (0, "")
+    assert out.startswith("decided ")
+
+
+async def test_without_the_secret_the_plugin_says_what_to_name(called: Called, kubectl) -> None:
+    kubectl({"pods": [extender_pod("extender-a")]})
+    code, _, err = await called("nodes", **THROUGH_KUBECTL)
+    assert code == 1
+    assert "with --certs DIR" in err
+
+
+async def test_without_an_extender_the_plugin_says_where_it_looked(called: Called, kubectl) -> None:
+    kubectl({"pods": []})
+    code, _, err = await called("nodes", "--extender-namespace", "edge", **THROUGH_KUBECTL)
+    assert code == 1
+    assert "no extender runs in the namespace edge" in err
+
+
+async def test_the_pod_is_looked_for_in_the_namespace_of_the_context(started: Started, called: Called, kubectl) -> None:
+    async with started(decided=True) as ports:
+        pods = [extender_pod("extender-a", plain=True)]
+        kubectl({"pods": pods}, {"extender-a": ports}, {"config view": "shop"})
+        code, _, err = await called("explain", "cap-00000", **THROUGH_KUBECTL)
+    assert code == 1
+    assert "this replica keeps no decision on pod 'shop/cap-00000'" in err
+
+
+async def test_watch_shows_the_page_again_until_it_is_interrupted(started: Started) -> None:
+    async with started() as ports:
+        command = (sys.executable, "-m", "leadsman.cli.main", "nodes", "-w", "--interval-seconds", "0.1")
+        environ = {**os.environ, "LEADSMAN_EXTENDER": f"http://127.0.0.1:{ports['https']}"}
+        watching = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, env=environ)
+        assert watching.stdout
+        seen = [await asyncio.wait_for(watching.stdout.readline(), 60) for _ in range(8)]
+        watching.send_signal(signal.SIGINT)
+        await asyncio.wait_for(watching.communicate(), 60)
+    assert [line.split()[0] for line in seen] == 2 * [b"NAME", b"node-00000", b"node-00001", b"node-00002"]
+    assert watching.returncode == 130
+
+
+def test_the_plugin_is_installed_by_the_name_that_kubectl_looks_for() -> None:
+    program = Path(sys.executable).with_name("kubectl-leadsman")
+    assert program.is_file()
+    assert "nodes" in COMMANDS

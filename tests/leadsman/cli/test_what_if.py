@@ -1,0 +1,60 @@
+"""`leadsman explain -f`: a pod that does not exist, on a snapshot."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from leadsman.cli.main import main
+
+POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: cart, labels: {delay_node-1: "12"}}\nspec: {containers: []}\n'
+DEPLOYMENT = """
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: cart, namespace: shop}
+spec: {template: {metadata: {labels: {delay_node-1: "12"}}, spec: {containers: []}}}
+"""
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> str:
+    (tmp_path / "m.txt").write_text("0 10 15\n10 0 12\n15 12 0\n")
+    (tmp_path / "m.json").write_text('{"node-1": 0, "node-2": 1, "node-3": 2}')
+    names = [f"node-{number}" for number in (1, 2, 3)]
+    nodes = [{"kind": "Node", "metadata": {"name": name}, "status": {"allocatable": {"pods": "9"}}} for name in names]
+    (tmp_path / "c.json").write_text(json.dumps({"kind": "List", "items": nodes}))
+    file = str(tmp_path / "snapshot.json")
+    given = ["-d", str(tmp_path / "m.txt"), "-m", str(tmp_path / "m.json"), "--cluster", str(tmp_path / "c.json")]
+    assert main(["snapshot", *given, "-o", file]) == 0
+    return file
+
+
+@pytest.mark.parametrize("text", [POD, DEPLOYMENT])
+def test_a_pod_and_a_workload_s_template_are_decided_alike(
+    text: str, snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pod.yaml").write_text(text)
+    assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot, "-o", "json"]) == 0
+    nodes = {each["node"]: each["verdict"] for each in json.loads(capsys.readouterr().out)["nodes"]}
+    assert nodes == {"node-1": "kept", "node-2": "kept", "node-3": "refused"}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("kind: Service\nmetadata: {name: a}\n", "kind: got Service, want a Pod or a workload"),
+        ("kind: Pod\n", "metadata.name: got nothing, want the pod's name"),
+        ("a: [", "pod.yaml: while parsing"),
+        (POD + "---\n" + POD, "got 2 documents, want one Pod"),
+        ("kind: Pod\nmetadata: {name: a, labels: {app: 3}}\n", "labels"),
+        ("#" * (257 << 10), "larger than 256 KiB"),
+    ],
+)
+def test_what_is_no_pod_is_refused_naming_file_and_field(
+    text: str, message: str, snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "pod.yaml").write_text(text)
+    with pytest.raises(SystemExit) as ended:
+        main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot])
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
