@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -63,25 +64,27 @@ class MeasuredServer:
     """A server's process, and a client's connection to it with as little as possible in between."""
 
     def __init__(self, process: psutil.Process, port: int) -> None:
-        self.process, self._url = process, f"http://127.0.0.1:{port}/filter"
+        self.process, self.base_url = process, f"http://127.0.0.1:{port}"
         self._socket = socket.create_connection(("127.0.0.1", port))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.walls_ms: list[float] = []
         self.cpu_ms = 0.0
 
     def schedule_pods(self, bodies: tuple[bytes, bytes], number: int) -> None:
-        """Asks about `number` pods, to filter and to prioritize, and keeps the times."""
+        """Asks about `number` pods, each with a UID of its own, to filter and to prioritize, and keeps the times."""
         cpu = self._cpu_seconds()
         for _ in range(number):
+            uid = f"{next(_UIDS):08}".encode()
+            filter_body, prioritize_body = (with_uid(body, uid) for body in bodies)
             began = time.perf_counter()
-            self._ask("filter", bodies[0])
-            self._ask("prioritize", bodies[1])
+            self._ask("filter", filter_body)
+            self._ask("prioritize", prioritize_body)
             self.walls_ms.append((time.perf_counter() - began) * 1000)
         self.cpu_ms += (self._cpu_seconds() - cpu) * 1000
 
     def prioritize_body(self, body: bytes) -> bytes:
         """What kube-scheduler asks to prioritize next: the same body, when nothing was refused."""
-        with urlopen(Request(self._url, body, {"Content-Type": "application/json"})) as answer:
+        with urlopen(Request(f"{self.base_url}/filter", body, {"Content-Type": "application/json"})) as answer:
             answered = json.load(answer)
         if not answered["FailedAndUnresolvableNodes"]:
             return body
@@ -111,6 +114,15 @@ class MeasuredServer:
         missing = length - (len(received) - end)
         while missing > 0:
             missing -= len(self._socket.recv(1 << 20))
+
+
+def with_uid(body: bytes, uid: bytes) -> bytes:
+    """The next pod of the same workload. uid: the first characters of its UID."""
+    before, key, after = body.partition(b'"uid":"')
+    return b"".join((before, key, uid, after[len(uid) :]))
+
+
+_UIDS = count()
 
 
 @contextmanager

@@ -29,15 +29,16 @@ from leadsman.state.records import Hardware, Heartbeat, Identity, Latency, PeerL
 from leadsman.state.snapshot import NodeState, Snapshot
 
 PEERS = 16
+PUSH_INTERVAL_SECONDS = 60.0
 REPORTS_PER_TICK, TICK_SECONDS = 10, 0.05
 REFERENCE = "node-00000"
 
 
 class ChangingState:
-    """A state that is always fresh and changes as it is read."""
+    """A state that is fresh for minutes and changes as it is read."""
 
     def __init__(self, nodes: int) -> None:
-        self._rng, self._now = random.Random(1), time.monotonic()
+        self._rng = random.Random(1)
         self._names = [f"node-{number:05}" for number in range(nodes)]
         self.current = Snapshot({name: self._node(name) for name in self._names}, revision=1, cluster_id="bench")
 
@@ -48,17 +49,14 @@ class ChangingState:
             nodes = MappingProxyType({**self.current.nodes, **changed})
             self.current = structs.replace(self.current, nodes=nodes, revision=self.current.revision + 1)
 
-    def clock(self) -> float:
-        return self._now
-
     def _node(self, name: str) -> NodeState:
         peers = dict.fromkeys([REFERENCE, *self._rng.sample(self._names, min(PEERS, len(self._names)))])
         return NodeState(
             Identity("pod", 1, "10.0.0.1"),
-            Heartbeat(1, 1, 5.0),
+            Heartbeat(1, 1, PUSH_INTERVAL_SECONDS),
             Latency({peer: self._window() for peer in peers if peer != name}),
             Hardware({metric: self._rng.random() for metric in METRICS}),
-            self._now,
+            time.monotonic(),
         )
 
     def _window(self) -> PeerLatency:
@@ -83,11 +81,10 @@ async def main(nodes: int, record: Path | None, shadow_policy: Path | None) -> N
     metrics, workers = ExtenderMetrics(), WorkerPool()
     state = ChangingState(nodes) if nodes else None
     policy = PolicyFile(None)
-    clock = state.clock if state else time.monotonic
     recorder = Recorder(record, DEFAULT_RING_BYTES, lambda: workers.is_busy) if record else None
     shadow = Shadow(shadow_policy, lambda: policy.current, lambda: workers.is_busy) if shadow_policy else None
     observers = [each.observe for each in (recorder, shadow) if each]
-    sources = InputSources(state or EmptyState(), policy, clock)
+    sources = InputSources(state or EmptyState(), policy, time.monotonic)
     app = create_app(sources, metrics=metrics, workers=workers, observers=observers)
     if recorder:
         recorder.start()

@@ -1,16 +1,22 @@
-"""The arguments of a request, each decoded once: kube-scheduler sends the same bytes to prioritize when filter refused
-nothing, and offers mostly the same nodes for one pod after the other."""
+"""The arguments of a request, each decoded once: kube-scheduler sends the same pod to filter and to prioritize, the
+same bytes when filter refused nothing, and offers mostly the same nodes for one pod after the other."""
 
 from extender import wire
 from extender.wire import ExtenderArgs
-from leadsman.decision.model import CandidateNodes
+from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.runtime.lru import LruCache
 
 CACHED_LISTS = 4
 """Kept of each of two generations, some 0.4 MB each at 5,000 nodes."""
 
+CACHED_PODS = 4
+"""Kept of each of two generations: those between their filter and their prioritize call."""
+
 MAX_CACHED_BYTES = 1 << 20
 """Of a list of names or a body; a body of 5,000 names has 67 KB."""
+
+MAX_CACHED_POD_BYTES = 64 << 10
+"""A pod has some 3 KB."""
 
 
 class CachedArgsReader:
@@ -19,13 +25,14 @@ class CachedArgsReader:
 
     def __init__(self) -> None:
         self._lists: LruCache[bytes, CandidateNodes] = LruCache(CACHED_LISTS)
+        self._pods: LruCache[bytes, PodInfo] = LruCache(CACHED_PODS)
         self._last: tuple[bytes | bytearray, ExtenderArgs] | None = None
 
     def read_args(self, body: bytes | bytearray) -> ExtenderArgs:
         """BadRequest. `body` is not altered afterwards."""
         if self._last and self._last[0] == body:
             return self._last[1]
-        args = wire.read_args(body, self._read_names)
+        args = wire.read_args(body, self._read_names, self._read_pod)
         self._last = (body, args) if len(body) <= MAX_CACHED_BYTES else None
         return args
 
@@ -36,3 +43,11 @@ class CachedArgsReader:
             if len(listed) <= MAX_CACHED_BYTES:
                 self._lists.put(listed, names)
         return names
+
+    def _read_pod(self, raw: bytes) -> PodInfo:
+        pod = self._pods.get(raw)
+        if pod is None:
+            pod = wire.read_pod(raw)
+            if len(raw) <= MAX_CACHED_POD_BYTES:
+                self._pods.put(raw, pod)
+        return pod

@@ -13,6 +13,7 @@ from extender.app import create_app, create_ops_app
 from extender.bind_failures import BindFailureReporter
 from extender.binding import BIND_TIMEOUT_SECONDS
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
+from extender.brief_decisions import is_brief
 from extender.decider import DecisionCore
 from extender.device_grants import DeviceGrants
 from extender.metrics import ExtenderMetrics
@@ -130,7 +131,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     metrics.add_collector(device_grants.families)
     app = create_app(
         followed.input_sources,
-        core=DecisionCore(plugins.filter_nodes, plugins.score_nodes),
+        core=DecisionCore(plugins.filter_nodes, plugins.score_nodes, is_brief),
         metrics=metrics,
         workers=workers,
         bodies=bodies,

@@ -218,10 +218,41 @@ def read_node_names(listed: bytes) -> CandidateNodes:
         raise BadRequest(_error_message(error, listed, "$.NodeNames")) from error
 
 
-def read_args(body: bytes | bytearray, read_names: Callable[[bytes], CandidateNodes] = read_node_names) -> ExtenderArgs:
-    """What filter and prioritize ask. BadRequest. read_names: read_node_names, or what remembers its results."""
+def read_pod(value: bytes) -> PodInfo:
+    """The bytes of a pod. BadRequest."""
+    try:
+        pod = _POD.decode(value)
+    except UNREADABLE as error:
+        raise BadRequest(_error_message(error, value, "$.Pod")) from error
+    meta = pod.metadata
+    labels, annotations = BoundedLabels.of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
+    owners = meta.owners or ()
+    controller = controller_of(owners)
+    devices, bad_demand = _devices(pod, annotations)
+    return PodInfo(
+        meta.namespace,
+        meta.name,
+        meta.uid,
+        labels,
+        annotations,
+        workload_name(*pod_owner(meta.name, owners), labels),
+        labels.excess or annotations.excess,
+        (pod.spec and pod.spec.priority) or 0,
+        controller.uid if controller else "",
+        _requests(pod.spec),
+        devices,
+        bad_demand,
+    )
+
+
+def read_args(
+    body: bytes | bytearray,
+    read_names: Callable[[bytes], CandidateNodes] = read_node_names,
+    read_pod: Callable[[bytes], PodInfo] = read_pod,
+) -> ExtenderArgs:
+    """What filter and prioritize ask. BadRequest. read_names, read_pod: those here, or what remembers their results."""
     args = _read(_ARGS, body)
-    pod = _pod(args.pod)
+    pod = read_pod(_pod_bytes(args.pod))
     if not _is_null(args.nodenames):
         return ExtenderArgs(pod, read_names(_bounded(args.nodenames, "$.NodeNames")))
     if args.nodes is not None:
@@ -246,7 +277,7 @@ _VICTIM_BYTES = 320
 def read_preemption(body: bytes | bytearray) -> PreemptionArgs:
     """What preempt asks, the full pods of the node form reduced to their UIDs. BadRequest."""
     args = _read(_PREEMPTION, body)
-    pod = _pod(args.pod)
+    pod = read_pod(_pod_bytes(args.pod))
     if args.nodenametometavictims is not None:
         return PreemptionArgs(pod, args.nodenametometavictims)
     if args.nodenametovictims is not None:
@@ -310,33 +341,10 @@ def _bounded(raw: Raw, path: str) -> bytes:
     return bytes(raw)
 
 
-def _pod(raw: Raw) -> PodInfo:
+def _pod_bytes(raw: Raw) -> bytes:
     if _is_null(raw):
         raise BadRequest("$.Pod: null or absent; must be the pod to place")
-    value = _bounded(raw, "$.Pod")
-    try:
-        pod = _POD.decode(value)
-    except UNREADABLE as error:
-        raise BadRequest(_error_message(error, value, "$.Pod")) from error
-    meta = pod.metadata
-    labels, annotations = BoundedLabels.of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
-    owners = meta.owners or ()
-    controller = controller_of(owners)
-    devices, bad_demand = _devices(pod, annotations)
-    return PodInfo(
-        meta.namespace,
-        meta.name,
-        meta.uid,
-        labels,
-        annotations,
-        workload_name(*pod_owner(meta.name, owners), labels),
-        labels.excess or annotations.excess,
-        (pod.spec and pod.spec.priority) or 0,
-        controller.uid if controller else "",
-        _requests(pod.spec),
-        devices,
-        bad_demand,
-    )
+    return _bounded(raw, "$.Pod")
 
 
 def _requests(spec: _Spec | None) -> Mapping[str, int] | None:

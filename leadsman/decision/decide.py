@@ -5,6 +5,7 @@ passes through.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import filterfalse
 from typing import NamedTuple
 
@@ -54,13 +55,20 @@ def filter_nodes(
     pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs, filters: Sequence[FilterPlugin] | None = None
 ) -> FilterResult:
     """Which nodes may take the pod, in the order given, and why the others may not. filters: None: all."""
-    kept, refused = CandidateNodes.of(nodes), dict[str, Refusal]()
+    result = FilterResult(CandidateNodes.of(nodes), _NO_REFUSALS)
     for each in filters_for(inputs) if filters is None else filters:
-        refusals = each.refusals(pod, kept, inputs)
+        refusals = each.refusals(pod, result.kept, inputs)
         if refusals:
-            refused.update(refusals)
-            kept = CandidateNodes(filterfalse(refusals.__contains__, kept))
-    return FilterResult(kept, refused)
+            result = inputs.cache.per_objects("kept", (*result, refusals), partial(_refuse, result, refusals))
+    return result
+
+
+_NO_REFUSALS: Mapping[str, Refusal] = {}
+
+
+def _refuse(before: FilterResult, refusals: Mapping[str, Refusal]) -> FilterResult:
+    kept = CandidateNodes(filterfalse(refusals.__contains__, before.kept))
+    return FilterResult(kept, {**before.refused, **refusals})
 
 
 def score_nodes(
@@ -73,6 +81,10 @@ def score_nodes(
         for each in (scores_for(inputs) if scores is None else scores)
         if (score := each.score(pod, nodes, inputs)) is not None
     )
+    return inputs.cache.per_objects("scores", (nodes, *plugin_scores), lambda: _total(nodes, plugin_scores))
+
+
+def _total(nodes: CandidateNodes, plugin_scores: tuple[PluginScore, ...]) -> ScoreResult:
     counted = counted_scores(plugin_scores)
     if not counted:
         neutral = "; ".join(score.neutral for score in plugin_scores) or "no score plugin applies to this pod"

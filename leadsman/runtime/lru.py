@@ -3,11 +3,31 @@
 No lock: of two threads the one may miss what the other keeps, and computes it again.
 """
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
+from operator import is_
 from typing import Generic, TypeVar
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
+
+
+class IdentityKey:
+    """A key equal to another of the very same objects. It holds them, so no other object can get their ids."""
+
+    __slots__ = ("_objects",)
+
+    def __init__(self, objects: Iterable[object]) -> None:
+        self._objects = tuple(objects)
+
+    def __hash__(self) -> int:
+        return hash(tuple(map(id, self._objects)))
+
+    def __eq__(self, other: object) -> bool:
+        return (
+            isinstance(other, IdentityKey)
+            and len(self._objects) == len(other._objects)
+            and all(map(is_, self._objects, other._objects))
+        )
 
 
 class LruCache(Generic[K, V]):

@@ -151,7 +151,7 @@ async def test_stuck_plugins_do_not_use_up_the_workers(starts: "Starter", captur
         return slow() if len(calls) <= 4 else broken()
 
     async with starts(
-        core=DecisionCore(filter_nodes=stuck_at_first), workers=WorkerPool(deadline_seconds=0.02, max_workers=8)
+        core=DecisionCore(filter_nodes=stuck_at_first), workers=WorkerPool(deadline_seconds=0.2, max_workers=8)
     ) as extender:
         for _ in range(5):
             await extender.asked("/filter", captured("names-3-filter"))

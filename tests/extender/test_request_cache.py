@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from extender import wire
-from extender.request_cache import CACHED_LISTS, MAX_CACHED_BYTES, CachedArgsReader
+from extender.request_cache import CACHED_LISTS, MAX_CACHED_BYTES, MAX_CACHED_POD_BYTES, CachedArgsReader
 from extender.wire import BadRequest
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
@@ -35,6 +35,19 @@ def test_what_kube_scheduler_asks_after_a_filter_call_that_refused_nothing_is_no
     reader = CachedArgsReader()
     asked = reader.read_args(bytearray(captured(f"names-{nodes}-filter")))
     assert reader.read_args(bytearray(captured(f"names-{nodes}-prioritize"))) is asked
+
+
+def test_the_same_pod_is_the_same_object_for_other_nodes() -> None:
+    reader = CachedArgsReader()
+    first, other = (reader.read_args(body(names)) for names in (["a", "b"], ["a"]))
+    assert other.pod is first.pod
+    assert other.node_names == ("a",)
+
+
+def test_a_large_pod_is_not_kept() -> None:
+    reader, large = CachedArgsReader(), POD | {"spec": {"nodeName": "x" * MAX_CACHED_POD_BYTES}}
+    first, other = (reader.read_args(body(names, Pod=large)) for names in (["a", "b"], ["a"]))
+    assert other.pod is not first.pod
 
 
 def test_a_list_that_differs_in_a_byte_is_read() -> None:

@@ -12,6 +12,7 @@ from itertools import compress
 import numpy as np
 from numpy.typing import NDArray
 
+from leadsman.decision.cache import DecisionCache
 from leadsman.decision.columns import Column, FloatArray
 from leadsman.decision.delay.bounds import valid_bounds
 from leadsman.decision.delay.evaluation import EvaluatedBound, evaluate_bounds
@@ -35,22 +36,30 @@ class NearestScore:
         evaluated = [each for each in evaluate_bounds(bounds, pod, nodes, inputs) if isinstance(each, EvaluatedBound)]
         if not evaluated:
             return None
-        values, causes = np.zeros(len(nodes)), np.zeros(len(nodes), np.int64)
-        for number, (_, _, evaluation) in enumerate(evaluated):
-            at = inputs.cache.positions(nodes, evaluation.index)
-            rtt_ms = evaluation.rtt_ms[at]
-            values += _values(rtt_ms) / len(evaluated)
-            missing = np.isnan(rtt_ms)
-            causes[missing] = _CODES * number - evaluation.reading[at][missing].astype(np.int64)
-        known = ~np.isnan(values)
-        if known.all():
-            return PluginScore(NAME, weight, Column(nodes, values))
-        unknown = _reasons(nodes, np.where(known, 0, causes), evaluated)
-        return PluginScore(NAME, weight, Column(list(compress(nodes, known.tolist())), values[known]), unknown)
+        key = (NAME, weight, *((each.bound, each.target.name) for each in evaluated))
+        objects = (nodes, *(each.evaluation for each in evaluated))
+        return inputs.cache.per_objects(key, objects, lambda: _score(weight, nodes, evaluated, inputs.cache))
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Nothing that the delay filter has not told."""
         return Evidence()
+
+
+def _score(
+    weight: float, nodes: Sequence[str], evaluated: Sequence[EvaluatedBound], cache: DecisionCache
+) -> PluginScore:
+    values, causes = np.zeros(len(nodes)), np.zeros(len(nodes), np.int64)
+    for number, (_, _, evaluation) in enumerate(evaluated):
+        at = cache.positions(nodes, evaluation.index)
+        rtt_ms = evaluation.rtt_ms[at]
+        values += _values(rtt_ms) / len(evaluated)
+        missing = np.isnan(rtt_ms)
+        causes[missing] = _CODES * number - evaluation.reading[at][missing].astype(np.int64)
+    known = ~np.isnan(values)
+    if known.all():
+        return PluginScore(NAME, weight, Column(nodes, values))
+    unknown = _reasons(nodes, np.where(known, 0, causes), evaluated)
+    return PluginScore(NAME, weight, Column(list(compress(nodes, known.tolist())), values[known]), unknown)
 
 
 _CODES = len(Outcome)

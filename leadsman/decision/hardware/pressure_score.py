@@ -43,10 +43,7 @@ class PressureScore:
         if not settings.weight:
             return None
         all_nodes = cached_while_fresh((NAME, settings), lambda: _headrooms(inputs), inputs)
-        values = select_column(nodes, all_nodes.known)
-        missing = missing_nodes(nodes, values, all_nodes.known)
-        unknown = {node: all_nodes.unknown.get(node, SILENT_REASON) for node in missing}
-        return PluginScore(NAME, settings.weight, values, unknown)
+        return inputs.cache.per_objects(NAME, (nodes, all_nodes), lambda: _score(settings.weight, nodes, all_nodes))
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """The metrics that count, for every node that reports them, fresh or not."""
@@ -85,6 +82,12 @@ class _Headrooms(Struct, frozen=True):
 
     known: Mapping[str, float]
     unknown: Mapping[str, str]
+
+
+def _score(weight: float, nodes: Sequence[str], all_nodes: _Headrooms) -> PluginScore:
+    values = select_column(nodes, all_nodes.known)
+    missing = missing_nodes(nodes, values, all_nodes.known)
+    return PluginScore(NAME, weight, values, {node: all_nodes.unknown.get(node, SILENT_REASON) for node in missing})
 
 
 def _headrooms(inputs: DecisionInputs) -> _Headrooms:

@@ -229,3 +229,12 @@ def test_positions_of_a_tuple_are_looked_up_once_and_of_a_list_each_time() -> No
     assert cache.positions(asked, index).tolist() == [0]
     asked[0] = "b"
     assert cache.positions(asked, index).tolist() == [1]
+
+
+def test_a_result_is_made_again_for_an_equal_object_that_is_another() -> None:
+    memo, made = DecisionCache(), itertools.count()
+    nodes, equal = tuple("ab"), tuple("ab")
+    first = memo.per_objects("k", (nodes,), lambda: [next(made)])
+    assert memo.per_objects("k", (nodes,), lambda: [next(made)]) is first
+    assert memo.per_objects("k", (equal,), lambda: [next(made)]) == [1]
+    assert memo.per_objects("other", (nodes,), lambda: [next(made)]) == [2]

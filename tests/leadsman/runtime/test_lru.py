@@ -1,6 +1,6 @@
 """What was used lately stays, what was not goes."""
 
-from leadsman.runtime.lru import LruCache
+from leadsman.runtime.lru import IdentityKey, LruCache
 
 
 def test_what_is_used_outlives_any_number_of_others() -> None:
@@ -33,3 +33,12 @@ def test_a_new_value_replaces_the_old_one() -> None:
     recent.put(0, "old")
     recent.put(0, "new")
     assert recent.get(0) == "new"
+
+
+def test_an_identity_key_is_equal_for_the_same_objects_only() -> None:
+    one, equal = [1], [1]
+    assert IdentityKey((one, equal)) == IdentityKey((one, equal))
+    assert hash(IdentityKey((one, equal))) == hash(IdentityKey((one, equal)))
+    assert IdentityKey((one,)) != IdentityKey((equal,))
+    assert IdentityKey((one,)) != IdentityKey((one, equal))
+    assert IdentityKey((one,)) != (one,)
