@@ -5,6 +5,7 @@ Each node knows 16 peers and seven hardware values, and 200 nodes a second repor
 
 import argparse
 import asyncio
+import gc
 import random
 import sys
 import time
@@ -78,6 +79,7 @@ METRICS = [
 async def main(nodes: int, record: Path | None, shadow_policy: Path | None) -> None:
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     limit_malloc()
+    gc.freeze()
     metrics, workers = ExtenderMetrics(), WorkerPool()
     state = ChangingState(nodes) if nodes else None
     policy = PolicyFile(None)
