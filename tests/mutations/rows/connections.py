@@ -88,15 +88,15 @@ MUTATIONS = (
     Mutation(
         "an expired server certificate replaces nothing",
         "leadsman/runtime/mutual_tls.py",
-        "        certificate_check.check_server_certificate(made, files.certificate)\n",
-        "",
+        "certificate_check.check_server_certificate(made, files.certificate)\n",
+        "0.0\n",
         "extender/test_mutual_tls.py::test_what_no_client_would_accept_replaces_nothing_and_is_said",
     ),
     Mutation(
         "an expired client CA replaces nothing",
         "leadsman/runtime/mutual_tls.py",
-        "        certificate_check.check_authorities(made, files.client_ca, self._wall_clock())\n",
-        "",
+        "certificate_check.check_authorities(made, files.client_ca, self._wall_clock())\n",
+        "0.0\n",
         "extender/test_mutual_tls.py::test_what_no_client_would_accept_replaces_nothing_and_is_said",
     ),
     Mutation(
