@@ -14,6 +14,7 @@ from prometheus_client.core import Metric
 
 from controller import metrics
 from controller.bind_failures import BindFailureCounter
+from controller.device_health import DeviceHealthKeeper, DeviceHealthMode
 from controller.event_recorder import EventRecorder
 from controller.label_reconciler import LabelReconciler
 from controller.missing_policies import MissingPolicyReporter
@@ -82,6 +83,7 @@ class ControllerSettings(Struct, frozen=True):
     dry_run: show the plan and write nothing, not even the Lease.
     placement_events: write an Event on each pod with a delay bound that was placed, with its node's delay.
     node_health: whether nodes are judged.
+    device_health: whether devices are judged, and marked; needs Prometheus among the telemetry sources.
     self_healing: backups, and what is done about dead nodes; needs node_health.
     """
 
@@ -99,6 +101,7 @@ class ControllerSettings(Struct, frozen=True):
     placement_events: bool = False
     node_health: NodeHealthSettings = NodeHealthSettings()
     self_healing: SelfHealingSettings = SelfHealingSettings()
+    device_health: DeviceHealthMode = DeviceHealthMode.OFF
 
 
 async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
@@ -112,6 +115,8 @@ async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
         stack.push_async_callback(parts.store.close)
         for clients in (parts.followed_sources, parts.client, parts.lease_client, parts.health_client):
             await stack.enter_async_context(clients)
+        if parts.device_health:
+            await stack.enter_async_context(parts.device_health)
         await stack.enter_async_context(serve(_ops_app(parts), *settings.listen))
         log.info(
             "serving %s on port %d",
@@ -154,6 +159,7 @@ class ControllerParts:
         )
         self.node_health = self._node_health() if settings.node_health.mode is not NodeHealthMode.OFF else None
         self.self_healing = self._self_healing() if settings.self_healing.enabled else None
+        self.device_health = self._device_health() if settings.device_health is not DeviceHealthMode.OFF else None
 
     def _node_health(self) -> NodeHealthReporter:
         conditions = None
@@ -177,6 +183,17 @@ class ControllerParts:
             self.event_recorder,
             self.is_leader,
             lambda: health.verdicts if health else {},
+        )
+
+    def _device_health(self) -> DeviceHealthKeeper:
+        acts = self.settings.device_health is DeviceHealthMode.ACT
+        return DeviceHealthKeeper(
+            self.client,
+            self.settings.telemetry,
+            self.node_cache,
+            lambda: self.followed_sources.policy_file.current.devices.health,
+            self.event_recorder if acts else None,
+            self.is_leader,
         )
 
     def _wire_writers(self) -> None:
@@ -288,6 +305,10 @@ class ControllerParts:
         if self.node_health and self.nodes_reflector.loaded.is_set():
             await self.node_health.judge()
 
+    async def keep_device_health(self) -> None:
+        if self.device_health and self.nodes_reflector.loaded.is_set():
+            await self.device_health.keep_device_health()
+
     async def publish_node_health(self) -> None:
         if self.node_health:
             await self.node_health.publish(self.is_leader())
@@ -298,6 +319,8 @@ class ControllerParts:
             yield from self.node_health.families()
         if self.self_healing:
             yield from self.self_healing.families()
+        if self.device_health:
+            yield from self.device_health.families()
         yield from self.bind_failures.families()
         yield from self.unchecked_pods.families()
         yield from self.waiting_pods.families()
@@ -315,6 +338,7 @@ class ControllerParts:
             self.update_policy_status,
             self.report_missing_policies,
             *health_steps,
+            *((self.keep_device_health,) if self.device_health else ()),
             *(self.self_healing.steps if self.self_healing else ()),
         )
         optional = {"elect a leader": self.leader_elector, "write Events": self.event_recorder}
@@ -327,6 +351,7 @@ class ControllerParts:
             **{step.__name__: self._every(step) for step in steps},
             **{name: part.run() for name, part in optional.items() if part is not None},
             **(self.self_healing.loops() if self.self_healing else {}),
+            **(self.device_health.loops() if self.device_health else {}),
             **({"watch node Leases": self.node_leases.reflector.run()} if self.node_health else {}),
         }
 
@@ -348,6 +373,6 @@ def _ops_app(parts: ControllerParts) -> web.Application:
         lambda: metrics.write_metrics(parts.node_patcher, parts.event_recorder, parts.leader_elector),
         parts.families,
     )
-    pages = {"node_health": parts.node_health, "self_healing": parts.self_healing}
+    pages = {"node_health": parts.node_health, "self_healing": parts.self_healing, "device_health": parts.device_health}
     shown = {name: part.page for name, part in pages.items() if part is not None}
     return metrics.create_app(registry, parts.label_reconciler, shown, parts.not_ready_reasons, parts.stalled_loops)

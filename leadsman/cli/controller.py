@@ -4,6 +4,7 @@ import argparse
 import socket
 from uuid import uuid4
 
+from controller.device_health import DeviceHealthMode
 from controller.node_health import NodeHealthMode, NodeHealthSettings
 from controller.run import ControllerSettings, run
 from leadsman.cli import delay_flags, self_healing_flags, telemetry_flags
@@ -141,6 +142,14 @@ def health_options(add: Options) -> None:
         metavar="MODE",
     )
     add.flag(
+        "device-health",
+        "off, dry-run, or act: pods are kept off devices of which dcgm-exporter reports faults, by DeviceTaintRules or "
+        "a label of the node; needs --telemetry prometheus=URL and the component device-health (default off)",
+        DeviceHealthMode.OFF.value,
+        one_of(*(mode.value for mode in DeviceHealthMode)),
+        metavar="MODE",
+    )
+    add.flag(
         "agent-call-timeout-seconds",
         "--call-timeout-seconds of the agents: a heartbeat may stand still for two push intervals and this "
         f"(default {DEFAULT_RULES.call_timeout_seconds:g})",
@@ -165,6 +174,7 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         dry_run=args.dry_run,
         placement_events=args.placement_events,
         self_healing=self_healing_flags.settings(args),
+        device_health=DeviceHealthMode(args.device_health),
         node_health=NodeHealthSettings(
             NodeHealthMode(args.node_health), DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)
         ),

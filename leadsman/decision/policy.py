@@ -277,6 +277,35 @@ class AcceleratorPolicy(PolicySection, frozen=True):
     weight: Weight = 5.0
 
 
+class DeviceTaintEffect(StrEnum):
+    """What a taint on an unhealthy device does."""
+
+    NO_SCHEDULE = "NoSchedule"
+    NO_EXECUTE = "NoExecute"
+    """It also evicts the pods that use the device."""
+
+
+class DeviceHealthPolicy(PolicySection, frozen=True):
+    """When the controller keeps pods off a device: docs/devices.md.
+
+    effect: of the taint on it.
+    xids: errors of NVIDIA's driver that are the device's fault: those that ask for a reset, a reboot or a repair.
+    uncorrectable_errors: ECC errors since the driver was loaded from which on a device is faulty.
+    throttled_ratio: share of the time throttled by heat or the power supply from which on it is.
+    hold_seconds: how long it must be faulty before it is marked.
+    heal_seconds: how long it must be healthy before the mark is removed.
+    max_marked_ratio: share of all devices that may be marked; one always may.
+    """
+
+    effect: DeviceTaintEffect = DeviceTaintEffect.NO_SCHEDULE
+    xids: tuple[int, ...] = (46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 143)
+    uncorrectable_errors: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
+    throttled_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.9
+    hold_seconds: Annotated[float, Meta(ge=10, le=86_400)] = 60.0
+    heal_seconds: Annotated[float, Meta(ge=60, le=604_800)] = 1_800.0
+    max_marked_ratio: Annotated[float, Meta(ge=0, le=1)] = 0.1
+
+
 class DevicesPolicy(PolicySection, frozen=True):
     """How devices count.
 
@@ -287,6 +316,7 @@ class DevicesPolicy(PolicySection, frozen=True):
     gain_threshold: how many times faster a pod's type must run with one, to get one.
     gain_min_samples: runs on either side below which `gain_prior` decides.
     gain_explore_ratio: share of the pods that then try the side with fewer runs.
+    health: when the controller keeps pods off a device.
     """
 
     virtual_functions: tuple[str, ...] = ()
@@ -296,6 +326,7 @@ class DevicesPolicy(PolicySection, frozen=True):
     gain_min_samples: Annotated[float, Meta(ge=0, le=1_000_000)] = 5.0
     gain_prior: Annotated[float, Meta(ge=0, le=1_000)] = 1.0
     gain_explore_ratio: Annotated[float, Meta(ge=0, le=0.5)] = 0.1
+    health: DeviceHealthPolicy = DeviceHealthPolicy()
 
     @property
     def threshold_bits(self) -> int:

@@ -67,6 +67,16 @@ GAS_CARDS_KEY = "gas-container-cards"
 DEVICE_LABEL_PREFIXES = ("gpu.intel.com/", "nvidia.com/gpu.", "telemetry.aware.scheduling.")
 """On a node, what its devices are and which of them to avoid (gas-disable-card0, ...)."""
 
+UNHEALTHY_DEVICES_KEY = f"{DOMAIN}/unhealthy-devices"
+"""On a node, a label: how many of its devices are unhealthy; and an annotation: their UUIDs, with commas. Only of
+devices that no DeviceTaintRule can taint."""
+
+UNHEALTHY_TAINT_KEY = f"{DOMAIN}/unhealthy"
+"""Of the taint on an unhealthy device of a DRA driver; the value is the fault."""
+
+UNHEALTHY_DEVICE_LABEL = f"{DOMAIN}/unhealthy-device"
+"""On a DeviceTaintRule of ours, the UUID of the device."""
+
 PORT_ANNOTATION = f"{DOMAIN}/reward-port"
 PATH_ANNOTATION = f"{DOMAIN}/reward-path"
 SERIES_ANNOTATION = f"{DOMAIN}/reward-series"

@@ -41,3 +41,8 @@ STORAGE_CLASSES = Resource("storage.k8s.io/v1", "storageclasses")
 CSI_NODES = Resource("storage.k8s.io/v1", "csinodes")
 RESOURCE_SLICES = Resource("resource.k8s.io/v1", "resourceslices")
 RESOURCE_CLAIMS = Resource("resource.k8s.io/v1", "resourceclaims")
+DEVICE_TAINT_RULES = (
+    Resource("resource.k8s.io/v1beta2", "devicetaintrules"),
+    Resource("resource.k8s.io/v1alpha3", "devicetaintrules"),
+)
+"""The newest first; an API server has one of them, or none (KEP-5055)."""

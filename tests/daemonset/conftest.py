@@ -18,6 +18,7 @@ _BACKUPS_NEED = ["controller", "cluster-model", "node-health"]
 REQUIRED = {
     "cluster-model": ["controller"],
     "node-health": ["controller"],
+    "device-health": ["controller"],
     "backups": _BACKUPS_NEED,
     "failover": [*_BACKUPS_NEED, "backups"],
     "warm-images": [*_BACKUPS_NEED, "backups"],

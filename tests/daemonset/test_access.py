@@ -40,7 +40,7 @@ WITH_REPLACEMENT = ("replacement", "everything", "files")
 WITH_REBALANCE = ("rebalance", "everything", "files")
 WITH_MOVE_PLANS = ("move-plans", *WITH_REBALANCE)
 WITH_BACKUPS = ("backups", "warm-images", "replacement", "move-plans", "rebalance", *WITH_FAILOVER)
-WITH_CONTROLLER = ("controller", "cluster-model", "node-health", *WITH_BACKUPS)
+WITH_CONTROLLER = ("controller", "cluster-model", "node-health", "device-health", *WITH_BACKUPS)
 HEALING = "leadsman-extender-self-healing"
 WITH_HEALING = ("self-healing-extender", "everything", "files")
 WITH_SECOND_SCHEDULER = ("second-scheduler", "everything", "files")
@@ -267,7 +267,8 @@ def test_pods_elsewhere_are_deleted_only_with_the_component_failover(objects: "O
     deleting = {
         o["metadata"]["name"]
         for o in objects
-        if o["kind"] == "ClusterRole" and any("delete" in rule["verbs"] for rule in o["rules"])
+        if o["kind"] == "ClusterRole"
+        and any("delete" in rule["verbs"] and "pods" in rule["resources"] for rule in o["rules"])
     }
     assert deleting == ({"leadsman-controller-failover"} if build_name in WITH_FAILOVER else set())
 
@@ -325,3 +326,16 @@ def test_placeholders_are_below_ordinary_pods_and_below_what_an_autoscaler_adds_
     placeholders = classes[PLACEHOLDER_PRIORITY_CLASS]
     assert placeholders["value"] < CLUSTER_AUTOSCALER_CUTOFF
     assert (placeholders["globalDefault"], placeholders["preemptionPolicy"]) == (False, "Never")
+
+
+def test_device_taint_rules_are_written_only_with_the_component_device_health(
+    objects: "Objects", build_name: str
+) -> None:
+    writing = {
+        o["metadata"]["name"]: rule["resources"]
+        for o in objects
+        for rule in o.get("rules") or ()
+        if rule.get("apiGroups") == ["resource.k8s.io"] and "create" in rule["verbs"]
+    }
+    expected = {"leadsman-controller-device-health": ["devicetaintrules"]}
+    assert writing == (expected if build_name in ("files", "device-health", "everything") else {})

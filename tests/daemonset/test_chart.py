@@ -38,6 +38,7 @@ SETTINGS_OF = {
     "replacement": "selfHealing.replacement=true",
     "move-plans": "planning.movePlans=true",
     "rebalance": "planning.rebalance=true",
+    "device-health": "controller.deviceHealth.enabled=true",
     "devices": "extender.devices=true",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",

@@ -8,9 +8,10 @@
 agent: true
 extender: true
 etcd: {{ empty .Values.etcd.externalEndpoints }}
-controller: {{ or .Values.controller.enabled $clusterModel $nodeHealth }}
+controller: {{ or .Values.controller.enabled .Values.controller.deviceHealth.enabled $clusterModel $nodeHealth }}
 clusterModel: {{ $clusterModel }}
 nodeHealth: {{ $nodeHealth }}
+deviceHealth: {{ .Values.controller.deviceHealth.enabled }}
 backups: {{ $backups }}
 failover: {{ $heal.failover }}
 replacement: {{ $heal.replacement }}

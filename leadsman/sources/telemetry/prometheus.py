@@ -53,7 +53,13 @@ def parse_queries(text: str, name: str) -> PrometheusQueries:
         raise BadQueries(f"{name}: {why}; write nodeLabel: LABEL and queries: {{METRIC: PROMQL}}") from error
 
 
-class _Series(Struct):
+class Series(Struct):
+    """One series of a result.
+
+    metric: label → value, the metric's name as __name__.
+    value: time and number, as text.
+    """
+
     metric: Mapping[str, str] = {}
     value: tuple[float, str] = (0.0, "")
 
@@ -75,23 +81,27 @@ class PrometheusSource:
 
     async def query(self, metric: str) -> Samples:
         """The metric's samples by node. MetricUnavailable."""
+        return self._samples(metric, await self.series(metric, self._queries.promql(metric)))
+
+    async def series(self, name: str, promql: str) -> list[Series]:
+        """All series of a query. name: what it asks for, in errors. MetricUnavailable."""
         try:
-            response = await self._client.get("/api/v1/query", _QueryResponse, {"query": self._queries.promql(metric)})
+            response = await self._client.get("/api/v1/query", _QueryResponse, {"query": promql})
         except ApiError as error:
             raise MetricUnavailable(f"{type(error).__name__}: {error}") from error
         result_type = response.data.result_type
         if result_type != "vector":
             raise MetricUnavailable(
-                f"Prometheus returned {result_type or 'no result type'} for {metric};"
+                f"Prometheus returned {result_type or 'no result type'} for {name};"
                 " the query must return an instant vector"
             )
         try:
-            return self._samples(metric, msgspec.convert(response.data.result, list[_Series]))
+            return msgspec.convert(response.data.result, list[Series])
         except msgspec.ValidationError as error:
             raise MetricUnavailable(f"the response of Prometheus cannot be parsed: {explain(error)}") from error
 
-    def _samples(self, metric: str, series: list[_Series]) -> Samples:
-        nodes = [_PORT.sub("", each.metric.get(self._queries.node_label, "")) for each in series]
+    def _samples(self, metric: str, series: list[Series]) -> Samples:
+        nodes = [node_name(each.metric.get(self._queries.node_label, "")) for each in series]
         series_per_node = Counter(nodes)
         values = {
             node: _parse_nanos(each.value[1])
@@ -106,6 +116,11 @@ class PrometheusSource:
                 f" aggregate the query by ({label}) or set nodeLabel"
             )
         return samples
+
+
+def node_name(label: str) -> str:
+    """The node of a label's value: a port is cut off."""
+    return _PORT.sub("", label)
 
 
 def _parse_nanos(text: str) -> int | None:

@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from controller.device_health import DeviceHealthMode
 from controller.node_health import NodeHealthMode
-from controller.run import ControllerSettings
+from controller.run import ControllerParts, ControllerSettings
 from leadsman.cli import controller, main
 from leadsman.planning.labels.model import LabelLimits
 from leadsman.planning.replacement.model import ReplacementSettings
@@ -98,3 +99,11 @@ def test_pods_are_moved_only_when_asked_for_and_only_with_backups() -> None:
     assert replacing.self_healing.replacement == ReplacementSettings(hold_seconds=5.0, per_minute=7)
     with pytest.raises(ValueError, match="--replacement needs --backups"):
         parsed("--replacement")
+
+
+def test_devices_are_judged_only_when_asked_for_and_only_with_prometheus() -> None:
+    assert parsed().device_health is DeviceHealthMode.OFF
+    found = parsed("--device-health", "dry-run", "--telemetry", "agents,prometheus=http://prometheus:9090")
+    assert found.device_health is DeviceHealthMode.DRY_RUN
+    with pytest.raises(ValueError, match="write --telemetry prometheus=http://HOST:PORT"):
+        ControllerParts(parsed("--device-health", "act"))

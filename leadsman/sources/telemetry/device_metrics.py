@@ -1,0 +1,100 @@
+"""Polls from Prometheus what dcgm-exporter says of each device."""
+
+import asyncio
+import logging
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+
+from leadsman.planning.device_health.faults import METRICS
+from leadsman.planning.device_health.model import DeviceReading
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.telemetry.polling import (
+    POLL_INTERVAL_SECONDS,
+    POLL_TIMEOUT_SECONDS,
+    RETENTION_SECONDS,
+    MetricUnavailable,
+)
+from leadsman.sources.telemetry.prometheus import PrometheusSource, Series, node_name
+
+QUERY = f'{{__name__=~"{"|".join(METRICS)}",UUID!=""}}'
+
+_HOST_LABEL = "Hostname"
+"""dcgm-exporter's own, which is the node's name where its pod has NODE_NAME."""
+
+log = logging.getLogger(__name__)
+
+
+class DeviceMetricPoller:
+    """Polls all devices by one query. `run` it as one task; readers take `current`, which is replaced, never altered.
+
+    node_label: that names the node; `Hostname` where a series has none.
+    current: UUID → what was read last; a device that is missing keeps its reading, which ages.
+    """
+
+    def __init__(
+        self,
+        source: PrometheusSource,
+        node_label: str,
+        interval_seconds: float = POLL_INTERVAL_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.current: Mapping[str, DeviceReading] = {}
+        self._source, self._node_label = source, node_label
+        self._interval_seconds, self._clock = interval_seconds, clock
+        self._problem = ProblemLog(
+            log,
+            "Prometheus gives no health of devices; marks on devices stay as they are",
+            "Prometheus gives the health of devices again",
+        )
+
+    @property
+    def problem(self) -> str:
+        """Why the last poll read nothing; "" when it did."""
+        return self._problem.text
+
+    async def run(self) -> None:
+        """Polls until cancelled."""
+        while True:
+            await self.poll()
+            await asyncio.sleep(self._interval_seconds)
+
+    async def poll(self) -> None:
+        """Asks once."""
+        try:
+            async with asyncio.timeout(POLL_TIMEOUT_SECONDS):
+                series = await self._source.series("the health of devices", QUERY)
+        except TimeoutError:
+            self._problem.report(f"no answer within {POLL_TIMEOUT_SECONDS:g} s")
+        except MetricUnavailable as error:
+            self._problem.report(str(error))
+        else:
+            now = self._clock()
+            kept = {uuid: each for uuid, each in self.current.items() if now - each.read_at < RETENTION_SECONDS}
+            self.current = {**kept, **device_readings(series, self._node_label, now)}
+            self._problem.clear()
+
+
+def device_readings(series: Iterable[Series], node_label: str, now: float) -> Mapping[str, DeviceReading]:
+    """UUID → its reading. Of several series of a device, as its MIG instances have, the largest value counts."""
+    nodes: dict[str, str] = {}
+    values: dict[str, dict[str, float]] = {}
+    for each in series:
+        labels = each.metric
+        uuid, node = labels.get("UUID", ""), node_name(labels.get(node_label) or labels.get(_HOST_LABEL, ""))
+        value = _number(each.value[1])
+        if uuid and node and value is not None:
+            nodes[uuid] = node
+            of_device = values.setdefault(uuid, {})
+            metric = labels.get("__name__", "")
+            of_device[metric] = max(value, of_device.get(metric, value))
+    return {uuid: DeviceReading(node, values[uuid], now) for uuid, node in nodes.items()}
+
+
+def _number(text: str) -> float | None:
+    """None for what is no finite number."""
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

@@ -1,0 +1,221 @@
+"""Devices are marked when they are sick for long enough, within limits, and unmarked when they healed."""
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+from msgspec import structs
+
+from leadsman.decision.policy import DeviceHealthPolicy, DeviceTaintEffect
+from leadsman.planning.device_health.faults import ROW_REMAP_FAILURE, THROTTLE_REASONS, UNCORRECTABLE_ERRORS, XID
+from leadsman.planning.device_health.model import (
+    DeviceAction,
+    DeviceHealthPlan,
+    DeviceMemory,
+    DeviceReading,
+    DraDevice,
+    MarkNode,
+    ObservedDevices,
+    RemoveTaint,
+    SetTaint,
+    TaintEffect,
+    TaintRule,
+)
+from leadsman.planning.device_health.planner import MAX_AGE_SECONDS, plan_device_health
+
+POLICY = DeviceHealthPolicy(hold_seconds=60.0, heal_seconds=600.0)
+CARDS = [f"GPU-{number:02}" for number in range(40)]
+SICK = {ROW_REMAP_FAILURE: 1.0}
+
+
+class Cluster:
+    """40 devices on four nodes. What a plan says is done at once, so that the next plan sees it."""
+
+    def __init__(self, *, rules: bool = True, offers_no_effect: bool = True) -> None:
+        published = {uuid: (target(uuid),) for uuid in CARDS}
+        nodes = {f"n{number}": frozenset[str]() for number in range(4)}
+        self.seen = ObservedDevices({}, published, [] if rules else None, nodes, offers_no_effect)
+        self.policy, self.memory, self.now = POLICY, DeviceMemory(), 0.0
+        self.plan: DeviceHealthPlan | None = None
+
+    def go_on(
+        self, seconds: float, values: Mapping[str, Mapping[str, float]], silent: Sequence[str] = ()
+    ) -> list[DeviceAction]:
+        """Plans every 5 s, with these values of devices, none of others; what was done meanwhile."""
+        done: list[DeviceAction] = []
+        for _ in range(int(seconds / 5.0)):
+            self.now += 5.0
+            readings = {
+                uuid: DeviceReading(node(uuid), values.get(uuid, {XID: 0.0}), self.now)
+                for uuid in CARDS
+                if uuid not in silent
+            }
+            self.seen = structs.replace(self.seen, readings={**self.seen.readings, **readings})
+            self.plan = plan_device_health(self.seen, self.policy, self.memory, self.now)
+            self.memory = self.plan.memory
+            for action in self.plan.actions:
+                self._do(action)
+                done.append(action)
+        return done
+
+    def _do(self, action: DeviceAction) -> None:
+        if isinstance(action, MarkNode):
+            marks = {**self.seen.node_marks, action.node: action.uuids}
+            self.seen = structs.replace(self.seen, node_marks=marks)
+            return
+        rules = {rule.target: rule for rule in self.seen.rules or ()}
+        if isinstance(action, SetTaint):
+            rules[action.target] = TaintRule("r", "uid", "1", action.uuid, action.target, action.effect)
+        else:
+            del rules[action.rule.target]
+        self.seen = structs.replace(self.seen, rules=list(rules.values()))
+
+
+def target(uuid: str) -> DraDevice:
+    return DraDevice("gpu.example.com", node(uuid), f"gpu-{int(uuid[4:]) % 10}")
+
+
+def node(uuid: str) -> str:
+    return f"n{int(uuid[4:]) // 10}"
+
+
+def effects(actions: Sequence[DeviceAction]) -> list[tuple[str, str]]:
+    return [(each.uuid, each.effect) for each in actions if isinstance(each, SetTaint)]
+
+
+@pytest.mark.parametrize(
+    ("values", "code"),
+    [
+        ({XID: 79.0}, "xid-79"),
+        ({XID: 31.0}, ""),  # a program's page fault
+        ({ROW_REMAP_FAILURE: 1.0}, "row-remap-failure"),
+        ({UNCORRECTABLE_ERRORS: 1.0}, "ecc"),
+        ({THROTTLE_REASONS[0]: 64.0}, "throttled"),
+        ({THROTTLE_REASONS[1]: 8.0}, "throttled"),
+        ({THROTTLE_REASONS[0]: 5.0}, ""),  # idle, and the power cap that the operator set
+        ({}, ""),
+    ],
+)
+def test_what_is_a_fault(values: Mapping[str, float], code: str) -> None:
+    actions = Cluster().go_on(300.0, {"GPU-07": values})
+    assert {each.code for each in actions if isinstance(each, SetTaint)} == ({code} if code else set())
+
+
+def test_a_fault_is_held_then_tainted_without_effect_then_with_the_policy_s() -> None:
+    cluster = Cluster()
+    assert cluster.go_on(60.0, {"GPU-07": SICK}) == []
+    assert effects(cluster.go_on(5.0, {"GPU-07": SICK})) == [("GPU-07", TaintEffect.NONE)]
+    assert effects(cluster.go_on(120.0, {"GPU-07": SICK})) == [("GPU-07", TaintEffect.NO_SCHEDULE)]
+
+
+def test_where_no_effect_is_not_offered_the_policy_s_is_the_first() -> None:
+    actions = Cluster(offers_no_effect=False).go_on(65.0, {"GPU-07": SICK})
+    assert effects(actions) == [("GPU-07", TaintEffect.NO_SCHEDULE)]
+
+
+def test_pods_are_evicted_only_where_the_policy_says_so() -> None:
+    cluster = Cluster()
+    assert ("GPU-07", TaintEffect.NO_EXECUTE) not in effects(cluster.go_on(600.0, {"GPU-07": SICK}))
+    cluster.policy = structs.replace(POLICY, effect=DeviceTaintEffect.NO_EXECUTE)
+    assert effects(cluster.go_on(5.0, {"GPU-07": SICK})) == [("GPU-07", TaintEffect.NO_EXECUTE)]
+
+
+def test_a_fault_that_comes_and_goes_within_the_hold_marks_nothing() -> None:
+    cluster = Cluster()
+    for _ in range(20):
+        assert cluster.go_on(55.0, {"GPU-07": SICK}) == []
+        assert cluster.go_on(5.0, {}) == []
+
+
+def test_a_mark_is_removed_when_the_device_was_healthy_without_a_break() -> None:
+    cluster = Cluster()
+    cluster.go_on(130.0, {"GPU-07": SICK})
+    assert cluster.go_on(595.0, {}) == []
+    assert cluster.go_on(5.0, {"GPU-07": SICK}) == []
+    assert cluster.go_on(600.0, {}) == []
+    [removed] = cluster.go_on(5.0, {})
+    assert isinstance(removed, RemoveTaint)
+    assert (removed.rule.uuid, removed.reason) == ("GPU-07", "healthy for 600 s")
+
+
+def test_throttling_is_left_at_a_lower_share_than_it_is_entered_at() -> None:
+    cluster = Cluster()
+    cluster.policy = structs.replace(POLICY, throttled_ratio=0.5)
+    throttled = {THROTTLE_REASONS[0]: 64.0}
+    assert cluster.go_on(600.0, {"GPU-07": throttled})
+    for _ in range(20):  # 45 % of the time: under the threshold, above 0.8 of it
+        for part in (throttled, {}, throttled, {}, {}, throttled, {}, throttled, {}, {}, throttled):
+            assert not cluster.go_on(5.0, {"GPU-07": part})
+
+
+def test_at_most_a_tenth_of_the_devices_is_marked_and_one_after_the_other() -> None:
+    cluster, sick = Cluster(), dict.fromkeys(CARDS, SICK)
+    assert len(effects(cluster.go_on(65.0, sick))) == 1
+    cluster.go_on(300.0, sick)
+    assert cluster.plan is not None
+    assert len(cluster.plan.marked) == 4
+    assert set(cluster.plan.withheld) == set(CARDS) - cluster.plan.marked
+    assert "4 of 40 devices are marked; at most 4 may be" in next(iter(cluster.plan.withheld.values()))
+
+
+def test_what_is_not_measured_is_neither_marked_nor_healed() -> None:
+    cluster = Cluster()
+    cluster.go_on(130.0, {"GPU-07": SICK})
+    assert cluster.go_on(3_000.0, {}, silent=["GPU-07"]) == []
+    assert cluster.go_on(595.0, {}) == []
+    assert len(cluster.go_on(10.0, {})) == 1
+
+
+def test_while_half_of_the_devices_are_not_measured_no_mark_changes() -> None:
+    cluster = Cluster()
+    cluster.go_on(130.0, {"GPU-07": SICK})
+    cluster.go_on(MAX_AGE_SECONDS, {"GPU-01": SICK}, silent=CARDS[10:])
+    assert cluster.go_on(900.0, {"GPU-01": SICK}, silent=CARDS[10:]) == []
+    assert cluster.plan is not None
+    assert cluster.plan.withheld["GPU-01"].startswith("only 10 of 40 devices are measured now")
+
+
+def test_a_device_that_is_taken_out_leaves_no_rule_behind() -> None:
+    cluster = Cluster()
+    cluster.go_on(130.0, {"GPU-07": SICK})
+    published = {uuid: targets for uuid, targets in cluster.seen.published.items() if uuid != "GPU-07"}
+    cluster.seen = structs.replace(cluster.seen, published=published)
+    [removed] = cluster.go_on(700.0, {}, silent=["GPU-07"])
+    assert isinstance(removed, RemoveTaint)
+    assert removed.reason == "neither measured nor published for 600 s"
+
+
+def test_every_part_of_a_device_is_tainted() -> None:
+    cluster = Cluster()
+    parts = [DraDevice("gpu.example.com", "n0", name) for name in ("gpu-7-mig-1", "gpu-7-mig-2")]
+    cluster.seen = structs.replace(cluster.seen, published={**cluster.seen.published, "GPU-07": parts})
+    actions = cluster.go_on(65.0, {"GPU-07": SICK})
+    assert [each.target for each in actions if isinstance(each, SetTaint)] == parts
+
+
+def test_without_rules_the_node_is_marked_and_the_mark_moves_to_a_rule_when_there_are_some() -> None:
+    cluster = Cluster(rules=False)
+    assert cluster.go_on(130.0, {"GPU-07": SICK}) == [
+        MarkNode("n0", frozenset({"GPU-07"}), "GPU-07: a row of its memory could not be remapped")
+    ]
+    cluster.seen = structs.replace(cluster.seen, rules=[])
+    tainted, unmarked = cluster.go_on(5.0, {"GPU-07": SICK})
+    assert effects([tainted]) == [("GPU-07", TaintEffect.NONE)]
+    assert isinstance(unmarked, MarkNode)
+    assert unmarked.uuids == frozenset()
+
+
+def test_a_device_that_no_driver_publishes_is_marked_on_its_node_and_unmarked_when_it_healed() -> None:
+    cluster = Cluster()
+    cluster.seen = structs.replace(cluster.seen, published={})
+    [marked] = cluster.go_on(130.0, {"GPU-07": SICK})
+    assert isinstance(marked, MarkNode)
+    [unmarked] = cluster.go_on(610.0, {})
+    assert isinstance(unmarked, MarkNode)
+    assert unmarked.uuids == frozenset()
+
+
+@pytest.mark.parametrize("parts", [("", "p", "d"), ("d", "", "d"), ("d", "p", "")])
+def test_no_device_is_named_in_part(parts: tuple[str, str, str]) -> None:
+    """What a selector leaves out matches everything."""
+    with pytest.raises(ValueError, match="must not be empty"):
+        DraDevice(*parts)
