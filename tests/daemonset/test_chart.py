@@ -24,7 +24,8 @@ CHART = ROOT / "charts/leadsman"
 SETTINGS_OF = {
     "hostnetwork": "agent.hostNetwork=true",
     "host-metrics": "agent.hostMetrics=true",
-    "prometheus": "serviceMonitor.enabled=true",
+    "prometheus": "serviceMonitor.enabled=true,prometheusRule.enabled=true",
+    "dashboards": "dashboards.enabled=true",
     "etcd-single": "etcd.replicas=1",
     "etcd-volumes": "etcd.persistence.enabled=true",
     "bind": "extender.bind=true",
@@ -186,6 +187,12 @@ def test_monitors_carry_the_labels_that_prometheus_selects_by(template: Template
     monitors = [each for each in objects if each["kind"] in ("PodMonitor", "ServiceMonitor")]
     assert len(monitors) == 4
     assert {each["metadata"]["labels"]["release"] for each in monitors} == {"kps"}
+
+
+def test_rules_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
+    objects = template("prometheusRule.enabled=true", "prometheusRule.additionalLabels.release=kps")
+    (rules,) = [each for each in objects if each["kind"] == "PrometheusRule"]
+    assert rules["metadata"]["labels"]["release"] == "kps"
 
 
 def test_an_etcd_of_the_user_s_replaces_ours(template: Template) -> None:

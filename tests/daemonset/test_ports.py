@@ -114,7 +114,7 @@ def test_the_scheduler_calls_the_extender_s_service(find: "Find", scheduler: dic
 
 def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects") -> None:
     behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
-    monitors = [o for o in objects if o["apiVersion"].startswith("monitoring.coreos.com/")]
+    monitors = [o for o in objects if o["kind"] in MONITORS]
     monitored = {m["metadata"]["labels"]["app.kubernetes.io/component"] for m in monitors}
     assert not monitors or monitored >= behind.keys() - {"scheduler"}, "kube-scheduler wants a token for its metrics"
     for monitor in monitors:

@@ -19,7 +19,7 @@ CODE = ("agent", "controller", "extender", "leadsman", "benchmarks", "fuzz")
 TREES = (*CODE, "tests", "docs", "daemonset", "examples")
 
 OTHER_PROGRAMS = {
-    "kubectl": {"--all-namespaces", "--keys-only", "--prefix", "--all", "--raw"},
+    "kubectl": {"--all-namespaces", "--keys-only", "--prefix", "--all", "--raw", "--field-selector", "--previous"},
     "curl": {"--cacert", "--cert", "--key"},
     "compileall": {"--invalidation-mode"},
     "crictl": {"--name", "--quiet"},

@@ -177,7 +177,8 @@ capabilities:
 
 {{/*
 (root, file): the objects of a file of daemonset/, for this release: its namespace and labels in place of the file's.
-What the file says of rights, monitors and placeholders has its one home there. Monitors also get what serviceMonitor says.
+What the file says of rights, monitors and placeholders has its one home there. Monitors also get what serviceMonitor says,
+rules what prometheusRule says.
 */}}
 {{- define "leadsman.objectsOf" -}}
 {{- $root := .root -}}
@@ -200,7 +201,9 @@ What the file says of rights, monitors and placeholders has its one home there. 
 {{- range $object.subjects -}}
 {{- $_ := set . "namespace" $root.Release.Namespace -}}
 {{- end -}}
-{{- if hasPrefix "monitoring.coreos.com/" $object.apiVersion -}}
+{{- if eq $object.kind "PrometheusRule" -}}
+{{- $_ := set $meta "labels" (merge (deepCopy $root.Values.prometheusRule.additionalLabels) $meta.labels) -}}
+{{- else if hasPrefix "monitoring.coreos.com/" $object.apiVersion -}}
 {{- $_ := set $meta "labels" (merge (deepCopy $root.Values.serviceMonitor.additionalLabels) $meta.labels) -}}
 {{- $_ := set $object.spec.selector "matchLabels" (include "leadsman.selector" (dict "root" $root "component" $component) | fromYaml) -}}
 {{- range concat ($object.spec.podMetricsEndpoints | default list) ($object.spec.endpoints | default list) -}}

@@ -1,0 +1,86 @@
+"""Each alert fires when it should and not when it should not, by promtool; it has a runbook, and its metrics exist."""
+
+import re
+import shutil
+import subprocess
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.daemonset.alert_cases import CASES
+from tests.daemonset.conftest import ROOT
+
+FILE = ROOT / "daemonset/components/prometheus/rules.yaml"
+needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="no promtool: apt-get install prometheus")
+
+
+@cache
+def rules() -> list[dict[str, Any]]:
+    spec = yaml.safe_load(FILE.read_text())["spec"]
+    return [rule for group in spec["groups"] for rule in group["rules"]]
+
+
+def alerts() -> list[dict[str, Any]]:
+    return [rule for rule in rules() if "alert" in rule]
+
+
+@pytest.fixture
+def groups(tmp_path: Path) -> Path:
+    """The rules as Prometheus reads them, without the Kubernetes object around."""
+    path = tmp_path / "rules.yaml"
+    path.write_text(yaml.safe_dump(yaml.safe_load(FILE.read_text())["spec"]))
+    return path
+
+
+def promtool(*arguments: str) -> str:
+    done = subprocess.run(["promtool", *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+@pytest.mark.integration
+@needs_promtool
+def test_promtool_has_no_objection_to_the_rules(groups: Path) -> None:
+    assert f"{len(rules())} rules found" in promtool("check", "rules", str(groups))
+
+
+def promtool_test(name: str, series: dict[str, str], at_minutes: int, firing: bool) -> dict[str, Any]:
+    count = f'sum(ALERTS{{alertname="Leadsman{name}",alertstate="firing"}}) > bool 0 or vector(0)'
+    return {
+        "name": f"{name} {'fires' if firing else 'is quiet'}",
+        "interval": "1m",
+        "input_series": [{"series": key, "values": values} for key, values in series.items()],
+        "promql_expr_test": [
+            {"expr": count, "eval_time": f"{at_minutes}m", "exp_samples": [{"labels": "{}", "value": int(firing)}]}
+        ],
+    }
+
+
+@pytest.mark.integration
+@needs_promtool
+def test_each_alert_fires_in_its_case_and_is_quiet_close_to_it(groups: Path) -> None:
+    tests = [
+        promtool_test(name, series, case.at_minutes, firing)
+        for name, case in CASES.items()
+        for series, firing in ((case.firing, True), (case.quiet, False))
+    ]
+    path = groups.with_name("tests.yaml")
+    path.write_text(yaml.safe_dump({"rule_files": [str(groups)], "evaluation_interval": "1m", "tests": tests}))
+    assert "SUCCESS" in promtool("test", "rules", str(path))
+
+
+def test_each_alert_has_a_case_and_says_what_happened_how_grave_it_is_and_where_to_read_on() -> None:
+    assert {alert["alert"] for alert in alerts()} == {f"Leadsman{name}" for name in CASES}
+    for alert in alerts():
+        assert alert["labels"]["severity"] in ("critical", "warning", "info"), alert["alert"]
+        assert alert["annotations"].keys() == {"summary", "description", "runbook"}, alert["alert"]
+
+
+def test_each_alert_has_a_section_of_the_runbooks_and_no_section_is_of_none() -> None:
+    sections = re.findall(r"^## (\w+)$", (ROOT / "docs/runbooks.md").read_text(), re.M)
+    assert sections == [alert["alert"] for alert in alerts()]
+    for alert in alerts():
+        assert alert["annotations"]["runbook"] == f"docs/runbooks.md#{alert['alert'].lower()}"

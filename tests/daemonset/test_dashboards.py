@@ -1,0 +1,87 @@
+"""Dashboards are what the code makes, in the shape that Grafana wants, and name metrics that exist; so do the rules."""
+
+import json
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from release.dashboard_json import COLUMNS, Dashboard, dashboard_json, text_of
+from release.dashboards import DASHBOARDS, FOLDER
+from tests.daemonset.conftest import ROOT
+
+RULES = ROOT / "daemonset/components/prometheus/rules.yaml"
+PANEL_KINDS = {"row", "stat", "timeseries", "heatmap"}
+each_dashboard = pytest.mark.parametrize("dashboard", DASHBOARDS, ids=lambda each: each.name)
+
+
+@each_dashboard
+def test_the_file_is_what_the_code_makes(dashboard: Dashboard) -> None:
+    path = FOLDER / f"{dashboard.name}.json"
+    assert path.read_text() == text_of(dashboard), "python -m release.dashboards"
+
+
+def test_every_file_is_of_a_dashboard_and_in_the_component() -> None:
+    names = {f"{each.name}.json" for each in DASHBOARDS}
+    assert {path.name for path in FOLDER.glob("*.json")} == names
+    component = yaml.safe_load((FOLDER / "kustomization.yaml").read_text())
+    assert {file for each in component["configMapGenerator"] for file in each["files"]} == names
+
+
+@each_dashboard
+def test_panels_have_the_shape_that_grafana_s_schema_asks_for(dashboard: Dashboard) -> None:
+    """What dashboard.jsonschema.json of grafana-foundation-sdk requires, and what it leaves to Grafana: unique ids,
+    places within the grid that do not overlap, a refId a query, a data source that is a variable."""
+    made = dashboard_json(dashboard)
+    assert {"uid", "title", "schemaVersion", "editable", "panels", "templating", "time"} <= made.keys()
+    panels: list[dict[str, Any]] = made["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    taken = set[tuple[int, int]]()
+    for panel in panels:
+        at = panel["gridPos"]
+        cells = {(at["x"] + x, at["y"] + y) for x in range(at["w"]) for y in range(at["h"])}
+        assert panel["type"] in PANEL_KINDS
+        assert at["x"] + at["w"] <= COLUMNS
+        assert not cells & taken, f"{panel['title']} covers another"
+        taken |= cells
+        targets = panel.get("targets", [])
+        assert len({target["refId"] for target in targets}) == len(targets)
+        assert {target["datasource"]["uid"] for target in targets} <= {"${datasource}"}
+    assert made["templating"]["list"][0]["name"] == "datasource"
+
+
+def expressions() -> list[str]:
+    groups = yaml.safe_load(RULES.read_text())["spec"]["groups"]
+    in_rules = [rule["expr"] for group in groups for rule in group["rules"]]
+    panels = [panel for dashboard in DASHBOARDS for row in dashboard.rows.values() for panel in row]
+    return in_rules + [query for panel in panels for query in panel.queries]
+
+
+def test_every_metric_of_rules_and_dashboards_is_made_by_the_code() -> None:
+    sources = "\n".join(
+        path.read_text()
+        for room in ("agent", "extender", "controller", "leadsman")
+        for path in (ROOT / room).rglob("*.py")
+    )
+    literals = set(re.findall(r'"((?:leadsman_)?[a-z][a-z0-9_]+)"', sources))
+    used = {name for each in expressions() for name in re.findall(r"(?<![:\w])leadsman_\w+", each)}
+    assert len(used) > 60
+    assert {name for name in used if not is_made(name, literals)} == set()
+
+
+def is_made(name: str, literals: set[str]) -> bool:
+    """Counters, histograms and hardware get a part of their name where they are rendered."""
+    bare = re.sub(r"_(total|bucket|count|sum)$", "", name)
+    return any(each in literals for whole in (name, bare) for each in (whole, whole.removeprefix("leadsman_")))
+
+
+def test_recorded_series_are_used_by_the_name_that_they_are_recorded_under() -> None:
+    groups = yaml.safe_load(RULES.read_text())["spec"]["groups"]
+    recorded = {rule["record"] for group in groups for rule in group["rules"] if "record" in rule}
+    used = {name for each in expressions() for name in re.findall(r"leadsman:[\w:]+", each)}
+    assert used <= recorded
+
+
+def test_no_dashboard_is_too_large_for_a_config_map() -> None:
+    assert all(len(json.dumps(dashboard_json(each))) < 1 << 20 for each in DASHBOARDS)
