@@ -115,19 +115,26 @@ class Reporter:
         return await self._waited_for_claim(timing)
 
     async def _waited_for_claim(self, timing: ReportTiming) -> NodeOwnership:
-        """Waits until the lease of an agent that was killed expires, and no longer."""
+        """Waits until the lease of an agent that was killed expires, and no longer.
+
+        A lease that lives on then, without a heartbeat in all that time, is renewed by somebody else.
+        """
+        first: NodeAlreadyOwned | None = None
         for _ in range(timing.lease_seconds + 2):
             try:
                 return await self._claim(timing)
             except NodeAlreadyOwned as error:
+                first = first or error
                 self.problem.report(error)
                 await self._sleep(1.0)
-        return await self._claim(timing)
+        return await self._claim(timing, first)
 
-    async def _claim(self, timing: ReportTiming) -> NodeOwnership:
+    async def _claim(self, timing: ReportTiming, refused_before: NodeAlreadyOwned | None = None) -> NodeOwnership:
         entry = self._records().get(RingEntry)
         assert entry is None or isinstance(entry, RingEntry)
-        return await claim_node(self._store, self._node, self._identity, timing.lease_seconds, entry)
+        return await claim_node(
+            *(self._store, self._node, self._identity, timing.lease_seconds, entry), refused_before=refused_before
+        )
 
     async def _write(self, ownership: NodeOwnership, timing: ReportTiming) -> None:
         """Writes what changed. After a write that failed nobody knows what the store has, so all is written again."""

@@ -16,7 +16,9 @@ from msgspec import Struct
 STALE_INTERVALS = 3
 """S / P. A reader takes S from the interval that the writer states in its heartbeat, so both always agree."""
 
-_LEASE_INTERVALS = 4
+LEASE_INTERVALS = 4
+"""L / P."""
+
 _REPORTS_PER_SECOND = 200.0
 LONGEST_INTERVAL_SECONDS = 120.0
 """Of P. A heartbeat that states more is refused: a reader would trust its sender's data for as long as it says."""
@@ -36,7 +38,7 @@ class ReportTiming(Struct, frozen=True):
     @property
     def lease_seconds(self) -> int:
         """L."""
-        return round(self.push_interval_seconds * _LEASE_INTERVALS)
+        return round(self.push_interval_seconds * LEASE_INTERVALS)
 
     def __post_init__(self) -> None:
         push, call, stale = self.push_interval_seconds, self.call_timeout_seconds, self.stale_seconds

@@ -44,6 +44,8 @@ WITH_CONTROLLER = ("controller", "cluster-model", "node-health", "device-health"
 HEALING = "leadsman-extender-self-healing"
 WITH_HEALING = ("self-healing-extender", "everything", "files")
 WITH_SECOND_SCHEDULER = ("second-scheduler", "everything", "files")
+LOCKED = ("etcd-locked", "everything", "files")
+ISSUER = "leadsman-etcd-issuer"
 WITH_DEVICES = ("devices", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
@@ -58,7 +60,14 @@ def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_say
     wanted = {name: ROLES[name] for name in ALWAYS | binding}
     assert {name: rule for name, rule in rules.items() if name in ROLES} == wanted
     with_controller = (*WITH_CONTROLLER, *WITH_CLUSTER_MODEL)
-    with_other_roles = (*WITH_TELEMETRY, *with_controller, *WITH_HEALING, *WITH_SECOND_SCHEDULER, *WITH_DEVICES)
+    with_other_roles = (
+        *WITH_TELEMETRY,
+        *with_controller,
+        *WITH_HEALING,
+        *WITH_SECOND_SCHEDULER,
+        *WITH_DEVICES,
+        *LOCKED,
+    )
     assert build_name in with_other_roles or rules == wanted
 
 
@@ -135,7 +144,24 @@ def test_only_who_asks_the_api_server_has_a_token(objects: "Objects", workloads:
     }
     controller = {"leadsman-controller"} if build_name in WITH_CONTROLLER else set()
     scheduler = {"leadsman-scheduler"} if build_name in WITH_SECOND_SCHEDULER else set()
-    assert with_token == {"leadsman-agent", "leadsman-extender"} | controller | scheduler
+    issuer = {ISSUER} if build_name in LOCKED else set()
+    assert with_token == {"leadsman-agent", "leadsman-extender"} | controller | scheduler | issuer
+
+
+def test_the_issuer_may_ask_whose_a_token_is_and_nothing_else(objects: "Objects", build_name: str) -> None:
+    roles = [o for o in objects if o["metadata"]["name"] == ISSUER and "rules" in o]
+    tokens = {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
+    assert [o["rules"] for o in roles] == ([[tokens]] if build_name in LOCKED else [])
+
+
+def test_only_etcd_s_members_and_the_issuer_have_root_s_password(workloads: "Objects", build_name: str) -> None:
+    mounting = {
+        w["metadata"]["name"]
+        for w in workloads
+        if "leadsman-etcd-root" in str(w["spec"]["template"]["spec"].get("volumes", []))
+    }
+    if build_name != "files":  # No patch is applied there.
+        assert mounting == ({"leadsman-etcd", ISSUER} if build_name in LOCKED else set())
 
 
 def test_the_second_scheduler_has_the_rights_of_the_first_and_one_lease_of_its_own(
@@ -183,7 +209,17 @@ def test_only_our_own_pods_reach_etcd(find: "Find", build_name: str) -> None:
     nodes = {"10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "fd00::/8"}
     on_host = nodes if build_name in ("hostnetwork", "everything") else set()
     controller = {"controller"} if set(WITH_CONTROLLER) - {"files"} >= {build_name} else set()
-    assert callers == {"agent", "etcd", "extender"} | controller | on_host
+    issuer = {"etcd-issuer"} if build_name in ("etcd-locked", "everything") else set()
+    assert callers == {"agent", "etcd", "extender"} | controller | on_host | issuer
+
+
+def test_who_needs_a_credential_may_call_the_issuer(objects: "Objects", build_name: str) -> None:
+    for name in ("leadsman-agent", "leadsman-extender", "leadsman-controller"):
+        for policy in (o["spec"] for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", name)):
+            credentials = {"port": 9004, "protocol": "TCP"}
+            called = [rule["to"][0] for rule in policy["egress"] if credentials in rule.get("ports", [])]
+            if build_name != "files":
+                assert [name_of(peer) for peer in called] == (["etcd-issuer"] if build_name in LOCKED else [])
 
 
 def test_etcd_s_members_reach_each_other(find: "Find") -> None:

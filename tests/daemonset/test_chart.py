@@ -12,6 +12,16 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from leadsman.cli.certs.cluster import ETCD_CA_SECRET
+from leadsman.cli.certs.etcd_certificates import (
+    ISSUER_NAMES,
+    ISSUER_SECRET,
+    MEMBER_NAMES,
+    MEMBER_SECRET,
+    MOST_MEMBERS,
+    ROOT_SECRET,
+    TRUST_CONFIG_MAP,
+)
 from leadsman.cli.main import build_parser
 from tests.daemonset.conftest import BUILDS, COMPONENTS, EVERYTHING, ROOT
 
@@ -28,6 +38,7 @@ SETTINGS_OF = {
     "dashboards": "dashboards.enabled=true",
     "etcd-single": "etcd.replicas=1",
     "etcd-volumes": "etcd.persistence.enabled=true",
+    "etcd-locked": "etcd.locked=true",
     "bind": "extender.bind=true",
     "telemetry": "telemetry.enabled=true",
     "controller": "controller.enabled=true",
@@ -47,6 +58,8 @@ SETTINGS_OF = {
     "self-healing-extender": "selfHealing.extender=true",
 }
 """Component → the setting that has the same objects made."""
+ALSO_WITHOUT = ["etcd.locked=false"]
+"""Settings that take off what the chart has by default and the base does not."""
 
 EVERY_SETTING = [SETTINGS_OF[component] for component in EVERYTHING]
 
@@ -94,10 +107,15 @@ def comparable(objects: "Objects") -> dict[tuple[str, ...], dict[str, Any]]:
         if each["kind"] == "ConfigMap" and metadata["name"] != "leadsman-settings":
             each["data"] = {name: yaml.safe_load(text) for name, text in each["data"].items()}
         if each["kind"] == "NetworkPolicy":
-            each["spec"]["egress"].sort(key=lambda rule: json.dumps(rule, sort_keys=True))
+            forget_order(each["spec"]["egress"], *(rule.get("from", []) for rule in each["spec"]["ingress"]))
         if (each["kind"], metadata["name"]) != ("Namespace", "leadsman"):
             found[each["kind"], metadata.get("namespace", ""), metadata["name"]] = each
     return found
+
+
+def forget_order(*lists: list[Any]) -> None:
+    for each in lists:
+        each.sort(key=lambda item: json.dumps(item, sort_keys=True))
 
 
 def forget_restarts_defaults_and_order(pod: dict[str, Any]) -> None:
@@ -106,7 +124,9 @@ def forget_restarts_defaults_and_order(pod: dict[str, Any]) -> None:
     for volume in pod["spec"].setdefault("volumes", []):
         if "configMap" in volume:
             volume["configMap"]["name"] = without_hash(volume["configMap"]["name"])
+    forget_order(pod["spec"]["volumes"])
     for container in [*pod["spec"].get("initContainers", []), *pod["spec"]["containers"]]:
+        forget_order(container.setdefault("volumeMounts", []))
         container.pop("imagePullPolicy", None)
         container.get("env", []).sort(key=lambda variable: str(variable["name"]))
         container["envFrom"] = [
@@ -127,7 +147,7 @@ def test_every_component_has_a_setting() -> None:
 
 @pytest.mark.parametrize("build", BUILDS)
 def test_it_deploys_what_kustomize_does(build: str, template: Template, render: "Render") -> None:
-    ours = comparable(template(*(SETTINGS_OF[component] for component in BUILDS[build])))
+    ours = comparable(template(*ALSO_WITHOUT, *(SETTINGS_OF[component] for component in BUILDS[build])))
     theirs = comparable([json.loads(json.dumps(each)) for each in render(build)])
     assert ours.keys() == theirs.keys()
     for name, each in theirs.items():
@@ -173,19 +193,64 @@ def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_i
         kubernetes_validate.validate(each, "1.36", strict=True)
         assert each["metadata"]["annotations"]["helm.sh/hook"] == "pre-install,pre-upgrade"
         assert "hook-succeeded" in each["metadata"]["annotations"]["helm.sh/hook-delete-policy"]
-    (rule,) = by_kind["Role"]["rules"]
-    assert rule["resourceNames"] == ["leadsman-ca", "other-tls", "leadsman-scheduler-tls"]
-    assert rule["verbs"] == ["get", "create", "patch"]
+    secrets, config_maps = by_kind["Role"]["rules"]
+    of_etcd = [ETCD_CA_SECRET, MEMBER_SECRET, ISSUER_SECRET, ROOT_SECRET]
+    assert secrets["resourceNames"] == ["leadsman-ca", "other-tls", "leadsman-scheduler-tls", *of_etcd]
+    assert secrets["verbs"] == ["get", "create", "patch"]
+    assert (config_maps["resourceNames"], config_maps["verbs"]) == ([TRUST_CONFIG_MAP], ["create", "patch"])
     (container,) = by_kind["Job"]["spec"]["template"]["spec"]["containers"]
     args = build_parser({}, "certs").parse_args(container["args"])
     assert (args.action, args.namespace, args.server_secret, args.days) == ("cluster", "leadsman", "other-tls", 365)
+    assert args.locked_etcd
     assert "secrets" not in str([each.get("rules") for each in plain])
+
+
+def test_an_open_etcd_has_no_certificates_made_for_it(template: Template) -> None:
+    objects = template("certificates.mode=job", "etcd.locked=false")
+    (job,) = [each for each in objects if each["kind"] == "Job"]
+    (role,) = [each for each in objects if each["kind"] == "Role"]
+    assert "etcd" not in str((job, role))
+
+
+def test_cert_manager_issues_the_names_that_leadsman_certs_does(template: Template) -> None:
+    made = {
+        each["spec"]["secretName"]: each["spec"]
+        for each in template("certificates.mode=cert-manager", f"etcd.replicas={MOST_MEMBERS}")
+        if each["kind"] == "Certificate"
+    }
+    member, issuer, trust, root = (made[name] for name in (MEMBER_SECRET, ISSUER_SECRET, TRUST_CONFIG_MAP, ROOT_SECRET))
+    assert {*member["dnsNames"], *member["ipAddresses"]} == {*MEMBER_NAMES}
+    assert {*issuer["dnsNames"]} == {*ISSUER_NAMES}
+    assert not {"server auth", "client auth"} & {*trust["usages"]}, "each node reads its key"
+    assert root["privateKey"]["rotationPolicy"] == "Never", "it stands for a password that etcd knows"
+    assert root["issuerRef"]["name"] != member["issuerRef"]["name"]
+
+
+def test_with_cert_manager_processes_mount_the_ca_s_certificate_and_no_key(template: Template) -> None:
+    sources = [
+        source
+        for each in template("certificates.mode=cert-manager", "controller.enabled=true")
+        if each["kind"] in ("DaemonSet", "Deployment")
+        for volume in each["spec"]["template"]["spec"]["volumes"]
+        for source in volume.get("projected", {}).get("sources", [])
+        if "secret" in source
+    ]
+    only = {"secret": {"name": TRUST_CONFIG_MAP, "items": [{"key": "ca.crt", "path": "ca.crt"}]}}
+    assert sources == [only] * 3
+
+
+@pytest.mark.parametrize("replicas", [1, 3, 5])
+def test_a_locked_etcd_of_any_size_is_called_by_tls_everywhere(replicas: int, template: Template) -> None:
+    text = json.dumps(template(f"etcd.replicas={replicas}"))
+    assert text.count(f"https://leadsman-etcd-{replicas - 1}.leadsman-etcd-peers:2379") == 3, "settings, issuer, member"
+    assert "http://leadsman-etcd" not in text
+    assert "http://$(POD_NAME)" not in text
 
 
 def test_monitors_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
     objects = template("serviceMonitor.enabled=true", "serviceMonitor.additionalLabels.release=kps")
     monitors = [each for each in objects if each["kind"] in ("PodMonitor", "ServiceMonitor")]
-    assert len(monitors) == 4
+    assert len(monitors) == 5
     assert {each["metadata"]["labels"]["release"] for each in monitors} == {"kps"}
 
 

@@ -3,13 +3,20 @@
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from leadsman.cli.certs.etcd_certificates import ISSUER_NAMES, TRUST_CONFIG_MAP
 from leadsman.cli.main import build_parser
+from leadsman.cli.options import ISSUER_TOKEN_FILE
+from leadsman.etcd.token_review import AUDIENCE
 
 if TYPE_CHECKING:
-    from tests.daemonset.conftest import Find
+    from tests.daemonset.conftest import Find, Objects
+
+LOCKED = ("etcd-locked", "everything")
+ETCD_ACCESS = str(ISSUER_TOKEN_FILE.parent)
 
 ONLY_FOR_PEOPLE = {"POD_NAME"}
 """Seen in the pod's description; nothing reads it."""
@@ -17,6 +24,7 @@ ONLY_FOR_PEOPLE = {"POD_NAME"}
 WORKLOADS = {
     "agent": ("DaemonSet", "leadsman-agent"),
     "controller": ("Deployment", "leadsman-controller"),
+    "etcd-issuer": ("Deployment", "leadsman-etcd-issuer"),
     "extender": ("Deployment", "leadsman-extender"),
 }
 
@@ -24,6 +32,8 @@ WORKLOADS = {
 @pytest.fixture(params=sorted(WORKLOADS))
 def command(request: pytest.FixtureRequest, build_name: str) -> str:
     if request.param == "controller" and build_name not in ("files", "controller", "everything"):
+        return "extender"
+    if request.param == "etcd-issuer" and build_name not in ("files", *LOCKED):
         return "extender"
     return request.param
 
@@ -35,28 +45,53 @@ def container(command: str, find: "Find") -> dict[str, Any]:
 
 
 @pytest.fixture
-def settings(root: Path) -> dict[str, str]:
+def settings(objects: "Objects", root: Path) -> dict[str, str]:
+    made = [o["data"] for o in objects if o["metadata"]["name"].startswith("leadsman-settings")]
     lines = (root / "daemonset/base/settings.env").read_text().split()
-    return dict(line.split("=", 1) for line in lines)
+    return made[0] if made else dict(line.split("=", 1) for line in lines)
 
 
 def on_this_machine(argument: str, root: Path) -> str:
     """Paths inside the container → the same things here; for a certificate any file, for a recording any folder."""
     argument = argument.replace("/etc/leadsman/policy.yaml", str(root / "daemonset/base/policy.yaml"))
     argument = argument.replace("/etc/leadsman-shadow/", f"{root}/daemonset/components/shadow-policy/")
-    argument = re.sub("/etc/leadsman-tls/.*", str(root / "setup.cfg"), argument)
+    argument = re.sub("/etc/leadsman-(tls|etcd-root)/.*", str(root / "setup.cfg"), argument)
+    argument = argument.replace(f"{ETCD_ACCESS}/ca.crt", str(root / "setup.cfg"))
     argument = argument.replace("/var/lib/leadsman/recording", str(root))
     return argument.replace("/host/", "/")
 
 
 def test_every_argument_is_accepted(
-    command: str, container: dict[str, Any], settings: dict[str, str], root: Path
+    command: str, container: dict[str, Any], settings: dict[str, str], root: Path, build_name: str
 ) -> None:
     arguments = [on_this_machine(argument, root) for argument in container["args"]]
-    parsed = build_parser(settings, only=command).parse_args(arguments)
+    environment = {name: on_this_machine(value, root) for name, value in settings.items()}
+    parsed = build_parser(environment, only=command).parse_args(arguments)
     assert parsed.command == command
     assert not getattr(parsed, "plain_http", False)
-    assert parsed.etcd == tuple(f"http://leadsman-etcd-{n}.leadsman-etcd-peers:2379" for n in range(3))
+    members = 1 if build_name == "etcd-single" else 3
+    names = [f"leadsman-etcd-{number}.leadsman-etcd-peers" for number in range(members)]
+    assert [urlsplit(url).hostname for url in parsed.etcd] == names
+
+
+def test_a_locked_etcd_is_called_by_tls_with_a_credential_of_the_issuer(
+    command: str, container: dict[str, Any], settings: dict[str, str], build_name: str, find: "Find"
+) -> None:
+    if command == "etcd-issuer" or build_name not in LOCKED:
+        assert "etcd-access" not in str(container.get("volumeMounts", ""))
+        return
+    assert {url.partition(":")[0] for url in settings["LEADSMAN_ETCD"].split(",")} == {"https"}
+    (mount,) = [each for each in container["volumeMounts"] if each["name"] == "etcd-access"]
+    volumes = find(*WORKLOADS[command])["spec"]["template"]["spec"]["volumes"]
+    (sources,) = [each["projected"]["sources"] for each in volumes if each["name"] == "etcd-access"]
+    (token,) = [each["serviceAccountToken"] for each in sources if "serviceAccountToken" in each]
+    (trust,) = [each["configMap"]["name"] for each in sources if "configMap" in each]
+    assert (Path(mount["mountPath"], token["path"]), token["audience"]) == (ISSUER_TOKEN_FILE, AUDIENCE)
+    assert (settings["LEADSMAN_ETCD_CA"], trust) == (f"{mount['mountPath']}/ca.crt", TRUST_CONFIG_MAP)
+    service = find("Service", "leadsman-etcd-issuer")
+    (port,) = service["spec"]["ports"]
+    assert settings["LEADSMAN_ETCD_ISSUER"] == f"https://{service['metadata']['name']}:{port['port']}"
+    assert service["metadata"]["name"] in ISSUER_NAMES
 
 
 def test_every_variable_is_one_that_the_command_reads(
@@ -65,11 +100,17 @@ def test_every_variable_is_one_that_the_command_reads(
     with pytest.raises(SystemExit):
         build_parser({}, only=command).parse_args([command, "--help"])
     known = capsys.readouterr().out
-    wanted = {*settings, *(variable["name"] for variable in container.get("env", []))} - ONLY_FOR_PEOPLE
-    assert not {name for name in wanted if f"${name}" not in known}
+    in_arguments = set(re.findall(r"\$\((\w+)\)", " ".join(container["args"])))
+    given = {variable["name"] for variable in container.get("env", [])} | (
+        settings if "envFrom" in container else {}
+    ).keys()
+    assert not {name for name in given - ONLY_FOR_PEOPLE - in_arguments if f"${name}" not in known}
 
 
-def test_settings_come_from_the_one_config_map(container: dict[str, Any]) -> None:
+def test_settings_come_from_the_one_config_map(command: str, container: dict[str, Any]) -> None:
+    if command == "etcd-issuer":
+        assert "envFrom" not in container, "it has root's password, and takes no other access to etcd"
+        return
     (source,) = container["envFrom"]
     assert source["configMapRef"]["name"].startswith("leadsman-settings")
 

@@ -4,17 +4,20 @@ import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import pytest
+import yaml
 
+from leadsman.cli.certs.etcd_certificates import MEMBER_NAMES
 from leadsman.etcd.member_start import MemberStart
-from leadsman.etcd.membership import EtcdFlags
+from leadsman.etcd.membership import EtcdFlags, InitialCluster
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.testbed.etcd import Etcd
 
 if TYPE_CHECKING:
-    from tests.daemonset.conftest import Find
+    from tests.daemonset.conftest import Find, Render
 
 OF_THE_PLACE = {
     "--name",
@@ -86,3 +89,32 @@ def test_no_two_members_share_a_node(find: "Find") -> None:
     (rule,) = spec["template"]["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
     assert rule["topologyKey"] == "kubernetes.io/hostname"
     assert rule["labelSelector"] == spec["selector"]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("build_name", ["etcd-locked", "everything"], indirect=True)
+def test_a_locked_member_takes_tls_alone_and_shows_its_peers_the_certificate_of_its_names(
+    initial: dict[str, Any],
+) -> None:
+    args = [argument.replace("$(POD_NAME)", "leadsman-etcd-0") for argument in initial["args"]]
+    flags = EtcdFlags.parse(args[args.index("--") + 1 :])
+    urls = {name: value for name, value in flags.values.items() if name.endswith("-urls")}
+    assert {name for name, value in urls.items() if not value.startswith("https://")} == {"listen-metrics-urls"}
+    assert flags.values["peer-client-cert-auth"] == "true"
+    names = {urlsplit(url).hostname for url in flags.members.values()}
+    assert names < set(MEMBER_NAMES)
+    config = yaml.safe_load(flags.config_file(InitialCluster(flags.members, is_new=True)))
+    assert config["peer-transport-security"] == {
+        "cert-file": "/etc/leadsman-tls/tls.crt",
+        "key-file": "/etc/leadsman-tls/tls.key",
+        "trusted-ca-file": "/etc/leadsman-tls/ca.crt",
+        "client-cert-auth": True,
+    }
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("build_name", ["etcd-locked", "everything"], indirect=True)
+def test_a_locked_member_keeps_the_flags_of_an_open_one(initial: dict[str, Any], render: "Render") -> None:
+    (base,) = [o for o in render("base") if (o["kind"], o["metadata"]["name"]) == ("StatefulSet", "leadsman-etcd")]
+    (without,) = base["spec"]["template"]["spec"]["initContainers"]
+    assert {arg.replace("http://", "https://") for arg in without["args"] if "metrics" not in arg} <= {*initial["args"]}

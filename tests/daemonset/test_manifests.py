@@ -164,7 +164,9 @@ def test_every_mount_has_its_volume_or_its_claim_and_not_both(workloads: "Object
         pod = workload["spec"]["template"]["spec"]
         volumes = [v["name"] for v in pod.get("volumes", [])]
         volumes += [claim["metadata"]["name"] for claim in workload["spec"].get("volumeClaimTemplates", [])]
-        assert sorted(m["name"] for c in pod["containers"] for m in c.get("volumeMounts", [])) == sorted(volumes)
+        containers = [*pod["containers"], *pod.get("initContainers", [])]
+        assert len(volumes) == len(set(volumes))
+        assert {m["name"] for c in containers for m in c.get("volumeMounts", [])} == set(volumes)
 
 
 def test_every_config_map_asked_for_is_generated(objects: "Objects", workloads: "Objects", build_name: str) -> None:

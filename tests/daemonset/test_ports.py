@@ -10,13 +10,15 @@ if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects
 
 LISTEN = {
-    "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https"},
-    "--ops-listen": {"extender": "ops"},
+    "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "issuer": "https"},
+    "--ops-listen": {"extender": "ops", "issuer": "ops"},
 }
 ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
 
 MONITORS = {"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"}
 """Kind → its list of endpoints, in monitoring.coreos.com/v1."""
+OPTIONAL = {"controller": {"metrics": 9003}, "etcd-issuer": {"ops": 9005}}
+"""Components that monitors name whether they are chosen or not."""
 
 
 def containers(workloads: "Objects") -> "Objects":
@@ -72,7 +74,8 @@ def test_agents_probe_each_other_by_tcp_where_they_listen(find: "Find") -> None:
 def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Objects") -> None:
     for container in containers(workloads):
         asked = {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")}
-        assert asked == {{"extender": "ops", "scheduler": "https"}.get(container["name"], "metrics")}
+        ports_asked = {"extender": "ops", "issuer": "ops", "scheduler": "https"}
+        assert asked == {ports_asked.get(container["name"], "metrics")}
         assert asked <= set(ports(container))
 
 
@@ -83,7 +86,7 @@ def test_probes_ask_for_health_and_readiness(workloads: "Objects") -> None:
     }
     ours = ("/healthz", "/readyz")
     theirs = {"etcd": ("/livez", "/readyz"), "scheduler": ("/healthz", "/healthz")}
-    wanted = {"agent": ours, "controller": ours, "extender": ours, **theirs}
+    wanted = {"agent": ours, "controller": ours, "extender": ours, "issuer": ours, **theirs}
     assert paths == {name: wanted[name] for name in paths}
     assert paths.keys() >= {"agent", "extender", "etcd"}
 
@@ -119,7 +122,7 @@ def test_monitors_scrape_declared_ports(objects: "Objects", workloads: "Objects"
     assert not monitors or monitored >= behind.keys() - {"scheduler"}, "kube-scheduler wants a token for its metrics"
     for monitor in monitors:
         component = monitor["metadata"]["labels"]["app.kubernetes.io/component"]
-        declared = behind.get(component, {"metrics": 9003}) if component == "controller" else behind[component]
+        declared = {**OPTIONAL, **behind}[component]
         assert set(monitor["spec"]) == {"selector", MONITORS[monitor["kind"]]}
         (endpoint,) = monitor["spec"][MONITORS[monitor["kind"]]]
         assert endpoint["port"] in declared

@@ -8,6 +8,7 @@
 agent: true
 extender: true
 etcd: {{ empty .Values.etcd.externalEndpoints }}
+etcdLocked: {{ and .Values.etcd.locked (empty .Values.etcd.externalEndpoints) }}
 controller: {{ or .Values.controller.enabled .Values.controller.deviceHealth.enabled $clusterModel $nodeHealth }}
 clusterModel: {{ $clusterModel }}
 nodeHealth: {{ $nodeHealth }}
@@ -70,7 +71,7 @@ metadata:
 {{- $urls := .Values.etcd.externalEndpoints -}}
 {{- if not $urls -}}
 {{- range until (int .Values.etcd.replicas) -}}
-{{- $urls = append $urls (printf "http://leadsman-etcd-%d.leadsman-etcd-peers:2379" .) -}}
+{{- $urls = append $urls (printf "%s://leadsman-etcd-%d.leadsman-etcd-peers:2379" (ternary "https" "http" $.Values.etcd.locked) .) -}}
 {{- end -}}
 {{- end -}}
 {{ join "," $urls }}
@@ -79,6 +80,10 @@ metadata:
 {{/* What pods read as settings: agents, extenders and controllers restart when it changes. */}}
 {{- define "leadsman.settings" -}}
 LEADSMAN_ETCD: {{ include "leadsman.etcdURLs" . | quote }}
+{{- if (include "leadsman.parts" . | fromYaml).etcdLocked }}
+LEADSMAN_ETCD_CA: /var/run/secrets/leadsman/etcd-issuer/ca.crt
+LEADSMAN_ETCD_ISSUER: https://leadsman-etcd-issuer:9004
+{{- end }}
 LEADSMAN_LOG_LEVEL: {{ .Values.logLevel | quote }}
 {{- end }}
 
@@ -124,6 +129,29 @@ affinity:
 {{- end }}
 {{- end }}
 
+{{/* What a process shows the issuer of a locked etcd, and the CA that it trusts: a volume and its mount. */}}
+{{- define "leadsman.etcdAccessVolume" -}}
+- name: etcd-access
+  projected:
+    sources:
+      - serviceAccountToken: {audience: leadsman-etcd-issuer, expirationSeconds: 3600, path: token}
+      {{- if eq .Values.certificates.mode "cert-manager" }}
+      # cert-manager writes no ConfigMap. This certificate serves no purpose and its key opens nothing.
+      - secret: {name: leadsman-etcd-trust, items: [{key: ca.crt, path: ca.crt}]}
+      {{- else }}
+      - configMap: {name: leadsman-etcd-trust}
+      {{- end }}
+{{- end }}
+
+{{- define "leadsman.etcdAccessMount" -}}
+- {name: etcd-access, mountPath: /var/run/secrets/leadsman/etcd-issuer, readOnly: true}
+{{- end }}
+
+{{/* The file with the password of etcd's user root. cert-manager makes no passwords; a key that it keeps stands for one. */}}
+{{- define "leadsman.etcdRootPasswordFile" -}}
+/etc/leadsman-etcd-root/{{ ternary "tls.key" "password" (eq .Values.certificates.mode "cert-manager") }}
+{{- end }}
+
 {{/* As user 10001, under the restricted profile. */}}
 {{- define "leadsman.podSecurity" -}}
 runAsNonRoot: true
@@ -158,7 +186,7 @@ capabilities:
     - {port: 6443, protocol: TCP}
 {{- end }}
 
-{{/* Egress to etcd: to ours, or to the ports of an external one. */}}
+{{/* Egress to etcd: to ours and its issuer, or to the ports of an external one. */}}
 {{- define "leadsman.toEtcd" -}}
 {{- if .Values.etcd.externalEndpoints -}}
 - ports:
@@ -166,13 +194,25 @@ capabilities:
     - {port: {{ (urlParse .).host | regexFind "[0-9]+$" | default "2379" }}, protocol: TCP}
     {{- end }}
 {{- else -}}
+{{- include "leadsman.toOurEtcd" . }}
+{{- if .Values.etcd.locked }}
+- to:
+    - podSelector:
+        matchLabels:
+          {{- include "leadsman.selector" (dict "root" . "component" "etcd-issuer") | nindent 10 }}
+  ports:
+    - {port: 9004, protocol: TCP}
+{{- end }}
+{{- end }}
+{{- end }}
+
+{{- define "leadsman.toOurEtcd" -}}
 - to:
     - podSelector:
         matchLabels:
           {{- include "leadsman.selector" (dict "root" . "component" "etcd") | nindent 10 }}
   ports:
     - {port: 2379, protocol: TCP}
-{{- end }}
 {{- end }}
 
 {{/*
@@ -188,7 +228,7 @@ rules what prometheusRule says.
 {{- $object := fromYaml . -}}
 {{- $meta := $object.metadata -}}
 {{- $component := get ($meta.labels | default dict) "app.kubernetes.io/component" | default "" -}}
-{{- if not (and $external (eq $component "etcd")) }}
+{{- if not (and $external (has $component (list "etcd" "etcd-issuer"))) }}
 {{- $own := include "leadsman.labels" (dict "root" $root "component" $component) | fromYaml -}}
 {{- $kept := dict -}}
 {{- range $key, $value := $meta.labels -}}

@@ -1,6 +1,6 @@
-"""`leadsman certs`: create the CA and the certificates that extender and kube-scheduler use for mutual TLS.
+"""`leadsman certs`: create the certificates that extender and kube-scheduler use for mutual TLS, and those of etcd.
 
-The CA's key stays in the folder, on the operator's machine. No Secret holds it, but where the chart's job makes them
+Each CA's key stays in the folder, on the operator's machine. No Secret holds it, but where the chart's job makes them
 all in the cluster (`cluster`). The cluster's own CA has no part in it.
 """
 
@@ -31,10 +31,10 @@ def options(add: Options) -> None:
         "action",
         choices=ACTIONS,
         metavar="{" + ",".join(ACTIONS) + "}",
-        help="create: make a CA, a server and a client certificate; renew: make server and client certificate again,"
-        f" from the same CA; show: print when each expires, exit with 1 when one does within {WARN_DAYS} days; secrets:"
-        " print Kubernetes Secrets; cluster: make or renew these Secrets and the CA's in --namespace, as the chart's"
-        " job does",
+        help="create: make a CA, a server and a client certificate, and those of etcd; renew: make the certificates"
+        f" again, from the same CAs; show: print when each expires, exit with 1 when one does within {WARN_DAYS} days;"
+        " secrets: print Kubernetes Secrets; cluster: make or renew these Secrets and the CA's in --namespace, as the"
+        " chart's job does",
     )
     add.argument("dir", "folder of the files (default leadsman-certs)", "leadsman-certs", Path, metavar="DIR")
     making = add.group("making")
@@ -48,12 +48,15 @@ def options(add: Options) -> None:
     )
     client = f"the client's common name (default {DEFAULT_CLIENT_NAME}; renew: the old one)"
     making.argument("client-name", client, None, metavar="NAME")
-    making.argument("days", "validity of server and client certificate (default 365)", "365", positive_int, metavar="N")
-    making.argument("ca-days", "validity of the CA (default 3650)", "3650", positive_int, metavar="N")
+    making.argument("days", "validity of a certificate (default 365)", "365", positive_int, metavar="N")
+    making.argument("ca-days", "validity of a CA (default 3650)", "3650", positive_int, metavar="N")
     making.parser.add_argument("--force", action="store_true", help="create: replace existing files")
     showing = add.group("secrets and cluster")
     showing.argument(
-        "namespace", "namespace of the extender's Secret (default leadsman)", "leadsman", metavar="NAMESPACE"
+        "namespace",
+        "namespace of the extender's and etcd's Secrets (default leadsman)",
+        "leadsman",
+        metavar="NAMESPACE",
     )
     showing.argument(
         "scheduler-namespace",
@@ -75,6 +78,7 @@ def options(add: Options) -> None:
         positive_int,
         metavar="N",
     )
+    showing.switch("locked-etcd", "cluster: make those of a locked etcd too")
     Options(add.parser, None).api_server()
 
 

@@ -1,7 +1,6 @@
 """What `leadsman certs` does: create, renew, show, secrets."""
 
 import argparse
-import base64
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -9,9 +8,19 @@ from typing import Any
 
 import yaml
 
-from leadsman.cli.certs import DEFAULT_CLIENT_NAME, DEFAULT_SERVER_NAMES, WARN_DAYS, authority
+from leadsman.cli.certs import DEFAULT_CLIENT_NAME, DEFAULT_SERVER_NAMES, WARN_DAYS, authority, etcd_certificates
 from leadsman.cli.certs.authority import CertificatePair
-from leadsman.cli.certs.certificate_files import PAIR_NAMES, CertsError, load_pair, pair_path, write_pairs
+from leadsman.cli.certs.certificate_files import (
+    PAIR_NAMES,
+    CertsError,
+    load_pair,
+    pair_path,
+    read_password,
+    write_pairs,
+    write_password,
+)
+from leadsman.cli.certs.etcd_certificates import EtcdSecrets
+from leadsman.cli.certs.kubernetes_objects import tls_secret
 
 
 def run(args: argparse.Namespace, now: datetime) -> int:
@@ -30,7 +39,9 @@ def run(args: argparse.Namespace, now: datetime) -> int:
 def _create(args: argparse.Namespace, now: datetime) -> None:
     ca = authority.create_ca(now, args.ca_days)
     leaves = _leaves(ca, args.names or DEFAULT_SERVER_NAMES, args.client_name or DEFAULT_CLIENT_NAME, now, args.days)
-    write_pairs(args.dir, {"ca": ca, **leaves}, args.force)
+    etcd = etcd_certificates.create(now, args.days, args.ca_days)
+    write_pairs(args.dir, {"ca": ca, **leaves, **etcd}, args.force)
+    write_password(args.dir, etcd_certificates.random_password(), args.force)
 
 
 def _renew(args: argparse.Namespace, now: datetime) -> None:
@@ -38,14 +49,31 @@ def _renew(args: argparse.Namespace, now: datetime) -> None:
     ca, server, client = (load_pair(args.dir, name) for name in PAIR_NAMES)
     names = args.names or authority.alternative_names(server.certificate)
     called = args.client_name or authority.common_name(client.certificate)
-    write_pairs(args.dir, _leaves(_valid(ca, now), names, called, now, args.days), replace=True)
+    leaves = _leaves(_valid(ca, now), names, called, now, args.days)
+    write_pairs(args.dir, {**leaves, **_renewed_etcd(args, now)}, replace=True)
+    write_password(args.dir, etcd_certificates.random_password(), replace=False)
+
+
+def _renewed_etcd(args: argparse.Namespace, now: datetime) -> Mapping[str, CertificatePair]:
+    """etcd's; all of them where an older release made the folder."""
+    if not _has_etcd(args.dir):
+        return etcd_certificates.create(now, args.days, args.ca_days)
+    return etcd_certificates.signed(_valid(load_pair(args.dir, etcd_certificates.CA), now), now, args.days)
+
+
+def _has_etcd(folder: Path) -> bool:
+    return pair_path(folder, etcd_certificates.CA, "crt").exists()
 
 
 def secret_manifests(folder: Path, namespace: str, scheduler_namespace: str) -> Iterator[dict[str, Any]]:
-    """The Secrets of extender and scheduler; neither holds the CA's key."""
+    """The Secrets of extender, scheduler and a locked etcd, and the ConfigMap of etcd's CA. None holds a CA's key."""
     ca = load_pair(folder, "ca").certificate_pem
-    yield secret("leadsman-extender-tls", namespace, "extender", load_pair(folder, "server"), ca)
-    yield secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
+    yield tls_secret("leadsman-extender-tls", namespace, "extender", load_pair(folder, "server"), ca)
+    yield tls_secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
+    if _has_etcd(folder):
+        etcd_ca, member, issuer = (load_pair(folder, name) for name in etcd_certificates.PAIR_NAMES)
+        of_etcd = EtcdSecrets(etcd_ca, member, issuer, read_password(folder))
+        yield from etcd_certificates.manifests(of_etcd, namespace)
 
 
 def _leaves(
@@ -69,24 +97,8 @@ def _valid(ca: CertificatePair, now: datetime) -> CertificatePair:
 
 def _show(folder: Path, now: datetime) -> int:
     """Prints when each certificate expires. 1 when one does within WARN_DAYS, for a cron job."""
-    ends = {name: load_pair(folder, name).certificate.not_valid_after_utc for name in PAIR_NAMES}
+    names = [*PAIR_NAMES, *(etcd_certificates.PAIR_NAMES if _has_etcd(folder) else ())]
+    ends = {name: load_pair(folder, name).certificate.not_valid_after_utc for name in names}
     for name, end in ends.items():
         print(f"{pair_path(folder, name, 'crt')}  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")
     return int(any(end - now < timedelta(days=WARN_DAYS) for end in ends.values()))
-
-
-def secret(name: str, namespace: str, component: str, pair: CertificatePair, ca: bytes) -> dict[str, Any]:
-    """The manifest of a Secret with this pair and the CA's certificate."""
-    content = {"tls.crt": pair.certificate_pem, "tls.key": pair.key_pem, "ca.crt": ca}
-    labels = {"name": "leadsman", "instance": "leadsman", "component": component, "part-of": "leadsman"}
-    return {
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "type": "kubernetes.io/tls",
-        "metadata": {
-            "name": name,
-            "namespace": namespace,
-            "labels": {f"app.kubernetes.io/{key}": value for key, value in labels.items()},
-        },
-        "data": {key: base64.b64encode(value).decode() for key, value in content.items()},
-    }

@@ -40,24 +40,33 @@ class CertificatePair(NamedTuple):
         return self.key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
 
 
-def create_ca(now: datetime, days: int) -> CertificatePair:
+def create_ca(now: datetime, days: int, common_name: str = "Leadsman CA") -> CertificatePair:
     """A self-signed CA that is valid for so many days."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = _named("Leadsman CA")
+    name = _named(common_name)
     builder = _builder(name, key, now, now + timedelta(days=days)).issuer_name(name)
     builder = builder.add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=True), critical=True)
     return CertificatePair(builder.sign(key, hashes.SHA256()), key)
 
 
-def issue_server(ca: CertificatePair, names: Sequence[str], now: datetime, days: int) -> CertificatePair:
+def issue_server(
+    ca: CertificatePair, names: Sequence[str], now: datetime, days: int, common_name: str = "leadsman-extender"
+) -> CertificatePair:
     """A server certificate. names: DNS names and addresses; ValueError when a certificate cannot hold one."""
-    return _issued(ca, "leadsman-extender", names, SERVER_USAGE, now, days)
+    return _issued(ca, common_name, names, (SERVER_USAGE,), now, days)
+
+
+def issue_peer(
+    ca: CertificatePair, common_name: str, names: Sequence[str], now: datetime, days: int
+) -> CertificatePair:
+    """A certificate of servers that are each other's clients. names: as of `issue_server`."""
+    return _issued(ca, common_name, names, (SERVER_USAGE, CLIENT_USAGE), now, days)
 
 
 def issue_client(ca: CertificatePair, name: str, now: datetime, days: int) -> CertificatePair:
     """A client certificate whose common name is `name`."""
-    return _issued(ca, name, (), CLIENT_USAGE, now, days)
+    return _issued(ca, name, (), (CLIENT_USAGE,), now, days)
 
 
 def pair_from_pem(certificate_pem: bytes, key_pem: bytes) -> CertificatePair:
@@ -79,7 +88,12 @@ def common_name(certificate: x509.Certificate) -> str:
 
 
 def _issued(
-    ca: CertificatePair, name: str, names: Sequence[str], purpose: ObjectIdentifier, now: datetime, days: int
+    ca: CertificatePair,
+    name: str,
+    names: Sequence[str],
+    purposes: Sequence[ObjectIdentifier],
+    now: datetime,
+    days: int,
 ) -> CertificatePair:
     key = ec.generate_private_key(ec.SECP256R1())
     end = min(now + timedelta(days=days), ca.certificate.not_valid_after_utc)
@@ -87,7 +101,7 @@ def _issued(
     issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(ca.key.public_key())
     builder = builder.add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
     builder = builder.add_extension(_usage(signs_certificates=False), critical=True)
-    builder = builder.add_extension(x509.ExtendedKeyUsage([purpose]), critical=False)
+    builder = builder.add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
     builder = builder.add_extension(issuer, critical=False)
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName([_alternative(n) for n in names]), critical=False)

@@ -1,4 +1,4 @@
-"""Reads and writes the files of `leadsman certs`: <name>.crt and <name>.key for each of ca, server and client.
+"""Reads and writes the files of `leadsman certs`: <name>.crt and <name>.key for each pair, and etcd's root password.
 
 A key is readable by its owner alone from its first byte. A file is replaced as a whole or not at all.
 """
@@ -11,6 +11,9 @@ from leadsman.cli.certs import authority
 from leadsman.cli.certs.authority import CertificatePair
 
 PAIR_NAMES = ("ca", "server", "client")
+"""Those of extender and scheduler; etcd's are in `etcd_certificates`."""
+
+_PASSWORD_FILE = "etcd-root-password"
 
 
 class CertsError(Exception):
@@ -42,6 +45,21 @@ def write_pairs(folder: Path, pairs: Mapping[str, CertificatePair], replace: boo
         raise CertsError(f"{', '.join(existing)} would be overwritten; use renew, another --dir, or --force")
     for path, (content, mode) in files.items():
         _replace(path, content, mode)
+
+
+def read_password(folder: Path) -> bytes:
+    """The password of etcd's user root. CertsError when its file is missing."""
+    try:
+        return (folder / _PASSWORD_FILE).read_bytes()
+    except FileNotFoundError as error:
+        raise CertsError(f"{error.filename}: no such file; make it with `leadsman certs renew`") from error
+
+
+def write_password(folder: Path, password: bytes, replace: bool) -> None:
+    """Writes the password, unless there is one and `replace` is off: etcd knows that one."""
+    file = folder / _PASSWORD_FILE
+    if replace or not file.exists():
+        _replace(file, password, 0o600)
 
 
 def _replace(target: Path, content: bytes, mode: int) -> None:

@@ -33,6 +33,11 @@ WRITTEN_BY_PROCESSES = {
     ("ConfigMap", MOVE_PLAN_CONFIG_MAP),
     ("ConfigMap", "leadsman-replacement"),
     ("Secret", "leadsman-ca"),
+    ("Secret", "leadsman-etcd-ca"),
+    ("Secret", "leadsman-etcd-issuer-tls"),
+    ("Secret", "leadsman-etcd-root"),
+    ("Secret", "leadsman-etcd-tls"),
+    ("Secret", "leadsman-etcd-trust"),
     ("Secret", "leadsman-extender-tls"),
     ("Secret", "leadsman-scheduler-tls"),
 }

@@ -13,7 +13,8 @@ from cryptography.x509.verification import PolicyBuilder, Store
 from leadsman.cli import main
 from leadsman.cli.certs import authority
 
-FILES = {f"{name}.{ending}" for name in ("ca", "server", "client") for ending in ("crt", "key")}
+NAMES = ("ca", "server", "client", "etcd-ca", "etcd", "etcd-issuer")
+FILES = {f"{name}.{ending}" for name in NAMES for ending in ("crt", "key")} | {"etcd-root-password"}
 
 
 @pytest.fixture
@@ -40,11 +41,11 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def test_it_makes_six_files_and_shows_when_they_expire(certs, folder) -> None:
+def test_it_makes_a_pair_of_each_and_shows_when_they_expire(certs, folder) -> None:
     code, out, _ = certs("create", "--days", "90")
     assert code == 0
     assert set(contents(folder)) == FILES
-    assert [line.rpartition(" ")[0].rpartition(" ")[2] for line in out.splitlines()] == ["3649", "89", "89"]
+    assert [line.rpartition(" ")[0].rpartition(" ")[2] for line in out.splitlines()] == ["3649", "89", "89"] * 2
 
 
 def test_keys_are_their_owner_s_alone(certs, folder) -> None:
@@ -111,7 +112,7 @@ def test_renewing_keeps_the_ca_and_the_names_and_changes_the_rest(certs, folder)
     before = contents(folder)
     assert certs("renew")[0] == 0
     kept = {name for name, content in contents(folder).items() if content == before[name]}
-    assert kept == {"ca.crt", "ca.key"}
+    assert kept == {"ca.crt", "ca.key", "etcd-ca.crt", "etcd-ca.key", "etcd-root-password"}
     assert authority.alternative_names(certificate(folder, "server")) == ("a.example", "10.0.0.9")
     assert authority.common_name(certificate(folder, "client")) == "second-scheduler"
 
@@ -157,7 +158,7 @@ def test_secrets_hold_the_pairs_and_never_the_ca_s_key(certs, folder) -> None:
     certs("create")
     code, out, _ = certs("secrets", "--namespace", "here")
     assert code == 0
-    extender, scheduler = yaml.safe_load_all(out)
+    extender, scheduler, *of_etcd = yaml.safe_load_all(out)
     assert (extender["metadata"]["namespace"], scheduler["metadata"]["namespace"]) == ("here", "kube-system")
     for secret, name in ((extender, "server"), (scheduler, "client")):
         assert {key: base64.b64decode(value) for key, value in secret["data"].items()} == {
@@ -165,6 +166,46 @@ def test_secrets_hold_the_pairs_and_never_the_ca_s_key(certs, folder) -> None:
             "tls.key": (folder / f"{name}.key").read_bytes(),
             "ca.crt": (folder / "ca.crt").read_bytes(),
         }
+    assert (folder / "ca.key").read_text().strip() not in decoded(extender, scheduler, *of_etcd)
+
+
+def test_etcd_s_secrets_hold_its_pairs_and_password_and_everybody_gets_the_ca_s_certificate(certs, folder) -> None:
+    certs("create")
+    _, _, member, issuer, root, trust = yaml.safe_load_all(certs("secrets")[1])
+    for secret, name in ((member, "etcd"), (issuer, "etcd-issuer")):
+        assert base64.b64decode(secret["data"]["tls.key"]) == (folder / f"{name}.key").read_bytes()
+        assert base64.b64decode(secret["data"]["ca.crt"]) == (folder / "etcd-ca.crt").read_bytes()
+    assert base64.b64decode(root["data"]["password"]) == (folder / "etcd-root-password").read_bytes()
+    assert (trust["kind"], trust["data"]) == ("ConfigMap", {"ca.crt": (folder / "etcd-ca.crt").read_text()})
+    assert (folder / "etcd-ca.key").read_text().strip() not in decoded(member, issuer, root)
+
+
+def decoded(*secrets) -> str:
+    return "\n".join(
+        base64.b64decode(text).decode()
+        for each in secrets
+        for text in each.get("data", {}).values()
+        if each["kind"] == "Secret"
+    )
+
+
+def test_a_folder_of_an_older_release_gets_etcd_s_files_by_a_renewal_and_prints_its_secrets_before(
+    certs, folder
+) -> None:
+    certs("create")
+    for path in [*folder.glob("etcd*")]:
+        path.unlink()
+    assert len([*yaml.safe_load_all(certs("secrets")[1])]) == 2
+    assert certs("renew")[0] == 0
+    assert set(contents(folder)) == FILES
+
+
+def test_a_password_that_is_there_is_never_replaced_by_a_renewal(certs, folder) -> None:
+    certs("create")
+    before = (folder / "etcd-root-password").read_bytes()
+    certs("renew")
+    assert (folder / "etcd-root-password").read_bytes() == before
+    assert len(before) <= 72, "bcrypt reads no more"
 
 
 def test_a_folder_that_cannot_be_made_is_one_clear_line(certs, folder) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from leadsman.cli.certs.cluster import ETCD_CA_SECRET
+from leadsman.cli.certs.etcd_certificates import ISSUER_SECRET, MEMBER_SECRET, ROOT_SECRET, TRUST_CONFIG_MAP
 from leadsman.cli.main import main
 from leadsman.testbed.kube_apiserver import KubeApiServer
 
@@ -15,7 +17,12 @@ pytestmark = pytest.mark.slow
 
 ACCOUNT = "system:serviceaccount:default:leadsman-certificates"
 NAMES = ["leadsman-ca", "leadsman-extender-tls", "leadsman-scheduler-tls"]
-RULES = [{"apiGroups": [""], "resources": ["secrets"], "resourceNames": NAMES, "verbs": ["get", "create", "patch"]}]
+OF_ETCD = [ETCD_CA_SECRET, MEMBER_SECRET, ISSUER_SECRET, ROOT_SECRET]
+WRITE = {"apiGroups": [""], "verbs": ["get", "create", "patch"]}
+RULES = [
+    {**WRITE, "resources": ["secrets"], "resourceNames": [*NAMES, *OF_ETCD]},
+    {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": [TRUST_CONFIG_MAP], "verbs": ["create", "patch"]},
+]
 """As charts/leadsman/templates/certificates.yaml has them."""
 RBAC = "/apis/rbac.authorization.k8s.io/v1/namespaces/default"
 
@@ -65,7 +72,28 @@ def test_missing_ones_are_made_the_rest_stay_and_what_ends_soon_is_renewed_by_th
         x509.load_pem_x509_certificate(renewed[name]["tls.crt"]).verify_directly_issued_by(ca)
 
 
+def test_those_of_a_locked_etcd_are_made_where_it_is_asked_for_and_its_password_stays(cluster: KubeApiServer) -> None:
+    def of_etcd() -> dict[str, dict[str, bytes]]:
+        return {name: data for name, data in secrets(cluster).items() if name in OF_ETCD}
+
+    assert make(cluster, "--locked-etcd", "--days=90") == 0
+    first = of_etcd()
+    assert sorted(first) == sorted(OF_ETCD)
+    ca = x509.load_pem_x509_certificate(first[ETCD_CA_SECRET]["tls.crt"])
+    for name in (MEMBER_SECRET, ISSUER_SECRET):
+        x509.load_pem_x509_certificate(first[name]["tls.crt"]).verify_directly_issued_by(ca)
+    trust = cluster.call("GET", f"/api/v1/namespaces/default/configmaps/{TRUST_CONFIG_MAP}")["data"]
+    assert trust == {"ca.crt": first[ETCD_CA_SECRET]["tls.crt"].decode()}
+
+    assert make(cluster, "--locked-etcd") == 0
+    assert of_etcd() == first
+
+    assert make(cluster, "--locked-etcd", "--renew-before-days=100") == 0
+    renewed = of_etcd()
+    assert {name for name in OF_ETCD if renewed[name] == first[name]} == {ETCD_CA_SECRET, ROOT_SECRET}
+
+
 def test_no_other_secret_may_be_written(cluster: KubeApiServer, capsys: pytest.CaptureFixture[str]) -> None:
     assert make(cluster, "--server-secret=another") == 1
     assert "another" in capsys.readouterr().err
-    assert sorted(secrets(cluster)) in ([], NAMES)
+    assert "another" not in secrets(cluster)

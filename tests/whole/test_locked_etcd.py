@@ -1,0 +1,215 @@
+"""`leadsman etcd-issuer` and an agent as processes, on a locked etcd and a real kube-apiserver.
+
+The tokens are those of real service accounts: the API server itself wrote the node into them.
+"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from leadsman.cli.main import main
+from leadsman.etcd.token_review import AUDIENCE
+from leadsman.state import keys
+from leadsman.state.etcd_credentials import IssuerAccess
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Put
+from leadsman.state.records import Heartbeat, Identity
+from leadsman.state.store import Denied, StoreError
+from leadsman.testbed.etcd import Etcd, EtcdTls, free_ports
+from leadsman.testbed.kube_apiserver import KubeApiServer
+
+pytestmark = pytest.mark.slow
+
+ACCOUNTS = "/api/v1/namespaces/leadsman/serviceaccounts"
+WITHIN_SECONDS = 240.0
+"""On a machine that others keep busy."""
+PODS = "/api/v1/namespaces/leadsman/pods"
+ISSUER = "system:serviceaccount:leadsman:leadsman-etcd-issuer"
+RBAC = Path(__file__).parents[2] / "daemonset/components/etcd-locked/rbac.yaml"
+
+
+class Cluster:
+    """The API server, the locked etcd and the issuer's process. folder: of all files."""
+
+    def __init__(self, api: KubeApiServer, etcd: Etcd, folder: Path) -> None:
+        self.api, self.etcd, self.folder = api, etcd, folder
+        port, ops = free_ports(2)
+        self.issuer_url = f"https://localhost:{port}"
+        certs = folder / "certs"
+        self._issuer = subprocess.Popen(
+            [
+                *(sys.executable, "-m", "leadsman.cli.main", "etcd-issuer"),
+                *(f"--listen=127.0.0.1:{port}", f"--ops-listen=127.0.0.1:{ops}", f"--etcd={etcd.client_url}"),
+                *(f"--tls-cert={certs}/etcd-issuer.crt", f"--tls-key={certs}/etcd-issuer.key"),
+                *(f"--etcd-ca={certs}/etcd-ca.crt", f"--etcd-password-file={certs}/etcd-root-password"),
+                f"--kubeconfig={api.kubeconfig(ISSUER)}",
+            ]
+        )
+
+    def pod(self, name: str, node: str, account: str = "leadsman-agent") -> dict[str, Any]:
+        container = {"name": "main", "image": "none"}
+        spec = {"nodeName": node, "serviceAccountName": account, "containers": [container]}
+        made: dict[str, Any] = self.api.call("POST", PODS, {"metadata": {"name": name}, "spec": spec})
+        return made
+
+    def token_file(self, pod: dict[str, Any], audience: str = AUDIENCE) -> Path:
+        """The token that kubelet would project into this pod: bound to it, for this audience."""
+        bound = {"apiVersion": "v1", "kind": "Pod", "name": pod["metadata"]["name"], "uid": pod["metadata"]["uid"]}
+        asked = {"spec": {"audiences": [audience], "expirationSeconds": 3600, "boundObjectRef": bound}}
+        account = pod["spec"]["serviceAccountName"]
+        given = self.api.call("POST", f"{ACCOUNTS}/{account}/token", asked)
+        file = self.folder / f"token-of-{pod['metadata']['name']}-{len(audience)}"
+        file.write_text(given["status"]["token"])
+        return file
+
+    def access(self, token_file: Path) -> EtcdAccess:
+        ca = str(self.folder / "certs/etcd-ca.crt")
+        return EtcdAccess((self.etcd.client_url,), ca, issuer=IssuerAccess(self.issuer_url, token_file, ca))
+
+    def stop(self) -> None:
+        self._issuer.terminate()
+        self._issuer.wait(30)
+
+
+@pytest.fixture(scope="module")
+def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("locked")
+    certs = folder / "certs"
+    assert main(["certs", "create", "--dir", str(certs)]) == 0
+    tls = EtcdTls(certs / "etcd-ca.crt", certs / "etcd.crt", certs / "etcd.key")
+    with (
+        KubeApiServer(kubernetes_binaries, folder / "kubernetes", users={ISSUER: ()}) as api,
+        Etcd(folder / "etcd", tls=tls, flags=["--bcrypt-cost=4"]) as etcd,
+    ):
+        api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "leadsman"}})
+        for name in ("leadsman-agent", "leadsman-extender", "default"):
+            api.call("POST", ACCOUNTS, {"metadata": {"name": name}})
+        for node in ("node-a", "node-b"):
+            api.call("POST", "/api/v1/nodes", {"metadata": {"name": node}})
+        give_rights(api)
+        made = Cluster(api, etcd, folder)
+        yield made
+        made.stop()
+
+
+def give_rights(api: KubeApiServer) -> None:
+    """Those of the component, to a user of the account's name."""
+    for each in yaml.safe_load_all(RBAC.read_text()):
+        if each["kind"] == "ServiceAccount":
+            continue
+        if each["kind"] == "ClusterRoleBinding":
+            each["subjects"] = [{"kind": "User", "name": ISSUER, "apiGroup": "rbac.authorization.k8s.io"}]
+        api.call("POST", f"/apis/rbac.authorization.k8s.io/v1/{each['kind'].lower()}s", each)
+
+
+@pytest.fixture
+async def store_of(cluster: Cluster) -> AsyncIterator[Any]:
+    """`store_of(pod)`: a store with the credential that the pod's token gives, once the issuer answers."""
+    opened: list[EtcdStore] = []
+
+    def store(pod: dict[str, Any], **more: str) -> EtcdStore:
+        opened.append(EtcdStore(cluster.access(cluster.token_file(pod, **more))))
+        return opened[-1]
+
+    yield store
+    for each in opened:
+        await each.close()
+
+
+async def reason_of(access: EtcdAccess) -> str:
+    """Why a new process with this access is refused; "" when it is not."""
+    store = EtcdStore(access)
+    try:
+        return str(await outcome(store, keys.record_key("node-a", Heartbeat)) or "")
+    finally:
+        await store.close()
+
+
+async def outcome(store: EtcdStore, key: str) -> StoreError | None:
+    """What writing the key ends in, once issuer and etcd answer."""
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while True:
+            try:
+                await store.write([Put(key, b"1")])
+            except Denied as error:
+                return error
+            except StoreError:
+                await asyncio.sleep(0.1)
+            else:
+                return None
+
+
+async def test_a_token_gives_its_own_node_and_nothing_once_its_pod_is_gone(cluster: Cluster, store_of: Any) -> None:
+    pod = cluster.pod("agent-a", "node-a")
+    store = store_of(pod)
+    assert await outcome(store, keys.record_key("node-a", Heartbeat)) is None
+    assert await outcome(store, keys.record_key("node-b", Heartbeat)) is not None
+    token = cluster.token_file(pod)
+    cluster.api.call("DELETE", f"{PODS}/agent-a?gracePeriodSeconds=0")
+    # kube-apiserver remembers for some 10 s that it knew a token.
+    async with asyncio.timeout(WITHIN_SECONDS):
+        while "does not know this token" not in await reason_of(cluster.access(token)):  # noqa: ASYNC110 -- as above
+            await asyncio.sleep(0.2)
+
+
+@pytest.mark.parametrize(
+    ("account", "audience", "reason"),
+    [
+        ("leadsman-agent", "https://kubernetes.default.svc", "does not know this token"),
+        ("default", AUDIENCE, "has no part in etcd"),
+    ],
+)
+async def test_another_audience_or_account_gets_nothing(
+    cluster: Cluster, store_of: Any, account: str, audience: str, reason: str
+) -> None:
+    pod = cluster.pod(f"pod-{len(audience)}-{account}", "node-a", account)
+    refused = await outcome(store_of(pod, audience=audience), keys.record_key("node-a", Heartbeat))
+    assert reason in str(refused)
+
+
+async def test_an_extender_s_token_asks_for_probes_and_forges_no_record(cluster: Cluster, store_of: Any) -> None:
+    store = store_of(cluster.pod("extender", "node-a", "leadsman-extender"))
+    assert await outcome(store, keys.probe_request_key("node-a", "node-b")) is None
+    assert await outcome(store, keys.record_key("node-a", Heartbeat)) is not None
+
+
+async def test_an_agent_process_claims_its_node(cluster: Cluster, store_of: Any) -> None:
+    pod = cluster.pod("agent-b", "node-b")
+    (port,) = free_ports(1)
+    agent = await asyncio.create_subprocess_exec(
+        *(
+            sys.executable,
+            "-m",
+            "leadsman.cli.main",
+            "agent",
+            "--node-name=node-b",
+            f"--owner={pod['metadata']['uid']}",
+        ),
+        *(f"--listen=127.0.0.1:{port}", "--address=127.0.0.1", "--pods=off", f"--etcd={cluster.etcd.client_url}"),
+        *(f"--etcd-ca={cluster.folder}/certs/etcd-ca.crt", f"--etcd-issuer={cluster.issuer_url}"),
+        f"--etcd-issuer-token-file={cluster.token_file(pod)}",
+    )
+    reader = store_of(cluster.pod("another-extender", "node-a", "leadsman-extender"))
+    try:
+        async with asyncio.timeout(WITHIN_SECONDS):
+            while not await items(reader, keys.record_key("node-b", Identity)):  # noqa: ASYNC110 -- our own attempts
+                await asyncio.sleep(0.1)
+    finally:
+        agent.terminate()
+        await agent.wait()
+    assert not await items(reader, keys.record_key("node-b", Identity)), "it revoked its lease"
+
+
+async def items(store: EtcdStore, key: str) -> tuple[Any, ...]:
+    try:
+        listing = await store.read_prefix(keys.NODES_PREFIX)
+    except StoreError:
+        return ()
+    return tuple(item for item in listing.items if item.key == key)
