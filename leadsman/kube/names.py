@@ -64,6 +64,9 @@ ACCELERATOR_ANNOTATION = f"{DOMAIN}/accelerator"
 GAS_CARDS_KEY = "gas-container-cards"
 """On a pod, the cards of its containers, by GPU Aware Scheduling: `card0,card1|card2`."""
 
+GAS_ALLOW_KEY, GAS_DENY_KEY = "gas-allow", "gas-deny"
+"""On a pod, by GPU Aware Scheduling: the cards that alone it may have, and those that it may not: `card0,card1`."""
+
 DEVICE_LABEL_PREFIXES = ("gpu.intel.com/", "nvidia.com/gpu.", "telemetry.aware.scheduling.")
 """On a node, what its devices are and which of them to avoid (gas-disable-card0, ...)."""
 

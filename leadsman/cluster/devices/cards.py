@@ -11,7 +11,7 @@ it fits tightest, the oldest pod first: nobody but the device plugin knows bette
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
@@ -52,11 +52,17 @@ class CardRequest(Struct, frozen=True):
     """What one container asks: so many different cards, these amounts of each.
 
     cards: those that it was given; (): nobody says.
+    allowed: those that alone it may have; (): any. denied: those that it may not have.
     """
 
     count: int
     amounts: Mapping[str, int]
     cards: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
+
+    def may_have(self, card: str) -> bool:
+        return card not in self.denied and (not self.allowed or card in self.allowed)
 
 
 def card_requests(demand: DeviceDemand, resource: str) -> Iterator[CardRequest]:
@@ -68,7 +74,7 @@ def card_requests(demand: DeviceDemand, resource: str) -> Iterator[CardRequest]:
             if demand.memory_bytes is not None:
                 amounts[memory_resource(resource)] = demand.memory_bytes
             given = demand.cards[position] if position < len(demand.cards) else ()
-            yield CardRequest(count, amounts, given)
+            yield CardRequest(count, amounts, given, demand.allowed, demand.denied)
 
 
 def memory_resource(resource: str) -> str:
@@ -85,10 +91,12 @@ def _amounts_of_one(container: Mapping[str, int], resource: str, count: int) -> 
 
 
 def asks_of_one_card(demand: DeviceDemand) -> str:
-    """The card resource of which it asks more than a number; "": none, so Kubernetes' own count of it suffices."""
+    """The card resource of which it asks more than a number, or not any card; "": none, so Kubernetes' own count of it
+    suffices."""
     for resource in CARD_RESOURCES:
-        if any(len(request.amounts) > 1 for request in card_requests(demand, resource)):
-            return resource
+        for request in card_requests(demand, resource):
+            if len(request.amounts) > 1 or request.allowed or request.denied:
+                return resource
     return ""
 
 
@@ -174,7 +182,7 @@ def _as_held(
     for request in requests:
         if resource == NVIDIA_CARD and demand.memory_bytes is None:
             whole = {NVIDIA_MEMORY: max(card.left[NVIDIA_MEMORY] for card in cards)}
-            yield CardRequest(request.count, {**request.amounts, **whole}, request.cards)
+            yield structs.replace(request, amounts={**request.amounts, **whole})
         else:
             yield request
 
@@ -192,7 +200,7 @@ def _taken(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
 
 def fitting_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
     """The cards that the request would have: preferred ones, then those that it fills most; () when too few fit."""
-    usable = [card for card in cards if card.usable and card.has(request.amounts)]
+    usable = [card for card in cards if card.usable and request.may_have(card.name) and card.has(request.amounts)]
     if len(usable) < request.count:
         return ()
     return sorted(usable, key=lambda card: (not card.preferred, _spare(card, request), card.name))[: request.count]

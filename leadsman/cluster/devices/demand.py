@@ -12,7 +12,9 @@ from leadsman.kube.names import (
     BANDWIDTH_ANNOTATION,
     DEVICE_MEMORY_ANNOTATION,
     EGRESS_BANDWIDTH_KEY,
+    GAS_ALLOW_KEY,
     GAS_CARDS_KEY,
+    GAS_DENY_KEY,
 )
 
 _BITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
@@ -33,6 +35,8 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
     bandwidth_bits: per second, asked of a link; None: not asked.
     cards: of each container, the cards that it was given (gas-container-cards); (): nobody says.
     claims: names of its ResourceClaims, in its namespace.
+    allowed: the cards that alone it may have (gas-allow); (): any.
+    denied: the cards that it may not have (gas-deny).
     """
 
     containers: tuple[Mapping[str, int], ...] = ()
@@ -40,6 +44,8 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
     bandwidth_bits: int | None = None
     cards: tuple[tuple[str, ...], ...] = ()
     claims: tuple[str, ...] = ()
+    allowed: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
 
     def amount(self, resource: str) -> int:
         """Of one extended resource, by all containers together."""
@@ -64,6 +70,8 @@ def device_demand(
         _bandwidth_bits(annotations),
         _container_cards(annotations.get(GAS_CARDS_KEY, "")) if asks else (),
         claims,
+        _names(annotations.get(GAS_ALLOW_KEY, "")) if asks else (),
+        _names(annotations.get(GAS_DENY_KEY, "")) if asks else (),
     )
 
 
@@ -108,7 +116,12 @@ def _container_cards(text: str) -> tuple[tuple[str, ...], ...]:
     """`card0,card1|card2`: cards of the first container, then of the second."""
     if not text:
         return ()
-    return tuple(tuple(filter(None, part.split(","))) for part in text.split("|"))
+    return tuple(_names(part) for part in text.split("|"))
+
+
+def _names(text: str) -> tuple[str, ...]:
+    """`card0,card1`"""
+    return tuple(filter(None, (name.strip() for name in text.split(","))))
 
 
 def extended_requests(requests: Iterable[Mapping[str, str | int | float]]) -> tuple[Mapping[str, int], ...]:

@@ -133,13 +133,15 @@ def _card_fit(
     node: NodeDevices, demand: DeviceDemand, card: str, promised: Sequence[DeviceDemand]
 ) -> tuple[Refusal | None, int | None]:
     requests = list(cards.card_requests(demand, card))
-    asked = max((amount, name) for each in requests for name, amount in each.amounts.items() if name != card)[1]
+    others = [(amount, name) for each in requests for name, amount in each.amounts.items() if name != card]
+    asked = max(others)[1] if others else card
     left = cards.cards_left(node, card, promised)
     if left is None:
         return Refusal(NAME, f"the node's labels do not say how much {asked} one of its devices has"), None
     largest = max((each.left.get(asked, 0) for each in left if each.usable), default=0)
     if cards.place(left, requests) is None:
-        return Refusal(NAME, f"no single device has the {asked} left that the pod asks of one"), largest
+        allowed = " and that gas-allow and gas-deny let it have" if demand.allowed or demand.denied else ""
+        return Refusal(NAME, f"no single device has the {asked} left that the pod asks of one{allowed}"), largest
     return None, largest
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from leadsman.cluster.devices.cards import Card, asks_of_one_card, card_requests, cards_left, place, whole_cards
-from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.demand import DeviceDemand, device_demand
 from leadsman.cluster.devices.node_devices import NodeDevices
 
 GB = 10**9
@@ -119,3 +119,27 @@ def test_the_tightest_card_is_taken() -> None:
     after = place(cards, list(card_requests(DeviceDemand(({I915: 1, MEMORY: 5},)), I915)))
     assert after is not None
     assert [card.left[MEMORY] for card in after] == [8, 0]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "fits_beside", "fits_alone"),
+    [
+        ({}, True, True),
+        ({"gas-allow": "card0"}, False, True),
+        ({"gas-allow": "card0, card1"}, True, True),
+        ({"gas-deny": "card1"}, False, True),
+        ({"gas-allow": "card0", "gas-deny": "card0"}, False, False),
+        ({"gas-allow": "card7"}, False, False),
+    ],
+)
+def test_a_pod_has_the_cards_that_its_annotations_allow(
+    annotations: dict[str, str], fits_beside: bool, fits_alone: bool
+) -> None:
+    demand = device_demand(({I915: 1, MEMORY: 5 * GB},), annotations)
+    assert fits(demand, asks(5 * GB, given="card0")) is fits_beside
+    assert fits(demand) is fits_alone
+
+
+def test_a_number_of_cards_is_ours_to_check_only_where_not_any_card_will_do() -> None:
+    assert asks_of_one_card(device_demand(({I915: 1},), {})) == ""
+    assert asks_of_one_card(device_demand(({I915: 1},), {"gas-deny": "card0"})) == I915
