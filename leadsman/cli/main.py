@@ -21,6 +21,7 @@ COMMANDS = {
     "controller": "label nodes as telemetry policies say, and requeue pods that the extender refused",
     "etcd-member": "find out how a member of etcd begins, and write its configuration file",
     "etcd-issuer": "give each of our processes its own user and password of etcd",
+    "etcd-load": "write rewards that were saved from another etcd, where this one has none",
     "certs": "create the CA and the certificates that extender and kube-scheduler use",
     "configure-scheduler": "add the extender to a kube-scheduler's configuration, or remove it",
     "uninstall": "list what Leadsman left in a cluster, and delete it",

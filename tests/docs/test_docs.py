@@ -19,7 +19,17 @@ CODE = ("agent", "controller", "extender", "leadsman", "benchmarks", "fuzz")
 TREES = (*CODE, "tests", "docs", "daemonset", "examples")
 
 OTHER_PROGRAMS = {
-    "kubectl": {"--all-namespaces", "--keys-only", "--prefix", "--all", "--raw", "--field-selector", "--previous"},
+    "kubectl": {
+        "--all-namespaces",
+        "--all",
+        "--raw",
+        "--for",
+        "--selector",
+        "--timeout",
+        "--field-selector",
+        "--previous",
+    },
+    "etcdctl": {"--endpoints", "--keys-only", "--prefix", "--user", "--write-out"},
     "curl": {"--cacert", "--cert", "--key"},
     "compileall": {"--invalidation-mode"},
     "crictl": {"--name", "--quiet"},

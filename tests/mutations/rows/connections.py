@@ -9,6 +9,29 @@ AT_TLS = "extender/test_mutual_tls.py::"
 
 MUTATIONS = (
     Mutation(
+        "a token gives its own node's credential",
+        "leadsman/etcd/token_review.py",
+        "return agent_role(_node(status.user))",
+        'return agent_role("node-b")',
+        "leadsman/etcd/test_issuer.py::test_a_token_gets_the_credential_of_its_own_node_whatever_it_asks_for",
+    ),
+    Mutation(
+        "a token for another audience gives no credential",
+        "leadsman/etcd/token_review.py",
+        "if AUDIENCE not in status.audiences:",
+        "if False:",
+        "leadsman/etcd/test_issuer.py::"
+        "test_a_token_that_gives_no_right_gets_the_reason[for-another-audience-not for the audience]",
+    ),
+    Mutation(
+        "a lease that strangers renew holds no node",
+        "agent/node_ownership.py",
+        "if before is None or _revision(heartbeat) != _revision(before.heartbeat):",
+        "if True:",
+        "agent/test_reporting.py::"
+        "test_a_lease_that_another_process_renews_for_a_dead_agent_holds_its_node_no_longer_than_it_lasts",
+    ),
+    Mutation(
         "connections are capped from accept on",
         CONNECTIONS,
         "if len(self._unproven) >= self.limits.max_unproven_connections and not self._evict_unproven():",
