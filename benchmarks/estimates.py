@@ -1,17 +1,22 @@
 """Measures how well unmeasured pairs are estimated, and how long the fit takes.
 
-    python -m benchmarks.estimates --matrix FILE [FILE ...] [--unit ms|s] [--k 16] [--seed N [N ...]] [--json]
+    python -m benchmarks.estimates --matrix FILE [FILE ...] [--before FILE [FILE ...]] [--unit ms|s]
+        [--peers agents|random] [--k 16] [--seed N [N ...]] [--json]
     python -m benchmarks.estimates --generate racks [--grouped] ...
     python -m benchmarks.estimates --nodes 5000
 
-Every node measures k random others, and a measured pair counts in both directions; all other pairs are held out. A
+Every node measures the k others that its agent chooses over this network, by the agent's own code on a virtual clock
+(5 s of CPU a minute at 490 nodes); or k random ones, and then a measured pair counts in both directions. All other
+pairs are held out. --before: earlier slices of the same network, the newest first, each measured four minutes before
+the next, the time in which agents replace their random peers; pairs that are not measured any more are remembered. A
 matrix is whitespace-separated, one row a node, maybe gzipped; 0 and NaN are holes. The baseline is plain Vivaldi in
-four dimensions with height, on the same measurements, with an interval of its measured pairs' error quantiles.
-Coverage counts every direction by itself, `slower_above` pairs whose slower direction is above the interval. With
---json: one object, or a list of them when there are several matrices or seeds.
+four dimensions with height, on what is measured now, with an interval of its measured pairs' error quantiles. Coverage
+counts every direction by itself, `slower_above` pairs whose slower direction is above the interval. `bands` are by the
+true round trip. With --json: one object, or a list of them when there are several matrices or seeds.
 """
 
 import argparse
+import asyncio
 import gzip
 import json
 import sys
@@ -22,23 +27,28 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from leadsman.network.estimates import NetworkEstimates
+from leadsman.network.estimates import EstimateTable, NetworkEstimates
 from leadsman.network.fitting import fit_network
+from leadsman.network.former_pairs import former_pairs
 from leadsman.network.holdout_evaluation import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
 from leadsman.network.synthetic_network import rack_network, random_peers
+from leadsman.simulator.agents_peers import agents_peers
 
 VIVALDI_ROUNDS = 4_000
 VIVALDI_DIMENSIONS = 4
 GAIN = 0.25
 RACKS = (3, 10, 16)
 """Zones, racks a zone, nodes a rack."""
+BANDS_MS = ((0, 10), (0, 30), (30, 100), (100, 200), (200, 60_000))
+"""Of the true round trip."""
 
 
 class RttNetwork(NamedTuple):
     name: str
     rtt_ms: Floats
     groups: tuple[Indices, ...] = ()
+    before: tuple[Floats, ...] = ()
 
 
 def main() -> None:
@@ -47,7 +57,7 @@ def main() -> None:
         check(args.k, args.nodes, "--nodes")
         show(timed(args.nodes, args.k, args.seed[0]), args.json)
         return
-    found = [one for seed in args.seed for network in networks(args, seed) for one in [compared(network, args.k, seed)]]
+    found = [compared(network, args.peers, args.k, seed) for seed in args.seed for network in networks(args, seed)]
     show(found[0] if len(found) == 1 else found, args.json)
 
 
@@ -58,6 +68,8 @@ def arguments() -> argparse.ArgumentParser:
     source.add_argument("--generate", choices=["racks"])
     source.add_argument("--nodes", type=int, help="only time the fit of so many nodes, cold and warm")
     options.add_argument("--grouped", action="store_true", help="with --generate: the racks and zones are known")
+    options.add_argument("--before", type=Path, nargs="+", default=[], help="earlier slices, the newest first")
+    options.add_argument("--peers", choices=["agents", "random"], default="agents")
     options.add_argument("--unit", choices=["ms", "s"], default="ms")
     options.add_argument("--k", type=int, default=16, help="peers that each node measures")
     options.add_argument("--seed", type=int, nargs="+", default=[0])
@@ -66,8 +78,13 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def networks(args: argparse.Namespace, seed: int) -> Iterator[RttNetwork]:
+    unit = 1000 if args.unit == "s" else 1
+    before = tuple(matrix(path) * unit for path in args.before)
     for path in args.matrix or ():
-        yield RttNetwork(path.name, matrix(path) * (1000 if args.unit == "s" else 1))
+        rtt_ms = matrix(path) * unit
+        if any(each.shape != rtt_ms.shape for each in before):
+            sys.exit(f"--before: {[len(each) for each in before]} nodes, {path}: {len(rtt_ms)}: want as many")
+        yield RttNetwork(path.name, rtt_ms, before=before)
     if args.generate:
         made = rack_network(*RACKS, np.random.default_rng(seed))
         yield RttNetwork("racks", made.rtt_ms, (made.rack, made.zone) if args.grouped else ())
@@ -91,31 +108,53 @@ def check(k: int, nodes: int, name: str) -> None:
         sys.exit(f"{name}: {nodes} nodes, --k {k}: want more nodes than k, and k at least 1")
 
 
-def compared(network: RttNetwork, k: int, seed: int) -> dict[str, Any]:
+def measured(network: RttNetwork, peers: str, k: int, seed: int, rng: np.random.Generator) -> Sequence[MeasuredPairs]:
+    """What is measured now, and what was before."""
+    slices = (network.rtt_ms, *network.before)
+    if peers == "random":
+        return [sample_pairs(rtt_ms, k, rng) for rtt_ms in slices]
+    chosen = asyncio.run(agents_peers(network.rtt_ms, k, seed, len(slices)))
+    return [probed.measured(rtt_ms) for probed, rtt_ms in zip(chosen, slices, strict=True)]
+
+
+def compared(network: RttNetwork, peers: str, k: int, seed: int) -> dict[str, Any]:
     """Ours and the baseline on the same held-out pairs."""
     rng = np.random.default_rng(seed)
     nodes = len(network.rtt_ms)
     check(k, nodes, network.name)
-    seen = sample_pairs(network.rtt_ms, k, rng)
+    seen, *before = measured(network, peers, k, seed, rng)
     one, other = held_out_pairs(network.rtt_ms, seen)
     if not len(seen.log_ms) or not len(one):
         sys.exit(f"{network.name}: {len(seen.log_ms)} pairs measured, {len(one)} held out: want some of each, see --k")
     started = time.perf_counter()
-    estimates = fit_network(seen, rng, network.groups)
+    former = former_pairs(before, seen)
+    estimates = fit_network(seen, rng, network.groups, former=former)
     seconds = time.perf_counter() - started
     truth = network.rtt_ms[one, other]
     table = estimates.between(one, other)
     return {
         "matrix": network.name,
         "nodes": nodes,
+        "peers": peers,
         "k": k,
         "seed": seed,
+        "measured": len(seen.log_ms),
+        "remembered": len(former.low),
         "held_out": len(truth),
         "slower_above": round(float((np.fmax(truth, network.rtt_ms[other, one]) > table.high_ms).mean()), 4),
         "fit_seconds": round(seconds, 3),
         **score_fields(measure_accuracy(*table[:3], truth)),
         "baseline": score_fields(measure_accuracy(*vivaldi(seen, one, other, rng), truth)),
+        "bands": list(by_bands(table, truth)),
     }
+
+
+def by_bands(table: EstimateTable, truth: Floats) -> Iterator[dict[str, float]]:
+    for low_ms, high_ms in BANDS_MS:
+        of = (truth >= low_ms) & (truth < high_ms)
+        if of.any():
+            accuracy = measure_accuracy(table.rtt_ms[of], table.low_ms[of], table.high_ms[of], truth[of])
+            yield {"from_ms": low_ms, "to_ms": high_ms, "pairs": int(of.sum()), **score_fields(accuracy)}
 
 
 def score_fields(found: EstimateAccuracy) -> dict[str, float]:
@@ -195,6 +234,9 @@ def show(found: dict[str, Any] | Sequence[dict[str, Any]], as_json: bool) -> Non
     for row in rows:
         ours, plain = ([f"{one[name]:7.1%}" for name in EstimateAccuracy._fields] for one in (row, row["baseline"]))
         print(f"{row['matrix']:22} {row['seed']:4} {row['fit_seconds']:6.1f}  {' '.join(ours)}   ({' '.join(plain)})")
+        for band in row["bands"]:
+            shown = " ".join(f"{band[name]:7.1%}" for name in EstimateAccuracy._fields)
+            print(f"    {band['from_ms']:6,} to {band['to_ms']:6,} ms {band['pairs']:15,}  {shown}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,7 @@
-"""Estimates a pair: as measured, else the median of the groups, else by coordinates; with an interval and a source."""
+"""Estimates a pair: as measured, else the median of the groups, else by coordinates; with an interval and a source.
+
+A pair that was measured before is as it was then, while that says more.
+"""
 
 from collections.abc import Sequence
 from enum import StrEnum
@@ -9,6 +12,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from leadsman.network.calibration import Calibration, ErrorPredictors
+from leadsman.network.former_pairs import FormerPairs
 from leadsman.network.group_medians import GroupMedians
 from leadsman.network.measured_pairs import MAX_RTT_MS, Floats, Indices, MeasuredPairs
 from leadsman.network.rtt_model import RttModel
@@ -20,6 +24,8 @@ class EstimateSource(StrEnum):
     MEASURED = "measured"
     GROUP = "group"
     COORDINATES = "coordinates"
+    REMEMBERED = "remembered"
+    """As it was measured before, while its interval is narrower than that of the other estimate."""
 
 
 ESTIMATE_SOURCES = tuple(EstimateSource)
@@ -57,6 +63,7 @@ class NetworkEstimates(NamedTuple):
     median_log_error: median absolute error of coordinates on pairs left out, as a logarithm.
     drift: share of the pairs that changed since the calibration.
     is_measured: of each node, whether any of its pairs was measured.
+    former: pairs that were measured before; None: none.
     """
 
     pairs: MeasuredPairs
@@ -66,6 +73,7 @@ class NetworkEstimates(NamedTuple):
     median_log_error: float
     drift: float = 0.0
     is_measured: NDArray[np.bool_] = np.zeros(0, np.bool_)
+    former: FormerPairs | None = None
 
     @property
     def expected_error(self) -> float:
@@ -94,6 +102,7 @@ class NetworkEstimates(NamedTuple):
         for level in reversed(self.group_medians):
             middle = level.log_ms(one, other)
             _fill(table, ~np.isnan(middle), (middle, middle + level.low, middle + level.high), EstimateSource.GROUP)
+        self._fill_former(table, one, other)
         self._fill_measured(table, one, other)
         for column in table[:3]:
             column[one == other] = 0
@@ -106,6 +115,15 @@ class NetworkEstimates(NamedTuple):
         table = EstimateTable(nothing[0], nothing[1], nothing[2], np.full(len(known), -1))
         _fill(table, known | (one == other), (middle, low, high), EstimateSource.COORDINATES)
         return table
+
+    def _fill_former(self, table: EstimateTable, one: Indices, other: Indices) -> None:
+        if self.former is None or not len(self.former.low):
+            return
+        slot, measured = self.former.pairs.find_pairs(one, other)
+        middle, low, high = self.former.pairs.log_ms[slot], self.former.low[slot], self.former.high[slot]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            narrower = measured & ~(high - low >= np.log(table.high_ms / table.low_ms))
+        _fill(table, narrower, (middle, low, high), EstimateSource.REMEMBERED)
 
     def _fill_measured(self, table: EstimateTable, one: Indices, other: Indices) -> None:
         slot, measured = self.pairs.find_pairs(one, other)

@@ -13,6 +13,7 @@ import numpy as np
 from leadsman.network.calibration import UNCALIBRATED, Calibration, ErrorPredictors, calibrate
 from leadsman.network.embedding import ENSEMBLE_SHAPES, DescentSchedule, EnsembleMember, descend, random_member
 from leadsman.network.estimates import NetworkEstimates
+from leadsman.network.former_pairs import FormerPairs, no_former_pairs
 from leadsman.network.group_medians import fit_group_medians
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs
 from leadsman.network.rtt_model import fit_model
@@ -72,30 +73,35 @@ def fit_network(
     groups: Sequence[Indices] = (),
     before: NetworkEstimates | None = None,
     budget: FitBudget | None = None,
+    former: FormerPairs | None = None,
 ) -> NetworkEstimates:
     """Fits estimates; the same arguments give the same estimates.
 
     groups: group of each node (-1 unknown), from the finest: racks, then zones.
     before: the fit to start from, with as many nodes as now (`warm_start.carry_over`), else ValueError.
-    budget: None: `fit_budget(pairs)`.
+    budget: None: `fit_budget` of all pairs.
+    former: pairs that were measured before and are not in `pairs`. They count in the fit as the others do, but no
+    interval is calibrated on them.
     """
     if before is not None and before.pairs.node_count != pairs.node_count:
         raise ValueError(
             f"the previous fit has {before.pairs.node_count} nodes, the pairs have {pairs.node_count};"
             " renumber it with carry_over"
         )
-    budget = budget or fit_budget(pairs)
-    members = _members(pairs, rng, budget, before)
+    former = former or no_former_pairs(pairs.node_count)
+    fitted_to = pairs.union(former.pairs)
+    budget = budget or fit_budget(fitted_to)
+    members = _members(fitted_to, rng, budget, before)
     landmarks = np.sort(rng.permutation(pairs.node_count)[: budget.landmarks])
-    fitted = fit_model(members, pairs, landmarks, _REGRESSION_STEPS)
+    fitted = fit_model(members, fitted_to, landmarks, _REGRESSION_STEPS)
     drift = 1.0 if before is None else before.drift + changed_share(before.pairs, pairs)
     if before is not None and drift <= _MAX_DRIFT:
         calibration, error = before.calibration, before.median_log_error
     else:
-        (calibration, error), drift = _cross_calibrate(members, pairs, landmarks, rng, budget), 0.0
+        (calibration, error), drift = _cross_calibrate(members, pairs, former.pairs, landmarks, rng, budget), 0.0
     levels = (fit_group_medians(np.asarray(of), pairs) for of in groups)
     better = tuple(one for one in levels if one.error < error)
-    return NetworkEstimates(pairs, fitted, calibration, better, error, drift, pairs.degree > 0)
+    return NetworkEstimates(pairs, fitted, calibration, better, error, drift, pairs.degree > 0, former)
 
 
 def _members(
@@ -110,17 +116,18 @@ def _members(
 def _cross_calibrate(
     members: Sequence[EnsembleMember],
     pairs: MeasuredPairs,
+    former: MeasuredPairs,
     landmarks: Indices,
     rng: np.random.Generator,
     budget: FitBudget,
 ) -> tuple[Calibration, float]:
-    """Calibrates on folds of the pairs: members forget the pairs left out by descending further without them."""
+    """Calibrates on folds of `pairs`: members forget the pairs left out by descending further without them."""
     part = rng.integers(0, _HOLDOUT_FOLDS, len(pairs.log_ms))
     predictors: list[ErrorPredictors] = []
     measured: list[Floats] = []
     pair: list[Indices] = []
     for number in range(budget.calibration_rounds if len(part) >= _HOLDOUT_FOLDS else 0):
-        kept, out = pairs.where(part != number), pairs.where(part == number)
+        kept, out = pairs.where(part != number).union(former), pairs.where(part == number)
         again = [descend(member, kept, budget.warm_descent) for member in members]
         of, log_ms = out.directions
         predictors.append(fit_model(again, kept, landmarks, _REGRESSION_STEPS).at(out.first[of], out.second[of]))

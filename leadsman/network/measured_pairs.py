@@ -58,9 +58,19 @@ class MeasuredPairs(NamedTuple):
 
     def where(self, mask: NDArray[np.bool_]) -> "MeasuredPairs":
         """The pairs that the mask selects."""
+        return self.at(np.flatnonzero(mask))
+
+    def at(self, slots: Indices) -> "MeasuredPairs":
+        """The pairs at these positions, in this order."""
         return MeasuredPairs(
-            self.node_count, self.first[mask], self.second[mask], self.log_ms[mask], self.half_skew[mask]
+            self.node_count, self.first[slots], self.second[slots], self.log_ms[slots], self.half_skew[slots]
         )
+
+    def union(self, other: "MeasuredPairs") -> "MeasuredPairs":
+        """These pairs and those of the same nodes in `other`, of which none is in both."""
+        columns = (np.concatenate(each) for each in zip(self[1:], other[1:], strict=True))
+        both = MeasuredPairs(self.node_count, *columns)
+        return both.at(np.argsort(both.keys, kind="stable"))
 
 
 def usable_mask(rtt_ms: Floats) -> NDArray[np.bool_]:

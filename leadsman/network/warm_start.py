@@ -24,7 +24,18 @@ def carry_over(before: NetworkEstimates, previous: Indices, pairs: MeasuredPairs
         )
     place = _starting_nodes(previous, pairs)
     members = tuple(_renumber_member(member, place) for member in before.model.members)
-    return before._replace(pairs=_renumber_pairs(before.pairs, previous), model=before.model._replace(members=members))
+    return before._replace(pairs=renumber_pairs(before.pairs, previous), model=before.model._replace(members=members))
+
+
+def renumber_pairs(pairs: MeasuredPairs, previous: Indices) -> MeasuredPairs:
+    """The pairs under the new numbers, without those of nodes that left. previous: as for `carry_over`."""
+    number = np.full(pairs.node_count, -1)
+    number[previous[previous >= 0]] = np.flatnonzero(previous >= 0)
+    one, other = number[pairs.first], number[pairs.second]
+    low, high = np.minimum(one, other), np.maximum(one, other)
+    kept = np.flatnonzero(low >= 0)
+    kept = kept[np.argsort(low[kept] * len(previous) + high[kept])]
+    return MeasuredPairs(len(previous), low[kept], high[kept], pairs.log_ms[kept], pairs.half_skew[kept])
 
 
 def changed_share(before: MeasuredPairs, now: MeasuredPairs) -> float:
@@ -67,14 +78,3 @@ def _starting_nodes(previous: Indices, pairs: MeasuredPairs) -> Indices:
 
 def _renumber_member(member: EnsembleMember, place: Indices) -> EnsembleMember:
     return member._replace(points=member.points[:, place].copy(), heights=member.heights[place].copy())
-
-
-def _renumber_pairs(pairs: MeasuredPairs, previous: Indices) -> MeasuredPairs:
-    """The pairs under the new numbers, without those of nodes that left."""
-    number = np.full(pairs.node_count, -1)
-    number[previous[previous >= 0]] = np.flatnonzero(previous >= 0)
-    one, other = number[pairs.first], number[pairs.second]
-    low, high = np.minimum(one, other), np.maximum(one, other)
-    kept = np.flatnonzero(low >= 0)
-    kept = kept[np.argsort(low[kept] * len(previous) + high[kept])]
-    return MeasuredPairs(len(previous), low[kept], high[kept], pairs.log_ms[kept], pairs.half_skew[kept])

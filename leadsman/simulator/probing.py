@@ -8,7 +8,9 @@ import heapq
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from itertools import count
+from math import isnan
 from random import Random
+from typing import Protocol
 
 from agent.liveness import LoopLiveness
 from agent.peering.own_coordinate import MAX_USES_PER_READ
@@ -16,7 +18,6 @@ from agent.peering.peer_refresh import REFRESH_INTERVALS, PeeringSettings, PeerR
 from agent.reporting import NodeRecords, Reporter
 from agent.rtt.peer import Peer
 from leadsman.simulator.counting_store import CountingStore
-from leadsman.simulator.synthetic_network import SyntheticNetwork
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.records import Hardware, Identity, Latency, PeerLatency, RingEntry
 from leadsman.state.report_timing import ReportTiming
@@ -27,6 +28,16 @@ _NOISE_RATIO = 0.01
 PEERING_SETTINGS = PeeringSettings(ReportTiming(), 1.0, 30.0)
 
 
+class ProbedNetwork(Protocol):
+    """Answers probes."""
+
+    def rtt_ms(self, one: str, other: str) -> float:
+        """Round trip; NaN: no reply."""
+
+    def zone(self, name: str) -> str:
+        """The node's zone; "" unknown."""
+
+
 class ProbingSimulation:
     """The agents, their store and the clock.
 
@@ -34,9 +45,7 @@ class ProbingSimulation:
     now: virtual seconds.
     """
 
-    def __init__(
-        self, network: SyntheticNetwork, k: int, seed: int, settings: PeeringSettings = PEERING_SETTINGS
-    ) -> None:
+    def __init__(self, network: ProbedNetwork, k: int, seed: int, settings: PeeringSettings = PEERING_SETTINGS) -> None:
         self.network, self.k, self.settings, self.rng = network, k, settings, Random(seed)
         self.now = 0.0
         self.store = MemoryStore(clock=lambda: self.now)
@@ -108,10 +117,10 @@ class SimulatedAgent:
         self.peers, self.interval_seconds = {peer.name: peer for peer in peers}, interval_seconds
 
     def measured_peers(self) -> Collection[str]:
-        return [name for name in self.peers if name in self._world.agents]
+        return [name for name in self.peers if self._answers(name)]
 
     def silent_peers(self) -> Collection[str]:
-        return [name for name in self.peers if name not in self._world.agents]
+        return [name for name in self.peers if not self._answers(name)]
 
     def count_probes(self) -> None:
         self.sent += (self._world.now - self._counted_at) * len(self.peers) / self.interval_seconds
@@ -159,6 +168,9 @@ class SimulatedAgent:
     def _window(self, name: str) -> PeerLatency:
         ms = round(self._rtt_ms(name), 3)
         return PeerLatency(30, 30, ms, ms, ms, 0.01, 0.5)
+
+    def _answers(self, name: str) -> bool:
+        return name in self._world.agents and not isnan(self._world.network.rtt_ms(self.name, name))
 
     def _rtt_ms(self, name: str) -> float:
         return self._world.network.rtt_ms(self.name, name) * (1 + abs(self._rng.gauss(0, _NOISE_RATIO)))

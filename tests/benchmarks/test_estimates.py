@@ -33,7 +33,7 @@ def plane(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_json_has_the_scores_of_ours_and_of_the_baseline(plane: Path) -> None:
-    found = answer("--matrix", plane, "--k", "8", "--seed", "3")
+    found = answer("--matrix", plane, "--k", "8", "--seed", "3", "--peers", "random")
     assert found.keys() >= SCORES | {"fit_seconds", "seed", "k"}
     assert 0 <= found["slower_above"] <= 0.1
     assert found["baseline"].keys() == SCORES
@@ -44,18 +44,30 @@ def test_the_unit_changes_nothing_but_the_scale(plane: Path, tmp_path: Path) -> 
     seconds = tmp_path / "seconds.txt.gz"
     with gzip.open(seconds, "wt") as out:
         np.savetxt(out, np.loadtxt(plane) / 1000)
-    one, other = answer("--matrix", plane, "--k", "8"), answer("--matrix", seconds, "--unit", "s", "--k", "8")
+    one = answer("--matrix", plane, "--k", "8", "--peers", "random")
+    other = answer("--matrix", seconds, "--unit", "s", "--k", "8", "--peers", "random")
     assert one["median_relative_error"] == pytest.approx(other["median_relative_error"], rel=0.05)
 
 
 def test_several_seeds_make_a_list(plane: Path) -> None:
-    assert [one["seed"] for one in answer("--matrix", plane, "--k", "8", "--seed", "1", "2")] == [1, 2]
+    assert [one["seed"] for one in answer("--matrix", plane, "--k", "8", "--seed", "1", "2", "--peers", "random")] == [
+        1,
+        2,
+    ]
 
 
-def test_without_json_there_is_a_line_a_matrix(plane: Path) -> None:
-    heading, line = run("--matrix", plane, "--k", "8").stdout.splitlines()
+def test_without_json_there_is_a_line_a_matrix_and_one_a_band(plane: Path) -> None:
+    heading, line, *bands = run("--matrix", plane, "--k", "8", "--peers", "random").stdout.splitlines()
     assert heading.startswith("matrix")
     assert line.startswith("plane.txt")
+    assert [band.split()[0] for band in bands] == ["0", "0", "30", "100"]
+
+
+def test_agents_choose_whom_they_measure_and_former_peers_are_remembered(plane: Path) -> None:
+    found = answer("--matrix", plane, "--k", "8", "--before", plane)
+    assert (found["peers"], found["median_relative_error"] < 0.1) == ("agents", True)
+    assert 0 < found["remembered"] < found["measured"]
+    assert found["held_out"] == 40 * 39 - 2 * found["measured"]
 
 
 def test_nodes_times_a_cold_and_a_warm_fit() -> None:
@@ -90,9 +102,13 @@ def test_a_k_above_the_nodes_to_time_is_refused_with_a_sentence() -> None:
 
 
 def test_a_k_that_leaves_nothing_to_estimate_is_refused_with_a_sentence(plane: Path) -> None:
-    assert run("--matrix", plane, "--k", "39").stderr.startswith("plane.txt: 780 pairs measured, 0 held out: want some")
+    assert run("--matrix", plane, "--k", "39", "--peers", "random").stderr.startswith(
+        "plane.txt: 780 pairs measured, 0 held out: want some"
+    )
 
 
 def test_a_matrix_of_holes_is_refused_with_a_sentence(tmp_path: Path) -> None:
     np.savetxt(tmp_path / "holes.txt", np.zeros((5, 5)))
-    assert run("--matrix", tmp_path / "holes.txt", "--k", "2").stderr.startswith("holes.txt: 0 pairs measured")
+    assert run("--matrix", tmp_path / "holes.txt", "--k", "2", "--peers", "random").stderr.startswith(
+        "holes.txt: 0 pairs measured"
+    )

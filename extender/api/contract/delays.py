@@ -87,7 +87,10 @@ class DirectedDelay(Struct, frozen=True):
 
 
 class DelayEstimate(Struct, frozen=True):
-    """low_ms..high_ms contain the truth in `coverage` of cases. source: "group", "coordinates" or "measured"."""
+    """low_ms..high_ms contain the truth in `coverage` of cases.
+
+    source: "group", "coordinates", "remembered" or "measured".
+    """
 
     rtt_ms: float
     low_ms: float

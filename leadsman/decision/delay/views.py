@@ -48,10 +48,11 @@ class DelayView(Protocol):
 class EstimatedRow(Struct, frozen=True):
     """From a reference to `nodes`, each once; the columns are as long. A node without an estimate is left out.
 
-    low_ms..high_ms hold the truth in 9 of 10 pairs. source: "group", "coordinates", or "measured" for a pair that was
-    measured when the estimates were made. expected_ms: by what other nodes report of both ends; what only one of the
-    two reports counts as no less. lowest_ms: below it that is not believed at all. Of both 0: nothing can be told;
-    infinite: nothing that only one reports is believed, and then the estimate may be NaN. Empty: all are 0.
+    low_ms..high_ms hold the truth in 9 of 10 pairs. source: "group", "coordinates", "remembered" for a pair that was
+    measured before, or "measured" for one that was when the estimates were made. expected_ms: by what other nodes
+    report of both ends; what only one of the two reports counts as no less. lowest_ms: below it that is not believed at
+    all. Of both 0: nothing can be told; infinite: nothing that only one reports is believed, and then the estimate may
+    be NaN. Empty: all are 0.
     """
 
     nodes: Sequence[str] = ()

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,16 +10,31 @@ from numpy.typing import NDArray
 from leadsman.decision.delay.views import EstimatedRow
 from leadsman.network.estimates import ESTIMATE_SOURCES, EstimateSource, NetworkEstimates
 from leadsman.network.fitting import FitBudget, fit_network
-from leadsman.network.measured_pairs import Indices
+from leadsman.network.former_pairs import FormerPairs, former_pairs
+from leadsman.network.measured_pairs import Indices, MeasuredPairs
 from leadsman.network.plausibility import Plausibility, Reports, place_by_others
-from leadsman.network.warm_start import carry_over, moved_nodes
+from leadsman.network.warm_start import carry_over, moved_nodes, renumber_pairs
 from leadsman.sources.delay.measurements import Measurements
 
 MAX_MOVED_SHARE = 0.5
 """Share of the nodes. When more have moved, the positions of the others are no good start either."""
 
 SEED = 0
-"""The same measurements give the same estimates in every replica."""
+"""The same measurements, now and before, give the same estimates in every replica."""
+
+REMEMBER_EVERY_SECONDS = 240.0
+"""Time between two sets of measurements that are remembered: by then, agents with 16 peers replaced the random ones."""
+MAX_REMEMBERED_SETS = 8
+MAX_REMEMBERED_SECONDS = 3_600.0
+
+
+class RememberedSet(NamedTuple):
+    """The measurements that were trusted at one moment. read_at: monotonic seconds."""
+
+    nodes: tuple[str, ...]
+    sites: tuple[tuple[str, str, str], ...]
+    pairs: MeasuredPairs
+    read_at: float
 
 
 class FittedEstimates:
@@ -27,6 +43,7 @@ class FittedEstimates:
     measured: all that was read; trusted: what the estimates were fitted to.
     implausible: reporter → the nodes that it reported a delay to which was left out.
     made_at: monotonic seconds when the measurements were read.
+    remembered: measurements up to then, the newest first.
     """
 
     def __init__(
@@ -36,8 +53,10 @@ class FittedEstimates:
         estimates: NetworkEstimates,
         plausibility: Plausibility,
         made_at: float,
+        remembered: Sequence[RememberedSet] = (),
     ) -> None:
         self.measured, self.trusted = measured, measured.without(is_implausible)
+        self.remembered = _remember(remembered, self.trusted, made_at)
         self.estimates, self.plausibility, self.made_at = estimates, plausibility, made_at
         left_out: dict[str, list[str]] = {}
         for reporter, target in zip(
@@ -84,20 +103,41 @@ def fit_estimates(
     if start is None:
         suspected[:] = False
     trusted = measured.without(suspected)
-    estimates = fit_network(trusted.pairs, np.random.default_rng(SEED), measured.groups, start, budget)
+    remembered = () if before is None else before.remembered
+    former = _former_pairs(remembered, trusted)
+    estimates = fit_network(trusted.pairs, np.random.default_rng(SEED), measured.groups, start, budget, former)
     plausibility = place_by_others(estimates.model.members, reports)
     implausible = plausibility.implausible(reports)
     trusted, discredited = measured.without(implausible), _mostly(implausible & ~suspected, reports)
     if discredited.any():
         previous = np.where(discredited, -1, np.arange(len(measured.nodes)))
         start = carry_over(estimates, previous, trusted.pairs)._replace(drift=1.0)
-        estimates = fit_network(trusted.pairs, np.random.default_rng(SEED), measured.groups, start, budget)
+        former = _former_pairs(remembered, trusted)
+        estimates = fit_network(trusted.pairs, np.random.default_rng(SEED), measured.groups, start, budget, former)
         plausibility = place_by_others(estimates.model.members, reports)
         implausible = plausibility.implausible(reports)
         trusted = measured.without(implausible)
     levels = tuple(level.without_strangers(trusted.reports) for level in estimates.group_medians)
     estimates = estimates._replace(pairs=trusted.pairs, is_measured=trusted.pairs.degree > 0, group_medians=levels)
-    return FittedEstimates(measured, implausible, estimates, plausibility, made_at)
+    return FittedEstimates(measured, implausible, estimates, plausibility, made_at, remembered)
+
+
+def _remember(remembered: Sequence[RememberedSet], trusted: Measurements, now: float) -> Sequence[RememberedSet]:
+    """Adds what is trusted now when the newest set is old enough, and leaves out what is too old."""
+    young = [each for each in remembered if now - each.read_at <= MAX_REMEMBERED_SECONDS]
+    if young and now - young[0].read_at < REMEMBER_EVERY_SECONDS:
+        return young
+    return [RememberedSet(trusted.nodes, trusted.sites, trusted.pairs, now), *young][:MAX_REMEMBERED_SETS]
+
+
+def _former_pairs(remembered: Sequence[RememberedSet], measured: Measurements) -> FormerPairs:
+    """The remembered pairs that are not measured now, of nodes that stayed where they were."""
+    earlier = []
+    for each in remembered:
+        pairs = renumber_pairs(each.pairs, _previous_indices(each.nodes, each.sites, measured))
+        moved = moved_nodes(pairs, measured.pairs)
+        earlier.append(pairs.where(~moved[pairs.first] & ~moved[pairs.second]))
+    return former_pairs(earlier, measured.pairs)
 
 
 def _suspected(before: FittedEstimates | None, measured: Measurements) -> NDArray[np.bool_]:
@@ -124,7 +164,7 @@ def _warm_start(before: FittedEstimates, measured: Measurements) -> NetworkEstim
 
     None: too many moved.
     """
-    previous = _previous_indices(before, measured)
+    previous = _previous_indices(before.measured.nodes, before.measured.sites, measured)
     start = carry_over(before.estimates, previous, measured.pairs)
     moved = moved_nodes(start.pairs, measured.pairs)
     if not moved.any():
@@ -134,11 +174,11 @@ def _warm_start(before: FittedEstimates, measured: Measurements) -> NetworkEstim
     return carry_over(before.estimates, np.where(moved, -1, previous), measured.pairs)
 
 
-def _previous_indices(before: FittedEstimates, measured: Measurements) -> Indices:
-    """The number that each node had in the previous fit, -1 if none or if its site is another one now."""
-    numbers, sites = before.node_indices, before.measured.sites
-    nodes = ((numbers.get(node, -1), site) for node, site in zip(measured.nodes, measured.sites, strict=True))
-    return np.array([at if at >= 0 and _is_same_site(sites[at], site) else -1 for at, site in nodes], np.intp)
+def _previous_indices(nodes: Sequence[str], sites: Sequence[tuple[str, str, str]], measured: Measurements) -> Indices:
+    """The number that each node had among `nodes`, -1 if none or if its site is another one now."""
+    numbers = {node: number for number, node in enumerate(nodes)}
+    now = ((numbers.get(node, -1), site) for node, site in zip(measured.nodes, measured.sites, strict=True))
+    return np.array([at if at >= 0 and _is_same_site(sites[at], site) else -1 for at, site in now], np.intp)
 
 
 def _is_same_site(one: tuple[str, ...], other: tuple[str, ...]) -> bool:

@@ -12,7 +12,7 @@ from leadsman.network.fitting import FitBudget
 from leadsman.sources.delay import fitted_estimates as module
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
 from leadsman.sources.delay.measurements import gather_measurements
-from leadsman.state.records import Latency, PeerLatency
+from leadsman.state.records import Identity, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
 
 if TYPE_CHECKING:
@@ -85,7 +85,8 @@ def test_after_every_delay_has_moved_nothing_is_left_of_the_fit_before(plane: Fi
 
 
 def was(before: FittedEstimates, snapshot: Snapshot) -> list[int]:
-    return module._previous_indices(before, gather_measurements(snapshot, 1.0, Statistic.P50)).tolist()
+    now = gather_measurements(snapshot, 1.0, Statistic.P50)
+    return module._previous_indices(before.measured.nodes, before.measured.sites, now).tolist()
 
 
 def test_a_node_set_up_elsewhere_begins_anew_and_one_whose_agent_is_away_does_not(make: "Make") -> None:
@@ -119,3 +120,39 @@ def medians_ms(snapshot: Snapshot, node: str) -> dict[str, float]:
 def without(state: NodeState) -> dict[str, PeerLatency]:
     """What others measured of n-00 where it was."""
     return {peer: window for peer, window in state.latency.peers.items() if peer != "n-00"}
+
+
+def test_a_peer_that_was_replaced_is_remembered(plane: FittedEstimates, make: "Make") -> None:
+    row, former_ms = fit(make.plane(seed=1), plane).row("n-00"), medians_ms(make.plane(), "n-00")
+    remembered = {
+        node: ms for node, ms, source in zip(row.nodes, row.rtt_ms, row.source, strict=True) if source == "remembered"
+    }
+    both = sorted(remembered.keys() & former_ms.keys())
+    assert both
+    assert [remembered[node] for node in both] == pytest.approx([former_ms[node] for node in both], rel=1e-5)
+
+
+def test_nothing_is_remembered_of_a_node_that_was_set_up_elsewhere(make: "Make") -> None:
+    before, now = ({**make.plane(seed=seed).nodes} for seed in (0, 1))
+    for states, address in ((before, "1"), (now, "2")):
+        states["n-00"] = structs.replace(states["n-00"], identity=Identity("pod", 1, address))
+    after = fit(Snapshot(now), fit(Snapshot(before)))
+    assert "remembered" not in after.row("n-00").source
+    assert "remembered" in after.row("n-01").source
+
+
+@pytest.mark.parametrize(
+    ("later_seconds", "ages_seconds"),
+    [
+        (10.0, [10.0]),
+        (module.REMEMBER_EVERY_SECONDS, [0.0, module.REMEMBER_EVERY_SECONDS]),
+        (module.MAX_REMEMBERED_SECONDS, [0.0, module.MAX_REMEMBERED_SECONDS]),
+        (module.MAX_REMEMBERED_SECONDS + 1.0, [0.0]),
+    ],
+)
+def test_measurements_are_remembered_every_few_minutes_and_for_an_hour(
+    plane: FittedEstimates, make: "Make", later_seconds: float, ages_seconds: list[float]
+) -> None:
+    now = plane.made_at + later_seconds
+    after = fit_estimates(gather_measurements(make.plane(), 1.0, Statistic.P50), now, plane, QUICK)
+    assert [now - each.read_at for each in after.remembered] == ages_seconds

@@ -1,0 +1,100 @@
+"""What measurements of before say about pairs that are not measured now."""
+
+import numpy as np
+import pytest
+
+from leadsman.network.estimates import EstimateSource
+from leadsman.network.fitting import FitBudget, fit_network
+from leadsman.network.former_pairs import MAX_FORMER_PAIRS, former_pairs
+from leadsman.network.holdout_evaluation import held_out_pairs, measure_accuracy, sample_pairs
+from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
+
+
+def ring(nodes: int, step: int, rtt_ms: float | Floats = 10.0) -> MeasuredPairs:
+    """Each node with the one so many places further, in both directions."""
+    one: Indices = np.arange(nodes)
+    other = (one + step) % nodes
+    values = np.broadcast_to(np.asarray(rtt_ms, float), (nodes,))
+    return build_pairs(
+        nodes, np.concatenate([one, other]), np.concatenate([other, one]), np.concatenate([values, values])
+    )
+
+
+def changed(rtt_ms: Floats, spread: float) -> Floats:
+    """The network some time later."""
+    changes = np.random.default_rng(1).normal(0, spread, rtt_ms.shape)
+    return np.asarray(rtt_ms * np.exp((changes + changes.T) / np.sqrt(2)))
+
+
+def test_a_pair_that_is_measured_now_is_no_former_one() -> None:
+    assert not len(former_pairs([ring(50, 1, 20.0)], ring(50, 1)).low)
+
+
+def test_the_newest_of_several_counts() -> None:
+    now, newest, oldest = ring(50, 1), ring(50, 1).union(ring(50, 2, 20.0)), ring(50, 1).union(ring(50, 2, 30.0))
+    assert np.exp(former_pairs([newest, oldest], now).pairs.log_ms) == pytest.approx(np.full(50, 20.0))
+
+
+def test_an_interval_is_as_wide_as_pairs_that_are_still_measured_have_changed() -> None:
+    factors = np.geomspace(0.8, 1.25, 109)
+    found = former_pairs([ring(109, 1).union(ring(109, 2))], ring(109, 1, 10.0 * factors))
+    assert np.exp(found.low) == pytest.approx(np.full(109, 10.0 * factors[4]), rel=1e-4)
+    assert np.exp(found.high) == pytest.approx(np.full(109, 10.0 * factors[-5]), rel=1e-4)
+
+
+def test_older_measurements_never_have_the_narrower_interval() -> None:
+    newest = ring(50, 1, 10.0 * np.geomspace(0.5, 2.0, 50)).union(ring(50, 2))
+    oldest = ring(50, 1).union(ring(50, 3))
+    found = former_pairs([newest, oldest], ring(50, 1))
+    of_newest = newest.find_pairs(found.pairs.first, found.pairs.second)[1]
+    width = found.high - found.low
+    assert width[of_newest] == pytest.approx(np.full(50, width[~of_newest][0]), rel=1e-4)
+
+
+def test_without_pairs_in_both_nothing_is_known_of_changes() -> None:
+    assert np.isinf(former_pairs([ring(50, 2)], ring(50, 1)).high).all()
+
+
+def test_no_more_sets_are_added_beyond_the_limit() -> None:
+    sets = [ring(25_000, step) for step in (2, 3, 4)]
+    assert len(former_pairs(sets, ring(25_000, 1)).low) == 50_000 > MAX_FORMER_PAIRS
+
+
+def test_of_repeated_slots_the_pairs_keep_their_order() -> None:
+    both = ring(9, 2).union(ring(9, 1))
+    assert (np.diff(both.keys) > 0).all()
+
+
+@pytest.mark.parametrize("spread", [0.02, 0.2])
+def test_remembered_pairs_make_estimates_better_and_intervals_go_on_holding(
+    part: Floats, quick: FitBudget, spread: float
+) -> None:
+    rng = np.random.default_rng(0)
+    now = changed(part, spread)
+    seen, before = sample_pairs(now, 12, rng), sample_pairs(part, 16, rng)
+    former = former_pairs([before], seen)
+    plain, better = (fit_network(seen, np.random.default_rng(0), budget=quick, former=each) for each in (None, former))
+    one, other = held_out_pairs(now, seen)
+    truth = now[one, other]
+    ours, theirs = (measure_accuracy(*each.between(one, other)[:3], truth) for each in (better, plain))
+    assert ours.p90_relative_error < theirs.p90_relative_error
+    assert 0.86 <= ours.interval_coverage <= 0.94
+
+
+def test_a_former_pair_is_estimated_as_it_was_while_that_says_more(part: Floats, quick: FitBudget) -> None:
+    rng = np.random.default_rng(0)
+    seen, before = sample_pairs(part, 12, rng), sample_pairs(part, 12, rng)
+    former = former_pairs([before], seen)
+    one, other = int(former.pairs.first[0]), int(former.pairs.second[0])
+    found = fit_network(seen, rng, budget=quick, former=former).estimate(one, other)
+    assert found is not None
+    assert (found.source, found.rtt_ms) == (EstimateSource.REMEMBERED, pytest.approx(part[one, other], rel=1e-4))
+
+
+def test_a_former_pair_that_may_be_anything_by_now_is_estimated_by_coordinates(part: Floats, quick: FitBudget) -> None:
+    rng = np.random.default_rng(0)
+    seen, before = sample_pairs(changed(part, 2.0), 12, rng), sample_pairs(part, 12, rng)
+    former = former_pairs([before], seen)
+    table = fit_network(seen, rng, budget=quick, former=former).between(former.pairs.first, former.pairs.second)
+    remembered = table.source == list(EstimateSource).index(EstimateSource.REMEMBERED)
+    assert remembered.mean() < 0.5
