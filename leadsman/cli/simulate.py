@@ -7,7 +7,7 @@ from leadsman.cli.options import Options
 
 SIMULATIONS = {
     "placement": "place the same pods by Leadsman, the edge scheduler's rule and default spreading, and compare",
-    "rewards": "count failed pods under Leadsman, kubeRL's rule, Thompson sampling, plain spreading and an oracle",
+    "rewards": "count failed pods under Leadsman, kubeRL's rule, Thompson sampling, plain spreading and oracles",
 }
 """Name → what it shows. Each is the module leadsman.cli.simulate_<name>, with `options` and `main` as a command has."""
 

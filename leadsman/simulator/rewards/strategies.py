@@ -51,6 +51,24 @@ class Oracle(Spreading):
         return {node: float(node not in self._world.bad) for node in self._world.nodes}
 
 
+class FirstFailure(Spreading):
+    """Knows after each failure whether the node is at fault, and avoids it for as long as it is: what learning could
+    reach at best, because nobody sees a bad node before a pod has failed there."""
+
+    def __init__(self, world: SimulatedCluster, seed: int) -> None:
+        super().__init__(world, seed)
+        self._seen: set[str] = set()
+
+    def scores(self, serial: int, now: float) -> dict[str, float]:
+        avoided = self._seen & self._world.bad
+        return {node: float(node not in avoided) for node in self._world.nodes}
+
+    def record_outcome(self, node: str, failed: bool, now: float) -> None:
+        self._seen &= self._world.bad
+        if failed and node in self._world.bad:
+            self._seen.add(node)
+
+
 class KubeRl(Spreading):
     """kubeRL's documented rule with honest outcomes: 1 for a pod that runs, 0 for one that fails. A node without a
     value for a type that has some reads 0, as in its extender."""
@@ -90,6 +108,7 @@ STRATEGIES: dict[str, Callable[[SimulatedCluster, int], Strategy]] = {
     "kuberl": KubeRl,
     "thompson": ThompsonSampling,
     "leadsman": LeadsmanStrategy,
+    "first-failure": FirstFailure,
     "oracle": Oracle,
 }
 """Name in the report → how the strategy is made."""

@@ -45,3 +45,9 @@ def test_a_comparison_has_every_contestant_and_the_ratios() -> None:
     ours, theirs = found.policies["leadsman"], found.policies["kuberl"]
     assert found.against_kuberl["before_move"] == ours.failures_per_1000 / theirs.failures_per_1000
     assert comparison.render(found).splitlines()[1].startswith("STRATEGY")
+
+
+def test_a_node_that_is_avoided_from_its_first_failure_still_costs_that_failure() -> None:
+    found = {name: run_strategy(name, SHORT, 1) for name in ("spreading", "first-failure", "oracle")}
+    after = {name: each.failures_per_1000_after_move for name, each in found.items()}
+    assert after["oracle"] < after["first-failure"] < after["spreading"] / 3
