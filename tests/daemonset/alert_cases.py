@@ -84,4 +84,5 @@ CASES = {
     "BoundedPodUncovered": gauge('leadsman_bounded_pods{coverage="uncovered"}', 2),
     "PlaceholderLost": counter("leadsman_placeholders_lost_total"),
     "PlanStalled": AlertCase({RUNNING: "1x200", MOVED: "3x200"}, {RUNNING: "1x200", MOVED: "0+1x200"}, 120),
+    "DeviceUnhealthy": gauge('leadsman_device_health_devices{state="faulty"}', 1),
 }
