@@ -9,6 +9,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from extender.api.server import PageSettings, page_loops
+from extender.api.sources import ApiSources
 from extender.app import create_app, create_ops_app
 from extender.bind_failures import BindFailureReporter
 from extender.binding import BIND_TIMEOUT_SECONDS
@@ -16,6 +18,7 @@ from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.brief_decisions import is_brief
 from extender.decider import DecisionCore
 from extender.device_grants import DeviceGrants
+from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.plugins.host import PluginHost
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
@@ -64,6 +67,7 @@ class ExtenderSettings(Struct, frozen=True):
     record: the folder that decided requests are recorded in; None: nothing is recorded.
     record_bytes: of that recording, at most.
     shadow_policy: the file of a policy that is judged beside the live one; None: there is none.
+    page: where the API for people and the page are served; None: they are not.
     """
 
     etcd: EtcdAccess
@@ -83,6 +87,7 @@ class ExtenderSettings(Struct, frozen=True):
     record: Path | None = None
     record_bytes: int = DEFAULT_RING_BYTES
     shadow_policy: Path | None = None
+    page: PageSettings | None = None
 
 
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
@@ -129,11 +134,13 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     metrics.add_collector(plugins.families)
     device_grants = DeviceGrants(store, followed.input_sources.devices)
     metrics.add_collector(device_grants.families)
+    core, journal = DecisionCore(plugins.filter_nodes, plugins.score_nodes, is_brief), Journal()
     app = create_app(
         followed.input_sources,
-        core=DecisionCore(plugins.filter_nodes, plugins.score_nodes, is_brief),
+        core=core,
         metrics=metrics,
         workers=workers,
+        journal=journal,
         bodies=bodies,
         api=api,
         request_probes=probe_requests.enqueue,
@@ -141,6 +148,17 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         tls_problem=tls.problem if tls else None,
         observers=[each.observe for each in (recorder, shadow) if each],
         device_grants=device_grants,
+    )
+    api_sources = ApiSources(
+        followed.input_sources,
+        journal,
+        metrics,
+        workers,
+        wall_clock=time.time,
+        policy_path=str(settings.policy or ""),
+        core=core,
+        request_probes=probe_requests.enqueue,
+        tls_problem=tls.problem if tls else None,
     )
     drain = Drain(settings.drain_seconds)
     app.on_response_prepare.append(drain.close_connection)
@@ -161,6 +179,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
         loops = {
             **dict(followed.tasks()),
+            **await stack.enter_async_context(page_loops(settings.page, api_sources)),
             "write probe requests": probe_requests.run(),
             "write bind failures": bind_failures.run(),
             "drain": drain.run(stop),

@@ -137,7 +137,7 @@ async def page_server(nodes: int, folder: Path, *, port: int = 0, hostile: bool 
     if hostile:
         cluster.be_hostile()
     with Etcd(folder / "etcd") as etcd:
-        store = EtcdStore(EtcdAccess((etcd.client_url,)))
+        store = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=30.0))
         async with AsyncExitStack() as stack:
             stack.push_async_callback(store.close)
             await _write(store, cluster.all_records())
@@ -157,11 +157,11 @@ async def _start(
         journal,
         metrics,
         workers,
-        "extender-0",
         time.time,
+        "extender-0",
         request_probes=probe_requests.enqueue,
     )
-    server = PageServer(PageSettings(("127.0.0.1", port), replica="extender-0"), sources)
+    server = PageServer(PageSettings(("127.0.0.1", port)), sources)
     app = create_app(followed.input_sources, metrics=metrics, workers=workers, journal=journal)
     scheduler_port = await stack.enter_async_context(serve(app, "127.0.0.1", 0))
     loops = {**dict(followed.tasks()), **dict(server.tasks())}

@@ -60,12 +60,12 @@ def _check_origin(request: web.Request) -> None:
     if origin is not None and origin != f"{request.scheme}://{host}":
         raise RequestError(403, "the request comes from another page", "Origin", origin, f"{request.scheme}://{host}")
     if request.content_type != "application/json":
-        raise RequestError(400, "the body must be JSON", hdrs.CONTENT_TYPE, request.content_type, "application/json")
+        raise RequestError(400, "the body must be JSON", "Content-Type", request.content_type, "application/json")
 
 
 def _bearer_token(request: web.Request) -> str:
     scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         allowed = "Bearer TOKEN; kubectl leadsman page sends one by itself"
-        raise RequestError(401, "a bearer token is missing", hdrs.AUTHORIZATION, "", allowed)
+        raise RequestError(401, "a bearer token is missing", "Authorization", "", allowed)
     return token.strip()

@@ -1,7 +1,6 @@
 """The listener of the API and the page, as a process runs it beside its others."""
 
-import importlib
-import importlib.util
+import logging
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -10,14 +9,19 @@ from typing import Any
 from msgspec import Struct
 
 from extender.api.access import LOOPBACK_HOSTS, AccessGuard
-from extender.api.app import Bundle, create_api_app
+from extender.api.app import create_api_app
 from extender.api.live import LiveState
 from extender.api.sources import ApiSources
 from extender.api.token_access import TokenAccess
+from extender.page.bundle import bundle, content_security_policy
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.server_tls import ServerTls
+
+_log = logging.getLogger(__name__)
+
+_Loop = Coroutine[Any, Any, None]
 
 
 class PageSettings(Struct, frozen=True):
@@ -27,7 +31,6 @@ class PageSettings(Struct, frozen=True):
     hosts: names, besides those of loopback, that requests may be for.
     certificate, key: files in PEM; None: plain HTTP.
     api: the API server that says whose a token is; None: no token is asked for.
-    replica: name of this process.
     """
 
     listen: tuple[str, int]
@@ -35,7 +38,6 @@ class PageSettings(Struct, frozen=True):
     certificate: Path | None = None
     key: Path | None = None
     api: ApiAccess | None = None
-    replica: str = ""
 
     def __post_init__(self) -> None:
         if self.listen[0] not in LOOPBACK_HOSTS and not (self.certificate and self.key and self.api):
@@ -64,26 +66,36 @@ class PageServer:
         async with AsyncExitStack() as stack:
             check = TokenAccess(await stack.enter_async_context(self._client)).check if self._client else None
             guard = AccessGuard(LOOPBACK_HOSTS | self._settings.hosts, check)
-            app = create_api_app(self.live, guard, *_page_files())
+            app = create_api_app(self.live, guard, bundle(), _page_headers())
             yield await stack.enter_async_context(serve(app, *self._settings.listen, tls=self._tls))
 
-    def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
+    def tasks(self) -> Iterator[tuple[str, _Loop]]:
         """Name and loop of each; all run until cancelled."""
         yield "keep the page's history", self.live.run()
         if self._tls:
             yield "reload the page's certificate", self._tls.follow()
 
 
-def _page_files() -> tuple[Bundle, Mapping[str, str]]:
-    """The page's files and its headers."""
-    if importlib.util.find_spec("extender.page") is None:
-        return {}, {}
-    page = importlib.import_module("extender.page.bundle")
-    headers = {
+@asynccontextmanager
+async def page_loops(settings: PageSettings | None, sources: ApiSources) -> AsyncIterator[Mapping[str, _Loop]]:
+    """Serves until the block ends. Yields the loops to run meanwhile, by name. settings: None: nothing is served.
+
+    UnusableFile when the certificate cannot be used, OSError when the port is taken.
+    """
+    if settings is None:
+        yield {}
+        return
+    server = PageServer(settings, sources)
+    async with server.serving() as port:
+        _log.info("serving the page and its API on port %d", port)
+        yield dict(server.tasks())
+
+
+def _page_headers() -> Mapping[str, str]:
+    return {
         "Cache-Control": "no-cache",
-        "Content-Security-Policy": page.content_security_policy(),
+        "Content-Security-Policy": content_security_policy(),
         "Referrer-Policy": "no-referrer",
         "X-Content-Type-Options": "nosniff",
         "X-Frame-Options": "DENY",
     }
-    return page.bundle(), headers

@@ -1,8 +1,9 @@
 """What the API reads, wired by the process."""
 
+import socket
 from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from extender.api.contract.overview import CertificateDays
 from extender.decider import DEFAULT_CORE, DecisionCore
@@ -15,7 +16,7 @@ from leadsman.sources.input_sources import InputSources
 
 
 class ApiSources(Struct, frozen=True):
-    """replica: the name of this process among the replicas.
+    """replica: the name of this process among the replicas: in a cluster the pod's, which is its host name.
 
     policy_path: "": the default policy.
     core: what decides a what-if.
@@ -29,8 +30,8 @@ class ApiSources(Struct, frozen=True):
     journal: Journal
     metrics: ExtenderMetrics
     workers: WorkerPool
-    replica: str
     wall_clock: Callable[[], float]
+    replica: str = field(default_factory=socket.gethostname)
     policy_path: str = ""
     core: DecisionCore = DEFAULT_CORE
     request_probes: RequestProbes | None = None

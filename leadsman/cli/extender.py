@@ -3,6 +3,8 @@
 import argparse
 import gc
 
+from extender.api.access import LOOPBACK_HOSTS
+from extender.api.server import PageSettings
 from extender.probe_requests import REQUESTS_PER_SECOND
 from extender.run import ExtenderSettings, run
 from leadsman.cli import delay_flags, telemetry_flags
@@ -44,6 +46,22 @@ def options(add: Options) -> None:
         "0.0.0.0:9002",
         listen_address,
         metavar="HOST:PORT",
+    )
+    serving.flag(
+        "page-listen",
+        "address of the page and the API for people, docs/api.md (default: none). On 127.0.0.1 plain HTTP for"
+        " `leadsman page`; elsewhere with the certificate of --tls-cert, for tokens of the cluster",
+        None,
+        listen_address,
+        metavar="HOST:PORT",
+    )
+    serving.flag(
+        "page-hosts",
+        "host names besides 127.0.0.1 and localhost that the page is asked for by"
+        " (default leadsman-page.leadsman.svc,leadsman-page)",
+        "leadsman-page.leadsman.svc,leadsman-page",
+        client_names,
+        metavar="NAME[,NAME]",
     )
     serving.flag(
         "drain-seconds",
@@ -139,6 +157,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         record=args.record_dir,
         record_bytes=args.record_bytes,
         shadow_policy=args.shadow_policy,
+        page=_page(args, api),
     )
 
 
@@ -177,6 +196,15 @@ def _tls(args: argparse.Namespace) -> TlsFiles | None:
     if missing:
         raise ValueError(f"{', '.join(missing)} not given; make them with `leadsman certs`, or pass --plain-http")
     return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, args.tls_client_name)
+
+
+def _page(args: argparse.Namespace, api: ApiAccess | None) -> PageSettings | None:
+    if args.page_listen is None:
+        return None
+    listen = split_host_port(args.page_listen)
+    if listen[0] in LOOPBACK_HOSTS:
+        return PageSettings(listen)
+    return PageSettings(listen, args.page_hosts, args.tls_cert, args.tls_key, api)
 
 
 def _api(args: argparse.Namespace) -> ApiAccess | None:

@@ -31,6 +31,7 @@ COMMANDS = {
     "nodes": "list the nodes as the extender sees them",
     "doctor": "look for what is wrong with Leadsman in a cluster, and say what to do",
     "delay": "show the round trip between two nodes, as each measures it",
+    "page": "serve the extender's page to the browser of this machine",
     "rewards": "show each node's failure record by pod type",
     "snapshot": "write the cluster, as planners and decisions see it, to a file",
     "plan": "plan for the whole cluster offline, and hand a plan of moves over to the controller",

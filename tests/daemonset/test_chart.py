@@ -52,6 +52,7 @@ SETTINGS_OF = {
     "rebalance": "planning.rebalance=true",
     "device-health": "controller.deviceHealth.enabled=true",
     "devices": "extender.devices=true",
+    "page": "extender.page=true",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
     "shadow-policy": "extender.shadow.enabled=true",

@@ -1,0 +1,130 @@
+"""The API on a real socket, over the invented cluster of the page server with its state in memory."""
+
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import cache
+from typing import Any
+
+import aiohttp
+import pytest
+from msgspec import Struct
+
+from extender.api.access import LOOPBACK_HOSTS, AccessGuard, TokenCheck
+from extender.api.app import create_api_app
+from extender.api.live import LiveState
+from extender.api.sources import ApiSources
+from extender.journal import Journal
+from extender.metrics import ExtenderMetrics
+from extender.worker_pool import WorkerPool
+from leadsman.decision.decide import filter_nodes, score_nodes
+from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import Policy
+from leadsman.runtime.http_server import serve
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
+from leadsman.sources.delay.measurements import gather_measurements
+from leadsman.sources.input_sources import InputSources
+from leadsman.state.records import Heartbeat, Identity
+from leadsman.state.snapshot import NodeState, Snapshot
+from tests.page_server import PUSH_SECONDS, InventedCluster
+
+NO_PROBLEM = ProblemLog(logging.getLogger(__name__), "", "")
+
+
+class Fixed(Struct):
+    """A source that stands still."""
+
+    current: Any
+    problem: ProblemLog = NO_PROBLEM
+
+
+NOW = 1_000.0
+"""Monotonic seconds at which these clusters stand still."""
+
+
+def invented_snapshot(cluster: InventedCluster, is_slow: bool = True) -> Snapshot:
+    """All nodes fresh at NOW."""
+    nodes = {
+        name: NodeState(
+            Identity("pod", 1, "10.0.0.1", cluster.zones[at]),
+            Heartbeat(1, 1, PUSH_SECONDS),
+            cluster.latency(at, is_slow),
+            None,
+            NOW,
+        )
+        for at, name in enumerate(cluster.names)
+    }
+    return Snapshot(nodes, revision=7, cluster_id="c")
+
+
+@cache
+def _invented(nodes: int) -> tuple[InventedCluster, Snapshot, FittedEstimates]:
+    """Once for all tests: a fit takes seconds."""
+    cluster = InventedCluster(nodes, random.Random(nodes))
+    snapshot = invented_snapshot(cluster)
+    return cluster, snapshot, fit_estimates(gather_measurements(snapshot, NOW, Policy().delay.statistic), NOW)
+
+
+class Api(Struct):
+    """A running API and a client without a connection limit."""
+
+    session: aiohttp.ClientSession
+    live: LiveState
+    cluster: InventedCluster
+    measured: list[tuple[str, str]]
+
+    async def get(self, path: str, **headers: str) -> tuple[int, Any]:
+        async with self.session.get(f"/api/v1{path}", headers=headers) as response:
+            return response.status, await response.json()
+
+    async def post(self, path: str, body: Mapping[str, Any], **headers: str) -> tuple[int, Any]:
+        async with self.session.post(f"/api/v1{path}", json=body, headers=headers) as response:
+            return response.status, await response.json()
+
+    def decide(self, name: str, **labels: str) -> None:
+        """As kube-scheduler's two calls do."""
+        inputs = self.live.sources.inputs.current_inputs()
+        pod, nodes = PodInfo("shop", name, f"uid-{name}", labels), tuple(self.cluster.names)
+        filtered = filter_nodes(pod, nodes, inputs)
+        self.live.sources.journal.record_filter(pod, nodes, filtered, inputs)
+        if filtered.kept:
+            scored = score_nodes(pod, filtered.kept, inputs)
+            self.live.sources.journal.record_prioritize(pod, filtered.kept, scored, inputs)
+
+
+ApiStarter = Callable[..., AbstractAsyncContextManager[Api]]
+
+
+@pytest.fixture
+def starts_api() -> ApiStarter:
+    """starts_api(nodes=10, check_token=None): an API that ends with the block."""
+    return _started
+
+
+@pytest.fixture
+async def api() -> AsyncIterator[Api]:
+    async with _started() as started:
+        yield started
+
+
+@asynccontextmanager
+async def _started(nodes: int = 10, check_token: TokenCheck | None = None) -> AsyncIterator[Api]:
+    cluster, snapshot, fitted = _invented(nodes)
+    workers, measured = WorkerPool(), list[tuple[str, str]]()
+    inputs = InputSources(Fixed(snapshot), Fixed(Policy()), lambda: NOW, estimate_source=Fixed(fitted))
+    sources = ApiSources(
+        inputs, Journal(), ExtenderMetrics(), workers, time.time, "extender-0", request_probes=measured.extend
+    )
+    live = LiveState(sources)
+    app = create_api_app(live, AccessGuard(LOOPBACK_HOSTS, check_token), {"/": ("text/html", b"<p>page")}, {})
+    try:
+        async with (
+            serve(app, "127.0.0.1", 0) as port,
+            aiohttp.ClientSession(f"http://127.0.0.1:{port}", connector=aiohttp.TCPConnector(limit=0)) as session,
+        ):
+            yield Api(session, live, cluster, measured)
+    finally:
+        workers.close()

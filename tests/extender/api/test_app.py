@@ -1,0 +1,249 @@
+"""The API over HTTP: what it answers, and to whom."""
+
+import asyncio
+import gzip
+
+import aiohttp
+import jsonschema
+import pytest
+
+from extender.api.access import POSTS_AT_ONCE
+from extender.api.change_streams import MAX_BEHIND, MAX_STREAMS, ChangeStreams, TooManyStreams
+from extender.api.contract.overview import ChangeEvent
+from extender.api.openapi import openapi_document
+from extender.api.parameters import RequestError
+from extender.api.routes import PREFIX, ROUTES, Route
+from tests.extender.api.conftest import Api, ApiStarter
+from tests.page_server import SLOW_MS
+
+POD = (
+    "kind: Pod\nmetadata: {name: p, labels: {delay_edge-a-0000: '12'}}\nspec: {containers: [{name: c, image: private}]}"
+)
+
+
+def path_of(route_path: str, api: Api, decision: str) -> str:
+    names = {"{name}": api.cluster.names[0], "{a}": api.cluster.names[0], "{b}": api.cluster.names[1]}
+    if route_path.startswith("/pods/"):
+        return "/pods/shop/cart-1"
+    for parameter, value in {**names, "{id}": decision}.items():
+        route_path = route_path.replace(parameter, value)
+    return route_path
+
+
+QUERIES = {
+    "/delays/within": "?node=edge-a-0000&bound_ms=20",
+    "/delays/change": "?from=2026-01-01T00:00:00Z&to=2030-01-01T00:00:00Z",
+}
+BODIES = {"/what-if": {"yaml": POD}, "/measure": {"source": "edge-a-0000", "target": "edge-a-0001"}}
+
+
+@pytest.mark.parametrize("route", ROUTES, ids=lambda route: route.path)
+async def test_every_answer_is_what_the_openapi_document_says(api: Api, route: Route) -> None:
+    api.decide("cart-1", **{"delay_edge-a-0000": "12"})
+    view = await api.live.view()
+    api.live.history.add(view.at, view.table)
+    _, decisions = await api.get("/decisions")
+    path = path_of(route.path, api, decisions["items"][0]["id"]) + QUERIES.get(route.path, "")
+    status, body = await (api.post(path, BODIES[route.path]) if route.takes else api.get(path))
+    assert status == route.status, body
+    document = openapi_document()
+    operation = document["paths"][PREFIX + route.path][route.method.lower()]
+    schema = operation["responses"][str(route.status)]["content"]["application/json"]["schema"]
+    jsonschema.validate(body, {**schema, "components": document["components"]})
+
+
+async def test_the_document_is_served_and_has_every_path(api: Api) -> None:
+    status, document = await api.get("/openapi.json")
+    assert status == 200
+    assert document == openapi_document()
+    assert {PREFIX + route.path for route in ROUTES} < set(document["paths"])
+
+
+async def test_an_answer_that_is_the_same_is_not_sent_again(api: Api) -> None:
+    url = "/api/v1/delays/groups"
+    async with (
+        api.session.get(url) as first,
+        api.session.get(url, headers={"If-None-Match": first.headers["ETag"]}) as again,
+    ):
+        assert first.status == 200
+        assert again.status == 304
+        assert await again.read() == b""
+
+
+async def test_large_answers_are_compressed_for_those_who_take_it(starts_api: ApiStarter) -> None:
+    async with starts_api(nodes=60) as api:
+        connector = aiohttp.TCPConnector()
+        async with aiohttp.ClientSession(api.session._base_url, auto_decompress=False, connector=connector) as raw:
+            async with raw.get("/api/v1/nodes", headers={"Accept-Encoding": "gzip"}) as response:
+                packed = await response.read()
+            async with raw.get("/api/v1/nodes", headers={"Accept-Encoding": "identity"}) as response:
+                plain = await response.read()
+        assert gzip.decompress(packed)[:20] == plain[:20]
+        assert len(packed) * 3 < len(plain)
+
+
+async def test_pages_of_a_list_have_every_item_once(api: Api) -> None:
+    names, cursor = list[str](), "0"
+    while cursor:
+        _, page = await api.get(f"/nodes?limit=3&cursor={cursor}")
+        names += [node["name"] for node in page["items"]]
+        cursor = page["next"]
+    assert names == sorted(api.cluster.names)
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "field", "allowed"),
+    [
+        ("/nodes?limit=0", 400, "limit", "a whole number from 1 to 1000"),
+        ("/nodes?limit=1001", 400, "limit", "a whole number from 1 to 1000"),
+        ("/nodes?sort=colour", 400, "sort", "name or shift or age or rtt"),
+        ("/nodes?status=dead", 400, "status", "fresh or provisional or stale or unknown"),
+        ("/nodes/nobody", 404, "name", "the name of a node"),
+        ("/delays/cells?rows=129", 400, "rows", "a whole number from 1 to 128"),
+        ("/delays/pairs/edge-a-0000/nobody", 404, "b", "the name of a node"),
+        ("/delays/within?node=edge-a-0000&bound_ms=-1", 400, "bound_ms", "milliseconds, more than 0 and at most 60000"),
+        (
+            "/delays/within?node=edge-a-0000&bound_ms=nan",
+            400,
+            "bound_ms",
+            "milliseconds, more than 0 and at most 60000",
+        ),
+        ("/delays/change?from=yesterday&to=x", 400, "from", "ISO 8601 with an offset, as 2026-01-31T14:02:00Z"),
+        ("/decisions/0", 404, "id", "the name of a decision"),
+        ("/nothing", 404, "", ""),
+    ],
+)
+async def test_an_error_names_the_field_and_what_is_allowed(
+    api: Api, path: str, status: int, field: str, allowed: str
+) -> None:
+    answered, body = await api.get(path)
+    assert answered == status
+    assert (body["error"]["field"], body["error"]["allowed"]) == (field, allowed)
+
+
+async def test_the_slow_node_is_named_and_its_peers_are_not(api: Api) -> None:
+    _, groups = await api.get("/delays/groups")
+    assert {each["node"] for each in groups["slow_nodes"]} <= {api.cluster.slow}
+    _, detail = await api.get(f"/nodes/{api.cluster.slow}")
+    assert detail["median_rtt_ms"] > SLOW_MS
+
+
+async def test_a_lost_window_is_lost_and_never_a_number(starts_api: ApiStarter) -> None:
+    async with starts_api(nodes=60) as api:
+        _, cells = await api.get("/delays/cells?rows=60&columns=60")
+        marked = [
+            (rtt_ms, kind)
+            for row, kinds in zip(cells["rtt_ms"], cells["kind"], strict=True)
+            for rtt_ms, kind in zip(row, kinds, strict=True)
+        ]
+        assert {kind for _, kind in marked} == {"measured", "estimate", "lost", "self"}
+        assert all((rtt_ms is None) == (kind in ("lost", "self")) for rtt_ms, kind in marked)
+
+
+async def test_who_is_within_a_bound_is_whom_the_filter_lets_pass(api: Api) -> None:
+    api.decide("cart-1", **{"delay_edge-a-0000": "12"})
+    _, within = await api.get("/delays/within?node=edge-a-0000&bound_ms=12")
+    _, decision = await api.get("/pods/shop/cart-1?limit=1000")
+    passes = {node["name"] for node in within["items"] if node["passes"]}
+    assert passes == {node["node"] for node in decision["nodes"]["items"] if node["passed"]}
+    assert 0 < len(passes) < len(api.cluster.names)
+
+
+async def test_a_pod_that_no_node_takes_is_told_which_bound_would_do(api: Api) -> None:
+    api.decide("cart-2", **{"delay_edge-a-0000": "0.5", "delay_edge-e-0005": "0.5"})
+    _, decision = await api.get("/pods/shop/cart-2")
+    assert decision["passed"] == 0
+    assert "over the bound of 0.5 ms; a bound of" in decision["fixes"][0]
+
+
+async def test_points_of_the_parts_add_up_to_the_score(api: Api) -> None:
+    api.decide("cart-3", **{"delay_edge-a-0000": "30"})
+    _, decision = await api.get("/pods/shop/cart-3")
+    for node in decision["nodes"]["items"]:
+        if node["parts"]:
+            assert sum(part["points"] for part in node["parts"]) == pytest.approx(node["score"], abs=0.51)
+
+
+async def test_what_if_decides_and_keeps_nothing(api: Api) -> None:
+    status, decision = await api.post("/what-if", {"yaml": POD})
+    assert status == 200
+    assert 0 < decision["passed"] < decision["asked"] == len(api.cluster.names)
+    assert "private" not in str(decision), "a pod's spec is never shown"
+    assert not len(api.live.sources.journal)
+
+
+async def test_measure_asks_for_the_pair(api: Api) -> None:
+    assert (await api.post("/measure", BODIES["/measure"]))[0] == 202
+    assert api.measured == [("edge-a-0000", "edge-a-0001")]
+    status, body = await api.post("/measure", {"source": "edge-a-0000", "target": "nobody"})
+    assert (status, body["error"]["field"]) == (404, "target")
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:80", "127.0.0.1.evil.example", ""])
+async def test_a_request_for_another_host_is_refused(api: Api, host: str) -> None:
+    status, body = await api.get("/overview", Host=host)
+    assert (status, body["error"]["field"]) == (403, "Host")
+
+
+async def test_a_post_from_another_page_is_refused(api: Api) -> None:
+    status, body = await api.post("/measure", BODIES["/measure"], Origin="http://evil.example")
+    assert (status, body["error"]["field"]) == (403, "Origin")
+    async with api.session.post("/api/v1/measure", data=b"{}", headers={"Content-Type": "text/plain"}) as response:
+        assert response.status == 400, "a form of another page could send this"
+    assert api.measured == []
+
+
+async def test_more_posts_than_are_allowed_are_refused(api: Api) -> None:
+    answers = [await api.post("/measure", BODIES["/measure"]) for _ in range(POSTS_AT_ONCE + 3)]
+    assert {status for status, _ in answers} == {202, 429}
+
+
+async def test_a_token_is_asked_for_and_checked_with_what_is_done(starts_api: ApiStarter) -> None:
+    async def check(token: str, verb: str) -> None:
+        if (token, verb) != ("of-a-reader", "get"):
+            raise RequestError(403, "may not", "Authorization")
+
+    async with starts_api(check_token=check) as api:
+        assert (await api.get("/health"))[0] == 401
+        assert (await api.get("/health", Authorization="Basic of-a-reader"))[0] == 401
+        assert (await api.get("/health", Authorization="Bearer of-another"))[0] == 403
+        assert (await api.get("/health", Authorization="Bearer of-a-reader"))[0] == 200
+        token = {"Authorization": "Bearer of-a-reader"}
+        assert (await api.post("/measure", BODIES["/measure"], **token))[0] == 403
+        assert api.measured == []
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind", "scheduler/filter"])
+async def test_the_pages_listener_knows_none_of_kube_schedulers_verbs(api: Api, verb: str) -> None:
+    async with api.session.post(f"/{verb}", json={}) as response:
+        assert response.status == 404
+
+
+async def test_a_change_of_the_state_is_an_event(api: Api) -> None:
+    async with asyncio.timeout(60), api.session.get("/api/v1/events") as response:
+        assert response.content_type == "text/event-stream"
+        await response.content.readuntil(b"\n\n")
+        api.live.streams.send(ChangeEvent(["nodes"], 8))
+        assert await response.content.readuntil(b"\n\n") == (
+            b'event: change\ndata: {"sections":["nodes"],"revision":8}\n\n'
+        )
+
+
+async def test_there_are_at_most_32_streams() -> None:
+    streams = ChangeStreams()
+    opened = [streams.open() for _ in range(MAX_STREAMS)]
+    with pytest.raises(TooManyStreams):
+        streams.open()
+    await anext(opened[0])
+    await opened[0].aclose()
+    streams.open()
+
+
+async def test_the_stream_of_a_slow_reader_ends() -> None:
+    streams = ChangeStreams()
+    slow = streams.open()
+    await anext(slow)
+    for revision in range(MAX_BEHIND + 1):
+        streams.send(ChangeEvent(["nodes"], revision))
+    assert len(streams) == 0
+    assert len([event async for event in slow]) == MAX_BEHIND

@@ -1,0 +1,103 @@
+"""Groups of nodes, their order, and who is slow in them."""
+
+import random
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from extender.api.delay_table import DelayTable, delay_table, grouped_quantiles
+from extender.api.group_delays import group_matrix, node_excess_ms, outlier_rows, slow_nodes
+from extender.api.grouping import MAX_GROUPS, chain, group_by_delay, group_by_zone
+from tests.extender.api.conftest import NOW, invented_snapshot
+from tests.page_server import InventedCluster
+
+
+@pytest.fixture
+def cluster() -> InventedCluster:
+    return InventedCluster(80, random.Random(3))
+
+
+@pytest.fixture
+def table(cluster: InventedCluster) -> DelayTable:
+    return delay_table(invented_snapshot(cluster), NOW)
+
+
+def test_zones_are_the_groups_where_every_node_has_one() -> None:
+    grouping = group_by_zone(["b", "a", "b"])
+    assert grouping is not None
+    assert grouping.ids == ("a", "b")
+    assert grouping.group_of.tolist() == [1, 0, 1]
+    assert grouping.order.tolist() == [1, 0, 2]
+
+
+@pytest.mark.parametrize("zones", [["a", ""], ["a", "a"], [f"zone-{at}" for at in range(MAX_GROUPS + 1)], []])
+def test_zones_that_are_unknown_or_too_few_or_too_many_are_no_groups(zones: list[str]) -> None:
+    assert group_by_zone(zones) is None
+
+
+def test_groups_by_delay_hold_nodes_that_are_near_each_other() -> None:
+    place = np.array([0.0, 1.0, 2.0, 3.0, 100.0, 101.0, 102.0, 103.0, 400.0, 401.0, 402.0, 403.0])
+    grouping = group_by_delay([f"n{at}" for at in range(12)], ["z"] * 12, lambda at: np.abs(place - place[at]))
+    assert [set(each) for each in np.split(grouping.group_of, 3)] == [{0}, {2}, {1}]
+    assert all("z near " in label for label in grouping.labels)
+
+
+def test_a_node_that_is_far_from_all_is_no_group_of_its_own() -> None:
+    place = np.array([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 400.0])
+    grouping = group_by_delay([f"n{at}" for at in range(8)], [""] * 8, lambda at: np.abs(place - place[at]))
+    assert grouping.ids == ("n0",)
+
+
+@given(nodes=st.integers(0, 400), seed=st.integers(0, 100))
+def test_every_node_is_in_one_of_at_most_64_groups_and_none_is_empty(nodes: int, seed: int) -> None:
+    place = np.random.default_rng(seed).uniform(0, 100, nodes)
+    names = [f"n{at}" for at in range(nodes)]
+    grouping = group_by_delay(names, [""] * nodes, lambda at: np.abs(place - place[at]))
+    assert len(grouping.ids) <= MAX_GROUPS
+    assert sorted(grouping.order.tolist()) == list(range(nodes))
+    assert (grouping.sizes > 0).all()
+
+
+@given(size=st.integers(1, 20), seed=st.integers(0, 100))
+def test_a_chain_has_each_group_once_even_where_nothing_is_known(size: int, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    distance = np.where(rng.random((size, size)) < 0.5, np.nan, rng.random((size, size)))
+    assert sorted(chain(distance).tolist()) == list(range(size))
+
+
+@given(st.lists(st.tuples(st.integers(0, 5), st.floats(0, 100))), st.floats(0, 1))
+def test_quantiles_by_group_are_those_of_numpy(rows: list[tuple[int, float]], quantile: float) -> None:
+    group, values = np.array([row[0] for row in rows], np.intp), np.array([row[1] for row in rows], float)
+    (result,) = grouped_quantiles(group, values, 6, (quantile,))
+    for each in range(6):
+        own = values[group == each]
+        assert result[each] == pytest.approx(np.quantile(own, quantile)) if len(own) else np.isnan(result[each])
+
+
+def test_the_slow_node_stands_out_in_its_group(cluster: InventedCluster, table: DelayTable) -> None:
+    grouping = group_by_zone(cluster.zones)
+    assert grouping is not None
+    excess = node_excess_ms(table, grouping, group_matrix(table, grouping))
+    (slow,) = slow_nodes(excess, table.node_medians)
+    assert table.names[slow] == cluster.slow
+    assert excess[slow] == pytest.approx(35, abs=3)
+
+
+def test_the_cells_count_what_was_measured_and_lost(cluster: InventedCluster, table: DelayTable) -> None:
+    grouping = group_by_zone(cluster.zones)
+    assert grouping is not None
+    matrix = group_matrix(table, grouping)
+    assert matrix.measured.sum() + matrix.lost.sum() == len(table.source)
+    assert matrix.lost.sum() == table.is_lost.sum() > 0
+    assert (matrix.low_ms <= matrix.median_ms)[matrix.measured > 0].all()
+    assert (np.isnan(matrix.median_ms) == (matrix.measured == 0)).all()
+
+
+def test_an_outlier_is_a_pair_far_above_its_groups(cluster: InventedCluster, table: DelayTable) -> None:
+    grouping = group_by_zone(cluster.zones)
+    assert grouping is not None
+    rows = outlier_rows(table, grouping, group_matrix(table, grouping))
+    assert len(rows)
+    assert all(cluster.slow in (table.names[table.source[row]], table.names[table.target[row]]) for row in rows)

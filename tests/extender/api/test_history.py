@@ -1,0 +1,121 @@
+"""The delay history: what it keeps, for how long, in how much memory."""
+
+import numpy as np
+import pytest
+
+from extender.api import history_rings
+from extender.api.delay_table import DelayTable
+from extender.api.history import DelayHistory
+from extender.api.history_rings import HALF_HOURS, MINUTES, NodeRing, PairRing
+
+BEGAN = 1_700_000_000.0 // 3600 * 3600
+
+
+def table(nodes: int, peers: int, moved_ms: float = 0.0, step: int = 1) -> DelayTable:
+    """Node 0 is farther by moved_ms. Each measures the next ones, `step` apart, in 10 ms and its number."""
+    source = np.repeat(np.arange(nodes), peers)
+    target = (source + step * np.tile(np.arange(1, peers + 1), nodes)) % nodes
+    order = np.lexsort((target, source))
+    source, target = source[order], target[order]
+    rtt_ms = 10.0 + (source + target) % 7 + moved_ms * ((source == 0) | (target == 0))
+    return DelayTable(tuple(f"edge-{at}" for at in range(nodes)), source, target, rtt_ms, np.full(len(source), 0.1))
+
+
+def test_a_node_that_moved_is_named_with_when_it_did() -> None:
+    history = DelayHistory(BEGAN)
+    for minute in range(30):
+        history.add(BEGAN + 60 * minute, table(20, 8, 35.0 * (minute >= 12)))
+    (shift,) = history.shifts
+    assert shift.node == "edge-0"
+    assert shift.shift_ms == pytest.approx(35, rel=0.001)
+    assert shift.since == BEGAN + 60 * 12
+
+
+def test_a_node_that_came_back_has_not_moved() -> None:
+    history = DelayHistory(BEGAN)
+    for minute in range(10):
+        history.add(BEGAN + 60 * minute, table(20, 8, 35.0 * (3 <= minute < 6)))
+    assert history.shifts == ()
+
+
+def test_peers_that_change_hide_no_shift_within_their_time() -> None:
+    history = DelayHistory(BEGAN)
+    for minute in range(20):
+        history.add(BEGAN + 60 * minute, table(20, 8, 35.0 * (minute >= 15), step=1 + (minute >= 8) * 2))
+    assert [shift.node for shift in history.shifts] == ["edge-0"]
+
+
+def test_a_node_has_an_hour_of_minutes_and_48_hours_of_half_hours() -> None:
+    history = DelayHistory(BEGAN)
+    for minute in range(0, 60 * 50, 15):
+        history.add(BEGAN + 60 * minute, table(6, 5))
+    moments = [moment.at for moment in history.of_node("edge-3")]
+    assert moments == sorted(moments)
+    assert moments[-1] - moments[0] == pytest.approx(48 * 3600, abs=3600)
+    assert len(moments) <= MINUTES + HALF_HOURS
+    assert all(moment.rtt_ms is not None for moment in history.of_node("edge-3"))
+
+
+def test_of_a_pair_the_slower_direction_is_kept_for_an_hour() -> None:
+    history = DelayHistory(BEGAN)
+    first = table(6, 5)
+    history.add(BEGAN, first)
+    row = int(first.rows_of(np.array([2]), np.array([1]))[0])
+    slower = DelayTable(first.names, first.source, first.target, first.rtt_ms.copy(), first.jitter_ms)
+    slower.rtt_ms[row] = 99.0
+    history.add(BEGAN + 60, slower)
+    assert [moment.rtt_ms for moment in history.of_pair("edge-1", "edge-2")] == pytest.approx([13.0, 99.0], rel=0.001)
+    assert history.of_pair("edge-1", "nobody") == []
+
+
+def test_two_moments_are_the_nearest_that_are_kept() -> None:
+    history = DelayHistory(BEGAN)
+    assert history.medians_at(BEGAN) is None
+    for minute in range(5):
+        history.add(BEGAN + 60 * minute, table(6, 5, minute))
+    medians = history.medians_at(BEGAN + 130)
+    assert medians is not None
+    assert medians.at == BEGAN + 120
+    assert set(medians.by_node) == {f"edge-{at}" for at in range(6)}
+
+
+def test_it_takes_at_most_30_mib_at_5000_nodes() -> None:
+    history = DelayHistory(BEGAN)
+    for minute, step in enumerate((1, 7)):
+        history.add(BEGAN + 1800 * minute, table(5000, 33, step=step))
+    assert 20 << 20 < history.held_bytes <= 30 << 20
+
+
+def test_a_pair_that_was_measured_longest_ago_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_rings, "MAX_PAIRS", 100)
+    ring = PairRing(1000)
+    for minute in range(3):
+        source = np.arange(60) + 60 * minute
+        ring.add(float(minute), source, source + 500, np.full(60, 10.0 + minute))
+    assert np.isnan(ring.of(0, 500)).all()
+    assert ring.of(179, 679)[-1] == pytest.approx(12.0, rel=0.001)
+    assert ring.of(99, 599)[1] == pytest.approx(11.0, rel=0.001), "younger ones stay while there is room"
+
+
+def test_more_pairs_than_there_is_room_for_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(history_rings, "MAX_PAIRS", 100)
+    ring, source = PairRing(1000), np.arange(150)
+    ring.add(0.0, source, source + 500, np.full(150, 10.0))
+    assert ring.of(99, 599)[0] == pytest.approx(10.0, rel=0.001)
+    assert np.isnan(ring.of(100, 600)).all()
+
+
+def test_a_round_trip_is_kept_to_a_thirtieth_of_a_percent() -> None:
+    ring = PairRing(10)
+    for at, rtt_ms in enumerate((0.001, 0.0513, 1.0, 35.2, 59_999.0)):
+        ring.add(float(at), np.array([1]), np.array([2]), np.array([rtt_ms]))
+        assert ring.of(1, 2)[-1] == pytest.approx(rtt_ms, rel=0.0002)
+
+
+def test_a_ring_forgets_the_oldest_moment() -> None:
+    ring = NodeRing(3)
+    for at in range(5):
+        ring.add(float(at + 1), np.full(2, float(at)))
+    assert ring.times == [3.0, 4.0, 5.0]
+    assert [value for _, value in ring.of(1)] == [2.0, 3.0, 4.0]
+    assert ring.median_of_last(3).tolist()[:2] == [3.0, 3.0]

@@ -1,0 +1,99 @@
+"""The listener as a process runs it: TLS and tokens beyond loopback, and nothing of it on kube-scheduler's listener."""
+
+import ssl
+from pathlib import Path
+
+import aiohttp
+import pytest
+from msgspec import Struct, structs
+
+from extender.api.server import PageServer, PageSettings, page_loops
+from extender.app import create_app, create_ops_app
+from extender.metrics import ExtenderMetrics
+from leadsman.kube.access import ApiAccess
+from leadsman.runtime.http_server import serve
+from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
+from leadsman.runtime.ops_server import Health
+from leadsman.testbed.certificates import CertificateAuthority
+from tests.extender.api.conftest import Api
+from tests.extender.api.test_token_access import ReviewingApi
+
+READER = {"Authorization": "Bearer of-a-reader"}
+
+
+class Files(Struct):
+    """A certificate for 127.0.0.1 with its key, the CA's certificate, and what a client trusts."""
+
+    certificate: Path
+    key: Path
+    ca: Path
+    client: ssl.SSLContext
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    authority = CertificateAuthority()
+    ca = tmp_path / "ca.crt"
+    ca.write_text(authority.pem)
+    return Files(*authority.issue("127.0.0.1").write(tmp_path, "server"), ca, ssl.create_default_context(cafile=ca))
+
+
+async def test_beyond_loopback_it_serves_by_tls_to_those_whom_the_api_server_knows(api: Api, files: Files) -> None:
+    async with serve(ReviewingApi().app(), "127.0.0.1", 0) as api_port:
+        access = ApiAccess(f"http://127.0.0.1:{api_port}")
+        settings = PageSettings(("0.0.0.0", 0), frozenset({"leadsman-page"}), files.certificate, files.key, access)
+        async with PageServer(settings, api.live.sources).serving() as port, aiohttp.ClientSession() as session:
+            url = f"https://127.0.0.1:{port}/api/v1/health"
+            async with session.get(url, ssl=files.client) as response:
+                assert response.status == 401
+            async with session.get(url, ssl=files.client, headers=READER) as response:
+                assert response.status == 200
+            async with session.get(url, ssl=files.client, headers=READER | {"Host": "leadsman-page"}) as response:
+                assert response.status == 200
+            async with session.get(f"https://127.0.0.1:{port}/", ssl=files.client) as response:
+                assert response.status == 401
+
+
+def test_beyond_loopback_it_demands_certificates_and_an_api_server(files: Files) -> None:
+    whole = PageSettings(("0.0.0.0", 9003), frozenset(), files.certificate, files.key, ApiAccess("http://127.0.0.1:1"))
+    for missing in ("certificate", "key", "api"):
+        with pytest.raises(ValueError, match="beyond loopback it needs certificates and the API server"):
+            structs.replace(whole, **{missing: None})
+
+
+async def test_the_page_comes_with_its_policy(api: Api) -> None:
+    server = PageServer(PageSettings(("127.0.0.1", 0)), api.live.sources)
+    async with (
+        server.serving() as port,
+        aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
+        session.get("/") as response,
+    ):
+        assert response.content_type == "text/html"
+        assert "default-src 'none'" in response.headers["Content-Security-Policy"]
+
+
+async def test_nothing_is_served_unless_asked(api: Api) -> None:
+    async with page_loops(None, api.live.sources) as loops:
+        assert loops == {}
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt"])
+async def test_kube_schedulers_listener_accepts_no_credential_of_the_page(api: Api, files: Files, verb: str) -> None:
+    sources = api.live.sources
+    app = create_app(sources.inputs, metrics=ExtenderMetrics(), workers=sources.workers)
+    tls = MutualTls(TlsFiles(files.certificate, files.key, files.ca, frozenset({"kube-scheduler"})))
+    async with serve(app, "127.0.0.1", 0, tls=tls) as port, aiohttp.ClientSession() as session:
+        with pytest.raises(aiohttp.ClientError):
+            await session.post(f"https://127.0.0.1:{port}/{verb}", json={}, ssl=files.client, headers=READER)
+
+
+async def test_neither_kube_schedulers_nor_the_metrics_listener_knows_the_api(api: Api) -> None:
+    sources = api.live.sources
+    for app in (
+        create_app(sources.inputs, metrics=ExtenderMetrics(), workers=sources.workers),
+        create_ops_app(lambda: Health(True), ExtenderMetrics(), sources.workers),
+    ):
+        async with serve(app, "127.0.0.1", 0) as port, aiohttp.ClientSession() as session:
+            for path in ("/api/v1/overview", "/"):
+                async with session.get(f"http://127.0.0.1:{port}{path}") as response:
+                    assert response.status == 404

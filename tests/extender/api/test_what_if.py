@@ -1,0 +1,49 @@
+"""Which YAML is read as a pod."""
+
+import pytest
+
+from extender.api.parameters import RequestError
+from extender.api.what_if import MAX_YAML_BYTES, read_pod
+
+TEMPLATE = "template: {metadata: {labels: {delay_edge-1: '5'}}, spec: {priority: 7}}"
+
+
+@pytest.mark.parametrize("kind", ["Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"])
+def test_a_workload_is_read_as_one_of_its_pods(kind: str) -> None:
+    pod = read_pod(f"kind: {kind}\nmetadata: {{name: web, namespace: shop}}\nspec: {{{TEMPLATE}}}")
+    assert (pod.namespace, pod.name, pod.labels["delay_edge-1"], pod.priority) == ("shop", "web", "5", 7)
+    assert pod.workload
+
+
+def test_a_cron_job_is_read_as_one_of_its_pods() -> None:
+    pod = read_pod(f"kind: CronJob\nmetadata: {{name: web}}\nspec: {{jobTemplate: {{spec: {{{TEMPLATE}}}}}}}")
+    assert (pod.namespace, pod.labels["delay_edge-1"]) == ("default", "5")
+
+
+@pytest.mark.parametrize(
+    ("yaml", "why"),
+    [
+        ("", "the document is not an object"),
+        ("[1]", "the document is not an object"),
+        ("kind: Service", "kind is 'Service'"),
+        ("kind: Pod\nmetadata: 7", "metadata is not an object"),
+        ("kind: Deployment\nspec: {template: x}", "template is not an object"),
+        ("kind: Pod\nmetadata: {labels: {a: 1}}", "labels"),
+        ("a: &x [1]\nb: *x", "alias"),
+        ("!!python/object/apply:os.system [ls]", "tag"),
+        ("{" * 100, "nesting"),
+        ("a: 1\na: 2", "twice"),
+    ],
+)
+def test_what_is_no_pod_is_refused_with_the_reason(yaml: str, why: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        read_pod(yaml)
+    assert refused.value.status == 400
+    assert refused.value.body.error.field == "yaml"
+    assert why in str(refused.value)
+
+
+def test_more_than_256_kib_is_refused_unread() -> None:
+    with pytest.raises(RequestError) as refused:
+        read_pod("#" * (MAX_YAML_BYTES + 1))
+    assert refused.value.status == 413
