@@ -97,10 +97,14 @@ class ApiHandlers:
         page, history = ListQuery(request.query), self._live.history
         begin, end = (parameters.moment(request.query, field) for field in ("from", "to"))
         view = await self._live.view()
-        before, after = history.medians_at(begin), history.medians_at(end)
-        if before is None or after is None:
-            raise RequestError(404, "the history has no moment yet: it begins a minute after the extender's start")
-        return await self._on_worker(lambda: delay_pages.delay_changes(view, before, after, page))
+
+        def changes() -> Struct:
+            before, after = history.medians_at(begin), history.medians_at(end)
+            if before is None or after is None:
+                raise RequestError(404, "the history has no moment yet: it begins with the extender's start")
+            return delay_pages.delay_changes(view, before, after, page)
+
+        return await self._on_worker(changes)
 
     async def decisions(self, request: web.Request) -> Struct:
         query, page = request.query, ListQuery(request.query)

@@ -5,6 +5,7 @@ node. Pairs come and go as agents choose other peers: those that were measured l
 the process ends, and begins again when more than MAX_NODES names were met.
 """
 
+import threading
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -42,10 +43,13 @@ class MomentMedians(Struct, frozen=True, eq=False):
 
 
 class DelayHistory:
-    """Not for two threads at once. since: Unix seconds at which it begins. shifts: as of the last `add`, the largest
-    first."""
+    """One thread adds, others read; at 5,000 nodes a reader may wait for a second while a minute is added.
+
+    since: Unix seconds at which it begins. shifts: as of the last `add`, the largest first.
+    """
 
     def __init__(self, since: float) -> None:
+        self._lock = threading.Lock()
         self._begin(since)
 
     def _begin(self, since: float) -> None:
@@ -61,6 +65,10 @@ class DelayHistory:
 
     def add(self, at: float, table: DelayTable) -> None:
         """Keeps one minute. at: Unix seconds."""
+        with self._lock:
+            self._add(at, table)
+
+    def _add(self, at: float, table: DelayTable) -> None:
         if len(self._names.keys() | set(table.names)) > MAX_NODES:
             self._begin(at)
         number = np.array([self._names.setdefault(name, len(self._names)) for name in table.names], np.intp)
@@ -77,14 +85,18 @@ class DelayHistory:
         return bool(before) and at // HALF_HOUR_SECONDS > before // HALF_HOUR_SECONDS
 
     @property
-    def moments(self) -> Sequence[float]:
+    def _moments(self) -> Sequence[float]:
         """Unix seconds of all that is kept, ascending."""
         minutes = self._minutes.times
         return [*(at for at in self._half_hours.times if not minutes or at < minutes[0]), *minutes]
 
     def medians_at(self, at: float) -> MomentMedians | None:
         """The kept moment nearest to `at`; None: nothing is kept."""
-        moments = self.moments
+        with self._lock:
+            return self._medians_at(at)
+
+    def _medians_at(self, at: float) -> MomentMedians | None:
+        moments = self._moments
         if not moments:
             return None
         nearest = min(moments, key=lambda each: abs(each - at))
@@ -95,6 +107,10 @@ class DelayHistory:
 
     def of_node(self, name: str) -> list[Moment]:
         """The node's median at each moment; [] for a node that was never met."""
+        with self._lock:
+            return self._of_node(name)
+
+    def _of_node(self, name: str) -> list[Moment]:
         number = self._names.get(name)
         if number is None:
             return []
@@ -104,6 +120,10 @@ class DelayHistory:
 
     def of_pair(self, one: str, other: str) -> list[Moment]:
         """The slower direction in each minute of the hour."""
+        with self._lock:
+            return self._of_pair(one, other)
+
+    def _of_pair(self, one: str, other: str) -> list[Moment]:
         numbers = self._names.get(one), self._names.get(other)
         if numbers[0] is None or numbers[1] is None:
             return []
