@@ -66,6 +66,9 @@ bench: .venv/.bench  ## the benchmarks; takes some minutes
 reference: .venv/.local  ## write the reference of the command line and its man pages into build/reference
 	$(BIN)/python -m leadsman.cli.reference build/reference
 
+site: .venv/.docs  ## build the documentation site into build/site; a broken link fails
+	$(BIN)/python -m mkdocs build --quiet --strict --config-file website/mkdocs.yml
+
 fuzz: .venv/.fuzz  ## look for inputs that break a parser; ARGS="--seconds 300 wire_args records"
 	$(BIN)/python -m fuzz $(ARGS)
 
@@ -124,6 +127,9 @@ $(BIN)/python:
 
 .venv/.fuzz: $(BIN)/python setup.cfg
 	$(call install,fuzz)
+
+.venv/.docs: $(BIN)/python setup.cfg
+	$(call install,docs)
 
 .venv/.release: $(BIN)/python setup.cfg
 	$(call install,release)

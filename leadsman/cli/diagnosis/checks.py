@@ -11,8 +11,8 @@ CLOCK_WARNING_SECONDS, CLOCK_ERROR_SECONDS = 5.0, 60.0
 
 CERTIFICATE_WARNING_DAYS, CERTIFICATE_ERROR_DAYS = 30, 7
 
-OLDEST_KUBERNETES = (1, 29)
-"""docs/compatibility.md has what was tried."""
+OLDEST_KUBERNETES = (1, 25)
+"""The first whose kube-scheduler reads kubescheduler.config.k8s.io/v1, which `leadsman configure-scheduler` writes."""
 
 NEUTRAL_WARNING_RATIO = 0.01
 

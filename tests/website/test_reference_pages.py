@@ -1,0 +1,52 @@
+"""Reference pages say what the code says."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from leadsman.decision.policy import Policy
+from leadsman.kube import names
+from leadsman.state import keys
+from website import reference_pages
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.parametrize("record", keys.RECORD_BY_KIND.values())
+def test_every_record_has_a_section_with_its_fields(record: type) -> None:
+    page = reference_pages.records_page()
+    section = page.split(f"## {record.__name__}\n")[1].split("\n## ")[0]
+    assert [field for field in record.__struct_fields__ if f"| `{field}` |" not in section] == []
+
+
+def test_bounds_of_a_field_are_shown() -> None:
+    assert "number, at least 0, at most 60000" in reference_pages.records_page()
+
+
+def test_every_section_of_the_policy_is_described() -> None:
+    page = reference_pages.policy_page()
+    assert [name for name in Policy.__struct_fields__ if f"| `{name}` |" not in page] == []
+
+
+def test_a_docstring_stands_for_the_constants_above_it() -> None:
+    found = {name: (value, text) for name, value, text in reference_pages.documented_names(names)}
+    assert found["REPLICAS_ANNOTATION"] == (
+        names.REPLICAS_ANNOTATION,
+        found["ESTIMATE_ANNOTATION"][1],
+    )
+    assert found["DELAY_ANNOTATION"][0] == "leadsman.dev/delay"
+
+
+def test_the_navigation_names_pages_that_exist_or_are_made() -> None:
+    settings = yaml.safe_load((DOCS.parent / "website/mkdocs.yml").read_text())
+    pages = [
+        page
+        for section in settings["nav"]
+        for entries in section.values()
+        for each in entries
+        for page in each.values()
+    ]
+    written = [page for page in pages if not page.startswith(("reference/", "project/"))]
+    assert len(pages) == len(set(pages))
+    assert [page for page in written if not (DOCS / page).is_file()] == []

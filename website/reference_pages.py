@@ -1,0 +1,112 @@
+"""Reference pages read from the code: records in etcd, the policy file, names on Kubernetes objects."""
+
+import ast
+import inspect
+import json
+from collections.abc import Iterator, Mapping
+from types import ModuleType
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from leadsman.decision import policy
+from leadsman.kube import names
+from leadsman.state import records
+
+_LIMITS = {
+    "minimum": "at least",
+    "maximum": "at most",
+    "exclusiveMinimum": "above",
+    "exclusiveMaximum": "below",
+    "maxLength": "characters at most",
+    "minLength": "characters at least",
+    "maxItems": "items at most",
+    "pattern": "matches",
+}
+
+
+def records_page() -> str:
+    return "\n".join(
+        ["# Records in etcd", "", _paragraphs(records.__doc__), *_struct_sections(_structs(records, records.Record))]
+    )
+
+
+def policy_page() -> str:
+    intro = "Every section and field of the policy file; what is left out has its default, what is unknown is refused."
+    return "\n".join(["# Policy file", "", intro, "", *_struct_sections(_structs(policy, policy.PolicySection))])
+
+
+def names_page() -> str:
+    lines = ["# Names on Kubernetes objects", "", "| name | value | means |", "| --- | --- | --- |"]
+    lines += [f"| {name} | `{value}` | {_cell(text)} |" for name, value, text in documented_names(names)]
+    return "\n".join([*lines, ""])
+
+
+def documented_names(module: ModuleType) -> Iterator[tuple[str, str, str]]:
+    """Each constant of text with its docstring; one docstring after several stands for all of them."""
+    body = ast.parse(inspect.getsource(module)).body
+    waiting = list[str]()
+    for node in body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            waiting.append(node.targets[0].id)
+        elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            for name in waiting:
+                if isinstance(value := getattr(module, name), str):
+                    yield name, value, " ".join(str(node.value.value).split())
+            waiting = []
+        else:
+            waiting = []
+
+
+def _structs(module: ModuleType, base: type[Struct]) -> list[type[Struct]]:
+    """Those of the module, in its order: records and what they hold, but the base itself."""
+    return [
+        each
+        for each in vars(module).values()
+        if isinstance(each, type)
+        and issubclass(each, Struct)
+        and each.__module__ == module.__name__
+        and each is not base
+    ]
+
+
+def _struct_sections(structs: list[type[Struct]]) -> Iterator[str]:
+    _, components = msgspec.json.schema_components(structs)
+    for struct in structs:
+        yield from (f"## {struct.__name__}", "", _paragraphs(struct.__doc__), "")
+        properties = components[struct.__name__].get("properties", {})
+        if properties:
+            yield from ("| field | is | default |", "| --- | --- | --- |")
+            yield from (
+                f"| `{name}` | {_cell(_type(schema))} | {_default(schema)} |" for name, schema in properties.items()
+            )
+            yield ""
+
+
+def _type(schema: Mapping[str, Any]) -> str:
+    if "$ref" in schema:
+        return str(schema["$ref"].rpartition("/")[2])
+    if "anyOf" in schema:
+        return " or ".join(_type(each) for each in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(map(json.dumps, schema["enum"]))
+    kind = str(schema.get("type", "anything"))
+    if kind == "array" and "items" in schema:
+        kind = f"list of {_type(schema['items'])}" if schema["items"] else "list"
+    if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
+        kind = f"object of {_type(schema['additionalProperties'])}"
+    limits = [f"{text} {schema[key]}" for key, text in _LIMITS.items() if key in schema]
+    return ", ".join([kind, *limits])
+
+
+def _default(schema: Mapping[str, Any]) -> str:
+    return f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
+
+
+def _paragraphs(text: str | None) -> str:
+    return inspect.cleandoc(text or "").replace("<", "&lt;")
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("<", "&lt;")
