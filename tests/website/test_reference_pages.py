@@ -8,13 +8,14 @@ import yaml
 from leadsman.decision.policy import Policy
 from leadsman.kube import names
 from leadsman.state import keys
+from leadsman.state.records import Record
 from website import reference_pages
 
 DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.mark.parametrize("record", keys.RECORD_BY_KIND.values())
-def test_every_record_has_a_section_with_its_fields(record: type) -> None:
+def test_every_record_has_a_section_with_its_fields(record: type[Record]) -> None:
     page = reference_pages.records_page()
     section = page.split(f"## {record.__name__}\n")[1].split("\n## ")[0]
     assert [field for field in record.__struct_fields__ if f"| `{field}` |" not in section] == []

@@ -34,12 +34,8 @@ def _kubernetes(seen: Seen) -> Iterator[Finding]:
     numbers = tuple(int(number) for number in re.findall(r"\d+", seen.server_version)[:2])
     if numbers < OLDEST_KUBERNETES:
         oldest = ".".join(map(str, OLDEST_KUBERNETES))
-        yield Finding(
-            "kubernetes",
-            Status.WARNING,
-            f"{seen.server_version} is older than {oldest}, the oldest tried",
-            "upgrade it",
-        )
+        text = f"{seen.server_version} is older than {oldest}: its kube-scheduler cannot read the configuration"
+        yield Finding("kubernetes", Status.ERROR, text, "upgrade the cluster")
     else:
         yield Finding("kubernetes", Status.OK, seen.server_version)
 
