@@ -95,7 +95,8 @@ class Tab:
 
     async def go(self, place: str) -> None:
         """Another place of the loaded page, by its hash, drawn with its data."""
-        await self.evaluate(f"void (delete document.documentElement.dataset.painted, location.hash = {place!r})")
+        if await self.evaluate("location.hash") != place:
+            await self.evaluate(f"void (delete document.documentElement.dataset.painted, location.hash = {place!r})")
         await self.wait_for("document.documentElement.dataset.painted !== undefined")
 
     async def size(self, width: int, height: int, *, mobile: bool = False, pixel_ratio: float = 1) -> None:
@@ -106,6 +107,12 @@ class Tab:
         """The system's color scheme: light or dark."""
         features = [{"name": "prefers-color-scheme", "value": scheme}]
         await self.command("Emulation.setEmulatedMedia", features=features)
+
+    async def press(self, key: str) -> None:
+        """A key, pressed and released where the focus is."""
+        text = {"text": key} if len(key) == 1 else {"text": "\r"} if key == "Enter" else {}
+        await self.command("Input.dispatchKeyEvent", type="keyDown", key=key, **text)
+        await self.command("Input.dispatchKeyEvent", type="keyUp", key=key)
 
     async def screenshot(self) -> bytes:
         """What is seen, as PNG."""

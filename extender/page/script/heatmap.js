@@ -156,7 +156,11 @@ function paintCell(context, x, y, size, gap, { kind, value, marks = {} }, scale,
     context.fillRect(x + inner - part, y + inner - part, part, part);
     cross(context, x + inner - part, y + inner - part, part, colors.lost);
   }
-  if (marks.outlier) ring(context, x + inner / 2, y + inner / 2, Math.max(2.5, Math.min(7, size * 0.26)), colors);
+  if (marks.outlier) {
+    // Beside the number where there is one.
+    const place = size >= 34 ? 11 : inner / 2;
+    ring(context, x + place, y + place, Math.max(2.5, Math.min(6, size * 0.26)), colors);
+  }
 }
 
 function paintNumber(context, x, y, inner, kind, value, rgb, colors) {

@@ -64,7 +64,7 @@ async function showPlace() {
     view.append(
       panel(
         "No such place",
-        {},
+        { class: "failure" },
         element("p", {}, `This page has nothing at ${location.hash}. `, anchor(["delays"], "Go to Delays")),
       ),
     );
@@ -99,7 +99,7 @@ function showError(error) {
   view.replaceChildren(
     panel(
       error.status === 404 ? "Not there" : "This could not be shown",
-      {},
+      { class: "failure" },
       element("p", {}, error.message),
       allowed,
       again,
@@ -154,7 +154,7 @@ function buildBar() {
   document
     .getElementById("bar")
     .append(
-      element("a", { href: link(["delays"]), class: "brand" }, logo, "Leadsman"),
+      element("h1", {}, element("a", { href: link(["delays"]), class: "brand" }, logo, "Leadsman")),
       element("nav", { "aria-label": "Views", tabindex: "0" }, tabs),
       element("div", { class: "tools" }, search.box, liveMark, themeButton, helpButton),
     );
@@ -173,7 +173,7 @@ async function showOverview() {
       "p",
       { class: `problem ${problem.severity}` },
       element("b", {}, problem.text),
-      problem.what_to_do ? ` ${problem.what_to_do}` : "",
+      problem.what_to_do ? `: ${problem.what_to_do}` : "",
     ),
   );
   document.getElementById("notices").replaceChildren(...notices);

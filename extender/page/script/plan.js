@@ -15,9 +15,7 @@ export function plan(root, _parameters, signal) {
       { title: "Reason", cell: (action) => action.reason },
     ];
     const since = { title: "Since", cell: (action) => orUnknown(action.since, moment) };
-    const led = leader
-      ? ["led by ", element("b", {}, leader)]
-      : element("span", { class: "bad" }, "no controller leads: nothing is executed");
+    const led = leader ? ["led by ", element("b", {}, leader)] : "which controller leads is not known here";
     body.replaceChildren(
       panel(
         "Next",

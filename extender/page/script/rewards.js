@@ -12,7 +12,7 @@ export function rewards(root, _parameters, signal, query) {
   const load = async () => {
     const answer = await get("/rewards", { search: asked.search, cursor: asked.cursors.at(-1), limit: 50 }, signal);
     body.replaceChildren(matrix(answer));
-    pager.replaceChildren(...pageButtons(answer, asked, load));
+    pager.replaceChildren(...pageButtons(answer.nodes, asked, load));
   };
   const search = element("input", {
     type: "search",
@@ -50,14 +50,14 @@ export function rewards(root, _parameters, signal, query) {
 
 function matrix({ pod_types: types, nodes, cells }) {
   if (!types.length) return empty("No reward yet: agents write one once pods of a type have run on their node.");
-  if (!nodes.length) return empty("No node matches.");
+  if (!nodes.items.length) return empty("No node matches.");
   const head = element(
     "tr",
     {},
     element("th", { scope: "col" }, "Node"),
     types.map((type) => element("th", { scope: "col", class: "number" }, type)),
   );
-  const rows = nodes.map((node, j) =>
+  const rows = nodes.items.map((node, j) =>
     element(
       "tr",
       {},

@@ -61,13 +61,13 @@ function pairsCard({ pairs }) {
 function changeCard({ worst_change: worst, history_since: since }) {
   if (!worst)
     return card(
-      "Worst change, 1 h",
+      "Worst change",
       "none",
       since ? `history since ${moment(since)}` : "no history yet",
       link(["delays", "change"]),
     );
   return card(
-    "Worst change, 1 h",
+    "Worst change",
     element("span", { class: "card-name" }, worst.node),
     `${signedMs(worst.change_ms)} since ${moment(worst.since)}`,
     link(["nodes", worst.node]),

@@ -2,7 +2,9 @@ import { element } from "./dom.js";
 import { ms } from "./format.js";
 import { color, onThemeChange } from "./theme.js";
 
-const PADDING = 34;
+const PADDING = 44;
+/** Nodes up to which each has its name beside it. */
+const NAMED = 40;
 
 /**
  * Nodes at their coordinates, on a canvas. `places(items, node)` sets them, `drag(bound)` is called while the ring is dragged,
@@ -87,6 +89,7 @@ function paintMap(canvas, view, { items, node, bound }) {
     if (item.x === null || item.y === null || item.name === node) continue;
     paintNode(context, view.x(item.x), view.y(item.y), radius, item);
   }
+  if (items.length <= NAMED) paintNodeNames(context, view, items, node);
   if (view.center) paintReference(context, view.center, node);
   paintRuler(context, view);
 }
@@ -123,6 +126,20 @@ function paintNode(context, x, y, radius, { passes, basis }) {
   context.lineWidth = radius > 4 ? 1.8 : 1.2;
   if (open) context.stroke();
   else context.fill();
+}
+
+function paintNodeNames(context, view, items, node) {
+  context.font = "11.5px ui-sans-serif, Inter, system-ui, sans-serif";
+  context.fillStyle = color("muted");
+  context.textBaseline = "middle";
+  for (const item of items) {
+    if (item.x === null || item.y === null || item.name === node) continue;
+    const x = view.x(item.x);
+    const isRight = x > view.width - 120;
+    context.textAlign = isRight ? "right" : "left";
+    context.fillText(item.name, x + (isRight ? -10 : 10), view.y(item.y));
+  }
+  context.textBaseline = "alphabetic";
 }
 
 function paintReference(context, [x, y], name) {

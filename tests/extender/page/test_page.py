@@ -1,0 +1,142 @@
+"""The page in a real browser, in front of a real extender, at 10 and at 5,000 nodes."""
+
+import itertools
+import json
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from tests.browser import Tab
+from tests.extender.page.walk import LARGEST_BYTES, failed, places, serious_findings
+from tests.page_server import HOSTILE, PageUrl, page_server
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def small(tab: Tab, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PageUrl]:
+    """10 nodes whose free texts are markup."""
+    async with page_server(10, tmp_path_factory.mktemp("small"), hostile=True) as url:
+        yield url
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def large(tab: Tab, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PageUrl]:
+    async with page_server(5000, tmp_path_factory.mktemp("large")) as url:
+        yield url
+
+
+@pytest.fixture(autouse=True)
+def no_complaints(tab: Tab) -> None:
+    tab.complaints.clear()
+
+
+async def walk(tab: Tab, url: PageUrl) -> None:
+    await tab.size(1400, 900)
+    await tab.navigate(f"{url.page}/#/delays")
+    assert 0 < tab.received_bytes < LARGEST_BYTES
+    for place in places(url):
+        await tab.go(place)
+        assert (place, await failed(tab)) == (place, None)
+        assert (place, await tab.evaluate("document.querySelectorAll('#view .panel').length > 0")) == (place, True)
+    assert tab.complaints == []
+
+
+async def test_each_view_of_10_nodes_is_drawn_by_its_deep_link_without_a_complaint(tab: Tab, small: PageUrl) -> None:
+    await walk(tab, small)
+
+
+async def test_each_view_of_5000_nodes_is_drawn_by_its_deep_link_without_a_complaint(tab: Tab, large: PageUrl) -> None:
+    await walk(tab, large)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_axe_finds_nothing_serious(tab: Tab, small: PageUrl, axe: str, scheme: str) -> None:
+    await tab.size(1400, 900)
+    await tab.prefer(scheme)
+    await tab.navigate(f"{small.page}/#/delays")
+    for place in places(small):
+        await tab.go(place)
+        assert (place, await serious_findings(tab, axe)) == (place, [])
+
+
+async def test_markup_in_texts_of_the_cluster_is_shown_and_never_run(tab: Tab, small: PageUrl) -> None:
+    await tab.navigate(f"{small.page}/#/delays")
+    shown = []
+    for place in places(small):
+        await tab.go(place)
+        shown.append(await tab.evaluate("document.body.textContent"))
+        assert await tab.evaluate("document.querySelectorAll('img, iframe, object').length") == 0
+    assert any(HOSTILE in text for text in shown)
+    assert await tab.evaluate("document.title") != "hacked"
+    assert tab.complaints == []
+
+
+async def test_no_view_is_wider_than_a_phone(tab: Tab, small: PageUrl) -> None:
+    await tab.size(390, 844, mobile=True)
+    await tab.navigate(f"{small.page}/#/delays")
+    for place in places(small):
+        await tab.go(place)
+        assert (place, await tab.evaluate("document.documentElement.scrollWidth")) == (place, 390)
+
+
+async def test_a_decision_that_is_made_while_the_page_is_open_appears(tab: Tab, small: PageUrl) -> None:
+    await tab.size(1400, 900)
+    await tab.navigate(f"{small.page}/#/pods")
+    pod = {"metadata": {"namespace": "shop", "name": "newcomer", "uid": "uid-new", "labels": {}}}
+    async with aiohttp.ClientSession(small.scheduler) as session:
+        body = json.dumps({"Pod": pod, "Nodes": None, "NodeNames": list(small.nodes)})
+        async with session.post("/filter", data=body) as answer:
+            answer.raise_for_status()
+    await tab.wait_for("document.getElementById('view').textContent.includes('shop/newcomer')")
+
+
+async def test_keys_open_views_and_walk_the_heatmap(tab: Tab, small: PageUrl) -> None:
+    await tab.size(1400, 900)
+    await tab.navigate(f"{small.page}/#/delays")
+    await tab.evaluate("void document.querySelector('.heatmap canvas').focus()")
+    await tab.press("ArrowRight")
+    await tab.press("ArrowRight")
+    said = await tab.evaluate("document.querySelector('.heatmap [aria-live]').textContent")
+    assert said.startswith(f"{small.nodes[0]} → ")
+    await tab.press("Enter")
+    await tab.wait_for(f"location.hash.startsWith('#/delays/{small.nodes[0]}/')")
+    await tab.press("g")
+    await tab.press("n")
+    await tab.wait_for("location.hash === '#/nodes'")
+    await tab.press("?")
+    await tab.wait_for("document.querySelector('dialog').open")
+
+
+async def test_a_pasted_pod_is_decided_and_a_bad_one_is_refused_with_the_reason(tab: Tab, small: PageUrl) -> None:
+    await tab.navigate(f"{small.page}/#/what-if")
+    pod = (
+        f"apiVersion: v1\nkind: Pod\nmetadata:\n  name: tried\n  labels: {{delay_{small.nodes[0]}: '12'}}\nspec: {{}}\n"
+    )
+    await decide(tab, pod)
+    await tab.wait_for("document.querySelector('.funnel') !== null")
+    await decide(tab, "[")
+    await tab.wait_for("document.querySelector('#view .problem')?.hidden === false")
+
+
+async def decide(tab: Tab, yaml: str) -> None:
+    await tab.evaluate(f"void (document.querySelector('textarea').value = {json.dumps(yaml)})")
+    await tab.evaluate("void document.querySelector('button.primary').click()")
+
+
+@pytest.mark.parametrize(("scheme", "sign"), [("light", -1), ("dark", 1)])
+async def test_the_color_scale_reads_by_lightness_alone(tab: Tab, small: PageUrl, scheme: str, sign: int) -> None:
+    """So that it reads without telling hues apart; the farther, the more it stands out from the page."""
+    await tab.prefer(scheme)
+    await tab.navigate(f"{small.page}/#/delays")
+    pixels = await tab.evaluate(
+        "[...document.querySelector('.legend-bar').getContext('2d').getImageData(0, 0, 256, 1).data]"
+    )
+    lightness = [
+        0.2126 * r + 0.7152 * g + 0.0722 * b for r, g, b in zip(*[pixels[at::4] for at in range(3)], strict=True)
+    ]
+    steps = [sign * (after - before) for before, after in itertools.pairwise(lightness)]
+    assert min(steps) > -0.5  # rounding of channels
+    assert sign * (lightness[-1] - lightness[0]) > 150
