@@ -9,7 +9,7 @@ The card of a bound pod is that of its annotation `gas-container-cards`. A pod w
 it fits tightest, the oldest pod first: nobody but the device plugin knows better.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -161,14 +161,27 @@ def _positive(text: str) -> int:
 
 
 def cards_left(node: NodeDevices, resource: str, demands: Sequence[DeviceDemand] = ()) -> Sequence[Card] | None:
-    """The cards with what the node's pods and these demands leave of them; None as in `whole_cards`."""
-    cards = whole_cards(node, resource)
-    if cards is None:
-        return None
+    """The cards with what the node's pods and these demands leave of them; None as in `whole_cards`.
+
+    What the node's pods leave is computed once: a node's devices are replaced when they change, and never altered.
+    """
+    if resource not in node.cards:
+        whole = whole_cards(node, resource)
+        node.cards[resource] = whole, None if whole is None else _left(whole, whole, node.pods.values(), resource)
+    kept: tuple[Sequence[Card] | None, Sequence[Card] | None] = node.cards[resource]
+    whole, left = kept
+    if whole is None or left is None or not demands:
+        return left
+    if any(demand.cards for demand in demands):  # a known card counts first, also before what pods were counted on
+        return _left(whole, whole, (*node.pods.values(), *demands), resource)
+    return _left(left, whole, demands, resource)
+
+
+def _left(
+    cards: Sequence[Card], whole: Sequence[Card], demands: Iterable[DeviceDemand], resource: str
+) -> Sequence[Card]:
     requests = [
-        request
-        for demand in (*node.pods.values(), *demands)
-        for request in _as_held(card_requests(demand, resource), demand, resource, cards)
+        request for demand in demands for request in _as_held(card_requests(demand, resource), demand, resource, whole)
     ]
     for request in sorted(requests, key=lambda request: not request.cards):  # a known card counts first
         cards = _taken(cards, request)
@@ -200,10 +213,14 @@ def _taken(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
 
 def fitting_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
     """The cards that the request would have: preferred ones, then those that it fills most; () when too few fit."""
-    usable = [card for card in cards if card.usable and request.may_have(card.name) and card.has(request.amounts)]
+    usable = _usable_cards(cards, request)
     if len(usable) < request.count:
         return ()
     return sorted(usable, key=lambda card: (not card.preferred, _spare(card, request), card.name))[: request.count]
+
+
+def _usable_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
+    return [card for card in cards if card.usable and request.may_have(card.name) and card.has(request.amounts)]
 
 
 def _spare(card: Card, request: CardRequest) -> int:
@@ -218,3 +235,9 @@ def place(cards: Sequence[Card], requests: Sequence[CardRequest]) -> Sequence[Ca
             return None
         cards = [card.without(request.amounts) if card.name in chosen else card for card in cards]
     return cards
+
+
+def fits(cards: Sequence[Card], requests: Sequence[CardRequest]) -> bool:
+    """Whether `place` finds cards for all requests; which the last one would have need not be known."""
+    left = place(cards, requests[:-1])
+    return left is not None and len(_usable_cards(left, requests[-1])) >= requests[-1].count

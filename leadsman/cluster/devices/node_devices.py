@@ -1,6 +1,8 @@
 """The devices of one node, and the pods that have some of them."""
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
 
 from msgspec import Struct
 
@@ -21,7 +23,7 @@ class DriverDevices(Struct, frozen=True, gc=False):
     free: int
 
 
-class NodeDevices(Struct, frozen=True, omit_defaults=True):
+class NodeDevices(Struct, frozen=True, omit_defaults=True, dict=True):
     """The devices of a node.
 
     allocatable: extended resource → amount.
@@ -34,6 +36,11 @@ class NodeDevices(Struct, frozen=True, omit_defaults=True):
     labels: Mapping[str, str] = {}
     pods: Mapping[str, DeviceDemand] = {}
     drivers: Mapping[str, DriverDevices] = {}
+
+    @cached_property
+    def cards(self) -> dict[str, Any]:
+        """What `leadsman.cluster.devices.cards` computed of this object, by card resource."""
+        return {}
 
     def free(self, resource: str) -> int:
         """What the bound pods leave of an extended resource."""

@@ -60,7 +60,8 @@ def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Devi
     """A node that is not known to have devices has none: it fits a pod that asks for none of them."""
     link = asks_link(pod.devices, inputs)
     card = cards.asks_of_one_card(pod.devices)
-    by_node = {node: _fit(node, pod, card, link, inputs) for node in nodes}
+    requests = list(cards.card_requests(pod.devices, card)) if card else []
+    by_node = {node: _fit(node, pod, card, requests, link, inputs) for node in nodes}
     return DeviceEvaluation(card, link, by_node)
 
 
@@ -76,7 +77,14 @@ def needs_grant(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
     return asks_link(demand, inputs) or bool(cards.asks_of_one_card(demand))
 
 
-def _fit(name: str, pod: PodInfo, card: str, link: bool, inputs: DecisionInputs) -> NodeFit:
+def _fit(
+    name: str,
+    pod: PodInfo,
+    card: str,
+    requests: Sequence[cards.CardRequest],
+    link: bool,
+    inputs: DecisionInputs,
+) -> NodeFit:
     node = inputs.devices.nodes.get(name, NO_DEVICES)
     promised = [
         grant.demand
@@ -87,8 +95,8 @@ def _fit(name: str, pod: PodInfo, card: str, link: bool, inputs: DecisionInputs)
     refusal, headroom_bits, largest_left = None, None, None
     if link:
         refusal, headroom_bits = _link_fit(name, node, pod.devices, promised, inputs)
-    if card and refusal is None:
-        refusal, largest_left = _card_fit(node, pod.devices, card, promised)
+    if requests and refusal is None:
+        refusal, largest_left = _card_fit(node, card, requests, promised)
     return NodeFit(refusal, _spare_ratio(node, pod.devices), has_functions, headroom_bits, largest_left)
 
 
@@ -130,17 +138,17 @@ def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
 
 
 def _card_fit(
-    node: NodeDevices, demand: DeviceDemand, card: str, promised: Sequence[DeviceDemand]
+    node: NodeDevices, card: str, requests: Sequence[cards.CardRequest], promised: Sequence[DeviceDemand]
 ) -> tuple[Refusal | None, int | None]:
-    requests = list(cards.card_requests(demand, card))
     others = [(amount, name) for each in requests for name, amount in each.amounts.items() if name != card]
     asked = max(others)[1] if others else card
     left = cards.cards_left(node, card, promised)
     if left is None:
         return Refusal(NAME, f"the node's labels do not say how much {asked} one of its devices has"), None
     largest = max((each.left.get(asked, 0) for each in left if each.usable), default=0)
-    if cards.place(left, requests) is None:
-        allowed = " and that gas-allow and gas-deny let it have" if demand.allowed or demand.denied else ""
+    if not cards.fits(left, requests):
+        steered = requests[0].allowed or requests[0].denied
+        allowed = " and that gas-allow and gas-deny let it have" if steered else ""
         return Refusal(NAME, f"no single device has the {asked} left that the pod asks of one{allowed}"), largest
     return None, largest
 

@@ -143,3 +143,12 @@ def test_a_pod_has_the_cards_that_its_annotations_allow(
 def test_a_number_of_cards_is_ours_to_check_only_where_not_any_card_will_do() -> None:
     assert asks_of_one_card(device_demand(({I915: 1},), {})) == ""
     assert asks_of_one_card(device_demand(({I915: 1},), {"gas-deny": "card0"})) == I915
+
+
+def test_what_is_kept_of_a_node_is_the_same_with_and_without_promises() -> None:
+    node = NodeDevices(ROOM, TWO_CARDS, {"a": asks(5 * GB, given="card0")})
+    promise = asks(4 * GB)
+    first = cards_left(node, I915, [promise])
+    assert cards_left(node, I915) == cards_left(NodeDevices(ROOM, TWO_CARDS, dict(node.pods)), I915)
+    assert first == cards_left(node, I915, [promise])
+    assert first == cards_left(NodeDevices(ROOM, TWO_CARDS, {**node.pods, "b": promise}), I915)
