@@ -51,14 +51,16 @@ class Locked:
         self.etcd, self.issuer, self.control = etcd, issuer, control
         self._url, self._folder, self._stores = issuer_url, folder, list[EtcdStore]()
 
-    def access(self, token: str) -> EtcdAccess:
+    def access(self, token: str, call_timeout_seconds: float = 10.0) -> EtcdAccess:
         file = self._folder / f"token-{token}"
         file.write_text(token)
         ca = str(self._folder / "ca.crt")
-        return EtcdAccess((self.etcd.client_url,), ca, issuer=IssuerAccess(self._url, file, ca))
+        issuer = IssuerAccess(self._url, file, ca)
+        return EtcdAccess((self.etcd.client_url,), ca, issuer=issuer, call_timeout_seconds=call_timeout_seconds)
 
-    def store(self, token: str) -> EtcdStore:
-        self._stores.append(EtcdStore(self.access(token)))
+    def store(self, token: str, call_timeout_seconds: float = 10.0) -> EtcdStore:
+        access = self.access(token, call_timeout_seconds)
+        self._stores.append(EtcdStore(access, silence_seconds=2 * call_timeout_seconds))
         return self._stores[-1]
 
     async def close(self) -> None:
@@ -124,7 +126,7 @@ async def reviewer(stack: AsyncExitStack) -> str:
     return f"http://127.0.0.1:{port}"
 
 
-async def until(true: Callable[[], Any], within_seconds: float = 20.0) -> None:
+async def until(true: Callable[[], Any], within_seconds: float = 90.0) -> None:
     async with asyncio.timeout(within_seconds):
         while not true():  # noqa: ASYNC110 -- what is waited for has no event
             await asyncio.sleep(0.01)

@@ -127,11 +127,11 @@ async def test_a_password_that_somebody_changed_is_asked_for_again_and_set_right
 
 
 async def test_an_etcd_that_lost_its_data_is_locked_again_and_written_again(locked: "Locked") -> None:
-    store = locked.store("of-a")
+    store = locked.store("of-a", call_timeout_seconds=3.0)
     await store.write([Put(A_HEARTBEAT, b"1")])
     locked.etcd.wipe()
     locked.etcd.start()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not await written(store, Put(A_HEARTBEAT, b"2")):  # noqa: ASYNC110 -- an agent's own attempts
             await asyncio.sleep(0.05)
     with pytest.raises(Denied):

@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 from leadsman.cli.main import main
 from leadsman.etcd.access_control import AccessControl
@@ -41,7 +42,7 @@ class LockedMembers:
             member.initial_cluster = ",".join(f"{other.name}={other.peer_url}" for other in self.all)
         urls = tuple(member.client_url for member in self.all)
         self.access = EtcdAccess(urls, str(certs / "etcd-ca.crt"), "root", password_file=certs / "etcd-root-password")
-        self.control = AccessControl(self.access)
+        self.control = AccessControl(structs.replace(self.access, call_timeout_seconds=15.0))
 
     async def begin(self, *members: Etcd) -> None:
         """What the init container does, and then the container."""
@@ -59,7 +60,8 @@ class LockedMembers:
     async def store_of(self, node: str) -> EtcdStore:
         role = agent_role(node)
         password = await self.control.password(role)
-        return EtcdStore(EtcdAccess(self.access.endpoints, self.access.ca_file, role.name, password))
+        access = EtcdAccess(self.access.endpoints, self.access.ca_file, role.name, password, call_timeout_seconds=15.0)
+        return EtcdStore(access, silence_seconds=30.0)
 
 
 def _peer_flags(certs: Path) -> list[str]:
