@@ -158,7 +158,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         policy_path=str(settings.policy or ""),
         core=core,
         request_probes=probe_requests.enqueue,
-        tls_problem=tls.problem if tls else None,
+        tls=tls,
     )
     drain = Drain(settings.drain_seconds)
     app.on_response_prepare.append(drain.close_connection)

@@ -58,7 +58,7 @@ def overview(
             sources.metrics.neutral_decisions,
         ),
         waiting=_waiting(waiting, view.made_at),
-        certificates=sources.certificates(),
+        certificates=sources.certificates,
         replicas=replicas,
         problems=[
             Problem(each.severity, each.text, each.what_to_do) for each in run_checks(sources, view) if not each.ok

@@ -11,7 +11,7 @@ from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.probe_on_demand import RequestProbes
 from extender.worker_pool import WorkerPool
-from leadsman.runtime.problem_log import ProblemLog
+from leadsman.runtime.mutual_tls import MutualTls
 from leadsman.sources.input_sources import InputSources
 
 
@@ -21,8 +21,7 @@ class ApiSources(Struct, frozen=True):
     policy_path: "": the default policy.
     core: what decides a what-if.
     request_probes: None: nobody can be asked to measure.
-    tls_problem: why the newest certificates are not in use; None: there are none.
-    certificates: when each ends.
+    tls: of kube-scheduler's listener; None: it is plain HTTP.
     wall_clock: Unix seconds.
     """
 
@@ -35,16 +34,20 @@ class ApiSources(Struct, frozen=True):
     policy_path: str = ""
     core: DecisionCore = DEFAULT_CORE
     request_probes: RequestProbes | None = None
-    tls_problem: ProblemLog | None = None
-    certificates: Callable[[], Sequence[CertificateDays]] = tuple
+    tls: MutualTls | None = None
 
     @property
     def problems(self) -> Mapping[str, str]:
         """What of this process's inputs cannot be read as it is now → why."""
         problems = {"policy file": self.inputs.policy.problem.text}
         problems |= {f"delays of {source}": text for source, text in self.inputs.delay_status.problems.items()}
-        problems["certificates"] = self.tls_problem.text if self.tls_problem else ""
+        problems["certificates"] = self.tls.problem.text if self.tls else ""
         return {name: text for name, text in problems.items() if text}
+
+    @property
+    def certificates(self) -> Sequence[CertificateDays]:
+        expires_at, now = self.tls.expires_at if self.tls else {}, self.wall_clock()
+        return [CertificateDays(name, round((at - now) / 86_400, 2)) for name, at in sorted(expires_at.items())]
 
     def wall_time(self, moment: float) -> float:
         """Unix seconds of a moment of the inputs' clock."""

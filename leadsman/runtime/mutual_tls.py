@@ -71,6 +71,11 @@ class MutualTls:
     def current(self) -> ssl.SSLContext:
         return self._watched.current
 
+    @property
+    def expires_at(self) -> Mapping[str, float]:
+        """Which certificate → Unix seconds at which it expires: server, client_ca, and client once one connected."""
+        return dict(self._expires_at)
+
     def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
         """certificate: as ssl.getpeercert() shows it. Only holders of a certificate of our CA come so far."""
         shown = certificate_names(certificate or {})

@@ -72,6 +72,14 @@ async def test_the_page_comes_with_its_policy(api: Api) -> None:
         assert "default-src 'none'" in response.headers["Content-Security-Policy"]
 
 
+async def test_days_until_certificates_expire_are_counted(api: Api, files: Files) -> None:
+    tls = MutualTls(TlsFiles(files.certificate, files.key, files.ca, frozenset({"kube-scheduler"})))
+    three_days_before = tls.expires_at["server"] - 3 * 86_400
+    sources = structs.replace(api.live.sources, tls=tls, wall_clock=lambda: three_days_before)
+    assert {each.name: each.days_left for each in sources.certificates}["server"] == 3.0
+    assert api.live.sources.certificates == []
+
+
 async def test_nothing_is_served_unless_asked(api: Api) -> None:
     async with page_loops(None, api.live.sources) as loops:
         assert loops == {}
