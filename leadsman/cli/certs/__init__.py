@@ -78,7 +78,7 @@ def options(add: Options) -> None:
         positive_int,
         metavar="N",
     )
-    showing.switch("locked-etcd", "cluster: make those of a locked etcd too")
+    showing.without_environment().switch("locked-etcd", "cluster: make those of a locked etcd too")
     Options(add.parser, None).api_server()
 
 
