@@ -137,7 +137,7 @@ async def page_server(nodes: int, folder: Path, *, port: int = 0, hostile: bool 
     if hostile:
         cluster.be_hostile()
     with Etcd(folder / "etcd") as etcd:
-        store = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=30.0))
+        store = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=30.0), silence_seconds=60.0)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(store.close)
             await _write(store, cluster.all_records())
