@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LABELS = {f"app.kubernetes.io/{name}" for name in ("name", "instance", "version", "part-of", "managed-by")}
 COMPONENT = "app.kubernetes.io/component"
-SHARED = {"Namespace", "PriorityClass"}
+SHARED = {"Namespace", "PriorityClass", "PrometheusRule"}
 """Kinds that belong to no one component; so do the settings that agent and extender share."""
 
 
@@ -172,7 +172,8 @@ def test_every_mount_has_its_volume_or_its_claim_and_not_both(workloads: "Object
 def test_every_config_map_asked_for_is_generated(objects: "Objects", workloads: "Objects", build_name: str) -> None:
     if build_name == "files":
         return
-    generated = {o["metadata"]["name"] for o in objects if o["kind"] == "ConfigMap"}
+    config_maps = [o["metadata"] for o in objects if o["kind"] == "ConfigMap"]
+    generated = {metadata["name"] for metadata in config_maps if metadata["labels"].get(COMPONENT) != "dashboards"}
     pods = [w["spec"]["template"]["spec"] for w in workloads]
     volumes = {v["configMap"]["name"] for pod in pods for v in pod.get("volumes", []) if "configMap" in v}
     settings = {s["configMapRef"]["name"] for pod in pods for c in pod["containers"] for s in c.get("envFrom", [])}
