@@ -18,7 +18,7 @@ from leadsman.state import codec, keys
 from leadsman.state.key_values import Delete, Put
 from leadsman.state.records import AnyRecord, Heartbeat, Identity, RingEntry
 from leadsman.state.report_timing import ReportTiming
-from leadsman.state.store import LeaseLost, OutOfSpace, PreconditionFailed, Store, StoreError
+from leadsman.state.store import LeaseLost, OutOfSpace, PreconditionFailed, Store, StoreError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +102,11 @@ class Reporter:
         self.report_count += 1
         self.problem.clear()
 
+    def fence(self) -> None:
+        """Has the node claimed again before the next write, which changes the guard. For a write without a response:
+        etcd may have it still, and would otherwise set older values when it wakes."""
+        self.ownership = None
+
     async def close(self) -> None:
         """Revokes the lease, which deletes the node's records. StoreError when the store cannot be reached."""
         if self.ownership is not None:
@@ -111,7 +116,7 @@ class Reporter:
     async def _claimed(self, timing: ReportTiming) -> NodeOwnership:
         if self.ownership is not None and self.ownership.lease_seconds == timing.lease_seconds:
             return self.ownership
-        self._reported.clear()
+        self._reported = dict.fromkeys(self._reported)
         return await self._waited_for_claim(timing)
 
     async def _waited_for_claim(self, timing: ReportTiming) -> NodeOwnership:
@@ -146,7 +151,11 @@ class Reporter:
         self._seq += 1
         beat = Heartbeat(ownership.identity.epoch, self._seq, timing.push_interval_seconds)
         puts = [Put(keys.record_key(self._node, type(record)), codec.encode(record)) for record in (*changed, beat)]
-        await self._store.write([*gone, *puts], ownership.lease, ownership.guard)
+        try:
+            await self._store.write([*gone, *puts], ownership.lease, ownership.guard)
+        except Unavailable:
+            self.fence()
+            raise
         self._reported = after
 
     def _failed(self, error: StoreError) -> None:

@@ -90,7 +90,7 @@ class AgentComponents:
         psutil_source.set_proc_root(roots.proc)
         self.hardware = HardwareMonitor(roots, clock=clock, interval_seconds=settings.timing.push_interval_seconds)
         self.reward_persistence = RewardPersistence(
-            self.store, settings.node, lambda: self.reporter.ownership, Random()
+            self.store, settings.node, lambda: self.reporter.ownership, Random(), lambda: self.reporter.fence()
         )
         self.pods = self._pods()
         self.liveness = LoopLiveness(self._rounds(), settings.timing.stale_seconds, clock)

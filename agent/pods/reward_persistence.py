@@ -22,7 +22,7 @@ from leadsman.state.codec import BadRecord
 from leadsman.state.key_values import Delete, KeyRange, Put, StoredItem, Write
 from leadsman.state.node_limits import NodeLimits
 from leadsman.state.records import CountedTotalsShard, Record, Reward
-from leadsman.state.store import Store, StoreError
+from leadsman.state.store import Store, StoreError, Unavailable
 
 log = logging.getLogger(__name__)
 
@@ -45,9 +45,20 @@ class RewardPersistence:
     problem: why the last read or write failed.
     """
 
-    def __init__(self, store: Store, node: str, ownership: Callable[[], NodeOwnership | None], rng: Random) -> None:
-        """ownership: the claim under which this agent writes the node now; None while the node is not its own."""
+    def __init__(
+        self,
+        store: Store,
+        node: str,
+        ownership: Callable[[], NodeOwnership | None],
+        rng: Random,
+        fence: Callable[[], None] = lambda: None,
+    ) -> None:
+        """ownership: the claim under which this agent writes the node now; None while the node is not its own.
+
+        fence: called after a write without a response, so that it fails if etcd does it later.
+        """
         self.store, self._node, self._ownership, self._rng = store, node, ownership, rng
+        self._fence = fence
         self.list = CappedList(store, keys.rewards_prefix(node), NodeLimits().pod_types)
         self._written: dict[str, Reward] = {}
         self._claim: NodeOwnership | None = None
@@ -93,6 +104,8 @@ class RewardPersistence:
         except StoreError as error:
             ledger.counted_totals.changed_shards |= shards
             self._failed(error)
+            if isinstance(error, Unavailable):
+                self._fence()
             return
         self._written_down(ledger, rewards, dropped)
         ledger.counted_bind_failures |= dict.fromkeys(unsaved_failures, True)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -115,6 +116,30 @@ async def test_after_a_failed_write_everything_is_said_again(world: World) -> No
     world.store.heal()
     await reporter.report()
     assert (await world.revisions())["hardware"] > before["hardware"]
+
+
+async def test_a_write_that_etcd_does_after_its_time_changes_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A member of etcd that hangs keeps the request, and the next report goes to another member."""
+    reporter = world.reporter()
+    await reporter.report()
+    late: list[Callable[[], Awaitable[int]]] = []
+    write = world.store.write
+
+    async def hang(*arguments: Any) -> int:
+        late.append(lambda: write(*arguments))
+        raise Unavailable("no answer")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.store, "write", hang)
+        with pytest.raises(Unavailable):
+            await reporter.report()
+    await reporter.report()
+    newest = await world.revisions()
+    with pytest.raises(PreconditionFailed):
+        await late[0]()
+    assert await world.revisions() == newest
 
 
 async def test_what_went_while_a_write_failed_is_deleted_afterwards(world: World) -> None:

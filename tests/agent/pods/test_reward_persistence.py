@@ -38,11 +38,14 @@ class World:
     ) -> tuple[RewardPersistence, IncidentLedger]:
         """A new process: its claim, its persistence, and the ledger that it opens."""
         self.ownership = await claim_node(self.store, NODE, Identity(owner, 0, "10.0.0.1"), 20)
-        persistence = RewardPersistence(self.store, NODE, lambda: self.ownership, Random(1))
+        persistence = RewardPersistence(self.store, NODE, lambda: self.ownership, Random(1), self.fence)
         ledger = IncidentLedger(
             await persistence.restore(), lambda: self.now, lambda: 1_772_366_400.0 + self.now, limits
         )
         return persistence, ledger
+
+    def fence(self) -> None:
+        self.ownership = None
 
     async def stored(self) -> dict[str, int]:
         items = (await self.store.read_prefix(keys.node_prefix(NODE))).items
@@ -76,6 +79,16 @@ async def test_the_next_agent_goes_on_where_the_last_one_was_killed(world: World
     assert after.rewards["shop"].incidents == {"crash": 4}
 
 
+async def test_a_write_without_a_response_ends_the_claim_that_it_was_made_under(world: World) -> None:
+    """etcd may have it still, and would otherwise put older totals over newer ones."""
+    persistence, ledger = await world.agent()
+    ledger.on_first_list([])
+    ledger.on_pod_updated(pod(2))
+    world.store.fail(Unavailable("no answer"))
+    await persistence.save(ledger)
+    assert world.ownership is None
+
+
 async def test_rewards_outlive_the_lease(world: World) -> None:
     persistence, ledger = await world.agent()
     ledger.on_first_list([])
@@ -104,6 +117,7 @@ async def test_what_could_not_be_written_is_written_later(world: World) -> None:
     await persistence.save(ledger)
     assert "down" in persistence.problem.text
     world.store.heal()
+    world.ownership = await claim_node(world.store, NODE, Identity("a", 0, "10.0.0.1"), 20)
     await persistence.save(ledger)
     assert {"rewards/shop", "counted/0"} <= set(await world.stored())
     assert persistence.problem.text == ""

@@ -14,6 +14,13 @@ MUTATIONS = (
         AT_REPORTING + "test_a_report_is_not_written_over_another_owner_though_the_lease_lives",
     ),
     Mutation(
+        "a write that etcd does after its time changes nothing",
+        REPORTING,
+        "self.fence()\n            raise",
+        "raise",
+        AT_REPORTING + "test_a_write_that_etcd_does_after_its_time_changes_nothing",
+    ),
+    Mutation(
         "one writer a node: another's lease is respected",
         "agent/node_ownership.py",
         "if stored.lease and holder != owner:",
