@@ -15,17 +15,18 @@ export function plan(root, _parameters, signal) {
       { title: "Reason", cell: (action) => action.reason },
     ];
     const since = { title: "Since", cell: (action) => orUnknown(action.since, moment) };
+    const unknown = "Not known here: this extender does not follow the controller. Its Events and `leadsman plan status` say it.";
     const led = leader ? ["led by ", element("b", {}, leader)] : "which controller leads is not known here";
     body.replaceChildren(
       panel(
         "Next",
         { aside: element("span", {}, led) },
-        table("Actions", common, actions, { whenEmpty: "Nothing to do." }),
+        table("Actions", common, actions, { whenEmpty: leader ? "Nothing to do." : unknown }),
       ),
       panel(
         "Withheld",
         {},
-        table("Withheld actions", [...common, since], withheld, { whenEmpty: "Nothing is held back." }),
+        table("Withheld actions", [...common, since], withheld, { whenEmpty: leader ? "Nothing is held back." : unknown }),
       ),
     );
   };
