@@ -1,18 +1,26 @@
-"""A real etcd for the whole run, and the two stores that the contract is tried on."""
+"""Real etcds for the whole run, one of them locked, and the stores that the contract is tried on."""
 
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
+from leadsman.etcd.access_control import AccessControl
+from leadsman.etcd.roles import READ_WRITE, EtcdRole, Permission
 from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 from leadsman.state.memory_store import MemoryStore
 from leadsman.state.store import Store
-from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.certificates import CertificateAuthority
+from leadsman.testbed.etcd import Etcd, EtcdTls
 
+WORLDS = "/world"
+ROOT = {"name": "root", "password": "of-root"}
+OF_WORLDS = EtcdRole("of-worlds", frozenset({Permission(READ_WRITE, WORLDS, f"{WORLDS}~")}))
 _worlds = itertools.count()
 
 
@@ -37,17 +45,18 @@ class MemoryWorld:
 class EtcdWorld:
     """An EtcdStore in a corner of its own of the shared etcd."""
 
-    def __init__(self, etcd: Etcd) -> None:
-        self._etcd = etcd
-        self.prefix = f"/world{next(_worlds)}/"
-        self.store: Store = EtcdStore(EtcdAccess((etcd.client_url,), call_timeout_seconds=1.0), silence_seconds=2.0)
+    def __init__(self, etcd: Etcd, access: EtcdAccess) -> None:
+        self._etcd, self._is_locked = etcd, bool(access.user)
+        self.prefix = f"{WORLDS}{next(_worlds)}/"
+        self.store: Store = EtcdStore(access, silence_seconds=2.0 * access.call_timeout_seconds)
 
     async def let_pass(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
 
     async def compact(self) -> None:
         listing = await self.store.read_prefix(self.prefix)
-        self._etcd.post("/v3/kv/compaction", {"revision": str(listing.revision)})
+        token = self._etcd.post("/v3/auth/authenticate", ROOT)["token"] if self._is_locked else ""
+        self._etcd.post("/v3/kv/compaction", {"revision": str(listing.revision)}, token=token)
 
 
 World = MemoryWorld | EtcdWorld
@@ -66,8 +75,40 @@ def own_etcd(tmp_path: Path) -> Iterator[Etcd]:
         yield one
 
 
-@pytest.fixture(params=["memory", "etcd"])
+@pytest.fixture(scope="session")
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Etcd, EtcdAccess]]:
+    """An etcd behind TLS and access control, and the access of a user who may use the worlds' keys and no others."""
+    folder = tmp_path_factory.mktemp("locked")
+    authority = CertificateAuthority()
+    (folder / "ca.crt").write_text(authority.pem)
+    certificate, key = authority.issue("127.0.0.1", "localhost").write(folder, "server")
+    tls = EtcdTls(folder / "ca.crt", certificate, key)
+    with Etcd(folder / "data", tls=tls, flags=["--bcrypt-cost=4"]) as one:
+        # A first call also logs in, which is a write.
+        root = EtcdAccess((one.client_url,), str(tls.ca), ROOT["name"], ROOT["password"], call_timeout_seconds=5.0)
+        with ThreadPoolExecutor(1) as outside_the_loop:
+            password = outside_the_loop.submit(asyncio.run, _lock(root)).result()
+        yield one, structs.replace(root, user=OF_WORLDS.name, password=password)
+
+
+async def _lock(root: EtcdAccess) -> str:
+    control = AccessControl(root)
+    try:
+        await control.enable()
+        return await control.password(OF_WORLDS)
+    finally:
+        await control.close()
+
+
+@pytest.fixture(params=["memory", "etcd", "locked etcd"])
 async def world(request: pytest.FixtureRequest) -> AsyncIterator[World]:
-    one = MemoryWorld() if request.param == "memory" else EtcdWorld(request.getfixturevalue("etcd"))
+    one: World
+    if request.param == "memory":
+        one = MemoryWorld()
+    elif request.param == "etcd":
+        etcd: Etcd = request.getfixturevalue("etcd")
+        one = EtcdWorld(etcd, EtcdAccess((etcd.client_url,), call_timeout_seconds=1.0))
+    else:
+        one = EtcdWorld(*request.getfixturevalue("locked"))
     yield one
     await one.store.close()

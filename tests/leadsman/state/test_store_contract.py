@@ -1,4 +1,4 @@
-"""What every store does, tried on the one in memory and on a real etcd."""
+"""What every store does, tried on the one in memory, on a real etcd and on a locked one."""
 
 import asyncio
 import random
@@ -199,7 +199,7 @@ class TestWatching:
         start = (await world.store.read_prefix(world.prefix)).revision + 1
         told = asyncio.create_task(_changes(world, start, 3))
         one = await world.store.write([Put(world.prefix + "a", b"1")])
-        await world.store.write([Put("/elsewhere", b"")])
+        await world.store.write([Put("/world-elsewhere", b"")])
         two = await world.store.write([Put(world.prefix + "a", b"2")])
         three = await world.store.write([Delete(world.prefix + "a")])
         key = world.prefix + "a"
@@ -212,13 +212,13 @@ class TestWatching:
     async def test_an_idle_watch_gives_signs_of_life(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("leadsman.state.memory_store.PROGRESS_INTERVAL_SECONDS", 0.1)
         start = (await world.store.read_prefix(world.prefix)).revision + 1
-        async with asyncio.timeout(5), aclosing(world.store.watch(world.prefix, start)) as batches:
+        async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, start)) as batches:
             signs = [await anext(batches) for _ in range(3)]
         assert [sign.changes for sign in signs] == [(), (), ()]
 
     async def test_changes_from_before_the_watch_are_marked_as_of_unknown_age(self, world: World) -> None:
         start = await world.store.write([Put(world.prefix + "old", b"")])
-        async with asyncio.timeout(5), aclosing(world.store.watch(world.prefix, start)) as batches:
+        async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, start)) as batches:
             assert [await anext(batches), (await anext(batches)).backlog] == [ChangeBatch((), start), True]
             await world.store.write([Put(world.prefix + "new", b"")])
             assert (await _next_change(batches)).backlog is False
@@ -226,7 +226,7 @@ class TestWatching:
     async def test_a_transaction_is_never_parted_so_that_resuming_after_it_misses_nothing(self, world: World) -> None:
         start = (await world.store.read_prefix(world.prefix)).revision + 1
         revision = await world.store.write([Put(f"{world.prefix}{i}", b"") for i in range(100)])
-        async with asyncio.timeout(5), aclosing(world.store.watch(world.prefix, start)) as batches:
+        async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, start)) as batches:
             batch = await _next_change(batches)
         assert (len(batch.changes), batch.resume_revision) == (100, revision + 1)
 
@@ -235,7 +235,7 @@ class TestWatching:
         written = [await world.store.write([Put(world.prefix + "a", b"%d" % i)]) for i in range(20)]
         told: list[int] = []
         while len(told) < len(written):
-            async with asyncio.timeout(5), aclosing(world.store.watch(world.prefix, resume)) as batches:
+            async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, resume)) as batches:
                 batch = await _next_change(batches)
             told += [change.mod_revision for change in batch.changes]
             resume = batch.resume_revision
@@ -265,7 +265,7 @@ class TestWatching:
 
     async def test_a_watch_that_has_seen_all_outlives_a_compaction(self, world: World) -> None:
         start = (await world.store.read_prefix(world.prefix)).revision + 1
-        async with asyncio.timeout(5), aclosing(world.store.watch(world.prefix, start)) as batches:
+        async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, start)) as batches:
             await anext(batches)
             await world.store.write([Put(world.prefix + "a", b"1")])
             await _next_change(batches)
@@ -297,7 +297,7 @@ async def _change(world: World, start: int) -> Updated | Deleted:
 
 async def _changes(world: World, start: int, count: int) -> list[Updated | Deleted]:
     seen: list[Updated | Deleted] = []
-    async with asyncio.timeout(10), aclosing(world.store.watch(world.prefix, start)) as batches:
+    async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, start)) as batches:
         while len(seen) < count:
             seen += (await anext(batches)).changes
     return seen
@@ -305,7 +305,7 @@ async def _changes(world: World, start: int, count: int) -> list[Updated | Delet
 
 async def _changes_until(world: World, start: int, key: str) -> list[Updated | Deleted]:
     seen: list[Updated | Deleted] = []
-    async with asyncio.timeout(10), aclosing(world.store.watch(world.prefix, start)) as batches:
+    async with asyncio.timeout(60), aclosing(world.store.watch(world.prefix, start)) as batches:
         while not seen or seen[-1].key != key:
             seen += (await anext(batches)).changes
     return seen
