@@ -334,7 +334,7 @@ def test_a_certificate_whose_time_comes_is_used_without_another_change(tls, tmp_
     tls.poll()
     assert "not yet valid" in tls.problem.text
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("leadsman.runtime.certificate_check._verify", lambda *_: None)
+        patch.setattr("leadsman.runtime.certificate_check._verify", lambda *_: {"notAfter": "Jan 1 00:00:00 2038 GMT"})
         tls.poll()
     assert tls.current is not before
 
