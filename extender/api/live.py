@@ -53,7 +53,8 @@ class LiveState:
     def _is_due(self, view: ClusterView) -> bool:
         age = self.sources.inputs.clock() - view.made_at
         changed = self.sources.inputs.state.current is not view.snapshot
-        return age > MAX_AGE_SECONDS or (changed and age > MIN_AGE_SECONDS)
+        is_empty = not view.snapshot.nodes  # Of the start, before the state was read.
+        return age > MAX_AGE_SECONDS or (changed and (is_empty or age > MIN_AGE_SECONDS))
 
     async def _make_view(self) -> ClusterView:
         inputs, at = self.sources.inputs.current_inputs(), self.sources.wall_clock()
