@@ -87,7 +87,7 @@ class Tab:
                 await asyncio.sleep(0.02)
 
     async def navigate(self, url: str) -> None:
-        """A page loaded anew, drawn with its data."""
+        """A page loaded from the start, drawn with its data."""
         await self.command("Page.navigate", url="about:blank")
         self.received_bytes = 0
         await self.command("Page.navigate", url=url)

@@ -20,7 +20,7 @@ from leadsman.runtime.text_table import format_number
 class WaitReason(Struct, frozen=True):
     """Why a pod waits.
 
-    subject: what stays the same while delays are measured anew: the bound and the nearest node.
+    subject: what stays the same when delays are measured again: the bound and the nearest node.
     text: a sentence with the values, and what would help.
     """
 

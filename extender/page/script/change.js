@@ -60,7 +60,7 @@ export function change(root, _parameters, signal, query) {
   return async () => {
     const { history_since: start } = await get("/overview", {}, signal);
     since.textContent = start
-      ? `This replica's history begins at ${moment(start)}; it keeps a value a minute for an hour, one each half hour for 48 hours, and starts anew when it restarts.`
+      ? `This replica's history begins at ${moment(start)}; it keeps a value a minute for an hour, one each half hour for 48 hours, and begins with nothing when it restarts.`
       : "This replica has no history yet: it keeps a value a minute from its start on.";
     await items.refresh();
   };

@@ -55,7 +55,7 @@ export function delaysTile(root, { row, column }, signal) {
     if (!groups[i] || !groups[j]) {
       map.replaceChildren(
         map.firstChild,
-        empty("There is no such group any more: groups are made anew as delays change."),
+        empty("There is no such group any more: groups are made again as delays change."),
       );
       return;
     }
