@@ -9,13 +9,14 @@ import asyncio
 import msgspec
 from aiohttp import web
 
-from extender import responses, wire
+from extender import responses
+from extender.wire.verbs import read_args
 
 LARGEST_BODY_BYTES = 256 << 20
 
 
 async def filter_(request: web.Request) -> web.Response:
-    asked = wire.read_args(await request.read())
+    asked = read_args(await request.read())
     if asked.raw_nodes is None:
         return web.Response(body=responses.filter_result(asked.node_names, {}), content_type="application/json")
     answer = {"Nodes": {"items": list(asked.raw_nodes.values())}, "NodeNames": None, "FailedNodes": {}, "Error": ""}
@@ -23,7 +24,7 @@ async def filter_(request: web.Request) -> web.Response:
 
 
 async def prioritize(request: web.Request) -> web.Response:
-    asked = wire.read_args(await request.read())
+    asked = read_args(await request.read())
     return web.Response(
         body=responses.host_priorities(dict.fromkeys(asked.node_names, 5)), content_type="application/json"
     )

@@ -17,7 +17,8 @@ from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
 from extender.probe_on_demand import RequestProbes
 from extender.rewards_metrics import reward_metrics
-from extender.wire import BadRequest, BindingArgs
+from extender.wire.errors import BadRequest
+from extender.wire.verbs import BindingArgs
 from extender.worker_pool import WorkerPool
 from leadsman.decision.pod_type import pod_type_of
 from leadsman.kube.client import ApiClient

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from extender.wire import BindingArgs
+from extender.wire.verbs import BindingArgs
 from leadsman.kube.client import ApiClient, ApiRequest
 from leadsman.kube.errors import ApiError
 from leadsman.kube.resources import PODS

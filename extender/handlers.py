@@ -6,11 +6,12 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 from aiohttp import hdrs, web
 
-from extender import pages, responses, rewards_page, wire
+from extender import pages, responses, rewards_page
 from extender.binding import bind
 from extender.body_limits import BodyReader, HeldBody
 from extender.decider import Decider
 from extender.request_cache import CachedArgsReader
+from extender.wire.verbs import BindingArgs, ExtenderArgs, most_preemption_bytes, read_binding, read_preemption
 from extender.worker_pool import DeadlineExceeded
 from leadsman.decision.decide import FilterResult
 from leadsman.kube.client import ApiClient
@@ -60,8 +61,8 @@ class VerbHandlers:
     async def preempt(self, request: web.Request) -> web.Response:
         """Keeps the victims of nodes that filter accepts, unless a placeholder is among them that must stay."""
         async with self._bodies.read(request) as body:
-            body.charge(wire.most_preemption_bytes(body.data))
-            args = wire.read_preemption(body.data)
+            body.charge(most_preemption_bytes(body.data))
+            args = read_preemption(body.data)
             victims = {node: [pod.uid for pod in each.pods or ()] for node, each in args.victims.items()}
             filter_result = await self._decider.preempt(args.pod, victims)
             return _json(responses.preemption_result({node: args.victims[node] for node in filter_result.kept}))
@@ -75,7 +76,7 @@ class VerbHandlers:
             self._bodies_by_result.put(key, body)
         return body
 
-    def _read(self, body: HeldBody) -> wire.ExtenderArgs:
+    def _read(self, body: HeldBody) -> ExtenderArgs:
         args = self._reader.read_args(body.data)
         body.charge(REQUEST_BYTES_PER_NODE * len(args.node_names))
         return args
@@ -88,7 +89,7 @@ class BindHandler:
         self,
         api: ApiClient,
         bodies: BodyReader,
-        report_failure: Callable[[wire.BindingArgs, ApiError], None] = lambda *_: None,
+        report_failure: Callable[[BindingArgs, ApiError], None] = lambda *_: None,
     ) -> None:
         """kube-scheduler sends any number of binds at once; the connections of `api` limit what the API server gets.
 
@@ -102,7 +103,7 @@ class BindHandler:
 
     async def bind(self, request: web.Request) -> web.Response:
         async with self._bodies.read(request) as body:
-            binding = wire.read_binding(body.data)
+            binding = read_binding(body.data)
         error = await bind(self._api, binding, lambda error: self._report_failure(binding, error))
         return _json(responses.binding_result(error))
 

@@ -1,8 +1,9 @@
 """The arguments of a request, each decoded once: kube-scheduler sends the same pod to filter and to prioritize, the
 same bytes when filter refused nothing, and offers mostly the same nodes for one pod after the other."""
 
-from extender import wire
-from extender.wire import ExtenderArgs
+from extender.wire.candidates import read_node_names
+from extender.wire.pod import read_pod
+from extender.wire.verbs import ExtenderArgs, read_args
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.runtime.lru import LruCache
 
@@ -20,7 +21,7 @@ MAX_CACHED_POD_BYTES = 64 << 10
 
 
 class CachedArgsReader:
-    """wire.read_args with the same answers and errors. The last body's arguments are the same object again, and so is a
+    """read_args with the same answers and errors. The last body's arguments are the same object again, and so is a
     list of names met before."""
 
     def __init__(self) -> None:
@@ -32,14 +33,14 @@ class CachedArgsReader:
         """BadRequest. `body` is not altered afterwards."""
         if self._last and self._last[0] == body:
             return self._last[1]
-        args = wire.read_args(body, self._read_names, self._read_pod)
+        args = read_args(body, self._read_names, self._read_pod)
         self._last = (body, args) if len(body) <= MAX_CACHED_BYTES else None
         return args
 
     def _read_names(self, listed: bytes) -> CandidateNodes:
         names = self._lists.get(listed)
         if names is None:
-            names = wire.read_node_names(listed)
+            names = read_node_names(listed)
             if len(listed) <= MAX_CACHED_BYTES:
                 self._lists.put(listed, names)
         return names
@@ -47,7 +48,7 @@ class CachedArgsReader:
     def _read_pod(self, raw: bytes) -> PodInfo:
         pod = self._pods.get(raw)
         if pod is None:
-            pod = wire.read_pod(raw)
+            pod = read_pod(raw)
             if len(raw) <= MAX_CACHED_POD_BYTES:
                 self._pods.put(raw, pod)
         return pod

@@ -11,7 +11,7 @@ from itertools import chain
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.wire import MetaVictims
+from extender.wire.verbs import MetaVictims
 
 _encode = msgspec.json.Encoder().encode
 

@@ -26,7 +26,9 @@ from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, RestoredState
 from agent.pods.pod_status import run_seconds
 from agent.rtt.packet import IpVersion, decode_reply, strip_ipv4_header
-from extender import pages, wire
+from extender import pages
+from extender.wire.errors import BadRequest
+from extender.wire.verbs import read_args, read_binding, read_preemption
 from fuzz.http_harness import HTTP
 from fuzz.oracle import Harness, check_each
 from leadsman.decision import policy
@@ -68,7 +70,7 @@ T = TypeVar("T")
 
 
 def _wire_args(body: bytes) -> None:
-    pod = wire.read_args(body).pod
+    pod = read_args(body).pod
     with suppress(BadBound):
         parse_bounds(pod)
 
@@ -257,9 +259,9 @@ _NOT_TEXT = (UnicodeDecodeError,)
 """WatchedFiles takes it, as it takes every ValueError of a file's parser."""
 
 HARNESSES: Mapping[str, Harness] = {
-    "wire_args": Harness(_wire_args, (wire.BadRequest,)),
-    "wire_preemption": Harness(wire.read_preemption, (wire.BadRequest,)),
-    "wire_binding": Harness(wire.read_binding, (wire.BadRequest,)),
+    "wire_args": Harness(_wire_args, (BadRequest,)),
+    "wire_preemption": Harness(read_preemption, (BadRequest,)),
+    "wire_binding": Harness(read_binding, (BadRequest,)),
     "delay_annotation": Harness(_bound, (BadBound,)),
     "records": check_each(_records()),
     "record_keys": Harness(_key),

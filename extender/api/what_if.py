@@ -5,10 +5,11 @@ from typing import Any
 
 import msgspec
 
-from extender import wire
 from extender.api.parameters import RequestError
 from extender.decider import DecisionCore
 from extender.journal import JournalEntry
+from extender.wire.errors import BadRequest
+from extender.wire.verbs import read_args
 from leadsman.decision import yaml_document
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
@@ -36,8 +37,8 @@ def read_pod(yaml: str) -> PodInfo:
         raise _refused(str(error)) from error
     pod = _pod_of(document)
     try:
-        return wire.read_args(msgspec.json.encode({"Pod": pod, "NodeNames": []})).pod
-    except (wire.BadRequest, TypeError, ValueError) as error:
+        return read_args(msgspec.json.encode({"Pod": pod, "NodeNames": []})).pod
+    except (BadRequest, TypeError, ValueError) as error:
         raise _refused(str(error)) from error
 
 

@@ -8,7 +8,8 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from extender import wire
+from extender.wire.errors import BadRequest
+from extender.wire.verbs import read_args
 from leadsman.cli import output
 from leadsman.decision import explain, explain_text
 from leadsman.decision.decide import decide
@@ -30,8 +31,8 @@ def read_pod(text: str, source: str) -> PodInfo:
     pod = _pod_of(found[0], source)
     try:
         body = msgspec.json.encode({"Pod": pod, "NodeNames": []}, enc_hook=str)
-        return wire.read_args(body).pod
-    except wire.BadRequest as error:
+        return read_args(body).pod
+    except BadRequest as error:
         raise ValueError(f"{source}: {error}") from error
 
 

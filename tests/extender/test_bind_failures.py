@@ -6,7 +6,7 @@ import pytest
 
 from extender.bind_failures import MAX_PENDING, BindFailureReporter, blamed_cause
 from extender.binding import bind
-from extender.wire import BindingArgs
+from extender.wire.verbs import BindingArgs
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict, Forbidden, InvalidRequest, NotFound, TooManyRequests, Unavailable

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from extender import wire
 from extender.body_limits import BodyLimits, BodyReader
 from extender.handlers import REQUEST_BYTES_PER_NODE
+from extender.wire.errors import BadRequest
+from extender.wire.limits import MAX_NODES
+from extender.wire.verbs import most_preemption_bytes, read_args, read_binding, read_preemption
 
 if TYPE_CHECKING:
     from tests.extender.conftest import Args, Starter
@@ -39,23 +41,23 @@ def peak_bytes(call: Callable[[], Any]) -> int:
 
 def refusal_peak(body: bytes) -> tuple[str, int]:
     """What read_args says, and the memory that it took for it."""
-    with pytest.raises(wire.BadRequest) as refused:
-        wire.read_args(body)
+    with pytest.raises(BadRequest) as refused:
+        read_args(body)
 
     def read() -> None:
-        with pytest.raises(wire.BadRequest):
-            wire.read_args(body)
+        with pytest.raises(BadRequest):
+            read_args(body)
 
     return str(refused.value), peak_bytes(read)
 
 
-@pytest.mark.parametrize("count", [wire.MAX_NODES, wire.MAX_NODES + 1])
+@pytest.mark.parametrize("count", [MAX_NODES, MAX_NODES + 1])
 def test_20_000_nodes_are_read_and_no_more(count: int) -> None:
     named = [f"n{number}" for number in range(count)]
     in_names = names_of(b",".join(b'"%b"' % name.encode() for name in named))
     in_nodes = nodes_of(b",".join(b'{"metadata":{"name":"%b"}}' % name.encode() for name in named))
-    if count == wire.MAX_NODES:
-        assert list(wire.read_args(in_names).node_names) == list(wire.read_args(in_nodes).node_names) == named
+    if count == MAX_NODES:
+        assert list(read_args(in_names).node_names) == list(read_args(in_nodes).node_names) == named
     else:
         assert refusal_peak(in_names)[0].startswith("$.NodeNames: more than 20000 names")
         assert refusal_peak(in_nodes)[0].startswith("$.Nodes.items: more than 20000 items")
@@ -103,8 +105,8 @@ def victims(inner: str, field: str = "NodeNameToMetaVictims") -> bytes:
     ids=["nodes", "nodes of victims", "pods", "pods with wide characters", "full pods", "a pod a node"],
 )
 def test_victims_take_no_more_memory_than_is_counted_before(body: bytes) -> None:
-    taken = peak_bytes(lambda: wire.read_preemption(body))
-    counted = wire.most_preemption_bytes(body)
+    taken = peak_bytes(lambda: read_preemption(body))
+    counted = most_preemption_bytes(body)
     assert counted / 8 < taken <= counted
 
 
@@ -130,5 +132,5 @@ async def test_victims_are_counted_before_they_are_decoded(starts: "Starter") ->
 
 
 async def test_a_binding_of_megabytes_is_refused() -> None:
-    with pytest.raises(wire.BadRequest, match="a binding is four names"):
-        wire.read_binding(b'{"PodName":"%b"}' % (b"x" * MIB))
+    with pytest.raises(BadRequest, match="a binding is four names"):
+        read_binding(b'{"PodName":"%b"}' % (b"x" * MIB))

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from extender import wire
+from extender.wire.verbs import read_args
 from leadsman.state.snapshot import Snapshot
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _drawn(number):
 def _check(verb, body, answer):
     if verb == "/preempt":
         return
-    asked = list(wire.read_args(body).node_names)
+    asked = list(read_args(body).node_names)
     answer = json.loads(answer)
     if verb == "/prioritize":
         assert [score["Host"] for score in answer] == asked

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from extender import wire
 from extender.request_cache import CACHED_LISTS, MAX_CACHED_BYTES, MAX_CACHED_POD_BYTES, CachedArgsReader
-from extender.wire import BadRequest
+from extender.wire.errors import BadRequest
+from extender.wire.verbs import read_args
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}}
 
@@ -76,7 +76,7 @@ def test_a_bad_body_is_refused_in_the_same_words(broken: bytes) -> None:
     reader = CachedArgsReader()
     reader.read_args(body(["a"]))
     with pytest.raises(BadRequest) as told:
-        wire.read_args(broken)
+        read_args(broken)
     for _ in range(2):
         with pytest.raises(BadRequest) as caught:
             reader.read_args(broken)
@@ -92,7 +92,7 @@ def test_any_bodies_are_read_as_without_a_memory(bodies: list[dict[str, Any]]) -
     reader = CachedArgsReader()
     for fields in bodies + bodies:
         data = json.dumps(fields).encode()
-        assert outcome(reader.read_args, data) == outcome(wire.read_args, data)
+        assert outcome(reader.read_args, data) == outcome(read_args, data)
 
 
 def outcome(read: Any, data: bytes) -> Any:

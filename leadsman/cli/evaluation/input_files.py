@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from extender import wire
+from extender.wire.errors import BadRequest
+from extender.wire.verbs import ExtenderArgs, read_args
 from leadsman.cli.evaluation.documents import (
     BadInputFile,
     display_name,
@@ -62,7 +63,7 @@ class EvaluationInputs(Struct, frozen=True):
     decision_inputs: DecisionInputs
     nodes: Sequence[NodeView]
     policy_files: PolicyFiles
-    extender_args: wire.ExtenderArgs | None = None
+    extender_args: ExtenderArgs | None = None
 
     @property
     def policies(self) -> TasPolicies:
@@ -187,8 +188,8 @@ def _node(item: object, where: str) -> NodeView:
         raise BadInputFile(f"{where}: {explain(error)}; want a name or a Node") from error
 
 
-def _extender_args(file: Path) -> wire.ExtenderArgs:
+def _extender_args(file: Path) -> ExtenderArgs:
     try:
-        return wire.read_args(read_bytes(file))
-    except wire.BadRequest as error:
+        return read_args(read_bytes(file))
+    except BadRequest as error:
         raise BadInputFile(f"{display_name(file)}: {error}") from error

@@ -61,7 +61,7 @@ MUTATIONS = (
         "leadsman/decision/delay/bounds.py",
         "        raise BadBound(pod.excess)",
         "        pass",
-        "extender/test_wire.py::test_labels_that_decide_and_are_too_many_make_a_pod_that_is_refused",
+        "extender/wire/test_pod.py::test_labels_that_decide_and_are_too_many_make_a_pod_that_is_refused",
     ),
     Mutation(
         "labels of an object are bounded",

@@ -1,0 +1,94 @@
+"""The nodes that a request offers, by their names or as whole objects."""
+
+import re
+from bisect import bisect
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Raw, Struct
+
+from extender.wire.errors import BadRequest, error_message
+from extender.wire.limits import MAX_NODES, MAX_OBJECT_BYTES
+from leadsman.decision.model import CandidateNodes
+from leadsman.runtime.decode_errors import UNREADABLE
+
+_NO_ITEM = Raw(b"")
+_Items = msgspec.defstruct(
+    "Items",
+    [(f"item{number}", Raw, _NO_ITEM) for number in range(MAX_NODES)],
+    array_like=True,
+    forbid_unknown_fields=True,
+    gc=False,
+)
+"""A list of up to MAX_NODES items. msgspec refuses an array at the first item that has no field, where the length of
+a list is checked after all its items are made."""
+
+
+class NodeList(Struct):
+    items: _Items | None = None  # type: ignore[valid-type]  # msgspec makes this type
+
+
+class _Name(Struct):
+    name: str
+
+
+class _Node(Struct):
+    metadata: _Name
+
+
+_NAMES = msgspec.json.Decoder(list[str] | None)
+_NODE = msgspec.json.Decoder(_Node)
+
+
+def read_node_names(listed: bytes) -> CandidateNodes:
+    """The bytes of a list of names. BadRequest."""
+    if listed.count(b",") >= MAX_NODES:  # No node's name has a comma.
+        raise BadRequest(f"$.NodeNames: more than {MAX_NODES} names; must have at most as many, without commas")
+    try:
+        return CandidateNodes.of(_NAMES.decode(listed) or ())
+    except UNREADABLE as error:
+        raise BadRequest(error_message(error, listed, "$.NodeNames")) from error
+
+
+# As kube-scheduler writes a node. Read so, 5,000 nodes are named in 4 ms; decoding each takes 56 ms.
+_NAME_FIRST = re.compile(rb'\{"metadata":\{"name":"([-.a-z0-9]+)"')
+
+
+def listed_items(items: Struct | None) -> list[Raw]:
+    """The items that are there: those after them have no bytes."""
+    if items is None:
+        return []
+    raw_items = list(msgspec.structs.astuple(items))
+    del raw_items[bisect(raw_items, 0, key=_is_absent) :]
+    return raw_items
+
+
+def _is_absent(item: Raw) -> bool:
+    return memoryview(item).nbytes == 0
+
+
+def nodes_by_name(items: Sequence[Raw]) -> dict[str, Raw]:
+    """Name → the bytes of the first item of that name, in the order given."""
+    named: dict[str, Raw] = {}
+    for position, item in enumerate(items):
+        _check_item(item, position)
+        first = _NAME_FIRST.match(memoryview(item))
+        named.setdefault(first[1].decode() if first else _name(item, position), item)
+    return named
+
+
+def _check_item(item: Raw, position: int) -> None:
+    """The item is answered as it came, and most of it is never decoded."""
+    if (size := memoryview(item).nbytes) > MAX_OBJECT_BYTES:
+        raise BadRequest(f"$.Nodes.items[{position}]: has {size} bytes; must have at most {MAX_OBJECT_BYTES}")
+    try:
+        str(memoryview(item), "utf-8")
+    except UnicodeDecodeError as error:
+        raise BadRequest(f"$.Nodes.items[{position}]: {error}; must be UTF-8") from error
+
+
+def _name(item: Raw, position: int) -> str:
+    try:
+        return _NODE.decode(item).metadata.name
+    except UNREADABLE as error:
+        raise BadRequest(error_message(error, bytes(item), f"$.Nodes.items[{position}]")) from error

@@ -1,0 +1,40 @@
+"""Why a request cannot be read, by the path of the field."""
+
+from typing import Any
+
+import msgspec
+
+from extender.wire.limits import MAX_NODES
+from leadsman.runtime.decode_errors import explain
+
+
+class BadRequest(ValueError):
+    """The body is not what the verb takes: `path: what is wrong; what is allowed`."""
+
+
+_TOO_MANY_ITEMS = f"expected array of at most length {MAX_NODES}"
+_LARGEST_REREAD_BYTES = 1 << 20
+
+
+def error_message(error: Exception, body: bytes | bytearray, root: str = "$") -> str:
+    """The fault by its path: `$.Pod.metadata.labels.delay_x: expected str, got int`. error: one of UNREADABLE."""
+    path, what = explain(error)
+    if what == _TOO_MANY_ITEMS:  # msgspec gives no path here.
+        return f"$.Nodes.items: more than {MAX_NODES} items; must have at most as many"
+    if path.endswith("[...]") and len(body) <= _LARGEST_REREAD_BYTES:
+        path = _locate_value(path, body)
+    return f"{root}{path[1:]}: {what}"
+
+
+def _locate_value(path: str, body: bytes | bytearray) -> str:
+    """`$.Pod.metadata.labels[...]` with the first key or index whose value is no string, all we ask of them."""
+    *keys, last = path[2:].removesuffix("[...]").split(".")
+    try:
+        found: Any = msgspec.json.decode(body)
+        for key in (*keys, last):
+            found = found[key]
+        if isinstance(found, list):
+            return path.replace("[...]", f"[{next(n for n, value in enumerate(found) if not isinstance(value, str))}]")
+        return path.replace("[...]", "." + next(k for k, value in found.items() if not isinstance(value, str)))
+    except (LookupError, TypeError, AttributeError, StopIteration, ValueError, RecursionError):
+        return path
