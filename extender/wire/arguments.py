@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from extender.wire.errors import BadRequest, error_message
+from extender.wire.errors import BadRequest, bad_request
 from extender.wire.limits import MAX_OBJECT_BYTES
 from leadsman.runtime.decode_errors import UNREADABLE
 
@@ -43,7 +43,7 @@ def read_arguments(spellings: Decoders, body: bytes | bytearray) -> Any:
         args = exact.decode(body)
         return args if _present_fields(args) else _merged([decoder.decode(body) for decoder in others])
     except UNREADABLE as error:
-        raise BadRequest(error_message(error, body)) from error
+        raise bad_request(error, body) from error
 
 
 def _present_fields(args: Struct) -> Mapping[str, Any]:

@@ -4,7 +4,6 @@ from typing import Any
 
 import msgspec
 
-from extender.wire.limits import MAX_NODES
 from leadsman.runtime.decode_errors import explain
 
 
@@ -12,18 +11,23 @@ class BadRequest(ValueError):
     """The body is not what the verb takes: `path: what is wrong; what is allowed`."""
 
 
-_TOO_MANY_ITEMS = f"expected array of at most length {MAX_NODES}"
+class TooManyItems(BadRequest):
+    """$.Nodes.items are more than the type that they were decoded as takes."""
+
+
+_TOO_MANY_ITEMS = "expected array of at most length "
 _LARGEST_REREAD_BYTES = 1 << 20
 
 
-def error_message(error: Exception, body: bytes | bytearray, root: str = "$") -> str:
+def bad_request(error: Exception, body: bytes | bytearray, root: str = "$") -> BadRequest:
     """The fault by its path: `$.Pod.metadata.labels.delay_x: expected str, got int`. error: one of UNREADABLE."""
     path, what = explain(error)
-    if what == _TOO_MANY_ITEMS:  # msgspec gives no path here.
-        return f"$.Nodes.items: more than {MAX_NODES} items; must have at most as many"
+    if what.startswith(_TOO_MANY_ITEMS):  # msgspec gives no path here.
+        most = what.removeprefix(_TOO_MANY_ITEMS)
+        return TooManyItems(f"$.Nodes.items: more than {most} items; must have at most as many")
     if path.endswith("[...]") and len(body) <= _LARGEST_REREAD_BYTES:
         path = _locate_value(path, body)
-    return f"{root}{path[1:]}: {what}"
+    return BadRequest(f"{root}{path[1:]}: {what}")
 
 
 def _locate_value(path: str, body: bytes | bytearray) -> str:

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from extender.wire.arguments import is_null
-from extender.wire.errors import BadRequest, error_message
+from extender.wire.errors import BadRequest, bad_request
 from leadsman.cluster.devices.demand import (
     BadDemand,
     DeviceDemand,
@@ -87,7 +87,7 @@ def read_pod(value: bytes) -> PodInfo:
     try:
         pod = _POD.decode(value)
     except UNREADABLE as error:
-        raise BadRequest(error_message(error, value, "$.Pod")) from error
+        raise bad_request(error, value, "$.Pod") from error
     meta = pod.metadata
     labels, annotations = BoundedLabels.of(meta.labels or {}), BoundedAnnotations.read_of(meta.annotations or {})
     owners = meta.owners or ()
@@ -163,4 +163,4 @@ def _claims(raw: Raw | None, path: str) -> Sequence[_ResourceClaim]:
     try:
         return _CLAIMS.decode(value) or ()
     except UNREADABLE as error:
-        raise BadRequest(error_message(error, value, path)) from error
+        raise bad_request(error, value, path) from error

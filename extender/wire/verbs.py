@@ -1,13 +1,13 @@
 """What each verb of kube-scheduler's extender webhook asks."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, Any
 
 from msgspec import Meta, Raw, Struct
 
 from extender.wire.arguments import bounded, decoders, is_null, read_arguments
-from extender.wire.candidates import NodeList, listed_items, nodes_by_name, read_node_names
-from extender.wire.errors import BadRequest
+from extender.wire.candidates import NODE_LIST_SIZES, listed_items, node_list, nodes_by_name, read_node_names
+from extender.wire.errors import BadRequest, TooManyItems
 from extender.wire.pod import read_pod
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.state import keys
@@ -59,9 +59,32 @@ class _Victims(Struct, rename={"pods": "Pods", "violations": "NumPDBViolations"}
     violations: Annotated[int, Meta(ge=-(2**63), le=2**63 - 1)] = 0
 
 
-_ARGS = decoders(Pod=Raw, Nodes=NodeList, NodeNames=Raw)
 _PREEMPTION = decoders(Pod=Raw, NodeNameToVictims=dict[str, _Victims], NodeNameToMetaVictims=dict[str, MetaVictims])
 _BINDING = decoders(PodName=str, PodNamespace=str, PodUID=str, Node=str)
+
+
+class _ArgsDecoder:
+    """Decodes with the smallest list of nodes that has been large enough so far: in the names form the empty one."""
+
+    def __init__(self) -> None:
+        self._larger_sizes = list(NODE_LIST_SIZES)
+        self._grow()
+
+    def decode(self, body: bytes | bytearray) -> Any:
+        """BadRequest."""
+        while True:
+            try:
+                return read_arguments(self._decoders, body)
+            except TooManyItems:
+                if not self._larger_sizes:
+                    raise
+                self._grow()
+
+    def _grow(self) -> None:
+        self._decoders = decoders(Pod=Raw, Nodes=node_list(self._larger_sizes.pop(0)), NodeNames=Raw)
+
+
+_ARGS = _ArgsDecoder()
 
 
 def read_args(
@@ -70,7 +93,7 @@ def read_args(
     read_pod: Callable[[bytes], PodInfo] = read_pod,
 ) -> ExtenderArgs:
     """What filter and prioritize ask. BadRequest. read_names, read_pod: those here, or what remembers their results."""
-    args = read_arguments(_ARGS, body)
+    args = _ARGS.decode(body)
     pod = read_pod(_pod_bytes(args.pod))
     if not is_null(args.nodenames):
         return ExtenderArgs(pod, read_names(bounded(args.nodenames, "$.NodeNames")))

@@ -58,8 +58,8 @@ MUTATIONS = (
     Mutation(
         "nodes of a request are counted while they are decoded",
         "extender/wire/candidates.py",
-        "    forbid_unknown_fields=True,\n",
-        "",
+        "array_like=True, forbid_unknown_fields=True, gc=False",
+        "array_like=True, gc=False",
         "extender/test_body_memory.py::test_20_000_nodes_are_read_and_no_more",
     ),
     Mutation(
