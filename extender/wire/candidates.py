@@ -13,7 +13,10 @@ from leadsman.decision.model import CandidateNodes
 from leadsman.runtime.decode_errors import UNREADABLE
 
 NODE_LIST_SIZES = (0, 1_250, 5_000, MAX_NODES)
-"""Of the lists that a request is decoded as. A field of a struct takes half a KB for as long as the process lives: 11 MB at MAX_NODES."""
+"""Of the lists that a request is decoded as. A field of a struct takes half a KB as long as the process lives: 11 MB at
+MAX_NODES."""
+
+_NO_ITEM = Raw(b"")
 
 
 def node_list(size: int) -> type[Struct]:
@@ -25,9 +28,6 @@ def node_list(size: int) -> type[Struct]:
     fields = [(f"item{number}", Raw, _NO_ITEM) for number in range(size)]
     items = msgspec.defstruct("Items", fields, array_like=True, forbid_unknown_fields=True, gc=False)
     return msgspec.defstruct("NodeList", [("items", items | None, None)])
-
-
-_NO_ITEM = Raw(b"")
 
 
 class _Name(Struct):
