@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from leadsman.decision.cel.functions import FUNCTIONS, Function, Kind
+from leadsman.decision.cel.pattern import BadPattern, Pattern
 from leadsman.decision.cel.syntax import BadExpression, Call, Items, Literal, Name, Select, Tree
 
 LOGIC = frozenset({"&&", "||", "!", "?:"})
@@ -100,7 +101,9 @@ class _Checker:
             case Name():
                 raise self._bad(tree, f"got {tree.name}, allowed {self._variables()} and functions of them")
             case Items():
-                raise self._bad(tree, "got a list, allowed only after `in`")
+                raise self._bad(
+                    tree, "got a list, allowed after `in` and before a macro, as in [1, 2].exists(x, x > 1)"
+                )
 
     def _bad(self, tree: Tree, what: str) -> BadExpression:
         return BadExpression(what, self._text, tree.position)
@@ -143,6 +146,8 @@ class _Checker:
             return self._has(tree)
         if tree.name in LOGIC:
             return self._logic(tree)
+        if tree.name == "matches":
+            return self._matches(tree)
         arguments = tuple(map(self.check, tree.arguments))
         overloads = FUNCTIONS.get((tree.name, tree.is_method))
         if overloads is None:
@@ -197,6 +202,19 @@ class _Checker:
                 tree, '`in` takes a key and a map, as "gpu" in node.labels, or a value and a list of literals'
             )
         return self._presence(self._read(Select(several.position, several, one.value)))
+
+    def _matches(self, tree: Call) -> Apply:
+        """`node.zone.matches("^eu-")`, whose pattern is compiled here."""
+        operands = tree.arguments[:1] if len(tree.arguments) == 2 else ()
+        pattern = tree.arguments[-1] if operands else None
+        checked = tuple(map(self.check, operands))
+        if not isinstance(pattern, Literal) or not isinstance(pattern.value, str) or checked[0].kind is not Kind.STRING:
+            raise self._bad(tree, 'matches() takes a string and a pattern that is written out, as in matches("^eu-")')
+        try:
+            matches = Function("matches", (Kind.STRING,), Kind.BOOL, Pattern(pattern.value).matches)
+        except BadPattern as error:
+            raise self._bad(pattern, f"character {error.offset + 1} of the pattern: {error}") from error
+        return self._applied(tree, matches, checked, (*checked, Constant(Kind.STRING, _shown(pattern.value), "")))
 
     def _logic(self, tree: Call) -> Apply:
         arguments = tuple(map(self.check, tree.arguments))

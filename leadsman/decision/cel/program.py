@@ -27,6 +27,7 @@ from leadsman.decision.cel.functions import (
     joined_not,
     joined_or,
 )
+from leadsman.decision.cel.macros import expand
 from leadsman.decision.cel.syntax import parse
 
 Source = Any
@@ -72,7 +73,7 @@ class Program(Struct, frozen=True):
 
 def compile_expression(text: str, schema: Schema) -> Program:
     """The program of an expression. BadExpression."""
-    expression = check(parse(text), text, schema)
+    expression = check(expand(parse(text), text), text, schema)
     parts = list[Part]()
     join = _split(expression, parts)
     return Program(expression.text, expression.kind, tuple(parts), reads(expression), join)

@@ -1,6 +1,7 @@
 """Reads an expression into a tree. Grammar: github.com/google/cel-spec/blob/master/doc/langdef.md#syntax.
 
-Without macros over lists, messages, bytes and unsigned numbers. What is read is bounded before anything is made of it.
+Without messages, bytes, unsigned numbers and maps that are written out. What is read is bounded before anything is made
+of it.
 """
 
 import re
@@ -25,6 +26,9 @@ class BadExpression(ValueError):
         super().__init__(f"line {line}, column {column}: {what}")
 
 
+INDEX = "[]"
+
+
 class Literal(Struct, frozen=True):
     position: int
     value: bool | int | float | str
@@ -36,7 +40,7 @@ class Name(Struct, frozen=True):
 
 
 class Select(Struct, frozen=True):
-    """`operand.field`, or `operand[key]` with a key that is a literal string."""
+    """`operand.field`, or `operand["field"]`."""
 
     position: int
     operand: "Tree"
@@ -45,7 +49,10 @@ class Select(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A function, a method, whose first argument is its target, or an operator, whose name is as in `a && b`: `&&`."""
+    """A function, a method, whose first argument is its target, or an operator, whose name is as in `a && b`: `&&`.
+
+    `operand[key]` is INDEX until macros are expanded, and then a Select.
+    """
 
     position: int
     name: str
@@ -73,6 +80,7 @@ _TOKEN = re.compile(
     r"""(?P<space>\s+|//[^\n]*)
     |(?P<float>\d+\.\d+(?:[eE][+-]?\d+)?|\d+[eE][+-]?\d+)
     |(?P<int>0x[0-9a-fA-F]+|\d+)
+    |(?P<raw>[rR](?:"[^"\n]*"|'[^'\n]*'))
     |(?P<string>"(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*')
     |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
     |(?P<sign>&&|\|\||==|!=|<=|>=|[-+*/%<>!?:.,()\[\]])""",
@@ -80,7 +88,20 @@ _TOKEN = re.compile(
 )
 
 _ESCAPE = re.compile(r"\\(u[0-9a-fA-F]{4}|x[0-9a-fA-F]{2}|.)")
-_ESCAPED = {"n": "\n", "t": "\t", "r": "\r", "\\": "\\", '"': '"', "'": "'", "`": "`", "?": "?"}
+_ESCAPED = {
+    "n": "\n",
+    "t": "\t",
+    "r": "\r",
+    "a": "\a",
+    "b": "\b",
+    "f": "\f",
+    "v": "\v",
+    "\\": "\\",
+    '"': '"',
+    "'": "'",
+    "`": "`",
+    "?": "?",
+}
 
 _BINARY: tuple[frozenset[str], ...] = (
     frozenset({"||"}),
@@ -186,7 +207,7 @@ class _Parser:
         tree = self._primary()
         while sign := self._take(".", "["):
             if sign.text == "[":
-                tree = Select(sign.position, tree, self._key(), is_index=True)
+                tree = Call(sign.position, INDEX, (tree, self._condition()))
                 self._expect("]")
                 continue
             name = self._name()
@@ -195,12 +216,6 @@ class _Parser:
             else:
                 tree = Select(sign.position, tree, name)
         return tree
-
-    def _key(self) -> str:
-        """Only a literal, so that what an expression reads is known when it is loaded."""
-        if self._token.kind != "string":
-            raise self._unexpected('a key as text, as in node.labels["zone"]')
-        return self._string()
 
     def _name(self) -> str:
         if self._token.kind != "name":
@@ -238,6 +253,9 @@ class _Parser:
         token = self._token
         if token.kind == "string":
             return self._string()
+        if token.kind == "raw":
+            self._next += 1
+            return token.text[2:-1]
         if token.kind not in ("float", "int") and token.text not in _CONSTANTS:
             raise self._unexpected("a value")
         self._next += 1
@@ -260,7 +278,7 @@ class _Parser:
                 return chr(int(code[1:], 16))
             if code not in _ESCAPED:
                 at = token.position + 1 + match.start()
-                raise BadExpression(rf"got \{code}, allowed \n \t \r \\ \" \' \xHH and \uHHHH", self._text, at)
+                raise BadExpression(rf"got \{code}, allowed \n \t \r \\ \" \' \xHH \uHHHH", self._text, at)
             return _ESCAPED[code]
 
         text = _ESCAPE.sub(unescaped, token.text[1:-1])

@@ -62,6 +62,7 @@ INTS = st.one_of(
     st.builds("int({})".format, STRINGS),
     st.builds("(pod.priority {} {})".format, st.sampled_from(["+", "-", "*", "/", "%"]), st.sampled_from(["2", "0"])),
 )
+OF_A_KEY = st.sampled_from(["k in node.labels", "node.labels[k] == 'a'", "node.hardware[k] > 0.5", "k.contains('x')"])
 BOOLS = st.recursive(
     st.one_of(
         st.sampled_from(["true", "false", "node.fresh", '("x" in node.labels)', "has(pod.labels.y)"]),
@@ -69,6 +70,15 @@ BOOLS = st.recursive(
         st.builds("({} {} {})".format, STRINGS, st.sampled_from(["==", "!="]), STRINGS),
         st.builds("node.zone.{}({})".format, st.sampled_from(["startsWith", "contains"]), TEXTS.map(literal)),
         st.builds("({} in ['a', 'edge'])".format, STRINGS),
+        st.builds(
+            "node.zone.matches({})".format, st.sampled_from(['"^e"', '"[a-d]"', '"(a|edge)$"', '"e{2,}"', 'r"\\w"'])
+        ),
+        st.builds("['a', 'edge'].{}(z, z != {})".format, st.sampled_from(["exists", "all", "exists_one"]), STRINGS),
+        st.builds("['x', 'y'].{}(k, {})".format, st.sampled_from(["exists", "all", "exists_one"]), OF_A_KEY),
+        st.builds("({} in ['x', 'y'].map(k, node.labels[k]))".format, STRINGS),
+        st.builds("(size(['x', 'y'].filter(k, {})) > 1)".format, OF_A_KEY),
+        st.builds("['x', 'y'].filter(k, {}).map(k, node.labels[k]).exists(v, v == {})".format, OF_A_KEY, STRINGS),
+        st.builds("['x', 'y'].filter(k, {}).all(k, {})".format, OF_A_KEY, OF_A_KEY),
     ),
     lambda inner: st.one_of(
         st.builds("({} {} {})".format, inner, st.sampled_from(["&&", "||", "==", "!="]), inner),
@@ -133,6 +143,11 @@ def test_a_split_score_says_what_a_library_says_of_the_whole(text: str, node: tu
         ('quantity(node.labels["x"]) == quantity("12")', True),
         ("node.zone in ['a', \"b\"]", True),
         (r'"a\n\u0041\x41" == "a\nAA"', True),
+        (r'r"a\n" == "a\\n"', True),
+        ('["cpu", "gpu"].exists_one(r, pod.requests[r].isInteger())', None),
+        ('["memory", "cpu"].exists_one(r, pod.requests[r].isInteger())', True),
+        ('["requests.cpu"].exists(r, "cpu" in pod.requests)', True),
+        ('["x"].exists(key, node.labels["" + key] == "12")', True),
         ("9223372036854775807 + 1 > 0", None),
         ("-7 / 2 == -3 && -7 % 2 == -1", True),
         ("1.0 / 0.0 > 1e300", True),

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadsman.decision.cel.macros import MAX_COST
 from leadsman.decision.cel.syntax import MAX_CHARACTERS, MAX_DEPTH, MAX_TOKENS, BadExpression
 from leadsman.decision.rule_schema import compile_rule
 
@@ -27,10 +28,29 @@ from leadsman.decision.rule_schema import compile_rule
         ("1 + 2.0 > 3.0", "line 1, column 3: + got (int, double), allowed (int, int) or (double, double)"),
         ("node.zone && true", "got string beside &&, allowed bool"),
         ("true ? 1 : 2.0", "?: chooses between int and double"),
-        ('node.zone.matches("a")', "got matches(), allowed .add()"),
+        ('node.zone.matches("a(b")', "line 1, column 19: character 4 of the pattern: got ( without )"),
+        (
+            "node.zone.matches(node.rack)",
+            "line 1, column 10: matches() takes a string and a pattern that is written out",
+        ),
+        ("pod.priority.matches('a')", "matches() takes a string and a pattern that is written out"),
+        ("node.zone.matches()", "matches() takes a string and a pattern that is written out"),
+        ("node.labels.exists(k, k == 'a')", "line 1, column 1: got no list, allowed a list that is written out"),
+        ("[1].exists(1, true)", "line 1, column 4: exists() takes a variable and an expression of it"),
+        ("[1, 2].all(x, x + 1)", "line 1, column 17: got int beside &&, allowed bool"),
+        ("[1, 2].all(x, x + 1.0 > x)", "line 1, column 17: + got (int, double)"),
+        ("['a'].exists(x, node.labels[x + pod.name] == x)", "line 1, column 29: got 'x', allowed a key as text"),
+        ("[1, 2].map(x, x + 1)", "line 1, column 7: got a list of map(), allowed before .exists()"),
+        ("[1, 2].exists(x, y > x)", "line 1, column 18: got y, allowed node.name"),
+        ("[1].map(x, x + x)" + ".map(x, x + x)" * 12 + ".exists(x, x > 1)", f"got more than {MAX_COST} operations"),
+        (
+            "[1].exists(a, [1, 2, 3, 4].exists(b, [1, 2, 3, 4].exists(c, [1, 2, 3, 4].exists(d, [1, 2, 3, 4].exists(e, "
+            "a + b + c + d + e == 5)))))",
+            f"got more than {MAX_COST} operations",
+        ),
         ("node.zone.startsWith(pod.name)", "startsWith joins the pod with what the node reports; only && || ! ?:"),
         ("node.zone < pod.name", "< joins the pod with what the node reports"),
-        ("[1, 2]", "got a list, allowed only after `in`"),
+        ("[1, 2]", "got a list, allowed after `in` and before a macro"),
         ("1 in [1, 'a']", "got a list of other things, allowed literals of int"),
         ("1 in 2", "`in` takes a key and a map"),
         ("has(node.zone)", "has() takes a key of a map"),
@@ -51,7 +71,21 @@ def test_the_error_says_where_and_what_is_allowed(text: str, error: str):
     assert error in str(caught.value)
 
 
-WORDS = ("node", "pod", "labels", "hardware", "fresh", "requests", "true", "in", "has", "size", "quantity", "int")
+WORDS: tuple[str, ...] = (
+    "node",
+    "pod",
+    "labels",
+    "hardware",
+    "fresh",
+    "requests",
+    "true",
+    "in",
+    "has",
+    "size",
+    "quantity",
+    "int",
+)
+WORDS += ("x", "exists", "map", "filter", "[1, 2]", "matches")
 SIGNS = ("&&", "||", "!", "?", ":", "(", ")", "[", "]", ".", ",", "==", "<", "+", "-", "*", "/", "%", "1", "1.5", '"x"')
 FRAGMENTS = st.sampled_from([*WORDS, *SIGNS])
 
