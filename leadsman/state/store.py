@@ -18,8 +18,9 @@ from typing import Protocol, Self
 
 from leadsman.state.key_values import ChangeBatch, KeyRange, Listing, Precondition, Write
 
-PAGE_KEYS = 500
-"""Of a listing. With values of 4 KiB a page is at most 2.7 MB of JSON."""
+PAGE_KEYS = 2000
+"""Of a listing. With values of 4 KiB a page is at most 11 MB of JSON. etcd counts all keys of the range for each page:
+70,000 keys in pages of 500 take it half as long again."""
 
 LARGEST_TRANSACTION_OPS = 128
 """etcd's own default limit, --max-txn-ops."""

@@ -1,0 +1,157 @@
+"""Measures a start of the extender with the state of 5,000 nodes in etcd. `python -m benchmarks.start`
+
+A real etcd holds what agents write: identity, heartbeat, delays to 17 peers, hardware and ten rewards of each node. The
+extender is started again and again as a process; the time runs from exec. Seconds until /readyz says yes, until the
+first answer to filter and prioritize that is made on what etcd holds; CPU and RSS by then. `--beside FOLDER` starts
+the extender of another checkout in turn, and prints the ratio.
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import psutil
+from msgspec import Struct
+
+from leadsman.state import codec, keys, metric_names
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Put
+from leadsman.state.records import AnyRecord, Hardware, Heartbeat, Identity, Latency, PeerLatency, Reward
+from leadsman.testbed.etcd import Etcd, free_ports
+
+PEERS, POD_TYPES = 16, 10
+KEYS_PER_WRITE = 120
+READY_WITHIN_SECONDS = 120.0
+REFERENCE = "node-00000"
+
+
+class Start(Struct, frozen=True):
+    ready_seconds: float
+    answered_seconds: float
+    cpu_seconds: float
+    rss_mib: float
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--nodes", type=int, default=5000)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--beside", type=Path, help="another checkout, started in turn")
+    chosen = parser.parse_args()
+    checkouts = [Path.cwd(), *([chosen.beside] if chosen.beside else [])]
+    names = [f"node-{number:05}" for number in range(chosen.nodes)]
+    with tempfile.TemporaryDirectory() as folder, Etcd(Path(folder) / "data") as etcd:
+        asyncio.run(fill(etcd.client_url, names, random.Random(1)))
+        starts: dict[Path, list[Start]] = {checkout: [] for checkout in checkouts}
+        for _ in range(chosen.rounds):
+            for checkout in checkouts:
+                starts[checkout].append(start_once(checkout, etcd.client_url, names))
+    for checkout in checkouts:
+        report("this checkout" if checkout == checkouts[0] else str(checkout), starts[checkout], starts[checkouts[-1]])
+
+
+async def fill(etcd_url: str, names: Sequence[str], rng: random.Random) -> None:
+    store = EtcdStore(EtcdAccess((etcd_url,), call_timeout_seconds=5.0))
+    puts = [put for node in names for put in records_of(node, names, rng)]
+    for begin in range(0, len(puts), KEYS_PER_WRITE):
+        await store.write(puts[begin : begin + KEYS_PER_WRITE])
+    await store.close()
+
+
+def records_of(node: str, names: Sequence[str], rng: random.Random) -> list[Put]:
+    peers = {REFERENCE, *rng.sample(names, min(PEERS, len(names)))} - {node}
+    records: list[AnyRecord] = [
+        Identity("pod", 1, "10.0.0.1"),
+        Heartbeat(1, 1, 60.0),
+        Latency({peer: _measured(rng.uniform(0.1, 100)) for peer in sorted(peers)}),
+        Hardware({metric: rng.random() for metric in METRICS}),
+    ]
+    reward = codec.encode(Reward(rng.random(), healthy=rng.uniform(0, 50)))
+    return [
+        *(Put(keys.record_key(node, type(each)), codec.encode(each)) for each in records),
+        *(Put(keys.reward_key(node, f"type-{number}"), reward) for number in range(POD_TYPES)),
+    ]
+
+
+def _measured(ms: float) -> PeerLatency:
+    return PeerLatency(30, 30, p50_ms=ms, p95_ms=2 * ms, min_ms=ms / 2, jitter_ms=ms / 10)
+
+
+METRICS = [metric_names.CPU_PRESSURE, metric_names.MEMORY_PRESSURE, metric_names.CPU_BUSY, metric_names.LOAD_PER_CPU]
+
+
+def start_once(checkout: Path, etcd_url: str, names: Sequence[str]) -> Start:
+    listen, ops = free_ports(2)
+    addresses = [f"--listen=127.0.0.1:{listen}", f"--ops-listen=127.0.0.1:{ops}"]
+    flags = ["--plain-http", "--etcd", etcd_url, "--log-level=error", *addresses]
+    began = time.perf_counter()
+    process = psutil.Popen(
+        [sys.executable, "-m", "leadsman.cli.main", "extender", *flags],
+        cwd=checkout,
+        env=os.environ | {"PYTHONPATH": str(checkout)},
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(lambda: is_ready(f"http://127.0.0.1:{ops}/readyz"), process)
+        ready = time.perf_counter()
+        pod = {"metadata": {"name": "p", "labels": {f"delay_{REFERENCE}": "50"}}, "spec": {}}
+        body = json.dumps({"Pod": pod, "NodeNames": list(names)}).encode()
+        wait_for(lambda: knows_the_state(f"http://127.0.0.1:{listen}", body), process)
+        answered = time.perf_counter()
+        used = process.cpu_times()
+        return Start(ready - began, answered - began, used.user + used.system, process.memory_info().rss / 2**20)
+    finally:
+        process.kill()  # It would drain.
+        process.wait()
+
+
+def is_ready(url: str) -> bool:
+    with suppress(OSError), urlopen(url) as answer:
+        return bool(answer.status == 200)
+    return False
+
+
+def knows_the_state(url: str, body: bytes) -> bool:
+    """Whether filter answers by what etcd holds; prioritize is asked too. Of a node it has not read, filter says that
+    its delay is not measured; of one read at the start, that no new report has confirmed it."""
+    with urlopen(Request(f"{url}/filter", body, {"Content-Type": "application/json"})) as answer:
+        refused = json.load(answer)["FailedAndUnresolvableNodes"]
+    with urlopen(Request(f"{url}/prioritize", body, {"Content-Type": "application/json"})) as answer:
+        answer.read()
+    return not any("not measured" in reason for reason in refused.values())
+
+
+def wait_for(condition: Callable[[], bool], process: psutil.Popen) -> None:
+    deadline = time.perf_counter() + READY_WITHIN_SECONDS
+    while time.perf_counter() < deadline and process.poll() is None:
+        if condition():
+            return
+        time.sleep(0.01)
+    raise RuntimeError(f"the extender did not answer in {READY_WITHIN_SECONDS:g} s, exit status {process.poll()}")
+
+
+def report(name: str, starts: Sequence[Start], others: Sequence[Start]) -> None:
+    ready, answered, cpu, rss = (
+        statistics.median(values)
+        for values in zip(
+            *((one.ready_seconds, one.answered_seconds, one.cpu_seconds, one.rss_mib) for one in starts), strict=True
+        )
+    )
+    ratio = answered / statistics.median(one.answered_seconds for one in others)
+    print(f"ready {ready:5.2f} s  answered {answered:5.2f} s  CPU {cpu:5.2f} s  {rss:4.0f} MiB  {ratio:5.2f} x  {name}")
+
+
+if __name__ == "__main__":
+    main()
