@@ -48,7 +48,17 @@ OTHER_PROGRAMS = {
     "sysctl": {"--system"},
     "make torture": {"--minutes", "--only"},
     "make e2e": {"--folder", "--rounds", "--rows"},
-    "the benchmarks": {"--deaths", "--network", "--placements", "--pods", "--random", "--seconds", "--seed", "--sizes"},
+    "the benchmarks": {
+        "--beside",
+        "--deaths",
+        "--network",
+        "--placements",
+        "--pods",
+        "--random",
+        "--seconds",
+        "--seed",
+        "--sizes",
+    },
 }
 
 PRIVATE_WORDS = re.compile(
