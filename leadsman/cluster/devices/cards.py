@@ -9,6 +9,7 @@ The card of a bound pod is that of its annotation `gas-container-cards`. A pod w
 it fits tightest, the oldest pod first: nobody but the device plugin knows better.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
@@ -23,6 +24,8 @@ INTEL_TILES = f"{INTEL_PREFIX}tiles"
 NVIDIA_CARD = "nvidia.com/gpu"
 NVIDIA_MEMORY = "nvidia.com/gpu.memory"
 CARD_RESOURCES = (*INTEL_CARDS, NVIDIA_CARD)
+
+_ALL_OF_A_CARD = 2**63
 
 _TAS_PREFIX = "telemetry.aware.scheduling."
 
@@ -41,7 +44,10 @@ class Card(Struct, frozen=True):
     preferred: bool = False
 
     def has(self, amounts: Mapping[str, int]) -> bool:
-        return all(amount <= self.left.get(resource, 0) for resource, amount in amounts.items())
+        for resource, amount in amounts.items():  # noqa: SIM110  # half as long as all() of a generator, on 40,000 cards
+            if amount > self.left.get(resource, 0):
+                return False
+        return True
 
     def without(self, amounts: Mapping[str, int]) -> "Card":
         left = {resource: amount - amounts.get(resource, 0) for resource, amount in self.left.items()}
@@ -60,6 +66,11 @@ class CardRequest(Struct, frozen=True):
     cards: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
+
+    @property
+    def steered(self) -> bool:
+        """Whether it may not have any card."""
+        return bool(self.allowed or self.denied)
 
     def may_have(self, card: str) -> bool:
         return card not in self.denied and (not self.allowed or card in self.allowed)
@@ -95,7 +106,7 @@ def asks_of_one_card(demand: DeviceDemand) -> str:
     suffices."""
     for resource in CARD_RESOURCES:
         for request in card_requests(demand, resource):
-            if len(request.amounts) > 1 or request.allowed or request.denied:
+            if len(request.amounts) > 1 or request.steered:
                 return resource
     return ""
 
@@ -160,6 +171,13 @@ def _positive(text: str) -> int:
     return int(text) if text.isascii() and text.isdecimal() and len(text) < 10 else 0
 
 
+def prepare_cards(node: NodeDevices) -> None:
+    """Computes what the node's pods leave of its cards, so that no request has to."""
+    for resource in CARD_RESOURCES:
+        if node.allocatable.get(resource):
+            cards_left(node, resource)
+
+
 def cards_left(node: NodeDevices, resource: str, demands: Sequence[DeviceDemand] = ()) -> Sequence[Card] | None:
     """The cards with what the node's pods and these demands leave of them; None as in `whole_cards`.
 
@@ -220,7 +238,8 @@ def fitting_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]
 
 
 def _usable_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
-    return [card for card in cards if card.usable and request.may_have(card.name) and card.has(request.amounts)]
+    allowed = [card for card in cards if request.may_have(card.name)] if request.steered else cards
+    return [card for card in allowed if card.usable and card.has(request.amounts)]
 
 
 def _spare(card: Card, request: CardRequest) -> int:
@@ -241,3 +260,40 @@ def fits(cards: Sequence[Card], requests: Sequence[CardRequest]) -> bool:
     """Whether `place` finds cards for all requests; which the last one would have need not be known."""
     left = place(cards, requests[:-1])
     return left is not None and len(_usable_cards(left, requests[-1])) >= requests[-1].count
+
+
+def largest_request(demands: Iterable[DeviceDemand], resource: str) -> Mapping[str, int]:
+    """The most of each amount that one request of these demands takes of one card."""
+    largest: dict[str, int] = {}
+    for demand in demands:
+        for request in card_requests(demand, resource):
+            for name, amount in request.amounts.items():
+                largest[name] = max(amount, largest.get(name, 0))
+            if resource == NVIDIA_CARD and demand.memory_bytes is None:
+                largest[NVIDIA_MEMORY] = _ALL_OF_A_CARD
+    return largest
+
+
+def fits_beside(
+    cards: Sequence[Card], requests: Sequence[CardRequest], others: int, largest: Mapping[str, int]
+) -> bool:
+    """Whether all requests certainly fit, wherever other pods take so many times at most `largest` of a card.
+
+    False: that depends on where they take it. It spares 5,000 nodes the placing of what pods were promised.
+    """
+    asked = sum(request.count for request in requests)
+    for request in requests:
+        until_full = sorted(_times_until_full(card, request, largest) for card in _usable_cards(cards, request))
+        to_fill = until_full[: max(0, len(until_full) - asked + 1)]  # then too few of the cards are left to it
+        if not to_fill or sum(to_fill) <= others:
+            return False
+    return True
+
+
+def _times_until_full(card: Card, request: CardRequest, largest: Mapping[str, int]) -> float:
+    """How often `largest` is taken of the card before the request no longer fits."""
+    times = math.inf
+    for resource, amount in request.amounts.items():
+        if taken := largest.get(resource):
+            times = min(times, (card.left[resource] - amount) // taken + 1)
+    return times

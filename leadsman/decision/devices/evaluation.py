@@ -1,6 +1,6 @@
 """Evaluates what one pod asks of devices against the nodes: once, for refusals, scores and explanations alike."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
@@ -34,7 +34,8 @@ class NodeFit(Struct, frozen=True):
     spare_ratio: of the devices that it asks for, the share that is free after it; None: it asks for none that is known.
     has_functions: whether the node has SR-IOV virtual functions.
     headroom_bits: left of the link before the pod; None: not asked or not known.
-    largest_left: the most of the asked resource that one card has left; None: not asked or not known.
+    largest_left: the most of the asked resource that one card has left; None: not asked or not known. Where the pod
+        fits whichever cards promised pods take, these are not counted.
     """
 
     refusal: Refusal | None = None
@@ -61,7 +62,8 @@ def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Devi
     link = asks_link(pod.devices, inputs)
     card = cards.asks_of_one_card(pod.devices)
     requests = list(cards.card_requests(pod.devices, card)) if card else []
-    by_node = {node: _fit(node, pod, card, requests, link, inputs) for node in nodes}
+    largest = cards.largest_request((grant.demand for grant in inputs.devices.grants), card)
+    by_node = {node: _fit(node, pod, card, requests, link, largest, inputs) for node in nodes}
     return DeviceEvaluation(card, link, by_node)
 
 
@@ -83,6 +85,7 @@ def _fit(
     card: str,
     requests: Sequence[cards.CardRequest],
     link: bool,
+    largest: Mapping[str, int],
     inputs: DecisionInputs,
 ) -> NodeFit:
     node = inputs.devices.nodes.get(name, NO_DEVICES)
@@ -96,7 +99,7 @@ def _fit(
     if link:
         refusal, headroom_bits = _link_fit(name, node, pod.devices, promised, inputs)
     if requests and refusal is None:
-        refusal, largest_left = _card_fit(node, card, requests, promised)
+        refusal, largest_left = _card_fit(node, card, requests, promised, largest)
     return NodeFit(refusal, _spare_ratio(node, pod.devices), has_functions, headroom_bits, largest_left)
 
 
@@ -138,19 +141,25 @@ def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
 
 
 def _card_fit(
-    node: NodeDevices, card: str, requests: Sequence[cards.CardRequest], promised: Sequence[DeviceDemand]
+    node: NodeDevices,
+    card: str,
+    requests: Sequence[cards.CardRequest],
+    promised: Sequence[DeviceDemand],
+    largest: Mapping[str, int],
 ) -> tuple[Refusal | None, int | None]:
     others = [(amount, name) for each in requests for name, amount in each.amounts.items() if name != card]
     asked = max(others)[1] if others else card
-    left = cards.cards_left(node, card, promised)
+    left = cards.cards_left(node, card)
     if left is None:
         return Refusal(NAME, f"the node's labels do not say how much {asked} one of its devices has"), None
-    largest = max((each.left.get(asked, 0) for each in left if each.usable), default=0)
+    others = sum(each.amount(card) for each in promised)
+    if others and not cards.fits_beside(left, requests, others, largest):
+        left = cards.cards_left(node, card, promised) or ()
+    most_left = max((each.left.get(asked, 0) for each in left if each.usable), default=0)
     if not cards.fits(left, requests):
-        steered = requests[0].allowed or requests[0].denied
-        allowed = " and that gas-allow and gas-deny let it have" if steered else ""
-        return Refusal(NAME, f"no single device has the {asked} left that the pod asks of one{allowed}"), largest
-    return None, largest
+        allowed = " and that gas-allow and gas-deny let it have" if requests[0].steered else ""
+        return Refusal(NAME, f"no single device has the {asked} left that the pod asks of one{allowed}"), most_left
+    return None, most_left
 
 
 def _spare_ratio(node: NodeDevices, demand: DeviceDemand) -> float | None:

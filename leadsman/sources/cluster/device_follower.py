@@ -10,6 +10,7 @@ from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
 
+from leadsman.cluster.devices.cards import prepare_cards
 from leadsman.cluster.devices.node_devices import NO_DEVICES, DriverDevices, NodeDevices, node_devices
 from leadsman.decision.devices.model import DeviceInputs
 from leadsman.kube.client import ApiClient
@@ -34,6 +35,9 @@ DISCOVERY_SECONDS = 300.0
 MAX_DEPARTED = 10_000
 """Pods that ended lately, whose grants are released."""
 
+NODES_AT_ONCE = 50
+"""Prepared before anything else may run: some 4 ms. Of 5,000 nodes of eight cards it takes 0.3 s at a start."""
+
 MAX_AGE_SECONDS = 90.0
 """A watch of the API server is confirmed once a minute. Older, a bound pod may be missing, and its grant has ended."""
 
@@ -54,6 +58,7 @@ class DeviceFollower:
         self._drivers: Mapping[str, Mapping[str, DriverDevices]] = {}
         self._drivers_changed = False
         self._inputs = DeviceInputs(followed=True)
+        self._stale = asyncio.Event()
         settings: dict[str, Any] = {"longest_pause_seconds": MAX_BACKOFF_SECONDS, "clock": clock}
         self.nodes = Reflector(client, ListOptions(NODES), NodeObject, on_changes=self._nodes_changed, **settings)
         pods = ListOptions(PODS, field_selector=UNFINISHED_PODS)
@@ -107,6 +112,21 @@ class DeviceFollower:
             group.create_task(self.nodes.run(), name="watch the devices of nodes")
             group.create_task(self.pods.run(), name="watch the devices of pods")
             group.create_task(self._run_claims(), name="watch resource slices and claims")
+            group.create_task(self._prepare(), name="prepare the devices of nodes")
+
+    async def _prepare(self) -> None:
+        """Computes what a request would compute of changed nodes, before one comes."""
+        prepared: Mapping[str, NodeDevices] = {}
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
+            nodes = self.current.nodes
+            changed = [devices for name, devices in nodes.items() if prepared.get(name) is not devices]
+            for at, devices in enumerate(changed, start=1):
+                prepare_cards(devices)
+                if at % NODES_AT_ONCE == 0:
+                    await asyncio.sleep(0)
+            prepared = nodes
 
     async def _run_claims(self) -> None:
         while not await self._has_claims():  # noqa: ASYNC110  # nobody tells when an API server is upgraded
@@ -128,6 +148,7 @@ class DeviceFollower:
     def _nodes_changed(self, changes: Sequence[ObjectChange[NodeObject]]) -> None:
         self._assembly.apply("Node", changes)
         self._changed.update(change.object.model.name for change in changes)
+        self._stale.set()
 
     def _pods_changed(self, changes: Sequence[ObjectChange[PodObject]]) -> None:
         for change in changes:
@@ -137,6 +158,8 @@ class DeviceFollower:
                 if change.kind is ChangeType.DELETED or change.object.finished:
                     self._departed.put(pod.uid, True)
         self._assembly.apply("Pod", changes)
+        if self._changed:
+            self._stale.set()
 
     def _claims_changed(self, _: Sequence[ObjectChange[Any]]) -> None:
         self._drivers_changed = True

@@ -1,8 +1,21 @@
 """What fits on one card, by GPU Aware Scheduling's labels and annotations and by NVIDIA's labels."""
 
-import pytest
+from collections.abc import Sequence
 
-from leadsman.cluster.devices.cards import Card, asks_of_one_card, card_requests, cards_left, place, whole_cards
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from leadsman.cluster.devices.cards import (
+    Card,
+    asks_of_one_card,
+    card_requests,
+    cards_left,
+    fits_beside,
+    largest_request,
+    place,
+    whole_cards,
+)
 from leadsman.cluster.devices.demand import DeviceDemand, device_demand
 from leadsman.cluster.devices.node_devices import NodeDevices
 
@@ -152,3 +165,38 @@ def test_what_is_kept_of_a_node_is_the_same_with_and_without_promises() -> None:
     assert cards_left(node, I915) == cards_left(NodeDevices(ROOM, TWO_CARDS, dict(node.pods)), I915)
     assert first == cards_left(node, I915, [promise])
     assert first == cards_left(NodeDevices(ROOM, TWO_CARDS, {**node.pods, "b": promise}), I915)
+
+
+def beside(demand: DeviceDemand, bound: Sequence[DeviceDemand], promised: Sequence[DeviceDemand]) -> bool:
+    node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(bound)})
+    left, others = cards_left(node, I915) or (), sum(each.amount(I915) for each in promised)
+    return fits_beside(left, list(card_requests(demand, I915)), others, largest_request(promised, I915))
+
+
+def test_a_pod_fits_beside_promises_that_cannot_fill_the_cards() -> None:
+    assert beside(asks(2 * GB), [], [asks(3 * GB)] * 3), "one card would have 8 - 9 GB left, the other one 8"
+    assert not beside(asks(3 * GB), [], [asks(3 * GB)] * 4), "two may be on each"
+    assert not beside(asks(6 * GB, cards=2), [], [asks(6 * GB)]), "half of it on each of both"
+
+
+some = st.builds(asks, st.integers(1, 9 * GB), st.integers(1, 2), tiles=st.integers(0, 2))
+
+
+@given(some, st.lists(some, max_size=4), st.lists(some, max_size=4))
+def test_what_fits_wherever_promised_pods_go_fits_where_they_are_counted(
+    demand: DeviceDemand, bound: list[DeviceDemand], promised: list[DeviceDemand]
+) -> None:
+    if beside(demand, bound, promised):
+        node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(bound)})
+        left = cards_left(node, I915, promised)
+        assert left is not None
+        assert place(left, list(card_requests(demand, I915))) is not None
+
+
+def test_a_promised_pod_that_says_nothing_may_take_a_whole_nvidia_card() -> None:
+    node = NodeDevices({"nvidia.com/gpu": 20}, {"nvidia.com/gpu.count": "2", "nvidia.com/gpu.memory": "8192"})
+    left, silent = cards_left(node, "nvidia.com/gpu") or (), DeviceDemand(({"nvidia.com/gpu": 1},))
+    [request] = card_requests(DeviceDemand(({"nvidia.com/gpu": 1},), memory_bytes=GB), "nvidia.com/gpu")
+    largest = largest_request([silent], "nvidia.com/gpu")
+    assert fits_beside(left, [request], 1, largest)
+    assert not fits_beside(left, [request], 2, largest)

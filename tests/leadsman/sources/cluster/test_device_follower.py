@@ -69,6 +69,17 @@ async def test_a_node_shows_its_devices_and_who_has_them(api: FakeApiServer, unt
         assert devices.current is devices.current, "nothing changed"
 
 
+async def test_the_cards_of_a_node_are_computed_before_a_request_asks_for_them(
+    api: FakeApiServer, until: "Until"
+) -> None:
+    node(api, "edge-1", **{"nvidia.com_gpu": "2"})
+    async with following(api, until) as devices:
+        await until(lambda: GPU in devices.current.nodes["edge-1"].cards)
+        pod(api, "one", "edge-1")
+        await until(lambda: devices.current.nodes["edge-1"].pods)
+        await until(lambda: GPU in devices.current.nodes["edge-1"].cards)
+
+
 async def test_a_pod_is_settled_when_it_is_bound_or_ended(api: FakeApiServer, until: "Until") -> None:
     node(api, "edge-1", **{"nvidia.com_gpu": "2"})
     pod(api, "one", phase="Pending")
