@@ -152,8 +152,8 @@ def _card_fit(
     left = cards.cards_left(node, card)
     if left is None:
         return Refusal(NAME, f"the node's labels do not say how much {asked} one of its devices has"), None
-    others = sum(each.amount(card) for each in promised)
-    if others and not cards.fits_beside(left, requests, others, largest):
+    takes = sum(each.amount(card) for each in promised)
+    if takes and not cards.fits_beside(left, requests, takes, largest):
         left = cards.cards_left(node, card, promised) or ()
     most_left = max((each.left.get(asked, 0) for each in left if each.usable), default=0)
     if not cards.fits(left, requests):
