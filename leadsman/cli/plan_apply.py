@@ -11,13 +11,18 @@ from msgspec import Struct
 from controller.move_plan_object import MovePlanObject
 from leadsman.cli.move_plans import handover_options, plan_text, read_plan, read_progress, with_client
 from leadsman.cli.options import Options, existing_file
+from leadsman.cluster.model import Cluster
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import NotFound
-from leadsman.kube.objects import IdentifiedObject
-from leadsman.kube.resources import PODS
+from leadsman.kube.names import PLACEHOLDER_NAMESPACE
+from leadsman.kube.resources import PODS, RESOURCE_QUOTAS
+from leadsman.planning.moves.movable import why_quota_refuses
 from leadsman.planning.moves.move_plan import MovePlan, PlanRequest
 from leadsman.planning.moves.plan_run import MovePlanLimits, why_refused
 from leadsman.planning.moves.state import RunState
+from leadsman.sources.cluster.budget_objects import QuotaObject
+from leadsman.sources.cluster.cluster_assembly import ClusterAssembly
+from leadsman.sources.cluster.pod_object import PodObject
 
 EXIT_DONE, EXIT_REFUSED = 0, 1
 
@@ -27,6 +32,10 @@ class _Handover(Struct):
 
     refused: str
     written: bool = False
+
+
+class _Quotas(Struct):
+    items: list[QuotaObject]
 
 
 def options(add: Options) -> None:
@@ -64,20 +73,30 @@ async def _hand_over(client: ApiClient, plan: MovePlan, args: argparse.Namespace
     unseen = before is not None and (progress is None or progress.plan != before.plan.id)
     if (asked and unseen) or (progress is not None and progress.state in (RunState.RUNNING, RunState.PAUSED)):
         return _Handover("another plan is being carried out; wait for its end, or `leadsman plan abort` it")
-    living = await _living(client, plan)
-    if reason := why_refused(plan, living, MovePlanLimits(), time.time()):
-        return _Handover(reason)
-    if args.confirm:
+    cluster = await _read_cluster(client, plan)
+    reason = why_refused(plan, set(cluster.pods), MovePlanLimits(), time.time()) or _why_quotas_refuse(plan, cluster)
+    if args.confirm and not reason:
         await plan_object.hand_over(plan)
-    return _Handover("", written=args.confirm)
+    return _Handover(reason, written=args.confirm and not reason)
 
 
-async def _living(client: ApiClient, plan: MovePlan) -> set[str]:
-    """UIDs of the plan's pods that still live."""
-    living = set[str]()
+async def _read_cluster(client: ApiClient, plan: MovePlan) -> Cluster:
+    """The plan's pods that still run, and the quotas that its moves need room in."""
+    assembly = ClusterAssembly()
     for namespace, name in {(move.namespace, move.name) for move in plan.moves}:
         try:
-            living.add((await client.get(PODS.path(namespace, name), IdentifiedObject)).metadata.uid)
+            assembly.add("Pod", [await client.get(PODS.path(namespace, name), PodObject)])
         except NotFound:
             continue
-    return living
+    for namespace in {PLACEHOLDER_NAMESPACE, *(move.namespace for move in plan.moves)}:
+        quotas = await client.get(RESOURCE_QUOTAS.path(namespace), _Quotas)
+        assembly.add("ResourceQuota", quotas.items)
+    return assembly.cluster
+
+
+def _why_quotas_refuse(plan: MovePlan, cluster: Cluster) -> str:
+    """The first move that a quota would refuse now; "": none. The controller would wait for room, and then fail it."""
+    for move in plan.moves:
+        if reason := why_quota_refuses(cluster.pods[move.pod_uid], cluster):
+            return f"pod {move.namespace}/{move.name} cannot be moved now: {reason}; raise the quota, or plan again"
+    return ""

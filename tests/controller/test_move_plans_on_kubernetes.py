@@ -56,7 +56,7 @@ OPERATOR_RULES = [
     },
     {"apiGroups": [""], "resources": ["configmaps"], "resourceNames": ["leadsman-replacement"], "verbs": ["get"]},
 ]
-"""As docs/moving-pods.md says, with `get` on pods everywhere."""
+"""As docs/moving-pods.md says, with `get` on pods and `list` on resourcequotas everywhere."""
 PODS = "/api/v1/namespaces/shop/pods"
 NODES = ("edge-1", "edge-2", "edge-3")
 WITHIN_SECONDS = 40.0
@@ -108,10 +108,13 @@ def cluster(kubernetes_binaries: Path, tmp_path_factory: pytest.TempPathFactory)
 def grant_operator(cluster: KubeApiServer) -> None:
     """The rights that handing a plan over takes, and no other."""
     subjects = [{"kind": "User", "apiGroup": "rbac.authorization.k8s.io", "name": OPERATOR}]
-    read_pods = [{"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]}]
+    read_everywhere = [
+        {"apiGroups": [""], "resources": ["pods"], "verbs": ["get"]},
+        {"apiGroups": [""], "resources": ["resourcequotas"], "verbs": ["list"]},
+    ]
     for kind, path, rules in (
         ("Role", f"{RBAC}/namespaces/leadsman/", OPERATOR_RULES),
-        ("ClusterRole", f"{RBAC}/", read_pods),
+        ("ClusterRole", f"{RBAC}/", read_everywhere),
     ):
         plural = f"{kind.lower()}s"
         cluster.call("POST", f"{path}{plural}", {"metadata": {"name": OPERATOR}, "rules": rules})

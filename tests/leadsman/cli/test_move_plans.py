@@ -28,6 +28,14 @@ GIB = 2**30
 OBJECT = "/api/v1/namespaces/leadsman/configmaps/leadsman-move-plan"
 STATE = "/api/v1/namespaces/leadsman/configmaps/leadsman-replacement"
 
+WEB = {
+    "metadata": {
+        "uid": "web-uid",
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "rs-web", "controller": True}],
+    },
+    "spec": {"containers": [{"name": "web", "resources": {"requests": {"cpu": "100m", "memory": "1Gi"}}}]},
+}
+
 Run = Callable[..., int]
 
 
@@ -68,7 +76,7 @@ def plan_file(tmp_path: Path, snapshot: Path) -> Path:
 @pytest.fixture
 def api() -> Iterator[ApiServerThread]:
     with ApiServerThread() as one:
-        one.put("/api/v1/namespaces/shop/pods/web", {"metadata": {"uid": "web-uid"}})
+        one.put("/api/v1/namespaces/shop/pods/web", WEB)
         yield one
 
 
@@ -152,6 +160,38 @@ def test_a_plan_whose_pod_is_another_one_by_now_is_refused(
     assert run("apply", plan_file, "--confirm") == 1
     assert "shop/web" in capsys.readouterr().out.splitlines()[-1]
     assert handed_over(api) is None
+
+
+@pytest.mark.parametrize(
+    ("namespace", "why"),
+    [
+        ("shop", "quota small leaves 0 of pods while it ends, and its new pod needs 1"),
+        (
+            "leadsman-placeholders",
+            "in namespace leadsman-placeholders, where its room is held, quota small limits pods",
+        ),
+    ],
+)
+def test_a_plan_that_a_quota_would_refuse_now_is_refused_by_its_name(
+    run: Run, plan_file: Path, api: ApiServerThread, capsys: pytest.CaptureFixture[str], namespace: str, why: str
+) -> None:
+    api.put(f"/api/v1/namespaces/{namespace}/resourcequotas/small", quota_of_three_pods(namespace, used=3))
+    assert run("apply", plan_file, "--confirm") == 1
+    assert f"refused: pod shop/web cannot be moved now: {why}" in capsys.readouterr().out
+    assert handed_over(api) is None
+
+
+def test_a_quota_with_room_for_the_moves_refuses_no_plan(run: Run, plan_file: Path, api: ApiServerThread) -> None:
+    api.put("/api/v1/namespaces/shop/resourcequotas/small", quota_of_three_pods("shop", used=2))
+    assert run("apply", plan_file) == 0
+
+
+def quota_of_three_pods(namespace: str, used: int) -> dict[str, Any]:
+    return {
+        "metadata": {"name": "small", "namespace": namespace},
+        "spec": {"hard": {"pods": "3"}},
+        "status": {"hard": {"pods": "3"}, "used": {"pods": str(used)}},
+    }
 
 
 def test_a_second_plan_is_refused_while_the_first_is_carried_out(
