@@ -77,13 +77,14 @@ class NodeHealthReporter:
         self._count(before)
         await self._leases.confirm(plan.unconfirmed_leases)
 
-    async def publish(self, is_leader: bool) -> None:
-        """Writes the verdicts to the cluster, if this replica leads."""
-        if self._conditions is None:
-            return
-        if is_leader:
+    async def publish(self) -> None:
+        """Writes the verdicts to the cluster, unless this is a dry run."""
+        if self._conditions:
             await self._conditions.publish(self.verdicts)
-        else:
+
+    def reset(self) -> None:
+        """Forgets what was published: another replica publishes now."""
+        if self._conditions:
             self._conditions.reset()
 
     def page(self) -> dict[str, Any]:

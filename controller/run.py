@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from controller.node_patcher import NodePatcher
 from controller.policy_status import PolicyStatusWriter
 from controller.requeuer import Requeuer
 from controller.self_healing import SelfHealing, SelfHealingSettings
+from controller.steps import Step, StepRunner
 from controller.unchecked_pods import UncheckedPodReporter
 from controller.waiting_pods import WaitingPodReporter
 from leadsman.kube.client import ApiClient
@@ -50,12 +51,6 @@ from leadsman.state.etcd_http import EtcdAccess
 from leadsman.state.etcd_store import EtcdStore
 
 log = logging.getLogger(__name__)
-
-SYNC_INTERVAL_SECONDS = 1.0
-"""A changed policy takes effect within this. A step that finds nothing to do makes no call."""
-
-STALL_TIMEOUT_SECONDS = 120.0
-"""More than a plan's patches take when the API server throttles them."""
 
 RELEASE_TIMEOUT_SECONDS = 3.0
 DEFAULT_PATCHES_PER_SECOND, PATCHES_BURST = 200.0, 50
@@ -136,7 +131,6 @@ class ControllerParts:
 
     def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings
-        self._step_started_at: dict[str, float] = {}
         self.store = EtcdStore(settings.etcd)
         api = settings.telemetry.api
         self.followed_sources = FollowedSources(
@@ -160,6 +154,7 @@ class ControllerParts:
         self.node_health = self._node_health() if settings.node_health.mode is not NodeHealthMode.OFF else None
         self.self_healing = self._self_healing() if settings.self_healing.enabled else None
         self.device_health = self._device_health() if settings.device_health is not DeviceHealthMode.OFF else None
+        self.step_runner = StepRunner(list(self._steps()), self.is_leader)
 
     def _node_health(self) -> NodeHealthReporter:
         conditions = None
@@ -262,56 +257,10 @@ class ControllerParts:
             for each in missing
         ]
 
-    async def reconcile_labels(self) -> None:
-        if not self.is_leader():
-            self.label_reconciler.reset()
-        elif self.nodes_reflector.loaded.is_set():
-            await self.label_reconciler.reconcile()
-
-    async def requeue_pods(self) -> None:
-        if not self.is_leader():
-            self.requeuer.reset()
-        elif self.pending_pods_reflector.loaded.is_set() and self.nodes_reflector.loaded.is_set():
-            await self.requeuer.sync()
-
-    async def count_bind_failures(self) -> None:
-        if self.is_leader() and self.pending_pods_reflector.loaded.is_set():
-            await self.bind_failures.sync(self.pending_pods_reflector.current.values())
-
-    async def report_unchecked_pods(self) -> None:
-        if not self.is_leader():
-            self.unchecked_pods.reset()
-        elif self.unchecked_pods.reflector.loaded.is_set():
-            await self.unchecked_pods.sync()
-
-    async def report_waiting_pods(self) -> None:
-        if not self.is_leader():
-            self.waiting_pods.reset()
-        elif self.pending_pods_reflector.loaded.is_set() and self.nodes_reflector.loaded.is_set():
-            await self.waiting_pods.sync()
-
-    async def update_policy_status(self) -> None:
-        if self.policy_status and self.is_leader():
-            await self.policy_status.sync(self.policies.objects, self.current_inputs())
-
-    async def report_missing_policies(self) -> None:
-        if self.missing_policies and not self.is_leader():
-            self.missing_policies.reset()
-        elif self.missing_policies and self.policy_pods_reflector.loaded.is_set():
+    async def _report_missing_policies(self) -> None:
+        if self.missing_policies:
             pods = [pod.metadata for pod in self.policy_pods_reflector.current.values()]
             self.missing_policies.sync(pods, self.policies.current)
-
-    async def judge_nodes(self) -> None:
-        if self.node_health and self.nodes_reflector.loaded.is_set():
-            await self.node_health.judge()
-
-    async def keep_device_health(self) -> None:
-        if self.device_health and self.nodes_reflector.loaded.is_set():
-            await self.device_health.keep_device_health()
-
-    async def publish_node_health(self) -> None:
-        if self.node_health:
-            await self.node_health.publish(self.is_leader())
 
     def families(self) -> Iterator[Metric]:
         yield from self.followed_sources.families()
@@ -327,20 +276,28 @@ class ControllerParts:
         if self.missing_policies:
             yield from self.missing_policies.families()
 
+    def _steps(self) -> Iterator[Step]:
+        nodes, pending = self.nodes_reflector, self.pending_pods_reflector
+        bound, policy_pods = self.unchecked_pods.reflector, self.policy_pods_reflector
+        labels, requeuer, unchecked = self.label_reconciler, self.requeuer, self.unchecked_pods
+        yield Step("reconcile labels", labels.reconcile, labels.reset, [nodes])
+        yield Step("requeue pods", requeuer.sync, requeuer.reset, [nodes, pending])
+        yield Step("count bind failures", lambda: self.bind_failures.sync(pending.current.values()), needs=[pending])
+        yield Step("report pods that were not checked", unchecked.sync, unchecked.reset, [bound])
+        yield Step("report waiting pods", self.waiting_pods.sync, self.waiting_pods.reset, [nodes, pending])
+        if status := self.policy_status:
+            yield Step("write status of policies", lambda: status.sync(self.policies.objects, self.current_inputs()))
+        if missing := self.missing_policies:
+            yield Step("report missing policies", self._report_missing_policies, missing.reset, [policy_pods])
+        if health := self.node_health:
+            yield Step("judge nodes", health.judge, needs=[nodes], on_all_replicas=True)
+            yield Step("publish node health", health.publish, health.reset)
+        if devices := self.device_health:
+            yield Step("keep device health", devices.keep_device_health, needs=[nodes], on_all_replicas=True)
+        if self.self_healing:
+            yield from self.self_healing.steps()
+
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
-        health_steps = (self.judge_nodes, self.publish_node_health) if self.node_health else ()
-        steps = (
-            self.reconcile_labels,
-            self.requeue_pods,
-            self.count_bind_failures,
-            self.report_unchecked_pods,
-            self.report_waiting_pods,
-            self.update_policy_status,
-            self.report_missing_policies,
-            *health_steps,
-            *((self.keep_device_health,) if self.device_health else ()),
-            *(self.self_healing.steps if self.self_healing else ()),
-        )
         optional = {"elect a leader": self.leader_elector, "write Events": self.event_recorder}
         return {
             **dict(self.followed_sources.tasks()),
@@ -348,23 +305,12 @@ class ControllerParts:
             "watch pending pods": self.pending_pods_reflector.run(),
             "watch bound pods": self.unchecked_pods.reflector.run(),
             "watch pods that name a policy": self.policy_pods_reflector.run(),
-            **{step.__name__: self._every(step) for step in steps},
+            **self.step_runner.loops(),
             **{name: part.run() for name, part in optional.items() if part is not None},
             **(self.self_healing.loops() if self.self_healing else {}),
             **(self.device_health.loops() if self.device_health else {}),
             **({"watch node Leases": self.node_leases.reflector.run()} if self.node_health else {}),
         }
-
-    def stalled_loops(self) -> list[str]:
-        now = time.monotonic()
-        return [name for name, at in self._step_started_at.items() if now - at > STALL_TIMEOUT_SECONDS]
-
-    async def _every(self, step: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        """Calls `step` once a second until cancelled, never twice at once. What it raises ends the process."""
-        while True:
-            self._step_started_at[step.__name__] = time.monotonic()
-            await step()
-            await asyncio.sleep(SYNC_INTERVAL_SECONDS)
 
 
 def _ops_app(parts: ControllerParts) -> web.Application:
@@ -375,4 +321,6 @@ def _ops_app(parts: ControllerParts) -> web.Application:
     )
     pages = {"node_health": parts.node_health, "self_healing": parts.self_healing, "device_health": parts.device_health}
     shown = {name: part.page for name, part in pages.items() if part is not None}
-    return metrics.create_app(registry, parts.label_reconciler, shown, parts.not_ready_reasons, parts.stalled_loops)
+    return metrics.create_app(
+        registry, parts.label_reconciler, shown, parts.not_ready_reasons, parts.step_runner.stalled
+    )

@@ -17,6 +17,7 @@ from controller.placeholder_pod import PlaceholderSettings
 from controller.placeholder_writer import PlaceholderWriter
 from controller.rebalancer import Rebalancer
 from controller.replacement import Replacement, move_hold_uid
+from controller.steps import Step
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.kube.client import ApiClient
 from leadsman.planning.backups.coverage import CoverageState
@@ -60,7 +61,7 @@ class SelfHealingSettings(Struct, frozen=True):
 
 
 class SelfHealing:
-    """All of it. Call each of `steps` in turn, on every replica; only the leader acts.
+    """All of it. Run its `loops`, and take its `steps` in turn on every replica.
 
     recorder: None: a dry run, which plans backups and writes nothing.
     verdicts: on every node, by name.
@@ -75,7 +76,7 @@ class SelfHealing:
         is_leader: Callable[[], bool],
         verdicts: Callable[[], Mapping[str, NodeVerdict]],
     ) -> None:
-        self._is_leader, self._verdicts = is_leader, verdicts
+        self._verdicts = verdicts
         self.cluster = ClusterFollower(client)
         store = SelfHealingStore(client, settings.namespace)
         rate = TokenBucket(PLACEHOLDER_WRITES_PER_SECOND, PLACEHOLDER_WRITES_BURST)
@@ -144,36 +145,17 @@ class SelfHealing:
             else None
         )
 
-    async def keep_backups(self) -> None:
-        if self._is_leader():
-            await self.backups.sync()
-        else:
-            self.backups.reset()
-
-    async def recover(self) -> None:
-        if self.recovery and self._is_leader():
-            await self.recovery.sync()
-        elif self.recovery:
-            self.recovery.reset()
-
-    @property
-    def steps(self) -> tuple[Callable[[], Coroutine[Any, Any, None]], ...]:
-        """What is called in turn."""
-        steps = (self.replace_pods,) if self.replacement else ()
-        return self.keep_backups, self.recover, *steps, *((self.rebalance,) if self.rebalancer else ())
-
-    async def replace_pods(self) -> None:
-        if self.replacement and self._is_leader():
-            await self.replacement.sync()
-        elif self.replacement:
-            self.replacement.reset()
-
-    async def rebalance(self) -> None:
-        if self.rebalancer and self._is_leader():
-            await self.rebalancer.sync()
+    def steps(self) -> Iterator[Step]:
+        yield Step("keep backups", self.backups.sync, self.backups.reset)
+        if self.recovery:
+            yield Step("recover from dead nodes", self.recovery.sync, self.recovery.reset)
+        if self.replacement:
+            yield Step("replace pods", self.replacement.sync, self.replacement.reset)
+        if self.rebalancer:
+            yield Step("rebalance", self.rebalancer.sync)
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
-        """What runs beside the two steps."""
+        """What runs beside the steps."""
         return {"follow the cluster": self.cluster.run()}
 
     def page(self) -> dict[str, Any]:

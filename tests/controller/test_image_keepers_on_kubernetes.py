@@ -72,7 +72,7 @@ async def self_healing(api: KubeApiServer, warm_images: int, until: "Until") -> 
 
         async def step() -> bool:
             healing.backups.plan_now()
-            await healing.keep_backups()
+            await healing.backups.sync()
             await asyncio.to_thread(bind_placeholders, api)
             states = {each.state for each in healing.backups.status.coverage.values()}
             return states == {CoverageState.COVERED}

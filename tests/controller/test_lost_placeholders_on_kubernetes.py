@@ -113,7 +113,7 @@ class Keeping:
 
     async def _step(self) -> None:
         while True:
-            await self.healing.keep_backups()
+            await self.healing.backups.sync()
             await asyncio.sleep(1.0)
 
     async def _end_pods(self) -> None:

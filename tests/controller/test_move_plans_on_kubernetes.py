@@ -213,8 +213,8 @@ class Story:
             following = asyncio.create_task(self.healing.cluster.run())
             try:
                 while not (self.progress and self.progress.state not in (RunState.RUNNING, RunState.PAUSED)):
-                    for step in self.healing.steps:
-                        await step()
+                    for step in self.healing.steps():
+                        await step.take(is_leader=True)
                     await asyncio.to_thread(self.others)
                     await asyncio.sleep(0.05)
                 return

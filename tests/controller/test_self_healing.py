@@ -71,8 +71,8 @@ class Cluster:
     async def step(self) -> None:
         """One round of both steps, on what the API server shows now."""
         self.healing.backups.plan_now()
-        await self.healing.keep_backups()
-        await self.healing.recover()
+        for step in self.healing.steps():
+            await step.take(self.leads)
 
     def placeholders(self) -> list[dict[str, Any]]:
         return self.api.objects.all(ObjectPath("/api/v1/pods", namespace="leadsman-placeholders"))
@@ -234,9 +234,9 @@ async def test_a_new_leader_knows_the_backups_and_the_spent_budget(
         next_leader = Cluster(cluster.api, client, RecoveryBudget())
         next_leader.healing.cluster = cluster.healing.cluster
         next_leader.die("edge-1")
-        await next_leader.healing.keep_backups()
+        await next_leader.healing.backups.sync()
         assert [each.node for each in next_leader.healing.backups.status.memory.pods.values()] == [backup]
-        await next_leader.healing.recover()
+        await next_leader.healing.recovery.sync()
         assert len(next_leader.healing.recovery.state.spent) == 1
 
 
@@ -303,7 +303,7 @@ async def test_a_node_that_came_back_under_the_name_of_a_dead_one_gets_no_taint(
         cluster.healing.recovery._cluster = lambda: as_planned
         cluster.api.put("/api/v1/nodes/edge-1", {"metadata": {"uid": "another machine"}})
         cluster.die("edge-1")
-        await cluster.healing.recover()
+        await cluster.healing.recovery.sync()
         assert cluster.taints("edge-1") == []
         assert cluster.healing.recovery.results == {("TaintNode", "gone"): 1}
 
@@ -314,9 +314,9 @@ async def test_nothing_is_done_before_the_state_is_written(started: Start, until
         cluster.die("edge-1")
         cluster.api.fail("update", 500)
         cluster.api.fail("create", 500)
-        await cluster.healing.recover()
+        await cluster.healing.recovery.sync()
         assert cluster.taints("edge-1") == []
-        await cluster.healing.recover()
+        await cluster.healing.recovery.sync()
         assert cluster.taints("edge-1") == [UNREACHABLE_TAINT]
 
 

@@ -97,8 +97,8 @@ async def test_a_failover_uses_all_rights_that_its_components_grant_and_no_other
 
         async def step() -> None:
             healing.backups.plan_now()
-            await healing.keep_backups()
-            await healing.recover()
+            for each in healing.steps():
+                await each.take(is_leader=True)
 
         def states() -> set[CoverageState]:
             return {each.state for each in healing.backups.status.coverage.values()}
