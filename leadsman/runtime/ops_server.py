@@ -1,5 +1,6 @@
-"""The operators' HTTP side of a process: /metrics, /healthz and /readyz. Serve it with `http_server.serve`."""
+"""The operators' HTTP side of a process: /metrics, /healthz, /readyz, /startupz. Serve it with `http_server.serve`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
@@ -8,6 +9,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.aiohttp import make_aiohttp_handler
 
 from leadsman.runtime.http_server import track_request
+
+STARTUP_SECONDS = 25.0
+"""After which nobody waits for a start: below the timeout of the manifests' startupProbe."""
+
+STARTUP_POLL_SECONDS = 0.1
 
 
 class Health(NamedTuple):
@@ -26,16 +32,22 @@ def good_unless(problem: str) -> Health:
     return Health(False, problem) if problem else Health(True)
 
 
-def create_ops_app(registry: CollectorRegistry, healthz: HealthCheck, readyz: HealthCheck) -> web.Application:
+def create_ops_app(
+    registry: CollectorRegistry, healthz: HealthCheck, readyz: HealthCheck, startup_seconds: float = STARTUP_SECONDS
+) -> web.Application:
     """Builds the application; a process adds its own pages. /metrics is sent with gzip to clients that accept it.
 
     healthz: the process's own loops and threads alone. A restart mends nothing else.
     readyz: whether others should send it work.
+
+    /startupz is answered when `readyz` is good for the first time that it is looked at, at the latest after
+    `startup_seconds`, and always with 200: a kubelet notes each probe that fails as a Warning, and a start is no fault.
     """
     app = web.Application(middlewares=[track_request])
     app.router.add_get("/metrics", make_aiohttp_handler(registry))
     app.router.add_get("/healthz", _handler(healthz))
     app.router.add_get("/readyz", _handler(readyz))
+    app.router.add_get("/startupz", _startup_handler(readyz, startup_seconds))
     return app
 
 
@@ -43,5 +55,18 @@ def _handler(check: HealthCheck) -> Callable[[web.Request], Awaitable[web.Respon
     async def handle(_: web.Request) -> web.Response:
         health = check()
         return web.Response(status=200 if health.is_good else 503, text=f"{health.text}\n")
+
+    return handle
+
+
+def _startup_handler(check: HealthCheck, startup_seconds: float) -> Callable[[web.Request], Awaitable[web.Response]]:
+    async def handle(_: web.Request) -> web.Response:
+        health = check()
+        for _attempt in range(round(startup_seconds / STARTUP_POLL_SECONDS)):
+            if health.is_good:
+                break
+            await asyncio.sleep(STARTUP_POLL_SECONDS)
+            health = check()
+        return web.Response(text=f"{health.text}\n")
 
     return handle

@@ -113,6 +113,10 @@ class KubeApiServer:
             raise KubeApiServerFailed("kube-apiserver is not running")
         return self._process.pid
 
+    @property
+    def runs(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def token(self, user: str = ADMIN_USER) -> str:
         return f"{user}-token"
 

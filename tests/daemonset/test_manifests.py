@@ -10,6 +10,7 @@ import pytest
 
 from leadsman.cli.extender import DRAIN_SECONDS
 from leadsman.runtime.http_server import DRAIN_TIMEOUT_SECONDS
+from leadsman.runtime.ops_server import STARTUP_SECONDS
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects, Render
@@ -116,12 +117,13 @@ def test_the_extender_has_time_to_drain(find: "Find") -> None:
     assert pod["terminationGracePeriodSeconds"] >= DRAIN_SECONDS + DRAIN_TIMEOUT_SECONDS + 10
 
 
-def test_no_probe_asks_a_process_that_cannot_listen_yet(workloads: "Objects") -> None:
+def test_no_probe_fails_while_a_process_starts_as_it_should(workloads: "Objects") -> None:
     for workload in workloads:
         for container in workload["spec"]["template"]["spec"]["containers"]:
             if container["image"].startswith("leadsman"):
-                for probe in ("livenessProbe", "readinessProbe"):
-                    assert container[probe]["initialDelaySeconds"] >= 3, (workload["metadata"]["name"], probe)
+                startup = container["startupProbe"]
+                assert startup["initialDelaySeconds"] >= 3, workload["metadata"]["name"]
+                assert startup["timeoutSeconds"] > STARTUP_SECONDS, workload["metadata"]["name"]
 
 
 def test_one_controller_stays_when_nodes_are_drained(find: "Find", build_name: str) -> None:

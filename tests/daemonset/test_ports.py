@@ -73,7 +73,7 @@ def test_agents_probe_each_other_by_tcp_where_they_listen(find: "Find") -> None:
 
 def test_probes_ask_a_declared_port_that_is_not_the_scheduler_s(workloads: "Objects") -> None:
     for container in containers(workloads):
-        asked = {container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")}
+        asked = {probe["httpGet"]["port"] for name, probe in container.items() if name.endswith("Probe")}
         ports_asked = {"extender": "ops", "issuer": "ops", "scheduler": "https"}
         assert asked == {ports_asked.get(container["name"], "metrics")}
         assert asked <= set(ports(container))
@@ -89,6 +89,12 @@ def test_probes_ask_for_health_and_readiness(workloads: "Objects") -> None:
     wanted = {"agent": ours, "controller": ours, "extender": ours, "issuer": ours, **theirs}
     assert paths == {name: wanted[name] for name in paths}
     assert paths.keys() >= {"agent", "extender", "etcd"}
+
+
+def test_a_start_is_asked_for_where_it_is_told(workloads: "Objects") -> None:
+    paths = {c["name"]: c["startupProbe"]["httpGet"]["path"] for c in containers(workloads) if "startupProbe" in c}
+    assert paths == dict.fromkeys(paths, "/startupz")
+    assert paths.keys() >= {"agent", "extender"}
 
 
 def test_services_lead_to_declared_ports_under_the_same_number(objects: "Objects", workloads: "Objects") -> None:

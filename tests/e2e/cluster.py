@@ -14,6 +14,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ from tests.e2e.needs import CNI_FOLDER
 from tests.e2e.registry import PORT, serve_image
 
 PATIENCE_SECONDS = 180.0
+BOOT_SECONDS = 600.0
 CONTROL_PLANE = "10.78.0.1"
 CGROUPS = Path("/sys/fs/cgroup")
 NAMES = ("edge-1", "edge-2", "edge-3", "cloud-1")
@@ -83,7 +85,7 @@ class Cluster:
                 node.configure_network()
                 stack.callback(node.lose)
                 node.start(self.images)
-            self.until(self._nodes_ready, "all nodes Ready")
+            self.until(self._nodes_ready, "all nodes Ready", BOOT_SECONDS)
             self._write_scheduler_config()
             stack.callback(self._stop_scheduler)
             self.restart_scheduler()
@@ -102,6 +104,11 @@ class Cluster:
         """The nodes that are not lost now."""
         return [node for node in self.nodes if node.runs]
 
+    @property
+    def kubernetes_version(self) -> str:
+        """Such as v1.36.2."""
+        return str(self.api.call("GET", "/version")["gitVersion"])
+
     def restart_scheduler(self) -> None:
         self._stop_scheduler()
         command = [str(self.binaries / "kube-scheduler"), f"--config={self.scheduler_config}"]
@@ -109,6 +116,16 @@ class Cluster:
             self._scheduler = subprocess.Popen(
                 self.nodes[0].inside(*command), stdout=log, stderr=log, preexec_fn=die_with_parent
             )
+
+    def mend(self) -> None:
+        """What a row that broke left undone: the API server runs, all nodes live and take pods."""
+        if not self.api.runs:
+            self.api.start()
+        for node in self.nodes:
+            if not node.runs:
+                node.start(self.images)
+        self.until(self._nodes_ready, "all nodes Ready", BOOT_SECONDS)
+        self.kubectl("uncordon", *(node.name for node in self.nodes))
 
     def kubectl(self, *words: str, stdin: str | None = None) -> str:
         """What it printed. RuntimeError with what it said when it failed."""
@@ -128,13 +145,17 @@ class Cluster:
         return config
 
     def until(self, true: Callable[[], Any], what: str, seconds: float = PATIENCE_SECONDS) -> float:
-        """Waits for it; returns for how many seconds."""
-        began = time.monotonic()
-        while not true():
-            if time.monotonic() > began + seconds:
-                raise TimeoutError(f"not within {seconds:g} s: {what}; logs are in {self.folder}")
+        """Waits for it; returns for how many seconds. What cannot be read is not true yet."""
+        began, unread = time.monotonic(), ""
+        while time.monotonic() < began + seconds:
+            try:
+                if true():
+                    return time.monotonic() - began
+                unread = ""
+            except (OSError, HTTPException) as error:
+                unread = f" ({error})"
             time.sleep(0.2)
-        return time.monotonic() - began
+        raise TimeoutError(f"not within {seconds:g} s: {what}{unread}; logs are in {self.folder}")
 
     def is_ready(self, name: str) -> bool:
         conditions = self.api.call("GET", f"/api/v1/nodes/{name}")["status"].get("conditions", [])
@@ -236,8 +257,11 @@ class Node:
             os.kill(pid, signal.SIGKILL)
 
     def root_of_kubelet(self) -> Path:
-        """The node's files as the kubelet sees them, its tmpfs mounts too."""
-        return Path("/proc", str(self._pids("kubelet")[0]), "root")
+        """The node's files as the kubelet sees them, its tmpfs mounts too. ProcessLookupError while it starts again."""
+        pids = self._pids("kubelet")
+        if not pids:
+            raise ProcessLookupError(f"no kubelet runs on {self.name}")
+        return Path("/proc", str(pids[0]), "root")
 
     def _pids(self, program: str) -> list[int]:
         home = Path("/run/netns", self.netns).stat().st_ino

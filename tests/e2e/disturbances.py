@@ -2,13 +2,13 @@
 
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Set
 from typing import Any
 
 from leadsman.testbed.certificates import CertificateAuthority
 from tests.e2e.cluster import Cluster, Node
 from tests.e2e.images import SANDBOX
-from tests.e2e.rollout import PARTS, Rollout
+from tests.e2e.rollout import Rollout
 from tests.e2e.state_watch import EXTENDERS, StateWatch
 
 Disturbance = Callable[[Cluster, Rollout], None]
@@ -33,12 +33,17 @@ def update_etcd(cluster: Cluster, rollout: Rollout) -> None:
     rollout.update("statefulset/leadsman-etcd")
 
 
+def update_all(_: Cluster, rollout: Rollout) -> None:
+    """One part after another."""
+    for what in rollout.parts():
+        rollout.update(what)
+
+
 def drain(cluster: Cluster, rollout: Rollout) -> None:
     """A node with an extender, and back."""
     node = _node_of(cluster, "extender")
     cluster.kubectl("drain", node.name, "--ignore-daemonsets", "--delete-emptydir-data", "--force", "--timeout=300s")
-    for what in PARTS[1:]:
-        rollout.wait(what)
+    rollout.wait_for_all()
     cluster.kubectl("uncordon", node.name)
 
 
@@ -52,8 +57,7 @@ def lose(part: str) -> Disturbance:
         cluster.until(StateWatch(cluster).is_whole, "the living nodes' reports are seen")
         node.start(cluster.images)
         cluster.until(lambda: cluster.is_ready(node.name), f"{node.name} is Ready")
-        for what in PARTS:
-            rollout.wait(what)
+        rollout.wait_for_all()
         cluster.until(StateWatch(cluster).is_whole, "all nodes' reports are seen")
 
     return disturb
@@ -76,12 +80,11 @@ def rotate_tokens(cluster: Cluster, rollout: Rollout) -> None:
     _restart(cluster)
     for node in cluster.nodes:
         node.kill_kubelet()
-    cluster.until(lambda: _all_renewed(before, _tokens(cluster)), "all pods of Leadsman have new tokens", 300)
+    cluster.until(lambda: not before & _tokens(cluster), "all pods of Leadsman have new tokens", 300)
     api.flags = flags
     _restart(cluster)
     _follows_new_pods(cluster)
-    for what in PARTS:
-        rollout.wait(what)
+    rollout.wait_for_all()
 
 
 def renew_certificates(cluster: Cluster, rollout: Rollout) -> None:
@@ -117,23 +120,15 @@ def _follows_new_pods(cluster: Cluster) -> None:
             cluster.api.call("DELETE", f"{pods}/{name}?gracePeriodSeconds=0")
 
 
-def _tokens(cluster: Cluster) -> Mapping[str, str]:
-    """UID of a pod of Leadsman → its token, read where the kubelet writes it."""
-    found = dict[str, str]()
+def _tokens(cluster: Cluster) -> Set[str]:
+    """Those of Leadsman's pods, read where kubelets write them. OSError while a kubelet starts again."""
     nodes = {node.name: node for node in cluster.nodes}
+    tokens = set[str]()
     for pod in cluster.api.call("GET", PODS)["items"]:
-        uid, node = pod["metadata"]["uid"], nodes[pod["spec"]["nodeName"]]
-        try:
-            volumes = node.root_of_kubelet() / "var/lib/kubelet/pods" / uid / "volumes/kubernetes.io~projected"
-            for token in volumes.glob("*/token"):
-                found[uid] = token.read_text()
-        except (OSError, IndexError):
-            continue  # The kubelet starts again.
-    return found
-
-
-def _all_renewed(before: Mapping[str, str], now: Mapping[str, str]) -> bool:
-    return all(uid in now and now[uid] != token for uid, token in before.items())
+        kubelet = nodes[pod["spec"]["nodeName"]].root_of_kubelet()
+        volumes = kubelet / "var/lib/kubelet/pods" / pod["metadata"]["uid"] / "volumes/kubernetes.io~projected"
+        tokens |= {token.read_text() for token in volumes.glob("*/token")}
+    return tokens
 
 
 def _served_certificates(cluster: Cluster) -> set[str]:

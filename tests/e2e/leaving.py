@@ -1,18 +1,24 @@
-"""What an installation leaves behind, found by comparison with what there was before it."""
+"""What is in a cluster, to see by comparison what an installation leaves behind."""
+
+from collections.abc import Sequence
 
 from tests.e2e.cluster import Cluster
-from tests.e2e.rollout import Rollout
 
 _EACH = '{range .items[*]}{.kind}{"/"}{.metadata.namespace}{"/"}{.metadata.name}{"\\n"}{end}'
 _PASSING = ("Event/", "EndpointSlice/", "Endpoints/", "Pod/", "ControllerRevision/")
 """Kinds that come and go by themselves, or whose garbage collection the controller-manager takes its time for."""
 
 
+def kinds(cluster: Cluster) -> Sequence[str]:
+    """All that can be listed, but Events."""
+    listable = cluster.kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    return [kind for kind in listable if not kind.startswith("events")]
+
+
 def everything(cluster: Cluster) -> frozenset[str]:
     """Objects as kind/namespace/name, and of each node the keys of labels and annotations and its taints."""
-    kinds = cluster.kubectl("api-resources", "--verbs=list", "-o", "name").split()
-    listable = ",".join(kind for kind in kinds if not kind.startswith("events"))
-    objects = cluster.kubectl("get", listable, "-A", "--ignore-not-found", "-o", f"jsonpath={_EACH}").split("\n")
+    listed = ",".join(kinds(cluster))
+    objects = cluster.kubectl("get", listed, "-A", "--ignore-not-found", "-o", f"jsonpath={_EACH}").split("\n")
     found = {each for each in objects if each and not each.startswith(_PASSING)}
     for node in cluster.api.call("GET", "/api/v1/nodes")["items"]:
         meta, name = node["metadata"], node["metadata"]["name"]
@@ -21,9 +27,3 @@ def everything(cluster: Cluster) -> frozenset[str]:
         found |= {f"node {name}: taint {each['key']}" for each in node["spec"].get("taints", [])}
         found |= {f"node {name}: condition {each['type']}" for each in node["status"].get("conditions", [])}
     return frozenset(found)
-
-
-def uninstall(cluster: Cluster, rollout: Rollout, before: frozenset[str]) -> list[str]:
-    """Removes Leadsman and returns what it leaves behind."""
-    rollout.remove()
-    return sorted(everything(cluster) - before)

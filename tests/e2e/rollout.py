@@ -3,7 +3,8 @@
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -11,7 +12,6 @@ from tests.e2e.cluster import Cluster
 from tests.e2e.images import ROOT
 
 COMPONENTS = ("telemetry", "controller")
-PARTS = ("daemonset/leadsman-agent", "deployment/leadsman-extender", "deployment/leadsman-controller")
 AGENT_ONLY_NODE = "cloud-1"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
@@ -20,19 +20,25 @@ class Rollout:
     """folder: the operator's: the overlay and the certificates."""
 
     def __init__(self, cluster: Cluster, folder: Path) -> None:
-        self._cluster, self.folder = cluster, folder
+        self.cluster, self.folder = cluster, folder
         self._applied = set[str]()
 
     def install(self) -> None:
-        """Certificates, the overlay, and kube-scheduler's configuration. One node gets no Deployment's pod."""
+        """Certificates, the overlay, and kube-scheduler's configuration."""
+        self.install_with(lambda: self.apply(COMPONENTS))
+
+    def install_with(self, deploy: Callable[[], object]) -> None:
+        """The steps before and after `deploy`. One node gets no Deployment's pod."""
         shutil.rmtree(self.folder, ignore_errors=True)
-        shutil.copytree(ROOT / "daemonset", self.folder / "daemonset")
+        self.folder.mkdir(parents=True)
         self.leadsman("certs", "create")
-        self._cluster.kubectl("apply", "-f", f"{self.folder}/daemonset/base/namespace.yaml")
+        self.cluster.kubectl("apply", "-f", f"{ROOT}/daemonset/base/namespace.yaml")
         self.apply_certificates()
-        self._cluster.kubectl("cordon", AGENT_ONLY_NODE)
-        self.apply(COMPONENTS)
-        self._cluster.kubectl("uncordon", AGENT_ONLY_NODE)
+        self.cluster.kubectl("cordon", AGENT_ONLY_NODE)
+        try:
+            deploy()
+        finally:
+            self.cluster.kubectl("uncordon", AGENT_ONLY_NODE)
         self._configure_scheduler()
 
     def apply(
@@ -59,50 +65,88 @@ class Rollout:
             shutil.copy(path, base / name)
         listed, kustomization = ", ".join(["policy.yaml", *files]), base / "kustomization.yaml"
         kustomization.write_text(kustomization.read_text().replace("[policy.yaml]", f"[{listed}]"))
-        self._cluster.kubectl("apply", "-k", str(overlay))
-        for what in PARTS:
-            self.wait(what)
+        self.cluster.kubectl("apply", "-k", str(overlay))
+        self.wait_for_all()
+
+    def prune(self, overlay: Path) -> None:
+        """Deletes what was deployed and this overlay no longer has, as docs/upgrading.md has it."""
+        manifests = self.folder / "manifests.yaml"
+        manifests.write_text(self.cluster.kubectl("kustomize", str(overlay)))
+        self.leadsman(
+            "uninstall", "--kubeconfig", str(self.cluster.api.kubeconfig()), "--keep", str(manifests), "--delete"
+        )
+
+    @property
+    def overlay(self) -> Path:
+        return self.folder / "daemonset/overlay"
 
     def _write_overlay(self, components: Collection[str]) -> Path:
         shutil.copytree(ROOT / "daemonset", self.folder / "daemonset", dirs_exist_ok=True)
-        overlay = self.folder / "daemonset/overlay"
-        text = (overlay / "kustomization.yaml").read_text()
-        for name in components:
-            text = text.replace(f"  # - ../components/{name}\n", f"  - ../components/{name}\n")
-        (overlay / "kustomization.yaml").write_text(text)
-        return overlay
+        choose_components(self.overlay, components)
+        return self.overlay
 
     def apply_certificates(self) -> None:
-        self._cluster.kubectl("apply", "-f", "-", stdin=self.leadsman("certs", "secrets"))
+        self.cluster.kubectl("apply", "-f", "-", stdin=self.leadsman("certs", "secrets"))
 
     def update(self, what: str) -> None:
         """A rolling update, as a new image makes one."""
-        self._cluster.kubectl("-n", "leadsman", "rollout", "restart", what)
+        self.cluster.kubectl("-n", "leadsman", "rollout", "restart", what)
         self.wait(what)
 
     def wait(self, what: str) -> None:
-        self._cluster.kubectl("-n", "leadsman", "rollout", "status", what, "--timeout=300s")
+        self.cluster.kubectl("-n", "leadsman", "rollout", "status", what, "--timeout=300s")
 
-    def remove(self) -> None:
-        """As the docs' section Uninstall has it."""
-        config = str(self._cluster.scheduler_config)
+    def wait_for_all(self) -> None:
+        for what in self.parts():
+            self.wait(what)
+
+    def parts(self) -> Sequence[str]:
+        """The workloads that are there, as kubectl names them."""
+        listed = self.cluster.kubectl("-n", "leadsman", "get", "daemonset,deployment,statefulset", "-o", "name")
+        return [name.replace(".apps/", "/") for name in listed.split()]
+
+    def remove(self) -> str:
+        """As the docs' section Uninstall has it. Says what `leadsman uninstall` had to delete, by kind."""
+
+        def delete() -> None:
+            self.cluster.kubectl("delete", "taspolicies", "--all", "--all-namespaces")
+            overlay = self._write_overlay(self._applied)
+            self.cluster.kubectl("delete", "-k", str(overlay), "--ignore-not-found", "--timeout=300s")
+
+        return self.remove_with(delete)
+
+    def remove_with(self, delete: Callable[[], None]) -> str:
+        """The steps before and after `delete`."""
+        config = str(self.cluster.scheduler_config)
         self.leadsman("configure-scheduler", config, "--undo", "--backups", f"{self.folder}/backups")
-        self._cluster.restart_scheduler()
-        self._cluster.kubectl("delete", "taspolicies", "--all", "--all-namespaces")
-        overlay = self._write_overlay(self._applied)
-        self._cluster.kubectl("delete", "-k", str(overlay), "--ignore-not-found", "--timeout=300s")
-        annotations = ("leadsman.dev/retried-at-", "leadsman.dev/telemetry-labels-")
-        self._cluster.kubectl("annotate", "nodes", "--all", *annotations)
+        self.cluster.restart_scheduler()
+        delete()
+        access = ("uninstall", "--kubeconfig", str(self.cluster.api.kubeconfig()))
+        table = self.leadsman(*access, "--delete").splitlines()
+        kinds = Counter(line.split()[0] for line in table[1:])
+        return ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items())) or "nothing"
 
     def leadsman(self, *words: str) -> str:
-        """What the command printed, run in the operator's folder."""
+        """What the command printed, run in the operator's folder. RuntimeError with what it said when it failed."""
         command = [sys.executable, "-m", "leadsman.cli.main", *words]
-        return subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=True).stdout
+        done = subprocess.run(command, cwd=self.folder, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(f"leadsman {' '.join(words)}: {done.stderr}")
+        return done.stdout
 
     def _configure_scheduler(self) -> None:
         service = ("-n", "leadsman", "get", "service", "leadsman-extender", "-o", "jsonpath={.spec.clusterIP}")
-        url = f"https://{self._cluster.kubectl(*service)}:9001"
+        url = f"https://{self.cluster.kubectl(*service)}:9001"
         certificates, backups = f"{self.folder}/leadsman-certs", f"{self.folder}/backups"
         places = ["--certs", certificates, "--config", f"{certificates}/scheduler.yaml", "--backups", backups]
-        self.leadsman("configure-scheduler", str(self._cluster.scheduler_config), "--extender", url, *places)
-        self._cluster.restart_scheduler()
+        self.leadsman("configure-scheduler", str(self.cluster.scheduler_config), "--extender", url, *places)
+        self.cluster.restart_scheduler()
+
+
+def choose_components(overlay: Path, components: Collection[str]) -> None:
+    """Uncomments them in the overlay."""
+    kustomization = overlay / "kustomization.yaml"
+    text = kustomization.read_text()
+    for name in components:
+        text = text.replace(f"  # - ../components/{name}\n", f"  - ../components/{name}\n")
+    kustomization.write_text(text)

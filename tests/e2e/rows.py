@@ -1,15 +1,19 @@
-"""The rows of the end-to-end table: what is done, and what is promised about it."""
+"""The rows of the end-to-end table: how Leadsman is installed, what is done then, and what is promised about it."""
 
 from collections.abc import Callable
 
 from msgspec import Struct
 
-from tests.e2e import demos, disturbances
+from tests.e2e import demos, disturbances, last_release
+from tests.e2e.chart import install_chart, is_locked, remove_chart
 from tests.e2e.cluster import Cluster
 from tests.e2e.rollout import Rollout
 
 LOST_EXTENDER = 3
 """With `ignorable: true`: what kube-scheduler asked a replica whose node has just died (docs/deploying.md)."""
+
+LEFT_WITHOUT_DRAIN = 10
+"""Of the last release, whose extenders close at once while kube-proxy still leads to them (docs/upgrading.md)."""
 
 
 class Row(Struct, frozen=True):
@@ -17,39 +21,85 @@ class Row(Struct, frozen=True):
 
     name: for `--rows`.
     may_be_misplaced: pods bound elsewhere than their bound allows, that break no promise of ours.
+    times: how often it is done; what takes seconds says little once.
     """
 
     name: str
     title: str
     disturb: disturbances.Disturbance
     may_be_misplaced: int = 0
+    times: int = 1
 
 
 class Demo(Struct, frozen=True):
-    """A demo of a system that Leadsman takes the place of. show: returns what was seen."""
+    """Something that is shown without a stream. show: returns what was seen, and raises when it is not as promised."""
 
     name: str
     title: str
     show: Callable[[Cluster, Rollout], str]
 
 
-ROWS: tuple[Row | Demo, ...] = (
-    Row("extender", "rolling update of the extender", disturbances.update("deployment/leadsman-extender")),
-    Row("agents", "rolling update of the agents", disturbances.update("daemonset/leadsman-agent")),
-    Row("controller", "rolling update of the controller", disturbances.update("deployment/leadsman-controller")),
-    Row("etcd", "rolling update of etcd", disturbances.update_etcd),
-    Row("drain", "drain of a node with an extender", disturbances.drain),
-    Row("lose-agent", "loss of a node with only an agent", disturbances.lose("agent")),
-    Row("lose-extender", "loss of an extender's node", disturbances.lose("extender"), LOST_EXTENDER),
-    Row("lose-leader", "loss of the leading controller's node", disturbances.lose("controller"), LOST_EXTENDER),
-    Row("lose-etcd", "loss of an etcd member's node", disturbances.lose("etcd"), LOST_EXTENDER),
-    Row("api-server", "API server away for 10 s", disturbances.restart_api_server),
-    Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
-    Row("tokens", "new key of ServiceAccount tokens", disturbances.rotate_tokens),
-    Demo("kuberl", "kubeRL's demo", demos.kuberl),
-    Demo("telemetry", "Telemetry Aware Scheduling's demo", demos.telemetry),
-    Demo("edge", "the edge scheduler's demo", demos.edge_scheduler),
+class Installation(Struct, frozen=True):
+    """A way to install Leadsman, and the rows on it. All of it is removed before the next one."""
+
+    title: str
+    install: Callable[[Rollout], None]
+    remove: Callable[[Rollout], str]
+    rows: tuple[Row | Demo, ...]
+
+
+INSTALLATIONS = (
+    Installation(
+        "kustomize",
+        Rollout.install,
+        Rollout.remove,
+        (
+            Row(
+                "extender", "rolling update of the extender", disturbances.update("deployment/leadsman-extender"), 0, 4
+            ),
+            Row("agents", "rolling update of the agents", disturbances.update("daemonset/leadsman-agent"), 0, 2),
+            Row(
+                "controller",
+                "rolling update of the controller",
+                disturbances.update("deployment/leadsman-controller"),
+                0,
+                3,
+            ),
+            Row("etcd", "rolling update of etcd", disturbances.update_etcd, 0, 3),
+            Row("drain", "drain of a node with an extender", disturbances.drain, 0, 3),
+            Row("lose-agent", "loss of a node with only an agent", disturbances.lose("agent")),
+            Row("lose-extender", "loss of an extender's node", disturbances.lose("extender"), LOST_EXTENDER),
+            Row("lose-leader", "loss of the leading controller's node", disturbances.lose("controller"), LOST_EXTENDER),
+            Row("lose-etcd", "loss of an etcd member's node", disturbances.lose("etcd"), LOST_EXTENDER),
+            Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
+            Row("api-server", "API server away for 10 s", disturbances.restart_api_server, 0, 2),
+            Row("tokens", "new key of ServiceAccount tokens", disturbances.rotate_tokens),
+            Demo("kuberl", "kubeRL's demo", demos.kuberl),
+            Demo("edge", "the edge scheduler's demo", demos.edge_scheduler),
+            Demo("telemetry", "Telemetry Aware Scheduling's demo", demos.telemetry),
+        ),
+    ),
+    Installation(
+        "Helm",
+        install_chart,
+        remove_chart,
+        (
+            Demo("locked", "etcd is locked", is_locked),
+            Row("chart", "rolling update of all parts of the chart", disturbances.update_all),
+        ),
+    ),
+    Installation(
+        "kustomize, release 0.1.0",
+        last_release.install,
+        Rollout.remove,
+        (
+            Row("upgrade", "upgrade from 0.1.0", last_release.upgrade, LEFT_WITHOUT_DRAIN),
+            Row("downgrade", "downgrade to 0.1.0", last_release.downgrade),
+        ),
+    ),
 )
-"""In this order, between the installation and the removal."""
+"""In this order, each between its installation and its removal: the surest first."""
 
 REMOVAL = "uninstall"
+NAMES = [*(row.name for each in INSTALLATIONS for row in each.rows), REMOVAL]
+"""Of rows; REMOVAL is what ends each installation."""

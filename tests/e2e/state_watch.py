@@ -6,6 +6,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping
+from http.client import HTTPException
 from typing import Any
 
 from tests.e2e.cluster import Cluster
@@ -42,7 +43,7 @@ class StateWatch:
         return self._not_whole_at - began
 
     def is_whole(self) -> bool:
-        with contextlib.suppress(OSError):  # While the API server is away, the last ones are asked.
+        with contextlib.suppress(OSError, HTTPException):  # While the API server is away, the last ones are asked.
             self._addresses = extender_addresses(self._cluster)
         answers = [text for address in self._addresses if (text := _metrics(address))]
         counts = [float(count) for text in answers for count in _FRESH.findall(text)]
@@ -78,6 +79,6 @@ def _metrics(address: str) -> str:
     try:
         with urllib.request.urlopen(f"http://{address}:9002/metrics", timeout=2) as answer:
             text: str = answer.read().decode()
-    except OSError:
+    except (OSError, HTTPException):
         return ""
     return text

@@ -7,6 +7,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
+from http.client import HTTPException
 
 from msgspec import Struct
 
@@ -17,20 +18,24 @@ PODS = "/api/v1/namespaces/default/pods"
 BOUND_WITHIN_SECONDS = 60.0
 """After the last pod was sent; a pod that is not bound by then is lost. kube-scheduler tries a refused one again."""
 
+DELETED_WITHIN_SECONDS = 60.0
 
 _MISSING = {"name": "missing", "configMap": {"name": "there-is-none"}}
 """Keeps kubelets from starting what is only to be bound: containers would be all that this machine does."""
 
 
+_AWAY = (OSError, HTTPException)
+"""What a call raises while the API server is away, or breaks off."""
+
+
 class Streamed(Struct, frozen=True):
     """misplaced: bound elsewhere than on the node of their bound. lost: not bound at all.
-    median_seconds, longest_seconds: from creation to bound.
+    longest_seconds: from creation to bound.
     """
 
     sent: int
     misplaced: int
     lost: int
-    median_seconds: float
     longest_seconds: float
 
 
@@ -43,7 +48,7 @@ class Stream:
         self._bound = dict[str, tuple[str, float]]()
         self._stop = threading.Event()
 
-    def during(self, disturb: Callable[[], None]) -> Streamed:
+    def during(self, disturb: Callable[[], None]) -> None:
         """Sends from a little before the disturbance to a little after it."""
         sender, watcher = threading.Thread(target=self._send), threading.Thread(target=self._watch)
         sender.start()
@@ -54,13 +59,14 @@ class Stream:
             self._stop.set()
             sender.join()
             watcher.join()
-        waits = sorted(seconds for _, seconds in self._bound.values()) or [0.0]
+
+    @property
+    def streamed(self) -> Streamed:
         return Streamed(
             sent=len(self._created),
             misplaced=sum(node != self._node for node, _ in self._bound.values()),
             lost=len(self._created) - len(self._bound),
-            median_seconds=waits[len(waits) // 2],
-            longest_seconds=waits[-1],
+            longest_seconds=max((seconds for _, seconds in self._bound.values()), default=0.0),
         )
 
     def _send(self) -> None:
@@ -69,7 +75,7 @@ class Stream:
             tries += 1
             name = f"streamed-{tries:05d}"
             sent_at = time.monotonic()
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(*_AWAY):
                 self._api.call("POST", PODS, self._pod(name))
                 self._created[name] = sent_at
             self._stop.wait(max(0.0, began + tries / self._rate - time.monotonic()))
@@ -78,7 +84,7 @@ class Stream:
         """Until all are bound, or BOUND_WITHIN_SECONDS after the last one was sent."""
         stopped_at = float("inf")
         while time.monotonic() < stopped_at + BOUND_WITHIN_SECONDS:
-            with contextlib.suppress(OSError):
+            with contextlib.suppress(*_AWAY):
                 for pod in self._api.call("GET", f"{PODS}?labelSelector=streamed")["items"]:
                     self._see(pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
             if self._stop.is_set():
@@ -86,12 +92,22 @@ class Stream:
                 if len(self._bound) == len(self._created):
                     break
             time.sleep(0.1)
-        self._api.call("DELETE", f"{PODS}?labelSelector=streamed&gracePeriodSeconds=0")
+        self._delete_all()
+
+    def _delete_all(self) -> None:
+        """The next stream gives its pods the same names."""
+        streamed, ends_at = f"{PODS}?labelSelector=streamed", time.monotonic() + DELETED_WITHIN_SECONDS
+        while time.monotonic() < ends_at:
+            with contextlib.suppress(*_AWAY):
+                self._api.call("DELETE", f"{streamed}&gracePeriodSeconds=0")
+                if not self._api.call("GET", streamed)["items"]:
+                    return
+            time.sleep(0.5)
 
     def _see(self, name: str, node: str) -> None:
         if node and name not in self._bound and name in self._created:
             self._bound[name] = (node, time.monotonic() - self._created[name])
-            with contextlib.suppress(OSError):  # The last DELETE takes it.
+            with contextlib.suppress(*_AWAY):  # The last DELETE takes it.
                 self._api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
 
     def _pod(self, name: str) -> dict[str, object]:

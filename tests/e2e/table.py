@@ -1,0 +1,120 @@
+"""Runs the rows one after another: each to its end, whatever became of those before it."""
+
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Set
+from pathlib import Path
+
+from tests.e2e.cluster import Cluster
+from tests.e2e.disturbances import Skipped
+from tests.e2e.leaving import everything, kinds
+from tests.e2e.report import Report, Result
+from tests.e2e.rollout import Rollout
+from tests.e2e.rows import INSTALLATIONS, REMOVAL, Demo, Installation, Row
+from tests.e2e.state_watch import StateWatch
+from tests.e2e.stream import Stream
+
+
+class Table:
+    """rate: pods a second. file: the report, written after each row."""
+
+    def __init__(self, cluster: Cluster, rollout: Rollout, rate: float, report: Report, file: Path) -> None:
+        self._cluster, self._rollout, self._rate = cluster, rollout, rate
+        self._report, self._file = report, file
+
+    def run(self, names: Set[str], rounds: int) -> None:
+        """Installs what the rows of these names need, runs them, and removes it."""
+        before = everything(self._cluster)
+        chosen = [each for each in INSTALLATIONS if names & {row.name for row in each.rows}]
+        for installation in chosen:
+            self._add(f"installation by {installation.title}", lambda: self._install(installation))  # noqa: B023
+            for row in rounds * installation.rows:
+                if row.name in names:
+                    self._run(row)
+            if REMOVAL in names or installation is not chosen[-1]:
+                self._add(f"removal of {installation.title}", lambda: self._remove(installation, before))  # noqa: B023
+
+    def _run(self, row: Row | Demo) -> None:
+        if isinstance(row, Demo):
+            self._add(row.title, lambda: row.show(self._cluster, self._rollout))
+        else:
+            self._stream(row)
+
+    def _install(self, installation: Installation) -> str:
+        installation.install(self._rollout)
+        self._cluster.until(StateWatch(self._cluster).is_whole, "all nodes' reports are seen")
+        return f"load {os.getloadavg()[0]:.0f}"
+
+    def _remove(self, installation: Installation, before: frozenset[str]) -> str:
+        deleted = installation.remove(self._rollout)
+        left = sorted(everything(self._cluster) - before)
+        if left:
+            raise RuntimeError(f"left behind: {', '.join(left)}")
+        return f"left behind: nothing, of {len(kinds(self._cluster))} kinds; `leadsman uninstall` deleted {deleted}"
+
+    def _add(self, title: str, show: Callable[[], str]) -> None:
+        """The result of something without a stream."""
+        began = time.monotonic()
+        kept, said = self._tried(show)
+        self._note(Result(title, kept, time.monotonic() - began, said))
+
+    def _stream(self, row: Row) -> None:
+        stream = Stream(self._cluster.api, self._cluster.nodes[0].name, self._rate)
+        seconds = whole_after = 0.0
+
+        def disturb() -> None:
+            nonlocal seconds, whole_after
+            began = time.monotonic()
+            for _ in range(row.times):
+                watch = StateWatch(self._cluster)
+                whole_after = max(whole_after, watch.during(lambda: row.disturb(self._cluster, self._rollout)))
+            seconds = time.monotonic() - began
+
+        def streamed() -> str:
+            stream.during(disturb)
+            return ""
+
+        kept, said = self._tried(streamed)
+        seen = stream.streamed
+        self._note(
+            Result(
+                f"{row.title}{f', {row.times} times' if row.times > 1 else ''}",
+                kept and seen.misplaced <= row.may_be_misplaced and not seen.lost,
+                seconds,
+                said,
+                seen.sent,
+                seen.misplaced,
+                seen.lost,
+                whole_after,
+                seen.longest_seconds,
+            )
+        )
+
+    def _tried(self, show: Callable[[], str]) -> tuple[bool, str]:
+        """Whether it came to its end as promised, and what was seen, or why not. The cluster is whole after it."""
+        try:
+            return True, show()
+        except Skipped as skipped:
+            return True, f"skipped: {skipped}"
+        except Exception as error:  # The other rows say more than none.
+            traceback.print_exc(file=sys.stderr)
+            return False, f"{type(error).__name__}: {error}{self._mended()}"
+
+    def _mended(self) -> str:
+        try:
+            self._cluster.mend()
+        except Exception as error:
+            return f"; the cluster could not be mended: {error}"
+        return ""
+
+    def _note(self, result: Result) -> None:
+        self._report.results.append(result)
+        self._report.save(self._file)
+        say(str(result))
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
