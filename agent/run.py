@@ -17,6 +17,8 @@ from aiohttp import web
 from agent.app import create_app
 from agent.hardware import metrics as hardware_metrics
 from agent.hardware import psutil_source
+from agent.hardware.collectors import default_collectors
+from agent.hardware.metric_plugins import metric_plugins
 from agent.hardware.monitor import HardwareMonitor
 from agent.hardware.samples import HostRoots
 from agent.latency_record import build_latency_record
@@ -88,7 +90,12 @@ class AgentComponents:
         self.probe_requests = ProbeRequestHandler(self.store, self.peer_refresher, prober, self.wakeup.wake, clock)
         roots = HostRoots(str(settings.proc_root), str(settings.sys_root), str(settings.rootfs), settings.own_network)
         psutil_source.set_proc_root(roots.proc)
-        self.hardware = HardwareMonitor(roots, clock=clock, interval_seconds=settings.timing.push_interval_seconds)
+        self.hardware = HardwareMonitor(
+            roots,
+            collectors=default_collectors() | metric_plugins(settings.metric_plugins),
+            clock=clock,
+            interval_seconds=settings.timing.push_interval_seconds,
+        )
         self.reward_persistence = RewardPersistence(
             self.store, settings.node, lambda: self.reporter.ownership, Random(), lambda: self.reporter.fence()
         )

@@ -25,6 +25,7 @@ class AgentSettings(Struct, frozen=True):
     own_network: as in HostRoots.
     pods: None when the node's pods are not followed.
     hardware_metrics: whether /metrics shows the hardware too. It is measured and reported either way.
+    metric_plugins: names of other packages' metrics.
     """
 
     node: str
@@ -45,6 +46,7 @@ class AgentSettings(Struct, frozen=True):
     own_network: bool = False
     pods: PodSettings | None = None
     hardware_metrics: bool = True
+    metric_plugins: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_node_name(self.node)

@@ -1,18 +1,19 @@
 """What a plugin of another package is written against. Stable: a change that breaks a plugin raises API_VERSION.
 
-A plugin is a class, made without arguments, that an entry point names in the group `leadsman.scores` or
-`leadsman.filters`. It runs in a process of its own: see docs/plugins.md.
+A plugin is a class, made without arguments, that an entry point names in a group below. A score or filter runs in a
+process of the extender's, a metric or reward in a thread of the agent's: see docs/plugins.md. What the agent itself
+measures is made of the same MetricFamily, Sample and HostRoots.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal, Protocol
 
 from msgspec import Struct
 
 API_VERSION = 1
 
 SCORES_GROUP, FILTERS_GROUP = "leadsman.scores", "leadsman.filters"
-REWARDS_GROUP = "leadsman.rewards"
+METRICS_GROUP, REWARDS_GROUP = "leadsman.metrics", "leadsman.rewards"
 
 PASS, REFUSE = "pass", "refuse"
 """What becomes of the nodes when a filter fails."""
@@ -66,3 +67,90 @@ class Filter(Protocol):
 
     def refuse(self, pod: Pod, nodes: Sequence[Node]) -> Mapping[str, str]:
         """Node → why it is refused, without a value of the node in it; nodes that pass are absent."""
+
+
+class HostRoots(Struct, frozen=True):
+    """Where the host's /proc, /sys and root filesystem are mounted.
+
+    rootfs: prefix of the host's mount points.
+    own_network: the reader has a network namespace of its own, as a pod has without hostNetwork. What the kernel
+        answers for the reader's namespace is then not the node's.
+    """
+
+    proc: str = "/proc"
+    sys: str = "/sys"
+    rootfs: str = "/"
+    own_network: bool = False
+
+
+class MetricFamily(Struct, frozen=True):
+    """A metric; calling it makes a Sample.
+
+    name: without a prefix, ending in the unit or `_total`.
+    """
+
+    name: str
+    kind: Literal["gauge", "counter"]
+    help: str
+    labels: tuple[str, ...] = ()
+
+    def __call__(self, value: float, *labels: str) -> "Sample":
+        return Sample(self, value, labels)
+
+
+class Sample(Struct, frozen=True):
+    """One value. labels: values of the family's labels, in its order."""
+
+    family: MetricFamily
+    value: float
+    labels: tuple[str, ...] = ()
+
+
+class SensorFault(Struct, frozen=True):
+    """A sensor that failed beside others that did not. message: path and error."""
+
+    message: str
+
+
+class NoData(Exception):
+    """This node has no such hardware, driver or kernel feature: an answer, not a fault."""
+
+
+def gauge(name: str, text: str, *labels: str) -> MetricFamily:
+    return MetricFamily(name, "gauge", text, labels)
+
+
+def counter(name: str, text: str, *labels: str) -> MetricFamily:
+    return MetricFamily(name, "counter", text, labels)
+
+
+class Metrics(Protocol):
+    """Measures something of the node."""
+
+    api_version: int
+
+    def collect(self, roots: HostRoots) -> Iterable[Sample | SensorFault]:
+        """Called every few seconds. NoData: there is nothing of the kind on this node."""
+
+
+class RunningPod(Struct, frozen=True, gc=False):
+    """A healthy pod of the agent's node.
+
+    labels, annotations: all of them, up to 16 and 64 KiB. address: its own; "": it has none.
+    """
+
+    namespace: str
+    name: str
+    uid: str
+    labels: Mapping[str, str] = {}
+    annotations: Mapping[str, str] = {}
+    address: str = ""
+
+
+class Reward(Protocol):
+    """Says how well a pod runs on this node."""
+
+    api_version: int
+
+    def costs(self, pod: RunningPod) -> Mapping[str, float]:
+        """Quality → cost, above 0, where lower is better; empty for a pod that it does not observe."""

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping
 
 from agent.hardware.collector_threads import StuckCollector, run_collectors
 from agent.hardware.collectors import default_collectors
-from agent.hardware.quarantine import Quarantine, after_overrun, is_over
 from agent.hardware.reading import CollectorOutcome, HardwareReading, Overdue
 from agent.hardware.samples import CollectFunction, HostRoots
 from agent.hardware.summary import summarize
+from agent.quarantine import Quarantine, after_overrun, is_over
 from leadsman.state.records import Hardware
 from leadsman.state.report_timing import stale_seconds
 

@@ -33,6 +33,11 @@ from leadsman.state import metric_names
 
 Values = Mapping[Labels, float]
 
+CUSTOM_PREFIX = "custom_"
+"""Of the names of plugins' metrics."""
+
+MAX_CUSTOM = 16
+
 PLAUSIBLE_CELSIUS = (-55.0, 150.0)
 """The widest range of silicon sensors; drivers show e.g. -273.2 or 255 for "no value"."""
 
@@ -44,7 +49,18 @@ def summarize(before: HardwareReading | None, after: HardwareReading) -> dict[st
     """Well-known name → value, all finite, rounded to 4 digits after the point."""
     change = delta_between(before, after)
     values = ((name, measure(change)) for name, measure in MEASURES.items())
-    return {name: round(value, 4) for name, value in values if value is not None and math.isfinite(value)}
+    known = {name: round(value, 4) for name, value in values if value is not None and math.isfinite(value)}
+    return known | _custom(after)
+
+
+def _custom(after: HardwareReading) -> dict[str, float]:
+    """Plugins' gauges without labels, so many that the record stays within its bytes."""
+    gauges = {
+        sample.family.name: round(sample.value, 4)
+        for sample, _ in after.samples()
+        if sample.family.name.startswith(CUSTOM_PREFIX) and sample.family.kind == "gauge" and not sample.labels
+    }
+    return {name: gauges[name] for name in sorted(gauges)[:MAX_CUSTOM]}
 
 
 def _single(family: MetricFamily) -> MeasureFunction:

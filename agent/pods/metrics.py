@@ -42,6 +42,14 @@ def families(monitor: PodMonitor, persistence: RewardPersistence) -> Iterator[Me
         "Reads of pods' own metrics that gave no value.",
         monitor.observer.scraper.failures,
     )
+    active = GaugeMetricFamily(
+        "leadsman_reward_plugin_active",
+        "1 while the last call of the reward plugin gave costs, 0 while it fails or rests.",
+        labels=["plugin"],
+    )
+    for plugin in monitor.observer.plugins:
+        active.add_metric([plugin.name], not plugin.problem.text)
+    yield active
     yield from _incident_metrics(monitor)
 
 

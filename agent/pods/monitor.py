@@ -9,6 +9,7 @@ from agent.pods.event_lookup import EventLookup
 from agent.pods.incident_ledger import IncidentLedger
 from agent.pods.quality_observer import QualityObserver
 from agent.pods.reward_persistence import RewardPersistence
+from agent.pods.reward_plugins import reward_plugins
 from agent.pods.settings import PodSettings
 from leadsman.kube.client import ApiClient
 from leadsman.kube.listing import ListOptions
@@ -49,7 +50,9 @@ class PodMonitor:
         )
         self.bind_failures = BindFailureCounter(persistence.store, node)
         self.event_lookup = EventLookup(self.client, self._restored_ledger)
-        self.observer = QualityObserver(self._restored_ledger, settings.observe_seconds)
+        self.observer = QualityObserver(
+            self._restored_ledger, settings.observe_seconds, reward_plugins(settings.reward_plugins)
+        )
         self.ledger: IncidentLedger | None = None
         self.rounds = 0
 

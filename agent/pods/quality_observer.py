@@ -4,7 +4,6 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from agent.pods import reward_plugins
 from agent.pods.incident_ledger import IncidentLedger
 from agent.pods.pod_status import is_healthy
 from agent.pods.reward_annotations import InvalidAnnotation, parse_reward_metric
@@ -28,11 +27,11 @@ class QualityObserver:
         self,
         ledger: Callable[[], IncidentLedger],
         interval_seconds: float,
-        plugins: Sequence[RewardPlugin] | None = None,
+        plugins: Sequence[RewardPlugin] = (),
     ) -> None:
-        """interval_seconds: between two rounds; 0 switches them off. plugins: those installed, if None."""
+        """interval_seconds: between two rounds; 0 switches them off."""
         self._ledger, self._interval_seconds = ledger, interval_seconds
-        self._plugins = reward_plugins.load_plugins() if plugins is None else plugins
+        self.plugins = plugins
         self.scraper = MetricScraper()
         self.annotation_errors: dict[str, str] = {}
 
@@ -48,7 +47,7 @@ class QualityObserver:
         """Observes every healthy pod once, by its own metric and by each plugin."""
         pods = [health.pod for health in self._ledger().pods.values() if is_healthy(health.pod)]
         await self._scrape(pods)
-        for plugin in self._plugins:
+        for plugin in self.plugins:
             for pod in pods:
                 self._record(pod, await plugin.observe(pod))
 

@@ -13,9 +13,11 @@ class PodSettings(Struct, frozen=True):
     limits: of the ledger.
     account_seconds: time between two credits of health, which also look for stuck pods.
     observe_seconds: time between two observations of pods' own metrics and by plugins; 0 switches both off.
+    reward_plugins: names of other packages' rewards.
     """
 
     api: ApiAccess
     limits: LedgerLimits = DEFAULT_LIMITS
     account_seconds: float = 15.0
     observe_seconds: float = 30.0
+    reward_plugins: tuple[str, ...] = ()

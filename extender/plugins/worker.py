@@ -29,15 +29,12 @@ from extender.plugins.frames import (
     frame,
     read_question,
 )
-from leadsman.plugin import API_VERSION, FILTERS_GROUP, PASS, REFUSE, Node
+from leadsman.plugin import FILTERS_GROUP, Node
+from leadsman.plugin_loading import BadPlugin, load_plugin
 
 MAX_FILES = 64
 _MAX_PROBLEM = 300
 _PR_SET_PDEATHSIG = 1
-
-
-class BadPlugin(ValueError):
-    """The plugin cannot be used. Says why, and what is allowed."""
 
 
 def limit_process(memory_bytes: int) -> None:
@@ -46,22 +43,6 @@ def limit_process(memory_bytes: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_NOFILE, (MAX_FILES, MAX_FILES))
     Path("/proc/self/oom_score_adj").write_text("1000")
-
-
-def load(group: str, name: str) -> Any:
-    """The plugin that an installed package has under this name. BadPlugin."""
-    from importlib.metadata import entry_points
-
-    points = list(entry_points(group=group, name=name))
-    if len(points) != 1:
-        raise BadPlugin(f"{len(points)} installed packages have {name!r} in the group {group}; exactly one must")
-    plugin = points[0].load()()
-    version = getattr(plugin, "api_version", None)
-    if version != API_VERSION:
-        raise BadPlugin(f"api_version is {version!r}; must be {API_VERSION}")
-    if group == FILTERS_GROUP and getattr(plugin, "on_failure", None) not in (PASS, REFUSE):
-        raise BadPlugin(f"on_failure is {getattr(plugin, 'on_failure', None)!r}; must be {PASS!r} or {REFUSE!r}")
-    return plugin
 
 
 class Worker:
@@ -126,7 +107,7 @@ def main(arguments: Sequence[str]) -> None:
     connection = socket.socket(fileno=int(descriptor))
     os.set_inheritable(connection.fileno(), False)
     try:
-        plugin = load(group, name)
+        plugin = load_plugin(group, name)
     except Exception as error:  # A stranger's code.
         connection.sendall(frame(Failed(0, f"cannot be loaded: {type(error).__name__}: {error}"[:_MAX_PROBLEM])))
         return

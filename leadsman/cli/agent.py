@@ -4,7 +4,7 @@ import argparse
 import gc
 import os
 import socket
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from uuid import uuid4
 
@@ -31,6 +31,8 @@ from leadsman.cli.options import (
     positive_number,
 )
 from leadsman.kube.access import NotInCluster
+from leadsman.plugin import METRICS_GROUP, REWARDS_GROUP
+from leadsman.plugin_loading import installed_plugins
 from leadsman.runtime.process import run_until_stopped
 from leadsman.state.report_timing import ReportTiming
 
@@ -68,6 +70,13 @@ def options(add: Options) -> None:
         metavar="MODE",
     )
     pod_options(add.group("pods"))
+    add.group("plugins (docs/plugins.md)").flag(
+        "plugins",
+        "metrics and rewards of installed packages to load, by the names of their entry points (default: none)",
+        (),
+        plugin_names,
+        metavar="NAME[,NAME]",
+    )
     add.api_server()
     add.etcd()
     add.log_level()
@@ -141,6 +150,12 @@ def settings(args: argparse.Namespace) -> AgentSettings:
     """What the agent runs with. ValueError, with what to do, when the flags do not fit together."""
     if not args.address:
         raise ValueError("--address is missing: the address at which other nodes reach this one [$POD_IP]")
+    metrics, rewards = (_named_in(group, args.plugins) for group in (METRICS_GROUP, REWARDS_GROUP))
+    if missing := set(args.plugins) - {*metrics, *rewards}:
+        raise ValueError(
+            f"--plugins {min(missing)}: no installed package has a metric or reward of that name;"
+            " `leadsman plugins list` shows what is installed"
+        )
     return AgentSettings(
         node=args.node_name,
         address=args.address,
@@ -158,8 +173,9 @@ def settings(args: argparse.Namespace) -> AgentSettings:
         sys_root=args.sys_root,
         rootfs=args.rootfs,
         own_network=has_own_network(os.environ),
-        pods=pod_settings(args),
+        pods=pod_settings(args, rewards),
         hardware_metrics=args.hardware_metrics == "on",
+        metric_plugins=metrics,
     )
 
 
@@ -169,7 +185,20 @@ def has_own_network(environ: Mapping[str, str]) -> bool:
     return bool(pod and host and pod != host)
 
 
-def pod_settings(args: argparse.Namespace) -> PodSettings | None:
+def plugin_names(text: str) -> tuple[str, ...]:
+    names = tuple(dict.fromkeys(name.strip() for name in text.split(",")))
+    if not all(names):
+        raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
+    return names
+
+
+def _named_in(group: str, names: Collection[str]) -> tuple[str, ...]:
+    """Those of the names that are in the group."""
+    installed = {point.name for point in installed_plugins(group)} if names else set()
+    return tuple(name for name in names if name in installed)
+
+
+def pod_settings(args: argparse.Namespace, reward_plugins: tuple[str, ...] = ()) -> PodSettings | None:
     """What pods are followed with; None: they are not. ValueError for --pods on without an API server."""
     if args.pods == "off":
         return None
@@ -180,7 +209,7 @@ def pod_settings(args: argparse.Namespace) -> PodSettings | None:
             return None
         raise ValueError(f"--pods on: {error} with --kubeconfig or --kube-api") from error
     limits = LedgerLimits(args.stuck_seconds, half_life_seconds=args.half_life_seconds)
-    return PodSettings(api, limits, args.health_summary_seconds, args.observe_seconds)
+    return PodSettings(api, limits, args.health_summary_seconds, args.observe_seconds, reward_plugins)
 
 
 def probe_settings(args: argparse.Namespace) -> ProbeSettings:

@@ -1,15 +1,21 @@
 """`leadsman plugins list | check`: which plugins are installed, and whether one can be used.
 
-`check` runs the plugin as the extender does, in a process of its own, on made-up nodes. Exit code: 0: it answers;
-1: it does not, with the reason.
+`check` runs a score or filter as the extender does, in a process of its own, on made-up nodes; a metric as the agent
+does, on this machine; a reward on a made-up pod. Exit code: 0: it answers; 1: it does not, with the reason.
 """
 
 import argparse
+import asyncio
 import time
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterator, Mapping
 
 import msgspec
 
+from agent.hardware.collectors import default_collectors
+from agent.hardware.metric_plugins import metric_plugins
+from agent.hardware.monitor import DEADLINE_SECONDS, HardwareMonitor
+from agent.hardware.reading import Absent, Failed, Measured, Overdue
+from agent.pods.reward_plugins import reward_plugins
 from extender.plugins.channel import WorkerCommand
 from extender.plugins.host import RemoteFilter, RemoteScore
 from extender.plugins.remote_plugin import RemotePlugin
@@ -18,7 +24,9 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
 from leadsman.decision.plugins import FILTERS, SCORES
 from leadsman.decision.policy import FilterPluginPolicy, Policy, ScorePluginPolicy
-from leadsman.plugin import FILTERS_GROUP, REWARDS_GROUP, SCORES_GROUP
+from leadsman.kube.objects import ObjectMeta, Pod
+from leadsman.plugin import FILTERS_GROUP, METRICS_GROUP, REWARDS_GROUP, SCORES_GROUP, HostRoots
+from leadsman.plugin_loading import installed_plugins
 from leadsman.runtime import text_table
 from leadsman.state import metric_names
 from leadsman.state.records import Hardware, Heartbeat, Identity
@@ -26,7 +34,8 @@ from leadsman.state.snapshot import NodeState, Snapshot
 
 EXIT_GOOD, EXIT_FAILS = 0, 1
 
-GROUPS = (SCORES_GROUP, FILTERS_GROUP, REWARDS_GROUP)
+PATIENCE_SECONDS = 30.0
+"""Of one answer of a score or filter. How late it may be in the extender is the policy's `deadline_ms`."""
 
 NODES = CandidateNodes(f"node-{number}" for number in range(10))
 
@@ -34,8 +43,8 @@ NODES = CandidateNodes(f"node-{number}" for number in range(10))
 def options(add: Options) -> None:
     assert isinstance(add.parser, argparse.ArgumentParser)
     commands = add.parser.add_subparsers(dest="plugins_command", metavar="COMMAND", required=True)
-    commands.add_parser("list", help="our own scores and filters, and the installed plugins of each group")
-    check = commands.add_parser("check", help="run an installed score or filter as the extender does")
+    commands.add_parser("list", help="our own plugins, and the installed ones, of each group")
+    check = commands.add_parser("check", help="run an installed plugin as the extender or agent does")
     check.add_argument("name", metavar="NAME", help="of its entry point")
 
 
@@ -43,38 +52,37 @@ def main(args: argparse.Namespace) -> int:
     """ValueError when there is no such plugin."""
     if args.plugins_command == "check":
         return _check(args.name)
-    ours = [["leadsman", group, each.name] for group, known in _OURS for each in known]
+    ours = [["leadsman", group, name] for group, names in _OURS for name in names]
     installed = [
         [point.dist.name if point.dist else "?", group, point.name]
-        for group in GROUPS
-        for point in entry_points(group=group)
+        for group in _PROBLEM_IN_GROUP
+        for point in installed_plugins(group)
     ]
     print("\n".join(text_table.align_columns([["PACKAGE", "GROUP", "NAME"], *ours, *installed])))
     return EXIT_GOOD
 
 
-_OURS = ((SCORES_GROUP, SCORES), (FILTERS_GROUP, FILTERS))
-
-
 def _check(name: str) -> int:
-    groups = [group for group in (SCORES_GROUP, FILTERS_GROUP) if entry_points(group=group, name=name)]
+    groups = [group for group in _PROBLEM_IN_GROUP if name in {point.name for point in installed_plugins(group)}]
     if not groups:
-        raise ValueError(f"no installed score or filter has the name {name!r}; `leadsman plugins list` shows them")
-    problems = [problem for group in groups if (problem := _problem(group, name))]
-    print("\n".join(problems) or f"{name} answers")
-    return EXIT_FAILS if problems else EXIT_GOOD
+        raise ValueError(f"no installed plugin has the name {name!r}; `leadsman plugins list` shows them")
+    problems = {group: _PROBLEM_IN_GROUP[group](group, name) for group in groups}
+    failed = [f"{name} ({group}): {problem}" for group, problem in problems.items() if problem]
+    print("\n".join(failed) or f"{name} answers")
+    return EXIT_FAILS if failed else EXIT_GOOD
 
 
-def _problem(group: str, name: str) -> str:
-    """Why the plugin gives no answer; "" when it does."""
+def _problem_in_extender(group: str, name: str) -> str:
+    """Why the score or filter gives no answer; "" when it does."""
     settings = FilterPluginPolicy(name) if group == FILTERS_GROUP else ScorePluginPolicy(name)
     command = WorkerCommand(group, name, settings.memory_mib << 20)
-    plugin = RemotePlugin(command, settings.deadline_ms / 1000)
+    plugin = RemotePlugin(command, PATIENCE_SECONDS)
     inputs = _made_up_inputs()
     plugin.start()
     try:
         plugin.warm_up(inputs)
-        inputs = msgspec.structs.replace(inputs, now=time.monotonic())
+        # A question's end is counted from the inputs' moment, which is put off here: a check is no request.
+        inputs = msgspec.structs.replace(inputs, now=time.monotonic() + PATIENCE_SECONDS)
         pod = PodInfo("default", "web")
         pending = plugin.ask(pod, NODES, inputs)
         if isinstance(settings, ScorePluginPolicy):
@@ -83,7 +91,56 @@ def _problem(group: str, name: str) -> str:
             RemoteFilter(pending, settings).refusals(pod, NODES, inputs)
     finally:
         plugin.stop()
-    return f"{name} ({group}): {plugin.health.problem}" if plugin.health.problem else ""
+    return plugin.health.problem
+
+
+def _problem_of_metric(group: str, name: str) -> str:
+    """Why this machine has no metrics of the plugin; "", and they are printed, when it has."""
+    monitor = HardwareMonitor(HostRoots(), collectors=metric_plugins([name]))
+    ((_, outcome),) = asyncio.run(monitor.run_round()).outcomes.items()
+    match outcome:
+        case Measured():
+            print("\n".join(_sample_lines(outcome)))
+            return "; ".join(outcome.faults)
+        case Absent():
+            print(f"{name} has nothing to measure on this machine: {outcome.reason}")
+            return ""
+        case Failed():
+            return outcome.error
+        case Overdue():
+            return f"it took more than {DEADLINE_SECONDS:g} s"
+
+
+def _sample_lines(outcome: Measured) -> Iterator[str]:
+    for sample in outcome.samples:
+        labels = ",".join(f'{name}="{value}"' for name, value in zip(sample.family.labels, sample.labels, strict=True))
+        yield f"leadsman_{sample.family.name}{f'{{{labels}}}' if labels else ''} {sample.value:g}"
+
+
+def _problem_of_reward(group: str, name: str) -> str:
+    """Why the reward cannot be asked about a pod that has nothing special; "" when it can."""
+    plugins = reward_plugins([name])
+    if not plugins:
+        return "cannot be loaded; the line above says why"
+    pod = Pod(ObjectMeta(name="web", namespace="default", uid="made-up"))
+    costs = asyncio.run(plugins[0].observe(pod))
+    if costs:
+        print("\n".join(f"{quality} {cost:g}" for quality, cost in sorted(costs.items())))
+    return plugins[0].problem.text
+
+
+_OURS: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (SCORES_GROUP, tuple(each.name for each in SCORES)),
+    (FILTERS_GROUP, tuple(each.name for each in FILTERS)),
+    (METRICS_GROUP, tuple(default_collectors())),
+)
+
+_PROBLEM_IN_GROUP: Mapping[str, Callable[[str, str], str]] = {
+    SCORES_GROUP: _problem_in_extender,
+    FILTERS_GROUP: _problem_in_extender,
+    METRICS_GROUP: _problem_of_metric,
+    REWARDS_GROUP: _problem_of_reward,
+}
 
 
 def _made_up_inputs() -> DecisionInputs:

@@ -268,7 +268,7 @@ TRIED_ELSEWHERE = {
     "A new annotation",
     "A new parser of what a stranger sends",
     "A new kind of device",
-    "A score or filter outside this repository",
+    "A score, filter, metric or reward outside this repository",
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from leadsman.cli.main import COMMANDS, build_parser
 from leadsman.cli.plan import PLANS
-from leadsman.plugin import FILTERS_GROUP, REWARDS_GROUP, SCORES_GROUP
+from leadsman.plugin_loading import METHOD_OF_GROUP
 from leadsman.sources.delay.matrix import BadMatrix, parse_matrix
 from leadsman.state import keys
 
@@ -128,7 +128,7 @@ def test_every_module_and_name_in_code_exists() -> None:
     dotted = re.compile(rf"`(?:python -m )?((?:{'|'.join(CODE)})(?:\.\w+)+)`|python -m (benchmarks\.\w+)")
     named = {name for text in without_changelog().values() for found in dotted.findall(text) for name in found if name}
     assert len(named) > 40
-    groups = {SCORES_GROUP, FILTERS_GROUP, REWARDS_GROUP}
+    groups = METHOD_OF_GROUP.keys()
     assert sorted(name for name in named - groups if not exists(name) and name.count(".dev") == 0) == []
 
 

@@ -1,20 +1,16 @@
-"""Pods' own metrics over real HTTP, and plugins: what cannot be had changes nothing."""
+"""Pods' own metrics over real HTTP: what cannot be had changes nothing."""
 
 import asyncio
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from aiohttp import web
 
-from agent.pods import reward_plugins
 from agent.pods.counted_totals import CountedTotals
 from agent.pods.incident_ledger import IncidentLedger, RestoredState
 from agent.pods.quality_observer import QualityObserver
-from agent.pods.reward_plugins import RewardPlugin
 from agent.pods.scraping import MAX_PAGE_BYTES, MetricScraper
-from leadsman.kube.objects import Pod
 
 if TYPE_CHECKING:
     from tests.agent.pods.conftest import Given
@@ -58,7 +54,7 @@ def ledger():
 
 @pytest.fixture
 async def observing(ledger):
-    one = QualityObserver(lambda: ledger, 30.0, [])
+    one = QualityObserver(lambda: ledger, 30.0)
     one.scraper = MetricScraper(deadline_seconds=0.2)
     yield one
     await one.scraper.close()
@@ -113,51 +109,3 @@ async def test_wrong_annotations_are_told_and_the_other_pods_are_asked(
     await observing.observe_all()
     assert "must be name" in observing.annotation_errors["other"]
     assert exporter.asked == 1
-
-
-async def test_a_plugin_s_costs_become_qualities_and_bad_names_are_left_out(given: "type[Given]", ledger) -> None:
-    ledger.on_pod_updated(given.pod("Running", given.running()))
-    await QualityObserver(
-        lambda: ledger, 30.0, [RewardPlugin("mine", lambda _: {"frames": 3.0, "no name": 1.0})]
-    ).observe_all()
-    assert set(qualities(ledger)) == {"frames"}
-
-
-async def test_a_plugin_that_raises_or_returns_nonsense_changes_nothing(given: "type[Given]", ledger) -> None:
-    def broken(_):
-        raise KeyError("frames")
-
-    ledger.on_pod_updated(given.pod("Running", given.running()))
-    for costs in (broken, lambda _: None, lambda _: {"frames": "many"}):
-        plugin = RewardPlugin("mine", costs)  # type: ignore[arg-type]
-        await QualityObserver(lambda: ledger, 30.0, [plugin]).observe_all()
-        assert plugin.problem.text
-    assert ledger.rewards == {}
-
-
-async def test_a_plugin_that_overran_is_not_asked_again(
-    given: "type[Given]", ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(reward_plugins, "DEADLINE_SECONDS", 0.05)
-    asked = []
-
-    def slow(pod: Pod) -> dict[str, float]:
-        asked.append(pod)
-        time.sleep(0.2)
-        return {}
-
-    plugin = RewardPlugin("slow", slow)
-    ledger.on_pod_updated(given.pod("Running", given.running()))
-    for _ in range(2):
-        await QualityObserver(lambda: ledger, 30.0, [plugin]).observe_all()
-    assert len(asked) == 1
-
-
-def test_a_plugin_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    info = tmp_path / "mine-1.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
-    (info / "entry_points.txt").write_text("[leadsman.rewards]\nframes = mine_reward:frames\nbad = mine_reward:none\n")
-    (tmp_path / "mine_reward.py").write_text("def frames(pod):\n    return {'frames': 1.0}\n")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert [plugin.name for plugin in reward_plugins.load_plugins()] == ["frames"]

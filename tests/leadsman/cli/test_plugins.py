@@ -14,15 +14,43 @@ class Broken:
         return {nodes[0].name: nodes[0].hardware["cpu_busy_ratio"]}
 """
 
+FAILING = """
+class Measures:
+    api_version = 1
+
+    def collect(self, roots):
+        raise OSError("the UPS gave no answer")
+
+class Pays:
+    api_version = 1
+
+    def costs(self, pod):
+        return {"frames": float(pod.annotations["frames"])}
+"""
+
+ENTRY_POINTS = """
+[leadsman.scores]
+quiet = quiet:Quiet
+broken = broken:Broken
+[leadsman.metrics]
+files = files:Files
+ups = failing:Measures
+[leadsman.rewards]
+connect = connect:Connect
+pays = failing:Pays
+"""
+
 
 @pytest.fixture
 def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken.py").write_text(BROKEN)
-    (tmp_path / "quiet.py").write_text(Path("examples/plugins/quiet.py").read_text())
+    (tmp_path / "failing.py").write_text(FAILING)
+    for name in ("quiet", "files", "connect"):
+        (tmp_path / f"{name}.py").write_text(Path(f"examples/plugins/{name}.py").read_text())
     info = tmp_path / "mine-1.0.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("[leadsman.scores]\nquiet = quiet:Quiet\nbroken = broken:Broken\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINTS)
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
@@ -32,6 +60,8 @@ def test_it_lists_ours_and_those_of_other_packages(installed: None, capsys: pyte
     assert ["mine", "leadsman.scores", "quiet"] in rows
     assert ["leadsman", "leadsman.scores", "pressure"] in rows
     assert ["leadsman", "leadsman.filters", "delay"] in rows
+    assert ["leadsman", "leadsman.metrics", "load"] in rows
+    assert ["mine", "leadsman.rewards", "connect"] in rows
 
 
 def test_a_plugin_that_answers_is_good(installed: None, capsys: pytest.CaptureFixture[str]):
@@ -44,7 +74,33 @@ def test_a_plugin_that_counts_on_metrics_that_a_node_lacks_fails(installed: None
     assert capsys.readouterr().out == "broken (leadsman.scores): KeyError: 'cpu_busy_ratio'\n"
 
 
+def test_a_metric_is_measured_on_this_machine(installed: None, capsys: pytest.CaptureFixture[str]):
+    assert main(["plugins", "check", "files"]) == 0
+    value, answers = capsys.readouterr().out.splitlines()
+    assert value.startswith("leadsman_custom_files_used_ratio 0.")
+    assert answers == "files answers"
+
+
+def test_a_reward_is_asked_about_a_made_up_pod(installed: None, capsys: pytest.CaptureFixture[str]):
+    assert main(["plugins", "check", "connect"]) == 0
+    assert capsys.readouterr().out == "connect answers\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("ups", "ups (leadsman.metrics): OSError: the UPS gave no answer"),
+        ("pays", "pays (leadsman.rewards): KeyError: 'frames'"),
+    ],
+)
+def test_a_metric_or_reward_that_raises_fails(
+    installed: None, name: str, problem: str, capsys: pytest.CaptureFixture[str]
+):
+    assert main(["plugins", "check", name]) == 1
+    assert problem in capsys.readouterr().out
+
+
 def test_a_name_that_nothing_has_is_refused(capsys: pytest.CaptureFixture[str]):
     with pytest.raises(SystemExit):
         main(["plugins", "check", "absent"])
-    assert "no installed score or filter has the name 'absent'" in capsys.readouterr().err
+    assert "no installed plugin has the name 'absent'" in capsys.readouterr().err

@@ -50,10 +50,10 @@ MUTATIONS = (
     ),
     Mutation(
         "a slow collector rests",
-        "agent/hardware/quarantine.py",
+        "agent/quarantine.py",
         "return not running and now >= quarantine.not_before_seconds",
         "return True",
-        "agent/hardware/test_quarantine.py::test_over_only_after_the_pause_and_with_the_thread_back",
+        "agent/test_quarantine.py::test_over_only_after_the_pause_and_with_the_thread_back",
     ),
     Mutation(
         "an agent's own lists are cut",

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.hardware.quarantine import MAX_PAUSE_SECONDS, after_overrun, is_over
+from agent.quarantine import MAX_PAUSE_SECONDS, after_overrun, is_over
 
 
 def after(count):

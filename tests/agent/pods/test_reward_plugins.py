@@ -1,0 +1,114 @@
+"""Rewards of other packages: what they return counts, and one that fails or hangs changes nothing."""
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from agent.pods import reward_plugins
+from agent.pods.counted_totals import CountedTotals
+from agent.pods.incident_ledger import IncidentLedger, RestoredState
+from agent.pods.quality_observer import QualityObserver
+from agent.pods.reward_plugins import RewardPlugin
+from agent.quarantine import FIRST_PAUSE_SECONDS
+from leadsman.plugin import RunningPod
+
+if TYPE_CHECKING:
+    from tests.agent.pods.conftest import Given
+
+
+class Costs:
+    """A plugin that asks this function."""
+
+    api_version = 1
+
+    def __init__(self, costs: Callable[[RunningPod], Mapping[str, float]]) -> None:
+        self.costs = costs
+
+
+@pytest.fixture
+def ledger(given: "type[Given]") -> IncidentLedger:
+    """Of one healthy pod."""
+    one = IncidentLedger(RestoredState({}, CountedTotals(), False), time.monotonic, time.time)
+    one.on_pod_updated(given.pod("Running", given.running(), annotations={"port": "80"}))
+    return one
+
+
+async def observed(ledger: IncidentLedger, plugin: RewardPlugin) -> set[str]:
+    """The qualities of the pod's type after a round."""
+    await QualityObserver(lambda: ledger, 30.0, [plugin]).observe_all()
+    return set(ledger.rewards["shop"].qualities) if "shop" in ledger.rewards else set()
+
+
+async def test_its_costs_become_qualities_and_bad_names_are_left_out(ledger: IncidentLedger) -> None:
+    assert await observed(ledger, RewardPlugin("mine", Costs(lambda _: {"frames": 3.0, "no name": 1.0}))) == {"frames"}
+
+
+async def test_it_sees_the_pod_s_name_labels_annotations_and_address(ledger: IncidentLedger) -> None:
+    seen = list[RunningPod]()
+    await observed(ledger, RewardPlugin("mine", Costs(lambda pod: seen.append(pod) or {})))  # type: ignore[func-returns-value]
+    (pod,) = seen
+    assert (pod.namespace, pod.labels["app"], pod.annotations["port"], pod.address) == (
+        "shop",
+        "shop",
+        "80",
+        "10.244.1.7",
+    )
+
+
+@pytest.mark.parametrize(
+    "costs", [lambda pod: {"frames": float(pod.labels["frames"])}, lambda _: None, lambda _: {"frames": "many"}]
+)
+async def test_one_that_raises_or_returns_nonsense_changes_nothing(
+    ledger: IncidentLedger, costs: Callable[[RunningPod], Mapping[str, float]]
+) -> None:
+    plugin = RewardPlugin("mine", Costs(costs))
+    assert await observed(ledger, plugin) == set()
+    assert plugin.problem.text
+
+
+async def test_one_that_is_late_rests_until_its_pause_is_over_and_its_thread_has_ended(
+    ledger: IncidentLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, released, now = list[RunningPod](), threading.Event(), [0.0]
+
+    def hangs(pod: RunningPod) -> dict[str, float]:
+        asked.append(pod)
+        released.wait()
+        return {"frames": 1.0}
+
+    plugin = RewardPlugin("slow", Costs(hangs), lambda: now[0])
+    monkeypatch.setattr(reward_plugins, "DEADLINE_SECONDS", 0.05)
+    assert await observed(ledger, plugin) == set()
+    assert "it rests for 5 s" in plugin.problem.text
+    now[0] = FIRST_PAUSE_SECONDS + 1
+    await observed(ledger, plugin)
+    assert len(asked) == 1, "its thread still hangs"
+    released.set()
+    assert plugin._late is not None
+    await asyncio.to_thread(plugin._late.join)
+    monkeypatch.setattr(reward_plugins, "DEADLINE_SECONDS", 30.0)
+    assert await observed(ledger, plugin) == {"frames"}
+    assert plugin.problem.text == ""
+
+
+def test_those_that_are_named_are_loaded_and_what_cannot_be_is_logged(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    info = tmp_path / "mine-1.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: mine\nVersion: 1\n")
+    points = ("frames = mine_reward:Frames", "other = mine_reward:Frames", "function = mine_reward:frames")
+    (info / "entry_points.txt").write_text("\n".join(["[leadsman.rewards]", *points]))
+    (tmp_path / "mine_reward.py").write_text(
+        "def frames(pod):\n    return {}\n\n"
+        "class Frames:\n    api_version = 1\n\n    def costs(self, pod):\n        return {}\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    assert [plugin.name for plugin in reward_plugins.reward_plugins(["frames", "function", "absent"])] == ["frames"]
+    assert "reward plugin function cannot be loaded: BadPlugin: api_version is None; must be 1" in caplog.text
+    assert "reward plugin absent cannot be loaded: BadPlugin: 0 installed packages" in caplog.text

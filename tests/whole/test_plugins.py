@@ -1,0 +1,129 @@
+"""A package with a plugin of each kind, installed by pip as into an image FROM ours: real processes run what it has."""
+
+import base64
+import json
+import os
+import socket
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.request import Request, urlopen
+
+import pytest
+
+from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import Etcd
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Start, Until
+
+EXAMPLES = Path(__file__).parents[2] / "examples/plugins"
+ENTRY_POINTS = """
+[leadsman.scores]
+quiet = quiet:Quiet
+[leadsman.filters]
+ecc = ecc:Ecc
+[leadsman.metrics]
+files = files:Files
+[leadsman.rewards]
+connect = connect:Connect
+"""
+
+POLICY = """
+plugins:
+  scores: [{name: quiet, deadline_ms: 100}]
+  filters: [{name: ecc, deadline_ms: 100}]
+rules:
+  filters:
+    - {name: files, expression: 'node.hardware["custom_files_used_ratio"] < 1.0', reason: full, on_unknown: refuse}
+"""
+
+
+@pytest.fixture
+def installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip has installed the package where child processes find it."""
+    wheel = tmp_path / "examples-1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        for name in ("quiet", "ecc", "files", "connect"):
+            archive.write(EXAMPLES / f"{name}.py", f"{name}.py")
+        archive.writestr("examples-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: examples\nVersion: 1.0\n")
+        archive.writestr(
+            "examples-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+        )
+        archive.writestr("examples-1.0.dist-info/entry_points.txt", ENTRY_POINTS)
+        archive.writestr("examples-1.0.dist-info/RECORD", "")
+    packages = tmp_path / "packages"
+    pip = [
+        sys.executable,
+        "-m",
+        "pip",
+        "install",
+        "-q",
+        "--no-index",
+        "--no-deps",
+        "--target",
+        str(packages),
+        str(wheel),
+    ]
+    subprocess.run(pip, check=True, env={**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"})
+    path = [str(packages), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(path))
+
+
+def pod(port: int) -> dict[str, object]:
+    running = {
+        "name": "app",
+        "ready": True,
+        "state": {"running": {"startedAt": "2026-03-01T12:00:00Z"}},
+        "restartCount": 0,
+    }
+    return {
+        "metadata": {"labels": {"app": "shop"}, "annotations": {"example.com/connect-port": str(port)}},
+        "spec": {"nodeName": "edge-1", "containers": [{"name": "app"}]},
+        "status": {"phase": "Running", "podIP": "127.0.0.1", "containerStatuses": [running]},
+    }
+
+
+def qualities(etcd: Etcd) -> set[str]:
+    """Of edge-1's reward for the type shop, in etcd."""
+    key = base64.b64encode(b"/leadsman/v1/nodes/edge-1/rewards/shop").decode()
+    items = etcd.post("/v3/kv/range", {"key": key}).get("kvs", [])
+    return set(json.loads(base64.b64decode(items[0]["value"])).get("qualities", {})) if items else set()
+
+
+def asked(url: str, labels: dict[str, str]) -> dict[str, object]:
+    """What the filter verb answers about a pod with these labels."""
+    args = {"Pod": {"metadata": {"name": "web", "namespace": "shop", "labels": labels}}, "NodeNames": ["edge-1"]}
+    request = Request(f"{url}/filter", json.dumps(args).encode(), {"Content-Type": "application/json"})
+    with urlopen(request, timeout=30) as answer:
+        result: dict[str, object] = json.loads(answer.read())
+    return result
+
+
+def test_each_kind_works_end_to_end(
+    installed: None, agent: "Start", start: "Start", etcd: Etcd, until: "Until", tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.yaml"
+    policy.write_text(POLICY)
+    with ApiServerThread() as api, socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
+        api.put("/api/v1/namespaces/d/pods/shop-0", pod(listening.getsockname()[1]))
+        measuring = agent(
+            "edge-1", 1, "--kube-api", api.url, "--owner", "pod-1", "--plugins=files,connect", "--observe-seconds=1"
+        )
+        extender = start("extender", "--policy", str(policy))
+        until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
+        until(lambda: 0 < measuring.metric("leadsman_custom_files_used_ratio") < 1, "the plugin's metric on /metrics")
+        until(lambda: qualities(etcd) == {"connect_seconds"}, "the plugin's reward in etcd")
+        assert measuring.metric('leadsman_reward_plugin_active{plugin="connect"}') == 1
+        until(lambda: asked(extender.url, {"network": "quiet"})["NodeNames"] == ["edge-1"], "the metric in a decision")
+        for name in ("quiet", "ecc"):
+            active = f'leadsman_plugin_active{{plugin="{name}"}} 1.0'
+            until(lambda line=active: line in extender.get("/metrics")[1], f"the plugin {name}")
+
+
+def test_an_agent_does_not_start_with_a_plugin_that_nothing_has(installed: None, agent: "Start") -> None:
+    process = agent("edge-1", 1, "--plugins=files,flies")
+    assert process.child.wait(60) != 0
+    assert "--plugins flies: no installed package has a metric or reward of that name" in process.log
