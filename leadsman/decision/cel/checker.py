@@ -213,7 +213,7 @@ class _Checker:
         try:
             matches = Function("matches", (Kind.STRING,), Kind.BOOL, Pattern(pattern.value).matches)
         except BadPattern as error:
-            raise self._bad(pattern, f"character {error.offset + 1} of the pattern: {error}") from error
+            raise self._bad(pattern, f"the pattern cannot be used: {error}") from error
         return self._applied(tree, matches, checked, (*checked, Constant(Kind.STRING, _shown(pattern.value), "")))
 
     def _logic(self, tree: Call) -> Apply:

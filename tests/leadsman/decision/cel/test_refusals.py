@@ -28,7 +28,7 @@ from leadsman.decision.rule_schema import compile_rule
         ("1 + 2.0 > 3.0", "line 1, column 3: + got (int, double), allowed (int, int) or (double, double)"),
         ("node.zone && true", "got string beside &&, allowed bool"),
         ("true ? 1 : 2.0", "?: chooses between int and double"),
-        ('node.zone.matches("a(b")', "line 1, column 19: character 4 of the pattern: got ( without )"),
+        ('node.zone.matches("a(b")', "line 1, column 19: the pattern cannot be used: missing ): a(b"),
         (
             "node.zone.matches(node.rack)",
             "line 1, column 10: matches() takes a string and a pattern that is written out",
