@@ -76,73 +76,75 @@ class SelfHealing:
         is_leader: Callable[[], bool],
         verdicts: Callable[[], Mapping[str, NodeVerdict]],
     ) -> None:
+        self._client, self._settings, self._inputs, self._is_leader = client, settings, inputs, is_leader
         self._verdicts = verdicts
         self.cluster = ClusterFollower(client)
         store = SelfHealingStore(client, settings.namespace)
         rate = TokenBucket(PLACEHOLDER_WRITES_PER_SECOND, PLACEHOLDER_WRITES_BURST)
         self.writer = PlaceholderWriter(client, is_leader, rate, settings.placeholders) if recorder else None
-        self.backups = BackupKeeper(
-            client,
+        self.backups = self._backups(store, recorder)
+        self.recovery = self._recovery(store, recorder) if recorder else None
+        self.replacement = self._replacement(settings.replacement, recorder) if settings.replacement else None
+        self.rebalancer = (
+            self._rebalancer(settings.rebalance, self.replacement)
+            if settings.rebalance and self.replacement and recorder
+            else None
+        )
+
+    def _backups(self, store: SelfHealingStore, recorder: EventRecorder | None) -> BackupKeeper:
+        settings = self._settings
+        keepers = ImageKeepers(self._client, self._is_leader, settings.placeholders, settings.warm_images)
+        return BackupKeeper(
+            self._client,
             lambda: self.cluster.current,
-            inputs,
+            self._inputs,
             store,
             self.writer,
             recorder,
             settings.backups,
             unhealthy=self._unhealthy_nodes,
             holds=lambda: self.recovery.state.holds if self.recovery else (),
-            image_keepers=ImageKeepers(client, is_leader, settings.placeholders, settings.warm_images)
-            if recorder
-            else None,
-        )
-        self.recovery = (
-            NodeRecovery(
-                client,
-                store,
-                lambda: self.cluster.current,
-                verdicts,
-                self.backups,
-                recorder,
-                is_leader,
-                settings.budget,
-                move_holds=lambda: self.replacement.holds if self.replacement else (),
-            )
-            if recorder
-            else None
+            image_keepers=keepers if recorder else None,
         )
 
-        self.replacement = (
-            Replacement(
-                client,
-                settings.namespace,
-                lambda: self.cluster.current,
-                inputs,
-                self._unhealthy_nodes,
-                recorder,
-                is_leader,
-                settings.replacement,
-                settings.placeholders,
-                publishes_hold=self._publishes_hold,
-                move_plan=(MovePlanObject(client, settings.namespace), settings.move_plans)
-                if settings.move_plans
-                else None,
-            )
-            if settings.replacement
-            else None
+    def _recovery(self, store: SelfHealingStore, recorder: EventRecorder) -> NodeRecovery:
+        return NodeRecovery(
+            self._client,
+            store,
+            lambda: self.cluster.current,
+            self._verdicts,
+            self.backups,
+            recorder,
+            self._is_leader,
+            self._settings.budget,
+            move_holds=lambda: self.replacement.holds if self.replacement else (),
         )
 
-        self.rebalancer = (
-            Rebalancer(
-                MovePlanObject(client, settings.namespace),
-                lambda: self.cluster.current,
-                inputs,
-                self._unhealthy_nodes,
-                self.replacement,
-                settings.rebalance,
-                settings.backups,
-            )
-            if settings.rebalance and self.replacement and recorder
-            else None
+    def _replacement(self, replacement: ReplacementSettings, recorder: EventRecorder | None) -> Replacement:
+        namespace, limits = self._settings.namespace, self._settings.move_plans
+        return Replacement(
+            self._client,
+            namespace,
+            lambda: self.cluster.current,
+            self._inputs,
+            self._unhealthy_nodes,
+            recorder,
+            self._is_leader,
+            replacement,
+            self._settings.placeholders,
+            publishes_hold=self._publishes_hold,
+            move_plan=(MovePlanObject(self._client, namespace), limits) if limits else None,
+        )
+
+    def _rebalancer(self, rebalance: RebalanceSettings, replacement: Replacement) -> Rebalancer:
+        return Rebalancer(
+            MovePlanObject(self._client, self._settings.namespace),
+            lambda: self.cluster.current,
+            self._inputs,
+            self._unhealthy_nodes,
+            replacement,
+            rebalance,
+            self._settings.backups,
         )
 
     def steps(self) -> Iterator[Step]:
