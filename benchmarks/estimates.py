@@ -12,7 +12,10 @@ the next, the time in which agents replace their random peers; pairs that are no
 matrix is whitespace-separated, one row a node, maybe gzipped; 0 and NaN are holes. The baseline is plain Vivaldi in
 four dimensions with height, on what is measured now, with an interval of its measured pairs' error quantiles. Coverage
 counts every direction by itself, `slower_above` pairs whose slower direction is above the interval. `bands` are by the
-true round trip. With --json: one object, or a list of them when there are several matrices or seeds.
+true round trip. `accepted` is what decisions make of the estimates: a bound accepts a pair whose interval's upper end
+is not above it, and the slower direction breaks it. Bounds are 19 quantiles of all true round trips (`any`), as one
+that many pods have, or of those to the pair's first node (`own`): then a bound is wide where the hidden truth is, and
+more are broken. With --json: one object, or a list of them when there are several matrices or seeds.
 """
 
 import argparse
@@ -31,7 +34,7 @@ from leadsman.network.estimates import EstimateTable, NetworkEstimates
 from leadsman.network.fitting import fit_network
 from leadsman.network.former_pairs import former_pairs
 from leadsman.network.holdout_evaluation import EstimateAccuracy, held_out_pairs, measure_accuracy, sample_pairs
-from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs
+from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs, usable_mask
 from leadsman.network.synthetic_network import rack_network, random_peers
 from leadsman.simulator.agents_peers import agents_peers
 
@@ -42,6 +45,10 @@ RACKS = (3, 10, 16)
 """Zones, racks a zone, nodes a rack."""
 BANDS_MS = ((0, 10), (0, 30), (30, 100), (100, 200), (200, 60_000))
 """Of the true round trip."""
+
+
+BOUNDS = np.linspace(0.05, 0.95, 19)
+"""Quantiles of true round trips, which are tried as bounds."""
 
 
 class RttNetwork(NamedTuple):
@@ -131,6 +138,8 @@ def compared(network: RttNetwork, peers: str, k: int, seed: int) -> dict[str, An
     estimates = fit_network(seen, rng, network.groups, former=former)
     seconds = time.perf_counter() - started
     truth = network.rtt_ms[one, other]
+    slower = np.fmax(truth, network.rtt_ms[other, one])
+    known_ms = np.where(usable_mask(network.rtt_ms), network.rtt_ms, np.nan)
     table = estimates.between(one, other)
     return {
         "matrix": network.name,
@@ -141,12 +150,24 @@ def compared(network: RttNetwork, peers: str, k: int, seed: int) -> dict[str, An
         "measured": len(seen.log_ms),
         "remembered": len(former.low),
         "held_out": len(truth),
-        "slower_above": round(float((np.fmax(truth, network.rtt_ms[other, one]) > table.high_ms).mean()), 4),
+        "slower_above": round(float((slower > table.high_ms).mean()), 4),
+        "accepted": {
+            "any": accepted(np.nanquantile(known_ms, BOUNDS)[:, None], table.high_ms, slower),
+            "own": accepted(np.nanquantile(known_ms, BOUNDS, axis=1)[:, one], table.high_ms, slower),
+        },
         "fit_seconds": round(seconds, 3),
         **score_fields(measure_accuracy(*table[:3], truth)),
         "baseline": score_fields(measure_accuracy(*vivaldi(seen, one, other, rng), truth)),
         "bands": list(by_bands(table, truth)),
     }
+
+
+def accepted(bounds_ms: Floats, high_ms: Floats, slower_ms: Floats) -> dict[str, float]:
+    """The pairs that are accepted, and the share of them that is broken. bounds_ms: a row a bound, a column a pair or
+    one for all."""
+    kept = high_ms <= bounds_ms
+    broken = kept & (slower_ms > bounds_ms)
+    return {"pairs": int(kept.sum()), "broken_ratio": round(float(broken.sum()) / max(1, int(kept.sum())), 4)}
 
 
 def by_bands(table: EstimateTable, truth: Floats) -> Iterator[dict[str, float]]:
@@ -234,6 +255,8 @@ def show(found: dict[str, Any] | Sequence[dict[str, Any]], as_json: bool) -> Non
     for row in rows:
         ours, plain = ([f"{one[name]:7.1%}" for name in EstimateAccuracy._fields] for one in (row, row["baseline"]))
         print(f"{row['matrix']:22} {row['seed']:4} {row['fit_seconds']:6.1f}  {' '.join(ours)}   ({' '.join(plain)})")
+        for kind, each in row["accepted"].items():
+            print(f"    accepted, {kind} bounds {each['pairs']:13,}  {each['broken_ratio']:7.1%} broken")
         for band in row["bands"]:
             shown = " ".join(f"{band[name]:7.1%}" for name in EstimateAccuracy._fields)
             print(f"    {band['from_ms']:6,} to {band['to_ms']:6,} ms {band['pairs']:15,}  {shown}")

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from benchmarks.estimates import accepted
+
 ROOT = Path(__file__).parents[2]
 SCORES = {"median_relative_error", "p90_relative_error", "interval_coverage"}
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
@@ -36,6 +38,7 @@ def test_json_has_the_scores_of_ours_and_of_the_baseline(plane: Path) -> None:
     found = answer("--matrix", plane, "--k", "8", "--seed", "3", "--peers", "random")
     assert found.keys() >= SCORES | {"fit_seconds", "seed", "k"}
     assert 0 <= found["slower_above"] <= 0.1
+    assert {each["pairs"] > 0 for each in found["accepted"].values()} == {True}
     assert found["baseline"].keys() == SCORES
     assert found["median_relative_error"] < 0.1
 
@@ -56,10 +59,20 @@ def test_several_seeds_make_a_list(plane: Path) -> None:
     ]
 
 
-def test_without_json_there_is_a_line_a_matrix_and_one_a_band(plane: Path) -> None:
-    heading, line, *bands = run("--matrix", plane, "--k", "8", "--peers", "random").stdout.splitlines()
+def test_a_bound_accepts_by_the_upper_end_and_is_broken_by_the_slower_direction() -> None:
+    high_ms, slower_ms = np.array([4.0, 9.0, 5.0, 11.0]), np.array([3.0, 8.0, 12.0, 30.0])
+    assert accepted(np.array([[10.0]]), high_ms, slower_ms) == {"pairs": 3, "broken_ratio": 0.3333}
+    assert accepted(np.array([[4.0, 8.0, 12.0, 10.0]]), high_ms, slower_ms) == {"pairs": 2, "broken_ratio": 0.0}
+    assert accepted(np.array([[1.0]]), high_ms, slower_ms) == {"pairs": 0, "broken_ratio": 0.0}
+
+
+def test_without_json_there_is_a_line_a_matrix_two_of_bounds_and_one_a_band(plane: Path) -> None:
+    heading, line, any_bounds, own_bounds, *bands = run(
+        "--matrix", plane, "--k", "8", "--peers", "random"
+    ).stdout.splitlines()
     assert heading.startswith("matrix")
     assert line.startswith("plane.txt")
+    assert [each.split()[:2] for each in (any_bounds, own_bounds)] == [["accepted,", "any"], ["accepted,", "own"]]
     assert [band.split()[0] for band in bands] == ["0", "0", "30", "100"]
 
 
