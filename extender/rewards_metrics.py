@@ -46,7 +46,7 @@ def _gauges(names: list[str], inputs: DecisionInputs) -> Iterator[Metric]:
     for name in names:
         assessment = rewards_score.assess_type(name, inputs)
         assert assessment
-        nodes.add_metric([name], len(assessment.posteriors))
+        nodes.add_metric([name], len(inputs.snapshot.rewards[name]))
         doubted.add_metric([name], len(assessment.values))
         lowest.add_metric([name], min(assessment.values.values(), default=1.0))
         failed.add_metric([name], _failed(inputs.snapshot.rewards[name], inputs))

@@ -69,9 +69,9 @@ def reward_rows(inputs: DecisionInputs, pod_type: str, node: str) -> Iterator[No
         assessment = rewards_score.assess_type(name, inputs)
         if assessment is None:
             continue
-        posteriors = assessment.posteriors
-        for each in [node] if node in posteriors else [] if node else posteriors:
-            yield _reward_row(inputs, name, each, posteriors[each], assessment.values.get(each, 1.0))
+        nodes = inputs.snapshot.rewards.get(name, {})
+        for each in [node] if node in nodes else [] if node else nodes:
+            yield _reward_row(inputs, name, each, assessment.posteriors[each], assessment.values.get(each, 1.0))
 
 
 def _reward_row(

@@ -10,7 +10,7 @@ import msgspec
 
 from leadsman.cli.options import Options, positive_int, positive_number
 from leadsman.simulator.rewards import comparison
-from leadsman.simulator.rewards.cluster import SimulationSettings
+from leadsman.simulator.rewards.cluster import Fault, SimulationSettings
 from leadsman.simulator.rewards.comparison import RunJob
 from leadsman.simulator.rewards.strategy_run import RunResult
 
@@ -41,7 +41,39 @@ def options(add: Options) -> None:
         _ratio,
         metavar="RATIO",
     )
+    cluster.argument(
+        "fault",
+        f"what is wrong with bad nodes: {', '.join(Fault)} (default {DEFAULTS.fault})",
+        DEFAULTS.fault,
+        Fault,
+        metavar="KIND",
+    )
+    cluster.argument(
+        "rack-nodes", f"nodes of a rack (default {DEFAULTS.rack_nodes})", DEFAULTS.rack_nodes, positive_int, metavar="N"
+    )
+    cluster.argument(
+        "slow-factor",
+        f"run time on a slow node, as a multiple (default {DEFAULTS.slow_factor:g})",
+        DEFAULTS.slow_factor,
+        positive_number,
+        metavar="F",
+    )
     pods = add.group("pods")
+    pods.argument("types", f"types of pods (default {DEFAULTS.types})", DEFAULTS.types, positive_int, metavar="N")
+    pods.argument(
+        "bad-types",
+        f"types that fail on every node (default {DEFAULTS.bad_types})",
+        DEFAULTS.bad_types,
+        _whole,
+        metavar="N",
+    )
+    pods.argument(
+        "failures-of-bad-types-ratio",
+        f"share of their pods that fail (default {DEFAULTS.failures_of_bad_types_ratio:g})",
+        DEFAULTS.failures_of_bad_types_ratio,
+        _ratio,
+        metavar="RATIO",
+    )
     for name, text in {
         "placements": "pods placed before the faults move, and as many after",
         "settle": "pods placed between the repair and the window in which shares are taken",

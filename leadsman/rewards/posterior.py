@@ -21,6 +21,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from math import exp, lgamma, log, sqrt
+from types import MappingProxyType
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -70,19 +71,22 @@ class NodePosterior(Struct, frozen=True):
 
 
 class NodePosteriors(Mapping[str, NodePosterior]):
-    """Node → its posterior, computed when it is read. trials: of every node."""
+    """Node → its posterior, computed when it is read.
 
-    def __init__(self, trials: Mapping[str, Trials]) -> None:
-        self._trials = trials
+    trials: of every node.
+    sound_ratios: prior probability that nothing is wrong with a node, where it is not SOUND_RATIO.
+    """
+
+    def __init__(self, trials: Mapping[str, Trials], sound_ratios: Mapping[str, float] = MappingProxyType({})) -> None:
+        self._trials, self._sound_ratios = trials, sound_ratios
         self._ranked = sorted(
             [DEFAULT_TYPICAL_RATIO, *(smoothed_ratio(each) for each in trials.values() if _has_vote(each))]
         )
 
     def __getitem__(self, node: str) -> NodePosterior:
         trials = self._trials[node]
-        return _rounded_posterior(
-            trials, typical_success_ratio(self._ranked, smoothed_ratio(trials) if _has_vote(trials) else None)
-        )
+        typical_ratio = typical_success_ratio(self._ranked, smoothed_ratio(trials) if _has_vote(trials) else None)
+        return _rounded_posterior(trials, typical_ratio, self._sound_ratios.get(node, SOUND_RATIO))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._trials)
@@ -108,14 +112,18 @@ def _has_vote(trials: Trials) -> bool:
     return trials.healthy + trials.failed > MIN_VOTING_TRIALS
 
 
-def _rounded_posterior(trials: Trials, typical_ratio: float) -> NodePosterior:
-    return node_posterior(round(trials.recent, 2), round(trials.failed, 2), round(typical_ratio, 2))
+def _rounded_posterior(trials: Trials, typical_ratio: float, sound_ratio: float) -> NodePosterior:
+    return node_posterior(
+        round(trials.recent, 2), round(trials.failed, 2), round(typical_ratio, 2), round(sound_ratio, 3)
+    )
 
 
 @lru_cache(65_536)
-def node_posterior(recent: float, failed: float, typical_ratio: float) -> NodePosterior:
-    """The posterior of a node with these recent trials, where `typical_ratio` is usual."""
-    blame = _blame(recent, failed, typical_ratio)
+def node_posterior(
+    recent: float, failed: float, typical_ratio: float, sound_ratio: float = SOUND_RATIO
+) -> NodePosterior:
+    """The posterior of a node with these recent trials, where `typical_ratio` is usual. sound_ratio: its prior."""
+    blame = _blame(recent, failed, typical_ratio, sound_ratio)
     mean, deviation = _moments(recent, failed, typical_ratio, blame)
     lower = _lower(mean, deviation)
     return NodePosterior(
@@ -140,13 +148,19 @@ def _lower(mean: float, deviation: float) -> float:
     return max(MIN_LOWER_SHARE * mean, mean - INTERVAL_DEVIATIONS * deviation)
 
 
-def _blame(recent: float, failed: float, typical_ratio: float) -> float:
-    """P(wrong here | trials): binomial likelihood of "as elsewhere" against Beta(1, 1) integrated out."""
+def log_bayes_factor(recent: float, failed: float, typical_ratio: float) -> float:
+    """ln P(trials | something is wrong) / P(trials | as elsewhere): Beta(1, 1) integrated out against a binomial
+    likelihood. At most 0 when the trials went better than elsewhere."""
     as_elsewhere = recent * log(typical_ratio) + failed * log(1.0 - typical_ratio)
     anything = lgamma(1.0 + recent) + lgamma(1.0 + failed) - lgamma(2.0 + recent + failed)
-    odds = (1.0 - SOUND_RATIO) / SOUND_RATIO * exp(min(500.0, anything - as_elsewhere))
     better = recent >= typical_ratio * (recent + failed)
-    return min(odds / (1.0 + odds), 1.0 - SOUND_RATIO) if better else odds / (1.0 + odds)
+    return min(0.0 if better else 500.0, anything - as_elsewhere)
+
+
+def _blame(recent: float, failed: float, typical_ratio: float, sound_ratio: float) -> float:
+    """P(something is wrong here | trials), by Bayes' rule."""
+    odds = (1.0 - sound_ratio) / sound_ratio * exp(log_bayes_factor(recent, failed, typical_ratio))
+    return odds / (1.0 + odds)
 
 
 def _moments(recent: float, failed: float, typical_ratio: float, blame: float) -> tuple[float, float]:

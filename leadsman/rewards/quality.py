@@ -2,10 +2,11 @@
 
 A node is compared with the median of the other nodes' geometric means, so that no single node, slow or lying, moves
 what is usual. Twice the usual cost halves the value, once there are enough observations: n of them count n / (n + 1).
+An excess below MIN_EXCESS_RATIO is chance, and is not held against the node.
 """
 
 from collections.abc import Mapping
-from math import exp
+from math import exp, log
 from statistics import median
 
 from leadsman.state.records import Quality
@@ -13,6 +14,9 @@ from leadsman.state.records import Quality
 MIN_SAMPLES = 0.5
 MIN_OTHER_NODES = 2
 """With one other node it is unknown whether that one is fast or this one slow."""
+
+MIN_EXCESS_RATIO = 1.25
+"""Run times of equal nodes differ by some 20 % from pod to pod. Without this, half of the sound nodes are in doubt."""
 
 Qualities = Mapping[str, Quality]
 
@@ -33,7 +37,8 @@ def _factors(costs: Mapping[str, Quality]) -> dict[str, float]:
     ranked = sorted(each.log_cost for each in costs.values())
     excess = {node: each.log_cost - _others_median(ranked, each.log_cost) for node, each in costs.items()}
     confidence = {node: each.samples / (each.samples + 1.0) for node, each in costs.items()}
-    return {node: exp(-more * confidence[node]) for node, more in excess.items() if more > 0.0}
+    weighed = {node: more * confidence[node] for node, more in excess.items()}
+    return {node: exp(-more) for node, more in weighed.items() if more > log(MIN_EXCESS_RATIO)}
 
 
 def _others_median(ranked: list[float], own: float) -> float:

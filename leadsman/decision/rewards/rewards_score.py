@@ -1,13 +1,17 @@
 """Scores nodes by how pods of the type fared on them: avoids bad nodes, and returns when that has faded.
 
+Failures of other types on the node, and on other nodes of its rack, raise the doubt (`leadsman.rewards.shared_faults`).
+
 A node's value is 1 unless there is doubt about it. Then it is the square of its value, at most MAX_DOUBTED_VALUE, so
 that it never ties with a node without doubt and two doubts seldom round to one score. A node whose doubt has faded, but
 which has no success since, looks good only to a few pods, chosen by their UID, until one of them did well there: that
 bounds exploration. A node without evidence has the prior, as good as any.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from hashlib import blake2b
+from types import MappingProxyType
 
 from msgspec import Struct
 
@@ -18,9 +22,17 @@ from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.pod_type import pod_type_of
 from leadsman.decision.policy import RewardRule
 from leadsman.rewards import kuberl, reward_updates
-from leadsman.rewards.posterior import NodePosterior, NodePosteriors, Trials
+from leadsman.rewards.posterior import (
+    DEFAULT_TYPICAL_RATIO,
+    MIN_VOTING_TRIALS,
+    NodePosterior,
+    NodePosteriors,
+    Trials,
+)
 from leadsman.rewards.quality import quality_factors
+from leadsman.rewards.shared_faults import Accusation, AccusationsByType, SharedDoubt, accuse, shared_doubts
 from leadsman.state.reward_view import AgedReward
+from leadsman.state.snapshot import NodeState
 
 NAME = "rewards"
 
@@ -31,9 +43,14 @@ MAX_DOUBTED_VALUE = 0.94
 FADE_STEP_SECONDS = 10.0
 """Evidence fades in steps of this, so that it is computed once for all pods in between."""
 
-EXPLORE_RATIO = 0.3
-"""Share of the pods to which a returning node looks good. Several may come before the first has failed or not."""
+MIN_SOUND_NODES = 2
+"""A type accuses a node when it ran well on at least so many others, and on more than it failed on."""
 
+EXPLORE_FAIR_SHARES, MAX_EXPLORE_RATIO = 2.0, 0.3
+"""Share of the pods to which a returning node looks good: twice the fair one. Several may come before the first has
+failed or not, and an empty node takes every pod to which it looks good."""
+
+_NO_REWARDS: Mapping[str, AgedReward] = MappingProxyType({})
 _PROVED_TRIALS = 1.0
 _FORGOTTEN_TRIALS = 0.02
 _NO_DOUBT_TRIALS = 0.01
@@ -43,13 +60,16 @@ _NO_DOUBT_TRIALS = 0.01
 class TypeAssessment(Struct, frozen=True):
     """What the rewards of one pod type say about the nodes.
 
+    posteriors: also of nodes without trials that others' failures put in doubt.
     values: node → 0..1, without those at 1.
     returning: nodes that look good to some pods only.
+    doubts: what failures of other types, and on other nodes of the rack, say of a node.
     """
 
     posteriors: Mapping[str, NodePosterior]
     values: Mapping[str, float]
-    returning: Sequence[str]
+    returning: Sequence[str] = ()
+    doubts: Mapping[str, SharedDoubt] = MappingProxyType({})
 
 
 class RewardsScore:
@@ -61,7 +81,8 @@ class RewardsScore:
         weight, assessment = inputs.policy.scores.rewards.weight, assess_type(pod_type_of(pod), inputs)
         if not weight or assessment is None:
             return None
-        hidden = {node: MAX_DOUBTED_VALUE for node in assessment.returning if _draw(pod, node) >= EXPLORE_RATIO}
+        explored = min(MAX_EXPLORE_RATIO, EXPLORE_FAIR_SHARES / len(nodes)) if nodes else 0.0
+        hidden = {node: MAX_DOUBTED_VALUE for node in assessment.returning if _draw(pod, node) >= explored}
         values = {**assessment.values, **hidden}
         return PluginScore(
             NAME,
@@ -84,33 +105,114 @@ class RewardsScore:
                 "reward_lower_ratio": {node: each.lower_ratio for node, each in posteriors.items()},
                 "reward_blame_ratio": {node: each.blame_ratio for node, each in posteriors.items()},
                 "reward_samples": {node: each.samples for node, each in posteriors.items()},
+                "reward_shared_fault_ratio": {
+                    node: assessment.doubts[node].fault_ratio for node in nodes if node in assessment.doubts
+                },
             }
         )
 
 
 def assess_type(pod_type: str, inputs: DecisionInputs) -> TypeAssessment | None:
-    """The assessment of the type's rewards; None when no node reports any."""
-    rewards = inputs.snapshot.rewards.get(pod_type)
-    if rewards is None:
-        return None
+    """The assessment for the type; None when no node reports any rewards of it and no others' failures warn it."""
+    rewards = inputs.snapshot.rewards.get(pod_type, _NO_REWARDS)
     rule, step = inputs.policy.scores.rewards.rule, inputs.now // FADE_STEP_SECONDS
+    accusations = _accusations(inputs, step) if rule is RewardRule.COMPARED else {}
+    racks = _accused_racks(accusations, inputs)
+    if not rewards and not accusations:
+        return None
     return inputs.cache.per_object(
-        rewards, (NAME, rule, step), lambda: _assess_type(rewards, rule, step * FADE_STEP_SECONDS)
+        inputs.snapshot.rewards,
+        (NAME, rule, step, pod_type, racks),
+        lambda: _assess_type(rewards, shared_doubts(pod_type, accusations, racks), rule, step * FADE_STEP_SECONDS),
     )
 
 
-def _assess_type(rewards: Mapping[str, AgedReward], rule: RewardRule, now: float) -> TypeAssessment:
-    faded = {node: faded_trials(each, now) for node, each in rewards.items()}
-    posteriors = NodePosteriors(faded)
+def _assess_type(
+    rewards: Mapping[str, AgedReward], doubts: Mapping[str, SharedDoubt], rule: RewardRule, now: float
+) -> TypeAssessment:
+    trials = {node: faded_trials(each, now) for node, each in rewards.items()}
     if rule is RewardRule.KUBERL:
         values = {node: kuberl.score(each.reward.kuberl) / 10 for node, each in rewards.items()}
-        return TypeAssessment(posteriors, {node: value for node, value in values.items() if value < 1.0}, ())
+        return TypeAssessment(NodePosteriors(trials), {node: value for node, value in values.items() if value < 1.0})
+    for node, doubt in doubts.items():
+        trials[node] = _trials_since(doubt, rewards.get(node), trials.get(node, Trials()), now)
+    posteriors = NodePosteriors(trials, {node: doubt.sound_ratio for node, doubt in doubts.items()})
     slow = quality_factors({node: each.reward.qualities for node, each in rewards.items() if each.reward.qualities})
-    failed = {node for node, each in faded.items() if each.failed >= _NO_DOUBT_TRIALS}
-    values = {node: posteriors[node].value * slow.get(node, 1.0) for node in failed | slow.keys()}
+    failed = {node for node, each in trials.items() if each.failed >= _NO_DOUBT_TRIALS}
+    values = {node: posteriors[node].value * slow.get(node, 1.0) for node in failed | slow.keys() | doubts.keys()}
     doubted = {node: min(MAX_DOUBTED_VALUE, value * value) for node, value in values.items() if value < NO_DOUBT_VALUE}
-    returning = [node for node, each in faded.items() if node not in doubted and _is_returning(each)]
-    return TypeAssessment(posteriors, doubted, returning)
+    faded = [node for node, each in trials.items() if each.failed > _FORGOTTEN_TRIALS or node in doubts]
+    returning = [node for node in faded if node not in doubted and trials[node].recent < _PROVED_TRIALS]
+    return TypeAssessment(posteriors, doubted, returning, doubts)
+
+
+def _trials_since(doubt: SharedDoubt, aged: AgedReward | None, trials: Trials, now: float) -> Trials:
+    """The trials without the successes from before the failures that put the node in doubt, as the question is whether
+    it changed then. How many these are is not recorded: at a steady rate, it is what fades until now."""
+    if aged is None:
+        return trials
+    own_age = _incident_age_seconds(aged, now)
+    if own_age is not None and own_age <= doubt.age_seconds:
+        return trials
+    before = reward_updates.remaining_share(doubt.age_seconds, aged.reward.half_life_seconds)
+    return trials._replace(recent=trials.recent * (1.0 - before * (1.0 - reward_updates.CARRIED_SHARE)))
+
+
+def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
+    """Those of all types that failed on a node lately."""
+    rewards, now = inputs.snapshot.rewards, step * FADE_STEP_SECONDS
+
+    def of_type(nodes: Mapping[str, AgedReward]) -> Mapping[str, Accusation]:
+        return inputs.cache.per_object(nodes, (NAME, "accusations", step), lambda: _type_accusations(nodes, now))
+
+    return inputs.cache.per_object(
+        rewards,
+        (NAME, "accusations", step),
+        lambda: {name: found for name, nodes in rewards.items() if (found := of_type(nodes))},
+    )
+
+
+def _type_accusations(rewards: Mapping[str, AgedReward], now: float) -> Mapping[str, Accusation]:
+    """Those of one type. What fails elsewhere too, or has hardly run elsewhere, accuses no node."""
+    failing = [node for node, each in rewards.items() if each.reward.failed > _FORGOTTEN_TRIALS]
+    if not failing:
+        return {}
+    voters = sum(each.reward.healthy > MIN_VOTING_TRIALS for each in rewards.values())
+    sound = voters - sum(rewards[node].reward.healthy > MIN_VOTING_TRIALS for node in failing)
+    if sound < MIN_SOUND_NODES or sound <= len(failing):
+        return {}
+    accusations: dict[str, Accusation] = {}
+    for node in failing:
+        age_seconds = _incident_age_seconds(rewards[node], now)
+        accusation = accuse(faded_trials(rewards[node], now), DEFAULT_TYPICAL_RATIO, age_seconds or 0.0)
+        if accusation:
+            accusations[node] = accusation
+    return accusations
+
+
+def _incident_age_seconds(aged: AgedReward, now: float) -> float | None:
+    """Since the node's last incident of the type, on the reader's clock; None: there was none."""
+    reward = aged.reward
+    if reward.last_incident_seconds is None:
+        return None
+    return max(0.0, reward.at_seconds - reward.last_incident_seconds) + aged.age_seconds(now)
+
+
+def _accused_racks(accusations: AccusationsByType, inputs: DecisionInputs) -> tuple[tuple[str, ...], ...]:
+    """The nodes of each rack in which at least two are accused."""
+    states = inputs.snapshot.nodes
+    accused = {node for nodes in accusations.values() for node in nodes}
+    counts = Counter(rack for node in accused if node in states and (rack := _rack(states[node])))
+    suspect = {rack for rack, count in counts.items() if count >= 2}
+    if not suspect:
+        return ()
+    racks = inputs.cache.per_node(f"{NAME} rack", None, _rack, inputs.snapshot)
+    return tuple(tuple(sorted(node for node, each in racks.items() if each == rack)) for rack in sorted(suspect))
+
+
+def _rack(state: NodeState) -> tuple[str, str] | None:
+    identity = state.identity
+    return (identity.zone, identity.rack) if identity and identity.rack else None
 
 
 def faded_trials(aged: AgedReward, now: float) -> Trials:
@@ -119,10 +221,6 @@ def faded_trials(aged: AgedReward, now: float) -> Trials:
     left = reward_updates.remaining_share(aged.age_seconds(now), reward.half_life_seconds)
     recent = min(reward.recent, reward_updates.MAX_RECENT_TRIALS)
     return Trials(reward.healthy * left, recent * left, reward.failed * left)
-
-
-def _is_returning(trials: Trials) -> bool:
-    return trials.recent < _PROVED_TRIALS and trials.failed > _FORGOTTEN_TRIALS
 
 
 def _draw(pod: PodInfo, node: str) -> float:

@@ -1,8 +1,23 @@
-"""The simulated cluster: which nodes are bad at which time, and which pods fail."""
+"""The simulated cluster: which nodes are bad at which time, and which pods fail or run slowly."""
 
+from enum import StrEnum
 from random import Random
 
 from msgspec import Struct
+
+_RUN_SECONDS, _RUN_SIGMA = 60.0, 0.2
+"""Median run time of a pod, and the standard deviation of its logarithm."""
+
+
+class Fault(StrEnum):
+    """What is wrong with the bad nodes."""
+
+    NODES = "nodes"
+    """Single nodes fail pods."""
+    RACKS = "racks"
+    """All nodes of a rack fail pods."""
+    SLOW = "slow"
+    """Pods run on single nodes, but slowly."""
 
 
 class SimulationSettings(Struct, frozen=True):
@@ -12,6 +27,12 @@ class SimulationSettings(Struct, frozen=True):
     bad: number of nodes that fail pods.
     failures_on_bad_ratio: share of pods that fail on a bad node, 0..1.
     failures_elsewhere_ratio: share of pods that fail on any other node, 0..1.
+    fault: what is wrong with bad nodes.
+    rack_nodes: nodes of a rack.
+    slow_factor: run time on a slow node / elsewhere.
+    types: types of pods, each as frequent as the others.
+    bad_types: how many of them fail on every node.
+    failures_of_bad_types_ratio: share of their pods that fail, 0..1.
     placements: pods placed in each of the two phases, before and after the faults move.
     settle: pods placed between the repair and the window in which shares are taken.
     window: pods placed in that window.
@@ -26,6 +47,12 @@ class SimulationSettings(Struct, frozen=True):
     bad: int = 4
     failures_on_bad_ratio: float = 0.8
     failures_elsewhere_ratio: float = 0.02
+    fault: Fault = Fault.NODES
+    rack_nodes: int = 4
+    slow_factor: float = 3.0
+    types: int = 1
+    bad_types: int = 0
+    failures_of_bad_types_ratio: float = 0.5
     placements: int = 1_000
     settle: int = 1_500
     window: int = 3_000
@@ -40,13 +67,30 @@ class SimulationSettings(Struct, frozen=True):
             raise ValueError(
                 f"bad {self.bad}: want 1 to half of nodes ({self.nodes}), as the faults move to other nodes"
             )
+        if self.fault is Fault.RACKS and (self.bad % self.rack_nodes or self.nodes % self.rack_nodes):
+            raise ValueError(
+                f"rack-nodes {self.rack_nodes}: want a divisor of nodes ({self.nodes}) and of bad ({self.bad}), "
+                "as whole racks are bad"
+            )
+
+
+class SimulatedPod(Struct, frozen=True):
+    """One pod, the same for every strategy. luck: 0..1, it fails where the share that fails is above this.
+
+    run_seconds: its run time on a node that is not slow.
+    """
+
+    type: str
+    luck: float
+    run_seconds: float
 
 
 class SimulatedCluster:
     """The nodes and their pods.
 
     nodes: names, in order.
-    bad: those that fail pods now.
+    racks: node → its rack.
+    bad: nodes that fail pods, or run them slowly, now.
     running: node → number of pods.
     repaired: nodes that were bad before.
     """
@@ -54,11 +98,20 @@ class SimulatedCluster:
     def __init__(self, settings: SimulationSettings, seed: int) -> None:
         self.settings = settings
         self.nodes = [f"node-{n:02d}" for n in range(settings.nodes)]
+        self.racks = {node: f"rack-{n // settings.rack_nodes}" for n, node in enumerate(self.nodes)}
         self._outcomes, self._choice = Random(f"luck {seed}"), Random(f"choice {seed}")
-        order = Random(f"order {seed}").sample(self.nodes, settings.nodes)
+        self._pods = Random(f"pods {seed}")
+        order = self._fault_order(Random(f"order {seed}"))
         self.bad, self._next = set(order[: settings.bad]), set(order[settings.bad : 2 * settings.bad])
         self.running = dict.fromkeys(self.nodes, 0)
         self.repaired: set[str] = set()
+
+    def _fault_order(self, rng: Random) -> list[str]:
+        """The nodes in the order in which faults meet them."""
+        if self.settings.fault is not Fault.RACKS:
+            return rng.sample(self.nodes, self.settings.nodes)
+        racks = sorted(set(self.racks.values()))
+        return [node for rack in rng.sample(racks, len(racks)) for node in self.nodes if self.racks[node] == rack]
 
     def move_faults(self) -> None:
         """Moves the faults to other nodes."""
@@ -72,14 +125,29 @@ class SimulatedCluster:
     def add_node(self) -> str:
         """Adds a good node. Its name."""
         name = f"node-{len(self.nodes):02d}"
+        self.racks[name] = f"rack-{len(self.nodes) // self.settings.rack_nodes}"
         self.nodes.append(name)
         self.running[name] = 0
         return name
 
-    def draw_failures(self) -> tuple[bool, bool]:
-        """Whether the next pod fails on a bad node, and whether elsewhere: the same for every strategy."""
-        drawn, settings = self._outcomes.random(), self.settings
-        return drawn < settings.failures_on_bad_ratio, drawn < settings.failures_elsewhere_ratio
+    def draw_pod(self) -> SimulatedPod:
+        """The next pod."""
+        kind, pace = self._pods.randrange(self.settings.types), self._pods.lognormvariate(0.0, _RUN_SIGMA)
+        return SimulatedPod(f"type-{kind}", self._outcomes.random(), _RUN_SECONDS * pace)
+
+    def fails(self, pod: SimulatedPod, node: str) -> bool:
+        """Whether the pod fails on this node."""
+        settings = self.settings
+        ratio = settings.failures_elsewhere_ratio
+        if node in self.bad and settings.fault is not Fault.SLOW:
+            ratio = max(ratio, settings.failures_on_bad_ratio)
+        if int(pod.type.removeprefix("type-")) < settings.bad_types:
+            ratio = max(ratio, settings.failures_of_bad_types_ratio)
+        return pod.luck < ratio
+
+    def is_slow(self, node: str) -> bool:
+        """Whether pods run slowly on this node."""
+        return self.settings.fault is Fault.SLOW and node in self.bad
 
     def choose_node(self, scores: dict[str, float]) -> str:
         """The node that kube-scheduler would choose: the best score, then the fewest pods, then at random."""

@@ -1,5 +1,6 @@
 """Strategies that score nodes. Each gets a pod's outcome when it is known, and the health of pods while they run."""
 
+from collections import defaultdict
 from collections.abc import Callable
 from random import Random
 from typing import Protocol
@@ -7,18 +8,23 @@ from typing import Protocol
 from leadsman.rewards import kuberl
 from leadsman.simulator.rewards.cluster import SimulatedCluster
 from leadsman.simulator.rewards.leadsman_strategy import LeadsmanStrategy
+from leadsman.simulator.rewards.outcome import Outcome
+
+RETRY_SECONDS = 16_200.0
+"""After which the best learner tries an avoided node again. With a longer wait, repaired nodes get less than 90 % of
+their fair share in the window that is judged: they are back after half of it on average, at most 4.5 hours later."""
 
 
 class Strategy(Protocol):
     """Scores nodes for a pod, and learns from what becomes of pods."""
 
-    def scores(self, serial: int, now: float) -> dict[str, float]:
+    def scores(self, pod_type: str, serial: int, now: float) -> dict[str, float]:
         """Node → score for pod number `serial`; the highest wins."""
 
-    def record_outcome(self, node: str, failed: bool, now: float) -> None:
+    def record_outcome(self, outcome: Outcome, now: float) -> None:
         """Learns a pod's outcome."""
 
-    def record_health(self, node: str, from_seconds: float, to_seconds: float, now: float) -> None:
+    def record_health(self, pod_type: str, node: str, from_seconds: float, to_seconds: float, now: float) -> None:
         """Learns that a pod stayed healthy from one age to the other."""
 
     def node_joined(self, node: str) -> None:
@@ -31,13 +37,13 @@ class Spreading:
     def __init__(self, world: SimulatedCluster, seed: int) -> None:
         self._world = world
 
-    def scores(self, serial: int, now: float) -> dict[str, float]:
+    def scores(self, pod_type: str, serial: int, now: float) -> dict[str, float]:
         return dict.fromkeys(self._world.nodes, 0.0)
 
-    def record_outcome(self, node: str, failed: bool, now: float) -> None:
+    def record_outcome(self, outcome: Outcome, now: float) -> None:
         return
 
-    def record_health(self, node: str, from_seconds: float, to_seconds: float, now: float) -> None:
+    def record_health(self, pod_type: str, node: str, from_seconds: float, to_seconds: float, now: float) -> None:
         return
 
     def node_joined(self, node: str) -> None:
@@ -47,26 +53,51 @@ class Spreading:
 class Oracle(Spreading):
     """Knows which nodes are bad, which no real strategy does: the best possible result."""
 
-    def scores(self, serial: int, now: float) -> dict[str, float]:
+    def scores(self, pod_type: str, serial: int, now: float) -> dict[str, float]:
         return {node: float(node not in self._world.bad) for node in self._world.nodes}
 
 
 class FirstFailure(Spreading):
-    """Knows after each failure whether the node is at fault, and avoids it for as long as it is: what learning could
-    reach at best, because nobody sees a bad node before a pod has failed there."""
+    """Knows after each pod that a bad node harmed that the node is bad, and when it is repaired: what learning could
+    reach if repairs were announced. Nobody sees a bad node before a pod was there."""
 
     def __init__(self, world: SimulatedCluster, seed: int) -> None:
         super().__init__(world, seed)
         self._seen: set[str] = set()
 
-    def scores(self, serial: int, now: float) -> dict[str, float]:
+    def scores(self, pod_type: str, serial: int, now: float) -> dict[str, float]:
         avoided = self._seen & self._world.bad
         return {node: float(node not in avoided) for node in self._world.nodes}
 
-    def record_outcome(self, node: str, failed: bool, now: float) -> None:
+    def record_outcome(self, outcome: Outcome, now: float) -> None:
         self._seen &= self._world.bad
-        if failed and node in self._world.bad:
-            self._seen.add(node)
+        if outcome.node in self._world.bad and (outcome.failed or self._world.is_slow(outcome.node)):
+            self._seen.add(outcome.node)
+
+
+class BestLearner(Spreading):
+    """The oracle with what a learner can know: after each pod that was harmed, or that was a trial, it is told whether
+    that node is bad, and it tries a node that it avoids with one pod each RETRY_SECONDS, as repairs are not announced.
+    """
+
+    def __init__(self, world: SimulatedCluster, seed: int) -> None:
+        super().__init__(world, seed)
+        self._avoided_since: dict[str, float] = {}
+
+    def scores(self, pod_type: str, serial: int, now: float) -> dict[str, float]:
+        return {node: float(self._is_open(node, now)) for node in self._world.nodes}
+
+    def _is_open(self, node: str, now: float) -> bool:
+        since = self._avoided_since.get(node)
+        return since is None or (now - since >= RETRY_SECONDS and not self._world.running[node])
+
+    def record_outcome(self, outcome: Outcome, now: float) -> None:
+        node, bad = outcome.node, outcome.node in self._world.bad
+        harmed = bad and (outcome.failed or self._world.is_slow(node))
+        if harmed or (bad and node in self._avoided_since):
+            self._avoided_since[node] = now
+        elif not bad:
+            self._avoided_since.pop(node, None)
 
 
 class KubeRl(Spreading):
@@ -75,32 +106,32 @@ class KubeRl(Spreading):
 
     def __init__(self, world: SimulatedCluster, seed: int) -> None:
         super().__init__(world, seed)
-        self._rewards = dict.fromkeys(world.nodes, 1.0)
+        nodes = tuple(world.nodes)
+        self._rewards: dict[str, dict[str, float]] = defaultdict(lambda: dict.fromkeys(nodes, 1.0))
 
-    def scores(self, serial: int, now: float) -> dict[str, float]:
-        return {node: float(kuberl.score(self._rewards.get(node, 0.0))) for node in self._world.nodes}
+    def scores(self, pod_type: str, serial: int, now: float) -> dict[str, float]:
+        rewards = self._rewards[pod_type]
+        return {node: float(kuberl.score(rewards.get(node, 0.0))) for node in self._world.nodes}
 
-    def record_outcome(self, node: str, failed: bool, now: float) -> None:
-        outcome = kuberl.FAILED if failed else kuberl.RUNNING
-        self._rewards[node] = kuberl.moving_average(self._rewards.get(node, 0.0), outcome)
+    def record_outcome(self, outcome: Outcome, now: float) -> None:
+        rewards = self._rewards[outcome.pod_type]
+        value = kuberl.FAILED if outcome.failed else kuberl.RUNNING
+        rewards[outcome.node] = kuberl.moving_average(rewards.get(outcome.node, 0.0), value)
 
 
 class ThompsonSampling(Spreading):
-    """Plain Thompson sampling: Beta(1, 1) and every outcome ever. Thompson, Biometrika 25 (1933)."""
+    """Plain Thompson sampling: Beta(1, 1) and every outcome ever, of each type. Thompson, Biometrika 25 (1933)."""
 
     def __init__(self, world: SimulatedCluster, seed: int) -> None:
         super().__init__(world, seed)
         self._rng = Random(f"thompson {seed}")
-        self._beta = {node: [1, 1] for node in world.nodes}
+        self._beta: dict[tuple[str, str], list[int]] = defaultdict(lambda: [1, 1])
 
-    def scores(self, serial: int, now: float) -> dict[str, float]:
-        return {node: self._rng.betavariate(*counts) for node, counts in self._beta.items()}
+    def scores(self, pod_type: str, serial: int, now: float) -> dict[str, float]:
+        return {node: self._rng.betavariate(*self._beta[pod_type, node]) for node in self._world.nodes}
 
-    def record_outcome(self, node: str, failed: bool, now: float) -> None:
-        self._beta[node][failed] += 1
-
-    def node_joined(self, node: str) -> None:
-        self._beta[node] = [1, 1]
+    def record_outcome(self, outcome: Outcome, now: float) -> None:
+        self._beta[outcome.pod_type, outcome.node][outcome.failed] += 1
 
 
 STRATEGIES: dict[str, Callable[[SimulatedCluster, int], Strategy]] = {
@@ -108,6 +139,7 @@ STRATEGIES: dict[str, Callable[[SimulatedCluster, int], Strategy]] = {
     "kuberl": KubeRl,
     "thompson": ThompsonSampling,
     "leadsman": LeadsmanStrategy,
+    "best-learner": BestLearner,
     "first-failure": FirstFailure,
     "oracle": Oracle,
 }

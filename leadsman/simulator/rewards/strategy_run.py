@@ -2,11 +2,14 @@
 
 import heapq
 from collections import Counter
+from collections.abc import Callable
+from functools import partial
 from itertools import count
 
 from msgspec import Struct
 
 from leadsman.simulator.rewards.cluster import SimulatedCluster, SimulationSettings
+from leadsman.simulator.rewards.outcome import Outcome
 from leadsman.simulator.rewards.strategies import STRATEGIES, Strategy
 
 _HEALTH_REPORT_AGES_SECONDS = (10.0, 60.0, 180.0, 300.0, 600.0)
@@ -14,7 +17,7 @@ _HEALTH_REPORT_AGES_SECONDS = (10.0, 60.0, 180.0, 300.0, 600.0)
 
 
 class RunResult(Struct, frozen=True):
-    """Failures per 1,000 placements, before and after the faults moved; shares as multiples of the fair one."""
+    """Pods per 1,000 that failed or ran slowly, before and after the faults moved; shares, of which 1 is fair."""
 
     failures_per_1000: float
     failures_per_1000_after_move: float
@@ -58,46 +61,48 @@ class StrategyRun:
 
     def __init__(self, world: SimulatedCluster, strategy: Strategy) -> None:
         self.world, self.strategy = world, strategy
-        self._now, self._serial, self._events = 0.0, count(), list[tuple[float, int, str, str, float, float]]()
+        self._now, self._serial = 0.0, count()
+        self._events: list[tuple[float, int, Callable[[float], None]]] = []
 
     def place_pods(self, placements: int) -> PlacementCounts:
         failures, placed = 0, Counter[str]()
         for _ in range(placements):
-            node, failed = self._place()
-            failures += failed
+            node, harmed = self._place()
+            failures += harmed
             placed[node] += 1
         return PlacementCounts(failures, placed)
 
     def _place(self) -> tuple[str, bool]:
+        """The node of the next pod, and whether it failed or ran slowly there."""
         self._advance(self.world.settings.interval_seconds)
-        on_bad, elsewhere = self.world.draw_failures()
-        node = self.world.choose_node(self.strategy.scores(next(self._serial), self._now))
-        failed = on_bad if node in self.world.bad else elsewhere
+        pod = self.world.draw_pod()
+        node = self.world.choose_node(self.strategy.scores(pod.type, next(self._serial), self._now))
+        slow = self.world.is_slow(node)
+        run_seconds = pod.run_seconds * (self.world.settings.slow_factor if slow else 1.0)
+        outcome = Outcome(pod.type, node, self.world.fails(pod, node), run_seconds)
         self.world.running[node] += 1
-        self._follow(node, failed)
-        return node, failed
+        self._follow(outcome)
+        return node, outcome.failed or slow
 
-    def _follow(self, node: str, failed: bool) -> None:
+    def _follow(self, outcome: Outcome) -> None:
         """Schedules the pod's events. A failed pod stays on its node, as one that is restarted without success does."""
-        settings = self.world.settings
-        self._schedule(settings.outcome_seconds, "failed" if failed else "well", node)
-        self._schedule(settings.lifetime_seconds, "gone", node)
+        settings, strategy = self.world.settings, self.strategy
+        self._schedule(settings.outcome_seconds, lambda now: strategy.record_outcome(outcome, now))
+        self._schedule(settings.lifetime_seconds, lambda now: self._remove(outcome.node))
         before = 0.0
-        for age in () if failed else _HEALTH_REPORT_AGES_SECONDS:
+        for age in () if outcome.failed else _HEALTH_REPORT_AGES_SECONDS:
             if age <= settings.lifetime_seconds:
-                self._schedule(age, "healthy", node, before, age)
+                self._schedule(age, partial(strategy.record_health, outcome.pod_type, outcome.node, before, age))
                 before = age
 
-    def _schedule(self, seconds: float, what: str, node: str, start: float = 0.0, end: float = 0.0) -> None:
-        heapq.heappush(self._events, (self._now + seconds, next(self._serial), what, node, start, end))
+    def _remove(self, node: str) -> None:
+        self.world.running[node] -= 1
+
+    def _schedule(self, seconds: float, event: Callable[[float], None]) -> None:
+        heapq.heappush(self._events, (self._now + seconds, next(self._serial), event))
 
     def _advance(self, seconds: float) -> None:
         self._now += seconds
         while self._events and self._events[0][0] <= self._now:
-            at, _, what, node, start, end = heapq.heappop(self._events)
-            if what == "gone":
-                self.world.running[node] -= 1
-            elif what == "healthy":
-                self.strategy.record_health(node, start, end, at)
-            else:
-                self.strategy.record_outcome(node, what == "failed", at)
+            at, _, event = heapq.heappop(self._events)
+            event(at)

@@ -29,7 +29,10 @@ def test_json_has_four_numbers_a_policy_and_what_they_were_made_with(capsys: pyt
 def test_people_get_a_table_and_a_file_no_progress(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["simulate", "rewards", *QUICK]) == 0
     out, err = capsys.readouterr()
-    assert (out.splitlines()[0], err) == ("2 seeds from 7; 20 nodes, 4 bad", "")
+    assert (out.splitlines()[0], err) == (
+        "2 seeds from 7; 20 nodes, 4 bad (nodes); 1 pod types, 0 bad everywhere; 60 placements a phase",
+        "",
+    )
 
 
 def test_settings_that_do_not_fit_are_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:

@@ -21,6 +21,10 @@ def test_faster_than_usual_gains_nothing() -> None:
     assert "fast" not in quality_factors(timed(a=10, b=10, c=10, fast=1))
 
 
+def test_run_times_that_differ_by_chance_put_no_node_in_doubt() -> None:
+    assert quality_factors(timed(a=9, b=10, c=11, d=12)) == {}
+
+
 def test_of_two_nodes_neither_is_called_slow() -> None:
     assert quality_factors(timed(a=10, b=20)) == {}
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from leadsman.decision.decide import decide, filter_nodes, score_nodes
 from leadsman.decision.inputs import DecisionInputs
@@ -15,7 +16,7 @@ from leadsman.decision.policy import BreakerPolicy, Policy, RewardRule, RewardsP
 from leadsman.decision.rewards import rewards_score
 from leadsman.decision.rewards.breaker_filter import BreakerFilter
 from leadsman.rewards import reward_updates
-from leadsman.state.records import Quality, Reward
+from leadsman.state.records import Identity, Quality, Reward
 from leadsman.state.reward_view import AgedReward
 from leadsman.state.snapshot import Snapshot
 
@@ -65,8 +66,42 @@ class TestScore:
     def test_no_reward_is_no_say(self, make: "Make") -> None:
         assert rewards_score.RewardsScore().score(POD, NODES, facts(make, {})) is None
 
-    def test_another_type_is_none_of_its_business(self, make: "Make") -> None:
-        assert rewards_score.RewardsScore().score(PodInfo("d", "x"), NODES, facts(make, others(node_0=BAD))) is None
+    def test_a_type_without_rewards_is_warned_by_another(self, make: "Make") -> None:
+        found = scores(facts(make, others(node_0=BAD)), PodInfo("d", "x"))
+        assert (found["node-0"] < 10, {found[node] for node in NODES[1:]}) == (True, {10})
+
+    def test_a_type_that_does_well_there_now_is_not_warned(self, make: "Make") -> None:
+        """Its last failure is later than the other's, and it did well since."""
+        failing = Reward(at_seconds=7_200.0, healthy=1.0, failed=1.0, last_incident_seconds=0.0)
+        found = facts(make, others(node_0=failing))
+        well = {"db": {"node-0": AgedReward(Reward(at_seconds=7_200.0, healthy=30.0, recent=12.0), NOW)}}
+        snapshot = Snapshot(found.snapshot.nodes, rewards={**found.snapshot.rewards, **well})
+        pod = PodInfo("d", "db-1", labels={"app": "db"})
+        assert scores(DecisionInputs(snapshot, found.policy, NOW), pod)["node-0"] == 10
+
+    @pytest.mark.parametrize(
+        "rewards",
+        [
+            {"node-0": BAD},
+            {"node-0": BAD, "node-1": GOOD},
+            dict.fromkeys(NODES[:3], BAD) | dict.fromkeys(NODES[3:], GOOD),
+        ],
+        ids=["that runs nowhere else", "that runs on one other node", "that fails on half of its nodes"],
+    )
+    def test_a_type_warns_no_other(self, make: "Make", rewards: dict[str, Reward]) -> None:
+        assert rewards_score.RewardsScore().score(PodInfo("d", "x"), NODES, facts(make, rewards)) is None
+
+    def test_two_bad_nodes_of_a_rack_warn_of_the_third(self, make: "Make") -> None:
+        found = facts(make, others(node_0=BAD, node_1=BAD))
+        racks = {node: Identity("o", 1, "a", rack="near" if n < 3 else "far") for n, node in enumerate(NODES)}
+        states = {node: structs.replace(state, identity=racks[node]) for node, state in found.snapshot.nodes.items()}
+        ranked = scores(DecisionInputs(structs.replace(found.snapshot, nodes=states), found.policy, NOW))
+        assert (ranked["node-2"] < 10, {ranked[node] for node in NODES[3:]}) == (True, {10})
+
+    def test_kuberls_rule_knows_of_no_other_type(self, make: "Make") -> None:
+        rule = ScoresPolicy(rewards=RewardsPolicy(rule=RewardRule.KUBERL))
+        found = scores(facts(make, others(node_0=BAD), scores=rule), PodInfo("d", "x"))
+        assert len(set(found.values())) == 1
 
     def test_weight_zero_switches_it_off(self, make: "Make") -> None:
         off = ScoresPolicy(rewards=RewardsPolicy(weight=0.0))
@@ -123,7 +158,18 @@ class TestScore:
     def test_an_explanation_has_the_numbers(self, make: "Make") -> None:
         told = rewards_score.RewardsScore().evidence(POD, NODES, facts(make, others(node_0=BAD))).measured
         assert told["reward_blame_ratio"]["node-0"] > 0.9
-        assert set(told) == {"reward_ratio", "reward_lower_ratio", "reward_blame_ratio", "reward_samples"}
+        assert set(told) == {
+            "reward_ratio",
+            "reward_lower_ratio",
+            "reward_blame_ratio",
+            "reward_samples",
+            "reward_shared_fault_ratio",
+        }
+
+    def test_an_explanation_says_that_another_type_warned(self, make: "Make") -> None:
+        found = facts(make, others(node_0=BAD))
+        told = rewards_score.RewardsScore().evidence(PodInfo("d", "x"), NODES, found).measured
+        assert set(told["reward_shared_fault_ratio"]) == {"node-0"}
 
     @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=50)
     @given(claim=CLAIMS)

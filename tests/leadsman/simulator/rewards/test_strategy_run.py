@@ -1,9 +1,10 @@
 """Contestants on a short run. The numbers that count come from `leadsman simulate rewards`, with many seeds."""
 
 import pytest
+from msgspec import structs
 
 from leadsman.simulator.rewards import comparison
-from leadsman.simulator.rewards.cluster import SimulationSettings
+from leadsman.simulator.rewards.cluster import Fault, SimulationSettings
 from leadsman.simulator.rewards.strategies import STRATEGIES
 from leadsman.simulator.rewards.strategy_run import run_strategy
 
@@ -43,8 +44,36 @@ def test_a_comparison_has_every_contestant_and_the_ratios() -> None:
     found = comparison.compare(SimulationSettings(placements=100, settle=1, window=10, join_settle=1), 0, 2)
     assert list(found.policies) == list(STRATEGIES)
     ours, theirs = found.policies["leadsman"], found.policies["kuberl"]
-    assert found.against_kuberl["before_move"] == ours.failures_per_1000 / theirs.failures_per_1000
+    assert found.against_kuberl["leadsman"].before_move == ours.failures_per_1000 / theirs.failures_per_1000
     assert comparison.render(found).splitlines()[1].startswith("STRATEGY")
+
+
+@pytest.mark.parametrize(("best", "target"), [(0.5, 0.9), (0.85, 0.9), (0.9, 0.95), (0.98, 0.99)])
+def test_the_target_is_half_way_to_the_best_where_that_is_near(best: float, target: float) -> None:
+    assert comparison.target_ratio(best) == pytest.approx(target)
+
+
+def test_the_best_learner_pays_for_each_bad_node_once_and_for_trials() -> None:
+    found = {name: run_strategy(name, SHORT, 1) for name in ("oracle", "first-failure", "best-learner")}
+    after = {name: each.failures_per_1000_after_move for name, each in found.items()}
+    assert after["oracle"] < after["first-failure"] <= after["best-learner"]
+
+
+SEVERAL_TYPES = SimulationSettings(types=6, placements=300, settle=20, window=80, join_settle=20)
+
+
+@pytest.mark.parametrize("fault", [Fault.NODES, Fault.RACKS])
+def test_a_failure_of_one_type_warns_the_others_as_kuberls_rule_does_not(fault: Fault) -> None:
+    settings = structs.replace(SEVERAL_TYPES, fault=fault)
+    found = {name: [run_strategy(name, settings, seed) for seed in range(2)] for name in ("leadsman", "kuberl")}
+    before = {name: sum(each.failures_per_1000 for each in results) for name, results in found.items()}
+    assert before["leadsman"] < 0.8 * before["kuberl"]
+
+
+def test_slow_nodes_are_avoided() -> None:
+    settings = structs.replace(SHORT, fault=Fault.SLOW)
+    found = {name: run_strategy(name, settings, 1).failures_per_1000 for name in ("leadsman", "spreading")}
+    assert found["leadsman"] < found["spreading"] / 2
 
 
 def test_a_node_that_is_avoided_from_its_first_failure_still_costs_that_failure() -> None:
