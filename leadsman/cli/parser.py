@@ -2,7 +2,7 @@
 
 import argparse
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
+from importlib import import_module
 from typing import Any, NoReturn
 
 from leadsman.runtime.redaction import hide_credentials
@@ -10,7 +10,8 @@ from leadsman.runtime.redaction import hide_credentials
 
 def did_you_mean(text: str, allowed: Iterable[str]) -> str:
     """ "; did you mean explain?", or "" where nothing allowed is near."""
-    near = get_close_matches(text, list(allowed), n=1, cutoff=0.6)
+    # Imported here, as no agent that runs needs it.
+    near = import_module("difflib").get_close_matches(text, list(allowed), n=1, cutoff=0.6)
     return f"; did you mean {near[0]}?" if near else ""
 
 

@@ -10,10 +10,9 @@ that an agent can afford it.
 [5] Huber, "Robust estimation of a location parameter", 1964.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import dist, hypot, isfinite
 from random import Random
-from statistics import median
 
 from msgspec import Struct
 
@@ -114,6 +113,13 @@ def update(
     return VivaldiState(
         Coordinate(_apply_gravity(point, parameters), height, adjustment, error), residuals, own.rejected
     )
+
+
+def median(values: Iterable[float]) -> float:
+    """The median of some values. statistics.median is the same, and its module takes 0.4 MB of each agent."""
+    ranked = sorted(values)
+    middle = len(ranked) // 2
+    return ranked[middle] if len(ranked) % 2 else (ranked[middle - 1] + ranked[middle]) / 2.0
 
 
 def _unadjusted_ms(one: Coordinate, other: Coordinate) -> float:
