@@ -16,10 +16,12 @@ from extender.bind_failures import BindFailureReporter
 from extender.binding import BIND_TIMEOUT_SECONDS
 from extender.body_limits import NAMES_FORM_LIMITS, NODE_FORM_LIMITS, BodyReader
 from extender.brief_decisions import is_brief
+from extender.config_page import add_config_page
 from extender.decider import DecisionCore
 from extender.device_grants import DeviceGrants
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
+from extender.plugins.events import PluginEvents
 from extender.plugins.host import PluginHost
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
 from extender.readiness import Readiness
@@ -29,6 +31,7 @@ from extender.shadow.shadow import Shadow
 from extender.worker_pool import WorkerPool
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
+from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.drain import Drain
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.malloc_limits import limit_malloc
@@ -68,6 +71,7 @@ class ExtenderSettings(Struct, frozen=True):
     record_bytes: of that recording, at most.
     shadow_policy: the file of a policy that is judged beside the live one; None: there is none.
     page: where the API for people and the page are served; None: they are not.
+    own_pod: that Events about plugins are written on; None: none are written; needs `api`.
     """
 
     etcd: EtcdAccess
@@ -88,6 +92,7 @@ class ExtenderSettings(Struct, frozen=True):
     record_bytes: int = DEFAULT_RING_BYTES
     shadow_policy: Path | None = None
     page: PageSettings | None = None
+    own_pod: ObjectReference | None = None
 
 
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
@@ -130,7 +135,12 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     )
     if shadow:
         metrics.add_collector(shadow.families)
-    plugins = PluginHost(lambda: followed.policy_file.current, followed.input_sources.current_inputs)
+    plugin_events = PluginEvents(followed.cluster.client if followed.cluster else None, settings.own_pod)
+    plugins = PluginHost(
+        lambda: followed.policy_file.current,
+        followed.input_sources.current_inputs,
+        on_change=plugin_events.plugin_changed,
+    )
     metrics.add_collector(plugins.families)
     device_grants = DeviceGrants(store, followed.input_sources.devices)
     metrics.add_collector(device_grants.families)
@@ -164,6 +174,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     app.on_response_prepare.append(drain.close_connection)
     readiness = Readiness(followed.listed_sources, time.monotonic())
     ops = create_ops_app(lambda: readiness.check(time.monotonic()), metrics, workers, lambda: drain.has_begun)
+    add_config_page(ops, followed.policy_file, plugins)
     if shadow:
         add_page(ops, shadow)
     async with contextlib.AsyncExitStack() as stack:
@@ -184,6 +195,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
             "write bind failures": bind_failures.run(),
             "drain": drain.run(stop),
             "keep plugins running": plugins.run(),
+            **plugin_events.loops(),
         }
         if tls:
             loops["reload certificates"] = tls.follow()

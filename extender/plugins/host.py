@@ -8,9 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
+from msgspec import Struct
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from extender.plugins.channel import PluginFailed, WorkerCommand
+from extender.plugins.events import PluginChanged, no_events
 from extender.plugins.remote_plugin import PendingAnswer, PluginUnavailable, RemotePlugin, refusal_places, score_values
 from leadsman.decision.columns import Column
 from leadsman.decision.decide import FilterResult, ScoreResult, filter_nodes, score_nodes
@@ -29,6 +31,17 @@ CHECK_SECONDS = 0.2
 A = TypeVar("A")
 
 _UNKNOWN = "the plugin gives no value"
+
+
+class PluginState(Struct, frozen=True):
+    """How a plugin does. group: of its entry point. state: active, starting or off. problem: its last failure's."""
+
+    group: str
+    name: str
+    state: str
+    problem: str
+    calls: int
+    failures: int
 
 
 class RemoteFilter:
@@ -102,6 +115,7 @@ class PluginHost:
     """Decides with the policy's plugins. `run` it as one task; close at the end.
 
     inputs: the newest, for the nodes that a new process is sent.
+    on_change: called when a plugin goes off, and when it answers again.
     """
 
     def __init__(
@@ -109,8 +123,9 @@ class PluginHost:
         policy: Callable[[], Policy],
         inputs: Callable[[], DecisionInputs],
         clock: Callable[[], float] = time.monotonic,
+        on_change: PluginChanged = no_events,
     ) -> None:
-        self._policy, self._inputs, self._clock = policy, inputs, clock
+        self._policy, self._inputs, self._clock, self._on_change = policy, inputs, clock, on_change
         self._plugins: dict[tuple[str, PluginPolicy], RemotePlugin] = {}
         self._starting: set[asyncio.Task[None]] = set()
         self._problems: dict[str, ProblemLog] = {}
@@ -186,6 +201,16 @@ class PluginHost:
             plugin.stop()
         self._plugins.clear()
 
+    def states(self) -> Sequence[PluginState]:
+        """Of all plugins that the policy names."""
+        states = []
+        for (group, _), plugin in list(self._plugins.items()):
+            off = "off" if plugin.health.is_off(self._clock()) else "starting"
+            state = "active" if plugin.is_active else off
+            problem = plugin.health.problem
+            states.append(PluginState(group, plugin.command.name, state, problem, plugin.calls, plugin.failures))
+        return states
+
     def families(self) -> Iterator[Metric]:
         """For metrics."""
         active = GaugeMetricFamily(
@@ -220,7 +245,10 @@ class PluginHost:
                 logging.ERROR,
             ),
         )
+        was_off = bool(problem.text)
         if plugin.health.is_off(self._clock()):
             problem.report(plugin.health.problem)
         elif plugin.is_active and not plugin.health.failures:
             problem.clear()
+        if bool(problem.text) is not was_off:
+            self._on_change(name, problem.text)

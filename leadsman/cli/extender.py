@@ -21,6 +21,7 @@ from leadsman.cli.options import (
     split_host_port,
 )
 from leadsman.kube.access import ApiAccess, NotInCluster
+from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.mutual_tls import TlsFiles
 from leadsman.runtime.process import run_until_stopped
 from leadsman.sources.recording.segments import DEFAULT_RING_BYTES, SMALLEST_RING_BYTES
@@ -42,7 +43,7 @@ def options(add: Options) -> None:
     )
     serving.flag(
         "ops-listen",
-        "address of /metrics, /healthz and /readyz (default 0.0.0.0:9002)",
+        "address of /metrics, /healthz, /readyz and /config (default 0.0.0.0:9002)",
         "0.0.0.0:9002",
         listen_address,
         metavar="HOST:PORT",
@@ -127,6 +128,10 @@ def options(add: Options) -> None:
     )
     binding = add.group("binding")
     binding.switch("bind", "offer the bind verb")
+    pod = add.group("the extender's own pod, which gets Events about plugins (docs/plugins.md)")
+    pod.flag("pod-name", "its name (default: no Events are written)", "", also=["POD_NAME"])
+    pod.flag("pod-namespace", "its namespace (default leadsman)", "leadsman", also=["POD_NAMESPACE"])
+    pod.flag("pod-uid", "its UID, by which `kubectl describe` finds them", "", also=["POD_UID"])
     add.api_server()
     add.etcd()
     add.log_level()
@@ -158,6 +163,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         record_bytes=args.record_bytes,
         shadow_policy=args.shadow_policy,
         page=_page(args, api),
+        own_pod=ObjectReference("Pod", args.pod_namespace, args.pod_name, args.pod_uid) if args.pod_name else None,
     )
 
 

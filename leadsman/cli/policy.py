@@ -9,8 +9,8 @@ from pathlib import Path
 
 from leadsman.cli.options import Options, existing_file
 from leadsman.decision import policy
-from leadsman.decision.policy import Policy, Rule
-from leadsman.decision.rule_schema import compile_rule
+from leadsman.decision.policy import Policy
+from leadsman.decision.rules.rule_description import describe_rules
 
 
 def options(add: Options) -> None:
@@ -36,14 +36,7 @@ def read_policy(path: Path) -> Policy:
 
 def _report(checked: Policy) -> Iterator[str]:
     yield f"policy {policy.digest(checked)} can be used"
-    for filter_rule in checked.rules.filters:
-        yield from _rule("filter", filter_rule)
-    for score_rule in checked.rules.scores:
-        yield from _rule("score", score_rule)
-
-
-def _rule(kind: str, rule: Rule) -> Iterator[str]:
-    program = compile_rule(rule.expression)
-    yield f"{kind} {rule.name}: {program.text}"
-    for part in program.parts:
-        yield f"  of {part.scope}: {part.text}"
+    for rule in describe_rules(checked):
+        yield f"{rule.kind} {rule.name}: {rule.expression}"
+        for scope, texts in rule.parts.items():
+            yield from (f"  of {scope}: {text}" for text in texts)

@@ -98,6 +98,9 @@ UNREACHABLE_CONDITION = "LeadsmanUnreachable"
 REPORTING_CONTROLLER = f"{DOMAIN}/controller"
 """The controller's name in the Events that it writes."""
 
+REPORTING_EXTENDER = f"{DOMAIN}/extender"
+"""The extender's."""
+
 DELAY_LABEL_PREFIX = "delay_"
 """On a pod, a bound a label: `delay_<from>: "<ms>"`."""
 

@@ -34,6 +34,7 @@ ROLES = {
     "leadsman-agent-pods": [PODS, EVENTS],
     "leadsman-extender-places": PLACES,
     "leadsman-extender-bind": [BIND],
+    "leadsman-extender-events": [{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}],
 }
 WITH_FAILOVER = ("failover", "everything", "files")
 WITH_REPLACEMENT = ("replacement", "everything", "files")
@@ -47,7 +48,7 @@ WITH_SECOND_SCHEDULER = ("second-scheduler", "everything", "files")
 LOCKED = ("etcd-locked", "everything", "files")
 ISSUER = "leadsman-etcd-issuer"
 WITH_DEVICES = ("devices", "everything", "files")
-ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places"}
+ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places", "leadsman-extender-events"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
 WITH_CLUSTER_MODEL = ("cluster-model", *WITH_BACKUPS)
 
