@@ -31,6 +31,9 @@ files = files:Files
 connect = connect:Connect
 """
 
+LONG_SECONDS = 120.0
+"""For four processes that start at once."""
+
 POLICY = """
 plugins:
   scores: [{name: quiet, deadline_ms: 100}]
@@ -113,17 +116,21 @@ def test_each_kind_works_end_to_end(
             "edge-1", 1, "--kube-api", api.url, "--owner", "pod-1", "--plugins=files,connect", "--observe-seconds=1"
         )
         extender = start("extender", "--policy", str(policy))
-        until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready")
-        until(lambda: 0 < measuring.metric("leadsman_custom_files_used_ratio") < 1, "the plugin's metric on /metrics")
-        until(lambda: qualities(etcd) == {"connect_seconds"}, "the plugin's reward in etcd")
+        until(lambda: extender.get("/readyz")[0] == 200, "the extender is ready", LONG_SECONDS)
+        until(lambda: 0 < measuring.metric("leadsman_custom_files_used_ratio") < 1, "the plugin's metric", LONG_SECONDS)
+        until(lambda: qualities(etcd) == {"connect_seconds"}, "the plugin's reward in etcd", LONG_SECONDS)
         assert measuring.metric('leadsman_reward_plugin_active{plugin="connect"}') == 1
-        until(lambda: asked(extender.url, {"network": "quiet"})["NodeNames"] == ["edge-1"], "the metric in a decision")
+        until(
+            lambda: asked(extender.url, {"network": "quiet"})["NodeNames"] == ["edge-1"],
+            "the metric in a decision",
+            LONG_SECONDS,
+        )
         for name in ("quiet", "ecc"):
             active = f'leadsman_plugin_active{{plugin="{name}"}} 1.0'
-            until(lambda line=active: line in extender.get("/metrics")[1], f"the plugin {name}")
+            until(lambda line=active: line in extender.get("/metrics")[1], f"the plugin {name}", LONG_SECONDS)
 
 
 def test_an_agent_does_not_start_with_a_plugin_that_nothing_has(installed: None, agent: "Start") -> None:
     process = agent("edge-1", 1, "--plugins=files,flies")
-    assert process.child.wait(60) != 0
+    assert process.child.wait(LONG_SECONDS) != 0
     assert "--plugins flies: no installed package has a metric or reward of that name" in process.log
