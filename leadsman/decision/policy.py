@@ -289,7 +289,8 @@ class DeviceHealthPolicy(PolicySection, frozen=True):
     """When the controller keeps pods off a device: docs/devices.md.
 
     effect: of the taint on it.
-    xids: errors of NVIDIA's driver that are the device's fault: those that ask for a reset, a reboot or a repair.
+    xids: errors of NVIDIA's driver that are the device's fault: those for which NVIDIA's catalogue asks for a reset, a
+        reboot or a repair (docs.nvidia.com/deploy/xid-errors), but for what its device plugin calls a program's (109).
     uncorrectable_errors: ECC errors since the driver was loaded from which on a device is faulty.
     throttled_ratio: share of the time throttled by heat or the power supply from which on it is.
     hold_seconds: how long it must be faulty before it is marked.
@@ -298,7 +299,7 @@ class DeviceHealthPolicy(PolicySection, frozen=True):
     """
 
     effect: DeviceTaintEffect = DeviceTaintEffect.NO_SCHEDULE
-    xids: tuple[int, ...] = (46, 48, 62, 64, 74, 79, 95, 119, 120, 140, 143)
+    xids: tuple[int, ...] = (46, 48, 54, 62, 64, 74, 79, 95, 110, 119, 120, 136, 140, 143, 151, 155, 156, 158)
     uncorrectable_errors: Annotated[int, Meta(ge=1, le=1_000_000)] = 1
     throttled_ratio: Annotated[float, Meta(gt=0, le=1)] = 0.9
     hold_seconds: Annotated[float, Meta(ge=10, le=86_400)] = 60.0

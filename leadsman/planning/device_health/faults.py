@@ -1,7 +1,7 @@
 """What is wrong with a device, by the metrics of dcgm-exporter.
 
-Names and meanings: github.com/NVIDIA/dcgm-exporter, etc/default-counters.csv, and DCGM's field identifiers. XIDs:
-docs.nvidia.com/deploy/xid-errors.
+Names and meanings: github.com/NVIDIA/dcgm-exporter, etc/default-counters.csv, and DCGM's field identifiers
+(dcgm_fields.h). XIDs: docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
 """
 
 import math
@@ -19,7 +19,7 @@ UNCORRECTABLE_ERRORS = "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL"
 """Double-bit ECC errors since the driver was loaded."""
 
 THROTTLE_REASONS = ("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", "DCGM_FI_DEV_CLOCKS_EVENT_REASONS")
-"""Bits; the second is the first's name from DCGM 4 on."""
+"""Bits. DCGM 4 has the second, and the first as its deprecated name. The exporter exports neither by default."""
 
 METRICS = (XID, ROW_REMAP_FAILURE, UNCORRECTABLE_ERRORS, *THROTTLE_REASONS)
 
