@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import UTC, datetime
 
 from leadsman.decision.inputs import DecisionInputs
@@ -10,7 +10,7 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound, NotLeader
 from leadsman.kube.names import RETRIED_AT_ANNOTATION, without_deprecated
 from leadsman.kube.object_changes import ObjectKey
-from leadsman.kube.objects import Pod
+from leadsman.kube.objects import PendingPod
 from leadsman.kube.resources import NODES
 from leadsman.planning.requeue import NO_MEMORY, RequeueMemory, TouchNode, plan_requeue
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
@@ -36,9 +36,9 @@ class Requeuer:
     def __init__(
         self,
         client: ApiClient | None,
-        pods: Callable[[], Mapping[ObjectKey, Pod]],
+        pods: Callable[[], Mapping[ObjectKey, PendingPod]],
         nodes: Callable[[], Sequence[str]],
-        inputs: Callable[[], DecisionInputs],
+        inputs: Callable[[], Awaitable[DecisionInputs]],
         rate: TokenBucket,
         wall_clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ):
@@ -62,7 +62,7 @@ class Requeuer:
     async def sync(self) -> None:
         """Plans, and touches one node if one is due and the rate allows."""
         began = time.perf_counter()
-        pods, nodes, inputs, memory = self._pods().values(), self._nodes(), self._inputs(), self._memory
+        pods, nodes, inputs, memory = self._pods().values(), self._nodes(), await self._inputs(), self._memory
         plan = await run_in_daemon_thread(
             lambda: plan_requeue(pods, nodes, inputs, memory, lambda: time.perf_counter() - began < MAX_PLAN_SECONDS),
             "plan requeue",

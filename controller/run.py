@@ -24,6 +24,7 @@ from controller.node_health import NodeHealthMode, NodeHealthReporter, NodeHealt
 from controller.node_leases import NodeLeases
 from controller.node_patcher import NodePatcher
 from controller.policy_status import PolicyStatusWriter
+from controller.promised_inputs import PromisedInputs
 from controller.requeuer import Requeuer
 from controller.self_healing import SelfHealing, SelfHealingSettings
 from controller.steps import Step, StepRunner
@@ -34,7 +35,7 @@ from leadsman.kube.errors import ApiError
 from leadsman.kube.leader_election import ElectionTiming, LeaderElector
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.names import POLICY_LABEL
-from leadsman.kube.objects import PartialObjectMetadata, Pod
+from leadsman.kube.objects import PartialObjectMetadata, PendingPod
 from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.labels.model import LabelLimits
@@ -78,6 +79,7 @@ class ControllerSettings(Struct, frozen=True):
     dry_run: show the plan and write nothing, not even the Lease.
     placement_events: write an Event on each pod with a delay bound that was placed, with its node's delay.
     node_health: whether nodes are judged.
+    devices: whether pods that an extender refused for a link or a part of a card are tried again when there is room.
     device_health: whether devices are judged, and marked; needs Prometheus among the telemetry sources.
     self_healing: backups, and what is done about dead nodes; needs node_health.
     """
@@ -96,6 +98,7 @@ class ControllerSettings(Struct, frozen=True):
     placement_events: bool = False
     node_health: NodeHealthSettings = NodeHealthSettings()
     self_healing: SelfHealingSettings = SelfHealingSettings()
+    devices: bool = False
     device_health: DeviceHealthMode = DeviceHealthMode.OFF
 
 
@@ -134,13 +137,16 @@ class ControllerParts:
         self.store = EtcdStore(settings.etcd)
         api = settings.telemetry.api
         self.followed_sources = FollowedSources(
-            self.store, SourceSettings(settings.policy, api, settings.delays, settings.telemetry)
+            self.store,
+            SourceSettings(
+                settings.policy, api, settings.delays, settings.telemetry, devices=settings.devices, claims=False
+            ),
         )
         self.client = client = ApiClient(api, may_write=self.is_leader)
         self.lease_client = ApiClient(api, deadline_seconds=settings.timing.call_timeout_seconds)
         self.nodes_reflector = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata)
         self.pending_pods_reflector = Reflector(
-            client, ListOptions(PODS, field_selector="spec.nodeName=,status.phase=Pending"), Pod
+            client, ListOptions(PODS, field_selector="spec.nodeName=,status.phase=Pending"), PendingPod
         )
         labelled = ListOptions(PODS, label_selector=POLICY_LABEL, field_selector=UNFINISHED_PODS, metadata_only=True)
         self.policy_pods_reflector = Reflector(client, labelled, PartialObjectMetadata)
@@ -233,7 +239,7 @@ class ControllerParts:
             self.client if acts else None,
             lambda: self.pending_pods_reflector.current,
             lambda: list(self.node_cache.current),
-            self.current_inputs,
+            PromisedInputs(self.store, self.followed_sources.input_sources).current,
             TokenBucket(TOUCHES_PER_SECOND, 1),
         )
 

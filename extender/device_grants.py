@@ -19,14 +19,14 @@ from prometheus_client.core import CounterMetricFamily, Metric
 
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.decision.devices.evaluation import needs_grant
-from leadsman.decision.devices.model import DeviceInputs, TentativeGrant
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.runtime.token_bucket import TokenBucket
+from leadsman.sources.device_promises import with_promises
 from leadsman.sources.input_sources import DeviceSource
 from leadsman.state import codec, keys
-from leadsman.state.key_values import Delete, Put, StoredItem
+from leadsman.state.key_values import Delete, Put
 from leadsman.state.records import DeviceGrant
 from leadsman.state.store import LeaseLost, Store, StoreError
 
@@ -81,7 +81,7 @@ class DeviceGrants:
             return self._unknown(inputs, error), 0
         self._problem.clear()
         self.made += 1
-        return self._with_grants(inputs, items, order), order
+        return with_promises(inputs, self._source, items, order), order
 
     async def read(self, pod: PodInfo, inputs: DecisionInputs, order: int = 0) -> DecisionInputs:
         """The inputs with the devices now and the grants made before `order`; 0: all. Nothing is written."""
@@ -92,7 +92,7 @@ class DeviceGrants:
                 listing = await self._store.read_prefix(keys.GRANTS_PREFIX)
         except (StoreError, TimeoutError) as error:
             return self._unknown(inputs, error)
-        return self._with_grants(inputs, listing.items, order or listing.revision + 1)
+        return with_promises(inputs, self._source, listing.items, order or listing.revision + 1)
 
     async def wait_for_change(self, inputs: DecisionInputs) -> bool:
         """Whether the devices of the nodes change within WAIT_SECONDS from what these inputs have.
@@ -160,27 +160,6 @@ class DeviceGrants:
         reason = "etcd does not say what other pods were promised of bandwidth and devices; see the extender's log"
         return structs.replace(inputs, devices=structs.replace(inputs.devices, grants_problem=reason))
 
-    def _with_grants(self, inputs: DecisionInputs, items: Sequence[StoredItem], before: int) -> DecisionInputs:
-        """What is settled is looked up in the same moment as the devices: a pod counts in the one or in the other."""
-        grants = []
-        for item in items:
-            uid, grant = item.key.removeprefix(keys.GRANTS_PREFIX), _decoded(item)
-            if (grant.order or item.mod_revision) < before and not self._source.is_settled(uid):
-                nodes = None if grant.nodes is None else frozenset(grant.nodes)
-                grants.append(TentativeGrant(uid, _demand(grant), nodes))
-        devices: DeviceInputs = structs.replace(
-            self._source.current, grants=tuple(grants), grants_problem=self._source.problem()
-        )
-        return structs.replace(inputs, devices=devices)
-
-
-def _decoded(item: StoredItem) -> DeviceGrant:
-    return codec.decode(DeviceGrant, item.value)
-
 
 def _asked(demand: DeviceDemand) -> tuple[tuple[dict[str, int], ...], int | None, int | None]:
     return tuple(map(dict, demand.containers)), demand.bandwidth_bits, demand.memory_bytes
-
-
-def _demand(grant: DeviceGrant) -> DeviceDemand:
-    return DeviceDemand(grant.containers, grant.memory_bytes, grant.bandwidth_bits)

@@ -8,11 +8,10 @@ from msgspec import Raw, Struct
 from extender.wire.arguments import is_null
 from extender.wire.errors import BadRequest, bad_request
 from leadsman.cluster.devices.demand import (
-    BadDemand,
     DeviceDemand,
     claim_names,
-    device_demand,
     extended_requests,
+    readable_demand,
 )
 from leadsman.cluster.resources import ContainerRequest, Resources, pod_requests
 from leadsman.decision.model import PodInfo
@@ -147,10 +146,7 @@ def _devices(pod: _Pod, annotations: Mapping[str, str]) -> tuple[DeviceDemand, s
         extended = extended_requests((each.resources and each.resources.requests) or {} for each in containers)
     except quantity.BadQuantity as error:
         return DeviceDemand(claims=claims), f"a container's requests cannot be read: {error}"
-    try:
-        return device_demand(extended, annotations, claims), ""
-    except BadDemand as error:
-        return device_demand(extended, {}, claims), str(error)
+    return readable_demand(extended, annotations, claims)
 
 
 def _claims(raw: Raw | None, path: str) -> Sequence[_ResourceClaim]:

@@ -31,6 +31,11 @@ DEFAULT_LIMITS, DEFAULT_RULES = LabelLimits(), DetectionRules()
 def options(add: Options) -> None:
     add.switch("dry-run", "show the plan in the log and at /plan, and write nothing")
     add.switch("placement-events", "write an Event on each pod with a delay bound that was placed: its node's delay")
+    add.switch(
+        "devices",
+        "pods that an extender with --devices refused are tried again when a link or a card has room for them; follows "
+        "all pods (docs/devices.md)",
+    )
     acting = add.group("acting")
     acting.flag(
         "patches-per-second",
@@ -174,6 +179,7 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         dry_run=args.dry_run,
         placement_events=args.placement_events,
         self_healing=self_healing_flags.settings(args),
+        devices=args.devices,
         device_health=DeviceHealthMode(args.device_health),
         node_health=NodeHealthSettings(
             NodeHealthMode(args.node_health), DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)

@@ -3,7 +3,7 @@
     agent/<node>   reads and writes the node's records and its entry on the ring, reads the ring and its probe
                    requests, reads and deletes its failed binds
     extender       reads all nodes' records; reads and writes probe requests, failed binds and grants of devices
-    controller     reads all nodes' records
+    controller     reads all nodes' records and grants of devices
 
 Source of the keys: `leadsman.state.keys`.
 """
@@ -51,4 +51,4 @@ def _under(kind: str, prefix: str) -> Permission:
 _NODES = _under(READ, keys.NODES_PREFIX)
 _EXTENDERS_OWN = (keys.PROBES_PREFIX, keys.BIND_FAILURES_PREFIX, keys.GRANTS_PREFIX)
 EXTENDER = EtcdRole("extender", frozenset({_NODES, *(_under(READ_WRITE, prefix) for prefix in _EXTENDERS_OWN)}))
-CONTROLLER = EtcdRole("controller", frozenset({_NODES}))
+CONTROLLER = EtcdRole("controller", frozenset({_NODES, _under(READ, keys.GRANTS_PREFIX)}))

@@ -9,9 +9,12 @@ The extender may see the change a moment later than this planner and refuse once
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeVar
 
 from msgspec import Struct, structs
 
+from leadsman.cluster.devices.cards import asks_of_one_card
+from leadsman.cluster.devices.demand import extended_requests, readable_demand
 from leadsman.decision.decide import filter_nodes
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import CandidateNodes, PodInfo
@@ -20,6 +23,8 @@ from leadsman.kube import objects
 from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
 from leadsman.kube.names import DELAY_LABEL_PREFIX, DOMAIN, POLICY_LABEL
 from leadsman.kube.owners import pod_owner
+
+V = TypeVar("V", str, int)
 
 TOUCH_DELAYS_SECONDS = (0.0, 5.0, 30.0)
 """When a node is touched, after it was first seen to pass."""
@@ -40,6 +45,7 @@ class PodSignature(Struct, frozen=True):
     name: of the pod's owner, which may be the pod itself.
     labels, annotations: those that are read.
     workload, excess: as in PodInfo.
+    extended: of each container, extended resource and amount; () when no container requests any.
     """
 
     namespace: str
@@ -48,17 +54,29 @@ class PodSignature(Struct, frozen=True):
     annotations: tuple[tuple[str, str], ...]
     workload: str = ""
     excess: str = ""
+    extended: tuple[tuple[tuple[str, int], ...], ...] = ()
 
     @property
     def pod(self) -> PodInfo:
         """A pod of this signature, without UID."""
         labels, annotations = dict(self.labels), dict(self.annotations)
-        return PodInfo(self.namespace, self.name, "", labels, annotations, self.workload, self.excess)
+        devices, bad_demand = readable_demand(tuple(map(dict, self.extended)), annotations)
+        return PodInfo(
+            self.namespace,
+            self.name,
+            labels=labels,
+            annotations=annotations,
+            workload=self.workload,
+            excess=self.excess,
+            devices=devices,
+            bad_demand=bad_demand,
+        )
 
     @property
     def uses_extender(self) -> bool:
-        """Whether a label or annotation on it is only there for the extender."""
-        return any(key.startswith(EXTENDER_KEY_PREFIXES) for key, _ in (*self.labels, *self.annotations))
+        """Whether a label or annotation on it is only there for the extender, or it asks for a part of a card."""
+        own = any(key.startswith(EXTENDER_KEY_PREFIXES) for key, _ in (*self.labels, *self.annotations))
+        return own or bool(asks_of_one_card(self.pod.devices))
 
 
 class SignatureState(Struct, frozen=True):
@@ -102,7 +120,7 @@ class RequeuePlan(Struct, frozen=True):
 
 
 def plan_requeue(
-    pods: Iterable[objects.Pod],
+    pods: Iterable[objects.PendingPod],
     nodes: Sequence[str],
     inputs: DecisionInputs,
     memory: RequeueMemory,
@@ -112,7 +130,7 @@ def plan_requeue(
 
     has_time: asked before each signature; those that it leaves out come first in the next plan.
     """
-    waiting = dict.fromkeys(pod_signature(pod.metadata) for pod in pods if is_unschedulable(pod))
+    waiting = dict.fromkeys(pod_signature(pod) for pod in pods if is_unschedulable(pod))
     signatures = dict.fromkeys(sorted(waiting, key=lambda each: each not in memory)[:MAX_SIGNATURES])
     states = {signature: memory[signature] for signature in signatures if signature in memory}
     faults: list[Exception] = []
@@ -138,16 +156,26 @@ def is_unschedulable(pod: objects.Pod) -> bool:
     return pod.unscheduled_reason == "Unschedulable" and not pod.terminating and not pod.spec.node_name
 
 
-def pod_signature(metadata: objects.ObjectMeta) -> PodSignature:
-    """The signature of the pod with this metadata."""
+def pod_signature(pod: objects.PendingPod) -> PodSignature:
+    """Quantities that cannot be read are no pod's: the API server refuses them."""
+    metadata = pod.metadata
     owner = pod_owner(metadata.name, metadata.owner_references)
     workload = workload_name(*owner, metadata.labels)
     labels, annotations = BoundedLabels.read_of(metadata.labels), BoundedAnnotations.read_of(metadata.annotations)
     excess = metadata.labels.excess or metadata.annotations.excess
-    return PodSignature(metadata.namespace, owner.name, _sorted(labels), _sorted(annotations), workload, excess)
+    extended = extended_requests(each.resources.requests for each in pod.spec.containers)
+    return PodSignature(
+        metadata.namespace,
+        owner.name,
+        _sorted(labels),
+        _sorted(annotations),
+        workload,
+        excess,
+        tuple(map(_sorted, extended)),
+    )
 
 
-def _sorted(pairs: Mapping[str, str]) -> tuple[tuple[str, str], ...]:
+def _sorted(pairs: Mapping[str, V]) -> tuple[tuple[str, V], ...]:
     return tuple(sorted(pairs.items()))
 
 

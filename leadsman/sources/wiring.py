@@ -40,6 +40,7 @@ class SourceSettings(Struct, frozen=True):
     telemetry: None: no telemetry policies are followed.
     self_healing_namespace: of what the controller publishes of self-healing; "": it is not followed.
     devices: whether to follow the devices of nodes and pods.
+    claims: with devices, whether to follow ResourceSlices and ResourceClaims too, by which nodes are scored.
     """
 
     policy: Path | None = None
@@ -48,6 +49,7 @@ class SourceSettings(Struct, frozen=True):
     telemetry: TelemetrySettings | None = None
     self_healing_namespace: str = ""
     devices: bool = False
+    claims: bool = True
 
 
 class FollowedSources:
@@ -68,6 +70,7 @@ class FollowedSources:
                 settings.self_healing_namespace,
                 lambda: bool(rule_reads(self.policy_file.current).node_labels),
                 settings.devices,
+                settings.claims,
             )
             if settings.api
             else None

@@ -8,7 +8,7 @@ from leadsman.decision.policy import Policy
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
-from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
+from leadsman.kube.objects import Condition, ObjectMeta, PendingPod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.state.records import Heartbeat, Latency, PeerLatency
 from leadsman.state.snapshot import NodeState, Snapshot
@@ -32,8 +32,12 @@ def requeuer(client: ApiClient, api: FakeApiServer):
         api.put(f"/api/v1/nodes/{node}", {"metadata": {}})
     state = {"inputs": inputs(b=80.0, c=80.0)}
     status = PodStatus("Pending", conditions=(Condition("PodScheduled", "False", "Unschedulable"),))
-    pods = {("ns", "p"): Pod(ObjectMeta("p", "ns", labels=BoundedLabels({"delay_a": "25"})), status=status)}
-    one = Requeuer(client, lambda: pods, lambda: NODES, lambda: state["inputs"], TokenBucket(1e-9, 1))
+    pods = {("ns", "p"): PendingPod(ObjectMeta("p", "ns", labels=BoundedLabels({"delay_a": "25"})), status=status)}
+
+    async def current() -> DecisionInputs:
+        return state["inputs"]
+
+    one = Requeuer(client, lambda: pods, lambda: NODES, current, TokenBucket(1e-9, 1))
     return one, state, pods
 
 

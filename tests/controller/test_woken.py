@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 import aiohttp
 import pytest
 
+from controller.promised_inputs import PromisedInputs
 from controller.requeuer import Requeuer
 from leadsman.kube.bounded_metadata import BoundedLabels
 from leadsman.kube.client import ApiClient
 from leadsman.kube.names import RETRIED_AT_ANNOTATION
-from leadsman.kube.objects import Condition, ObjectMeta, Pod, PodStatus
+from leadsman.kube.objects import Condition, ObjectMeta, PendingPod, PodStatus
 from leadsman.runtime.token_bucket import TokenBucket
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.wiring import FollowedSources, SourceSettings
@@ -156,10 +157,10 @@ async def test_a_pod_bound_by_an_estimate_is_woken_when_that_comes_within_the_bo
     api: FakeApiServer, client: ApiClient, until: "Until"
 ) -> None:
     world = World()
-    pod = Pod(ObjectMeta("p", "ns", labels=BoundedLabels({"delay_n00": "30"})), status=UNSCHEDULABLE)
+    pod = PendingPod(ObjectMeta("p", "ns", labels=BoundedLabels({"delay_n00": "30"})), status=UNSCHEDULABLE)
     api.put("/api/v1/nodes/n05", {"metadata": {}})
     async with world.followed() as gathering:
-        facts, estimator = gathering.input_sources.current_inputs, gathering.delays.estimator
+        facts, estimator = PromisedInputs(world.store, gathering.input_sources).current, gathering.delays.estimator
         waker = Requeuer(client, lambda: {("ns", "p"): pod}, lambda: ["n05"], facts, TokenBucket(1e9, 1))
 
         async def settled(link_ms):

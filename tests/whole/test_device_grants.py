@@ -36,8 +36,15 @@ pytestmark = pytest.mark.slow
 
 MANIFESTS = Path(__file__).parents[2] / "daemonset"
 ACCOUNT = "system:serviceaccount:leadsman:leadsman-extender"
+CONTROLLER = "system:serviceaccount:leadsman:leadsman-controller"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
-PATHS = {"ClusterRole": f"{RBAC}/clusterroles", "ClusterRoleBinding": f"{RBAC}/clusterrolebindings"}
+IN_LEADSMAN = f"{RBAC}/namespaces/leadsman"
+PATHS = {
+    "ClusterRole": f"{RBAC}/clusterroles",
+    "ClusterRoleBinding": f"{RBAC}/clusterrolebindings",
+    "Role": f"{IN_LEADSMAN}/roles",
+    "RoleBinding": f"{IN_LEADSMAN}/rolebindings",
+}
 PODS = "/api/v1/namespaces/default/pods"
 VF, I915, MEMORY = "openshift.io/sriov", "gpu.intel.com/i915", "gpu.intel.com/memory.max"
 GB, SECONDS = 10**9, 60.0
@@ -53,10 +60,10 @@ class DeviceCluster:
         self.api = api
 
     def grant_rights(self) -> None:
-        """What the component `devices` and the base give the extender, and no more."""
+        """What the components `devices` and `controller` and the base give the two, and no more."""
         self.api.call("POST", "/api/v1/namespaces", {"metadata": {"name": "leadsman"}})
-        for file in (MANIFESTS / "components/devices/rbac.yaml", MANIFESTS / "base/serviceaccounts.yaml"):
-            for one in yaml.safe_load_all(file.read_text()):
+        for file in ("components/devices/rbac.yaml", "components/controller/rbac.yaml", "base/serviceaccounts.yaml"):
+            for one in yaml.safe_load_all((MANIFESTS / file).read_text()):
                 if one["kind"] in PATHS:
                     self.api.call("POST", PATHS[one["kind"]], one)
 
@@ -139,7 +146,8 @@ class InTurn:
 
 
 class Reports:
-    """Writes what an agent of each node would, until the block ends. by_node: the hardware values of each."""
+    """Writes what an agent of each node would, until the block ends. by_node: the hardware values of each, which may be
+    altered."""
 
     def __init__(self, etcd: Etcd, by_node: dict[str, dict[str, float]]) -> None:
         self._url, self._by_node, self._stop = etcd.client_url, by_node, threading.Event()
@@ -175,7 +183,7 @@ def link(gbit: float) -> dict[str, float]:
 
 @pytest.fixture
 def cluster(kubernetes_binaries: Path, tmp_path: Path) -> Iterator[DeviceCluster]:
-    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={ACCOUNT: ()}) as api:
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes", users={ACCOUNT: (), CONTROLLER: ()}) as api:
         one = DeviceCluster(api)
         one.grant_rights()
         yield one
@@ -193,13 +201,22 @@ class Scheduled:
         """Two, ready, with the links' reports fresh."""
         policy = folder / "policy.yaml"
         policy.write_text(f"devices: {{virtual_functions: [{VF}]}}\n")
-        flags = ["--devices", "--policy", str(policy), "--kubeconfig", str(self.cluster.api.kubeconfig(ACCOUNT))]
+        flags = self._flags(folder, ACCOUNT)
         self._stack.enter_context(Reports(self._etcd, links))
         both = self._both = [self._start("extender", *flags) for _ in range(2)]
         self._until(lambda: all(one.get("/readyz")[0] == 200 for one in both), "two extenders are up")
         fresh = 'leadsman_state_nodes{freshness="fresh"}'
         self._until(lambda: all(one.metric(fresh) == len(links) for one in both), "the reports are fresh")
         return self._stack.enter_context(InTurn(both))
+
+    def _flags(self, folder: Path, account: str) -> list[str]:
+        kubeconfig = self.cluster.api.kubeconfig(account)
+        return ["--devices", "--policy", str(folder / "policy.yaml"), "--kubeconfig", str(kubeconfig)]
+
+    def controller(self, folder: Path) -> None:
+        """One that has refused pods tried again, ready."""
+        one = self._start("controller", *self._flags(folder, CONTROLLER))
+        self._until(lambda: one.get("/readyz")[0] == 200, "the controller is up", SECONDS)
 
     def schedule(self, binaries: Path, folder: Path, service: InTurn | None) -> None:
         options = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "weight": 5, "httpTimeout": "10s"}
@@ -286,6 +303,22 @@ def test_what_an_extender_promised_before_it_was_killed_stays_promised(
         scheduled.cluster.pod(f"pod-{each}", {VF: 1}, "2Gbit")
     scheduled.settle(5)
     assert killed
+
+
+def test_a_pod_that_a_link_refused_is_placed_soon_after_the_link_has_room(
+    scheduled: Scheduled, kubernetes_binaries: Path, tmp_path: Path, until: "Until"
+) -> None:
+    """Nothing of it is seen by kube-scheduler, which alone tries the pod again after five minutes."""
+    scheduled.cluster.node("edge-1", {VF: 8})
+    links = {"edge-1": link(1)}
+    service = scheduled.extenders(tmp_path, links)
+    scheduled.controller(tmp_path)
+    scheduled.schedule(kubernetes_binaries, tmp_path, service)
+    scheduled.cluster.pod("large", {VF: 1}, "2Gbit")
+    refused = "the node's link has not the bandwidth left"
+    until(lambda: any(refused in reason for reason in scheduled.cluster.reasons()), "the pod is refused", SECONDS)
+    links["edge-1"] = link(10)
+    until(scheduled.cluster.bound, "the pod is placed", SECONDS)
 
 
 def test_a_value_that_cannot_be_read_is_told_to_the_user(

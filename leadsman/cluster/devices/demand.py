@@ -75,6 +75,16 @@ def device_demand(
     )
 
 
+def readable_demand(
+    containers: tuple[Mapping[str, int], ...], annotations: Mapping[str, str], claims: tuple[str, ...] = ()
+) -> tuple[DeviceDemand, str]:
+    """The demand, and "", or what remains without annotations, and why these cannot be read."""
+    try:
+        return device_demand(containers, annotations, claims), ""
+    except BadDemand as error:
+        return device_demand(containers, {}, claims), str(error)
+
+
 def _bandwidth_bits(annotations: Mapping[str, str]) -> int | None:
     """Our own annotation counts before Kubernetes', which is a quantity in bit/s."""
     if BANDWIDTH_ANNOTATION in annotations:

@@ -26,7 +26,7 @@ class ClusterSources:
     addresses: whether to follow the nodes' addresses too.
     self_healing_namespace: of the published state of self-healing; "": it is not followed.
     reads_node_labels: whether a rule of the policy does now.
-    devices: whether to follow the devices of nodes and pods.
+    devices: whether to follow the devices of nodes and pods. claims: and those of ResourceSlices and ResourceClaims.
     """
 
     def __init__(
@@ -36,6 +36,7 @@ class ClusterSources:
         self_healing_namespace: str = "",
         reads_node_labels: Callable[[], bool] = lambda: False,
         devices: bool = False,
+        claims: bool = True,
     ) -> None:
         self.client = ApiClient(access)
         self.node_addresses = NodeAddressFollower(self.client) if addresses else None
@@ -44,8 +45,7 @@ class ClusterSources:
         self.node_labels = NodeLabelFollower(self.client, reads_node_labels)
         self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
-
-        self.devices = DeviceFollower(self.client) if devices else None
+        self.devices = DeviceFollower(self.client, follows_claims=claims) if devices else None
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each task; all run until cancelled."""

@@ -48,10 +48,13 @@ class DeviceFollower:
     """Keeps the devices up to date. `run` it as one task; readers take `current`.
 
     clock: monotonic seconds.
+    follows_claims: whether ResourceSlices and ResourceClaims are followed too.
     """
 
-    def __init__(self, client: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
-        self._client, self._clock = client, clock
+    def __init__(
+        self, client: ApiClient, clock: Callable[[], float] = time.monotonic, follows_claims: bool = True
+    ) -> None:
+        self._client, self._clock, self._follows_claims = client, clock, follows_claims
         self._assembly = ClusterAssembly()
         self._changed: set[str] = set()
         self._departed: LruCache[str, bool] = LruCache(MAX_DEPARTED)
@@ -111,7 +114,8 @@ class DeviceFollower:
         async with asyncio.TaskGroup() as group:
             group.create_task(self.nodes.run(), name="watch the devices of nodes")
             group.create_task(self.pods.run(), name="watch the devices of pods")
-            group.create_task(self._run_claims(), name="watch resource slices and claims")
+            if self._follows_claims:
+                group.create_task(self._run_claims(), name="watch resource slices and claims")
             group.create_task(self._prepare(), name="prepare the devices of nodes")
 
     async def _prepare(self) -> None:

@@ -9,11 +9,10 @@ from msgspec import Struct
 from leadsman.cluster.constraints import PodConstraints
 from leadsman.cluster.devices.demand import (
     NO_DEMAND,
-    BadDemand,
     DeviceDemand,
     claim_names,
-    device_demand,
     extended_requests,
+    readable_demand,
 )
 from leadsman.cluster.pod import ClusterPod
 from leadsman.cluster.resources import Resources
@@ -152,10 +151,7 @@ def _devices(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> 
     """Of a pod whose annotations cannot be read, its resources: what else it uses is not known."""
     containers = extended_requests(each.resources.requests for each in spec.containers)
     claims = claim_names(spec.resource_claims, status.resource_claim_statuses)
-    try:
-        demand = device_demand(containers, meta.annotations, claims)
-    except BadDemand:
-        demand = device_demand(containers, {}, claims)
+    demand, _ = readable_demand(containers, meta.annotations, claims)
     if demand == NO_DEMAND:
         return None
     return _DEMANDS.get(msgspec.msgpack.encode(demand), lambda: demand)

@@ -1,16 +1,30 @@
 """Which node is touched, and when, so that kube-scheduler retries refused pods; the filters are the extender's own."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import pytest
+from msgspec import structs
 
 import leadsman.planning.requeue as requeue
+from leadsman.cluster.devices.demand import DeviceDemand
+from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.decide import FilterResult, filter_nodes
+from leadsman.decision.devices.model import DeviceInputs, TentativeGrant
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
-from leadsman.kube.bounded_metadata import BoundedLabels
-from leadsman.kube.objects import Condition, ControllerReferences, ObjectMeta, OwnerReference, Pod, PodStatus
+from leadsman.kube.bounded_metadata import BoundedAnnotations, BoundedLabels
+from leadsman.kube.objects import (
+    Condition,
+    Container,
+    ContainerResources,
+    ControllerReferences,
+    ObjectMeta,
+    OwnerReference,
+    PendingPod,
+    PendingPodSpec,
+    PodStatus,
+)
 from leadsman.planning.requeue import (
     MAX_SIGNATURES_PER_PLAN,
     NO_MEMORY,
@@ -35,7 +49,7 @@ def inputs(now=100.0, **to_a):
 
 def pod(name="p", conditions=(UNSCHEDULABLE,), **labels):
     metadata = ObjectMeta(name, "ns", labels=BoundedLabels(labels or {"delay_a": "25"}))
-    return Pod(metadata, status=PodStatus("Pending", conditions=conditions))
+    return PendingPod(metadata, status=PodStatus("Pending", conditions=conditions))
 
 
 class Planner:
@@ -172,8 +186,9 @@ def test_pods_of_one_replica_set_have_one_signature() -> None:
         ObjectMeta(name, "ns", labels=BoundedLabels({"a": "b"}), owner_references=ControllerReferences([owner]))
         for name in ("web-5d-1", "web-5d-2")
     )
-    assert pod_signature(one) == pod_signature(other)
-    assert pod_signature(one) != pod_signature(ObjectMeta("web-5d-1", "ns", labels=BoundedLabels({"a": "b"})))
+    unowned = ObjectMeta("web-5d-1", "ns", labels=BoundedLabels({"a": "b"}))
+    assert pod_signature(PendingPod(one)) == pod_signature(PendingPod(other))
+    assert pod_signature(PendingPod(one)) != pod_signature(PendingPod(unowned))
 
 
 def test_kinds_of_pods_for_which_there_is_no_time_come_first_in_the_next_plan() -> None:
@@ -192,3 +207,43 @@ def test_what_is_remembered_of_kinds_of_pods_is_bounded_and_shared(monkeypatch: 
     again = plan_requeue(pods[::-1], NODES, inputs(b=5.0), plan.memory)
     assert again.memory.keys() == plan.memory.keys()
     assert (len(again.memory), len({id(state.passing_nodes) for state in again.memory.values()})) == (5, 1)
+
+
+CARD, MEMORY = "gpu.intel.com/i915", "gpu.intel.com/memory.max"
+HALF = {CARD: "1", MEMORY: "5"}
+
+
+def pod_for_a_card(requests: Mapping[str, str], annotations: Mapping[str, str] | None = None) -> PendingPod:
+    spec = PendingPodSpec(containers=(Container(ContainerResources(requests)),))
+    metadata = ObjectMeta("p", "ns", annotations=BoundedAnnotations(annotations or {}))
+    return PendingPod(metadata, spec, PodStatus("Pending", conditions=(UNSCHEDULABLE,)))
+
+
+def with_card(now: float, *bound: str, promised: int = 0) -> DecisionInputs:
+    """Node b has one card, of which each of these pods has half or is promised half."""
+    demand = DeviceDemand(({CARD: 1, MEMORY: 5},))
+    card = NodeDevices({CARD: 20, MEMORY: 10}, {"gpu.intel.com/cards": "card0"}, dict.fromkeys(bound, demand))
+    grants = tuple(TentativeGrant(f"promised-{each}", demand) for each in range(promised))
+    devices = DeviceInputs(followed=True, nodes={"b": card}, grants=grants)
+    return structs.replace(inputs(now), devices=devices)
+
+
+@pytest.mark.parametrize(
+    "freed",
+    [with_card(100.0, "x"), with_card(100.0, "x", promised=0), with_card(100.0)],
+    ids=["a pod ended", "a promise ended", "both ended"],
+)
+def test_a_pod_refused_for_a_card_is_tried_again_when_a_card_has_room(freed: DecisionInputs) -> None:
+    memory, pods = NO_MEMORY, [pod_for_a_card(HALF)]
+    for now in (0.0, 50.0):
+        full = plan_requeue(pods, NODES, with_card(now, "x", promised=1), memory)
+        assert full.action is None
+        memory = full.memory
+    plan = plan_requeue(pods, NODES, freed, memory)
+    assert plan.action is not None
+    assert plan.action.node == "b"
+
+
+def test_a_pod_whose_annotation_cannot_be_read_is_not_tried_again() -> None:
+    bad = pod_for_a_card(HALF, {"leadsman.dev/device-memory": "much"})
+    assert plan_requeue([bad], NODES, with_card(100.0), NO_MEMORY).action is None
