@@ -147,10 +147,27 @@ class _Steering:
                 self.preferred.add(value)
             for prefix in ("gas-disable-", "gas-deschedule-pods-"):
                 if key.startswith(prefix):
-                    self.unusable.add(key.removeprefix(prefix))
+                    card = key.removeprefix(prefix)
+                    self.unusable |= _pci_group(card, labels) if value == "PCI_GROUP" else {card}
             for prefix in ("gas-tile-disable-", "gas-tile-deschedule-"):
                 if key.startswith(prefix):
                     self.unusable_tiles.add(key.removeprefix(prefix))
+
+
+def _pci_group(card: str, labels: Mapping[str, str]) -> set[str]:
+    """The cards on the same board, with `card`: `gpu.intel.com/pci-groups: 0.1_2.3.4` are two groups."""
+    groups = [
+        {f"card{number}" for number in group.split(".")} for group in _long_label(labels, "pci-groups").split("_")
+    ]
+    return {card}.union(*(group for group in groups if card in group))
+
+
+def _long_label(labels: Mapping[str, str], name: str) -> str:
+    """A value that is too long for a label goes on in `<name>2`, `<name>3` …, each of which begins with Z."""
+    text, part = labels.get(f"{INTEL_PREFIX}{name}", ""), 2
+    while (more := labels.get(f"{INTEL_PREFIX}{name}{part}", "")).startswith("Z"):
+        text, part = text + more[1:], part + 1
+    return text
 
 
 def _usable_tiles(card: str, each: Mapping[str, int], steering: _Steering) -> dict[str, int]:
@@ -162,9 +179,7 @@ def _intel_names(labels: Mapping[str, str]) -> list[str]:
     """`gpu.intel.com/cards: card0.card1`, or, of later versions, `gpu.intel.com/gpu-numbers: 0.1`."""
     if cards := labels.get(f"{INTEL_PREFIX}cards"):
         return sorted(set(cards.split(".")))
-    return [
-        f"card{number}" for number in sorted(set(labels.get(f"{INTEL_PREFIX}gpu-numbers", "").split("."))) if number
-    ]
+    return [f"card{number}" for number in sorted(set(_long_label(labels, "gpu-numbers").split("."))) if number]
 
 
 def _positive(text: str) -> int:

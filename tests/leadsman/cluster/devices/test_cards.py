@@ -60,6 +60,27 @@ def test_a_card_that_a_label_disables_takes_no_pod(label: str, first: bool, seco
     assert fits(asks(5 * GB), asks(5 * GB, given="card0"), labels=labels) is second
 
 
+def test_a_label_with_pci_group_disables_all_cards_of_the_board() -> None:
+    board = {f"{TAS}/gas-disable-card1": "PCI_GROUP", "gpu.intel.com/pci-groups": "0.1_2.3"}
+    assert not fits(asks(5 * GB), labels=board)
+    assert fits(asks(5 * GB), labels={**board, "gpu.intel.com/pci-groups": "0_1.2"})
+    assert fits(asks(5 * GB), labels={f"{TAS}/gas-disable-card1": "PCI_GROUP"}), "without groups, the card alone"
+    assert not fits(
+        asks(5 * GB), labels={**board, "gpu.intel.com/pci-groups": "2.3_0", "gpu.intel.com/pci-groups2": "Z.1"}
+    )
+
+
+def test_names_that_are_too_long_for_a_label_go_on_in_the_next() -> None:
+    labels = {
+        "gpu.intel.com/gpu-numbers": "0.1",
+        "gpu.intel.com/gpu-numbers2": "Z.2",
+        "gpu.intel.com/gpu-numbers3": "3",
+    }
+    cards = whole_cards(NodeDevices({I915: 3}, labels), I915)
+    assert cards is not None
+    assert [card.name for card in cards] == ["card0", "card1", "card2"], "the third does not begin with Z"
+
+
 def test_a_pod_counts_on_the_card_that_its_annotation_names() -> None:
     on_one = [asks(4 * GB, given="card0"), asks(4 * GB, given="card0")]
     assert fits(asks(8 * GB), *on_one)

@@ -136,3 +136,44 @@ def test_a_device_is_free_unless_a_claim_has_it_or_a_taint_keeps_pods_off() -> N
 def test_of_a_pool_the_newest_generation_counts() -> None:
     found = drivers_by_node([resource_slice("edge-1", 8, 1), resource_slice("edge-1", 4, 2)], [])
     assert found == {"edge-1": {"gpu.example.com": DriverDevices(4, 4)}}
+
+
+def test_access_for_administration_takes_no_device() -> None:
+    given = {"driver": "gpu.example.com", "pool": "edge-1", "device": "gpu-0"}
+    results = [{**given, "adminAccess": True}, {**given, "device": "gpu-1", "adminAccess": False}]
+    status = {"allocation": {"devices": {"results": results}}}
+    one = decode_json(encoded({"metadata": {"name": "monitor"}, "status": status}), ResourceClaimObject)
+    found = drivers_by_node([resource_slice("edge-1", 8)], [one])
+    assert found == {"edge-1": {"gpu.example.com": DriverDevices(8, 7)}}
+
+
+def divided(node: str = "edge-1") -> list[ResourceSliceObject]:
+    """A card of 40 GiB as a whole, as two halves and as one quarter, of which what fits beside each other is free."""
+
+    def taking(name: str, memory: str) -> dict[str, Any]:
+        counters = {"memory": {"value": memory}}
+        return {"name": name, "consumesCounters": [{"counterSet": "gpu-0", "counters": counters}]}
+
+    pool = {"driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, "generation": 1}}
+    parts = [taking("whole", "40Gi"), taking("half-0", "20Gi"), taking("half-1", "20Gi"), taking("quarter", "10Gi")]
+    shared = [{"name": "gpu-0", "counters": {"memory": {"value": "40Gi"}}}]
+    return [
+        decode_json(encoded({"metadata": {"name": name}, "spec": {**pool, **spec}}), ResourceSliceObject)
+        for name, spec in (("parts", {"devices": parts}), ("counters", {"sharedCounters": shared}))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "free"),
+    [((), 4), (("whole",), 0), (("half-0",), 2), (("half-0", "half-1"), 0), (("quarter",), 2)],
+)
+def test_a_part_of_a_card_is_free_while_the_card_has_left_what_it_takes(given: tuple[str, ...], free: int) -> None:
+    found = drivers_by_node(divided(), [claim(*given)])
+    assert found == {"edge-1": {"gpu.example.com": DriverDevices(4, free)}}
+
+
+def test_a_device_that_claims_share_stays_free() -> None:
+    device = {"name": "gpu-3", "allowMultipleAllocations": True}
+    spec = {"driver": "gpu.example.com", "nodeName": "edge-1", "pool": {"name": "edge-1"}, "devices": [device]}
+    one = decode_json(encoded({"metadata": {"name": "s"}, "spec": spec}), ResourceSliceObject)
+    assert drivers_by_node([one], [claim("gpu-3")]) == {"edge-1": {"gpu.example.com": DriverDevices(1, 1)}}
