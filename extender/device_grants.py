@@ -75,7 +75,7 @@ class DeviceGrants:
             return inputs, 0
         try:
             async with asyncio.timeout(RESERVE_TIMEOUT_SECONDS):
-                order = await self._write(pod, DeviceGrant(*_asked(pod.devices)))
+                order = await self._write(pod, _grant(pod.devices))
                 items = (await self._store.read_prefix(keys.GRANTS_PREFIX)).items
         except (StoreError, codec.BadRecord, ValueError, TimeoutError) as error:
             return self._unknown(inputs, error), 0
@@ -117,7 +117,7 @@ class DeviceGrants:
         try:
             async with asyncio.timeout(RESERVE_TIMEOUT_SECONDS):
                 if kept:
-                    await self._write(pod, DeviceGrant(*_asked(pod.devices), tuple(kept), order))
+                    await self._write(pod, _grant(pod.devices, tuple(kept), order))
                 else:
                     await self._store.write([Delete(keys.grant_key(pod.uid))])
                     self.withdrawn += 1
@@ -161,5 +161,13 @@ class DeviceGrants:
         return structs.replace(inputs, devices=structs.replace(inputs.devices, grants_problem=reason))
 
 
-def _asked(demand: DeviceDemand) -> tuple[tuple[dict[str, int], ...], int | None, int | None]:
-    return tuple(map(dict, demand.containers)), demand.bandwidth_bits, demand.memory_bytes
+def _grant(demand: DeviceDemand, nodes: tuple[str, ...] | None = None, order: int = 0) -> DeviceGrant:
+    return DeviceGrant(
+        tuple(map(dict, demand.containers)),
+        demand.bandwidth_bits,
+        demand.memory_bytes,
+        nodes,
+        order,
+        demand.allowed,
+        demand.denied,
+    )

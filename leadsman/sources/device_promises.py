@@ -26,7 +26,9 @@ def with_promises(
     for item in grants:
         uid, grant = item.key.removeprefix(keys.GRANTS_PREFIX), codec.decode(DeviceGrant, item.value)
         if (grant.order or item.mod_revision) < before and not source.is_settled(uid):
-            demand = DeviceDemand(grant.containers, grant.memory_bytes, grant.bandwidth_bits)
+            demand = DeviceDemand(
+                grant.containers, grant.memory_bytes, grant.bandwidth_bits, allowed=grant.allowed, denied=grant.denied
+            )
             promised.append(TentativeGrant(uid, demand, None if grant.nodes is None else frozenset(grant.nodes)))
     devices: DeviceInputs = structs.replace(source.current, grants=tuple(promised), grants_problem=source.problem())
     return structs.replace(inputs, devices=devices)

@@ -232,6 +232,7 @@ class DeviceGrant(Record, frozen=True):
     bandwidth_bits: per second. memory_bytes: of each single device.
     nodes: that were kept for it; None: any.
     order: the revision that first wrote it, when this is not the first; 0: it is.
+    allowed: the cards that alone it may have; (): any. denied: those that it may not have.
     """
 
     containers: tuple[dict[ShortText, Count], ...] = ()
@@ -239,6 +240,8 @@ class DeviceGrant(Record, frozen=True):
     memory_bytes: Count | None = None
     nodes: tuple[ShortText, ...] | None = None
     order: Count = 0
+    allowed: tuple[ShortText, ...] = ()
+    denied: tuple[ShortText, ...] = ()
 
 
 class CountedTotalsShard(Record, frozen=True):
