@@ -83,8 +83,9 @@ def create_app(
         table["bind"] = binder.bind
     for verb, handler in table.items():
         app.add_routes([web.post(f"/{verb}", handler, name=verb), web.post(f"/scheduler/{verb}", handler)])
-    app.add_routes([web.get("/explain", pages.explain), web.get("/state", pages.state)])
-    app.add_routes([web.get("/rewards", pages.rewards), web.get("/decisions", pages.decisions)])
+    app.add_routes([web.get("/explain", pages.explain), web.post("/explain", pages.explain_what_if)])
+    app.add_routes([web.get("/state", pages.state), web.get("/rewards", pages.rewards)])
+    app.add_routes([web.get("/decisions", pages.decisions)])
     _register_metrics(metrics, sources, journal, workers)
     return app
 

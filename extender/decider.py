@@ -88,7 +88,7 @@ class Decider:
         """request_probes: called after each answer with the node pairs to measure. observers: called with each
         decided request; they return at once and never raise. device_grants: None: nothing of devices is granted."""
         self.journal, self.workers = journal, workers
-        self._sources, self._metrics, self._core = sources, metrics, core
+        self._sources, self._metrics, self.core = sources, metrics, core
         self._probe_on_demand = ProbeOnDemand(request_probes, workers)
         self._observers, self._device_grants = observers, device_grants
         self._problems = {verb: _verb_problem(verb) for verb in ("filter", "prioritize", "preempt")}
@@ -116,7 +116,7 @@ class Decider:
         inputs = self._filter_inputs(pod)
         stoppable = self._stoppable(inputs)
         score_result = await self._run(
-            "prioritize", pod, nodes, stoppable, lambda: self._core.score_nodes(pod, nodes, stoppable)
+            "prioritize", pod, nodes, stoppable, lambda: self.core.score_nodes(pod, nodes, stoppable)
         )
         fault = ""
         if isinstance(score_result, DecisionFault):
@@ -200,7 +200,7 @@ class Decider:
         stoppable = self._stoppable(inputs)
         asked = tuple(filterfalse(refused.__contains__, nodes)) if refused else nodes
         filter_result = await self._run(
-            verb, pod, asked, stoppable, lambda: self._core.filter_nodes(pod, asked, stoppable)
+            verb, pod, asked, stoppable, lambda: self.core.filter_nodes(pod, asked, stoppable)
         )
         if isinstance(filter_result, DecisionFault):
             self._metrics.count_decision(verb, "neutral", filter_result.reason)
@@ -222,7 +222,7 @@ class Decider:
     ) -> "T | DecisionFault":
         """What `work` returns for these nodes and inputs, or why it failed. Logged when that changes."""
         try:
-            is_brief = self._core.is_brief(pod, nodes, inputs)
+            is_brief = self.core.is_brief(pod, nodes, inputs)
             result: T | DecisionFault = work() if is_brief else await self.workers.run(work, namespace=pod.namespace)
         except DeadlineExceeded as error:
             limit = f"{self.workers.deadline_seconds * 1000:g} ms"

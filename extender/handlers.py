@@ -8,9 +8,10 @@ from aiohttp import hdrs, web
 
 from extender import pages, responses, rewards_page
 from extender.binding import bind
-from extender.body_limits import BodyReader, HeldBody
+from extender.body_limits import BodyReader, HeldBody, RequestRefused
 from extender.decider import Decider
 from extender.request_cache import CachedArgsReader
+from extender.what_if import decide_what_if
 from extender.wire.verbs import BindingArgs, ExtenderArgs, most_preemption_bytes, read_binding, read_preemption
 from extender.worker_pool import DeadlineExceeded
 from leadsman.decision.decide import FilterResult
@@ -124,6 +125,17 @@ class PageHandlers:
 
         return await self._page(request, page, json)
 
+    async def explain_what_if(self, request: web.Request) -> web.Response:
+        """POST /explain: YAML of a pod or workload → the page of the decision on it, which nothing keeps."""
+        yaml, json = (await request.read()).decode(errors="replace"), _wants_json(request)
+        inputs, core, groups = self._sources.current_inputs(), self._decider.core, self._sources.delay_status.groups
+
+        def page() -> bytes:
+            entry = decide_what_if(yaml, inputs.snapshot.nodes, inputs, core)
+            return pages.render_explain(entry, inputs.now, json, groups)
+
+        return await self._page(request, page, json)
+
     async def decisions(self, request: web.Request) -> web.Response:
         """/decisions: those that this replica keeps, the newest first."""
         journal, clock, json = self._decider.journal, self._sources.clock, _wants_json(request)
@@ -149,6 +161,8 @@ class PageHandlers:
             page = await self._decider.workers.run(make, PAGE_TIMEOUT_SECONDS, request.path)
         except DeadlineExceeded as error:
             return web.Response(status=503, text=f"{error}\n")
+        except RequestRefused:
+            raise
         except Exception as error:  # Most likely a plugin's: the reader sees it, and the server goes on.
             _log.exception("cannot make the page %s", request.path)
             return web.Response(status=503, text=f"{request.path} failed: {type(error).__name__}: {error}\n")

@@ -15,7 +15,7 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -55,12 +55,18 @@ LOADED_WITHIN_SECONDS = 300.0
 
 
 class PageUrl(Struct, frozen=True):
-    """Where a started page server listens. page: of the page and the API; scheduler: of kube-scheduler's calls."""
+    """Where a started page server listens.
+
+    page: of the page and the API.
+    scheduler: of kube-scheduler's calls, and of the pages as text.
+    open_streams: how many event streams it has now.
+    """
 
     page: str
     scheduler: str
     slow_node: str
     nodes: Sequence[str]
+    open_streams: Callable[[], int]
 
 
 class InventedCluster:
@@ -180,7 +186,7 @@ async def _start(
     url = f"http://127.0.0.1:{scheduler_port}"
     await _ask_for_pods(url, cluster, hostile)
     page_port = await stack.enter_async_context(server.serving())
-    return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names)
+    return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, server.live.streams.__len__)
 
 
 def _all_fresh(followed: FollowedSources) -> bool:
@@ -225,15 +231,18 @@ def _table(cluster: InventedCluster, is_slow: bool) -> DelayTable:
 
 
 async def _ask_for_pods(url: str, cluster: InventedCluster, hostile: bool) -> None:
-    """As kube-scheduler does, for pods without a bound, with one that some nodes keep, and with one that none does."""
+    """As kube-scheduler does, for pods without a bound, with one that some nodes keep, with one that no other node
+    does, and for one pod, shop/waits, that no node can take."""
     bounds = itertools.cycle(({}, {"delay_": "12"}, {"delay_": "30"}, {"delay_": "0.05"}))
+    annotations = {"note": HOSTILE} if hostile else {}
+    labels_by_pod = {"waits": {f"delay_{name}": "0.05" for name in cluster.names[:2]}}
+    for number, bound in zip(range(PODS), bounds, strict=False):
+        reference = cluster.names[number % len(cluster.names)]
+        labels_by_pod[f"cart-{number}"] = {f"{key}{reference}": value for key, value in bound.items()}
     async with aiohttp.ClientSession(url) as session:
-        for number, bound in zip(range(PODS), bounds, strict=False):
-            reference = cluster.names[number % len(cluster.names)]
-            labels = {f"{key}{reference}": value for key, value in bound.items()} | {"app": "web"}
-            annotations = {"note": HOSTILE} if hostile else {}
-            meta = {"namespace": "shop", "name": f"cart-{number}", "uid": f"uid-{number}"}
-            pod = {"metadata": meta | {"labels": labels, "annotations": annotations}}
+        for name, labels in labels_by_pod.items():
+            meta = {"namespace": "shop", "name": name, "uid": f"uid-{name}", "annotations": annotations}
+            pod = {"metadata": meta | {"labels": labels | {"app": "web"}}}
             kept = await _call(session, "/filter", pod, cluster.names)
             if kept["NodeNames"]:
                 await _call(session, "/prioritize", pod, kept["NodeNames"])

@@ -14,7 +14,9 @@ MAX_STREAMS = 32
 MAX_BEHIND = 8
 """Events that a reader may be behind; then its stream ends, and the browser connects again and reads all."""
 
-KEEP_ALIVE_SECONDS = 15.0
+KEEP_ALIVE_SECONDS = 3.0
+"""Within which a reader that left is noticed, and its place free again."""
+
 _KEEP_ALIVE = b": nothing changed\n\n"
 
 

@@ -46,7 +46,6 @@ def decision_row(entry: JournalEntry, replica: str, wall_time: WallTime) -> Deci
         refused_by_reason=reason_counts(refused),
         best=[NodeScore(*each) for each in best],
         neutral=decision.neutral if entry.score_result else "",
-        took_ms=None,
     )
 
 

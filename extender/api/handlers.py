@@ -16,8 +16,9 @@ from extender.api.contract.overview import ReplicaStatus
 from extender.api.live import LiveState
 from extender.api.overview_page import overview
 from extender.api.parameters import ListQuery, RequestError, existing
-from extender.api.what_if import MAX_YAML_BYTES, decide_what_if
+from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
+from extender.what_if import ALLOWED, MAX_YAML_BYTES, decide_what_if
 from extender.worker_pool import DeadlineExceeded
 from leadsman.state.snapshot import NodeState
 
@@ -135,7 +136,10 @@ class ApiHandlers:
     async def what_if(self, request: web.Request) -> Struct:
         asked = await _body(request, WhatIfRequest)
         inputs, core = self._sources.inputs.current_inputs(), self._sources.core
-        entry = await self._on_worker(lambda: decide_what_if(asked.yaml, inputs, core))
+        try:
+            entry = await self._on_worker(lambda: decide_what_if(asked.yaml, inputs.snapshot.nodes, inputs, core))
+        except RequestRefused as error:
+            raise RequestError(error.status, str(error), "yaml", "", ALLOWED) from error
         return await self._detail(entry, request)
 
     async def _detail(self, entry: JournalEntry, request: web.Request) -> Struct:

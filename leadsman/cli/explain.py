@@ -30,32 +30,41 @@ def options(add: Options) -> None:
     add.parser.add_argument(
         "-f",
         "--filename",
-        help="what would be decided on the pod of this YAML (-: standard input); needs --snapshot",
+        help="what would be decided on the pod or workload of this YAML (-: standard input)",
         type=_file_or_stdin,
         metavar="FILE",
     )
     add.argument(
-        "snapshot", "with -f: a cluster that `leadsman snapshot` wrote to a file", None, existing_file, metavar="FILE"
+        "snapshot",
+        "with -f: on a cluster that `leadsman snapshot` wrote to a file (default: asks the extender)",
+        None,
+        existing_file,
+        metavar="FILE",
     )
     extender_client.options(add, "every node and number")
 
 
 def main(args: argparse.Namespace) -> int:
     """ValueError when the flags do not fit together or a file cannot be used."""
-    if (args.filename is None) is not (args.snapshot is None):
-        raise ValueError("-f and --snapshot belong together; write one with `leadsman snapshot -o FILE`")
+    if args.snapshot is not None and args.filename is None:
+        raise ValueError("--snapshot needs -f FILE: the pod to decide on")
     if args.pod and (args.filename is not None or args.all_namespaces):
         raise ValueError(f"{args.pod}: leave out the pod with -f and with -A")
     if args.filename is not None:
-        from leadsman.cli import what_if
-
-        asked = what_if.read_pod(_read(args.filename), str(args.filename))
-        print(what_if.explain_pod(asked, args.snapshot, args.output), end="")
-        return 0
+        return _explain_file(args, _read(args.filename))
     if args.pod is None:
         return _list_decisions(args)
     pod = args.pod if "/" in args.pod else f"{_namespace(args)}/{args.pod}"
     return extender_client.show_page(args, f"/explain?pod={quote(pod)}")
+
+
+def _explain_file(args: argparse.Namespace, yaml: str) -> int:
+    if args.snapshot is None:
+        return extender_client.show_page(args, "/explain", yaml.encode())
+    from leadsman.cli import what_if
+
+    print(what_if.explain_on_snapshot(yaml, str(args.filename), args.snapshot, args.output), end="")
+    return 0
 
 
 def _list_decisions(args: argparse.Namespace) -> int:

@@ -52,11 +52,12 @@ class ExtenderClient:
     def __init__(self, asked: Sequence[Replica], hint: str) -> None:
         self._replicas, self._hint = asked, hint
 
-    def text(self, path: str) -> str:
-        return self._get(path, "text/plain").decode().rstrip("\n") + "\n"
+    def text(self, path: str, yaml: bytes | None = None) -> str:
+        """yaml: sent as the body of a POST; None: it is a GET."""
+        return self._get(path, "text/plain", yaml).decode().rstrip("\n") + "\n"
 
-    def json(self, path: str) -> Any:
-        return msgspec.json.decode(self._get(path, "application/json"))
+    def json(self, path: str, yaml: bytes | None = None) -> Any:
+        return msgspec.json.decode(self._get(path, "application/json", yaml))
 
     def json_of_all(self, path: str) -> list[Any]:
         """The lists of all replicas as one. ExtenderError when one cannot be asked."""
@@ -66,18 +67,19 @@ class ExtenderClient:
             for each in msgspec.json.decode(self._ask(replica, path, "application/json"))
         ]
 
-    def _get(self, path: str, accept: str) -> bytes:
+    def _get(self, path: str, accept: str, yaml: bytes | None) -> bytes:
         """path: with its query. ExtenderError when no replica has it; a refusal says more than a failed connection."""
         failed = list[ExtenderError]()
         for replica in self._replicas:
             try:
-                return self._ask(replica, path, accept)
+                return self._ask(replica, path, accept, yaml)
             except ExtenderError as error:
                 failed.append(error)
         raise next((error for error in failed if isinstance(error, PageRefused)), failed[0])
 
-    def _ask(self, replica: Replica, path: str, accept: str) -> bytes:
-        request = Request(f"{replica.url}{path}", headers={"Accept": accept})
+    def _ask(self, replica: Replica, path: str, accept: str, yaml: bytes | None = None) -> bytes:
+        headers = {"Accept": accept} | ({"Content-Type": "application/yaml"} if yaml is not None else {})
+        request = Request(f"{replica.url}{path}", yaml, headers)
         try:
             with _opener(replica).open(request, timeout=_TIMEOUT_SECONDS) as answer:
                 return bytes(answer.read())
@@ -108,14 +110,14 @@ def _hint(args: argparse.Namespace) -> str:
     return "Set the extender's address with --extender URL: https with certificates, http without."
 
 
-def show_page(args: argparse.Namespace, path: str) -> int:
-    """Prints the page as the extender renders it, or as data. Exit code."""
+def show_page(args: argparse.Namespace, path: str, yaml: bytes | None = None) -> int:
+    """Prints the page as the extender renders it, or as data. yaml: what the page is about. Exit code."""
     with connect(args) as client:
 
         def render() -> str:
             if args.output in ("json", "yaml"):
-                return output.document(client.json(path), args.output)
-            return client.text(path)
+                return output.document(client.json(path, yaml), args.output)
+            return client.text(path, yaml)
 
         output.show(args, render)
     return 0

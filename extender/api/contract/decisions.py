@@ -21,7 +21,6 @@ class DecisionRow(Struct, frozen=True):
     asked, passed: nodes.
     best: the first few nodes by score.
     neutral: why all scores are alike; "" when they are not.
-    took_ms: null: not known.
     """
 
     id: str
@@ -35,7 +34,6 @@ class DecisionRow(Struct, frozen=True):
     refused_by_reason: Sequence[ReasonCount]
     best: Sequence[NodeScore]
     neutral: str
-    took_ms: float | None
 
 
 class ReplicaError(Struct, frozen=True):

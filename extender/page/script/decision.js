@@ -42,8 +42,8 @@ export function decisionParts(decision) {
   const facts = [
     `${decision.kind}, ${moment(decision.at, true)}`,
     decision.replica ? `by ${decision.replica}` : null,
-    decision.took_ms === null ? null : `in ${decision.took_ms.toFixed(1)} ms`,
   ];
+  const funnelPanel = panel("From asked to scored", {}, funnel(decision));
   return [
     panel(
       decision.pod,
@@ -53,7 +53,7 @@ export function decisionParts(decision) {
       decision.neutral ? element("p", { class: "problem warning" }, decision.neutral) : null,
       element("p", { class: "quiet" }, facts.filter(Boolean).join(", ")),
     ),
-    element("div", { class: "two" }, panel("From asked to scored", {}, funnel(decision)), fixes(decision)),
+    decision.passed ? funnelPanel : element("div", { class: "two" }, funnelPanel, fixes(decision)),
   ];
 }
 
@@ -107,10 +107,9 @@ function funnel({ asked, passed, refused_by_reason: reasons, best, kind }) {
   );
 }
 
-function fixes({ fixes: lines, passed }) {
-  const none = passed ? "Nothing to fix: nodes passed." : "Nothing single would let a node pass.";
+function fixes({ fixes: lines }) {
   return panel(
-    "What would let more nodes pass",
+    "What would let a node pass",
     {},
     lines.length
       ? element(
@@ -118,7 +117,7 @@ function fixes({ fixes: lines, passed }) {
           { class: "fixes" },
           lines.map((line) => element("li", {}, line)),
         )
-      : empty(none),
+      : empty("Nothing single would let a node pass."),
   );
 }
 

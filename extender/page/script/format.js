@@ -1,8 +1,8 @@
 import { element } from "./dom.js";
 
-/** 0.42 ms, 6.3 ms, 118 ms. */
+/** 0.42 ms, 6.3 ms, 118 ms; a line never breaks between number and unit. */
 export function ms(value) {
-  return `${shortNumber(value)} ms`;
+  return `${shortNumber(value)}\u00a0ms`;
 }
 
 /** Three digits, as many as a round trip is known by. */

@@ -1,15 +1,17 @@
 /**
  * Follows the server's events: `changed(sections)` at most every two seconds, `connected(true | false)` at each change.
  * The browser reconnects by itself; what changed meanwhile is asked for then.
+ *
+ * A page that nobody sees closes its stream. Browsers open six connections to a host, and hidden tabs and pages that wait behind
+ * "Back" share them: six streams would leave none for a request.
  */
 export function follow(changed, connected) {
   const pending = new Set();
   let timer = null;
-  let lost = false;
-  const stream = new EventSource("/api/v1/events");
+  let stream = null;
+  let missed = false;
   const flush = () => {
     timer = null;
-    if (document.hidden || !pending.size) return;
     const sections = [...pending];
     pending.clear();
     changed(sections);
@@ -18,15 +20,26 @@ export function follow(changed, connected) {
     sections.forEach((section) => pending.add(section));
     timer ??= setTimeout(flush, 2000);
   };
-  stream.addEventListener("change", (event) => add(JSON.parse(event.data).sections));
-  stream.addEventListener("open", () => {
-    connected(true);
-    if (lost) add(["all"]);
-    lost = false;
-  });
-  stream.addEventListener("error", () => {
-    lost = true;
-    connected(false);
-  });
-  document.addEventListener("visibilitychange", flush);
+  const open = () => {
+    stream = new EventSource("/api/v1/events");
+    stream.addEventListener("change", (event) => add(JSON.parse(event.data).sections));
+    stream.addEventListener("open", () => {
+      connected(true);
+      if (missed) add(["all"]);
+      missed = false;
+    });
+    stream.addEventListener("error", () => {
+      missed = true;
+      connected(false);
+    });
+  };
+  const close = () => {
+    clearTimeout(timer);
+    timer = null;
+    stream?.close();
+    missed = true;
+  };
+  document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
+  if (document.hidden) missed = true;
+  else open();
 }

@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { element, link, panel } from "./dom.js";
-import { count, moment, orUnknown, plural } from "./format.js";
+import { count, moment, plural } from "./format.js";
 import { keepInAddress } from "./router.js";
 import { pagedList, table } from "./table.js";
 
@@ -68,12 +68,6 @@ function decisionTable(items, search) {
     { title: "Passed", class: "bar-column", cell: funnelBar },
     { title: "Best node", cell: (item) => best(item) },
     { title: "Mostly refused for", class: "wide-only", cell: (item) => mainReason(item) },
-    {
-      title: "Took",
-      number: true,
-      class: "wide-only",
-      cell: (item) => orUnknown(item.took_ms, (value) => `${value.toFixed(1)} ms`),
-    },
     { title: "Replica", class: "wide-only quiet", cell: (item) => item.replica },
   ];
   const whenEmpty = search

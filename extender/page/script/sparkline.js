@@ -11,7 +11,8 @@ export function historyLine(points, label) {
     return element("p", { class: "quiet" }, "No history yet: it begins when this replica starts, one value a minute.");
   const low = Math.min(...values);
   const high = Math.max(...values);
-  const margin = Math.max((high - low) * 0.12, high * 0.02, 0.01);
+  // At least a fifth of the value from end to end, so that noise does not look like a change.
+  const margin = Math.max((high - low) * 0.12, high * 0.1, 0.01);
   const x = (i) => (i / (points.length - 1)) * WIDTH;
   const y = (value) => HEIGHT - ((value - low + margin) / (high - low + 2 * margin)) * HEIGHT;
   const line = drawing("path", { d: pathOf(points, x, y), class: "spark-line", "vector-effect": "non-scaling-stroke" });

@@ -77,7 +77,7 @@ function changeCard({ worst_change: worst, history_since: since }) {
 
 function decisionsCard({ decisions }) {
   const times =
-    decisions.p99_ms === null ? "none timed yet" : `p50 ${ms(decisions.p50_ms)}, p99 ${ms(decisions.p99_ms)}`;
+    decisions.p99_ms === null ? "none timed yet" : `p50\u00a0${ms(decisions.p50_ms)}, p99\u00a0${ms(decisions.p99_ms)}`;
   return card(
     "Decisions / min",
     orUnknown(decisions.per_minute, (value) => count(Math.round(value))),

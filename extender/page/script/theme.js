@@ -32,9 +32,10 @@ export function isDark() {
   return theme ? theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
 }
 
-/** A color of the style sheet: color("line"). */
+/** A color of the style sheet as a canvas takes it: color("line"). The browser says which of light-dark() it is. */
 export function color(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  document.documentElement.style.setProperty("outline-color", `var(--${name})`);
+  return getComputedStyle(document.documentElement).outlineColor;
 }
 
 /** `draw()` whenever colors change, until the signal ends it. */

@@ -29,9 +29,7 @@ export function whatIf(root, _parameters, signal) {
       await show(text.value, result, signal);
     } catch (error) {
       note.hidden = false;
-      note.textContent = error.detail?.field
-        ? `${error.message} (${error.detail.field}; allowed: ${error.detail.allowed})`
-        : error.message;
+      note.textContent = error.message;
     }
     button.disabled = false;
   };

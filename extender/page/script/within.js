@@ -1,6 +1,6 @@
 import { get } from "./api.js";
 import { anchor, element, empty, link, panel } from "./dom.js";
-import { count, ms, orUnknown, plural, shortNumber } from "./format.js";
+import { count, ms, plural, shortNumber } from "./format.js";
 import { nodeInput } from "./node_input.js";
 import { table } from "./table.js";
 import { withinMap } from "./within_map.js";
@@ -182,7 +182,7 @@ function summarise({ node, bound_ms: bound, items }) {
       "dl",
       { class: "facts" },
       fact("measured", count(measured)),
-      fact("by an estimate's upper end", count(estimated)),
+      fact("by estimate", count(estimated)),
       fact("refused", count(refused)),
       fact("of these unknown", count(unknown)),
     ),
@@ -206,7 +206,7 @@ function nearLists({ node, items }) {
   const columns = [
     { title: "Node", cell: (item) => anchor(["delays", node, item.name], item.name) },
     { title: "Round trip", number: true, cell: (item) => ms(item.rtt_ms) },
-    { title: "By", cell: (item) => (item.basis === "estimate" ? `estimate, to ${orEnd(item)}` : item.basis) },
+    { title: "By", cell: basis },
   ];
   const more =
     passing.length > LISTED
@@ -227,6 +227,6 @@ function nearLists({ node, items }) {
   ];
 }
 
-function orEnd(item) {
-  return orUnknown(item.high_ms, ms);
+function basis({ basis: name, high_ms: high }) {
+  return name === "estimate" && high !== null ? `est. to ${ms(high)}` : name;
 }

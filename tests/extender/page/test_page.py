@@ -1,8 +1,11 @@
-"""The page in a real browser, in front of a real extender, at 10 and at 5,000 nodes."""
+"""The page in a real browser, in front of a real extender, at 10 nodes and at the numbers that PAGE_NODES lists."""
 
+import asyncio
 import itertools
 import json
+import os
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import aiohttp
 import pytest
@@ -19,12 +22,6 @@ pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
 async def small(tab: Tab, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PageUrl]:
     """10 nodes whose free texts are markup."""
     async with page_server(10, tmp_path_factory.mktemp("small"), hostile=True) as url:
-        yield url
-
-
-@pytest_asyncio.fixture(loop_scope="module", scope="module")
-async def large(tab: Tab, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PageUrl]:
-    async with page_server(5000, tmp_path_factory.mktemp("large")) as url:
         yield url
 
 
@@ -48,8 +45,12 @@ async def test_each_view_of_10_nodes_is_drawn_by_its_deep_link_without_a_complai
     await walk(tab, small)
 
 
-async def test_each_view_of_5000_nodes_is_drawn_by_its_deep_link_without_a_complaint(tab: Tab, large: PageUrl) -> None:
-    await walk(tab, large)
+@pytest.mark.parametrize("nodes", [int(number) for number in os.environ.get("PAGE_NODES", "5000").split(",")])
+async def test_each_view_of_more_nodes_is_drawn_by_its_deep_link_without_a_complaint(
+    tab: Tab, tmp_path: Path, nodes: int
+) -> None:
+    async with page_server(nodes, tmp_path) as url:
+        await walk(tab, url)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -72,6 +73,35 @@ async def test_markup_in_texts_of_the_cluster_is_shown_and_never_run(tab: Tab, s
     assert any(HOSTILE in text for text in shown)
     assert await tab.evaluate("document.title") != "hacked"
     assert tab.complaints == []
+
+
+_HOSTILE_ANSWERS = f"""
+const UNTOUCHED = new Set(["kind", "status", "basis", "next", "severity"]);
+const hostile = (value, key) =>
+  typeof value === "string" && !UNTOUCHED.has(key) && !/^\\d{{4}}-/.test(value) ? {json.dumps(HOSTILE)} + value
+  : Array.isArray(value) ? value.map((each) => hostile(each, key))
+  : value && typeof value === "object"
+    ? Object.fromEntries(Object.entries(value).map(([name, each]) => [name, hostile(each, name)]))
+  : value;
+const json = Response.prototype.json;
+Response.prototype.json = async function () {{ return hostile(await json.call(this)); }};
+"""
+
+
+async def test_markup_in_any_text_of_any_answer_is_shown_and_never_run(tab: Tab, small: PageUrl) -> None:
+    """Also where the extender admits none today: names of nodes, metrics, plugins, policies; reasons and problems."""
+    added = await tab.command("Page.addScriptToEvaluateOnNewDocument", source=_HOSTILE_ANSWERS)
+    try:
+        await tab.navigate(f"{small.page}/#/delays")
+        for place in places(small):
+            await tab.go(place)
+            assert (place, await failed(tab)) == (place, None)
+            assert HOSTILE in await tab.evaluate("document.body.textContent")
+            assert await tab.evaluate("document.querySelectorAll('img, iframe, object').length") == 0
+        assert await tab.evaluate("document.title") != "hacked"
+        assert tab.complaints == []
+    finally:
+        await tab.command("Page.removeScriptToEvaluateOnNewDocument", identifier=added["identifier"])
 
 
 async def test_no_view_is_wider_than_a_phone(tab: Tab, small: PageUrl) -> None:
@@ -108,6 +138,29 @@ async def test_keys_open_views_and_walk_the_heatmap(tab: Tab, small: PageUrl) ->
     await tab.wait_for("location.hash === '#/nodes'")
     await tab.press("?")
     await tab.wait_for("document.querySelector('dialog').open")
+
+
+async def test_a_page_that_nobody_sees_keeps_no_event_stream(tab: Tab, small: PageUrl) -> None:
+    """Chromium opens six connections to a host, and pages that wait behind "Back" share them: a request waited 43 s."""
+    await tab.navigate(f"{small.page}/#/what-if")
+    await streams_are(small, 1)
+    await see(tab, is_hidden=True)
+    await streams_are(small, 0)
+    await see(tab, is_hidden=False)
+    await streams_are(small, 1)
+
+
+async def see(tab: Tab, *, is_hidden: bool) -> None:
+    await tab.evaluate(
+        f"void Object.defineProperty(document, 'hidden', {{value: {json.dumps(is_hidden)}, writable: true}})"
+    )
+    await tab.evaluate("void document.dispatchEvent(new Event('visibilitychange'))")
+
+
+async def streams_are(url: PageUrl, number: int) -> None:
+    async with asyncio.timeout(60):
+        while url.open_streams() != number:  # noqa: ASYNC110 -- the server has no event for it
+            await asyncio.sleep(0.02)
 
 
 async def test_a_pasted_pod_is_decided_and_a_bad_one_is_refused_with_the_reason(tab: Tab, small: PageUrl) -> None:

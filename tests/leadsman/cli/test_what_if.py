@@ -1,4 +1,4 @@
-"""`leadsman explain -f`: a pod that does not exist, on a snapshot."""
+"""`leadsman explain -f`: a pod that does not exist, on a snapshot and by a real extender."""
 
 import json
 from pathlib import Path
@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from leadsman.cli.main import main
+from tests.leadsman.cli.conftest import Called, Started
 
 POD = 'apiVersion: v1\nkind: Pod\nmetadata: {name: cart, labels: {delay_node-1: "12"}}\nspec: {containers: []}\n'
 DEPLOYMENT = """
@@ -35,17 +36,16 @@ def test_a_pod_and_a_workload_s_template_are_decided_alike(
 ) -> None:
     (tmp_path / "pod.yaml").write_text(text)
     assert main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot, "-o", "json"]) == 0
-    nodes = {each["node"]: each["verdict"] for each in json.loads(capsys.readouterr().out)["nodes"]}
+    nodes = {each["node"]: each["verdict"] for each in json.loads(capsys.readouterr().out)["explanation"]["nodes"]}
     assert nodes == {"node-1": "kept", "node-2": "kept", "node-3": "refused"}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("kind: Service\nmetadata: {name: a}\n", "kind: got Service, want a Pod or a workload"),
-        ("kind: Pod\n", "metadata.name: got nothing, want the pod's name"),
-        ("a: [", "pod.yaml: while parsing"),
-        (POD + "---\n" + POD, "got 2 documents, want one Pod"),
+        ("kind: Service\nmetadata: {name: a}\n", "pod.yaml: kind is 'Service'; allowed: YAML of one Pod, Deployment"),
+        ("a: [", "pod.yaml: $: line 1, column 5"),
+        (POD + "---\n" + POD, "line 5, column 1: but found another document"),
         ("kind: Pod\nmetadata: {name: a, labels: {app: 3}}\n", "labels"),
         ("#" * (257 << 10), "larger than 256 KiB"),
     ],
@@ -58,3 +58,35 @@ def test_what_is_no_pod_is_refused_naming_file_and_field(
         main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot])
     assert ended.value.code == 2
     assert message in capsys.readouterr().err
+
+
+BOUND = 'kind: Pod\nmetadata: {name: cart, labels: {delay_node-00000: "12"}}\n'
+
+
+async def test_an_extender_decides_on_the_cluster_as_it_is_and_keeps_nothing(
+    started: Started, called: Called, tmp_path: Path
+) -> None:
+    (tmp_path / "pod.yaml").write_text(BOUND)
+    async with started() as ports:
+        url = f"http://127.0.0.1:{ports['https']}"
+        code, text, _ = await called("explain", "-f", str(tmp_path / "pod.yaml"), "--extender", url)
+        data = (await called("explain", "-f", str(tmp_path / "pod.yaml"), "-o", "json", "--extender", url))[1]
+        kept = (await called("explain", "-A", "--extender", url))[1]
+    assert (code, "over 12 ms" in text) == (0, True)
+    verdicts = {each["node"]: each["verdict"] for each in json.loads(data)["explanation"]["nodes"]}
+    assert verdicts == {"node-00000": "kept", "node-00001": "kept", "node-00002": "refused"}
+    assert kept == "no decision is kept on a pod at all\n"
+
+
+async def test_an_extender_says_why_it_refuses_what_is_no_pod(started: Started, called: Called, tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text("kind: Service")
+    async with started() as ports:
+        url = f"http://127.0.0.1:{ports['https']}"
+        code, _, err = await called("explain", "-f", str(tmp_path / "pod.yaml"), "--extender", url)
+    assert (code, "kind is 'Service'; allowed: YAML of one Pod" in err) == (1, True)
+
+
+def test_a_snapshot_without_a_pod_is_refused(snapshot: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["explain", "--snapshot", snapshot])
+    assert "--snapshot needs -f FILE" in capsys.readouterr().err

@@ -1,12 +1,12 @@
-"""What would be decided on a pod that somebody pasted. Nothing of it is kept."""
+"""What would be decided on a pod that does not exist, as a person wrote it. Nothing of it is kept."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from extender.api.parameters import RequestError
-from extender.decider import DecisionCore
+from extender.body_limits import RequestRefused
+from extender.decider import DEFAULT_CORE, DecisionCore
 from extender.journal import JournalEntry
 from extender.wire.errors import BadRequest
 from extender.wire.verbs import read_args
@@ -18,19 +18,21 @@ MAX_YAML_BYTES = 256 << 10
 ALLOWED = "YAML of one Pod, Deployment, StatefulSet, DaemonSet, ReplicaSet, Job or CronJob, at most 256 KiB"
 
 
-def decide_what_if(yaml: str, inputs: DecisionInputs, core: DecisionCore) -> JournalEntry:
-    """Filters and scores all nodes of the state for the pod. RequestError."""
-    pod = read_pod(yaml)
-    nodes = tuple(inputs.snapshot.nodes)
+def decide_what_if(
+    yaml: str, nodes: Iterable[str], inputs: DecisionInputs, core: DecisionCore = DEFAULT_CORE
+) -> JournalEntry:
+    """Filters and scores the nodes for the pod. What kube-scheduler itself asks of a node is not part of it.
+    RequestRefused."""
+    pod, nodes = read_pod(yaml), tuple(nodes)
     filter_result = core.filter_nodes(pod, nodes, inputs)
     score_result = core.score_nodes(pod, filter_result.kept, inputs) if filter_result.kept else None
     return JournalEntry(pod, nodes, inputs.now, filter_result, inputs, score_result, inputs if score_result else None)
 
 
 def read_pod(yaml: str) -> PodInfo:
-    """As kube-scheduler's request is read. RequestError."""
+    """The pod, or that of a workload's template, as it is read from kube-scheduler's request. RequestRefused."""
     if len(yaml.encode(errors="replace")) > MAX_YAML_BYTES:
-        raise RequestError(413, "the YAML has more than 256 KiB", "yaml", "", ALLOWED)
+        raise RequestRefused(413, f"the YAML is larger than 256 KiB; allowed: {ALLOWED}")
     try:
         document = yaml_document.load(yaml, MAX_YAML_BYTES)
     except yaml_document.BadDocument as error:
@@ -80,5 +82,5 @@ def _object(value: object, field: str) -> Mapping[str, Any]:
     return value
 
 
-def _refused(why: str) -> RequestError:
-    return RequestError(400, f"yaml: {why}", "yaml", "", ALLOWED)
+def _refused(why: str) -> RequestRefused:
+    return RequestRefused(400, f"{why}; allowed: {ALLOWED}")

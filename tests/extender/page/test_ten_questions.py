@@ -1,0 +1,94 @@
+"""Each question of docs/page.md, answered by clicks on the page and by its command, before one extender."""
+
+import asyncio
+import json
+import os
+import re
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from msgspec import Struct
+
+from tests.browser import Tab
+from tests.page_server import PageUrl, page_server
+
+pytestmark = [pytest.mark.integration, pytest.mark.asyncio(loop_scope="module")]
+
+DOCUMENT = Path(__file__).parents[3] / "docs/page.md"
+MOST_CLICKS = 3
+POD = "kind: Pod\nmetadata: {name: tried, labels: {delay_edge-a-0000: '12'}}\n"
+
+
+class Question(Struct, frozen=True):
+    """A row of the table. clicks: beginnings of what is clicked. answer: in the view after them and in what the command
+    prints."""
+
+    text: str
+    clicks: Sequence[str]
+    command: str
+    answer: str
+
+
+def _questions() -> Sequence[Question]:
+    rows = DOCUMENT.read_text("utf-8").partition("## Ten questions")[2].partition("| --- |")[2].splitlines()[1:]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if row.startswith("|")]
+    return [
+        Question(text, re.findall(r"\*\*(.+?)\*\*", clicks), command.strip("`"), answer.strip("`"))
+        for text, clicks, command, answer in cells
+    ]
+
+
+QUESTIONS = _questions()
+each_question = pytest.mark.parametrize("question", QUESTIONS, ids=lambda question: question.text)
+
+
+@pytest_asyncio.fixture(loop_scope="module", scope="module")
+async def url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[PageUrl]:
+    async with page_server(10, tmp_path_factory.mktemp("etcd")) as started:
+        yield started
+
+
+async def test_there_are_ten() -> None:
+    assert len(QUESTIONS) == 10
+
+
+@each_question
+async def test_the_page_answers_in_at_most_three_clicks(tab: Tab, url: PageUrl, question: Question) -> None:
+    assert 1 <= len(question.clicks) <= MOST_CLICKS
+    await tab.size(1400, 900)
+    await tab.navigate(f"{url.page}/#/plan")
+    for label in question.clicks:
+        await click(tab, label)
+    await tab.wait_for(f"document.getElementById('view').innerText.includes({json.dumps(question.answer)})")
+
+
+async def click(tab: Tab, label: str) -> None:
+    """On the first link or button that is seen and has this text, else the first whose text begins with it, once it is
+    there. YAML is pasted first where the view takes some."""
+    await tab.evaluate(f"void document.querySelectorAll('textarea').forEach((each) => each.value = {json.dumps(POD)})")
+    await tab.wait_for(
+        f"""(() => {{
+          const seen = [...document.querySelectorAll("a, button")].filter((each) => each.offsetParent);
+          const text = (each) => each.innerText.trim();
+          const target = seen.find((each) => text(each) === {json.dumps(label)})
+            ?? seen.find((each) => text(each).startsWith({json.dumps(label)}));
+          target?.click();
+          return target;
+        }})()"""
+    )
+
+
+@each_question
+async def test_its_command_answers_in_one_line(url: PageUrl, question: Question, tmp_path: Path) -> None:
+    (tmp_path / "pod.yaml").write_text(POD)
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environ = {**os.environ, "PATH": path, "PAGE": url.page, "LEADSMAN_EXTENDER": url.scheduler}
+    process = await asyncio.create_subprocess_exec(
+        "bash", "-c", question.command, cwd=tmp_path, env=environ, stdout=asyncio.subprocess.PIPE
+    )
+    printed, _ = await process.communicate()
+    assert process.returncode == 0
+    assert question.answer in printed.decode()
