@@ -9,6 +9,7 @@ from controller.node_health import NodeHealthMode, NodeHealthSettings
 from controller.run import ControllerSettings, run
 from leadsman.cli import delay_flags, self_healing_flags, telemetry_flags
 from leadsman.cli.options import (
+    DEVICES_HELP,
     POLICY_HELP,
     Options,
     api_access,
@@ -31,11 +32,7 @@ DEFAULT_LIMITS, DEFAULT_RULES = LabelLimits(), DetectionRules()
 def options(add: Options) -> None:
     add.switch("dry-run", "show the plan in the log and at /plan, and write nothing")
     add.switch("placement-events", "write an Event on each pod with a delay bound that was placed: its node's delay")
-    add.switch(
-        "devices",
-        "pods that an extender with --devices refused are tried again when a link or a card has room for them; follows "
-        "all pods (docs/devices.md)",
-    )
+    add.switch("devices", DEVICES_HELP)
     acting = add.group("acting")
     acting.flag(
         "patches-per-second",

@@ -9,6 +9,7 @@ from extender.probe_requests import REQUESTS_PER_SECOND
 from extender.run import ExtenderSettings, run
 from leadsman.cli import delay_flags, telemetry_flags
 from leadsman.cli.options import (
+    DEVICES_HELP,
     POLICY_HELP,
     Options,
     api_access,
@@ -103,7 +104,7 @@ def options(add: Options) -> None:
         "leadsman",
         metavar="NAMESPACE",
     )
-    deciding.switch("devices", "follow devices, and grant bandwidth and parts of devices (docs/devices.md)")
+    deciding.switch("devices", DEVICES_HELP)
     deciding.flag(
         "shadow-policy",
         "a second policy file, judged beside the live one in a process of its own; page /shadow (docs/replay.md)",

@@ -29,6 +29,10 @@ ISSUER_TOKEN_FILE = Path("/var/run/secrets/leadsman/etcd-issuer/token")
 THROUGH_KUBECTL = "kubectl"
 """The value of --extender that has it found in the cluster."""
 
+DEVICES_HELP = (
+    "follow the devices of nodes and pods: an extender grants bandwidth and parts of devices, and a controller has "
+    "refused pods tried again when there is room (docs/devices.md)"
+)
 POLICY_HELP = "the policy file: the extender's weights and thresholds, reloaded when it changes"
 """Extender and controller read the same file: the controller requeues pods when the extender's answer may change."""
 
