@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import re
+import shutil
 import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -81,6 +82,7 @@ async def click(tab: Tab, label: str) -> None:
     )
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="needs curl: apt-get install curl")
 @each_question
 async def test_its_command_answers_in_one_line(url: PageUrl, question: Question, tmp_path: Path) -> None:
     (tmp_path / "pod.yaml").write_text(POD)
