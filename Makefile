@@ -63,8 +63,8 @@ bench: .venv/.bench  ## the benchmarks; takes some minutes
 	for run in decide extender prober store agent crowded_prefix bound_storm "estimates --matrix tests/data/rtt/planetlab_1.txt.gz"; do \
 		$(BIN)/python -m benchmarks.$$run || exit 1; done
 
-reference: .venv/.local  ## write the reference of the command line and its man pages into build/reference
-	$(BIN)/python -m leadsman.cli.reference build/reference
+reference: .venv/.local  ## write the reference that is made from the code, and man pages, into build/reference
+	$(BIN)/python -m website build/reference
 
 site: .venv/.docs  ## build the documentation site into build/site; a broken link fails
 	$(BIN)/python -m mkdocs build --quiet --strict --config-file website/mkdocs.yml

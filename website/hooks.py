@@ -7,9 +7,8 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from leadsman.cli.reference.__main__ import generated
+from website.__main__ import reference
 from website.links import PROJECT_PAGES, site_path
-from website.reference_pages import names_page, policy_page, records_page
 
 ROOT = Path(__file__).parents[1]
 
@@ -18,12 +17,7 @@ _LINK = re.compile(r"(\]\()((?![a-z]+:)[^)#\s]+)(#[^)\s]*)?\)")
 
 def on_files(files: Any, config: Any) -> Any:
     pages = {f"project/{name}": (ROOT / name).read_text() for name in PROJECT_PAGES}
-    pages |= {
-        "reference/cli.md": generated()["cli.md"],
-        "reference/policy.md": policy_page(),
-        "reference/records.md": records_page(),
-        "reference/names.md": names_page(),
-    }
+    pages |= {f"reference/{path}": text for path, text in reference().items() if path.endswith(".md")}
     for path, text in pages.items():
         files.append(File.generated(config, path, content=text))
     return files

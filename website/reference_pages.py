@@ -13,6 +13,7 @@ from msgspec import Struct
 from leadsman.decision import policy
 from leadsman.kube import names
 from leadsman.state import records
+from website.markdown import code, paragraphs, table
 
 _LIMITS = {
     "minimum": "at least",
@@ -28,7 +29,7 @@ _LIMITS = {
 
 def records_page() -> str:
     return "\n".join(
-        ["# Records in etcd", "", _paragraphs(records.__doc__), *_struct_sections(_structs(records, records.Record))]
+        ["# Records in etcd", "", paragraphs(records.__doc__), *_struct_sections(_structs(records, records.Record))]
     )
 
 
@@ -38,9 +39,8 @@ def policy_page() -> str:
 
 
 def names_page() -> str:
-    lines = ["# Names on Kubernetes objects", "", "| name | value | means |", "| --- | --- | --- |"]
-    lines += [f"| {name} | `{value}` | {_cell(text)} |" for name, value, text in documented_names(names)]
-    return "\n".join([*lines, ""])
+    rows = [(name, code(value), text) for name, value, text in documented_names(names)]
+    return "\n".join(["# Names on Kubernetes objects", "", *table(("name", "value", "means"), rows)])
 
 
 def documented_names(module: ModuleType) -> Iterator[tuple[str, str, str]]:
@@ -74,39 +74,28 @@ def _structs(module: ModuleType, base: type[Struct]) -> list[type[Struct]]:
 def _struct_sections(structs: list[type[Struct]]) -> Iterator[str]:
     _, components = msgspec.json.schema_components(structs)
     for struct in structs:
-        yield from (f"## {struct.__name__}", "", _paragraphs(struct.__doc__), "")
+        yield from (f"## {struct.__name__}", "", paragraphs(struct.__doc__), "")
         properties = components[struct.__name__].get("properties", {})
         if properties:
-            yield from ("| field | is | default |", "| --- | --- | --- |")
-            yield from (
-                f"| `{name}` | {_cell(_type(schema))} | {_default(schema)} |" for name, schema in properties.items()
-            )
-            yield ""
+            rows = [(code(name), type_of(schema), _default(schema)) for name, schema in properties.items()]
+            yield from table(("field", "is", "default"), rows)
 
 
-def _type(schema: Mapping[str, Any]) -> str:
+def type_of(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return str(schema["$ref"].rpartition("/")[2])
     if "anyOf" in schema:
-        return " or ".join(_type(each) for each in schema["anyOf"])
+        return " or ".join(type_of(each) for each in schema["anyOf"])
     if "enum" in schema:
         return " or ".join(map(json.dumps, schema["enum"]))
     kind = str(schema.get("type", "anything"))
     if kind == "array" and "items" in schema:
-        kind = f"list of {_type(schema['items'])}" if schema["items"] else "list"
+        kind = f"list of {type_of(schema['items'])}" if schema["items"] else "list"
     if kind == "object" and isinstance(schema.get("additionalProperties"), dict):
-        kind = f"object of {_type(schema['additionalProperties'])}"
+        kind = f"object of {type_of(schema['additionalProperties'])}"
     limits = [f"{text} {schema[key]}" for key, text in _LIMITS.items() if key in schema]
     return ", ".join([kind, *limits])
 
 
 def _default(schema: Mapping[str, Any]) -> str:
     return f"`{json.dumps(schema['default'])}`" if "default" in schema else ""
-
-
-def _paragraphs(text: str | None) -> str:
-    return inspect.cleandoc(text or "").replace("<", "&lt;")
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("<", "&lt;")

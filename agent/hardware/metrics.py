@@ -56,10 +56,10 @@ def _hardware(latest: HardwareReading) -> Iterator[Metric]:
     for sample, _ in latest.samples():
         grouped.setdefault(sample.family.name, []).append(sample)
     for samples in grouped.values():
-        yield _metric(samples[0].family, samples)
+        yield metric_of(samples[0].family, samples)
 
 
-def _metric(family: MetricFamily, samples: list[Sample]) -> Metric:
+def metric_of(family: MetricFamily, samples: list[Sample]) -> Metric:
     kind = CounterMetricFamily if family.kind == "counter" else GaugeMetricFamily
     metric = kind(_PREFIX + family.name, family.help, labels=family.labels)
     for sample in samples:

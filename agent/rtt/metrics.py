@@ -57,15 +57,15 @@ _COUNTS: dict[str, tuple[str, Callable[[ProbeCounts], int]]] = {
 def families(prober: Prober, now: float, lasting: Container[str]) -> Iterator[Metric]:
     """All families of the prober. now: monotonic seconds. lasting: the peers that have series of their own."""
     targets = {name: target for name, target in prober.stats.targets.items() if name in lasting}
-    yield from _windows({name: window for name, window in prober.latencies(now).items() if name in lasting})
-    yield from _counts(targets, prober.stats.counts)
+    yield from window_families({name: window for name, window in prober.latencies(now).items() if name in lasting})
+    yield from count_families(targets, prober.stats.counts)
     yield from _methods(targets)
     yield _peers(len(targets), len(prober.stats.targets))
     yield _histogram(prober)
     yield from _prober_metrics(prober)
 
 
-def _windows(latencies: dict[str, PeerLatency]) -> Iterator[Metric]:
+def window_families(latencies: dict[str, PeerLatency]) -> Iterator[Metric]:
     for name, (text, value) in _WINDOWS.items():
         family = GaugeMetricFamily(name, text, labels=_PEER)
         for peer, window in latencies.items():
@@ -75,7 +75,7 @@ def _windows(latencies: dict[str, PeerLatency]) -> Iterator[Metric]:
         yield family
 
 
-def _counts(targets: dict[str, ProbeTarget], of_all: ProbeCounts) -> Iterator[Metric]:
+def count_families(targets: dict[str, ProbeTarget], of_all: ProbeCounts) -> Iterator[Metric]:
     for name, (text, value) in _COUNTS.items():
         family = CounterMetricFamily(f"leadsman_peer_{name}", text.format("the peer"), labels=_PEER)
         for peer, target in targets.items():

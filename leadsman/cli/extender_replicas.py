@@ -15,7 +15,8 @@ from leadsman.cli.kubectl import Kubectl, KubectlError
 from leadsman.cli.options import THROUGH_KUBECTL
 
 SCHEDULER_SECRET, SCHEDULER_NAMESPACE = "leadsman-scheduler-tls", "kube-system"
-"""Made by `leadsman certs secrets`: the client's pair and our CA's certificate."""
+"""Made by `leadsman certs secrets`: the client's pair and our CA's certificate. The chart's job and cert-manager make it in
+Leadsman's namespace instead, as `--scheduler-namespace` may."""
 
 SELECTOR = "app.kubernetes.io/name=leadsman,app.kubernetes.io/component=extender"
 
@@ -97,18 +98,25 @@ def tls_of_secret(kubectl: Kubectl, namespace: str, certs: Path | None) -> Named
         tls_of_folder(certs)
         _load(context, certs, "client.crt", "client.key")
         return context
-    try:
-        secret = kubectl.json("get", "secret", SCHEDULER_SECRET, "-n", SCHEDULER_NAMESPACE)["data"]
-    except KubectlError as error:
-        raise KubectlError(
-            f"{error}; the extender answers only who has a certificate: name the folder that `leadsman certs` made with"
-            " --certs DIR"
-        ) from error
+    secret = _client_secret(kubectl, namespace)
     with tempfile.TemporaryDirectory(prefix="leadsman-") as folder:
         for name in ("ca.crt", "tls.crt", "tls.key"):
             Path(folder, name).write_bytes(base64.b64decode(secret[name]))
         _load(context, Path(folder), "tls.crt", "tls.key")
     return context
+
+
+def _client_secret(kubectl: Kubectl, namespace: str) -> Mapping[str, str]:
+    refused = []
+    for place in dict.fromkeys((SCHEDULER_NAMESPACE, namespace)):
+        try:
+            return dict(kubectl.json("get", "secret", SCHEDULER_SECRET, "-n", place)["data"])
+        except KubectlError as error:
+            refused.append(str(error))
+    raise KubectlError(
+        f"{'; '.join(refused)}; the extender answers only who has a certificate: name the folder that `leadsman certs`"
+        " made with --certs DIR"
+    )
 
 
 def _load(context: ssl.SSLContext, folder: Path, certificate: str, key: str) -> None:

@@ -19,6 +19,7 @@ REQUIRED = {
     "cluster-model": ["controller"],
     "node-health": ["controller"],
     "device-health": ["controller"],
+    "placement-events": ["controller"],
     "backups": _BACKUPS_NEED,
     "failover": [*_BACKUPS_NEED, "backups"],
     "warm-images": [*_BACKUPS_NEED, "backups"],

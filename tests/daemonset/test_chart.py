@@ -50,6 +50,7 @@ SETTINGS_OF = {
     "replacement": "selfHealing.replacement=true",
     "move-plans": "planning.movePlans=true",
     "rebalance": "planning.rebalance=true",
+    "placement-events": "controller.placementEvents=true",
     "device-health": "controller.deviceHealth.enabled=true",
     "devices": "extender.devices=true",
     "page": "extender.page=true",

@@ -10,6 +10,8 @@ from prometheus_client import Metric
 from prometheus_client.parser import text_string_to_metric_families
 
 from leadsman.testbed.api_server_thread import ApiServerThread
+from website.metrics_page import Family as Documented
+from website.metrics_page import metric_families
 
 SHARED_PREFIXES = (
     "leadsman_apiserver_",
@@ -153,3 +155,18 @@ def test_a_metric_name_means_one_thing_in_every_process_and_its_help_stands_alon
     assert len(set(helps.values())) == len(helps), "no two families are described by the same words"
     vague = {name: text for name, text in helps.items() if len(text.split()) < 2 or text.startswith(WITHOUT_SUBJECT)}
     assert vague == {}
+    documented = {each.name: each for each in metric_families()}
+    differing = {
+        (process, name)
+        for process, of in families.items()
+        for name, family in of.items()
+        if name not in standard and not is_documented(family, process, documented.get(name))
+    }
+    assert differing == set(), "the reference of metrics is what the processes show"
+
+
+def is_documented(shown: Family, process: str, documented: Documented | None) -> bool:
+    if documented is None or process not in documented.processes:
+        return False
+    labels = frozenset(documented.labels) if shown.labels is None else shown.labels
+    return (shown.kind, shown.help, labels) == (documented.kind, documented.help, frozenset(documented.labels))

@@ -9,7 +9,7 @@ agent: true
 extender: true
 etcd: {{ empty .Values.etcd.externalEndpoints }}
 etcdLocked: {{ and .Values.etcd.locked (empty .Values.etcd.externalEndpoints) }}
-controller: {{ or .Values.controller.enabled .Values.controller.deviceHealth.enabled $clusterModel $nodeHealth }}
+controller: {{ or .Values.controller.enabled .Values.controller.placementEvents .Values.controller.deviceHealth.enabled $clusterModel $nodeHealth }}
 clusterModel: {{ $clusterModel }}
 nodeHealth: {{ $nodeHealth }}
 deviceHealth: {{ .Values.controller.deviceHealth.enabled }}

@@ -45,6 +45,9 @@ def _agents(seen: Seen) -> Iterator[Finding]:
         reason = next(each.reason for each in (seen.pods, seen.ready_nodes) if isinstance(each, Denied))
         yield Finding("agents", Status.UNKNOWN, reason, "ask for the right to list pods and nodes")
         return
+    if not seen.ready_nodes:
+        yield Finding("agents", Status.ERROR, "no Linux node of the cluster is Ready", "kubectl get nodes")
+        return
     running = {pod["spec"].get("nodeName") for pod in _of(seen.pods, "agent") if _is_ready(pod)}
     missing = sorted(set(seen.ready_nodes) - running)
     if missing:
@@ -67,6 +70,13 @@ def _replicas(seen: Seen) -> Iterator[Finding]:
         look = f"kubectl describe pods -n {seen.namespace} -l {COMPONENT}={component}"
         if not pods and component != "extender":
             yield Finding(component, Status.UNKNOWN, f"none runs in {seen.namespace}; it may run elsewhere")
+        elif not pods:
+            yield Finding(
+                component,
+                Status.ERROR,
+                f"the namespace {seen.namespace} has no {component} pod",
+                f"kubectl get pods -A -l {COMPONENT}={component} shows whether another has: --extender-namespace",
+            )
         elif ready == 0:
             yield Finding(component, Status.ERROR, f"none of {len(pods)} is ready", look)
         elif ready < max(len(pods), enough):
@@ -110,7 +120,9 @@ def _clocks(seen: Seen) -> Iterator[Finding]:
             f"{each.node} is {abs(each.ahead_seconds):.0f} s {side} the API server",
             "start NTP on the node (timedatectl set-ntp true)",
         )
-    if not off:
+    if not seen.clocks:
+        yield Finding("clocks", Status.UNKNOWN, "no Lease in kube-node-lease shows a node's clock", "kubectl get nodes")
+    elif not off:
         yield Finding(
             "clocks", Status.OK, f"{len(seen.clocks)} nodes within {CLOCK_WARNING_SECONDS:.0f} s of the API server"
         )
@@ -159,7 +171,11 @@ def _certificate(view: ExtenderView, now: float) -> Iterator[Finding]:
 def _state(view: ExtenderView) -> Iterator[Finding]:
     if isinstance(view.state, Denied):
         yield Finding(
-            "state", Status.ERROR, f"{view.pod}: {view.state.reason}", "name its certificates with --certs DIR"
+            "state",
+            Status.ERROR,
+            f"{view.pod}: {view.state.reason}",
+            "if the pod runs, name the folder of its certificates with --certs DIR, or ask for the right to forward its"
+            " ports (create pods/portforward)",
         )
         return
     fresh = sum(node.freshness == "fresh" for node in view.state.nodes.values())

@@ -21,7 +21,7 @@ from leadsman.cli.options import CommandFailed
 
 T = TypeVar("T")
 
-_READ_SYSCTL = ("--", "python", "-c", "print(open('/proc/sys/net/ipv4/ping_group_range').read().strip())")
+_READ_SYSCTL = ("python", "-c", "print(open('/proc/sys/net/ipv4/ping_group_range').read().strip())")
 """Of the agent's image Python is certain."""
 
 _LEASES = ("get", "leases", "-n", "kube-node-lease", "--show-managed-fields")

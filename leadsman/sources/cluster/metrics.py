@@ -7,32 +7,33 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 
 from leadsman.kube.reflector import Reflector
 
+_RESOURCE = ("resource",)
+
 
 def reflector_metrics(reflectors: Mapping[str, Reflector[Any]], now: float) -> Iterator[Metric]:
     """Metrics of each reflector, by what it follows. now: monotonic seconds, on the reflectors' clock."""
-    resource = ["resource"]
-    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=resource)
+    held = GaugeMetricFamily("leadsman_apiserver_objects", "Objects held from list and watch.", labels=_RESOURCE)
     age = GaugeMetricFamily(
         "leadsman_apiserver_age_seconds",
         "Seconds since the API server last confirmed the list or watch.",
-        labels=resource,
+        labels=_RESOURCE,
     )
     relists = CounterMetricFamily(
-        "leadsman_apiserver_relists", "Complete lists read, the first and those after a broken watch.", labels=resource
+        "leadsman_apiserver_relists", "Complete lists read, the first and those after a broken watch.", labels=_RESOURCE
     )
     problems = CounterMetricFamily(
-        "leadsman_apiserver_problems", "Objects that could not be decoded and are ignored.", labels=resource
+        "leadsman_apiserver_problems", "Objects that could not be decoded and are ignored.", labels=_RESOURCE
     )
     cut = CounterMetricFamily(
         "leadsman_apiserver_cut_objects",
         "Versions of objects with so many labels or annotations that only those which Leadsman reads are kept.",
-        labels=resource,
+        labels=_RESOURCE,
     )
     reconnects = CounterMetricFamily(
-        "leadsman_apiserver_reconnects", "Watches that were lost and opened again.", labels=resource
+        "leadsman_apiserver_reconnects", "Watches that were lost and opened again.", labels=_RESOURCE
     )
     errors = CounterMetricFamily(
-        "leadsman_apiserver_errors", "Lists and watches that failed.", labels=[*resource, "error"]
+        "leadsman_apiserver_errors", "Lists and watches that failed.", labels=["resource", "error"]
     )
     for resource_name, one in reflectors.items():
         name = [resource_name]

@@ -55,11 +55,13 @@ def test_a_sound_cluster_has_no_advice() -> None:
         ({"server_version": Denied("connection refused")}, "kubernetes", Status.ERROR, "connection refused"),
         ({"ready_nodes": ["edge-1", "edge-2"]}, "agents", Status.WARNING, "1 of 2 ready nodes: edge-2"),
         ({"ready_nodes": ["edge-3"]}, "agents", Status.WARNING, "edge-3"),
+        ({"ready_nodes": []}, "agents", Status.ERROR, "no Linux node"),
         ({"ready_nodes": Denied("forbidden")}, "agents", Status.UNKNOWN, "forbidden"),
         ({"rights": {"a may list pods": False}}, "rights", Status.ERROR, "a may list pods: refused"),
         ({"rights": {"a may list pods": Denied("no --as")}}, "rights", Status.UNKNOWN, "no --as"),
         ({"clocks": [ClockReading("edge-1", -7)]}, "clocks", Status.WARNING, "edge-1 is 7 s behind"),
         ({"clocks": [ClockReading("edge-1", 90)]}, "clocks", Status.ERROR, "edge-1 is 90 s ahead of"),
+        ({"clocks": []}, "clocks", Status.UNKNOWN, "no Lease"),
         ({"clocks": Denied("forbidden")}, "clocks", Status.UNKNOWN, "forbidden"),
         ({"sysctl": {"edge-1": "1\t0"}}, "sysctl", Status.WARNING, "agents cannot use ICMP"),
         ({"sysctl": {"edge-1": Denied("no exec")}}, "sysctl", Status.UNKNOWN, "no exec"),
@@ -87,7 +89,7 @@ def test_each_fault_is_named_with_what_to_do(changed: dict, check: str, status: 
         ([pod("extender"), pod("extender", "edge-2", ready=False)], Status.WARNING, "1 ready of 2"),
         ([pod("extender")], Status.WARNING, "1 ready of 2"),
         ([pod("extender", ready=False)], Status.ERROR, "none of 1 is ready"),
-        ([], Status.ERROR, "none of 0 is ready"),
+        ([], Status.ERROR, "the namespace leadsman has no extender pod"),
     ],
 )
 def test_replicas_that_are_missing_are_counted(pods: list, status: Status, text: str) -> None:

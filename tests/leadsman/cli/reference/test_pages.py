@@ -1,12 +1,10 @@
 """The reference and the man pages say everything that the parser knows."""
 
-from pathlib import Path
-
 import pytest
 
 from leadsman.cli.main import COMMANDS, build_parser
 from leadsman.cli.reference import pages, parser_tree
-from leadsman.cli.reference.__main__ import generated, main
+from leadsman.cli.reference.generated import generated
 from leadsman.cli.reference.parser_tree import Command, Flag, Group
 
 
@@ -33,11 +31,6 @@ def test_every_command_and_flag_is_in_the_reference(top: Command) -> None:
 def test_the_tree_has_every_command_with_its_subcommands(top: Command) -> None:
     assert [each.name for each in top.subcommands] == list(COMMANDS)
     assert "leadsman plan drain" in {each.words for each in top.walk()}
-
-
-def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
-    assert main(tmp_path) == 0
-    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} == set(generated())
 
 
 def test_no_line_of_a_man_page_is_a_request_by_accident() -> None:

@@ -1,0 +1,10 @@
+"""`make reference` writes every page."""
+
+from pathlib import Path
+
+from website.__main__ import main, reference
+
+
+def test_files_are_written_where_they_are_asked_for(tmp_path: Path) -> None:
+    assert main(tmp_path) == 0
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} == set(reference())

@@ -1,0 +1,38 @@
+"""`python -m website FOLDER`: writes the reference that is made from the code, and the man pages, into a folder.
+
+Nothing of it is committed, so it cannot be out of date: `make reference` and `make site` make it.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from leadsman.cli.reference.generated import generated
+from website.api_page import api_page
+from website.metrics_page import metrics_page
+from website.reference_pages import names_page, policy_page, records_page
+from website.taspolicy_page import taspolicy_page
+
+
+def reference() -> Mapping[str, str]:
+    """Path → text. The site shows the pages (*.md) below reference/."""
+    return {
+        **generated(),
+        "metrics.md": metrics_page(),
+        "policy.md": policy_page(),
+        "taspolicy.md": taspolicy_page(),
+        "api.md": api_page(),
+        "records.md": records_page(),
+        "names.md": names_page(),
+    }
+
+
+def main(folder: Path) -> int:
+    for path, text in reference().items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))

@@ -1,0 +1,24 @@
+"""Markdown from the code's own words."""
+
+import inspect
+import re
+from collections.abc import Iterable, Sequence
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Its lines, and an empty one."""
+    return [_row(header), _row(["---"] * len(header)), *map(_row, rows), ""]
+
+
+def _row(cells: Sequence[str]) -> str:
+    return f"| {' | '.join(each.replace('|', '&#124;').replace('<', '&lt;') for each in cells)} |"
+
+
+def code(text: str) -> str:
+    """ "" stays "": an empty cell."""
+    return f"`{text}`" if text else ""
+
+
+def paragraphs(text: str | None) -> str:
+    """A docstring; its lines `field: …` stay lines of their own."""
+    return re.sub(r"(?<!\n)\n(?=\w[\w, ]*: )", "  \n", inspect.cleandoc(text or "").replace("<", "&lt;"))
