@@ -45,8 +45,9 @@ _SERIES = {"histogram": ("_bucket", "_count", "_sum"), "summary": ("_count", "_s
 _UNITS = ("seconds", "bytes", "ratio", "celsius", "watt", "watts", "volts", "rpm")
 
 _INTRODUCTION = (
-    "Made from the code. Agents show theirs at `:9102/metrics`, extenders at `:9002`, controllers at `:9003`. A family",
-    "appears once the part that it counts is switched on. Each process also has the standard `process_*` and `python_*`.",
+    "Made from the code. Agents show theirs at `:9102/metrics`, extenders at `:9002`, controllers at `:9003`.",
+    "A family appears once the part that it counts is switched on. Each process has",
+    "the standard `process_*` and `python_*` too.",
 )
 
 

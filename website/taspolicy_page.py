@@ -22,8 +22,8 @@ def taspolicy_page() -> str:
         "",
         f"`apiVersion: {crd['group']}/{version['name']}`, `kind: {crd['names']['kind']}`, in a namespace.",
         paragraphs(schema["description"]),
-        "[Telemetry policies](../telemetry-policies.md) has examples. `NAME` is any key, `[]` each item of a list; a star",
-        "marks what must be there.",
+        "[Telemetry policies](../telemetry-policies.md) has examples. `NAME` is any key, `[]` each item of a list;",
+        "a star marks what must be there.",
         "",
     ]
     for section in SECTIONS:

@@ -15,8 +15,8 @@ from leadsman.cli.kubectl import Kubectl, KubectlError
 from leadsman.cli.options import THROUGH_KUBECTL
 
 SCHEDULER_SECRET, SCHEDULER_NAMESPACE = "leadsman-scheduler-tls", "kube-system"
-"""Made by `leadsman certs secrets`: the client's pair and our CA's certificate. The chart's job and cert-manager make it in
-Leadsman's namespace instead, as `--scheduler-namespace` may."""
+"""Made by `leadsman certs secrets`: the client's pair and our CA's certificate. The chart's job and cert-manager make
+it in Leadsman's namespace instead, as `--scheduler-namespace` may."""
 
 SELECTOR = "app.kubernetes.io/name=leadsman,app.kubernetes.io/component=extender"
 

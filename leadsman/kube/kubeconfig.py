@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import yaml
 from msgspec import Struct, field, structs
 
 from leadsman.kube.access import ApiAccess, ApiAccessError, read_pem
@@ -21,6 +22,10 @@ from leadsman.runtime.decode_errors import UNREADABLE, explain
 T = TypeVar("T", bound="_Named")
 
 _UNSUPPORTED_USER = ("auth-provider", "username", "password", "as", "as-uid", "as-groups", "as-user-extra")
+
+
+_MAX_DEPTH = 32
+"""Kubernetes' own nest 6 deep, and what extensions hold a little deeper."""
 
 
 class ExecCredential(Struct, frozen=True):
@@ -95,11 +100,26 @@ def read(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = 
 
 def _decoded(path: Path) -> _Config:
     try:
-        return msgspec.yaml.decode(path.read_bytes(), type=_Config)
+        content = path.read_bytes()
+        _check_depth(path, content)
+        return msgspec.yaml.decode(content, type=_Config)
     except OSError as error:
         raise ApiAccessError(f"kubeconfig {path}: {error}") from error
+    except yaml.YAMLError as error:
+        raise ApiAccessError(f"kubeconfig {path}: {' '.join(str(error).split())}") from error
     except UNREADABLE as error:
         raise ApiAccessError(f"kubeconfig {path}: {explain(error)}") from error
+
+
+def _check_depth(path: Path, content: bytes) -> None:
+    """ApiAccessError, before a decoder in C overflows the stack."""
+    depth = 0
+    for event in yaml.parse(content, Loader=yaml.SafeLoader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MAX_DEPTH:
+            raise ApiAccessError(
+                f"kubeconfig {path}: line {event.start_mark.line + 1}: nested more than {_MAX_DEPTH} deep"
+            )
 
 
 def _find(path: Path, what: str, entries: Sequence[T], name: str, named_by: str) -> T:

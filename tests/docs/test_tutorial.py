@@ -1,4 +1,4 @@
-"""docs/tutorial.md, as far as it can be tried without kind: its files, its commands, what the chart makes of its values."""
+"""docs/tutorial.md, as far as it can be tried without kind: files, commands, what the chart makes of its values."""
 
 import re
 import shlex

@@ -8,9 +8,10 @@ import msgspec
 import pytest
 import yaml
 
-from extender import wire
-from leadsman.decision.delay.bounds import DelayBound, EstimateMode, ReplicaMode, parse_bounds
+from extender.wire.verbs import read_args
+from leadsman.decision.delay.bounds import DelayBound, ReplicaMode, parse_bounds
 from leadsman.decision.model import PodInfo
+from leadsman.decision.policy import EstimateMode
 from leadsman.kube.names import BACKUP_ANNOTATION
 from leadsman.planning.backups.model import BackupScope
 
@@ -27,7 +28,7 @@ def pod(name: str) -> PodInfo:
     """A pod of the workload, as kube-scheduler would send it."""
     template = workloads()[name]["spec"]["template"]
     metadata = {"name": f"{name}-0", "namespace": "default", "uid": "1", **template["metadata"]}
-    return wire.read_args(msgspec.json.encode({"Pod": {**template, "metadata": metadata}, "NodeNames": []})).pod
+    return read_args(msgspec.json.encode({"Pod": {**template, "metadata": metadata}, "NodeNames": []})).pod
 
 
 @pytest.mark.parametrize("name", sorted(workloads()))

@@ -65,7 +65,7 @@ def read_items(file: Path) -> Iterator[Any]:
     content = read_bytes(file)
     try:
         raw = msgspec.json.decode(content, type=list[msgspec.Raw] | _JsonList)
-    except msgspec.DecodeError:  # It is YAML, or the slower way says what is wrong with it.
+    except (msgspec.DecodeError, RecursionError):  # It is YAML, or the slower way says what is wrong with it.
         yield from _plain_items(_one(_parsed(content, file), file), file)
         return
     for position, item in enumerate(raw if isinstance(raw, list) else raw.items):
@@ -78,9 +78,9 @@ def read_items(file: Path) -> Iterator[Any]:
 def _plain_items(document: Any, file: Path) -> Sequence[Any]:
     items = document.get("items") if isinstance(document, dict) else document
     if not isinstance(items, list):
+        got = "no items" if items is None else type(items).__name__
         raise BadInputFile(
-            f"{display_name(file)}: got {type(items).__name__}, want a list of names, or what"
-            " `kubectl get nodes -o json` gives"
+            f"{display_name(file)}: got {got}, want a list of names, or what `kubectl get nodes -o json` gives"
         )
     return items
 
