@@ -47,7 +47,7 @@ _UNITS = ("seconds", "bytes", "ratio", "celsius", "watt", "watts", "volts", "rpm
 _INTRODUCTION = (
     "Made from the code. Agents show theirs at `:9102/metrics`, extenders at `:9002`, controllers at `:9003`.",
     "A family appears once the part that it counts is switched on. Each process has",
-    "the standard `process_*` and `python_*` too.",
+    "the standard `process_*` and `python_*` too, and agents the `leadsman_custom_*` of [plugins](../plugins.md).",
 )
 
 

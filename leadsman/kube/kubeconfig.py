@@ -117,9 +117,7 @@ def _check_depth(path: Path, content: bytes) -> None:
     for event in yaml.parse(content, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > _MAX_DEPTH:
-            raise ApiAccessError(
-                f"kubeconfig {path}: line {event.start_mark.line + 1}: nested more than {_MAX_DEPTH} deep"
-            )
+            raise ApiAccessError(f"kubeconfig {path}: nested more than {_MAX_DEPTH} deep")
 
 
 def _find(path: Path, what: str, entries: Sequence[T], name: str, named_by: str) -> T:

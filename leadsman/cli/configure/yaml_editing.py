@@ -27,6 +27,8 @@ def load_documents(text: str) -> list[Any]:
         return list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
         raise ConfigureError(f"cannot be read as YAML: {error}") from error
+    except RecursionError as error:
+        raise ConfigureError("cannot be read as YAML: it is nested too deep") from error
 
 
 def apply_edits(text: str, document: int, puts: Sequence[YamlEdit]) -> str:

@@ -145,6 +145,7 @@ def config_map(version):
         ("kind: Pod\nspec: {containers: [{name: x, image: nginx}]}\n", "neither a kube-scheduler's pod nor"),
         ("", "neither a kube-scheduler's pod nor"),
         ("a: b: c", "cannot be read as YAML"),
+        ("[" * 5_000, "nested too deep"),
         (CONFIG.replace("/v1\n", "/v1beta3\n"), "v1beta3; want kubescheduler.config.k8s.io/v1, which every"),
         (CONFIG.replace("apiVersion: kubescheduler.config.k8s.io/v1\n", ""), "apiVersion: None; want"),
         (config_map("v1beta2"), "c.yaml: apiVersion: kubescheduler.config.k8s.io/v1beta2"),
