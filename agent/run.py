@@ -13,6 +13,7 @@ from random import Random
 from typing import Any
 
 from aiohttp import web
+from msgspec import structs
 
 from agent.app import create_app
 from agent.hardware import metrics as hardware_metrics
@@ -24,6 +25,7 @@ from agent.hardware.samples import HostRoots
 from agent.latency_record import build_latency_record
 from agent.liveness import LoopLiveness
 from agent.metrics import agent_info, report_metrics
+from agent.node_zone import read_zone
 from agent.peering import metrics as peering_metrics
 from agent.peering.peer_refresh import PeeringSettings, PeerRefresher
 from agent.peering.probe_requests import ProbeRequestHandler
@@ -54,6 +56,8 @@ SHUTDOWN_TIMEOUT_SECONDS = 3.0
 
 async def run(settings: AgentSettings, stop: asyncio.Event, clock: Callable[[], float] = time.monotonic) -> None:
     """Runs until `stop`. Raises what ended a loop: NodeAlreadyOwned when another agent writes this node."""
+    if not settings.zone and settings.pods is not None:
+        settings = structs.replace(settings, zone=await read_zone(settings.pods.api, settings.node))
     parts = AgentComponents(settings, clock)
     host, _, port = settings.listen.rpartition(":")
     async with contextlib.AsyncExitStack() as stack:

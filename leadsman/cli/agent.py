@@ -44,7 +44,9 @@ def options(add: Options) -> None:
     node.flag("node-name", "the node's name in Kubernetes", socket.gethostname().lower(), also=["NODE_NAME"])
     node.flag("address", "address at which peers probe this node", also=["POD_IP", "HOST_IP"])
     node.flag("owner", "owner of this node's records in etcd: the pod's UID", also=["POD_UID"])
-    node.flag("zone", "the node's topology.kubernetes.io/zone", "", also=["NODE_ZONE"])
+    node.flag(
+        "zone", "the node's topology.kubernetes.io/zone (default: as its Node object says)", "", also=["NODE_ZONE"]
+    )
     node.flag("rack", "the node's rack, or any group below a zone", "", also=["NODE_RACK"])
     probing_options(add.group("probing"))
     report = add.group("reporting")

@@ -6,8 +6,7 @@ from msgspec import Struct
 
 from leadsman.cluster.constraints import Taint
 from leadsman.cluster.resources import ZERO, Resources
-
-ZONE_LABEL = "topology.kubernetes.io/zone"
+from leadsman.kube.names import ZONE_LABEL as ZONE_LABEL
 
 
 class ClusterNode(Struct, frozen=True, gc=False, omit_defaults=True):

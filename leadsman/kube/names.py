@@ -9,6 +9,9 @@ from collections.abc import Mapping
 
 DOMAIN = "leadsman.dev"
 
+ZONE_LABEL = "topology.kubernetes.io/zone"
+"""Of Kubernetes, on a node."""
+
 DELAY_ANNOTATION = f"{DOMAIN}/delay"
 """On a pod, a bound a line: `<from>: <ms> [all|nearest] [accept|upper-bound|reject]`; empty lines and `# ...` are
 ignored."""

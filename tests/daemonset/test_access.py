@@ -20,6 +20,7 @@ PART = "app.kubernetes.io/component"
 
 PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list", "watch"]}
 EVENTS = {"apiGroups": [""], "resources": ["events"], "verbs": ["list"]}
+ZONE = {"apiGroups": [""], "resources": ["nodes"], "verbs": ["get"]}
 BIND = {"apiGroups": [""], "resources": ["pods/binding"], "verbs": ["create"]}
 
 
@@ -31,7 +32,7 @@ CLUSTER_AUTOSCALER_CUTOFF = -10
 """Its --expendable-pods-priority-cutoff."""
 
 ROLES = {
-    "leadsman-agent-pods": [PODS, EVENTS],
+    "leadsman-agent-pods": [PODS, EVENTS, ZONE],
     "leadsman-extender-places": PLACES,
     "leadsman-extender-bind": [BIND],
     "leadsman-extender-events": [{"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create"]}],

@@ -26,8 +26,8 @@ def install_chart(rollout: Rollout) -> None:
 
 def remove_chart(rollout: Rollout) -> str:
     def delete() -> None:
-        _helm(rollout.cluster, "uninstall", *RELEASE, "--wait", "--timeout=300s")
-        rollout.cluster.kubectl("delete", "namespace", "leadsman", "--timeout=300s")
+        _helm(rollout.cluster, "uninstall", *RELEASE, "--ignore-not-found", "--wait", "--timeout=300s")
+        rollout.cluster.kubectl("delete", "namespace", "leadsman", "--ignore-not-found", "--timeout=300s")
 
     return rollout.remove_with(delete)
 

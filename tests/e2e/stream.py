@@ -116,5 +116,10 @@ class Stream:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": name, "labels": {"streamed": "", f"delay_{self._node}": "0"}},
-            "spec": {"terminationGracePeriodSeconds": 0, "containers": [container], "volumes": [_MISSING]},
+            "spec": {
+                "terminationGracePeriodSeconds": 0,
+                "automountServiceAccountToken": False,
+                "containers": [container],
+                "volumes": [_MISSING],
+            },
         }

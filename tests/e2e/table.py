@@ -29,10 +29,12 @@ class Table:
         before = everything(self._cluster)
         chosen = [each for each in INSTALLATIONS if names & {row.name for row in each.rows}]
         for installation in chosen:
-            self._add(f"installation by {installation.title}", lambda: self._install(installation))  # noqa: B023
+            installed = self._add(f"installation by {installation.title}", lambda: self._install(installation))  # noqa: B023
             for row in rounds * installation.rows:
-                if row.name in names:
+                if row.name in names and installed:
                     self._run(row)
+                elif row.name in names:
+                    self._note(Result(row.title, False, 0.0, "not run: there is no installation"))
             if REMOVAL in names or installation is not chosen[-1]:
                 self._add(f"removal of {installation.title}", lambda: self._remove(installation, before))  # noqa: B023
 
@@ -54,11 +56,12 @@ class Table:
             raise RuntimeError(f"left behind: {', '.join(left)}")
         return f"left behind: nothing, of {len(kinds(self._cluster))} kinds; `leadsman uninstall` deleted {deleted}"
 
-    def _add(self, title: str, show: Callable[[], str]) -> None:
-        """The result of something without a stream."""
+    def _add(self, title: str, show: Callable[[], str]) -> bool:
+        """Something without a stream: whether it was as promised."""
         began = time.monotonic()
         kept, said = self._tried(show)
         self._note(Result(title, kept, time.monotonic() - began, said))
+        return kept
 
     def _stream(self, row: Row) -> None:
         stream = Stream(self._cluster.api, self._cluster.nodes[0].name, self._rate)
