@@ -116,4 +116,7 @@ def _read(file: Path) -> str:
     data = sys.stdin.buffer.read(_MAX_YAML_BYTES + 1) if str(file) == "-" else file.read_bytes()
     if len(data) > _MAX_YAML_BYTES:
         raise ValueError(f"{file}: larger than {_MAX_YAML_BYTES >> 10} KiB, which no pod needs")
-    return data.decode()
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file}: {error}; want YAML in UTF-8") from error

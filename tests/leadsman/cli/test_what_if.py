@@ -44,6 +44,7 @@ def test_a_pod_and_a_workload_s_template_are_decided_alike(
     ("text", "message"),
     [
         ("kind: Service\nmetadata: {name: a}\n", "pod.yaml: kind is 'Service'; allowed: YAML of one Pod, Deployment"),
+        ("kind: Pod\n# \xff", "pod.yaml: 'utf-8' codec can't decode byte 0xff in position 12"),
         ("a: [", "pod.yaml: $: line 1, column 5"),
         (POD + "---\n" + POD, "line 5, column 1: but found another document"),
         ("kind: Pod\nmetadata: {name: a, labels: {app: 3}}\n", "labels"),
@@ -53,7 +54,7 @@ def test_a_pod_and_a_workload_s_template_are_decided_alike(
 def test_what_is_no_pod_is_refused_naming_file_and_field(
     text: str, message: str, snapshot: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "pod.yaml").write_text(text)
+    (tmp_path / "pod.yaml").write_text(text, encoding="latin-1")
     with pytest.raises(SystemExit) as ended:
         main(["explain", "-f", str(tmp_path / "pod.yaml"), "--snapshot", snapshot])
     assert ended.value.code == 2
