@@ -51,6 +51,7 @@ async def test_each_view_of_more_nodes_is_drawn_by_its_deep_link_without_a_compl
 ) -> None:
     async with page_server(nodes, tmp_path) as url:
         await walk(tab, url)
+        await tab.command("Page.navigate", url="about:blank")  # A page whose server ended complains in the next test.
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
