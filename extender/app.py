@@ -2,22 +2,24 @@
 
 import logging
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from aiohttp import web
 from aiohttp.typedefs import Middleware
 
 from extender import metrics as shown
 from extender.bind_failures import BindFailureReporter
-from extender.body_limits import BodyReader, RequestRefused
+from extender.body_limits import BodyReader
+from extender.client_errors import Handler, map_client_errors
 from extender.decider import DEFAULT_CORE, Decider, DecisionCore, Observer
 from extender.device_grants import DeviceGrants
-from extender.handlers import BindHandler, PageHandlers, VerbHandlers
+from extender.handlers import BindHandler, VerbHandlers
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
+from extender.page_handlers import PageHandlers
+from extender.peers.client import PeerClient
 from extender.probe_on_demand import RequestProbes
 from extender.rewards_metrics import reward_metrics
-from extender.wire.errors import BadRequest
 from extender.wire.verbs import BindingArgs
 from extender.worker_pool import WorkerPool
 from leadsman.decision.pod_type import pod_type_of
@@ -30,8 +32,6 @@ from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 
 _log = logging.getLogger(__name__)
-
-_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def create_app(
@@ -48,6 +48,7 @@ def create_app(
     tls_problem: ProblemLog | None = None,
     observers: Sequence[Observer] = (),
     device_grants: DeviceGrants | None = None,
+    replicas: PeerClient | None = None,
 ) -> web.Application:
     """Builds the application for kube-scheduler: filter, prioritize, preempt, /explain, /decisions, /state
     and /rewards.
@@ -58,6 +59,7 @@ def create_app(
     tls_problem: why the newest certificates are not in use, for /state.
     observers: receive each decided request.
     device_grants: what pods were promised of devices; None: nothing is.
+    replicas: the other extenders, whose journals /explain and /decisions show too; None: they are not asked.
 
     The verbs are also served under /scheduler/. Serve it with `http_server.serve`, which has the deadlines.
     """
@@ -72,9 +74,12 @@ def create_app(
         observers=observers,
         device_grants=device_grants,
     )
-    verbs, pages = VerbHandlers(decider, bodies), PageHandlers(decider, sources, tls_problem)
+    verbs, pages = (
+        VerbHandlers(decider, bodies),
+        PageHandlers(sources, journal, workers, tls_problem, replicas, core=core),
+    )
     app = web.Application(middlewares=[_observe_requests(metrics)])
-    table: dict[str, _Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
+    table: dict[str, Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}
     if api:
         binder = BindHandler(
             api, bodies, _bind_failure_callback(bind_failures, journal) if bind_failures else lambda *_: None
@@ -131,9 +136,9 @@ def _observe_requests(metrics: ExtenderMetrics) -> Middleware:
     """Counts and times every response, and turns errors of the client into responses."""
 
     @web.middleware
-    async def observe(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    async def observe(request: web.Request, handler: Handler) -> web.StreamResponse:
         began = time.perf_counter()
-        response = await track_request(request, lambda request: _map_client_errors(request, handler))
+        response = await track_request(request, lambda request: map_client_errors(request, handler))
         metrics.observe_request(_verb(request), response.status, time.perf_counter() - began)
         return response
 
@@ -144,18 +149,3 @@ def _verb(request: web.Request) -> str:
     """The route's last path segment; "other" for a path that is not served."""
     resource = request.match_info.route.resource
     return resource.canonical.rpartition("/")[2] if resource else "other"
-
-
-async def _map_client_errors(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    try:
-        return await handler(request)
-    except BadRequest as error:
-        return _error_response(400, str(error))
-    except RequestRefused as error:
-        return _error_response(error.status, str(error))
-    except web.HTTPException as error:
-        return _error_response(error.status, error.reason, error.headers.get("Allow"))
-
-
-def _error_response(status: int, text: str, allow: str | None = None) -> web.Response:
-    return web.Response(status=status, text=f"{text}\n", headers={"Allow": allow} if allow else None)

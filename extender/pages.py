@@ -8,6 +8,7 @@ from msgspec import Struct
 from extender.body_limits import RequestRefused
 from extender.journal import Journal, JournalEntry
 from extender.metrics import state_age_seconds
+from extender.peers.client import SilentPeer
 from leadsman.decision import explain, explain_text
 from leadsman.planning.backups.memory import PodBackup
 from leadsman.runtime.text_table import align_columns
@@ -23,17 +24,25 @@ _NO_DECISION = (
 _NO_DELAYS = NoDelayStatus()
 
 
-def find_entry(journal: Journal, pod: str | None) -> JournalEntry:
-    """The journal's entry for `pod`, namespace/name or a name in default. RequestRefused when there is none."""
-    namespace, slash, name = (pod or "").partition("/")
+def find_entry(journal: Journal, pod: str) -> JournalEntry | None:
+    """The journal's entry for `pod`, namespace/name or a name in default. RequestRefused when no pod is named."""
+    namespace, slash, name = pod.partition("/")
     if not pod:
         raise RequestRefused(400, f"name the pod with ?pod=namespace/name\n{_kept_decisions(journal)}")
-    entry = journal.get(namespace, name) if slash else journal.get("default", pod)
-    if entry is None:
-        raise RequestRefused(
-            404, f"this replica keeps no decision on pod {pod!r}\n{_kept_decisions(journal)}\n{_NO_DECISION}"
-        )
-    return entry
+    return journal.get(namespace, name) if slash else journal.get("default", pod)
+
+
+def no_decision_text(journal: Journal, pod: str, silent: Sequence[SilentPeer]) -> str:
+    """Why /explain has no decision on the pod. silent: the other replicas that did not answer."""
+    silent_line = [f"not asked: {silent_text(silent)}"] if silent else []
+    return "\n".join(
+        [f"this replica keeps no decision on pod {pod!r}", *silent_line, _kept_decisions(journal), _NO_DECISION]
+    )
+
+
+def silent_text(silent: Sequence[SilentPeer]) -> str:
+    """As "extender-1: no answer within 500 ms"."""
+    return "; ".join(f"{each.name}: {each.error}" for each in silent)
 
 
 def _kept_decisions(journal: Journal) -> str:
@@ -67,8 +76,11 @@ def render_explain(
     return "\n".join([head, *backup_line, *_group_lines("nodes that passed", passed)]).encode()
 
 
-class _KeptDecision(Struct):
-    """A line of /decisions. best: the node with the highest score, the first of equals; "": none was scored."""
+class KeptDecision(Struct):
+    """A line of /decisions. best: the node with the highest score, the first of equals; "": none was scored.
+
+    replica: the name of the extender that keeps it.
+    """
 
     namespace: str
     name: str
@@ -77,11 +89,11 @@ class _KeptDecision(Struct):
     refused: int
     best: str
     neutral: str
+    replica: str
 
 
-def render_decisions(entries: Sequence[JournalEntry], now: float, as_json: bool) -> bytes:
-    """The page /decisions: a line an entry. now: monotonic seconds."""
-    decisions = [_kept_decision(entry, now) for entry in entries]
+def render_decisions(decisions: Sequence[KeptDecision], as_json: bool) -> bytes:
+    """The page /decisions: a line a decision."""
     if as_json:
         return msgspec.json.encode(decisions)
     rows = [
@@ -91,10 +103,11 @@ def render_decisions(entries: Sequence[JournalEntry], now: float, as_json: bool)
     return "\n".join([*align_columns([["POD", "AGE", "PASSED", "REFUSED", "BEST"], *rows]), ""]).encode()
 
 
-def _kept_decision(entry: JournalEntry, now: float) -> _KeptDecision:
+def kept_decision(entry: JournalEntry, now: float, replica: str) -> KeptDecision:
+    """now: monotonic seconds."""
     decision = entry.decision
     best = max(decision.scores, key=lambda node: decision.scores[node], default="")
-    return _KeptDecision(
+    return KeptDecision(
         decision.pod.namespace,
         decision.pod.name,
         now - entry.decided_at,
@@ -102,6 +115,7 @@ def _kept_decision(entry: JournalEntry, now: float) -> _KeptDecision:
         len(decision.refused),
         best,
         decision.neutral,
+        replica,
     )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from extender.api.replica_server import ReplicaServer
 from extender.api.server import PageSettings, page_loops
 from extender.api.sources import ApiSources
 from extender.app import create_app, create_ops_app
@@ -21,6 +22,7 @@ from extender.decider import DecisionCore
 from extender.device_grants import DeviceGrants
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
+from extender.peers.replicas import ReplicaSettings
 from extender.plugins.events import PluginEvents
 from extender.plugins.host import PluginHost
 from extender.probe_requests import REQUESTS_PER_SECOND, ProbeRequestQueue
@@ -72,6 +74,7 @@ class ExtenderSettings(Struct, frozen=True):
     shadow_policy: the file of a policy that is judged beside the live one; None: there is none.
     page: where the API for people and the page are served; None: they are not.
     own_pod: that Events about plugins are written on; None: none are written; needs `api`.
+    replicas: the other extenders, whose journals are shown too; None: they are not asked.
     """
 
     etcd: EtcdAccess
@@ -93,6 +96,7 @@ class ExtenderSettings(Struct, frozen=True):
     shadow_policy: Path | None = None
     page: PageSettings | None = None
     own_pod: ObjectReference | None = None
+    replicas: ReplicaSettings | None = None
 
 
 async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
@@ -144,6 +148,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     metrics.add_collector(plugins.families)
     device_grants = DeviceGrants(store, followed.input_sources.devices)
     metrics.add_collector(device_grants.families)
+    replica_server = ReplicaServer(settings.replicas)
     core, journal = DecisionCore(plugins.filter_nodes, plugins.score_nodes, is_brief), Journal()
     app = create_app(
         followed.input_sources,
@@ -158,6 +163,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         tls_problem=tls.problem if tls else None,
         observers=[each.observe for each in (recorder, shadow) if each],
         device_grants=device_grants,
+        replicas=replica_server.others,
     )
     api_sources = ApiSources(
         followed.input_sources,
@@ -169,6 +175,8 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         core=core,
         request_probes=probe_requests.enqueue,
         tls=tls,
+        replicas=replica_server.others,
+        replica_tls=replica_server.tls,
     )
     drain = Drain(settings.drain_seconds)
     app.on_response_prepare.append(drain.close_connection)
@@ -190,6 +198,7 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
         loops = {
             **dict(followed.tasks()),
+            **await stack.enter_async_context(replica_server.serving(api_sources)),
             **await stack.enter_async_context(page_loops(settings.page, api_sources)),
             "write probe requests": probe_requests.run(),
             "write bind failures": bind_failures.run(),

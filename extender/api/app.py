@@ -39,10 +39,10 @@ def create_api_app(
     live: LiveState, guard: AccessGuard, bundle: Bundle, page_headers: Mapping[str, str]
 ) -> web.Application:
     """Builds the application. bundle, page_headers: of the page. Run `live` beside it."""
-    app = web.Application(middlewares=[track_request, _errors_as_json, _checked_by(guard)])
+    app = web.Application(middlewares=[track_request, errors_as_json, _checked_by(guard)])
     handlers = ApiHandlers(live)
     for route in ROUTES:
-        app.router.add_route(route.method, PREFIX + route.path, _answering(route, route.handle(handlers)))
+        app.router.add_route(route.method, PREFIX + route.path, api_handler(route, handlers))
     document = msgspec.json.encode(openapi_document())
     app.router.add_get(f"{PREFIX}/openapi.json", _serving("application/json", document, API_HEADERS))
     app.router.add_get(f"{PREFIX}/events", _events(live))
@@ -52,7 +52,10 @@ def create_api_app(
     return app
 
 
-def _answering(route: Route, handle: Callable[[web.Request], Awaitable[msgspec.Struct]]) -> _Handler:
+def api_handler(route: Route, handlers: ApiHandlers) -> _Handler:
+    """Answers requests of the route."""
+    handle = route.handle(handlers)
+
     async def answer(request: web.Request) -> web.StreamResponse:
         body = msgspec.json.encode(await handle(request))
         return await _response(request, "application/json", body, API_HEADERS, route.status)
@@ -144,7 +147,8 @@ def _checked_by(guard: AccessGuard) -> Middleware:
 
 
 @web.middleware
-async def _errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
+async def errors_as_json(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """What the handler returns, or the error that it raised as the contract has it."""
     try:
         return await handler(request)
     except RequestError as error:

@@ -1,9 +1,9 @@
 """Decisions of the journal as rows and as details; all of it is the journal's own."""
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import blake2b
-from heapq import nlargest
+from heapq import merge, nlargest
 from math import ceil
 
 from extender.api.contract.common import reason_counts
@@ -60,6 +60,16 @@ def _searched(row: DecisionRow) -> str:
     return "\n".join(words).lower()
 
 
+def newest_first(lists: Iterable[Sequence[DecisionRow]]) -> list[DecisionRow]:
+    """The rows of all replicas. Each list is sorted already."""
+    return list(merge(*lists, key=lambda row: row.at, reverse=True))
+
+
+def newest(details: Sequence[DecisionDetail]) -> DecisionDetail:
+    """Of one pod, as replicas keep it. Within a second the one with scores was later."""
+    return max(details, key=lambda each: (each.at, each.kind == PRIORITIZE))
+
+
 def decision_detail(entry: JournalEntry, replica: str, wall_time: WallTime, query: ListQuery) -> DecisionDetail:
     """Some 10 ms at 5,000 nodes."""
     inputs = entry.score_inputs or entry.filter_inputs
@@ -72,6 +82,7 @@ def decision_detail(entry: JournalEntry, replica: str, wall_time: WallTime, quer
         nodes=query.page([_decided_node(node, explanation) for node in explanation.nodes]),
         runner_up=explanation.runner_up,
         fixes=fixes(explanation),
+        partial=(),
     )
 
 

@@ -1,21 +1,30 @@
 """A handler for each path of the API. Each reads parameters, and has its body made on a worker thread."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
+from urllib.parse import quote
 
 import msgspec
 from aiohttp import web
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from extender.api import cluster_pages, decision_pages, delay_pages, health_checks, node_rows, pair_pages, parameters
 from extender.api.cluster_view import ClusterView
 from extender.api.contract.cluster import Plan
-from extender.api.contract.decisions import DecisionList, MeasureRequest, MeasureResponse, WhatIfRequest
+from extender.api.contract.decisions import (
+    DecisionDetail,
+    DecisionList,
+    MeasureRequest,
+    MeasureResponse,
+    SilentReplica,
+    WhatIfRequest,
+)
 from extender.api.contract.nodes import NodeRow
 from extender.api.contract.overview import ReplicaStatus
 from extender.api.live import LiveState
 from extender.api.overview_page import overview
 from extender.api.parameters import ListQuery, RequestError, existing
+from extender.api.replica_answers import ask_replicas, names_of
 from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
 from extender.what_if import ALLOWED, MAX_YAML_BYTES, decide_what_if
@@ -33,14 +42,18 @@ TURN = "/api/v1"
 
 
 class ApiHandlers:
-    """Each returns the response's struct."""
+    """Each returns the response's struct.
 
-    def __init__(self, live: LiveState) -> None:
+    asks_replicas: whether decisions of the other replicas are shown too.
+    """
+
+    def __init__(self, live: LiveState, asks_replicas: bool = True) -> None:
         self._live, self._sources = live, live.sources
+        self._replicas = live.sources.replicas if asks_replicas else None
 
     async def overview(self, _: web.Request) -> Struct:
         view = await self._live.view()
-        replicas = [ReplicaStatus(self._sources.replica, True, "")]
+        replicas = [ReplicaStatus(self._sources.replica, True, ""), *self._live.replicas.statuses]
         rates, shifts, waiting = self._live.rates.current, self._live.history.shifts, self._live.waiting
         since = self._live.history.since
         return await self._on_worker(lambda: overview(self._sources, view, rates, shifts, waiting, replicas, since))
@@ -112,26 +125,44 @@ class ApiHandlers:
         kind = parameters.one_of(query, "kind", (decision_pages.FILTER, decision_pages.PRIORITIZE))
         entries = self._sources.journal.newest(MAX_PODS)
 
+        search = query.get("search", "")
+        asked = {"search": search, "kind": kind, "limit": str(parameters.MAX_LIMIT)}
+        others, silent = await ask_replicas(self._replicas, "/decisions", asked, DecisionList)
+
         def rows() -> Struct:
             made = [
                 decision_pages.decision_row(each, self._sources.replica, self._sources.wall_time) for each in entries
             ]
-            selected = page.page(decision_pages.select_decisions(made, query.get("search", ""), kind))
-            return DecisionList(selected.items, selected.next, selected.total, ())
+            own = decision_pages.select_decisions(made, search, kind)
+            of_all = decision_pages.newest_first([own, *(each.items for _, each in others)])
+            selected = page.page(of_all)
+            missing = [*silent, *(further for _, each in others for further in each.partial)]
+            return DecisionList(selected.items, selected.next, selected.total, missing)
 
         return await self._on_worker(rows)
 
     async def decision(self, request: web.Request) -> Struct:
+        decision_id = request.match_info["id"]
         entries = {decision_pages.decision_id(each): each for each in self._sources.journal.newest(MAX_PODS)}
-        entry: JournalEntry = existing(request.match_info["id"], "id", entries, "decision")
-        return await self._detail(entry, request)
+        if entry := entries.get(decision_id):
+            return await self._detail(entry, request)
+        path = f"/decisions/{quote(decision_id, safe='')}"
+        details, silent = await ask_replicas(self._replicas, path, _page_of(request), DecisionDetail)
+        if not details:
+            raise _not_kept(f"the decision {decision_id[:100]!r}", "id", decision_id, silent)
+        return details[0][1]
 
     async def pod(self, request: web.Request) -> Struct:
+        """The newest of all replicas': kube-scheduler may have asked another one since."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
+        path = f"/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
+        others, silent = await ask_replicas(self._replicas, path, _page_of(request), DecisionDetail)
         entry = self._sources.journal.get(namespace, name)
-        if entry is None:
-            raise RequestError(404, f"no decision on pod {namespace}/{name} is kept", "name", f"{namespace}/{name}")
-        return await self._detail(entry, request)
+        details = [await self._detail(entry, request)] if entry else []
+        details += [each for _, each in others]
+        if not details:
+            raise _not_kept(f"a decision on pod {namespace}/{name}", "name", f"{namespace}/{name}", silent)
+        return structs.replace(decision_pages.newest(details), partial=silent)
 
     async def what_if(self, request: web.Request) -> Struct:
         asked = await _body(request, WhatIfRequest)
@@ -142,7 +173,7 @@ class ApiHandlers:
             raise RequestError(error.status, str(error), "yaml", "", ALLOWED) from error
         return await self._detail(entry, request)
 
-    async def _detail(self, entry: JournalEntry, request: web.Request) -> Struct:
+    async def _detail(self, entry: JournalEntry, request: web.Request) -> DecisionDetail:
         query, replica = ListQuery(request.query), self._sources.replica
         return await self._on_worker(
             lambda: decision_pages.decision_detail(entry, replica, self._sources.wall_time, query)
@@ -171,7 +202,8 @@ class ApiHandlers:
     async def policies(self, request: web.Request) -> Struct:
         inputs, page = self._sources.inputs.current_inputs(), ListQuery(request.query)
         problem = self._sources.inputs.policy.problem.text
-        return page.page(cluster_pages.policy_rows(inputs, self._sources.policy_path, problem))
+        policies_of = self._live.replicas.policies if self._replicas else {}
+        return page.page(cluster_pages.policy_rows(inputs, self._sources.policy_path, problem, policies_of))
 
     async def plan(self, _: web.Request) -> Struct:
         """The controller keeps its plan to itself: nothing of it is known here."""
@@ -179,13 +211,24 @@ class ApiHandlers:
 
     async def health(self, _: web.Request) -> Struct:
         view = await self._live.view()
-        return health_checks.health(self._sources, view)
+        return health_checks.health(self._sources, view, self._live.replicas.statuses)
 
     async def _on_worker(self, make: Callable[[], T]) -> T:
         try:
             return await self._sources.workers.run(make, PAGE_TIMEOUT_SECONDS, TURN)
         except DeadlineExceeded as error:
             raise RequestError(503, str(error)) from error
+
+
+def _page_of(request: web.Request) -> Mapping[str, str]:
+    return {name: request.query[name] for name in ("limit", "cursor") if name in request.query}
+
+
+def _not_kept(what: str, field: str, value: str, silent: Sequence[SilentReplica]) -> RequestError:
+    """Whether it is kept is unknown while a replica does not answer."""
+    if silent:
+        return RequestError(503, f"{what} is at a replica that does not answer, or nowhere: {names_of(silent)}")
+    return RequestError(404, f"{what} is kept by no replica", field, value, "what GET /decisions lists")
 
 
 async def _body(request: web.Request, kind: type[T]) -> T:

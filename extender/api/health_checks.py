@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.api.cluster_view import ClusterView
-from extender.api.contract.overview import HealthCheckResult, HealthChecks
+from extender.api.contract.overview import HealthCheckResult, HealthChecks, ReplicaStatus
 from extender.api.sources import ApiSources
 from leadsman.state.snapshot import Freshness
 
@@ -29,13 +29,13 @@ class Check(Struct, frozen=True):
     what_to_do: str = ""
 
 
-def health(sources: ApiSources, view: ClusterView) -> HealthChecks:
-    """The failing ones first."""
-    checks = sorted(run_checks(sources, view), key=lambda check: check.ok)
+def health(sources: ApiSources, view: ClusterView, replicas: Sequence[ReplicaStatus]) -> HealthChecks:
+    """The failing ones first. replicas: the others."""
+    checks = sorted(run_checks(sources, view, replicas), key=lambda check: check.ok)
     return HealthChecks([HealthCheckResult(each.name, each.ok, each.text, each.what_to_do) for each in checks])
 
 
-def run_checks(sources: ApiSources, view: ClusterView) -> Sequence[Check]:
+def run_checks(sources: ApiSources, view: ClusterView, replicas: Sequence[ReplicaStatus]) -> Sequence[Check]:
     counts = Counter(state.freshness(view.inputs.now) for state in view.snapshot.nodes.values())
     return [
         _agents_report(counts),
@@ -44,6 +44,7 @@ def run_checks(sources: ApiSources, view: ClusterView) -> Sequence[Check]:
         _estimates_fitted(view),
         _decisions_asked(sources),
         _threads_free(sources),
+        *([_replicas_answer(replicas)] if sources.replicas else []),
         *(Check(name, False, ERROR, text, WHAT_TO_DO.get(name, _READ_LOG)) for name, text in sources.problems.items()),
     ]
 
@@ -85,6 +86,14 @@ def _decisions_asked(sources: ApiSources) -> Check:
         return Check("kube-scheduler asks", True, WARNING, f"{len(sources.journal)} decisions are kept")
     what_to_do = "run leadsman configure-scheduler; another replica may have been asked instead"
     return Check("kube-scheduler asks", False, WARNING, "kube-scheduler has not asked this replica", what_to_do)
+
+
+def _replicas_answer(replicas: Sequence[ReplicaStatus]) -> Check:
+    silent = [f"{each.name}: {each.error}" for each in replicas if not each.reachable]
+    if not silent:
+        return Check("other replicas answer", True, WARNING, f"{len(replicas)} other replicas answer")
+    what_to_do = "look at the extenders' pods and logs; until they answer, decisions that they made are missing here"
+    return Check("other replicas answer", False, WARNING, "; ".join(silent), what_to_do)
 
 
 def _threads_free(sources: ApiSources) -> Check:

@@ -9,6 +9,7 @@ from extender.api.cluster_view import ClusterView, make_view
 from extender.api.contract.overview import ChangeEvent
 from extender.api.decision_rates import DecisionRates
 from extender.api.history import MINUTE_SECONDS, DelayHistory
+from extender.api.replica_statuses import ReplicaStatuses
 from extender.api.sources import ApiSources
 from extender.api.waiting_pods import WaitingPod, waiting_pods
 from extender.journal import MAX_PODS
@@ -26,17 +27,18 @@ TICK_SECONDS = 2.0
 class LiveState:
     """`run` it as one task.
 
-    history: of delays. waiting: UID → pod, as of the last tick.
+    history: of delays. waiting: UID → pod, as of the last tick. replicas: run them as a task of their own.
     """
 
     def __init__(self, sources: ApiSources) -> None:
         self.sources = sources
         self.history = DelayHistory(sources.wall_clock())
         self.rates, self.streams = DecisionRates(), ChangeStreams()
+        self.replicas = ReplicaStatuses(sources.replicas)
         self.waiting: Mapping[str, WaitingPod] = {}
         self._view: ClusterView | None = None
         self._making: asyncio.Task[ClusterView] | None = None
-        self._shown: tuple[int, object] = (-1, None)
+        self._shown: tuple[int, object, object] = (-1, None, {})
         self._problem = ProblemLog(
             _log, "the delay history lacks this minute; the next is tried", "the delay history goes on", logging.ERROR
         )
@@ -90,11 +92,13 @@ class LiveState:
         self.rates.sample(now, self.sources.metrics.request_buckets("filter"))
         entries = self.sources.journal.newest(MAX_PODS)
         self.waiting = waiting_pods(self.waiting, reversed(entries), now)
-        revision, newest = self.sources.inputs.state.current.revision, entries[0] if entries else None
+        revision = self.sources.inputs.state.current.revision
+        newest = entries[0] if entries else None
         if sections := self._changed_sections(revision, newest):
             self.streams.send(ChangeEvent(sections, revision))
-        self._shown = (revision, newest)
+        self._shown = (revision, newest, self.replicas.newest)
 
     def _changed_sections(self, revision: int, newest: object) -> Sequence[str]:
         nodes = ["nodes", "delays"] if revision != self._shown[0] else []
-        return [*nodes, "decisions"] if newest is not self._shown[1] else nodes
+        is_decided = newest is not self._shown[1] or self.replicas.newest != self._shown[2]
+        return [*nodes, "decisions"] if is_decided else nodes

@@ -40,6 +40,7 @@ def overview(
     replicas: Sequence[ReplicaStatus],
     history_since: float,
 ) -> Overview:
+    """replicas: this one first."""
     entries = sources.journal.newest(MAX_PODS)
     return Overview(
         at=iso(view.at),
@@ -61,7 +62,9 @@ def overview(
         certificates=sources.certificates,
         replicas=replicas,
         problems=[
-            Problem(each.severity, each.text, each.what_to_do) for each in run_checks(sources, view) if not each.ok
+            Problem(each.severity, each.text, each.what_to_do)
+            for each in run_checks(sources, view, replicas[1:])
+            if not each.ok
         ],
         features=Features(
             rewards=bool(view.snapshot.rewards), plan=False, measure=sources.request_probes is not None, what_if=True

@@ -9,6 +9,7 @@ from extender.api.contract.overview import CertificateDays
 from extender.decider import DEFAULT_CORE, DecisionCore
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
+from extender.peers.client import PeerClient
 from extender.probe_on_demand import RequestProbes
 from extender.worker_pool import WorkerPool
 from leadsman.runtime.mutual_tls import MutualTls
@@ -22,6 +23,8 @@ class ApiSources(Struct, frozen=True):
     core: what decides a what-if.
     request_probes: None: nobody can be asked to measure.
     tls: of kube-scheduler's listener; None: it is plain HTTP.
+    replicas: the other extenders; None: they are not asked.
+    replica_tls: of the listener that the others ask; None: there is none.
     wall_clock: Unix seconds.
     """
 
@@ -35,6 +38,8 @@ class ApiSources(Struct, frozen=True):
     core: DecisionCore = DEFAULT_CORE
     request_probes: RequestProbes | None = None
     tls: MutualTls | None = None
+    replicas: PeerClient | None = None
+    replica_tls: MutualTls | None = None
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -46,7 +51,9 @@ class ApiSources(Struct, frozen=True):
 
     @property
     def certificates(self) -> Sequence[CertificateDays]:
-        expires_at, now = self.tls.expires_at if self.tls else {}, self.wall_clock()
+        expires_at, now = dict(self.tls.expires_at) if self.tls else {}, self.wall_clock()
+        if self.replica_tls:
+            expires_at["replica"] = self.replica_tls.expires_at["server"]
         return [CertificateDays(name, round((at - now) / 86_400, 2)) for name, at in sorted(expires_at.items())]
 
     def wall_time(self, moment: float) -> float:

@@ -73,7 +73,8 @@ def _list_decisions(args: argparse.Namespace) -> int:
 
         def render() -> str:
             # The newest first, over all replicas.
-            decisions = sorted(client.json_of_all("/decisions"), key=lambda each: each["decided_seconds_ago"])
+            kept = client.json_of_all("/decisions", lambda each: (each["replica"], each["namespace"], each["name"]))
+            decisions = sorted(kept, key=lambda each: each["decided_seconds_ago"])
             listed = [each for each in decisions if namespace in ("", each["namespace"])]
             if args.output in ("json", "yaml"):
                 return output.document(listed, args.output)

@@ -5,6 +5,7 @@ import gc
 
 from extender.api.access import LOOPBACK_HOSTS
 from extender.api.server import PageSettings
+from extender.peers.replicas import ReplicaSettings
 from extender.probe_requests import REQUESTS_PER_SECOND
 from extender.run import ExtenderSettings, run
 from leadsman.cli import delay_flags, telemetry_flags
@@ -85,6 +86,22 @@ def options(add: Options) -> None:
         metavar="NAME[,NAME]",
     )
     tls.switch("plain-http", "serve without TLS: any client that reaches the port is answered")
+    replicas = add.group("the other extenders, whose decisions are shown too (docs/api.md); all three or none")
+    replicas.flag(
+        "replicas",
+        "names that lead to every extender, as that of a headless Service; their certificates have these names",
+        None,
+        host_ports,
+        metavar="HOST:PORT[,HOST:PORT]",
+    )
+    replicas.flag("replica-listen", "address that the others ask", None, listen_address, metavar="HOST:PORT")
+    replicas.flag(
+        "replica-tls",
+        "folder with tls.crt, tls.key and ca.crt, of a certificate that replicas show each other",
+        None,
+        existing_folder,
+        metavar="DIR",
+    )
     deciding = add.group("deciding")
     deciding.flag("policy", POLICY_HELP, None, existing_file, metavar="FILE")
     deciding.flag(
@@ -165,6 +182,7 @@ def settings(args: argparse.Namespace) -> ExtenderSettings:
         shadow_policy=args.shadow_policy,
         page=_page(args, api),
         own_pod=ObjectReference("Pod", args.pod_namespace, args.pod_name, args.pod_uid) if args.pod_name else None,
+        replicas=_replicas(args),
     )
 
 
@@ -179,6 +197,10 @@ def client_names(text: str) -> frozenset[str]:
     if not found:
         raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
     return found
+
+
+def host_ports(text: str) -> tuple[tuple[str, int], ...]:
+    return tuple(split_host_port(listen_address(part.strip())) for part in text.split(","))
 
 
 def ring_bytes(text: str) -> int:
@@ -203,6 +225,20 @@ def _tls(args: argparse.Namespace) -> TlsFiles | None:
     if missing:
         raise ValueError(f"{', '.join(missing)} not given; make them with `leadsman certs`, or pass --plain-http")
     return TlsFiles(args.tls_cert, args.tls_key, args.tls_client_ca, args.tls_client_name)
+
+
+def _replicas(args: argparse.Namespace) -> ReplicaSettings | None:
+    given = {
+        "--replicas": args.replicas,
+        "--replica-listen": args.replica_listen,
+        "--replica-tls": args.replica_tls,
+    }
+    missing = [flag for flag, value in given.items() if value is None]
+    if len(missing) == len(given):
+        return None
+    if missing:
+        raise ValueError(f"{', '.join(missing)} not given; --replicas, --replica-listen and --replica-tls go together")
+    return ReplicaSettings(split_host_port(args.replica_listen), args.replicas, args.replica_tls)
 
 
 def _page(args: argparse.Namespace, api: ApiAccess | None) -> PageSettings | None:

@@ -2,7 +2,8 @@
 
 import argparse
 import contextlib
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from http.client import HTTPException
 from typing import Any
 from urllib.error import HTTPError
@@ -10,6 +11,7 @@ from urllib.request import HTTPSHandler, OpenerDirector, ProxyHandler, Request, 
 
 import msgspec
 
+from extender.peers import headers
 from leadsman.cli import kubectl, output
 from leadsman.cli.extender_replicas import Replica, replicas
 from leadsman.cli.options import THROUGH_KUBECTL, CommandFailed, Options, existing_folder
@@ -59,13 +61,13 @@ class ExtenderClient:
     def json(self, path: str, yaml: bytes | None = None) -> Any:
         return msgspec.json.decode(self._get(path, "application/json", yaml))
 
-    def json_of_all(self, path: str) -> list[Any]:
-        """The lists of all replicas as one. ExtenderError when one cannot be asked."""
-        return [
-            each
-            for replica in self._replicas
-            for each in msgspec.json.decode(self._ask(replica, path, "application/json"))
-        ]
+    def json_of_all(self, path: str, identity: Callable[[Any], Hashable]) -> list[Any]:
+        """The lists of all replicas as one, each element once: a replica may answer for others too.
+
+        ExtenderError when one cannot be asked.
+        """
+        lists = [msgspec.json.decode(self._ask(each, path, "application/json")) for each in self._replicas]
+        return list({identity(element): element for one in lists for element in one}.values())
 
     def _get(self, path: str, accept: str, yaml: bytes | None) -> bytes:
         """path: with its query. ExtenderError when no replica has it; a refusal says more than a failed connection."""
@@ -78,10 +80,12 @@ class ExtenderClient:
         raise next((error for error in failed if isinstance(error, PageRefused)), failed[0])
 
     def _ask(self, replica: Replica, path: str, accept: str, yaml: bytes | None = None) -> bytes:
-        headers = {"Accept": accept} | ({"Content-Type": "application/yaml"} if yaml is not None else {})
-        request = Request(f"{replica.url}{path}", yaml, headers)
+        sent = {"Accept": accept} | ({"Content-Type": "application/yaml"} if yaml is not None else {})
+        request = Request(f"{replica.url}{path}", yaml, sent)
         try:
             with _opener(replica).open(request, timeout=_TIMEOUT_SECONDS) as answer:
+                if missing := answer.headers.get(headers.PARTIAL):
+                    print(f"incomplete: {missing}", file=sys.stderr)
                 return bytes(answer.read())
         except HTTPError as error:
             raise PageRefused(error.read().decode(errors="replace").strip() or str(error)) from error

@@ -12,7 +12,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from leadsman.cli.certs.cluster import ETCD_CA_SECRET
+from leadsman.cli.certs.authority import REPLICA_NAME
+from leadsman.cli.certs.certificate_files import REPLICA
+from leadsman.cli.certs.cluster import ETCD_CA_SECRET, SECRET_OF
 from leadsman.cli.certs.etcd_certificates import (
     ISSUER_NAMES,
     ISSUER_SECRET,
@@ -54,6 +56,7 @@ SETTINGS_OF = {
     "device-health": "controller.deviceHealth.enabled=true",
     "devices": "extender.devices=true",
     "page": "extender.page=true",
+    "shared-journal": "extender.sharedJournal=true",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
     "shadow-policy": "extender.shadow.enabled=true",
@@ -205,6 +208,21 @@ def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_i
     assert (args.action, args.namespace, args.server_secret, args.days) == ("cluster", "leadsman", "other-tls", 365)
     assert args.locked_etcd
     assert "secrets" not in str([each.get("rules") for each in plain])
+
+
+def test_the_certificate_of_replicas_is_made_where_they_are_asked_for(template: Template) -> None:
+    objects = template("certificates.mode=job", "extender.sharedJournal=true")
+    (role,) = [
+        each for each in objects if (each["kind"], each["metadata"]["name"]) == ("Role", "leadsman-certificates")
+    ]
+    (job,) = [each for each in objects if each["kind"] == "Job"]
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert SECRET_OF[REPLICA] in role["rules"][0]["resourceNames"]
+    assert build_parser({}, "certs").parse_args(container["args"]).replica
+    issued = template("certificates.mode=cert-manager", "extender.sharedJournal=true")
+    (spec,) = [each["spec"] for each in issued if each["metadata"]["name"] == "leadsman-replica"]
+    assert (spec["secretName"], spec["commonName"]) == (SECRET_OF[REPLICA], REPLICA_NAME)
+    assert spec["dnsNames"] == [REPLICA_NAME]
 
 
 def test_an_open_etcd_has_no_certificates_made_for_it(template: Template) -> None:

@@ -52,12 +52,13 @@ def settings(objects: "Objects", root: Path) -> dict[str, str]:
 
 
 def on_this_machine(argument: str, root: Path) -> str:
-    """Paths inside the container → the same things here; for a certificate any file, for a recording any folder."""
+    """Paths inside the container → the same things here; for a certificate any file, for a folder any."""
     argument = argument.replace("/etc/leadsman/policy.yaml", str(root / "daemonset/base/policy.yaml"))
     argument = argument.replace("/etc/leadsman-shadow/", f"{root}/daemonset/components/shadow-policy/")
     argument = re.sub("/etc/leadsman-(tls|etcd-root)/.*", str(root / "setup.cfg"), argument)
     argument = argument.replace(f"{ETCD_ACCESS}/ca.crt", str(root / "setup.cfg"))
     argument = argument.replace("/var/lib/leadsman/recording", str(root))
+    argument = argument.replace("/etc/leadsman-replica-tls", str(root))
     return argument.replace("/host/", "/")
 
 

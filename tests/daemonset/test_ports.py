@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 LISTEN = {
     "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "issuer": "https"},
     "--ops-listen": {"extender": "ops", "issuer": "ops"},
+    "--replica-listen": {"extender": "replicas"},
 }
 ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
 

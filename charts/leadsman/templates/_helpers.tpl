@@ -22,6 +22,7 @@ selfHealingExtender: {{ $heal.extender }}
 telemetry: {{ .Values.telemetry.enabled }}
 bind: {{ .Values.extender.bind }}
 devices: {{ .Values.extender.devices }}
+sharedJournal: {{ .Values.extender.sharedJournal }}
 scheduler: {{ .Values.scheduler.enabled }}
 {{- end }}
 

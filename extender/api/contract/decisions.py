@@ -36,20 +36,20 @@ class DecisionRow(Struct, frozen=True):
     neutral: str
 
 
-class ReplicaError(Struct, frozen=True):
-    """A replica whose decisions are missing, and why."""
+class SilentReplica(Struct, frozen=True):
+    """A replica that did not answer, and why."""
 
     replica: str
     error: str
 
 
 class DecisionList(Struct, frozen=True):
-    """A page of decisions, the newest first. partial: replicas that did not answer."""
+    """A page of decisions of all replicas, the newest first. partial: replicas whose decisions are missing."""
 
     items: Sequence[DecisionRow]
     next: str | None
     total: int
-    partial: Sequence[ReplicaError]
+    partial: Sequence[SilentReplica]
 
 
 class ScorePart(Struct, frozen=True):
@@ -74,12 +74,14 @@ class DecisionDetail(DecisionRow, frozen=True):
     """A decision with every node, the best first.
 
     fixes: what would let the pod pass, or improve its place.
+    partial: replicas that did not answer and may keep a newer decision on the pod.
     """
 
     headline: str
     nodes: ListPage[DecidedNode]
     runner_up: str | None
     fixes: Sequence[str]
+    partial: Sequence[SilentReplica]
 
 
 class WhatIfRequest(Struct, frozen=True):

@@ -31,10 +31,10 @@ def options(add: Options) -> None:
         "action",
         choices=ACTIONS,
         metavar="{" + ",".join(ACTIONS) + "}",
-        help="create: make a CA, a server and a client certificate, and those of etcd; renew: make the certificates"
-        f" again, from the same CAs; show: print when each expires, exit with 1 when one does within {WARN_DAYS} days;"
-        " secrets: print Kubernetes Secrets; cluster: make or renew these Secrets and the CA's in --namespace, as the"
-        " chart's job does",
+        help="create: make a CA, the certificates of extenders and kube-scheduler, and those of etcd; renew: make the"
+        " certificates again, from the same CAs; show: print when each expires, exit with 1 when one does within"
+        f" {WARN_DAYS} days; secrets: print Kubernetes Secrets; cluster: make or renew these Secrets and the CA's in"
+        " --namespace, as the chart's job does",
     )
     add.argument("dir", "folder of the files (default leadsman-certs)", "leadsman-certs", Path, metavar="DIR")
     making = add.group("making")
@@ -79,6 +79,7 @@ def options(add: Options) -> None:
         metavar="N",
     )
     showing.without_environment().switch("locked-etcd", "cluster: make those of a locked etcd too")
+    showing.without_environment().switch("replica", "cluster: make that which extenders show each other too")
     Options(add.parser, None).api_server()
 
 

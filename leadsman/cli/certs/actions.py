@@ -12,6 +12,7 @@ from leadsman.cli.certs import DEFAULT_CLIENT_NAME, DEFAULT_SERVER_NAMES, WARN_D
 from leadsman.cli.certs.authority import CertificatePair
 from leadsman.cli.certs.certificate_files import (
     PAIR_NAMES,
+    REPLICA,
     CertsError,
     load_pair,
     pair_path,
@@ -62,14 +63,20 @@ def _renewed_etcd(args: argparse.Namespace, now: datetime) -> Mapping[str, Certi
 
 
 def _has_etcd(folder: Path) -> bool:
-    return pair_path(folder, etcd_certificates.CA, "crt").exists()
+    return _has(folder, etcd_certificates.CA)
+
+
+def _has(folder: Path, name: str) -> bool:
+    return pair_path(folder, name, "crt").exists()
 
 
 def secret_manifests(folder: Path, namespace: str, scheduler_namespace: str) -> Iterator[dict[str, Any]]:
-    """The Secrets of extender, scheduler and a locked etcd, and the ConfigMap of etcd's CA. None holds a CA's key."""
+    """The Secrets of extenders, scheduler and a locked etcd, and the ConfigMap of etcd's CA. None holds a CA's key."""
     ca = load_pair(folder, "ca").certificate_pem
     yield tls_secret("leadsman-extender-tls", namespace, "extender", load_pair(folder, "server"), ca)
     yield tls_secret("leadsman-scheduler-tls", scheduler_namespace, "scheduler", load_pair(folder, "client"), ca)
+    if _has(folder, REPLICA):
+        yield tls_secret("leadsman-replica-tls", namespace, "extender", load_pair(folder, REPLICA), ca)
     if _has_etcd(folder):
         etcd_ca, member, issuer = (load_pair(folder, name) for name in etcd_certificates.PAIR_NAMES)
         of_etcd = EtcdSecrets(etcd_ca, member, issuer, read_password(folder))
@@ -83,6 +90,7 @@ def _leaves(
         return {
             "server": authority.issue_server(ca, names, now, days),
             "client": authority.issue_client(ca, client, now, days),
+            REPLICA: authority.issue_replica(ca, now, days),
         }
     except ValueError as error:
         raise CertsError(f"--names {','.join(names)}, --client-name {client}: {error}") from error
@@ -97,7 +105,8 @@ def _valid(ca: CertificatePair, now: datetime) -> CertificatePair:
 
 def _show(folder: Path, now: datetime) -> int:
     """Prints when each certificate expires. 1 when one does within WARN_DAYS, for a cron job."""
-    names = [*PAIR_NAMES, *(etcd_certificates.PAIR_NAMES if _has_etcd(folder) else ())]
+    names = [*PAIR_NAMES, *([REPLICA] if _has(folder, REPLICA) else [])]
+    names += etcd_certificates.PAIR_NAMES if _has_etcd(folder) else ()
     ends = {name: load_pair(folder, name).certificate.not_valid_after_utc for name in names}
     for name, end in ends.items():
         print(f"{pair_path(folder, name, 'crt')}  valid until {end:%Y-%m-%d %H:%M} UTC, {(end - now).days} days")

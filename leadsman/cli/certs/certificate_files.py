@@ -13,6 +13,9 @@ from leadsman.cli.certs.authority import CertificatePair
 PAIR_NAMES = ("ca", "server", "client")
 """Those of extender and scheduler; etcd's are in `etcd_certificates`."""
 
+REPLICA = "replica"
+"""What extenders show each other. A folder that an older release made has none until it is renewed."""
+
 _PASSWORD_FILE = "etcd-root-password"
 
 

@@ -109,7 +109,7 @@ async def test_pages_of_a_list_have_every_item_once(api: Api) -> None:
             "milliseconds, more than 0 and at most 60000",
         ),
         ("/delays/change?from=yesterday&to=x", 400, "from", "ISO 8601 with an offset, as 2026-01-31T14:02:00Z"),
-        ("/decisions/0", 404, "id", "the name of a decision"),
+        ("/decisions/0", 404, "id", "what GET /decisions lists"),
         ("/nothing", 404, "", ""),
     ],
 )

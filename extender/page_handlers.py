@@ -1,0 +1,155 @@
+"""HTTP handlers of the pages for people: /explain, /decisions, /state and /rewards.
+
+A decision is kept by the replica that made it, so /explain and /decisions ask the others too. A page is made on a
+worker: some 10 ms at 5,000 nodes.
+"""
+
+import logging
+import socket
+from collections.abc import Callable, Sequence
+
+import msgspec
+from aiohttp import hdrs, web
+
+from extender import pages, rewards_page
+from extender.body_limits import RequestRefused
+from extender.decider import DEFAULT_CORE, DecisionCore
+from extender.journal import Journal
+from extender.pages import KeptDecision
+from extender.peers import headers
+from extender.peers.client import PeerAnswer, PeerAnswers, PeerClient, SilentPeer
+from extender.what_if import decide_what_if
+from extender.worker_pool import DeadlineExceeded, WorkerPool
+from leadsman.runtime.problem_log import ProblemLog
+from leadsman.sources.input_sources import InputSources
+
+_log = logging.getLogger(__name__)
+
+PAGE_TIMEOUT_SECONDS = 5.0
+
+
+class PageHandlers:
+    """replicas: the other extenders; None: this process answers for itself alone. replica: its own name.
+
+    core: what decides a what-if.
+    """
+
+    def __init__(
+        self,
+        sources: InputSources,
+        journal: Journal,
+        workers: WorkerPool,
+        tls_problem: ProblemLog | None = None,
+        replicas: PeerClient | None = None,
+        replica: str = "",
+        core: DecisionCore = DEFAULT_CORE,
+    ) -> None:
+        self._sources, self._journal, self._workers, self._tls_problem = sources, journal, workers, tls_problem
+        self._replicas, self._replica, self._core = replicas, replica or socket.gethostname(), core
+
+    async def explain(self, request: web.Request) -> web.Response:
+        """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
+        name, is_json = request.query.get("pod", ""), _wants_json(request)
+        said = await self._ask("/explain", {"pod": name}, is_json) if name else PeerAnswers()
+        entry, clock = pages.find_entry(self._journal, name), self._sources.clock
+        newest = min((each for each in said.answers if each.status == 200), key=_seconds_ago, default=None)
+        if newest and (entry is None or _seconds_ago(newest) < clock() - entry.decided_at):
+            response = _page_response(newest.body, is_json)
+            response.headers[headers.SECONDS_AGO] = str(_seconds_ago(newest))
+        elif entry:
+            groups, backup = self._sources.delay_status.groups, self._sources.backups.of_pod(entry.pod.uid)
+            response = await self._page(
+                request, lambda: pages.render_explain(entry, clock(), is_json, groups, backup), is_json
+            )
+            response.headers[headers.SECONDS_AGO] = str(clock() - entry.decided_at)
+        else:
+            raise RequestRefused(404, pages.no_decision_text(self._journal, name, said.silent))
+        return _marked(response, said.silent)
+
+    async def explain_what_if(self, request: web.Request) -> web.Response:
+        """POST /explain: YAML of a pod or workload → the page of the decision on it, which nothing keeps."""
+        yaml, is_json = (await request.read()).decode(errors="replace"), _wants_json(request)
+        inputs, groups = self._sources.current_inputs(), self._sources.delay_status.groups
+
+        def page() -> bytes:
+            entry = decide_what_if(yaml, inputs.snapshot.nodes, inputs, self._core)
+            return pages.render_explain(entry, inputs.now, is_json, groups)
+
+        return await self._page(request, page, is_json)
+
+    async def decisions(self, request: web.Request) -> web.Response:
+        """/decisions: those that all replicas keep, the newest first."""
+        said = await self._ask("/decisions", {}, is_json=True)
+        journal, is_json = self._journal, _wants_json(request)
+        entries = journal.newest(len(journal))
+        silent = list(said.silent)
+
+        def page() -> bytes:
+            kept = [pages.kept_decision(each, self._sources.clock(), self._replica) for each in entries]
+            for answer in said.answers:
+                try:
+                    kept += msgspec.json.decode(answer.body, type=list[KeptDecision])
+                except msgspec.DecodeError as error:
+                    silent.append(SilentPeer(answer.name, f"its answer cannot be read: {error}"))
+            return pages.render_decisions(sorted(kept, key=lambda each: each.decided_seconds_ago), is_json)
+
+        return _marked(await self._page(request, page, is_json), silent)
+
+    async def state(self, request: web.Request) -> web.Response:
+        snapshot, problem, is_json = (
+            self._sources.state.current,
+            self._sources.policy.problem.text,
+            _wants_json(request),
+        )
+        clock, delays = self._sources.clock, self._sources.delay_status
+        tls = self._tls_problem.text if self._tls_problem else ""
+        return await self._page(
+            request, lambda: pages.render_state(snapshot, clock(), problem, is_json, delays, tls), is_json
+        )
+
+    async def rewards(self, request: web.Request) -> web.Response:
+        """/rewards?type=web&node=edge-1, each optional."""
+        inputs, is_json = self._sources.current_inputs(), _wants_json(request)
+        pod_type, node = request.query.get("type", ""), request.query.get("node", "")
+        return await self._page(request, lambda: rewards_page.render(inputs, pod_type, node, is_json), is_json)
+
+    async def _ask(self, path: str, query: dict[str, str], is_json: bool) -> PeerAnswers:
+        accept = "application/json" if is_json else "text/plain"
+        return await self._replicas.ask(path, query, accept) if self._replicas else PeerAnswers()
+
+    async def _page(self, request: web.Request, make: Callable[[], bytes], is_json: bool) -> web.Response:
+        try:
+            page = await self._workers.run(make, PAGE_TIMEOUT_SECONDS, request.path)
+        except DeadlineExceeded as error:
+            return web.Response(status=503, text=f"{error}\n")
+        except RequestRefused:
+            raise
+        except Exception as error:  # Most likely a plugin's: the reader sees it, and the server goes on.
+            _log.exception("cannot make the page %s", request.path)
+            return web.Response(status=503, text=f"{request.path} failed: {type(error).__name__}: {error}\n")
+        return _page_response(page, is_json)
+
+
+def _page_response(body: bytes, is_json: bool) -> web.Response:
+    if is_json:
+        return web.Response(body=body, content_type="application/json")
+    return web.Response(body=body, content_type="text/plain", charset="utf-8")
+
+
+def _marked(response: web.Response, silent: Sequence[SilentPeer]) -> web.Response:
+    """Says in a header, which JSON has room for as well, what the page lacks."""
+    if silent:
+        missing = pages.silent_text(silent)
+        response.headers[headers.PARTIAL] = missing.encode("ascii", "replace").decode().replace("\n", " ")
+    return response
+
+
+def _seconds_ago(answer: PeerAnswer) -> float:
+    try:
+        return float(answer.headers[headers.SECONDS_AGO])
+    except (KeyError, ValueError):
+        return float("inf")
+
+
+def _wants_json(request: web.Request) -> bool:
+    return request.query.get("format") == "json" or "application/json" in request.headers.get(hdrs.ACCEPT, "")
