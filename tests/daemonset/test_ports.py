@@ -98,11 +98,16 @@ def test_a_start_is_asked_for_where_it_is_told(workloads: "Objects") -> None:
     assert paths.keys() >= {"agent", "extender"}
 
 
-def test_services_lead_to_declared_ports_under_the_same_number(objects: "Objects", workloads: "Objects") -> None:
+def test_services_lead_to_declared_ports_under_the_same_number(
+    objects: "Objects", workloads: "Objects", build_name: str
+) -> None:
     behind = {w["metadata"]["labels"]["app.kubernetes.io/component"]: ports(c) for w, c in paired(workloads)}
     for service in (o for o in objects if o["kind"] == "Service"):
         declared = behind[service["metadata"]["labels"]["app.kubernetes.io/component"]]
-        assert all(declared[port["targetPort"]] == port["port"] for port in service["spec"]["ports"])
+        for port in service["spec"]["ports"]:
+            # In the files alone, a port that a component's patch declares is not there yet; its build has it.
+            if build_name != "files" or port["targetPort"] in declared:
+                assert declared[port["targetPort"]] == port["port"]
 
 
 def test_settings_name_each_member_of_etcd(objects: "Objects", member: dict[str, Any], root: Path) -> None:
