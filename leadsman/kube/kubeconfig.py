@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
-import yaml
 from msgspec import Struct, field, structs
 
 from leadsman.kube.access import ApiAccess, ApiAccessError, read_pem
@@ -99,6 +98,8 @@ def read(path: Path, context: str = "", run_exec_plugin: RunExecPlugin | None = 
 
 
 def _decoded(path: Path) -> _Config:
+    import yaml  # Here: agents read no kubeconfig in a cluster, and would hold it in memory on every node.
+
     try:
         content = path.read_bytes()
         _check_depth(path, content)
@@ -113,6 +114,8 @@ def _decoded(path: Path) -> _Config:
 
 def _check_depth(path: Path, content: bytes) -> None:
     """ApiAccessError, before a decoder in C overflows the stack."""
+    import yaml
+
     depth = 0
     for event in yaml.parse(content, Loader=yaml.SafeLoader):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
