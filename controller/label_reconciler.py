@@ -1,7 +1,7 @@
 """Executes the label plan: plans from the nodes' labels and the policies, patches the nodes, records Events.
 
-It is level-triggered: after a restart or a change of the leader the plan is made from the nodes themselves again, so
-nothing in memory is worth keeping.
+It is level-triggered: after a restart or a change of the leader the plan is made from the nodes themselves again, and
+from the record there of when their labels changed.
 """
 
 import logging
@@ -36,11 +36,12 @@ class LabelReconciler:
         patcher: NodePatcher | None,
         recorder: EventRecorder | None,
         limits: LabelLimits | None = None,
+        wall_clock: Callable[[], float] = time.time,
     ):
         self.plan: LabelPlan | None = None
         self.plan_seconds = 0.0
         self._nodes, self._inputs, self._patcher, self._recorder = nodes, inputs, patcher, recorder
-        self._limits, self._memory = limits or LabelLimits(), PlanMemory()
+        self._limits, self._memory, self._wall_clock = limits or LabelLimits(), PlanMemory(), wall_clock
         self._shown: tuple[str, ...] = ()
         self._foreign: tuple[str, ...] = ()
 
@@ -53,8 +54,9 @@ class LabelReconciler:
         began, nodes = time.perf_counter(), self._nodes.current
         refused = self._patcher.refused.current if self._patcher else NO_REFUSALS
         views, inputs, memory = self._nodes.views(), self._inputs(), self._memory
+        wall_now = self._wall_clock()
         self.plan = await run_in_daemon_thread(
-            lambda: plan_labels(views, inputs, memory, self._limits, refused), "plan labels"
+            lambda: plan_labels(views, inputs, memory, self._limits, refused, wall_now), "plan labels"
         )
         self.plan_seconds = time.perf_counter() - began
         self._memory = self.plan.memory

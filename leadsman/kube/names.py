@@ -92,6 +92,9 @@ DIRECTION_ANNOTATION = f"{DOMAIN}/reward-direction"
 OWNERSHIP_ANNOTATION = f"{DOMAIN}/telemetry-labels"
 """On a node, which of its labels the controller owns: `leadsman.planning.labels.ownership`."""
 
+CHANGES_ANNOTATION = f"{DOMAIN}/label-changes"
+"""On a node, when the controller changed which label within the last hour: `leadsman.planning.labels.change_record`."""
+
 RETRIED_AT_ANNOTATION = f"{DOMAIN}/retried-at"
 """On a node, when the controller last made kube-scheduler retry refused pods: `controller.requeuer`."""
 

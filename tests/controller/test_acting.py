@@ -138,7 +138,7 @@ async def test_where_one_policys_label_is_refused_another_s_is_set_in_the_same_r
     first = make.policy("first", labeling=[make.rule("heat", "GreaterThan", 80, "a=b")])
     second = make.policy("second", labeling=[make.rule("heat", "GreaterThan", 80, "a=b")])
     async with acting(["n1"]) as controller:
-        api.put("/api/v1/nodes/n1", {"metadata": {"annotations": {"others": "x" * (MAX_ANNOTATIONS_BYTES - 120)}}})
+        api.put("/api/v1/nodes/n1", {"metadata": {"annotations": {"others": "x" * (MAX_ANNOTATIONS_BYTES - 200)}}})
         await until(lambda: controller.watched.cut_count)
         await controller.step([first, second], HOT)
         assert labels("n1") == {"telemetry.aware.scheduling.first/a": "b"}

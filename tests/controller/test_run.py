@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import aiohttp
 import pytest
 
-from leadsman.kube.names import DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
+from leadsman.kube.names import CHANGES_ANNOTATION, DEPRECATED_ANNOTATIONS, OWNERSHIP_ANNOTATION
 from leadsman.kube.resources import LEASES, NODES
 from leadsman.sources.telemetry.tas_policies import TASPOLICY_RESOURCE
 from leadsman.testbed.api_objects import ApiStatusError, parse_path
@@ -58,7 +58,8 @@ async def test_a_node_marked_by_the_last_release_is_taken_over(
     api.put(NODES.path("", "n1"), {"metadata": by_last_release})
     async with running():
         await until(lambda: node_labels(api) == {"other": "x"})
-    assert of(api, NODES.path("", "n1"), "metadata", "annotations") == {"other": "stays"}
+    left = of(api, NODES.path("", "n1"), "metadata", "annotations")
+    assert (left["other"], left.keys()) == ("stays", {"other", CHANGES_ANNOTATION})
 
 
 async def test_the_log_says_what_goes_and_what_comes(

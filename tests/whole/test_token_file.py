@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @pytest.mark.parametrize(
     "command",
     [
-        ["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--pods", "on"],
+        ["agent", "--node-name", "edge-1", "--address", "127.0.0.1", "--zone", "z", "--pods", "on"],
         ["extender", "--telemetry", "agents"],
         ["controller"],
     ],

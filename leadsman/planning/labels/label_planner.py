@@ -4,7 +4,8 @@ It is level-triggered: the plan is the difference between the labels that the po
 nodes. So a patch that failed is planned again, and after one that succeeded nothing is left to plan.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from types import MappingProxyType
 
 from msgspec import structs
 
@@ -12,10 +13,19 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.telemetry.model import TasPolicies
 from leadsman.decision.telemetry.taspolicy import LABEL_PREFIX, VIOLATING, PolicyKey, TasPolicy
 from leadsman.planning.labels import ownership
+from leadsman.planning.labels.change_record import parse_changes
 from leadsman.planning.labels.desired_labels import DesiredLabel, DesiredLabelInputs, DesiredValue, find_desired_labels
 from leadsman.planning.labels.label_history import ObservedNode, updated_memory
 from leadsman.planning.labels.limits import NO_REFUSALS, LabelChange, RefusedReasons, apply_limits
-from leadsman.planning.labels.model import LabelAction, LabelLimits, LabelPlan, NodePatch, PlanMemory
+from leadsman.planning.labels.model import (
+    HOUR_SECONDS,
+    LabelAction,
+    LabelHistory,
+    LabelLimits,
+    LabelPlan,
+    NodePatch,
+    PlanMemory,
+)
 from leadsman.planning.labels.ownership import NodeView, OwnedLabels
 
 
@@ -25,21 +35,51 @@ def plan_labels(
     memory: PlanMemory,
     limits: LabelLimits,
     refused: RefusedReasons = NO_REFUSALS,
+    wall_now: float | None = None,
 ) -> LabelPlan:
-    """Plans the labels of all `nodes`. inputs: with policies, metrics and now. refused: changes that are not due."""
+    """Plans the labels of all `nodes`.
+
+    inputs: with policies, metrics and now.
+    refused: changes that are not due.
+    wall_now: unix seconds, for the record of changes on the nodes; None: none is read or written.
+    """
     policies = inputs.telemetry.policies
     if not policies.loaded:
         return LabelPlan((), (), ("telemetry policies are not listed yet; labels are left as they are",), memory)
     observed, unreadable = _observed_nodes(nodes, policies, limits)
     edited = frozenset(key for key, policy in policies.used.items() if _edited(policy, memory.policies.get(key)))
+    if memory.planned_at == float("-inf") and wall_now is not None:
+        memory = _remembered(memory, observed, inputs.now, wall_now)
     after = updated_memory(memory, observed, inputs, limits)
     desired = _desired_labels(observed, inputs, after, edited, limits)
     changes = [change for each in observed for change in _label_changes(each, desired, policies, edited)]
     limited = apply_limits(changes, observed, after, limits, refused)
     stopped = sorted({label.stopped for labels in desired.values() for label in labels if label.stopped})
     patches = [patch for each in observed if (patch := _patch(each, limited.allowed.get(each.view.name, ())))]
+    if wall_now is not None:
+        patches = list(_with_records(patches, after, inputs.now, wall_now))
     memory = structs.replace(after, mark_budget=limited.mark_budget)
     return LabelPlan(tuple(patches), tuple(limited.withheld), (*unreadable, *stopped), memory)
+
+
+def _remembered(memory: PlanMemory, observed: Sequence[ObservedNode], now: float, wall_now: float) -> PlanMemory:
+    """What an earlier leader recorded on the nodes. For hold times, such a label changed now."""
+    labels: dict[tuple[str, str], LabelHistory] = {}
+    for each in observed:
+        for key, ages in parse_changes(each.view, wall_now):
+            flips = tuple(sorted(now - age for age in ages if age < HOUR_SECONDS))
+            if flips:
+                labels[each.view.name, key] = LabelHistory(each.view.labels.get(key), now, flips)
+    return structs.replace(memory, labels=MappingProxyType(labels))
+
+
+def _with_records(patches: Iterable[NodePatch], memory: PlanMemory, now: float, wall_now: float) -> Iterator[NodePatch]:
+    """The patches, each with the changes of its node within the hour."""
+    changed_at: dict[str, dict[str, Sequence[float]]] = {}
+    for (node, key), history in memory.labels.items():
+        changed_at.setdefault(node, {})[key] = [wall_now - (now - at) for at in history.flips]
+    for patch in patches:
+        yield structs.replace(patch, changed_at=changed_at.get(patch.node, {}), wall_now=wall_now)
 
 
 def _observed_nodes(

@@ -1,13 +1,14 @@
 """The terms of the label plan: its limits, its memory, its actions."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 import msgspec
 from msgspec import Struct
 
 from leadsman.decision.telemetry.taspolicy import PolicyKey, TasPolicy
-from leadsman.kube.names import OWNERSHIP_ANNOTATION, without_deprecated
+from leadsman.kube.names import CHANGES_ANNOTATION, OWNERSHIP_ANNOTATION, without_deprecated
+from leadsman.planning.labels.change_record import format_changes
 from leadsman.planning.labels.ownership import OwnedLabels, format_ownership
 
 HOUR_SECONDS = 3600.0
@@ -97,6 +98,8 @@ class NodePatch(Struct, frozen=True):
 
     owned: which labels are ours afterwards. owned_before: until now.
     resource_version: the node must still have this one; "": any.
+    changed_at: label key → unix seconds of its earlier changes within the hour.
+    wall_now: unix seconds of the changes made here; None: no record of changes is kept.
     """
 
     node: str
@@ -105,6 +108,8 @@ class NodePatch(Struct, frozen=True):
     actions: tuple[LabelAction, ...]
     owned_before: OwnedLabels = {}
     resource_version: str = ""
+    changed_at: Mapping[str, Sequence[float]] = MappingProxyType({})
+    wall_now: float | None = None
 
     @property
     def annotation(self) -> str | None:
@@ -125,7 +130,7 @@ class NodePatch(Struct, frozen=True):
             if key in self.owned:
                 after[key] = policy
         labels = {action.label: action.value for action in actions}
-        return NodePatch(self.node, labels, after, actions, owned, resource_version)
+        return NodePatch(self.node, labels, after, actions, owned, resource_version, self.changed_at, self.wall_now)
 
     def _changed_owners(self) -> Mapping[str, PolicyKey]:
         """Label key → its policy, or the last one of a key that is ours no more, where that changes."""
@@ -138,10 +143,18 @@ class NodePatch(Struct, frozen=True):
         version = {"resourceVersion": self.resource_version} if self.resource_version else {}
         metadata = {
             "labels": self.labels,
-            "annotations": without_deprecated({OWNERSHIP_ANNOTATION: self.annotation}),
+            "annotations": without_deprecated({OWNERSHIP_ANNOTATION: self.annotation}) | self._record(),
             **version,
         }
         return msgspec.json.encode({"metadata": metadata})
+
+    def _record(self) -> dict[str, str | None]:
+        """The annotation that says when labels changed, the changes made here included."""
+        if self.wall_now is None:
+            return {}
+        now_too = {each.label: (*self.changed_at.get(each.label, ()), self.wall_now) for each in self.actions}
+        record = format_changes({**self.changed_at, **now_too})
+        return {CHANGES_ANNOTATION: record} if record else {}
 
 
 class LabelPlan(Struct, frozen=True):

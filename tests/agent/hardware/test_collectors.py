@@ -8,6 +8,7 @@ MACHINERY = {
     "reading_delta",
     "collectors",
     "kernel_files",
+    "metric_plugins",
     "metrics",
     "monitor",
     "psutil_source",

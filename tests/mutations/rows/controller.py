@@ -81,6 +81,13 @@ MUTATIONS = (
         AT_RESTRAINT + "test_a_flapping_metric_changes_a_label_six_times_an_hour",
     ),
     Mutation(
+        "a new leader goes on counting flips",
+        "leadsman/planning/labels/label_planner.py",
+        'if memory.planned_at == float("-inf") and wall_now is not None:',
+        "if False:",
+        "leadsman/planning/labels/test_change_record.py::test_a_new_leader_holds_back_what_the_last_one_changed_too_often",
+    ),
+    Mutation(
         "a node whose labels flip together is frozen",
         LIMITS,
         "if change.immediate or not self._is_flip(change) or flips < self._max_per_hour:",

@@ -48,11 +48,21 @@ def known(policies: Iterable[TasPolicy], metrics: Metrics, now: float, read_at: 
 
 
 class Cluster:
-    """Nodes that take patches as the API server does, and one controller's memory of them."""
+    """Nodes that take patches as the API server does, and one controller's memory of them.
 
-    def __init__(self, *names: str, limits: LabelLimits = FREE) -> None:
+    wall_ahead: of the wall clock, before the monotonic one; None: no record of changes is kept.
+    """
+
+    def __init__(self, *names: str, limits: LabelLimits = FREE, wall_ahead: float | None = None) -> None:
         self.nodes = {name: NodeView(name, {"kubernetes.io/hostname": name}) for name in names}
-        self.limits, self.memory, self.now = limits, PlanMemory(), 1000.0
+        self.limits, self.memory, self.now, self.wall_ahead = limits, PlanMemory(), 1000.0, wall_ahead
+
+    def change_leader(self, later: float = 0.0) -> None:
+        """Another process plans so many seconds later. Its memory is empty, its monotonic clock another."""
+        assert self.wall_ahead is not None
+        wall_now = self.wall_ahead + self.now + later
+        self.memory, self.now = PlanMemory(), 50.0
+        self.wall_ahead = wall_now - self.now
 
     def step(self, policies: Iterable[TasPolicy], metrics: Metrics, after: float = 1.0, **more: Any) -> LabelPlan:
         """One round of the controller, `after` seconds after the last one."""
@@ -60,7 +70,8 @@ class Cluster:
         return self.round(known(policies, metrics, self.now, **more))
 
     def round(self, facts: DecisionInputs) -> LabelPlan:
-        made = plan_labels(list(self.nodes.values()), facts, self.memory, self.limits)
+        wall_now = None if self.wall_ahead is None else self.now + self.wall_ahead
+        made = plan_labels(list(self.nodes.values()), facts, self.memory, self.limits, wall_now=wall_now)
         for patch in made.patches:
             self.apply(patch.body(), patch.node)
         self.memory = made.memory
