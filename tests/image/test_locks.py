@@ -88,7 +88,7 @@ def agent_modules() -> set[str]:
 
 
 EXTRAS = {"kubernetes", "yaml"}
-"""What reads a kubeconfig, on an operator's machine: no pod has one. The first is in no image, the extra `kubeconfig`."""
+"""What reads a kubeconfig, which no pod has. The first is in no image: the extra `kubeconfig`."""
 
 
 def test_the_agent_s_lock_has_every_package_that_its_code_imports(agent_modules: set[str]) -> None:
