@@ -5,8 +5,11 @@ import contextlib
 import logging
 import sys
 import time
+from collections.abc import Coroutine
 from pathlib import Path
+from typing import Any
 
+from aiohttp import web
 from msgspec import Struct
 
 from extender.api.replica_server import ReplicaServer
@@ -107,108 +110,143 @@ async def run(settings: ExtenderSettings, stop: asyncio.Event) -> None:
     """
     sys.setswitchinterval(SWITCH_INTERVAL_SECONDS)
     limit_malloc()
-    metrics, workers = ExtenderMetrics(), WorkerPool()
-    store = EtcdStore(settings.etcd)
-    followed = FollowedSources(
-        store,
-        SourceSettings(
-            settings.policy,
-            settings.api,
-            settings.delays,
-            settings.telemetry,
-            settings.self_healing_namespace,
-            settings.devices,
-        ),
-    )
-    metrics.add_collector(followed.families)
-    tls = MutualTls(settings.tls) if settings.tls else None
-    if tls:
-        metrics.add_collector(tls.families)
-    probe_requests = ProbeRequestQueue(store, settings.probe_requests_per_second)
-    metrics.add_collector(probe_requests.families)
-    bodies = BodyReader(NAMES_FORM_LIMITS if settings.names_only else NODE_FORM_LIMITS)
-    api = ApiClient(settings.api, deadline_seconds=BIND_TIMEOUT_SECONDS) if settings.api and settings.bind else None
-    bind_failures = BindFailureReporter(store)
-    recorder = Recorder(settings.record, settings.record_bytes, lambda: workers.is_busy) if settings.record else None
-    if recorder:
-        metrics.add_collector(recorder.families)
-    shadow = (
-        Shadow(settings.shadow_policy, lambda: followed.policy_file.current, lambda: workers.is_busy)
-        if settings.shadow_policy
-        else None
-    )
-    if shadow:
-        metrics.add_collector(shadow.families)
-    plugin_events = PluginEvents(followed.cluster.client if followed.cluster else None, settings.own_pod)
-    plugins = PluginHost(
-        lambda: followed.policy_file.current,
-        followed.input_sources.current_inputs,
-        on_change=plugin_events.plugin_changed,
-    )
-    metrics.add_collector(plugins.families)
-    device_grants = DeviceGrants(store, followed.input_sources.devices)
-    metrics.add_collector(device_grants.families)
-    replica_server = ReplicaServer(settings.replicas)
-    core, journal = DecisionCore(plugins.filter_nodes, plugins.score_nodes, is_brief), Journal()
-    app = create_app(
-        followed.input_sources,
-        core=core,
-        metrics=metrics,
-        workers=workers,
-        journal=journal,
-        bodies=bodies,
-        api=api,
-        request_probes=probe_requests.enqueue,
-        bind_failures=bind_failures,
-        tls_problem=tls.problem if tls else None,
-        observers=[each.observe for each in (recorder, shadow) if each],
-        device_grants=device_grants,
-        replicas=replica_server.others,
-    )
-    api_sources = ApiSources(
-        followed.input_sources,
-        journal,
-        metrics,
-        workers,
-        wall_clock=time.time,
-        policy_path=str(settings.policy or ""),
-        core=core,
-        request_probes=probe_requests.enqueue,
-        tls=tls,
-        replicas=replica_server.others,
-        replica_tls=replica_server.tls,
-    )
-    drain = Drain(settings.drain_seconds)
-    app.on_response_prepare.append(drain.close_connection)
-    readiness = Readiness(followed.listed_sources, time.monotonic())
-    ops = create_ops_app(lambda: readiness.check(time.monotonic()), metrics, workers, lambda: drain.has_begun)
-    add_config_page(ops, followed.policy_file, plugins)
-    if shadow:
-        add_page(ops, shadow)
+    parts = ExtenderParts(settings)
     async with contextlib.AsyncExitStack() as stack:
-        stack.push_async_callback(store.close)
-        stack.callback(workers.close)
-        stack.callback(plugins.close)
-        if recorder:
-            recorder.start()
-            stack.callback(recorder.close)
-        await stack.enter_async_context(followed)
-        await stack.enter_async_context(serve(ops, *settings.ops_listen))
-        port = await stack.enter_async_context(serve(app, *settings.listen, tls=tls))
+        stack.push_async_callback(parts.store.close)
+        stack.callback(parts.workers.close)
+        stack.callback(parts.plugins.close)
+        if parts.recorder:
+            parts.recorder.start()
+            stack.callback(parts.recorder.close)
+        await stack.enter_async_context(parts.followed)
+        await stack.enter_async_context(serve(parts.ops_app(), *settings.ops_listen))
+        port = await stack.enter_async_context(serve(parts.app(), *settings.listen, tls=parts.tls))
         log.info("answering kube-scheduler on port %d, metrics and health on port %d", port, settings.ops_listen[1])
+        api_sources = parts.api_sources()
         loops = {
-            **dict(followed.tasks()),
-            **await stack.enter_async_context(replica_server.serving(api_sources)),
+            **parts.loops(),
+            **await stack.enter_async_context(parts.replica_server.serving(api_sources)),
             **await stack.enter_async_context(page_loops(settings.page, api_sources)),
-            "write probe requests": probe_requests.run(),
-            "write bind failures": bind_failures.run(),
-            "drain": drain.run(stop),
-            "keep plugins running": plugins.run(),
-            **plugin_events.loops(),
+            "drain": parts.drain.run(stop),
         }
-        if tls:
-            loops["reload certificates"] = tls.follow()
-        if shadow:
-            loops |= {"judge the shadow policy": shadow.run(), "reload the shadow policy": shadow.follow_policy()}
-        await run_tasks(loops, drain.over)
+        await run_tasks(loops, parts.drain.over)
     log.info("extender stopped")
+
+
+class ExtenderParts:
+    """Everything that an extender consists of, wired together. Nothing of it runs yet."""
+
+    def __init__(self, settings: ExtenderSettings) -> None:
+        self.settings = settings
+        self.metrics, self.workers, self.journal = ExtenderMetrics(), WorkerPool(), Journal()
+        self.store = EtcdStore(settings.etcd)
+        self.followed = FollowedSources(self.store, _source_settings(settings))
+        self.tls = MutualTls(settings.tls) if settings.tls else None
+        self.probe_requests = ProbeRequestQueue(self.store, settings.probe_requests_per_second)
+        self.bind_failures = BindFailureReporter(self.store)
+        self.recorder = self._recorder(settings.record) if settings.record else None
+        self.shadow = self._shadow(settings.shadow_policy) if settings.shadow_policy else None
+        client = self.followed.cluster.client if self.followed.cluster else None
+        self.plugin_events = PluginEvents(client, settings.own_pod)
+        self.plugins = PluginHost(
+            lambda: self.followed.policy_file.current,
+            self.followed.input_sources.current_inputs,
+            on_change=self.plugin_events.plugin_changed,
+        )
+        self.core = DecisionCore(self.plugins.filter_nodes, self.plugins.score_nodes, is_brief)
+        self.device_grants = DeviceGrants(self.store, self.followed.input_sources.devices)
+        self.replica_server = ReplicaServer(settings.replicas)
+        self.drain = Drain(settings.drain_seconds)
+        self._readiness = Readiness(self.followed.listed_sources, time.monotonic())
+        shown = (
+            self.followed,
+            self.tls,
+            self.probe_requests,
+            self.recorder,
+            self.shadow,
+            self.plugins,
+            self.device_grants,
+        )
+        for part in shown:
+            if part is not None:
+                self.metrics.add_collector(part.families)
+
+    def _recorder(self, folder: Path) -> Recorder:
+        return Recorder(folder, self.settings.record_bytes, lambda: self.workers.is_busy)
+
+    def _shadow(self, policy: Path) -> Shadow:
+        return Shadow(policy, lambda: self.followed.policy_file.current, lambda: self.workers.is_busy)
+
+    def app(self) -> web.Application:
+        """What kube-scheduler asks."""
+        settings = self.settings
+        binds = settings.api if settings.bind else None
+        app = create_app(
+            self.followed.input_sources,
+            core=self.core,
+            metrics=self.metrics,
+            workers=self.workers,
+            journal=self.journal,
+            bodies=BodyReader(NAMES_FORM_LIMITS if settings.names_only else NODE_FORM_LIMITS),
+            api=ApiClient(binds, deadline_seconds=BIND_TIMEOUT_SECONDS) if binds else None,
+            request_probes=self.probe_requests.enqueue,
+            bind_failures=self.bind_failures,
+            tls_problem=self.tls.problem if self.tls else None,
+            observers=[each.observe for each in (self.recorder, self.shadow) if each],
+            device_grants=self.device_grants,
+            replicas=self.replica_server.others,
+        )
+        app.on_response_prepare.append(self.drain.close_connection)
+        return app
+
+    def ops_app(self) -> web.Application:
+        """Metrics, health and what an operator looks at."""
+        ops = create_ops_app(
+            lambda: self._readiness.check(time.monotonic()), self.metrics, self.workers, lambda: self.drain.has_begun
+        )
+        add_config_page(ops, self.followed.policy_file, self.plugins)
+        if self.shadow:
+            add_page(ops, self.shadow)
+        return ops
+
+    def api_sources(self) -> ApiSources:
+        """What the page and the other replicas read."""
+        return ApiSources(
+            self.followed.input_sources,
+            self.journal,
+            self.metrics,
+            self.workers,
+            wall_clock=time.time,
+            policy_path=str(self.settings.policy or ""),
+            core=self.core,
+            request_probes=self.probe_requests.enqueue,
+            tls=self.tls,
+            replicas=self.replica_server.others,
+            replica_tls=self.replica_server.tls,
+        )
+
+    def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
+        loops = {
+            **dict(self.followed.tasks()),
+            "write probe requests": self.probe_requests.run(),
+            "write bind failures": self.bind_failures.run(),
+            "keep plugins running": self.plugins.run(),
+            **self.plugin_events.loops(),
+        }
+        if self.tls:
+            loops["reload certificates"] = self.tls.follow()
+        if self.shadow:
+            loops["judge the shadow policy"] = self.shadow.run()
+            loops["reload the shadow policy"] = self.shadow.follow_policy()
+        return loops
+
+
+def _source_settings(settings: ExtenderSettings) -> SourceSettings:
+    return SourceSettings(
+        settings.policy,
+        settings.api,
+        settings.delays,
+        settings.telemetry,
+        settings.self_healing_namespace,
+        settings.devices,
+    )
