@@ -8,7 +8,7 @@ from pathlib import Path
 from leadsman.cli import kubectl
 from leadsman.cli.extender_replicas import extender_pods
 from leadsman.cli.options import Options, existing_file
-from leadsman.cli.page_proxy import PageProxy, Upstream
+from leadsman.cli.page_proxy import PageProxy, PageUnavailable, Upstream
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.process import run_until_stopped
 
@@ -53,7 +53,8 @@ def _serve(args: argparse.Namespace, url: str) -> int:
 
     async def run(stop: asyncio.Event) -> None:
         async with serve(proxy.app(), "127.0.0.1", args.port) as port:
+            await proxy.check()
             print(f"open http://127.0.0.1:{port}/?token={proxy.token} (works once; Ctrl-C ends it)", flush=True)
             await stop.wait()
 
-    return run_until_stopped(run)
+    return run_until_stopped(run, expected=(PageUnavailable,))

@@ -18,6 +18,7 @@ from leadsman.runtime.http_server import track_request
 
 MAX_BODY_BYTES = 1 << 20
 CONNECT_TIMEOUT_SECONDS = 10.0
+MAX_REASON_BYTES = 200
 
 _FORWARDED = (hdrs.ACCEPT, hdrs.ACCEPT_ENCODING, hdrs.CONTENT_TYPE, hdrs.IF_NONE_MATCH)
 _RETURNED = (
@@ -33,6 +34,10 @@ _RETURNED = (
 )
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class PageUnavailable(Exception):
+    """The extender's page cannot be had: why."""
 
 
 class Upstream(Struct, frozen=True):
@@ -64,6 +69,20 @@ class PageProxy:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_SECONDS)
         async with aiohttp.ClientSession(auto_decompress=False, timeout=timeout, trust_env=False) as self._client:
             yield
+
+    async def check(self) -> None:
+        """Asks the extender once, while the app is served. PageUnavailable."""
+        assert self._client
+        url = self._upstream.url
+        try:
+            async with self._client.get(
+                f"{url}/api/v1/overview", headers=self._authorization(), ssl=self._upstream.tls or True
+            ) as answer:
+                if 400 <= answer.status < 500:
+                    said = (await answer.read())[:MAX_REASON_BYTES].decode(errors="replace").strip()
+                    raise PageUnavailable(f"{url} refuses with {answer.status}: {said}")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise PageUnavailable(f"the extender's page at {url} cannot be reached: {error}") from error
 
     def _guarded(self, handler: _Handler) -> _Handler:
         async def guarded(request: web.Request) -> web.StreamResponse:
@@ -111,9 +130,11 @@ class PageProxy:
             return web.Response(status=502, text=f"the extender's page cannot be reached: {error}\n")
 
     def _headers(self, request: web.Request) -> Mapping[str, str]:
+        return _selected(request.headers, _FORWARDED) | self._authorization()
+
+    def _authorization(self) -> dict[str, str]:
         token = self._upstream.token()
-        headers = _selected(request.headers, _FORWARDED)
-        return headers | {"Authorization": f"Bearer {token}"} if token else headers
+        return {hdrs.AUTHORIZATION: f"Bearer {token}"} if token else {}
 
 
 def _selected(headers: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:

@@ -7,8 +7,10 @@ import pytest
 from aiohttp import hdrs, web
 from msgspec import Struct
 
-from leadsman.cli.page_proxy import PageProxy, Upstream
+from leadsman.cli.main import main
+from leadsman.cli.page_proxy import PageProxy, PageUnavailable, Upstream
 from leadsman.runtime.http_server import serve, track_request
+from leadsman.testbed.etcd import free_ports
 
 
 class Page(Struct):
@@ -109,3 +111,27 @@ async def test_an_extender_that_is_away_is_said_so() -> None:
     ):
         assert response.status == 502
         assert "cannot be reached" in await response.text()
+
+
+def test_an_extender_that_nobody_reaches_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    (port,) = free_ports(1)
+    assert main(["page", "--url", f"http://127.0.0.1:{port}"]) == 1
+    assert f"the extender's page at http://127.0.0.1:{port} cannot be reached: " in capsys.readouterr().err
+
+
+async def test_a_refusal_of_the_extender_is_told_with_its_words() -> None:
+    async def refuse(_: web.Request) -> web.Response:
+        return web.Response(status=401, text="no token; give --token-file")
+
+    extender = web.Application(middlewares=[track_request])
+    extender.router.add_get("/{path:.*}", refuse)
+    async with serve(extender, "127.0.0.1", 0) as behind:
+        proxy = PageProxy(Upstream(f"http://127.0.0.1:{behind}"))
+        async with serve(proxy.app(), "127.0.0.1", 0):
+            with pytest.raises(PageUnavailable, match="refuses with 401: no token; give --token-file"):
+                await proxy.check()
+
+
+async def test_an_extender_that_answers_passes_the_check(page: Page) -> None:
+    await page.proxy.check()
+    assert page.received[-1].headers[hdrs.AUTHORIZATION] == "Bearer of-the-cluster"
