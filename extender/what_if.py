@@ -37,7 +37,7 @@ def read_pod(yaml: str) -> PodInfo:
         document = yaml_document.load(yaml, MAX_YAML_BYTES)
     except yaml_document.BadDocument as error:
         raise _refused(str(error)) from error
-    pod = _pod_of(document)
+    pod = _with_default_requests(_pod_of(document))
     try:
         return read_args(msgspec.json.encode({"Pod": pod, "NodeNames": []})).pod
     except (BadRequest, TypeError, ValueError) as error:
@@ -67,6 +67,22 @@ _TEMPLATE_PATHS: Mapping[str, Sequence[str]] = {
     **dict.fromkeys(("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "Job"), ("spec", "template")),
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
 }
+
+
+def _with_default_requests(pod: Mapping[str, Any]) -> Mapping[str, Any]:
+    """As the API server stores it: what has a limit and no request is requested up to its limit.
+    Source: SetDefaults_Pod, pkg/apis/core/v1/defaults.go."""
+    spec = _object(pod.get("spec"), "spec")
+    lists = {field: spec[field] for field in ("containers", "initContainers") if isinstance(spec.get(field), list)}
+    filled = {field: [_with_limits_requested(each) for each in containers] for field, containers in lists.items()}
+    return {**pod, "spec": {**spec, **filled}}
+
+
+def _with_limits_requested(container: object) -> Mapping[str, Any]:
+    container = _object(container, "container")
+    resources = _object(container.get("resources"), "resources")
+    limits, requests = (_object(resources.get(field), field) for field in ("limits", "requests"))
+    return {**container, "resources": {**resources, "requests": {**limits, **requests}}}
 
 
 def _with_names(metadata: Mapping[str, Any], named: Mapping[str, Any]) -> Mapping[str, Any]:

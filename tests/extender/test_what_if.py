@@ -4,6 +4,7 @@ import pytest
 
 from extender.body_limits import RequestRefused
 from extender.what_if import MAX_YAML_BYTES, read_pod
+from leadsman.kube.quantity import NANO
 
 TEMPLATE = "template: {metadata: {labels: {delay_edge-1: '5'}}, spec: {priority: 7}}"
 
@@ -20,6 +21,14 @@ def test_a_cron_job_is_read_as_one_of_its_pods() -> None:
     assert (pod.namespace, pod.labels["delay_edge-1"]) == ("default", "5")
 
 
+def test_what_has_a_limit_and_no_request_is_requested_as_the_api_server_does() -> None:
+    resources = "{limits: {nvidia.com/gpu: 2, cpu: 2}, requests: {cpu: 1}}"
+    pod = read_pod(f"kind: Pod\nmetadata: {{name: p}}\nspec: {{containers: [{{name: c, resources: {resources}}}]}}")
+    assert pod.requests is not None
+    assert pod.requests["nvidia.com/gpu"] == 2 * NANO
+    assert pod.requests["cpu"] == NANO
+
+
 @pytest.mark.parametrize(
     ("yaml", "why"),
     [
@@ -29,6 +38,9 @@ def test_a_cron_job_is_read_as_one_of_its_pods() -> None:
         ("kind: Pod\nmetadata: 7", "metadata is not an object"),
         ("kind: Deployment\nspec: {template: x}", "template is not an object"),
         ("kind: Pod\nmetadata: {labels: {a: 1}}", "labels"),
+        ("kind: Pod\nspec: {containers: [7]}", "container is not an object"),
+        ("kind: Pod\nspec: {containers: [{name: c, resources: {limits: 7}}]}", "limits is not an object"),
+        ("kind: Pod\nspec: {containers: 7}", "$.Pod.spec.containers"),
         ("a: &x [1]\nb: *x", "alias"),
         ("!!python/object/apply:os.system [ls]", "tag"),
         ("{" * 100, "nesting"),
