@@ -1,7 +1,7 @@
 """/explain and /state."""
 
 import json
-import time
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -85,13 +85,16 @@ async def test_a_pod_that_was_only_ranked_is_explained(starts: "Starter", captur
 
 
 async def test_a_neutral_answer_says_so(starts: "Starter", captured: "Captured", labelled: "Labelled") -> None:
+    answered = threading.Event()
+
     def slow(*_):
-        time.sleep(0.3)
+        answered.wait()
 
     body = labelled(captured("names-3-filter"), BOUND)
     async with starts(core=DecisionCore(filter_nodes=slow, score_nodes=slow)) as extender:
         await extender.asked("/filter", body)
         await extender.asked("/prioritize", captured("names-3-filter"))
+        answered.set()
         _, page = await extender.get("/explain?pod=default/cap-00000")
     assert "decision exceeded its deadline of 200 ms" in page
 
