@@ -110,6 +110,10 @@ class RunLog:
         """Whether no row is under way, and all was well before."""
         return not self.row_at(at) and any(row.quiet_since <= at < row.at for row in self.rows)
 
+    def has_been_quiet(self, since: float, at: float) -> bool:
+        """Whether no row, however short, was under way between."""
+        return self.is_quiet(since) and self.is_quiet(at) and not any(since <= row.at <= at for row in self.rows)
+
 
 Examine = Callable[[RunLog], Iterator[tuple[float, str]]]
 
@@ -120,7 +124,7 @@ def staleness(run: RunLog) -> Iterator[tuple[float, str]]:
         yield from ((one.at, f"{one.extender} for {one.pod}: {wrong}") for wrong in _stale_uses(run, one))
     for view in run.views:
         old = {node: each.age_seconds for node, each in view.nodes.items() if _is_old(each.age_seconds)}
-        if old and run.is_quiet(view.at - FRESH_AGE_SECONDS) and run.is_quiet(view.at):
+        if old and run.has_been_quiet(view.at - FRESH_AGE_SECONDS, view.at):
             yield view.at, f"{view.extender} without a fault: {old} s old"
 
 

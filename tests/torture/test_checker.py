@@ -203,6 +203,12 @@ def test_rows_that_overlap_leave_no_quiet_between_their_beginnings() -> None:
     assert check([*QUIET, second, refused]) == []
 
 
+def test_a_short_fault_between_two_quiet_moments_makes_a_view_old() -> None:
+    rows = [injected(at=140.0, until=144.0, quiet_since=131.0), injected(at=160.0, quiet_since=145.0)]
+    beats = [beat(at) for at in range(121, 150, 5)]
+    assert check([*QUIET, *beats, *rows, view(147.0, 146, age=9.0)]) == []
+
+
 def test_a_recovery_without_a_limit_must_only_happen() -> None:
     late, never = (injected(recoveries=(Recovery("view", took, None),)) for took in (59.0, None))
     assert check([*QUIET, late]) == []
