@@ -1,4 +1,4 @@
-"""Decides when a collector that exceeded its deadline may run again: after a pause that doubles each time. Pure."""
+"""Decides when a collector or plugin that exceeded its deadline may run again: after a pause that doubles. Pure."""
 
 from msgspec import Struct
 

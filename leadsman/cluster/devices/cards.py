@@ -69,7 +69,7 @@ class CardRequest(Struct, frozen=True):
 
     @property
     def steered(self) -> bool:
-        """Whether it may not have any card."""
+        """Whether it names cards that it may have, or may not have."""
         return bool(self.allowed or self.denied)
 
     def may_have(self, card: str) -> bool:
