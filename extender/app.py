@@ -76,7 +76,7 @@ def create_app(
     )
     verbs, pages = (
         VerbHandlers(decider, bodies),
-        PageHandlers(sources, journal, workers, tls_problem, replicas, core=core),
+        PageHandlers(sources, journal, workers, tls_problem, replicas, core=core, bodies=bodies),
     )
     app = web.Application(middlewares=[_observe_requests(metrics)])
     table: dict[str, Handler] = {"filter": verbs.filter, "prioritize": verbs.prioritize, "preempt": verbs.preempt}

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import hdrs, web
 
 from extender import pages, rewards_page
-from extender.body_limits import RequestRefused
+from extender.body_limits import BodyReader, RequestRefused
 from extender.decider import DEFAULT_CORE, DecisionCore
 from extender.journal import Journal
 from extender.pages import KeptDecision
@@ -31,7 +31,7 @@ PAGE_TIMEOUT_SECONDS = 5.0
 class PageHandlers:
     """replicas: the other extenders; None: this process answers for itself alone. replica: its own name.
 
-    core: what decides a what-if.
+    core: what decides a what-if. bodies: reads what is posted, within the limits of all requests.
     """
 
     def __init__(
@@ -43,9 +43,11 @@ class PageHandlers:
         replicas: PeerClient | None = None,
         replica: str = "",
         core: DecisionCore = DEFAULT_CORE,
+        bodies: BodyReader | None = None,
     ) -> None:
         self._sources, self._journal, self._workers, self._tls_problem = sources, journal, workers, tls_problem
         self._replicas, self._replica, self._core = replicas, replica or socket.gethostname(), core
+        self._bodies = bodies or BodyReader()
 
     async def explain(self, request: web.Request) -> web.Response:
         """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
@@ -68,7 +70,8 @@ class PageHandlers:
 
     async def explain_what_if(self, request: web.Request) -> web.Response:
         """POST /explain: YAML of a pod or workload → the page of the decision on it, which nothing keeps."""
-        yaml, is_json = (await request.read()).decode(errors="replace"), _wants_json(request)
+        async with self._bodies.read(request) as body:
+            yaml, is_json = body.data.decode(errors="replace"), _wants_json(request)
         inputs, groups = self._sources.current_inputs(), self._sources.delay_status.groups
 
         def page() -> bytes:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from extender.body_limits import BodyLimits, BodyReader
 from extender.decider import DecisionCore
 from leadsman.decision.delay.delay_filter import DelayFilter
 from leadsman.sources.input_sources import NoDelayStatus
@@ -180,3 +181,9 @@ async def test_who_reports_what_others_contradict_is_named_in_the_state(
 async def test_an_explanation_says_which_groups_the_kept_nodes_are_in(beside, decided) -> None:
     _, page = await decided.get("/explain?pod=default/cap-00000")
     assert page.endswith("nodes that passed within 5 ms: node-00000, node-00001\n")
+
+
+async def test_a_what_if_is_read_within_the_limits_of_all_requests(starts: "Starter") -> None:
+    async with starts(bodies=BodyReader(BodyLimits(max_body_bytes=100))) as extender:
+        status, _ = await extender.post("/explain", b"#" * 101)
+        assert status == 413
