@@ -63,6 +63,19 @@ def lose(part: str) -> Disturbance:
     return disturb
 
 
+def while_pods_wait(disturb: Disturbance) -> Disturbance:
+    """With `ignorable: false` from before to after it: what no extender checked waits instead of being bound."""
+
+    def waiting(cluster: Cluster, rollout: Rollout) -> None:
+        rollout.configure_scheduler(ignorable=False)
+        try:
+            disturb(cluster, rollout)
+        finally:
+            rollout.configure_scheduler()
+
+    return waiting
+
+
 def restart_api_server(cluster: Cluster, _: Rollout) -> None:
     cluster.api.stop()
     time.sleep(10)  # An outage that is noticed, not only a broken connection.

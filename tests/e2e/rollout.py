@@ -13,6 +13,7 @@ from tests.e2e.images import ROOT
 
 COMPONENTS = ("telemetry", "controller")
 AGENT_ONLY_NODE = "cloud-1"
+ROLLED_WITHIN = "--timeout=600s"
 NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
@@ -39,7 +40,7 @@ class Rollout:
             deploy()
         finally:
             self.cluster.kubectl("uncordon", AGENT_ONLY_NODE)
-        self._configure_scheduler()
+        self.configure_scheduler()
 
     def apply(
         self,
@@ -94,7 +95,7 @@ class Rollout:
         self.wait(what)
 
     def wait(self, what: str) -> None:
-        self.cluster.kubectl("-n", "leadsman", "rollout", "status", what, "--timeout=300s")
+        self.cluster.kubectl("-n", "leadsman", "rollout", "status", what, ROLLED_WITHIN)
 
     def wait_for_all(self) -> None:
         for what in self.parts():
@@ -134,12 +135,14 @@ class Rollout:
             raise RuntimeError(f"leadsman {' '.join(words)}: {done.stderr}")
         return done.stdout
 
-    def _configure_scheduler(self) -> None:
+    def configure_scheduler(self, ignorable: bool = True) -> None:
+        """Anew where it was before. ignorable: whether pods are bound unchecked while no extender answers."""
         service = ("-n", "leadsman", "get", "service", "leadsman-extender", "-o", "jsonpath={.spec.clusterIP}")
         url = f"https://{self.cluster.kubectl(*service)}:9001"
         certificates, backups = f"{self.folder}/leadsman-certs", f"{self.folder}/backups"
         places = ["--certs", certificates, "--config", f"{certificates}/scheduler.yaml", "--backups", backups]
-        self.leadsman("configure-scheduler", str(self.cluster.scheduler_config), "--extender", url, *places)
+        choice = ["--ignorable", "true" if ignorable else "false"]
+        self.leadsman("configure-scheduler", str(self.cluster.scheduler_config), "--extender", url, *places, *choice)
         self.cluster.restart_scheduler()
 
 

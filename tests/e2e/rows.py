@@ -12,9 +12,6 @@ from tests.e2e.rollout import Rollout
 LOST_EXTENDER = 3
 """With `ignorable: true`: what kube-scheduler asked a replica whose node has just died (docs/deploying.md)."""
 
-LEFT_WITHOUT_DRAIN = 10
-"""Of the last release, whose extenders close at once while kube-proxy still leads to them (docs/upgrading.md)."""
-
 
 class Row(Struct, frozen=True):
     """Something that is done while bounded pods are sent.
@@ -69,6 +66,11 @@ INSTALLATIONS = (
             Row("drain", "drain of a node with an extender", disturbances.drain, 0, 3),
             Row("lose-agent", "loss of a node with only an agent", disturbances.lose("agent")),
             Row("lose-extender", "loss of an extender's node", disturbances.lose("extender"), LOST_EXTENDER),
+            Row(
+                "lose-extender-strict",
+                "loss of an extender's node, `ignorable: false`",
+                disturbances.while_pods_wait(disturbances.lose("extender")),
+            ),
             Row("lose-leader", "loss of the leading controller's node", disturbances.lose("controller"), LOST_EXTENDER),
             Row("lose-etcd", "loss of an etcd member's node", disturbances.lose("etcd"), LOST_EXTENDER),
             Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
@@ -93,7 +95,7 @@ INSTALLATIONS = (
         last_release.install,
         Rollout.remove,
         (
-            Row("upgrade", "upgrade from 0.1.0", last_release.upgrade, LEFT_WITHOUT_DRAIN),
+            Row("upgrade", "upgrade from 0.1.0", disturbances.while_pods_wait(last_release.upgrade)),
             Row("downgrade", "downgrade to 0.1.0", last_release.downgrade),
         ),
     ),

@@ -15,13 +15,17 @@ from leadsman.testbed.kube_apiserver import KubeApiServer
 from tests.e2e.images import SANDBOX
 
 PODS = "/api/v1/namespaces/default/pods"
+REPORTS = "/apis/events.k8s.io/v1/namespaces/default/events?fieldSelector=reason%3DBoundUnchecked"
 BOUND_WITHIN_SECONDS = 60.0
 """After the last pod was sent; a pod that is not bound by then is lost. kube-scheduler tries a refused one again."""
+
+REPORTED_WITHIN_SECONDS = 60.0
+"""After the last binding: the controller looks at a pod for 10 s, and another replica may have to lead first."""
 
 DELETED_WITHIN_SECONDS = 60.0
 
 _MISSING = {"name": "missing", "configMap": {"name": "there-is-none"}}
-"""Keeps kubelets from starting what is only to be bound: containers would be all that this machine does."""
+"""Mounted, it keeps kubelets from starting what is only to be bound: they wait for no volume that nothing mounts."""
 
 
 _AWAY = (OSError, HTTPException)
@@ -30,22 +34,25 @@ _AWAY = (OSError, HTTPException)
 
 class Streamed(Struct, frozen=True):
     """misplaced: bound elsewhere than on the node of their bound. lost: not bound at all.
+    reported: misplaced ones that the controller found, by its Event BoundUnchecked.
     longest_seconds: from creation to bound.
     """
 
     sent: int
     misplaced: int
+    reported: int
     lost: int
     longest_seconds: float
 
 
 class Stream:
-    """Sends pods whose only place is `node`, each deleted once it is bound."""
+    """Sends pods whose only place is `node`, each deleted once it is bound there."""
 
     def __init__(self, api: KubeApiServer, node: str, rate: float) -> None:
         self._api, self._node, self._rate = api, node, rate
         self._created = dict[str, float]()
-        self._bound = dict[str, tuple[str, float]]()
+        self._bound = dict[str, float]()
+        self._misplaced, self._reported = set[str](), set[str]()  # UIDs.
         self._stop = threading.Event()
 
     def during(self, disturb: Callable[[], None]) -> None:
@@ -64,9 +71,10 @@ class Stream:
     def streamed(self) -> Streamed:
         return Streamed(
             sent=len(self._created),
-            misplaced=sum(node != self._node for node, _ in self._bound.values()),
+            misplaced=len(self._misplaced),
+            reported=len(self._reported),
             lost=len(self._created) - len(self._bound),
-            longest_seconds=max((seconds for _, seconds in self._bound.values()), default=0.0),
+            longest_seconds=max(self._bound.values(), default=0.0),
         )
 
     def _send(self) -> None:
@@ -76,23 +84,36 @@ class Stream:
             name = f"streamed-{tries:05d}"
             sent_at = time.monotonic()
             with contextlib.suppress(*_AWAY):
-                self._api.call("POST", PODS, self._pod(name))
+                self._api.call("POST", PODS, bounded_pod(name, self._node))
                 self._created[name] = sent_at
             self._stop.wait(max(0.0, began + tries / self._rate - time.monotonic()))
 
     def _watch(self) -> None:
+        self._watch_bindings()
+        self._watch_reports()
+        self._delete_all()
+
+    def _watch_bindings(self) -> None:
         """Until all are bound, or BOUND_WITHIN_SECONDS after the last one was sent."""
         stopped_at = float("inf")
         while time.monotonic() < stopped_at + BOUND_WITHIN_SECONDS:
             with contextlib.suppress(*_AWAY):
                 for pod in self._api.call("GET", f"{PODS}?labelSelector=streamed")["items"]:
-                    self._see(pod["metadata"]["name"], pod["spec"].get("nodeName", ""))
+                    self._see(pod["metadata"]["name"], pod["metadata"]["uid"], pod["spec"].get("nodeName", ""))
             if self._stop.is_set():
                 stopped_at = min(stopped_at, time.monotonic())
                 if len(self._bound) == len(self._created):
                     break
             time.sleep(0.1)
-        self._delete_all()
+
+    def _watch_reports(self) -> None:
+        """Until the controller reported all that were misplaced, or REPORTED_WITHIN_SECONDS."""
+        ends_at = time.monotonic() + REPORTED_WITHIN_SECONDS
+        while self._reported < self._misplaced and time.monotonic() < ends_at:
+            with contextlib.suppress(*_AWAY):
+                reports = self._api.call("GET", REPORTS)["items"]
+                self._reported = self._misplaced & {report["regarding"]["uid"] for report in reports}
+            time.sleep(0.5)
 
     def _delete_all(self) -> None:
         """The next stream gives its pods the same names."""
@@ -104,22 +125,34 @@ class Stream:
                     return
             time.sleep(0.5)
 
-    def _see(self, name: str, node: str) -> None:
-        if node and name not in self._bound and name in self._created:
-            self._bound[name] = (node, time.monotonic() - self._created[name])
+    def _see(self, name: str, uid: str, node: str) -> None:
+        """A pod elsewhere stays until the controller had its time to find it."""
+        if not node or name in self._bound or name not in self._created:
+            return
+        self._bound[name] = time.monotonic() - self._created[name]
+        if node != self._node:
+            self._misplaced.add(uid)
+        else:
             with contextlib.suppress(*_AWAY):  # The last DELETE takes it.
                 self._api.call("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
 
-    def _pod(self, name: str) -> dict[str, object]:
-        container = {"name": "main", "image": SANDBOX, "resources": {"requests": {"cpu": "1m", "memory": "4Mi"}}}
-        return {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": {"name": name, "labels": {"streamed": "", f"delay_{self._node}": "0"}},
-            "spec": {
-                "terminationGracePeriodSeconds": 0,
-                "automountServiceAccountToken": False,
-                "containers": [container],
-                "volumes": [_MISSING],
-            },
-        }
+
+def bounded_pod(name: str, node: str) -> dict[str, object]:
+    """That may be bound to `node` alone, and is never started."""
+    container = {
+        "name": "main",
+        "image": SANDBOX,
+        "resources": {"requests": {"cpu": "1m", "memory": "4Mi"}},
+        "volumeMounts": [{"name": _MISSING["name"], "mountPath": "/missing"}],
+    }
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"streamed": "", f"delay_{node}": "0"}},
+        "spec": {
+            "terminationGracePeriodSeconds": 0,
+            "automountServiceAccountToken": False,
+            "containers": [container],
+            "volumes": [_MISSING],
+        },
+    }
