@@ -2,6 +2,7 @@
 
 import argparse
 import difflib
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -47,7 +48,7 @@ def options(add: Options) -> None:
     extender.argument(
         "weight", "weight of the extender's scores; see docs/deploying.md (default 5)", "5", positive_int, metavar="N"
     )
-    extender.argument("http-timeout", "time limit of one call (default 500ms)", "500ms", metavar="DURATION")
+    extender.argument("http-timeout", "time limit of one call (default 500ms)", "500ms", duration, metavar="DURATION")
     extender.parser.add_argument(
         "--managed", action="store_true", help="send only pods that request the resource telemetry/scheduling"
     )
@@ -168,6 +169,13 @@ def _diff(change: FileChange) -> str:
 
 def _read(path: str) -> str | None:
     return Path(path).read_bytes().decode() if Path(path).exists() else None
+
+
+def duration(text: str) -> str:
+    """As Go writes one."""
+    if not re.fullmatch(r"([0-9]+(\.[0-9]+)?(ms|s|m))+", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a duration such as 500ms or 1.5s")
+    return text
 
 
 def https_url(text: str) -> str:

@@ -16,6 +16,7 @@ from leadsman.cli.options import (
     etcd_access,
     existing_file,
     listen_address,
+    namespace_name,
     one_of,
     positive_int,
     positive_number,
@@ -45,6 +46,7 @@ def options(add: Options) -> None:
         "lease-namespace",
         "namespace of the Lease (default leadsman)",
         "leadsman",
+        namespace_name,
         also=["POD_NAMESPACE"],
         metavar="NAMESPACE",
     )

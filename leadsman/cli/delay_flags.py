@@ -2,7 +2,7 @@
 
 import argparse
 
-from leadsman.cli.options import Options, existing_file, positive_number, url_list
+from leadsman.cli.options import Options, existing_file, optional_url, positive_number
 from leadsman.sources.delay.delay_sources import DelaySettings
 
 
@@ -50,11 +50,6 @@ def settings(args: argparse.Namespace) -> DelaySettings:
         estimates=not args.no_estimates,
         initial_layers_ms=args.initial_layers,
     )
-
-
-def optional_url(text: str) -> str:
-    """One URL, or nothing."""
-    return url_list(text)[0] if text else ""
 
 
 def layers_ms(text: str) -> tuple[float, ...]:

@@ -2,7 +2,15 @@
 
 import argparse
 
-from leadsman.cli.options import Options, api_access, existing_file, listen_address, split_host_port, url_list
+from leadsman.cli.options import (
+    Options,
+    api_access,
+    existing_file,
+    listen_address,
+    namespace_name,
+    split_host_port,
+    url_list,
+)
 from leadsman.etcd.access_control import ROOT
 from leadsman.etcd.issuer import IssuerSettings, run
 from leadsman.runtime.process import run_until_stopped
@@ -29,7 +37,9 @@ def options(add: Options) -> None:
     )
     serving.argument("tls-cert", "our certificate, in PEM", None, existing_file, metavar="FILE", required=True)
     serving.argument("tls-key", "its key, in PEM", None, existing_file, metavar="FILE", required=True)
-    serving.argument("namespace", "of the service accounts (default leadsman)", "leadsman", metavar="NAMESPACE")
+    serving.argument(
+        "namespace", "of the service accounts (default leadsman)", "leadsman", namespace_name, metavar="NAMESPACE"
+    )
     etcd = add.group("etcd")
     etcd.argument("etcd", "client URLs of etcd's members", None, url_list, metavar="URL[,URL]", required=True)
     etcd.argument("etcd-ca", "CA that etcd's certificate must chain to, in PEM", None, existing_file, metavar="FILE")

@@ -18,6 +18,7 @@ from leadsman.cli.options import (
     existing_file,
     existing_folder,
     listen_address,
+    namespace_name,
     non_negative_number,
     positive_int,
     split_host_port,
@@ -119,6 +120,7 @@ def options(add: Options) -> None:
         "self-healing-namespace",
         "namespace that the controller publishes in (default leadsman)",
         "leadsman",
+        namespace_name,
         metavar="NAMESPACE",
     )
     deciding.switch("devices", DEVICES_HELP)
@@ -148,7 +150,7 @@ def options(add: Options) -> None:
     binding.switch("bind", "offer the bind verb")
     pod = add.group("the extender's own pod, which gets Events about plugins (docs/plugins.md)")
     pod.flag("pod-name", "its name (default: no Events are written)", "", also=["POD_NAME"])
-    pod.flag("pod-namespace", "its namespace (default leadsman)", "leadsman", also=["POD_NAMESPACE"])
+    pod.flag("pod-namespace", "its namespace (default leadsman)", "leadsman", namespace_name, also=["POD_NAMESPACE"])
     pod.flag("pod-uid", "its UID, by which `kubectl describe` finds them", "", also=["POD_UID"])
     add.api_server()
     add.etcd()

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from leadsman.cli.options import CommandFailed, Options
+from leadsman.cli.options import CommandFailed, Options, namespace_name
 
 _TIMEOUT_SECONDS = 30
 
@@ -25,7 +25,11 @@ def options(add: Options) -> None:
         "--context", help="the context of the kubeconfig (default: its current one)", metavar="NAME"
     )
     group.argument(
-        "extender-namespace", "namespace of the extender (default leadsman)", "leadsman", metavar="NAMESPACE"
+        "extender-namespace",
+        "namespace of the extender (default leadsman)",
+        "leadsman",
+        namespace_name,
+        metavar="NAMESPACE",
     )
 
 

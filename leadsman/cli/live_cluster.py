@@ -5,11 +5,18 @@ import asyncio
 import contextlib
 
 from leadsman.cli import telemetry_flags
-from leadsman.cli.delay_flags import optional_url
-from leadsman.cli.options import Options, api_access, etcd_access, existing_file
+from leadsman.cli.options import (
+    CommandFailed,
+    Options,
+    api_access,
+    etcd_access,
+    existing_file,
+    namespace_name,
+    optional_url,
+)
 from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
 from leadsman.sources.delay.delay_sources import DelaySettings
-from leadsman.sources.live_snapshot import take_snapshot
+from leadsman.sources.live_snapshot import CannotRead, take_snapshot
 from leadsman.sources.telemetry.telemetry_sources import AGENTS_SOURCE, TelemetrySettings
 from leadsman.sources.wiring import SourceSettings
 from leadsman.state.etcd_store import EtcdStore
@@ -33,6 +40,7 @@ def options(add: Options) -> None:
         "self-healing-namespace",
         "namespace that the controller publishes in (default leadsman)",
         "leadsman",
+        namespace_name,
         metavar="NAMESPACE",
     )
     telemetry_flags.options(followed)
@@ -44,8 +52,11 @@ def is_named(args: argparse.Namespace) -> bool:
 
 
 def read(args: argparse.Namespace) -> ClusterSnapshot:
-    """ValueError when the flags do not fit together, or the cluster cannot be read."""
-    return asyncio.run(_read(args))
+    """ValueError when the flags do not fit together; CommandFailed when the cluster cannot be read."""
+    try:
+        return asyncio.run(_read(args))
+    except CannotRead as error:
+        raise CommandFailed(str(error)) from error
 
 
 async def _read(args: argparse.Namespace) -> ClusterSnapshot:

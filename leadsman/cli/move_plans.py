@@ -11,7 +11,7 @@ from typing import TypeVar
 from controller.config_maps import VersionedConfigMap
 from controller.move_plan_object import MovePlanObject
 from controller.replacement import CONFIG_MAP, KEY
-from leadsman.cli.options import Options, api_access, positive_int
+from leadsman.cli.options import CommandFailed, Options, api_access, file_to_write, namespace_name, positive_int
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, Conflict
 from leadsman.planning.backups.model import BackupSettings
@@ -26,7 +26,9 @@ T = TypeVar("T")
 def plan_output_options(add: Options) -> None:
     """Where a plan of moves goes to, and whether it keeps backups."""
     parser = add.parser
-    parser.add_argument("-o", "--output", help="write the plan for `leadsman plan apply`", type=Path, metavar="FILE")
+    parser.add_argument(
+        "-o", "--output", help="write the plan for `leadsman plan apply`", type=file_to_write, metavar="FILE"
+    )
     parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     parser.add_argument(
         "--no-backups", action="store_true", help="pods need not keep a backup, and no room is reserved for backups"
@@ -81,7 +83,9 @@ def read_plan(file: Path) -> MovePlan:
 def handover_options(add: Options) -> None:
     """Where plans are handed over."""
     add.api_server()
-    add.argument("namespace", "Leadsman's namespace (default leadsman)", "leadsman", metavar="NAME")
+    add.argument(
+        "namespace", "Leadsman's namespace (default leadsman)", "leadsman", namespace_name, metavar="NAMESPACE"
+    )
 
 
 def limits_options(add: Options) -> None:
@@ -96,7 +100,7 @@ def limits_options(add: Options) -> None:
 
 
 def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]]) -> T:
-    """What `do` returns, with a client of the API server that the flags name. ValueError when the server refuses."""
+    """What `do` returns, with a client of the API server that the flags name. CommandFailed when the server refuses."""
 
     async def run() -> T:
         async with ApiClient(api_access(args)) as client:
@@ -105,9 +109,9 @@ def with_client(args: argparse.Namespace, do: Callable[[ApiClient], Awaitable[T]
     try:
         return asyncio.run(run())
     except Conflict as error:
-        raise ValueError(f"somebody else wrote the plan meanwhile; look again: {error}") from error
+        raise CommandFailed(f"somebody else wrote the plan meanwhile; look again: {error}") from error
     except ApiError as error:
-        raise ValueError(f"the API server: {error}") from error
+        raise CommandFailed(f"the API server: {error}") from error
 
 
 async def read_progress(client: ApiClient, namespace: str) -> PlanProgress | None:

@@ -8,6 +8,7 @@ must not reach another one that means something else by it.
 import argparse
 import os
 import random
+import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -122,7 +123,9 @@ class Options:
         group.flag("etcd-ca", "CA that etcd's certificate must chain to, in PEM", None, existing_file, metavar="FILE")
         group.flag("etcd-user", "user name, when etcd's access control is on", "", metavar="NAME")
         group.flag("etcd-password-file", "file with the user's password", None, existing_file, metavar="FILE")
-        group.flag("etcd-issuer", "URL of the issuer that gives us user and password", "", metavar="URL")
+        group.flag(
+            "etcd-issuer", "URL of the issuer that gives us user and password", "", optional_https_url, metavar="URL"
+        )
         group.flag(
             "etcd-issuer-ca",
             "CA that the issuer's certificate must chain to, in PEM (default: that of --etcd-ca)",
@@ -148,7 +151,7 @@ class Options:
             existing_file,
             metavar="FILE",
         )
-        group.flag("kube-api", "URL of the API server, instead of a kubeconfig", "", metavar="URL")
+        group.flag("kube-api", "URL of the API server, instead of a kubeconfig", "", optional_url, metavar="URL")
         group.flag(
             "kube-ca", "CA that the API server's certificate must chain to, in PEM", None, existing_file, metavar="FILE"
         )
@@ -228,6 +231,26 @@ def url_list(text: str) -> tuple[str, ...]:
     return found
 
 
+def optional_url(text: str) -> str:
+    """One URL, or nothing."""
+    if text and not re.match("https?://.", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: want http://HOST:PORT or https://HOST:PORT")
+    return text.rstrip("/")
+
+
+def optional_https_url(text: str) -> str:
+    if text and not re.match("https://.", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: want https://HOST:PORT")
+    return text.rstrip("/")
+
+
+def namespace_name(text: str) -> str:
+    """As Kubernetes names one: a label of RFC 1123."""
+    if not re.fullmatch("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", text):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a namespace: a-z, 0-9 and -, at most 63 characters")
+    return text
+
+
 class OneOf:
     """Parses one of these words. Not argparse's `choices`, which do not check a default, and so no environment variable
     either."""
@@ -286,6 +309,13 @@ def listen_address(text: str) -> str:
     return text
 
 
+def port_number(text: str) -> int:
+    """0: a free one."""
+    if not (text.isdecimal() and int(text) < 65536):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a port, 0 to 65535")
+    return int(text)
+
+
 def split_host_port(text: str) -> tuple[str, int]:
     """Host and port of a `listen_address`."""
     host, _, port = text.rpartition(":")
@@ -296,6 +326,14 @@ def existing_file(text: str) -> Path:
     path = Path(text)
     if not path.is_file():
         raise argparse.ArgumentTypeError(f"{text!r}: no such file")
+    return path
+
+
+def file_to_write(text: str) -> Path:
+    """Looked at before anything is computed that would be lost."""
+    path = Path(text)
+    if path.is_dir() or not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"{text!r}: want a file in a folder that exists and can be written")
     return path
 
 

@@ -6,9 +6,8 @@ Exit code: 0: every pod has a place that keeps its bounds, and the backup that i
 import argparse
 import sys
 import time
-from pathlib import Path
 
-from leadsman.cli.options import Options, positive_int, positive_number
+from leadsman.cli.options import Options, file_to_write, positive_int, positive_number
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.planning.backups.model import BackupSettings
 from leadsman.planning.moves.move_plan import MovePlan, PlanOrigin, encode
@@ -38,7 +37,11 @@ def options(add: Options) -> None:
     add.parser.add_argument("--greedy", action="store_true", help="do not search; needs no solver")
     add.parser.add_argument("--json", action="store_true", help="print the plan as JSON")
     add.parser.add_argument(
-        "-o", "--output", help="write the moves that lead there, for `leadsman plan apply`", type=Path, metavar="FILE"
+        "-o",
+        "--output",
+        help="write the moves that lead there, for `leadsman plan apply`",
+        type=file_to_write,
+        metavar="FILE",
     )
 
 

@@ -4,12 +4,11 @@ import argparse
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 from msgspec.structs import replace
 
-from leadsman.cli.options import Options, positive_int, positive_number
+from leadsman.cli.options import Options, file_to_write, one_of, positive_int, positive_number
 from leadsman.cli.plan_inputs import PlanInput, plan_input_options, read_plan_input
 from leadsman.cluster.model import UNBOUND, Cluster
 from leadsman.planning.backups.model import BackupSettings
@@ -42,14 +41,11 @@ def options(add: Options) -> None:
         "--from-scratch", action="store_true", help="first take every pod off its node that its owner would make again"
     )
     add.parser.add_argument("--json", action="store_true", help="print every number as JSON")
-    add.parser.add_argument("--svg", type=Path, metavar="FILE", help="draw the last run into this file")
+    add.parser.add_argument("--svg", type=file_to_write, metavar="FILE", help="draw the last run into this file")
 
 
 def _policies(text: str) -> tuple[str, ...]:
-    names = tuple(text.split(","))
-    if unknown := [name for name in names if name not in POLICIES]:
-        raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no policy; allowed are {', '.join(POLICIES)}")
-    return names
+    return tuple(one_of(*POLICIES)(name) for name in text.split(","))
 
 
 def main(args: argparse.Namespace) -> int:

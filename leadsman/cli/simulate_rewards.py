@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 
 import msgspec
 
-from leadsman.cli.options import Options, positive_int, positive_number
+from leadsman.cli.options import Options, non_negative_int, one_of, positive_int, positive_number
 from leadsman.simulator.rewards import comparison
 from leadsman.simulator.rewards.cluster import Fault, SimulationSettings
 from leadsman.simulator.rewards.comparison import RunJob
@@ -21,7 +21,7 @@ def options(add: Options) -> None:
     add.argument(
         "seeds", "number of seeds, one run of each strategy a seed (default 30)", 30, positive_int, metavar="N"
     )
-    add.argument("first-seed", "the first of the seeds (default 0)", 0, _whole, metavar="N")
+    add.argument("first-seed", "the first of the seeds (default 0)", 0, non_negative_int, metavar="N")
     add.argument("workers", "number of processes (default: one a CPU)", os.cpu_count() or 1, positive_int, metavar="N")
     add.parser.add_argument("--json", action="store_true", help="print every number as JSON")
     cluster = add.group("cluster")
@@ -45,7 +45,7 @@ def options(add: Options) -> None:
         "fault",
         f"what is wrong with bad nodes: {', '.join(Fault)} (default {DEFAULTS.fault})",
         DEFAULTS.fault,
-        Fault,
+        _fault,
         metavar="KIND",
     )
     cluster.argument(
@@ -64,7 +64,7 @@ def options(add: Options) -> None:
         "bad-types",
         f"types that fail on every node (default {DEFAULTS.bad_types})",
         DEFAULTS.bad_types,
-        _whole,
+        non_negative_int,
         metavar="N",
     )
     pods.argument(
@@ -118,10 +118,8 @@ def _with_progress(results: Iterable[RunResult], total: int) -> Iterator[RunResu
         yield result
 
 
-def _whole(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r}: want a whole number, 0 or more")
-    return int(text)
+def _fault(text: str) -> Fault:
+    return Fault(one_of(*Fault)(text))
 
 
 def _ratio(text: str) -> float:

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 from random import SystemRandom
 
-from leadsman.cli.options import Options
+from leadsman.cli.options import Options, file_to_write
 from leadsman.cli.plan_inputs import plan_input_options, read_plan_input
 from leadsman.sources.cluster_snapshot.anonymous import anonymous
 from leadsman.sources.cluster_snapshot.document import ClusterSnapshot
@@ -16,7 +16,7 @@ from leadsman.sources.cluster_snapshot.writing import snapshot_chunks
 def options(add: Options) -> None:
     plan_input_options(add)
     add.parser.add_argument(
-        "-o", "--output", help="the file to write (default: standard output)", type=Path, metavar="FILE"
+        "-o", "--output", help="the file to write (default: standard output)", type=file_to_write, metavar="FILE"
     )
     add.parser.add_argument(
         "--anonymous",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import yaml
 
-from leadsman.cli.options import Options, api_access
+from leadsman.cli.options import CommandFailed, Options, api_access
 from leadsman.cli.uninstalling import leftovers, remaining_objects
 from leadsman.cli.uninstalling.leftovers import Leftover
 from leadsman.kube.client import ApiClient
@@ -40,7 +40,7 @@ def main(args: argparse.Namespace) -> int:
     try:
         return asyncio.run(_uninstall(args))
     except ApiError as error:
-        raise ValueError(f"the cluster cannot be read: {error}") from error
+        raise CommandFailed(f"the cluster cannot be read: {error}") from error
 
 
 async def _uninstall(args: argparse.Namespace) -> int:

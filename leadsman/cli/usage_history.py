@@ -4,7 +4,7 @@ import argparse
 import asyncio
 import time
 
-from leadsman.cli.options import Options, existing_file, positive_int, positive_number
+from leadsman.cli.options import CommandFailed, Options, existing_file, optional_url, positive_int, positive_number
 from leadsman.kube.access import access_from_url
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
@@ -22,7 +22,7 @@ def history_options(add: Options) -> None:
         existing_file,
         metavar="FILE",
     )
-    usage.argument("usage-prometheus", "in place of the file: Prometheus", "", metavar="URL")
+    usage.argument("usage-prometheus", "in place of the file: Prometheus", "", optional_url, metavar="URL")
     usage.argument("usage-days", "how many days to ask Prometheus for (default 8)", 8, positive_int)
     usage.argument("usage-step", "seconds between two samples of Prometheus (default 300)", 300.0, positive_number)
     for resource, unit in (("cpu", "cores"), ("memory", "bytes")):
@@ -48,7 +48,9 @@ def read_history(args: argparse.Namespace) -> UsageHistory | None:
         try:
             return asyncio.run(_query(args))
         except ApiError as error:
-            raise ValueError(f"--usage-prometheus: {type(error).__name__}: {error}") from error
+            raise CommandFailed(
+                f"--usage-prometheus {args.usage_prometheus}: {type(error).__name__}: {error}"
+            ) from error
     return None
 
 

@@ -10,7 +10,7 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from leadsman.cli.options import Options, positive_int
+from leadsman.cli.options import Options, namespace_name, positive_int
 
 DEFAULT_SERVER_NAMES = (
     "leadsman-extender.leadsman.svc",
@@ -56,12 +56,14 @@ def options(add: Options) -> None:
         "namespace",
         "namespace of the extender's and etcd's Secrets (default leadsman)",
         "leadsman",
+        namespace_name,
         metavar="NAMESPACE",
     )
     showing.argument(
         "scheduler-namespace",
         "namespace of the scheduler's Secret (default kube-system)",
         "kube-system",
+        namespace_name,
         metavar="NAMESPACE",
     )
 

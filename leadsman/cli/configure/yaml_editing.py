@@ -12,6 +12,7 @@ import yaml
 from msgspec import Struct
 
 from leadsman.cli.configure import ConfigureError, YamlPath
+from leadsman.decision.yaml_document import error_text
 
 
 class YamlEdit(Struct, frozen=True):
@@ -26,7 +27,7 @@ def load_documents(text: str) -> list[Any]:
     try:
         return list(yaml.safe_load_all(text))
     except yaml.YAMLError as error:
-        raise ConfigureError(f"cannot be read as YAML: {error}") from error
+        raise ConfigureError(f"cannot be read as YAML: {error_text(error)}") from error
     except RecursionError as error:
         raise ConfigureError("cannot be read as YAML: it is nested too deep") from error
 

@@ -107,4 +107,4 @@ def test_files_are_refused_for_several_runs(capsys: pytest.CaptureFixture[str]) 
 def test_an_unknown_policy_is_refused_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["simulate", "placement", *DEMO_FILES, "--policies", "best"])
-    assert "'best' is no policy; allowed are online, offline" in capsys.readouterr().err
+    assert "--policies: 'best': want one of online, offline, " in capsys.readouterr().err

@@ -1,11 +1,15 @@
 """`leadsman snapshot`, as a user calls it."""
 
+import errno
 import json
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from leadsman.cli import snapshot
 from leadsman.cli.main import main
 from leadsman.testbed.api_server_thread import ApiServerThread
 
@@ -53,13 +57,22 @@ def test_standard_output_has_the_same_bytes_as_a_file(
     assert capfdbinary.readouterr().out == (tmp_path / "cluster.json").read_bytes()
 
 
-def test_a_file_that_cannot_be_written_is_named_and_leaves_nothing_behind(
-    edge_files: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(
+    edge_files: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    file = tmp_path / "cluster.json"
+    file.write_text("the old one")
+
+    def full(_: object) -> Iterator[bytes]:
+        yield b"{"
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(snapshot, "snapshot_chunks", full)
     with pytest.raises(SystemExit):
-        main(["snapshot", *edge_files, "-o", str(tmp_path)])
-    assert f"{tmp_path}: " in capsys.readouterr().err
-    assert not list(tmp_path.parent.glob(f".{tmp_path.name}*"))
+        main(["snapshot", *edge_files, "-o", str(file)])
+    assert f"{file}: " in capsys.readouterr().err
+    assert file.read_text() == "the old one"
+    assert not list(tmp_path.glob(".cluster.json*"))
 
 
 @pytest.mark.parametrize(
