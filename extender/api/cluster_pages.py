@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import structs
 
-from extender.api.contract.cluster import PolicyRow, RewardCell, RewardMatrix
+from extender.api.contract.cluster import PolicyRow, PolicyRule, RewardCell, RewardMatrix
 from extender.api.parameters import ListQuery
 from extender.rewards_page import reward_rows
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.policy import digest
+from leadsman.decision.rules.rule_description import describe_rules
 
 POLICY_FILE, TELEMETRY_POLICY = "policy", "TASPolicy"
 
@@ -42,7 +43,11 @@ def policy_rows(
     """
     problems = [policy_problem] if policy_problem else []
     source = policy_path or "default of this version"
-    rows = [PolicyRow("policy", POLICY_FILE, digest(inputs.policy), source, not problems, problems, "")]
+    rules = [
+        PolicyRule(each.kind, each.name, each.position, each.hash, each.expression)
+        for each in describe_rules(inputs.policy)
+    ]
+    rows = [PolicyRow("policy", POLICY_FILE, digest(inputs.policy), source, not problems, problems, "", rules)]
     policies = inputs.telemetry.policies
     for key in sorted({*policies.used, *policies.refused}):
         used, refused = policies.used.get(key), policies.refused.get(key)

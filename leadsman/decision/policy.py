@@ -376,6 +376,6 @@ def parse(text: str) -> Policy:
         raise PolicyError(yaml_document.validation_message(error, plain, Policy)) from error
 
 
-def digest(policy: Policy) -> str:
-    """12 hexadecimal digits that tell policies apart in logs and explanations."""
+def digest(policy: Policy | Rule) -> str:
+    """12 hexadecimal digits that tell policies, or rules, apart in logs and explanations."""
     return hashlib.sha256(msgspec.json.encode(policy)).hexdigest()[:12]

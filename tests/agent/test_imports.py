@@ -16,6 +16,7 @@ NEVER = (
     "leadsman.testbed",
     "multiprocessing",
     "numpy",
+    "pynvml",
     "sqlite3",
     "statistics",
     "unittest",

@@ -45,6 +45,7 @@ CASES = {
     "RttRegressed": AlertCase({RTT: "0.01x400 0.02x60"}, {RTT: "0.01x400 0.015x60"}, 440),
     "CollectorFailing": gauge('leadsman_collector_success{node="edge-1",collector="hwmon"}', 0, 1),
     "PodsNotFollowed": gauge('leadsman_pods_followed{node="edge-1"}', 0, 1),
+    "RewardPluginOff": gauge('leadsman_reward_plugin_active{node="edge-1",plugin="connect"}', 0, 1),
     "EtcdOutOfSpace": counter('leadsman_report_failures_total{cause="OutOfSpace"}'),
     "ExtenderDown": gauge(EXTENDER, 0, 1),
     "StateOld": gauge("leadsman_state_age_seconds", 20, 6),

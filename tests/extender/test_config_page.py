@@ -40,6 +40,8 @@ async def test_it_shows_each_rule_as_it_is_understood_and_split(tmp_path: Path) 
         {
             "kind": "filter",
             "name": "r",
+            "position": "$.rules.filters[0]",
+            "hash": digest(file.current.rules.filters[0]),
             "expression": f"({either} || (pod.priority > 1000))",
             "parts": {"the node's object": [either], "the pod": ["(pod.priority > 1000)"]},
         }

@@ -23,10 +23,21 @@ class RewardMatrix(Struct, frozen=True):
     cells: Sequence[Sequence[RewardCell | None]]
 
 
+class PolicyRule(Struct, frozen=True):
+    """A rule. kind: filter or score. position: in the policy file. hash: of its content. expression: without macros."""
+
+    kind: str
+    name: str
+    position: str
+    hash: str
+    expression: str
+
+
 class PolicyRow(Struct, frozen=True):
     """A policy. hash: of its content. source: file or object. accepted: whether it is in use. problems: why not.
 
     differs_from_replica: name of a replica that has another one; "" when none is known to.
+    rules: that it has in CEL.
     """
 
     name: str
@@ -36,6 +47,7 @@ class PolicyRow(Struct, frozen=True):
     accepted: bool
     problems: Sequence[str]
     differs_from_replica: str
+    rules: Sequence[PolicyRule] = ()
 
 
 class PlannedAction(Struct, frozen=True):

@@ -10,6 +10,7 @@ export function policies(root, _parameters, signal) {
     { title: "State", cell: state },
     { title: "Hash", cell: (policy) => (policy.hash ? element("code", {}, policy.hash) : "") },
     { title: "From", class: "wide-only quiet", cell: (policy) => policy.source },
+    { title: "Rules", class: "wide-only", cell: ({ rules }) => rules.map(rule) },
     { title: "Replicas", cell: difference },
   ];
   const list = pagedList(
@@ -25,6 +26,10 @@ function state({ accepted, problems }) {
     ? element("span", { class: "status fresh" }, "accepted")
     : element("span", { class: "status stale" }, "refused");
   return [verdict, problems.map((problem) => element("div", { class: "bad" }, problem))];
+}
+
+function rule({ kind, name, position, hash, expression }) {
+  return element("div", { title: `${position}, ${hash}` }, `${kind} ${name}: `, element("code", {}, expression));
 }
 
 function difference({ differs_from_replica: replica }) {

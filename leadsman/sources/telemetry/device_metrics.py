@@ -1,4 +1,4 @@
-"""Polls from Prometheus what dcgm-exporter says of each device."""
+"""Polls from Prometheus what dcgm-exporter, or the agents by NVML, say of each device."""
 
 import asyncio
 import logging
@@ -6,7 +6,13 @@ import math
 import time
 from collections.abc import Callable, Iterable, Mapping
 
-from leadsman.planning.device_health.faults import METRICS
+from leadsman.planning.device_health.faults import (
+    METRICS,
+    ROW_REMAP_FAILURE,
+    THROTTLE_REASONS,
+    UNCORRECTABLE_ERRORS,
+    XID,
+)
 from leadsman.planning.device_health.model import DeviceReading
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.telemetry.polling import (
@@ -17,7 +23,15 @@ from leadsman.sources.telemetry.polling import (
 )
 from leadsman.sources.telemetry.prometheus import PrometheusSource, Series, node_name
 
-QUERY = f'{{__name__=~"{"|".join(METRICS)}",UUID!=""}}'
+AGENT_METRICS = {
+    "leadsman_gpu_xid_errors": XID,
+    "leadsman_gpu_row_remap_failure": ROW_REMAP_FAILURE,
+    "leadsman_gpu_uncorrectable_errors": UNCORRECTABLE_ERRORS,
+    "leadsman_gpu_clocks_event_reasons": THROTTLE_REASONS[-1],
+}
+"""The agents' names (agent/hardware/nvidia.py), and dcgm-exporter's for the same."""
+
+QUERY = f'{{__name__=~"{"|".join(METRICS)}",UUID!=""}} or {{__name__=~"{"|".join(AGENT_METRICS)}"}}'
 
 _HOST_LABEL = "Hostname"
 """dcgm-exporter's own, which is the node's name where its pod has NODE_NAME."""
@@ -76,17 +90,20 @@ class DeviceMetricPoller:
 
 
 def device_readings(series: Iterable[Series], node_label: str, now: float) -> Mapping[str, DeviceReading]:
-    """UUID → its reading. Of several series of a device, as its MIG instances have, the largest value counts."""
+    """UUID → its reading. Of several series of a device, as its MIG instances have and as agent and exporter both give,
+    the largest value counts."""
     nodes: dict[str, str] = {}
     values: dict[str, dict[str, float]] = {}
     for each in series:
         labels = each.metric
-        uuid, node = labels.get("UUID", ""), node_name(labels.get(node_label) or labels.get(_HOST_LABEL, ""))
+        uuid = labels.get("UUID") or labels.get("uuid", "")
+        node = node_name(labels.get(node_label) or labels.get(_HOST_LABEL, ""))
         value = _number(each.value[1])
         if uuid and node and value is not None:
             nodes[uuid] = node
             of_device = values.setdefault(uuid, {})
-            metric = labels.get("__name__", "")
+            name = labels.get("__name__", "")
+            metric = AGENT_METRICS.get(name, name)
             of_device[metric] = max(value, of_device.get(metric, value))
     return {uuid: DeviceReading(node, values[uuid], now) for uuid, node in nodes.items()}
 

@@ -1,7 +1,4 @@
-"""NVML as far as it can be tested without a GPU: a scripted stand-in with the functions and errors that are used.
-
-It answers what NVML documents; no GPU has confirmed it.
-"""
+"""What becomes of NVML's errors, by a scripted stand-in of a GPU that reads no health: no GPU has confirmed it."""
 
 import pytest
 
@@ -26,6 +23,7 @@ class Nvml:
     NVMLError_LibraryNotFound = type("NVMLError_LibraryNotFound", (NVMLError,), {})
     NVMLError_DriverNotLoaded = type("NVMLError_DriverNotLoaded", (NVMLError,), {})
     NVMLError_NotSupported = type("NVMLError_NotSupported", (NVMLError,), {})
+    NVMLError_FunctionNotFound = type("NVMLError_FunctionNotFound", (NVMLError,), {})
     NVMLError_GpuIsLost = type("NVMLError_GpuIsLost", (NVMLError,), {})
 
     def __init__(self, **fail):
@@ -43,12 +41,14 @@ class Nvml:
             "nvmlDeviceGetTemperature": lambda handle, sensor: 54,
             "nvmlDeviceGetPowerUsage": lambda handle: 71_500,
         }
-        return lambda *arguments: self._answer(name, answers[name], arguments)
+        return lambda *arguments: self._answer(name, answers.get(name), arguments)
 
     def _answer(self, name, answer, arguments):
         self.calls.append(name)
         if name in self.fail:
             raise self.fail[name]
+        if answer is None:
+            raise self.NVMLError_FunctionNotFound
         return answer(*arguments)
 
 

@@ -14,11 +14,11 @@ from extender.api.decision_pages import newest_first
 from extender.api.replica_answers import ask_replicas, names_of
 from extender.peers.client import PeerAnswer, PeerAnswers, PeerClient, SilentPeer
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.decision.policy import Policy, digest
+from leadsman.decision.policy import Policy, digest, parse
 from leadsman.state.snapshot import Snapshot
 
 INPUTS = DecisionInputs(Snapshot(), Policy(), now=1.0)
-POLICY = PolicyRow("policy", "policy", digest(Policy()), "", True, [], "")
+POLICY = PolicyRow("policy", "policy", digest(Policy()), "", True, [], "", [])
 
 
 class Peers:
@@ -87,6 +87,21 @@ def test_a_policy_names_the_first_replica_that_has_another_one(
 ) -> None:
     (row,) = policy_rows(INPUTS, "", "", of_replicas)
     assert row.differs_from_replica == differs
+
+
+def test_a_policy_shows_its_rules_by_place_and_hash() -> None:
+    rules = """rules:
+      filters: [{name: cool, expression: 'node.hardware["temperature_celsius"] < 80.0', reason: hot}]
+      scores: [{name: fresh, expression: node.fresh}, {name: in-zone, expression: 'node.zone == "a"'}]"""
+    policy = parse(rules)
+    (row,) = policy_rows(DecisionInputs(Snapshot(), policy, now=1.0), "", "", {})
+    assert [(each.kind, each.name, each.position, each.hash) for each in row.rules] == [
+        ("filter", "cool", "$.rules.filters[0]", digest(policy.rules.filters[0])),
+        ("score", "fresh", "$.rules.scores[0]", digest(policy.rules.scores[0])),
+        ("score", "in-zone", "$.rules.scores[1]", digest(policy.rules.scores[1])),
+    ]
+    assert row.rules[2].expression == '(node.zone == "a")'
+    assert len({each.hash for each in row.rules}) == 3
 
 
 def test_decisions_of_all_replicas_are_in_one_order() -> None:

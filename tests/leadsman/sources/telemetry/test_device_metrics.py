@@ -1,12 +1,13 @@
-"""What dcgm-exporter says of each device, by one query."""
+"""What dcgm-exporter, or the agents, say of each device, by one query."""
 
 from typing import Any
 
+from agent.hardware import nvidia
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
 from leadsman.planning.device_health.faults import METRICS, XID
 from leadsman.planning.device_health.model import DeviceReading
-from leadsman.sources.telemetry.device_metrics import DeviceMetricPoller
+from leadsman.sources.telemetry.device_metrics import AGENT_METRICS, DeviceMetricPoller
 from leadsman.sources.telemetry.prometheus import PrometheusQueries, PrometheusSource
 from tests.leadsman.sources.telemetry.test_prometheus import PATH, vector
 
@@ -47,6 +48,18 @@ async def test_the_node_is_the_exporter_s_own_label_where_no_other_names_it(serv
 async def test_of_the_parts_of_a_device_the_worst_counts(server: Any) -> None:
     parts = [xid(value, UUID="GPU-a", node="n1", GPU_I_ID=part) for part, value in (("1", "0"), ("2", "79"))]
     assert (await polled(server, vector(*parts))).current["GPU-a"].values == {XID: 79.0}
+
+
+async def test_an_agent_s_reading_counts_as_the_exporter_s(server: Any) -> None:
+    agent = {"__name__": "leadsman_gpu_xid_errors", "uuid": "GPU-a", "gpu": "0", "node": "n1"}, "79"
+    poller = await polled(server, vector(agent, xid("0", UUID="GPU-a", Hostname="n1")))
+    assert poller.current == {"GPU-a": DeviceReading("n1", {XID: 79.0}, 100.0)}
+    assert all(metric in server.queries[0] for metric in AGENT_METRICS)
+
+
+def test_the_agents_names_are_those_that_agents_export() -> None:
+    health = (nvidia.XID, nvidia.ROW_REMAP_FAILURE, nvidia.UNCORRECTABLE_ERRORS, nvidia.THROTTLE_REASONS)
+    assert set(AGENT_METRICS) == {f"leadsman_{each.name}" for each in health}
 
 
 async def test_what_has_no_device_node_or_number_is_left_out(server: Any) -> None:

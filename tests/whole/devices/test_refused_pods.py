@@ -1,0 +1,49 @@
+"""One pod that is refused, on a real kube-scheduler: what its user reads, and when it is placed after all.
+
+kube-scheduler alone places each of them at once.
+"""
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.whole.devices.device_cluster import VF, link
+from tests.whole.devices.scheduled_cluster import NODE, SETTLE_SECONDS, Round, ScheduledCluster
+
+if TYPE_CHECKING:
+    from tests.whole.conftest import Until
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.mark.parametrize("bandwidth", ["2Gbit", "2GB"])
+def test_kube_scheduler_alone_reads_no_bandwidth(bandwidth: str, scheduled: ScheduledCluster) -> None:
+    scheduled.cluster.node(NODE, {VF: 8})
+    scheduled.alone()
+    scheduled.place(Round(1, {VF: 1}, bandwidth, room=0, room_alone=1))
+
+
+def test_a_pod_that_a_link_refused_is_placed_soon_after_the_link_has_room(
+    scheduled: ScheduledCluster, until: "Until"
+) -> None:
+    """Nothing of it is seen by kube-scheduler, which alone tries the pod again after five minutes."""
+    scheduled.cluster.node(NODE, {VF: 8})
+    reported = link(1)
+    scheduled.with_leadsman(reported)
+    scheduled.cluster.pod("large", {VF: 1}, "2Gbit")
+    refused = "the node's link has not the bandwidth left"
+    until(
+        lambda: any(refused in reason for reason in scheduled.cluster.reasons()), "the pod is refused", SETTLE_SECONDS
+    )
+    reported.update(link(10))
+    until(scheduled.cluster.bound, "the pod is placed", SETTLE_SECONDS)
+
+
+def test_a_value_that_cannot_be_read_is_told_to_the_user(scheduled: ScheduledCluster, until: "Until") -> None:
+    scheduled.cluster.node(NODE, {VF: 8})
+    scheduled.with_leadsman(link(10))
+    scheduled.cluster.pod("bad", {VF: 1}, "2GB")
+    events = "/api/v1/namespaces/default/events?fieldSelector=reason=FailedScheduling"
+    problem = "annotation leadsman.dev/bandwidth is '2GB'; it must be a number and a unit of bit/s"
+    items = lambda: scheduled.cluster.api.call("GET", events)["items"]  # noqa: E731
+    until(lambda: any(problem in event["message"] for event in items()), "an Event", SETTLE_SECONDS)
