@@ -4,6 +4,10 @@ As kube-scheduler does: one keep-alive connection, filter then prioritize, stric
 its own; the two are asked in turn, so that both meet the same noise, and both to prioritize what ours keeps. The bodies
 are those of tests/data/captures, those of 5,000 full nodes made by repeating the captured ones. Times are of one pod,
 filter and prioritize together.
+
+--orders: in how many orders names are offered, one after the other. kube-scheduler 1.36 filters in 16 goroutines and
+offered 1,000 names in 18 orders for 40 pods. An order among the last few met is not read again, so the default of 16 is
+the dearer case, and 1 the cheaper one. Full nodes are offered in one.
 """
 
 import argparse
@@ -14,9 +18,9 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import count
+from itertools import count, cycle, islice
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -70,12 +74,15 @@ class MeasuredServer:
         self.walls_ms: list[float] = []
         self.cpu_ms = 0.0
 
-    def schedule_pods(self, bodies: tuple[bytes, bytes], number: int) -> None:
-        """Asks about `number` pods, each with a UID of its own, to filter and to prioritize, and keeps the times."""
+    def schedule_pods(self, bodies: Sequence[tuple[bytes, bytes]], number: int) -> None:
+        """Asks about `number` pods, each with a UID of its own, to filter and to prioritize, and keeps the times.
+
+        bodies: those of the two verbs, taken in turn.
+        """
         cpu_ms = self.used_cpu_ms()
-        for _ in range(number):
+        for pair in islice(cycle(bodies), number):
             uid = next_uid()
-            filter_body, prioritize_body = (with_uid(body, uid) for body in bodies)
+            filter_body, prioritize_body = (with_uid(body, uid) for body in pair)
             began = time.perf_counter()
             self.ask("filter", filter_body)
             self.ask("prioritize", prioritize_body)
@@ -83,11 +90,9 @@ class MeasuredServer:
         self.cpu_ms += self.used_cpu_ms() - cpu_ms
 
     def prioritize_body(self, body: bytes) -> bytes:
-        """What kube-scheduler asks to prioritize next: the same body, when nothing was refused."""
+        """What kube-scheduler asks to prioritize next: about the nodes kept, in the order answered."""
         with urlopen(Request(f"{self.base_url}/filter", body, {"Content-Type": "application/json"})) as answer:
             answered = json.load(answer)
-        if not answered["FailedAndUnresolvableNodes"]:
-            return body
         kept = {key: answered[key] for key in ("Nodes", "NodeNames")}
         return json.dumps(json.loads(body) | kept, separators=(",", ":")).encode()
 
@@ -152,6 +157,18 @@ def filter_body(case: Case) -> bytes:
     return body.replace(b'"labels":{', b'"labels":{' + case.labels, 1)
 
 
+def in_orders(body: bytes, orders: int) -> Iterator[bytes]:
+    """The body with its names turned on by equal steps; one of full nodes as it is."""
+    args = json.loads(body)
+    names = args["NodeNames"]
+    if orders == 1 or not names:
+        yield body
+        return
+    for start in range(0, orders * (len(names) // orders), len(names) // orders):
+        turned = args | {"NodeNames": names[start:] + names[:start]}
+        yield json.dumps(turned, separators=(",", ":")).encode()
+
+
 def _repeated(body: bytes, nodes: int) -> bytes:
     args = json.loads(body)
     items = args["Nodes"]["items"]
@@ -163,12 +180,12 @@ def _repeated(body: bytes, nodes: int) -> bytes:
     return json.dumps(args, separators=(",", ":")).encode()
 
 
-def measure(case: Case) -> None:
-    body, share = filter_body(case), max(1, case.pods // ROUNDS)
+def measure(case: Case, orders: int) -> None:
+    share = max(1, case.pods // ROUNDS)
     with ExitStack() as stack:
         echo = stack.enter_context(start_server("benchmarks.echo_extender"))
         ours = stack.enter_context(start_server("benchmarks.extender_server", str(case.state)))
-        bodies = (body, ours.prioritize_body(body))
+        bodies = [(body, ours.prioritize_body(body)) for body in in_orders(filter_body(case), orders)]
         for one in (echo, ours):
             one.schedule_pods(bodies, share)
             one.walls_ms, one.cpu_ms = [], 0.0
@@ -192,15 +209,16 @@ def _percentiles(one: MeasuredServer) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--form", choices=["names", "nodes"], help="only this form")
     parser.add_argument("--nodes", type=int, help="only this many nodes")
+    parser.add_argument("--orders", type=int, default=16, help="of the names (default %(default)s)")
     chosen = parser.parse_args()
     columns = "p50 ms   p99 ms   CPU ms peak MiB"
     print(f"form  nodes pod         echo: {columns}     ours: {columns}   wall   CPU")
     for case in cases():
         if chosen.form in (None, case.form) and chosen.nodes in (None, case.nodes):
-            measure(case)
+            measure(case, chosen.orders)
 
 
 if __name__ == "__main__":

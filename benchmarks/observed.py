@@ -99,7 +99,7 @@ def measure(case: Case, rounds: int, pause_seconds: float) -> dict[str, Ratio]:
             _start(stack, "record", case, "--record-dir", str(folder / "recording")),
             _start(stack, "shadow", case, "--shadow-policy", str(shadow)),
         ]
-        bodies = (body, observed[0].server.prioritize_body(body))
+        bodies = [(body, observed[0].server.prioritize_body(body))]
         for one in observed:
             one.server.schedule_pods(bodies, 20)
         time.sleep(2.0)
@@ -122,7 +122,7 @@ def _start(stack: ExitStack, name: str, case: Case, *more: str) -> Observed:
     return Observed(name, server, server.process)
 
 
-def _round(observed: Sequence[Observed], bodies: tuple[bytes, bytes], pause_seconds: float) -> None:
+def _round(observed: Sequence[Observed], bodies: Sequence[tuple[bytes, bytes]], pause_seconds: float) -> None:
     for _ in range(PODS_A_ROUND // PODS_AT_A_TIME):
         for one in observed:
             for _ in range(PODS_AT_A_TIME):

@@ -1,5 +1,10 @@
 """The arguments of a request, each decoded once: kube-scheduler sends the same pod to filter and to prioritize, the
-same bytes when filter refused nothing, and offers mostly the same nodes for one pod after the other."""
+same bytes when filter refused nothing, and offers mostly the same nodes for one pod after the other.
+
+It offers them in another order for many pods, as its goroutines find them. What is computed for a list of nodes is
+kept by the list, so the same nodes in another order are answered in the order met first: kube-scheduler chooses among
+the best at random, whatever their order (docs/decisions/0099).
+"""
 
 from extender.wire.candidates import read_node_names
 from extender.wire.pod import read_pod
@@ -21,11 +26,12 @@ MAX_CACHED_POD_BYTES = 64 << 10
 
 
 class CachedArgsReader:
-    """read_args with the same answers and errors. The last body's arguments are the same object again, and so is a
-    list of names met before."""
+    """read_args with the same answers and errors, but for the order of names. The last body's arguments are the same
+    object again, and so is a list of names met before, in any order."""
 
     def __init__(self) -> None:
         self._lists: LruCache[bytes, CandidateNodes] = LruCache(CACHED_LISTS)
+        self._nodes: LruCache[frozenset[str], CandidateNodes] = LruCache(CACHED_LISTS)
         self._pods: LruCache[bytes, PodInfo] = LruCache(CACHED_PODS)
         self._last: tuple[bytes | bytearray, ExtenderArgs] | None = None
 
@@ -42,8 +48,16 @@ class CachedArgsReader:
         if names is None:
             names = read_node_names(listed)
             if len(listed) <= MAX_CACHED_BYTES:
+                names = self._in_order_met_first(names)
                 self._lists.put(listed, names)
         return names
+
+    def _in_order_met_first(self, names: CandidateNodes) -> CandidateNodes:
+        nodes = frozenset(names)
+        before = self._nodes.get(nodes)
+        if before is None:
+            self._nodes.put(nodes, names)
+        return before or names
 
     def _read_pod(self, raw: bytes) -> PodInfo:
         pod = self._pods.get(raw)

@@ -1,6 +1,7 @@
 """A reader with a memory answers as one without."""
 
 import json
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -53,6 +54,20 @@ def test_a_large_pod_is_not_kept() -> None:
 def test_a_list_that_differs_in_a_byte_is_read() -> None:
     reader = CachedArgsReader()
     assert [reader.read_args(body(names)).node_names for names in (["a", "b"], ["a", "c"])] == [("a", "b"), ("a", "c")]
+
+
+@given(st.lists(st.sampled_from("abcdef"), min_size=1), st.randoms())
+def test_the_same_nodes_in_another_order_are_the_list_met_first(names: list[str], rng: random.Random) -> None:
+    reader = CachedArgsReader()
+    first = reader.read_args(body(names)).node_names
+    assert reader.read_args(body(rng.sample(names, len(names)))).node_names is first
+    assert set(first) == set(names)
+
+
+def test_fewer_or_more_nodes_are_another_list() -> None:
+    reader = CachedArgsReader()
+    asked = [["b", "a"], ["a"], ["c", "b", "a"], []]
+    assert [reader.read_args(body(names)).node_names for names in asked] == [("b", "a"), ("a",), ("c", "b", "a"), ()]
 
 
 def test_lists_that_were_not_met_lately_are_forgotten() -> None:
