@@ -13,6 +13,7 @@ import yaml
 
 ROOT = Path(__file__).parents[2]
 MANIFESTS = ROOT / "daemonset"
+CHART = ROOT / "charts/leadsman"
 COMPONENTS = sorted(folder.name for folder in (MANIFESTS / "components").iterdir())
 _BACKUPS_NEED = ["controller", "cluster-model", "node-health"]
 REQUIRED = {
@@ -39,6 +40,7 @@ PRIVILEGED = {"hostnetwork", "host-metrics", "everything"}
 Objects = list[dict[str, Any]]
 Render = Callable[[str], Objects]
 Find = Callable[[str, str], dict[str, Any]]
+Template = Callable[..., Objects]
 
 
 @pytest.fixture(scope="session")
@@ -119,3 +121,29 @@ def workloads(objects: Objects) -> Objects:
 def scheduler(root: Path) -> dict[str, Any]:
     (document,) = load(root / "daemonset/scheduler/kube-scheduler.yaml")
     return document
+
+
+@pytest.fixture(scope="session")
+def helm() -> str:
+    path = shutil.which("helm")
+    if path is None:
+        pytest.skip("no helm: python -m tests.kubernetes_tools /usr/local/bin")
+    return path
+
+
+@pytest.fixture(scope="session")
+def template(helm: str) -> Template:
+    """`template("agent.hostNetwork=true")`: the objects of a release leadsman in the namespace leadsman."""
+
+    def rendered(*settings: str) -> Objects:
+        done = run_template(helm, *settings)
+        assert done.returncode == 0, done.stderr
+        return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+    return rendered
+
+
+def run_template(helm: str, *settings: str) -> subprocess.CompletedProcess[str]:
+    given = [part for setting in ("image.registry=", *settings) for part in ("--set", setting)]
+    command = [helm, "template", "leadsman", str(CHART), "--namespace", "leadsman", *given]
+    return subprocess.run(command, capture_output=True, text=True, check=False)

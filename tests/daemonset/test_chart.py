@@ -2,9 +2,7 @@
 
 import json
 import re
-import shutil
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,14 +23,13 @@ from leadsman.cli.certs.etcd_certificates import (
     TRUST_CONFIG_MAP,
 )
 from leadsman.cli.main import build_parser
-from tests.daemonset.conftest import BUILDS, COMPONENTS, EVERYTHING, ROOT
+from tests.daemonset.conftest import BUILDS, CHART, COMPONENTS, EVERYTHING, ROOT, Template, run_template
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Objects, Render
 
 pytestmark = pytest.mark.integration
 
-CHART = ROOT / "charts/leadsman"
 SETTINGS_OF = {
     "hostnetwork": "agent.hostNetwork=true",
     "host-metrics": "agent.hostMetrics=true",
@@ -67,34 +64,6 @@ ALSO_WITHOUT = ["etcd.locked=false"]
 """Settings that take off what the chart has by default and the base does not."""
 
 EVERY_SETTING = [SETTINGS_OF[component] for component in EVERYTHING]
-
-Template = Callable[..., "Objects"]
-
-
-@pytest.fixture(scope="module")
-def helm() -> str:
-    found = shutil.which("helm")
-    if found is None:
-        pytest.skip("no helm: python -m tests.kubernetes_tools /usr/local/bin")
-    return found
-
-
-@pytest.fixture
-def template(helm: str) -> Template:
-    """`template("agent.hostNetwork=true")`: the objects of a release leadsman in the namespace leadsman."""
-
-    def rendered(*settings: str) -> "Objects":
-        done = run(helm, *settings)
-        assert done.returncode == 0, done.stderr
-        return [document for document in yaml.safe_load_all(done.stdout) if document]
-
-    return rendered
-
-
-def run(helm: str, *settings: str) -> subprocess.CompletedProcess[str]:
-    given = [part for setting in ("image.registry=", *settings) for part in ("--set", setting)]
-    command = [helm, "template", "leadsman", str(CHART), "--namespace", "leadsman", *given]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def comparable(objects: "Objects") -> dict[tuple[str, ...], dict[str, Any]]:
@@ -323,7 +292,7 @@ def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:
     ],
 )
 def test_a_value_that_it_does_not_take_is_named(setting: str, named: str, helm: str) -> None:
-    done = run(helm, setting)
+    done = run_template(helm, setting)
     assert done.returncode != 0
     assert named in done.stderr
 

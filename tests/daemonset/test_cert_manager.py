@@ -1,0 +1,114 @@
+"""What the chart gives cert-manager, held against the CRDs of its release 1.21.1. It does not run here."""
+
+import contextlib
+import lzma
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+
+import pytest
+import yaml
+from jsonschema import Draft4Validator
+
+from leadsman.testbed.kube_apiserver import KubeApiServer
+
+if TYPE_CHECKING:
+    from tests.daemonset.conftest import Objects, Template
+
+pytestmark = pytest.mark.integration
+
+CRDS = Path(__file__).parents[1] / "data/cert_manager/crds.yaml.xz"
+GROUP = "cert-manager.io"
+NAMESPACES = "/api/v1/namespaces"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+
+
+@pytest.fixture(scope="module")
+def crds() -> "Objects":
+    return list(yaml.safe_load_all(lzma.decompress(CRDS.read_bytes())))
+
+
+@pytest.fixture(scope="module")
+def ours(template: "Template") -> "Objects":
+    rendered = template("certificates.mode=cert-manager", "extender.sharedJournal=true", "etcd.replicas=5")
+    return [each for each in rendered if each["apiVersion"] == f"{GROUP}/v1"]
+
+
+def test_each_object_has_only_fields_of_its_kind_with_values_that_these_take(crds: "Objects", ours: "Objects") -> None:
+    schemas = {each["spec"]["names"]["kind"]: closed(version(each)) for each in crds}
+    assert {each["kind"] for each in ours} == {*schemas}
+    for each in ours:
+        errors = [
+            f"{'.'.join(map(str, e.path))}: {e.message}" for e in validator(schemas[each["kind"]]).iter_errors(each)
+        ]
+        assert errors == [], each["metadata"]["name"]
+
+
+def test_a_field_that_cert_manager_does_not_know_is_seen(crds: "Objects", ours: "Objects") -> None:
+    certificate = next(each for each in ours if each["kind"] == "Certificate")
+    misspelt = {**certificate, "spec": {**certificate["spec"], "secretname": "x"}}
+    schema = next(closed(version(each)) for each in crds if each["spec"]["names"]["kind"] == "Certificate")
+    assert not validator(schema).is_valid(misspelt)
+
+
+def test_a_ca_keeps_its_key_so_that_what_it_signed_stays_valid(ours: "Objects") -> None:
+    """Since 1.18 cert-manager makes a new key at each renewal unless it is told otherwise."""
+    policies = {
+        each["metadata"]["name"]: each["spec"]["privateKey"]["rotationPolicy"]
+        for each in ours
+        if each["kind"] == "Certificate" and each["spec"].get("isCA")
+    }
+    assert policies == {"leadsman-ca": "Never", "leadsman-etcd-ca": "Never"}
+
+
+@pytest.mark.slow
+def test_a_real_api_server_with_its_crds_takes_them(
+    crds: "Objects", ours: "Objects", kubernetes_binaries: Path, tmp_path: Path
+) -> None:
+    """With strict field validation: CEL rules and defaults of the CRDs too."""
+    with KubeApiServer(kubernetes_binaries, tmp_path / "kubernetes") as api:
+        api.call("POST", NAMESPACES, {"metadata": {"name": "leadsman"}})
+        for crd in crds:
+            api.call("POST", DEFINITIONS, crd)
+        for each in ours:
+            wait_until_served(api, collection(each))
+            api.call("POST", f"{collection(each)}?fieldValidation=Strict", each)
+        listed = api.call("GET", collection({"kind": "Certificate"}))["items"]
+        assert len(listed) == sum(each["kind"] == "Certificate" for each in ours)
+
+
+def version(crd: dict[str, Any]) -> dict[str, Any]:
+    (only,) = crd["spec"]["versions"]
+    schema: dict[str, Any] = only["schema"]["openAPIV3Schema"]
+    return schema
+
+
+def closed(schema: Any) -> Any:
+    """The schema without room for a field that it does not name: the API server would drop that one."""
+    if isinstance(schema, list):
+        return [closed(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    inner = {key: closed(value) for key, value in schema.items()}
+    return inner | {"additionalProperties": False} if isinstance(inner.get("properties"), dict) else inner
+
+
+def validator(schema: dict[str, Any]) -> Draft4Validator:
+    schema["properties"]["metadata"] = {"type": "object"}  # The API server's own.
+    return Draft4Validator(schema)
+
+
+def collection(each: dict[str, Any]) -> str:
+    return f"/apis/{GROUP}/v1/namespaces/leadsman/{each['kind'].lower()}s"
+
+
+def wait_until_served(api: KubeApiServer, path: str) -> None:
+    """An API server serves a new kind a moment after its definition is there."""
+    ends_at = time.monotonic() + 120
+    while time.monotonic() < ends_at:
+        with contextlib.suppress(HTTPError):
+            api.call("GET", path)
+            return
+        time.sleep(0.1)
+    pytest.fail(f"not served within 120 s: {path}")
