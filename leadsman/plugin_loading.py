@@ -1,7 +1,6 @@
 """Loads a plugin that an installed package has: its name is unique, and its version and shape are ours."""
 
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leadsman.plugin import (
     API_VERSION,
@@ -13,6 +12,9 @@ from leadsman.plugin import (
     SCORES_GROUP,
 )
 
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
 METHOD_OF_GROUP = {SCORES_GROUP: "score", FILTERS_GROUP: "refuse", METRICS_GROUP: "collect", REWARDS_GROUP: "costs"}
 
 
@@ -20,8 +22,10 @@ class BadPlugin(ValueError):
     """The plugin cannot be used. Says why, and what is allowed."""
 
 
-def installed_plugins(group: str) -> list[EntryPoint]:
+def installed_plugins(group: str) -> "list[EntryPoint]":
     """Of all installed packages."""
+    from importlib.metadata import entry_points  # Most agents load no plugin: see leadsman.runtime.version.
+
     return list(entry_points(group=group))
 
 

@@ -15,11 +15,13 @@ REPEATED_IN = (
     "charts/leadsman/Chart.yaml",
     "daemonset/**/*.yaml",
     "docs/deploying.md",
+    "leadsman/runtime/version.py",
 )
 
 _PLACES = (
     r"(?m)^(version = )",
     r"(?m)^(ARG VERSION=)",
+    r"(?m)^(VERSION = \")",
     r"(?m)^((?:version|appVersion): )",
     r"(?m)^(\s*newTag: )",
     r"(app\.kubernetes\.io/version: )",

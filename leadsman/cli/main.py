@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from importlib import import_module
-from importlib.metadata import version
 from types import ModuleType
 
 from leadsman.cli.options import THROUGH_KUBECTL, CommandFailed, Options
@@ -14,6 +13,7 @@ from leadsman.cli.parser import CommandParser
 from leadsman.runtime import import_trim
 from leadsman.runtime.log_format import FORMATTERS
 from leadsman.runtime.redaction import hide_credentials
+from leadsman.runtime.version import VERSION
 
 COMMANDS = {
     "agent": "measure on this node and report",
@@ -58,7 +58,7 @@ def build_parser(
     no extender, and its image needs none. program: as the user called it.
     """
     top = CommandParser(prog=program, description="Measures what kube-scheduler cannot see.")
-    top.add_argument("--version", action="version", version=f"leadsman {version('leadsman')}")
+    top.add_argument("--version", action="version", version=f"leadsman {VERSION}")
     commands = top.add_subparsers(dest="command", metavar="COMMAND", required=True)
     for name, text in COMMANDS.items():
         command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")

@@ -2,10 +2,10 @@
 
 import argparse
 import platform
-from importlib.metadata import version
 
 from leadsman.cli import output
 from leadsman.cli.options import Options
+from leadsman.runtime.version import VERSION
 
 
 def options(add: Options) -> None:
@@ -13,7 +13,7 @@ def options(add: Options) -> None:
 
 
 def main(args: argparse.Namespace) -> int:
-    versions = {"leadsman": version("leadsman"), "python": platform.python_version()}
+    versions = {"leadsman": VERSION, "python": platform.python_version()}
     if args.output in ("json", "yaml"):
         print(output.document(versions, args.output), end="")
     else:

@@ -1,8 +1,6 @@
 """Metrics that are made when they are scraped, from what is in memory."""
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
-from importlib.metadata import version
 
 from prometheus_client import (
     CollectorRegistry,
@@ -13,6 +11,8 @@ from prometheus_client import (
 )
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
+
+from leadsman.runtime.version import VERSION
 
 FamilySource = Callable[[], Iterable[Metric]]
 """Yields metric families without I/O: a scrape waits for it."""
@@ -46,10 +46,5 @@ def create_registry(*sources: FamilySource) -> CollectorRegistry:
 
 def build_info() -> Iterator[Metric]:
     info = GaugeMetricFamily("leadsman_build_info", "Constant 1, labelled with the version.", labels=["version"])
-    info.add_metric([_version()], 1)
+    info.add_metric([VERSION], 1)
     yield info
-
-
-@cache
-def _version() -> str:
-    return version("leadsman")

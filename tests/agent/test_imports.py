@@ -9,6 +9,7 @@ NEVER = (
     "difflib",
     "extender",
     "fractions",
+    "importlib.metadata",
     "kubernetes",
     "leadsman.decision",
     "leadsman.planning",
@@ -21,6 +22,7 @@ NEVER = (
     "statistics",
     "unittest",
     "yaml",
+    "zipfile",
 )
 
 PROGRAM = """

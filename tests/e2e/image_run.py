@@ -8,6 +8,7 @@ capability, and none to gain. It must become ready and show its metrics. Exit st
 
 import argparse
 import contextlib
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 
 from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
+from tests.dockerfile import environ_of
 from tests.e2e.images import PYTHON_PACKAGES, Images
 
 UID = 10001
@@ -56,8 +58,8 @@ def main(arguments: Sequence[str]) -> int:
         with Etcd(folder / "etcd") as etcd, ApiServerThread() as api:
             api.put(f"/api/v1/nodes/{NODE}", {"metadata": {}})
             for name, (flags, port) in _processes(etcd.client_url, api.url).items():
-                root = agent if name == "agent" else project
-                with _run(root, folder / f"{name}.log", name, *flags) as process:
+                root, target = (agent, "agent") if name == "agent" else (project, "")
+                with _run(root, environ_of(target), folder / f"{name}.log", name, *flags) as process:
                     _check(process, port, folder / f"{name}.log")
                 _say(f"{name}: ready, with metrics, as uid {UID}, on a read-only root, without capabilities")
     return 0
@@ -79,10 +81,14 @@ def _processes(etcd: str, api: str) -> Mapping[str, tuple[list[str], int]]:
 
 
 @contextlib.contextmanager
-def _run(root: Path, log: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
+def _run(root: Path, environ: Mapping[str, str], log: Path, *command: str) -> Iterator[subprocess.Popen[bytes]]:
     with log.open("wb") as file:
         process = subprocess.Popen(
-            _inside(root, "leadsman", *command), stdout=file, stderr=file, preexec_fn=die_with_parent
+            _inside(root, "leadsman", *command),
+            env=os.environ | environ,
+            stdout=file,
+            stderr=file,
+            preexec_fn=die_with_parent,
         )
     try:
         yield process

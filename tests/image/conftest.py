@@ -1,4 +1,4 @@
-"""The Dockerfile as steps, and its builders' steps run by hand in a folder: there is no engine to build it with."""
+"""The builders' steps of the Dockerfile, run by hand in a folder: there is no engine to build it with."""
 
 import os
 import re
@@ -11,10 +11,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-
-Steps = list[tuple[str, str]]
-"""(instruction, arguments) in order, continuation lines joined."""
+from tests.dockerfile import ROOT, Steps, read_steps
 
 
 @pytest.fixture(scope="session")
@@ -31,21 +28,7 @@ def config() -> ConfigParser:
 
 @pytest.fixture(scope="session")
 def steps() -> Steps:
-    text = re.sub(r"\\\n\s*", "", (ROOT / "Dockerfile").read_text())
-    lines = [line for line in text.splitlines() if line and not line.startswith("#")]
-    return [(name, arguments) for name, _, arguments in (line.partition(" ") for line in lines)]
-
-
-def stage(steps: Steps, name: str) -> Steps:
-    """The steps of this stage without its FROM, after those of the stages that it builds on; "" is the last one."""
-    starts = [n for n, (instruction, _) in enumerate(steps) if instruction == "FROM"]
-    named = {n: re.fullmatch(r"(\S+)(?: AS (\S+))?", steps[n][1]) for n in starts}
-    (start,) = [n for n, match in named.items() if match and (match[2] or "") == name]
-    match = named[start]
-    assert match
-    end = min([n for n in starts if n > start], default=len(steps))
-    before = [] if match[1].startswith("$") else stage(steps, match[1])
-    return [*before, *steps[start + 1 : end]]
+    return read_steps()
 
 
 def build(steps: Steps, top: Path) -> None:

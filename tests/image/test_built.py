@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from leadsman.testbed.etcd import Etcd, free_ports
-from tests.image.conftest import build, stage
+from tests.dockerfile import environ_of, stage
+from tests.image.conftest import build
 from tests.leadsman_process import PATIENCE_SECONDS, LeadsmanProcess
 
 if TYPE_CHECKING:
-    from tests.image.conftest import Steps
+    from tests.dockerfile import Steps
 
 pytestmark = pytest.mark.slow
 
@@ -39,13 +40,15 @@ def site_packages(image: Path) -> Path:
     return found
 
 
-def run(image: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """Without a place to write, as with a read-only root."""
-    environ = {
-        "PATH": f"{image}/opt/leadsman/bin:/usr/bin:/bin",
-        "PYTHONDONTWRITEBYTECODE": "1",
-        "HOME": "/nonexistent",
-    }
+@pytest.fixture(scope="module")
+def environ(image: Path, name: str) -> dict[str, str]:
+    """What the image sets, with its folders under `image`."""
+    image_sets = environ_of("agent" if name == AGENT else "")
+    here = {key: value.replace("/opt/", f"{image}/opt/") for key, value in image_sets.items()}
+    return here | {"PATH": f"{image}/opt/leadsman/bin:/usr/bin:/bin", "HOME": "/nonexistent"}
+
+
+def run(environ: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(words, cwd="/", env=environ, capture_output=True, text=True, check=False)
 
 
@@ -56,13 +59,13 @@ def test_every_module_that_was_copied_is_in_it_or_no_agent_s(image: Path, name: 
     assert not [str(path) for path in paths if not (site_packages(image) / path).is_file()]
 
 
-def test_the_command_line_answers(image: Path) -> None:
-    assert "--node-name" in run(image, "leadsman", "agent", "--help").stdout
-    assert "extender" in run(image, "leadsman", "--help").stdout
+def test_the_command_line_answers(environ: dict[str, str]) -> None:
+    assert "--node-name" in run(environ, "leadsman", "agent", "--help").stdout
+    assert "extender" in run(environ, "leadsman", "--help").stdout
 
 
-def test_another_command_in_the_agent_s_image_says_which_image_has_it(image: Path, name: str) -> None:
-    done = run(image, "leadsman", "extender", "--help")
+def test_another_command_in_the_agent_s_image_says_which_image_has_it(environ: dict[str, str], name: str) -> None:
+    done = run(environ, "leadsman", "extender", "--help")
     if name == AGENT:
         assert done.returncode == 2
         assert "leadsman extender: this installation has only the agent" in done.stderr
@@ -75,13 +78,28 @@ def test_it_has_no_installer_of_its_own(image: Path) -> None:
     assert not list(image.glob("opt/leadsman/bin/pip*"))
 
 
-def test_running_it_leaves_nothing_behind(image: Path) -> None:
+def test_running_it_leaves_nothing_behind(image: Path, environ: dict[str, str]) -> None:
     before = set(image.rglob("*"))
-    assert run(image, "leadsman", "agent", "--help").returncode == 0
+    assert run(environ, "leadsman", "agent", "--help").returncode == 0
     assert set(image.rglob("*")) == before
 
 
-def test_its_agent_measures_and_reports(image: Path, name: str, tmp_path: Path) -> None:
+NOT_COMPILED = """
+import sys
+from pathlib import Path
+from leadsman.cli.main import build_parser
+build_parser({}, "agent")
+specs = [module.__spec__ for module in sys.modules.values() if getattr(module, "__spec__", None)]
+print(*(spec.name for spec in specs if spec.cached and not Path(spec.cached).exists()))
+"""
+
+
+def test_an_agent_compiles_nothing_at_its_start(environ: dict[str, str]) -> None:
+    done = run(environ, "python", "-c", NOT_COMPILED)
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
+def test_its_agent_measures_and_reports(image: Path, name: str, environ: dict[str, str], tmp_path: Path) -> None:
     if name == AGENT:
         assert not (site_packages(image) / "numpy").exists()
     with Etcd(tmp_path / "etcd") as etcd:
@@ -98,7 +116,9 @@ def test_its_agent_measures_and_reports(image: Path, name: str, tmp_path: Path) 
             etcd.client_url,
         ]
         program = [f"{image}/opt/leadsman/bin/leadsman"]
-        agent = LeadsmanProcess(["agent", *where], url, url, tmp_path / "log", program=program, cwd=tmp_path)
+        agent = LeadsmanProcess(
+            ["agent", *where], url, url, tmp_path / "log", environ=environ, program=program, cwd=tmp_path
+        )
         try:
             deadline = time.monotonic() + PATIENCE_SECONDS
             while agent.get("/readyz")[0] != 200:

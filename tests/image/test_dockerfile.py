@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.image.conftest import stage
+from tests.dockerfile import stage
 
 if TYPE_CHECKING:
-    from tests.image.conftest import Steps
+    from tests.dockerfile import Steps
 
 FULL, AGENT = "", "agent"
 
@@ -76,7 +76,7 @@ def test_the_process_is_leadsman_itself_and_not_root(runtime: "Steps") -> None:
 
 
 def test_a_read_only_root_is_enough(runtime: "Steps") -> None:
-    assert "PYTHONDONTWRITEBYTECODE=1" in dict(runtime)["ENV"]
+    assert "PYTHONDONTWRITEBYTECODE=1" in str([arguments for name, arguments in runtime if name == "ENV"])
     assert not {"RUN", "VOLUME", "WORKDIR"} & {name for name, _ in runtime}
 
 

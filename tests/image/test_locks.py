@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from image.trim_agent import ROOMS
-from tests.image.conftest import ROOT
+from tests.dockerfile import ROOT
 
 LOCKS = ("agent", "build", "leadsman")
 

@@ -9,7 +9,7 @@ import pytest
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 
-from tests.image.conftest import ROOT
+from tests.dockerfile import ROOT
 from tests.image.test_locks import locked
 
 pytestmark = [

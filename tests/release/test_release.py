@@ -18,7 +18,7 @@ NEXT = "9.8.7"
 def checkout(tmp_path: Path) -> Path:
     for name in ("setup.cfg", "Dockerfile", "README.md", "CHANGELOG.md"):
         shutil.copy(ROOT / name, tmp_path)
-    for name in ("charts", "daemonset", "docs"):
+    for name in ("charts", "daemonset", "docs", "leadsman/runtime"):
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", "--all")

@@ -1,0 +1,144 @@
+"""Whether an agent grows: the work of hours in minutes, its RSS, its objects by type. `python -m benchmarks.agent_soak`
+
+The agent is the real process with the environment of its image, on a real etcd and a scripted API server. Its intervals
+are short: it probes, reports and reads the ring 17 to 20 times as often as by default. On the ring nodes come and go,
+and so do its 110 pods, which also change and restart, and whose watch and listing end every few seconds. For each
+sample: the hours in which an agent with the default intervals reports as often, RSS, all objects that the garbage
+collector follows, and the types of which there are most more than in the first sample.
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from random import Random
+
+import psutil
+
+from benchmarks.agent import compiled_image_environ, megabytes, pod, put, running_agent, write_ring_entries
+from leadsman.state import keys
+from leadsman.state.etcd_http import EtcdAccess
+from leadsman.state.etcd_store import EtcdStore
+from leadsman.state.key_values import Delete
+from leadsman.state.records import RingEntry
+from leadsman.testbed.api_server_thread import ApiServerThread
+from leadsman.testbed.etcd import Etcd
+from leadsman.testbed.fake_api_server import FakeApiServer
+
+NODES, PEERS, PODS = 100, 16, 110
+PUSH_SECONDS, DEFAULT_PUSH_SECONDS = 0.3, 5.0
+FAST = (
+    f"--push-interval-seconds={PUSH_SECONDS}",
+    "--call-timeout-seconds=0.3",
+    "--probe-interval-seconds=0.05",
+    "--window-seconds=1.5",
+    "--health-summary-seconds=0.75",
+    "--observe-seconds=1.5",
+)
+CHANGES_PER_SECOND = 50
+WATCH_CUT_EVERY = 200
+"""Changes of pods."""
+TYPES_SHOWN = 6
+COUNTS_WITHIN_SECONDS = 30.0
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--seconds", type=int, default=600)
+    options.add_argument("--samples", type=int, default=10)
+    args = options.parse_args()
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        compiled_image_environ() as environ,
+        Etcd(Path(folder) / "etcd") as etcd,
+        ApiServerThread() as api,
+    ):
+        counts = Path(folder) / "counts.json"
+        program = [sys.executable, "-m", "benchmarks.counting_agent", str(counts)]
+        with running_agent(PEERS, etcd.client_url, api.url, environ, program, FAST) as (process, _):
+            done = threading.Event()
+            threads = [
+                threading.Thread(target=change_pods, args=(api, done)),
+                threading.Thread(target=lambda: asyncio.run(change_ring(etcd.client_url, done))),
+            ]
+            for each in threads:
+                each.start()
+            try:
+                watch(process, counts, args.seconds / args.samples, args.samples)
+            finally:
+                done.set()
+                for each in threads:
+                    each.join()
+
+
+def watch(process: psutil.Process, counts: Path, pause_seconds: float, samples: int) -> None:
+    first: Counter[str] = Counter()
+    for number in range(1, samples + 1):
+        time.sleep(pause_seconds)
+        now = Counter(count_objects(process, counts))
+        first = first or now
+        hours = number * pause_seconds / PUSH_SECONDS * DEFAULT_PUSH_SECONDS / 3600
+        more = ", ".join(f"{name} +{count}" for name, count in (now - first).most_common(TYPES_SHOWN))
+        print(f"{hours:5.2f} h  {megabytes(process):5.1f} MB  {now.total():6} objects  {more}", flush=True)
+
+
+def count_objects(process: psutil.Process, counts: Path) -> Mapping[str, int]:
+    """Type → objects, as the agent wrote them when it was asked."""
+    counts.unlink(missing_ok=True)
+    process.send_signal(signal.SIGUSR1)
+    deadline = time.monotonic() + COUNTS_WITHIN_SECONDS
+    while not counts.exists():
+        if time.monotonic() > deadline or not process.is_running():
+            raise RuntimeError("the agent does not write its counts")
+        time.sleep(0.05)
+    found: dict[str, int] = json.loads(counts.read_text())
+    return found
+
+
+def change_pods(api: ApiServerThread, done: threading.Event) -> None:
+    """Each pod is changed in turn: touched, restarted, or replaced by one of another name."""
+    serial = itertools.count()
+    bodies = [pod(next(serial)) for _ in range(PODS)]
+    for body in bodies:
+        put(api, body)
+    for number in itertools.count():
+        if done.wait(1 / CHANGES_PER_SECOND):
+            return
+        body = bodies[number % PODS]
+        if number % 7 == 0:
+            api.delete(f"/api/v1/namespaces/default/pods/{body['metadata']['name']}")
+            body = bodies[number % PODS] = pod(next(serial))
+        elif number % 5 == 0:
+            container = body["status"]["containerStatuses"][0]
+            container["restartCount"] += 1
+            container["lastState"] = {"terminated": {"exitCode": 1, "reason": "Error"}}
+        else:
+            body["metadata"].setdefault("annotations", {})["touched"] = str(number)
+        put(api, body)
+        if number % WATCH_CUT_EVERY == 0:
+            api.call(FakeApiServer.compact)  # The next watch is refused, so the pods are listed again.
+            api.call(FakeApiServer.end_watches)
+
+
+async def change_ring(etcd_url: str, done: threading.Event) -> None:
+    """Every second a fifth of the nodes leaves or is back."""
+    rng = Random(1)
+    while not done.wait(1.0):
+        store = EtcdStore(EtcdAccess((etcd_url,)))
+        gone = rng.sample(range(NODES), NODES // 5)
+        await store.write([Delete(keys.record_key(f"node-{number:05}", RingEntry)) for number in gone])
+        await store.close()
+        done.wait(1.0)
+        await write_ring_entries(etcd_url, NODES)
+
+
+if __name__ == "__main__":
+    main()
