@@ -43,8 +43,9 @@ FAST = (
     "--health-summary-seconds=0.75",
     "--observe-seconds=1.5",
 )
-CHANGES_PER_SECOND = 50
-WATCH_CUT_EVERY = 200
+CHANGES_PER_SECOND = 20
+"""Fewer restarts than the agent looks up Events for, which is five a second."""
+WATCH_CUT_EVERY = 100
 """Changes of pods."""
 TYPES_SHOWN = 6
 COUNTS_WITHIN_SECONDS = 30.0

@@ -34,7 +34,6 @@ OTHER_PROGRAMS = {
     },
     "etcdctl": {"--endpoints", "--keys-only", "--prefix", "--user", "--write-out"},
     "curl": {"--cacert", "--cert", "--key"},
-    "compileall": {"--invalidation-mode"},
     "crictl": {"--name", "--quiet"},
     "docker": {"--build-arg", "--output", "--target"},
     "etcd": {"--bcrypt-cost"},
