@@ -20,6 +20,9 @@ def checkout(tmp_path: Path) -> Path:
         shutil.copy(ROOT / name, tmp_path)
     for name in ("charts", "daemonset", "docs", "leadsman/runtime"):
         shutil.copytree(ROOT / name, tmp_path / name, symlinks=True)
+    changelog = tmp_path / "CHANGELOG.md"
+    # Just after a release nothing stands under this heading.
+    changelog.write_text(changelog.read_text().replace("## Unreleased\n", "## Unreleased\n\n- A visible change.\n", 1))
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "add", "--all")
     git(tmp_path, "commit", "--quiet", "-m", "all")
@@ -50,6 +53,8 @@ def test_it_sets_the_version_wherever_it_stands_and_nothing_else(checkout: Path)
         text = (checkout / name).read_text()
         assert NEXT in text
         assert old not in text
+    pages = {page.name: page.read_text() for page in (checkout / "docs").glob("*.md")}
+    assert [name for name, text in pages.items() if re.search(rf"leadsman(-agent)?:{re.escape(old)}", text)] == []
 
 
 def test_unreleased_lines_get_the_heading_and_are_the_notes(checkout: Path, capsys: pytest.CaptureFixture[str]) -> None:
