@@ -128,3 +128,14 @@ def test_filesystems_have_sizes_where_the_host_s_are_mounted_elsewhere(
     (tmp_path / "root").symlink_to("/")
     process = agent("edge-1", 1, "--proc-root", f"{tmp_path}/proc", "--rootfs", f"{tmp_path}/root")
     until(lambda: "leadsman_filesystem_size_bytes{" in process.get("/metrics")[1], "a filesystem with a size")
+
+
+def test_beside_node_exporter_it_shows_no_hardware_and_reports_it_all_the_same(
+    agent: "Start", etcd: Etcd, until: "Until"
+) -> None:
+    process = agent("edge-1", 1, "--hardware-metrics", "off", "--zone", "a")
+    until(lambda: "hardware" in stored(etcd, "edge-1"), "the record that decisions read")
+    shown = process.get("/metrics")[1]
+    assert 'leadsman_collector_success{collector="load"} 1.0' in shown
+    assert "leadsman_load1" not in shown
+    assert 'leadsman_agent_info{node="edge-1",rack="",zone="a"} 1.0' in shown
