@@ -14,12 +14,8 @@ REPEATED_IN = (
     "README.md",
     "charts/leadsman/Chart.yaml",
     "daemonset/**/*.yaml",
-<<<<<<< HEAD
-    "docs/deploying.md",
-    "leadsman/runtime/version.py",
-=======
     "docs/*.md",
->>>>>>> 30a7780 (make release: the release's own commit passes the tests)
+    "leadsman/runtime/version.py",
 )
 
 _PLACES = (
