@@ -170,4 +170,5 @@ def _grant(demand: DeviceDemand, nodes: tuple[str, ...] | None = None, order: in
         order,
         demand.allowed,
         demand.denied,
+        demand.single_numa,
     )

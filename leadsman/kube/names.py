@@ -70,6 +70,9 @@ GAS_CARDS_KEY = "gas-container-cards"
 GAS_ALLOW_KEY, GAS_DENY_KEY = "gas-allow", "gas-deny"
 """On a pod, by GPU Aware Scheduling: the cards that alone it may have, and those that it may not: `card0,card1`."""
 
+GAS_SINGLE_NUMA_KEY = "gas-allocate-single-numa"
+"""On a pod, by GPU Aware Scheduling, with any value: each container's cards are those of one NUMA node."""
+
 DEVICE_LABEL_PREFIXES = ("gpu.intel.com/", "nvidia.com/gpu.", "telemetry.aware.scheduling.")
 """On a node, what its devices are and which of them to avoid (gas-disable-card0, ...)."""
 

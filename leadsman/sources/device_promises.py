@@ -27,7 +27,12 @@ def with_promises(
         uid, grant = item.key.removeprefix(keys.GRANTS_PREFIX), codec.decode(DeviceGrant, item.value)
         if (grant.order or item.mod_revision) < before and not source.is_settled(uid):
             demand = DeviceDemand(
-                grant.containers, grant.memory_bytes, grant.bandwidth_bits, allowed=grant.allowed, denied=grant.denied
+                grant.containers,
+                grant.memory_bytes,
+                grant.bandwidth_bits,
+                allowed=grant.allowed,
+                denied=grant.denied,
+                single_numa=grant.single_numa,
             )
             promised.append(TentativeGrant(uid, demand, None if grant.nodes is None else frozenset(grant.nodes)))
     devices: DeviceInputs = structs.replace(source.current, grants=tuple(promised), grants_problem=source.problem())

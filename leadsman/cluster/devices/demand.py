@@ -15,6 +15,7 @@ from leadsman.kube.names import (
     GAS_ALLOW_KEY,
     GAS_CARDS_KEY,
     GAS_DENY_KEY,
+    GAS_SINGLE_NUMA_KEY,
 )
 
 _BITS = {"bit": 1, "kbit": 10**3, "Mbit": 10**6, "Gbit": 10**9, "Tbit": 10**12}
@@ -37,6 +38,7 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
     claims: names of its ResourceClaims, in its namespace.
     allowed: the cards that alone it may have (gas-allow); (): any.
     denied: the cards that it may not have (gas-deny).
+    single_numa: whether each container's cards must be those of one NUMA node (gas-allocate-single-numa).
     """
 
     containers: tuple[Mapping[str, int], ...] = ()
@@ -46,6 +48,7 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
     claims: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
+    single_numa: bool = False
 
     def amount(self, resource: str) -> int:
         """Of one extended resource, by all containers together."""
@@ -72,6 +75,7 @@ def device_demand(
         claims,
         _names(annotations.get(GAS_ALLOW_KEY, "")) if asks else (),
         _names(annotations.get(GAS_DENY_KEY, "")) if asks else (),
+        asks and GAS_SINGLE_NUMA_KEY in annotations,
     )
 
 

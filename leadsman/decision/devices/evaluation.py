@@ -157,7 +157,7 @@ def _card_fit(
         left = cards.cards_left(node, card, promised) or ()
     most_left = max((each.left.get(asked, 0) for each in left if each.usable), default=0)
     if not cards.fits(left, requests):
-        allowed = " and that gas-allow and gas-deny let it have" if requests[0].steered else ""
+        allowed = " and that its gas- annotations let it have" if any(each.steered for each in requests) else ""
         return Refusal(NAME, f"no single device has the {asked} left that the pod asks of one{allowed}"), most_left
     return None, most_left
 

@@ -16,6 +16,7 @@ from leadsman.kube.names import (
     ESTIMATE_ANNOTATION,
     GAS_ALLOW_KEY,
     GAS_DENY_KEY,
+    GAS_SINGLE_NUMA_KEY,
     REPLICAS_ANNOTATION,
 )
 
@@ -31,6 +32,7 @@ READ_ANNOTATIONS = frozenset(
         ESTIMATE_ANNOTATION,
         GAS_ALLOW_KEY,
         GAS_DENY_KEY,
+        GAS_SINGLE_NUMA_KEY,
         REPLICAS_ANNOTATION,
     }
 )

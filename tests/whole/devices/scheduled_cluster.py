@@ -21,9 +21,12 @@ EXTENDER = "system:serviceaccount:leadsman:leadsman-extender"
 CONTROLLER = "system:serviceaccount:leadsman:leadsman-controller"
 NODE = "edge-1"
 
-SETTLE_SECONDS = 240.0
-"""For a round to end. It takes a second or two; on a machine under load as long as a promise lives that could not be
-withdrawn, 140 s. kube-scheduler alone tries a refused pod again after 300 s, which must not be what places it."""
+RETRIED_SECONDS = 240.0
+"""For a refused pod to be tried again: less than the 300 s after which kube-scheduler alone does so."""
+
+SETTLE_SECONDS = 600.0
+"""For a round to end. It takes a second; under load, where etcd misses the 100 ms that a promise may take to
+be withdrawn, as long as such promises live: 140 s each."""
 
 
 class Round(Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.whole.devices.device_cluster import VF, link
-from tests.whole.devices.scheduled_cluster import NODE, SETTLE_SECONDS, Round, ScheduledCluster
+from tests.whole.devices.scheduled_cluster import NODE, RETRIED_SECONDS, SETTLE_SECONDS, Round, ScheduledCluster
 
 if TYPE_CHECKING:
     from tests.whole.conftest import Until
@@ -36,7 +36,7 @@ def test_a_pod_that_a_link_refused_is_placed_soon_after_the_link_has_room(
         lambda: any(refused in reason for reason in scheduled.cluster.reasons()), "the pod is refused", SETTLE_SECONDS
     )
     reported.update(link(10))
-    until(scheduled.cluster.bound, "the pod is placed", SETTLE_SECONDS)
+    until(scheduled.cluster.bound, "the pod is placed", RETRIED_SECONDS)
 
 
 def test_a_value_that_cannot_be_read_is_told_to_the_user(scheduled: ScheduledCluster, until: "Until") -> None:

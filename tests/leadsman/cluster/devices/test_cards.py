@@ -101,6 +101,21 @@ def test_a_disabled_tile_is_missing_on_its_card() -> None:
     assert fits(asks(GB, tiles=1), labels=labels)
 
 
+@pytest.mark.parametrize(
+    ("label", "value", "two_tiles_fit"),
+    [
+        ("gas-tile-disable-card0_gt0", "true", False),
+        ("gas-tile-deschedule-card0_gt1", "true", False),
+        ("gas-tile-disable-card0_gt7", "true", True),
+        ("gas-tile-disable-card7_gt0", "true", True),
+        ("gas-tile-preferred-card0", "gt1", True),
+    ],
+)
+def test_a_label_of_a_tile_counts_where_the_card_has_that_tile(label: str, value: str, two_tiles_fit: bool) -> None:
+    beside = asks(GB, tiles=2, given="card1")
+    assert fits(asks(GB, tiles=2), beside, labels={f"{TAS}/{label}": value}) is two_tiles_fit
+
+
 def test_a_preferred_card_is_counted_first() -> None:
     node = NodeDevices(ROOM, {**TWO_CARDS, f"{TAS}/gas-prefer-gpu": "card1"}, {"a": asks(GB)})
     left = cards_left(node, I915)
@@ -174,9 +189,34 @@ def test_a_pod_has_the_cards_that_its_annotations_allow(
     assert fits(demand) is fits_alone
 
 
+@pytest.mark.parametrize(
+    ("count", "numa_map", "disabled", "fits_there"),
+    [
+        (2, "0-0.1_1-2.3", (), True),
+        (3, "0-0.1_1-2.3", (), False),
+        (3, "0-0_1-1.2.3", (), True),
+        (2, "0-0.1_1-2.3", ("card0", "card3"), False),
+        (1, "0-0.1_1-2.3", ("card0", "card3"), True),
+        (4, "", (), True),
+    ],
+)
+def test_a_pod_of_one_numa_node_has_all_its_cards_on_one_or_any_where_no_label_says(
+    count: int, numa_map: str, disabled: tuple[str, ...], fits_there: bool
+) -> None:
+    labels = {"gpu.intel.com/gpu-numbers": "0.1.2.3", "gpu.intel.com/numa-gpu-map": numa_map}
+    labels |= {f"{TAS}/gas-disable-{card}": "true" for card in disabled}
+    demand = device_demand(({I915: count, MEMORY: count * GB},), {"gas-allocate-single-numa": "true"})
+    left = cards_left(NodeDevices({I915: 40, MEMORY: 32 * GB}, labels), I915)
+    assert left is not None
+    assert (place(left, list(card_requests(demand, I915))) is not None) is fits_there
+
+
 def test_a_number_of_cards_is_ours_to_check_only_where_not_any_card_will_do() -> None:
     assert asks_of_one_card(device_demand(({I915: 1},), {})) == ""
     assert asks_of_one_card(device_demand(({I915: 1},), {"gas-deny": "card0"})) == I915
+    numa = {"gas-allocate-single-numa": "true"}
+    assert asks_of_one_card(device_demand(({I915: 2},), numa)) == I915
+    assert asks_of_one_card(device_demand(({I915: 1},), numa)) == "", "one card is always on one NUMA node"
 
 
 def test_what_is_kept_of_a_node_is_the_same_with_and_without_promises() -> None:
