@@ -70,7 +70,7 @@ class LabelReconciler:
     def _log_plan(self, plan: LabelPlan) -> None:
         """Logs the plan when it differs from the last one."""
         lines = tuple(
-            f"{'dry run: would ' if self._patcher is None else ''}{_describe_action(action)}: {action.reason}"
+            f"{'dry run: would ' if self._patcher is None else ''}{describe_action(action)}: {action.reason}"
             for action in plan.actions
         )
         if lines != self._shown:
@@ -90,7 +90,8 @@ def _log_capped(level: int, lines: Sequence[str]) -> None:
         _log.log(level, "%d more actions are not logged; see /plan", len(lines) - MAX_LOGGED_ACTIONS)
 
 
-def _describe_action(action: LabelAction) -> str:
+def describe_action(action: LabelAction) -> str:
+    """For the log and people."""
     if action.value is None:
         return f"remove label {action.label} from node {action.node}"
     return f"set label {action.label}={action.value} on node {action.node}"

@@ -8,7 +8,7 @@ import asyncio
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Set
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -159,14 +159,20 @@ class Replacement:
                 holds.append(Hold(move.from_node, pending.owner_uid, pending.requests, until, uid))
         return tuple(holds)
 
+    @property
+    def moves(self) -> Sequence[Move]:
+        """Under way; of a dry run those that would be."""
+        if self.plan is None:
+            return ()
+        return self.plan.memory.state.moves if self._recorder else tuple(self._proposed.values())
+
     def page(self) -> dict[str, Any]:
         """Moves under way, pods without a fix and pods that wait, as JSON values."""
         if self.plan is None:
             return {"none": "nothing is planned yet"}
         state, reports = self.plan.memory.state, list(self.plan.no_fix.values())
-        moves = state.moves if self._recorder else tuple(self._proposed.values())
         return {
-            "moves" if self._recorder else "would_move": [_shown(move) for move in moves],
+            "moves" if self._recorder else "would_move": [_shown(move) for move in self.moves],
             "no_fix": {f"{each.namespace}/{each.name}": str(each) for each in reports[:MAX_PODS_SHOWN]},
             "waiting": dict(list(self.plan.waiting.items())[:MAX_PODS_SHOWN]),
             "departures": msgspec.to_builtins(state.departures),

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import logging
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ from controller.node_conditions import NodeConditions
 from controller.node_health import NodeHealthMode, NodeHealthReporter, NodeHealthSettings
 from controller.node_leases import NodeLeases
 from controller.node_patcher import NodePatcher
+from controller.plan_server import PlanServer, PlanServerSettings
+from controller.plan_summary import PlanPart, PlanSummaries, device_part, label_part, self_healing_part
 from controller.policy_status import PolicyStatusWriter
 from controller.promised_inputs import PromisedInputs
 from controller.requeuer import Requeuer
@@ -40,6 +42,7 @@ from leadsman.kube.reflector import Reflector
 from leadsman.kube.resources import NODES, PODS
 from leadsman.planning.labels.model import LabelLimits
 from leadsman.runtime.http_server import serve
+from leadsman.runtime.mutual_tls import tls_metrics
 from leadsman.runtime.process import finish_within, run_tasks
 from leadsman.runtime.scrape import create_registry
 from leadsman.runtime.token_bucket import TokenBucket
@@ -82,6 +85,7 @@ class ControllerSettings(Struct, frozen=True):
     devices: whether pods that an extender refused for a link or a part of a card are tried again when there is room.
     device_health: whether devices are judged, and marked; needs Prometheus among the telemetry sources.
     self_healing: backups, and what is done about dead nodes; needs node_health.
+    plan_server: where extenders read the plan, for the page; None: nowhere.
     """
 
     etcd: EtcdAccess
@@ -100,6 +104,7 @@ class ControllerSettings(Struct, frozen=True):
     self_healing: SelfHealingSettings = SelfHealingSettings()
     devices: bool = False
     device_health: DeviceHealthMode = DeviceHealthMode.OFF
+    plan_server: PlanServerSettings | None = None
 
 
 async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
@@ -121,8 +126,9 @@ async def run(settings: ControllerSettings, stop: asyncio.Event) -> None:
             "the dry run's /plan" if settings.dry_run else "metrics, health and /plan",
             settings.listen[1],
         )
+        plan_loops = await stack.enter_async_context(parts.plan_server.serving())
         try:
-            await run_tasks(parts.loops(), stop)
+            await run_tasks({**parts.loops(), **plan_loops}, stop)
         finally:
             if parts.leader_elector:  # The next leader need not wait for the Lease to expire.
                 await finish_within(RELEASE_TIMEOUT_SECONDS, parts.leader_elector.release(), (ApiError,))
@@ -160,6 +166,8 @@ class ControllerParts:
         self.node_health = self._node_health() if settings.node_health.mode is not NodeHealthMode.OFF else None
         self.self_healing = self._self_healing() if settings.self_healing.enabled else None
         self.device_health = self._device_health() if settings.device_health is not DeviceHealthMode.OFF else None
+        self.plan_summaries = PlanSummaries(list(self._plan_parts()), self.is_leader, settings.dry_run, time.time)
+        self.plan_server = PlanServer(settings.plan_server, self.plan_summaries.current)
         self.step_runner = StepRunner(list(self._steps()), self.is_leader)
 
     def _node_health(self) -> NodeHealthReporter:
@@ -196,6 +204,13 @@ class ControllerParts:
             self.event_recorder if acts else None,
             self.is_leader,
         )
+
+    def _plan_parts(self) -> Iterator[Callable[[], PlanPart]]:
+        yield lambda: label_part(self.label_reconciler.plan)
+        if devices := self.device_health:
+            yield lambda: device_part(devices)
+        if healing := self.self_healing:
+            yield lambda: self_healing_part(healing)
 
     def _wire_writers(self) -> None:
         """Wires what writes; a dry run has none of it."""
@@ -281,6 +296,8 @@ class ControllerParts:
         yield from self.waiting_pods.families()
         if self.missing_policies:
             yield from self.missing_policies.families()
+        if self.plan_server.tls:
+            yield from tls_metrics([self.plan_server.tls])
 
     def _steps(self) -> Iterator[Step]:
         nodes, pending = self.nodes_reflector, self.pending_pods_reflector
@@ -302,6 +319,7 @@ class ControllerParts:
             yield Step("keep device health", devices.keep_device_health, needs=[nodes], on_all_replicas=True)
         if self.self_healing:
             yield from self.self_healing.steps()
+        yield Step("note what the plan withholds", self.plan_summaries.follow, self.plan_summaries.reset)
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:
         optional = {"elect a leader": self.leader_elector, "write Events": self.event_recorder}

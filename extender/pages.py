@@ -41,7 +41,7 @@ def no_decision_text(journal: Journal, pod: str, silent: Sequence[SilentPeer]) -
 
 
 def silent_text(silent: Sequence[SilentPeer]) -> str:
-    """As "extender-1: no answer within 500 ms"."""
+    """As "extender-1: no answer within 450 ms"."""
     return "; ".join(f"{each.name}: {each.error}" for each in silent)
 
 

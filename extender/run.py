@@ -40,7 +40,7 @@ from leadsman.kube.objects import ObjectReference
 from leadsman.runtime.drain import Drain
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.malloc_limits import limit_malloc
-from leadsman.runtime.mutual_tls import MutualTls, TlsFiles
+from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, tls_metrics
 from leadsman.runtime.process import run_tasks
 from leadsman.sources.delay.delay_sources import DelaySettings
 from leadsman.sources.recording.segments import DEFAULT_RING_BYTES
@@ -160,7 +160,6 @@ class ExtenderParts:
         self._readiness = Readiness(self.followed.listed_sources, time.monotonic())
         shown = (
             self.followed,
-            self.tls,
             self.probe_requests,
             self.recorder,
             self.shadow,
@@ -170,6 +169,8 @@ class ExtenderParts:
         for part in shown:
             if part is not None:
                 self.metrics.add_collector(part.families)
+        if listeners := [each for each in (self.tls, self.replica_server.tls) if each]:
+            self.metrics.add_collector(lambda: tls_metrics(listeners))
 
     def _recorder(self, folder: Path) -> Recorder:
         return Recorder(folder, self.settings.record_bytes, lambda: self.workers.is_busy)
@@ -223,6 +224,7 @@ class ExtenderParts:
             tls=self.tls,
             replicas=self.replica_server.others,
             replica_tls=self.replica_server.tls,
+            controllers=self.replica_server.controllers,
         )
 
     def loops(self) -> dict[str, Coroutine[Any, Any, None]]:

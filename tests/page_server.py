@@ -24,6 +24,7 @@ import aiohttp
 import numpy as np
 from msgspec import Struct
 
+from controller.plan_server import create_plan_app
 from extender.api.delay_table import DelayTable, delay_table
 from extender.api.history import DelayHistory
 from extender.api.server import PageServer, PageSettings
@@ -31,8 +32,10 @@ from extender.api.sources import ApiSources
 from extender.app import create_app
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
+from extender.peers.client import PeerClient
 from extender.probe_requests import ProbeRequestQueue
 from extender.worker_pool import WorkerPool
+from leadsman.planning.plan_summary import PlannedAction, PlanSummary, WithheldAction
 from leadsman.runtime.http_server import serve
 from leadsman.sources.wiring import FollowedSources, SourceSettings
 from leadsman.state import codec, keys, metric_names
@@ -60,6 +63,7 @@ class PageUrl(Struct, frozen=True):
     page: of the page and the API.
     scheduler: of kube-scheduler's calls, and of the pages as text.
     open_streams: how many event streams it has now.
+    plans: the last one is what a controller says.
     """
 
     page: str
@@ -67,6 +71,7 @@ class PageUrl(Struct, frozen=True):
     slow_node: str
     nodes: Sequence[str]
     open_streams: Callable[[], int]
+    plans: list[PlanSummary]
 
 
 class InventedCluster:
@@ -158,6 +163,9 @@ async def _start(
     stack.callback(workers.close)
     followed = await stack.enter_async_context(FollowedSources(store, SourceSettings()))
     probe_requests = ProbeRequestQueue(store)
+    plans = [invented_plan(cluster, HOSTILE if hostile else "5 of 50 nodes are marked")]
+    plan_port = await stack.enter_async_context(serve(create_plan_app(lambda: plans[-1]), "127.0.0.1", 0))
+    controllers = await stack.enter_async_context(PeerClient([("127.0.0.1", plan_port)]))
     sources = ApiSources(
         followed.input_sources,
         journal,
@@ -166,6 +174,7 @@ async def _start(
         time.time,
         "extender-0",
         request_probes=probe_requests.enqueue,
+        controllers=controllers,
     )
     server = PageServer(PageSettings(("127.0.0.1", port)), sources)
     app = create_app(followed.input_sources, metrics=metrics, workers=workers, journal=journal)
@@ -186,7 +195,18 @@ async def _start(
     url = f"http://127.0.0.1:{scheduler_port}"
     await _ask_for_pods(url, cluster, hostile)
     page_port = await stack.enter_async_context(server.serving())
-    return PageUrl(f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, server.live.streams.__len__)
+    return PageUrl(
+        f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, server.live.streams.__len__, plans
+    )
+
+
+def invented_plan(cluster: InventedCluster, why: str) -> PlanSummary:
+    """What a leading controller does, and holds back since an hour."""
+    now, slow = time.time(), cluster.slow
+    action = PlannedAction("label node", f"node {slow}", f"set label hot=violating on node {slow}: temperature 91 > 80")
+    held = WithheldAction("move pod", "pod shop/cart-2", f"node {slow} exceeds its bound", why, now - 3600)
+    stopped = "policy shop/cool: 3 of 10 nodes report the metric fan_speed; half must"
+    return PlanSummary(now, True, False, [action], [held], [stopped])
 
 
 def _all_fresh(followed: FollowedSources) -> bool:

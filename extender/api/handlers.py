@@ -1,5 +1,6 @@
 """A handler for each path of the API. Each reads parameters, and has its body made on a worker thread."""
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 from urllib.parse import quote
@@ -10,10 +11,10 @@ from msgspec import Struct, structs
 
 from extender.api import cluster_pages, decision_pages, delay_pages, health_checks, node_rows, pair_pages, parameters
 from extender.api.cluster_view import ClusterView
-from extender.api.contract.cluster import Plan
 from extender.api.contract.decisions import (
     DecisionDetail,
     DecisionList,
+    DecisionRow,
     MeasureRequest,
     MeasureResponse,
     SilentReplica,
@@ -24,6 +25,8 @@ from extender.api.contract.overview import ReplicaStatus
 from extender.api.live import LiveState
 from extender.api.overview_page import overview
 from extender.api.parameters import ListQuery, RequestError, existing
+from extender.api.plan_page import current_plan
+from extender.api.rates_page import decision_rates, replica_rates
 from extender.api.replica_answers import ask_replicas, names_of
 from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
@@ -54,9 +57,13 @@ class ApiHandlers:
     async def overview(self, _: web.Request) -> Struct:
         view = await self._live.view()
         replicas = [ReplicaStatus(self._sources.replica, True, ""), *self._live.replicas.statuses]
-        rates, shifts, waiting = self._live.rates.current, self._live.history.shifts, self._live.waiting
-        since = self._live.history.since
-        return await self._on_worker(lambda: overview(self._sources, view, rates, shifts, waiting, replicas, since))
+        shifts, waiting, since = self._live.history.shifts, self._live.waiting, self._live.history.since
+        own, others = replica_rates(self._sources, self._live.rates.window), self._live.replicas
+        decisions = decision_rates(own, others.rates, others.without_rates)
+        return await self._on_worker(lambda: overview(self._sources, view, decisions, shifts, waiting, replicas, since))
+
+    async def rates(self, _: web.Request) -> Struct:
+        return replica_rates(self._sources, self._live.rates.window)
 
     async def nodes(self, request: web.Request) -> Struct:
         query, page = request.query, ListQuery(request.query)
@@ -127,19 +134,19 @@ class ApiHandlers:
 
         search = query.get("search", "")
         asked = {"search": search, "kind": kind, "limit": str(parameters.MAX_LIMIT)}
-        others, silent = await ask_replicas(self._replicas, "/decisions", asked, DecisionList)
 
-        def rows() -> Struct:
+        def own_rows() -> list[DecisionRow]:
             made = [
                 decision_pages.decision_row(each, self._sources.replica, self._sources.wall_time) for each in entries
             ]
-            own = decision_pages.select_decisions(made, search, kind)
-            of_all = decision_pages.newest_first([own, *(each.items for _, each in others)])
-            selected = page.page(of_all)
-            missing = [*silent, *(further for _, each in others for further in each.partial)]
-            return DecisionList(selected.items, selected.next, selected.total, missing)
+            return decision_pages.select_decisions(made, search, kind)
 
-        return await self._on_worker(rows)
+        own, (others, silent) = await asyncio.gather(
+            self._on_worker(own_rows), ask_replicas(self._replicas, "/decisions", asked, DecisionList)
+        )
+        selected = page.page(decision_pages.newest_first([own, *(each.items for _, each in others)]))
+        missing = [*silent, *(further for _, each in others for further in each.partial)]
+        return DecisionList(selected.items, selected.next, selected.total, missing)
 
     async def decision(self, request: web.Request) -> Struct:
         decision_id = request.match_info["id"]
@@ -156,10 +163,11 @@ class ApiHandlers:
         """The newest of all replicas': kube-scheduler may have asked another one since."""
         namespace, name = request.match_info["namespace"], request.match_info["name"]
         path = f"/pods/{quote(namespace, safe='')}/{quote(name, safe='')}"
-        others, silent = await ask_replicas(self._replicas, path, _page_of(request), DecisionDetail)
-        entry = self._sources.journal.get(namespace, name)
-        details = [await self._detail(entry, request)] if entry else []
-        details += [each for _, each in others]
+        own, (others, silent) = await asyncio.gather(
+            self._own_details(self._sources.journal.get(namespace, name), request),
+            ask_replicas(self._replicas, path, _page_of(request), DecisionDetail),
+        )
+        details = [*own, *(each for _, each in others)]
         if not details:
             raise _not_kept(f"a decision on pod {namespace}/{name}", "name", f"{namespace}/{name}", silent)
         return structs.replace(decision_pages.newest(details), partial=silent)
@@ -172,6 +180,9 @@ class ApiHandlers:
         except RequestRefused as error:
             raise RequestError(error.status, str(error), "yaml", "", ALLOWED) from error
         return await self._detail(entry, request)
+
+    async def _own_details(self, entry: JournalEntry | None, request: web.Request) -> list[DecisionDetail]:
+        return [await self._detail(entry, request)] if entry else []
 
     async def _detail(self, entry: JournalEntry, request: web.Request) -> DecisionDetail:
         query, replica = ListQuery(request.query), self._sources.replica
@@ -206,8 +217,7 @@ class ApiHandlers:
         return page.page(cluster_pages.policy_rows(inputs, self._sources.policy_path, problem, policies_of))
 
     async def plan(self, _: web.Request) -> Struct:
-        """The controller keeps its plan to itself: nothing of it is known here."""
-        return Plan(None, (), ())
+        return await current_plan(self._sources.controllers)
 
     async def health(self, _: web.Request) -> Struct:
         view = await self._live.view()

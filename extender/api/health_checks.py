@@ -15,6 +15,7 @@ ERROR, WARNING = "error", "warning"
 WHAT_TO_DO = {
     "policy file": "run leadsman policy check on the file; the last good policy stays in use meanwhile",
     "certificates": "make the files again with leadsman certs; the previous ones stay in use meanwhile",
+    "replicas' certificates": "make the pair again with leadsman certs renew; the previous one stays in use meanwhile",
 }
 _READ_LOG = "read the extender's log"
 

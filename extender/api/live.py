@@ -87,9 +87,18 @@ class LiveState:
         else:
             self._problem.clear()
 
+    async def count_decisions(self) -> None:
+        """Until cancelled. `run` counts them, too; this is for a process without a page, which the others ask."""
+        while True:
+            self._sample_rates()
+            await asyncio.sleep(TICK_SECONDS)
+
+    def _sample_rates(self) -> None:
+        self.rates.sample(self.sources.inputs.clock(), self.sources.metrics.request_buckets("filter"))
+
     def _tick(self) -> None:
         now = self.sources.inputs.clock()
-        self.rates.sample(now, self.sources.metrics.request_buckets("filter"))
+        self._sample_rates()
         entries = self.sources.journal.newest(MAX_PODS)
         self.waiting = waiting_pods(self.waiting, reversed(entries), now)
         revision = self.sources.inputs.state.current.revision

@@ -7,7 +7,7 @@ from importlib.metadata import version
 import numpy as np
 
 from extender.api.cluster_view import ClusterView
-from extender.api.contract.common import Problem, ReasonCount, reason_counts
+from extender.api.contract.common import Problem
 from extender.api.contract.overview import (
     DecisionRates,
     Features,
@@ -18,7 +18,6 @@ from extender.api.contract.overview import (
     WaitingPods,
     WorstChange,
 )
-from extender.api.decision_rates import Rates
 from extender.api.delay_pages import moved_text
 from extender.api.health_checks import run_checks
 from extender.api.history import NodeShift
@@ -26,22 +25,18 @@ from extender.api.moments import iso
 from extender.api.node_rows import STATUS
 from extender.api.sources import ApiSources
 from extender.api.waiting_pods import WaitingPod
-from extender.journal import MAX_PODS, JournalEntry
-
-MAX_REASONS = 10
 
 
 def overview(
     sources: ApiSources,
     view: ClusterView,
-    rates: Rates,
+    decisions: DecisionRates,
     shifts: Sequence[NodeShift],
     waiting: Mapping[str, WaitingPod],
     replicas: Sequence[ReplicaStatus],
     history_since: float,
 ) -> Overview:
     """replicas: this one first."""
-    entries = sources.journal.newest(MAX_PODS)
     return Overview(
         at=iso(view.at),
         replica=sources.replica,
@@ -51,13 +46,7 @@ def overview(
         nodes=_node_counts(view),
         pairs=_pair_counts(view),
         worst_change=_worst_change(shifts),
-        decisions=DecisionRates(
-            round(rates.per_minute, 2),
-            _rounded(rates.p50_ms),
-            _rounded(rates.p99_ms),
-            _refused_by_reason(entries),
-            sources.metrics.neutral_decisions,
-        ),
+        decisions=decisions,
         waiting=_waiting(waiting, view.made_at),
         certificates=sources.certificates,
         replicas=replicas,
@@ -67,7 +56,10 @@ def overview(
             if not each.ok
         ],
         features=Features(
-            rewards=bool(view.snapshot.rewards), plan=False, measure=sources.request_probes is not None, what_if=True
+            rewards=bool(view.snapshot.rewards),
+            plan=sources.controllers is not None,
+            measure=sources.request_probes is not None,
+            what_if=True,
         ),
     )
 
@@ -94,20 +86,8 @@ def _worst_change(shifts: Sequence[NodeShift]) -> WorstChange | None:
     return WorstChange(worst.node, round(worst.shift_ms, 3), iso(worst.since), moved_text(worst))
 
 
-def _refused_by_reason(entries: Sequence[JournalEntry]) -> Sequence[ReasonCount]:
-    counts = Counter[str]()
-    for entry in entries:
-        if entry.filter_result:
-            counts.update(refusal.reason for refusal in entry.filter_result.refused.values())
-    return reason_counts(dict(counts.most_common(MAX_REASONS)))
-
-
 def _waiting(waiting: Mapping[str, WaitingPod], now: float) -> WaitingPods:
     longest = min(waiting.values(), key=lambda pod: pod.since, default=None)
     if longest is None:
         return WaitingPods(0, None, None)
     return WaitingPods(len(waiting), round(max(0.0, now - longest.since), 1), longest.name)
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)

@@ -39,5 +39,5 @@ def _decoded(answer: PeerAnswer, kind: type[T]) -> T:
 
 
 def names_of(silent: Sequence[SilentReplica]) -> str:
-    """As "extender-1: no answer within 500 ms"."""
+    """As "extender-1: no answer within 450 ms"."""
     return "; ".join(f"{each.replica}: {each.error}" for each in silent)

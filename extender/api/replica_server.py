@@ -5,11 +5,10 @@ What it is asked for it answers for this process alone.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
 from aiohttp import web
-from aiohttp.typedefs import Middleware
 
 from extender.api.app import api_handler, errors_as_json
 from extender.api.handlers import ApiHandlers
@@ -18,28 +17,36 @@ from extender.api.routes import PREFIX, ROUTES
 from extender.api.sources import ApiSources
 from extender.client_errors import map_client_errors
 from extender.page_handlers import PageHandlers
-from extender.peers import headers
 from extender.peers.client import PeerClient
 from extender.peers.replicas import ReplicaSettings
 from leadsman.runtime.http_server import serve, track_request
 from leadsman.runtime.mutual_tls import MutualTls
+from leadsman.runtime.process_name import with_name
 
-SHARED_PATHS = frozenset({"/decisions", "/decisions/{id}", "/pods/{namespace}/{name}", "/policies"})
+SHARED_PATHS = frozenset({"/decisions", "/decisions/{id}", "/pods/{namespace}/{name}", "/policies", "/rates"})
 """Of the API; beside them the pages /explain and /decisions."""
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ReplicaServer:
-    """tls: of the listener. others: the other replicas. Both None without settings: then nothing is served or asked.
+    """tls: of the listener. others: the other replicas. controllers: None: they are not asked.
+
+    All are None without settings: then nothing is served or asked.
 
     UnusableFile when the certificate cannot be used.
     """
 
     def __init__(self, settings: ReplicaSettings | None) -> None:
         self._settings = settings
-        self.tls = MutualTls(settings.files) if settings else None
-        self.others = PeerClient(settings.hosts, settings.client_tls()) if settings else None
+        self.tls = MutualTls(settings.files, prefix="replica_") if settings else None
+        client_tls = settings.client_tls() if settings else None
+        self.others = PeerClient(settings.hosts, client_tls) if settings else None
+        self.controllers = (
+            PeerClient(settings.controllers, client_tls, certificate_name=settings.hosts[0][0])
+            if settings and settings.controllers
+            else None
+        )
 
     @asynccontextmanager
     async def serving(self, sources: ApiSources) -> AsyncIterator[Mapping[str, Coroutine[Any, Any, None]]]:
@@ -50,31 +57,29 @@ class ReplicaServer:
         if not (self._settings and self.tls and self.others):
             yield {}
             return
-        async with self.others, serve(create_replica_app(sources), *self._settings.listen, tls=self.tls) as port:
-            self.others.own_port = port
-            yield {"reload the replicas' certificate": self.tls.follow()}
+        live = LiveState(sources)
+        async with AsyncExitStack() as stack:
+            for client in filter(None, (self.others, self.controllers)):
+                await stack.enter_async_context(client)
+            app = create_replica_app(live)
+            self.others.own_port = await stack.enter_async_context(serve(app, *self._settings.listen, tls=self.tls))
+            yield {
+                "reload the replicas' certificate": self.tls.follow(),
+                "count decisions for the other replicas": live.count_decisions(),
+            }
 
 
-def create_replica_app(sources: ApiSources) -> web.Application:
-    """Builds the application."""
-    app = web.Application(middlewares=[track_request, _with_name(sources.replica), errors_as_json, _client_errors])
-    handlers = ApiHandlers(LiveState(sources), asks_replicas=False)
+def create_replica_app(live: LiveState) -> web.Application:
+    """Builds the application. Run `live.count_decisions` beside it."""
+    sources = live.sources
+    app = web.Application(middlewares=[track_request, with_name(sources.replica), errors_as_json, _client_errors])
+    handlers = ApiHandlers(live, asks_replicas=False)
     for route in ROUTES:
         if route.path in SHARED_PATHS:
             app.router.add_get(PREFIX + route.path, api_handler(route, handlers))
     pages = PageHandlers(sources.inputs, sources.journal, sources.workers, replica=sources.replica)
     app.add_routes([web.get("/explain", pages.explain), web.get("/decisions", pages.decisions)])
     return app
-
-
-def _with_name(name: str) -> Middleware:
-    @web.middleware
-    async def named(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        response = await handler(request)
-        response.headers[headers.NAME] = name
-        return response
-
-    return named
 
 
 @web.middleware

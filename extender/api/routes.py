@@ -17,7 +17,7 @@ from extender.api.contract.decisions import (
 )
 from extender.api.contract.delays import DelayCells, DelayChanges, GroupDelays, NodesWithin, PairDelays
 from extender.api.contract.nodes import NodeDetail, NodeRow
-from extender.api.contract.overview import HealthChecks, Overview
+from extender.api.contract.overview import HealthChecks, Overview, ReplicaRates
 from extender.api.handlers import ApiHandlers
 
 PREFIX = "/api/v1"
@@ -50,6 +50,7 @@ class Route(Struct, frozen=True):
 
 ROUTES: Sequence[Route] = (
     Route("/overview", lambda h: h.overview, Overview, "The strip above everything."),
+    Route("/rates", lambda h: h.rates, ReplicaRates, "Of this replica alone: what /overview has as the sum of all."),
     Route(
         "/nodes",
         lambda h: h.nodes,
@@ -110,6 +111,6 @@ ROUTES: Sequence[Route] = (
     ),
     Route("/rewards", lambda h: h.rewards, RewardMatrix, "Pod types by nodes.", ("search", *PAGED)),
     Route("/policies", lambda h: h.policies, ListPage[PolicyRow], "Policies, and what is wrong with them.", PAGED),
-    Route("/plan", lambda h: h.plan, Plan, "What the controller does and holds back."),
+    Route("/plan", lambda h: h.plan, Plan, "What the leading controller does and holds back, and why."),
     Route("/health", lambda h: h.health, HealthChecks, "Checks of this process, the failing ones first."),
 )

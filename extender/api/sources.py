@@ -25,6 +25,7 @@ class ApiSources(Struct, frozen=True):
     tls: of kube-scheduler's listener; None: it is plain HTTP.
     replicas: the other extenders; None: they are not asked.
     replica_tls: of the listener that the others ask; None: there is none.
+    controllers: asked for their plan; None: they are not.
     wall_clock: Unix seconds.
     """
 
@@ -40,6 +41,7 @@ class ApiSources(Struct, frozen=True):
     tls: MutualTls | None = None
     replicas: PeerClient | None = None
     replica_tls: MutualTls | None = None
+    controllers: PeerClient | None = None
 
     @property
     def problems(self) -> Mapping[str, str]:
@@ -47,13 +49,14 @@ class ApiSources(Struct, frozen=True):
         problems = {"policy file": self.inputs.policy.problem.text}
         problems |= {f"delays of {source}": text for source, text in self.inputs.delay_status.problems.items()}
         problems["certificates"] = self.tls.problem.text if self.tls else ""
+        problems["replicas' certificates"] = self.replica_tls.problem.text if self.replica_tls else ""
         return {name: text for name, text in problems.items() if text}
 
     @property
     def certificates(self) -> Sequence[CertificateDays]:
-        expires_at, now = dict(self.tls.expires_at) if self.tls else {}, self.wall_clock()
-        if self.replica_tls:
-            expires_at["replica"] = self.replica_tls.expires_at["server"]
+        """Of both listeners."""
+        listeners, now = [each for each in (self.tls, self.replica_tls) if each], self.wall_clock()
+        expires_at = {name: at for each in listeners for name, at in each.expires_at.items()}
         return [CertificateDays(name, round((at - now) / 86_400, 2)) for name, at in sorted(expires_at.items())]
 
     def wall_time(self, moment: float) -> float:

@@ -14,12 +14,15 @@ import aiohttp
 from aiohttp import hdrs
 from msgspec import Struct
 
-from extender.peers import headers
 from leadsman.runtime.client_tls import ClientTls
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
+from leadsman.runtime.process_name import PROCESS_NAME
 
-ASK_SECONDS = 0.5
-"""For looking up, connecting and answering together: a person waits, and so does the page."""
+ANSWER_SECONDS = 0.5
+"""Within which who asks this process for what several know has an answer: a person waits, and so does the page."""
+
+ASK_SECONDS = 0.45
+"""Of these, for looking up, connecting and answering together. The rest is for putting the answers together."""
 
 LOOKUP_VALID_SECONDS = 5.0
 """As long as cluster DNS lets a headless Service's addresses be kept."""
@@ -73,8 +76,11 @@ class PeerClient:
         tls: ClientTls | None = None,
         lookup: Lookup = look_up,
         clock: Callable[[], float] = time.monotonic,
+        certificate_name: str = "",
     ) -> None:
-        """hosts: names and ports; by TLS, each process shows a certificate of the name. tls: None: plain HTTP."""
+        """hosts: names and ports. tls: None: plain HTTP. certificate_name: of the certificate that each process shows
+        by TLS; "": the host's name."""
+        self._certificate_name = certificate_name
         self.own_port: int | None = None
         self._hosts, self._tls, self._lookup, self._clock = tuple(hosts), tls, lookup, clock
         self._addresses: dict[HostPort, tuple[float, Sequence[str]]] = {}
@@ -134,7 +140,9 @@ class PeerClient:
     async def _get(self, host: HostPort, address: str, path: str, query: Mapping[str, str], accept: str) -> PeerAnswer:
         assert self._session
         shown = f"[{address}]" if ":" in address else address
-        by_tls: dict[str, Any] = {"ssl": self._tls.current, "server_hostname": host[0]} if self._tls else {}
+        by_tls: dict[str, Any] = (
+            {"ssl": self._tls.current, "server_hostname": self._certificate_name or host[0]} if self._tls else {}
+        )
         url = f"{'https' if self._tls else 'http'}://{shown}:{host[1]}{path}"
         sent = {hdrs.ACCEPT: accept}
         async with self._session.get(url, params=query, headers=sent, allow_redirects=False, **by_tls) as response:
@@ -144,7 +152,7 @@ class PeerClient:
                 if len(body) > MAX_ANSWER_BYTES:
                     raise aiohttp.ClientPayloadError(f"its answer has more than {MAX_ANSWER_BYTES >> 20} MiB")
             return PeerAnswer(
-                response.headers.get(headers.NAME, address), response.status, response.headers, bytes(body)
+                response.headers.get(PROCESS_NAME, address), response.status, response.headers, bytes(body)
             )
 
 

@@ -18,11 +18,13 @@ class ReplicaSettings(Struct, frozen=True):
     """listen: where the others ask this process. hosts: where it asks them.
 
     folder: with tls.crt, tls.key and ca.crt, as a Secret is mounted.
+    controllers: where it asks the controllers for their plan, which show the same certificate; (): they are not asked.
     """
 
     listen: HostPort
     hosts: tuple[HostPort, ...]
     folder: Path
+    controllers: tuple[HostPort, ...] = ()
 
     @property
     def files(self) -> TlsFiles:

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 from controller.device_health import DeviceHealthMode
 from controller.node_health import NodeHealthMode, NodeHealthSettings
+from controller.plan_server import PlanServerSettings
 from controller.run import ControllerSettings, run
 from leadsman.cli import delay_flags, self_healing_flags, telemetry_flags
 from leadsman.cli.options import (
@@ -13,8 +14,10 @@ from leadsman.cli.options import (
     POLICY_HELP,
     Options,
     api_access,
+    client_names,
     etcd_access,
     existing_file,
+    existing_folder,
     listen_address,
     namespace_name,
     one_of,
@@ -76,6 +79,22 @@ def options(add: Options) -> None:
     self_healing_flags.options(add.group("self-healing (docs/self-healing.md)"))
     delay_flags.options(add.group("delays besides the agents' own, as for the extender (docs/delays.md)"))
     telemetry_flags.options(add.group("telemetry policies; without --telemetry on the agents' metrics"))
+    plan = add.group("the plan, which extenders show on the page (docs/api.md); both or none")
+    plan.flag("plan-listen", "address that extenders ask for the plan", None, listen_address, metavar="HOST:PORT")
+    plan.flag(
+        "plan-tls",
+        "folder with tls.crt, tls.key and ca.crt, of a certificate that extenders and controllers show each other",
+        None,
+        existing_folder,
+        metavar="DIR",
+    )
+    plan.flag(
+        "plan-client-name",
+        "names of extenders' certificates that may ask (default leadsman-replicas)",
+        frozenset({"leadsman-replicas"}),
+        client_names,
+        metavar="NAME[,NAME]",
+    )
     add.api_server()
     add.etcd()
     add.log_level()
@@ -183,7 +202,17 @@ def settings(args: argparse.Namespace) -> ControllerSettings:
         node_health=NodeHealthSettings(
             NodeHealthMode(args.node_health), DetectionRules(call_timeout_seconds=args.agent_call_timeout_seconds)
         ),
+        plan_server=_plan_server(args),
     )
+
+
+def _plan_server(args: argparse.Namespace) -> PlanServerSettings | None:
+    if args.plan_listen is None and args.plan_tls is None:
+        return None
+    if args.plan_listen is None or args.plan_tls is None:
+        missing = "--plan-listen" if args.plan_listen is None else "--plan-tls"
+        raise ValueError(f"{missing} not given; --plan-listen and --plan-tls go together")
+    return PlanServerSettings(split_host_port(args.plan_listen), args.plan_tls, args.plan_client_name)
 
 
 def main(args: argparse.Namespace) -> int:

@@ -14,6 +14,7 @@ from leadsman.cli.options import (
     POLICY_HELP,
     Options,
     api_access,
+    client_names,
     etcd_access,
     existing_file,
     existing_folder,
@@ -87,7 +88,7 @@ def options(add: Options) -> None:
         metavar="NAME[,NAME]",
     )
     tls.switch("plain-http", "serve without TLS: any client that reaches the port is answered")
-    replicas = add.group("the other extenders, whose decisions are shown too (docs/api.md); all three or none")
+    replicas = add.group("the other extenders, whose decisions are shown too (docs/api.md): the first three or none")
     replicas.flag(
         "replicas",
         "names that lead to every extender, as that of a headless Service; their certificates have these names",
@@ -102,6 +103,13 @@ def options(add: Options) -> None:
         None,
         existing_folder,
         metavar="DIR",
+    )
+    replicas.flag(
+        "controllers",
+        "names that lead to every controller, whose plan the page shows; they show the certificate of --replica-tls",
+        (),
+        host_ports,
+        metavar="HOST:PORT[,HOST:PORT]",
     )
     deciding = add.group("deciding")
     deciding.flag("policy", POLICY_HELP, None, existing_file, metavar="FILE")
@@ -194,13 +202,6 @@ def main(args: argparse.Namespace) -> int:
     return run_until_stopped(lambda stop: run(extender_settings, stop))
 
 
-def client_names(text: str) -> frozenset[str]:
-    found = frozenset(name.strip() for name in text.split(",") if name.strip())
-    if not found:
-        raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
-    return found
-
-
 def host_ports(text: str) -> tuple[tuple[str, int], ...]:
     return tuple(split_host_port(listen_address(part.strip())) for part in text.split(","))
 
@@ -236,11 +237,11 @@ def _replicas(args: argparse.Namespace) -> ReplicaSettings | None:
         "--replica-tls": args.replica_tls,
     }
     missing = [flag for flag, value in given.items() if value is None]
-    if len(missing) == len(given):
+    if len(missing) == len(given) and not args.controllers:
         return None
     if missing:
         raise ValueError(f"{', '.join(missing)} not given; --replicas, --replica-listen and --replica-tls go together")
-    return ReplicaSettings(split_host_port(args.replica_listen), args.replicas, args.replica_tls)
+    return ReplicaSettings(split_host_port(args.replica_listen), args.replicas, args.replica_tls, args.controllers)
 
 
 def _page(args: argparse.Namespace, api: ApiAccess | None) -> PageSettings | None:

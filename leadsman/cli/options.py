@@ -337,6 +337,13 @@ def file_to_write(text: str) -> Path:
     return path
 
 
+def client_names(text: str) -> frozenset[str]:
+    found = frozenset(name.strip() for name in text.split(",") if name.strip())
+    if not found:
+        raise argparse.ArgumentTypeError(f"{text!r}: want NAME or NAME,NAME")
+    return found
+
+
 def existing_folder(text: str) -> Path:
     path = Path(text)
     if not path.is_dir():

@@ -53,9 +53,9 @@ class MutualTls:
     The first reading raises leadsman.runtime.watched_files.UnusableFile.
     """
 
-    def __init__(self, files: TlsFiles, wall_clock: Callable[[], float] = time.time) -> None:
-        """wall_clock: Unix seconds, as in certificates."""
-        self._files, self._wall_clock = files, wall_clock
+    def __init__(self, files: TlsFiles, wall_clock: Callable[[], float] = time.time, prefix: str = "") -> None:
+        """wall_clock: Unix seconds, as in certificates. prefix: of the certificates' names in `expires_at`."""
+        self._files, self._wall_clock, self._prefix = files, wall_clock, prefix
         self._authority, self._chains = b"", False
         self._expires_at: dict[str, float] = {}
         self.problem = ProblemLog(
@@ -73,8 +73,11 @@ class MutualTls:
 
     @property
     def expires_at(self) -> Mapping[str, float]:
-        """Which certificate → Unix seconds at which it expires: server, client_ca, and client once one connected."""
-        return dict(self._expires_at)
+        """Which certificate → Unix seconds at which it expires: server, client_ca, and client once one connected.
+
+        Each name begins with the prefix.
+        """
+        return {f"{self._prefix}{which}": at for which, at in self._expires_at.items()}
 
     def allows_client(self, certificate: Mapping[str, Any] | None) -> bool:
         """certificate: as ssl.getpeercert() shows it. Only holders of a certificate of our CA come so far."""
@@ -100,23 +103,6 @@ class MutualTls:
     def _log_reload(self) -> None:
         _log.info("reloaded certificates from %s", self._files.certificate)
 
-    def families(self) -> Iterator[Metric]:
-        """For metrics."""
-        yield GaugeMetricFamily(
-            "leadsman_tls_load_success",
-            "1 when the certificate files were valid when last read, 0 while the previous ones stay in use.",
-            not self.problem.text,
-        )
-        expires = GaugeMetricFamily(
-            "leadsman_tls_certificate_expiry_timestamp_seconds",
-            "Unix time at which a certificate expires: the server's own, the last of the CAs that clients chain to, and"
-            " that of the client that connected last.",
-            labels=["certificate"],
-        )
-        for which, at in self._expires_at.items():
-            expires.add_metric([which], at)
-        yield expires
-
     def _load(self, contents: Sequence[bytes]) -> ssl.SSLContext:
         """OpenSSL reads the files itself: it takes certificate and key by their paths alone."""
         files, authority = self._files, contents[-1]
@@ -129,6 +115,25 @@ class MutualTls:
         self._authority, self._chains = authority, chains
         self._expires_at |= {"server": server_expires, "client_ca": authority_expires}
         return made
+
+
+def tls_metrics(listeners: Sequence[MutualTls]) -> Iterator[Metric]:
+    """Metrics of all listeners of a process that have mutual TLS; their prefixes differ."""
+    yield GaugeMetricFamily(
+        "leadsman_tls_load_success",
+        "1 when all certificate files were valid when last read, 0 while previous ones stay in use.",
+        not any(each.problem.text for each in listeners),
+    )
+    expires = GaugeMetricFamily(
+        "leadsman_tls_certificate_expiry_timestamp_seconds",
+        "Unix time at which a certificate expires: the server's own, the last of the CAs that clients chain to, that of"
+        " the client that connected last; with replica_ before it, of what extenders and controllers show each other.",
+        labels=["certificate"],
+    )
+    for each in listeners:
+        for which, at in each.expires_at.items():
+            expires.add_metric([which], at)
+    yield expires
 
 
 def server_context(files: TlsFiles, failed: Callable[[ssl.SSLError], None] = lambda _: None) -> ssl.SSLContext:

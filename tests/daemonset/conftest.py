@@ -20,6 +20,7 @@ REQUIRED = {
     "cluster-model": ["controller"],
     "node-health": ["controller"],
     "device-health": ["controller"],
+    "shared-plan": ["controller", "shared-journal"],
     "placement-events": ["controller"],
     "backups": _BACKUPS_NEED,
     "failover": [*_BACKUPS_NEED, "backups"],

@@ -42,7 +42,15 @@ WITH_REPLACEMENT = ("replacement", "everything", "files")
 WITH_REBALANCE = ("rebalance", "everything", "files")
 WITH_MOVE_PLANS = ("move-plans", *WITH_REBALANCE)
 WITH_BACKUPS = ("backups", "warm-images", "replacement", "move-plans", "rebalance", *WITH_FAILOVER)
-WITH_CONTROLLER = ("controller", "cluster-model", "node-health", "placement-events", "device-health", *WITH_BACKUPS)
+WITH_CONTROLLER = (
+    "controller",
+    "cluster-model",
+    "node-health",
+    "placement-events",
+    "device-health",
+    "shared-plan",
+    *WITH_BACKUPS,
+)
 HEALING = "leadsman-extender-self-healing"
 WITH_HEALING = ("self-healing-extender", "everything", "files")
 WITH_SECOND_SCHEDULER = ("second-scheduler", "everything", "files")

@@ -54,6 +54,7 @@ SETTINGS_OF = {
     "devices": "extender.devices=true",
     "page": "extender.page=true",
     "shared-journal": "extender.sharedJournal=true",
+    "shared-plan": "controller.sharedPlan=true",
     "recording": "extender.recording=true",
     "second-scheduler": "scheduler.enabled=true,scheduler.image.tag=v1.36.2",
     "shadow-policy": "extender.shadow.enabled=true",

@@ -13,6 +13,7 @@ LISTEN = {
     "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "issuer": "https"},
     "--ops-listen": {"extender": "ops", "issuer": "ops"},
     "--replica-listen": {"extender": "replicas"},
+    "--plan-listen": {"controller": "plan"},
 }
 ETCD_URLS = {"--listen-client-urls": "client", "--listen-peer-urls": "peer", "--listen-metrics-urls": "metrics"}
 

@@ -154,7 +154,7 @@ def test_a_frozen_replica_is_named_and_the_rest_is_shown(pair: Pair, capsys: pyt
     pair.extenders[1].freeze()
     try:
         _, listed = pair.api(0, "/decisions")
-        silent = {"replica": name, "error": "no answer within 500 ms"}
+        silent = {"replica": name, "error": "no answer within 450 ms"}
         assert (pods(listed), listed["partial"]) == ({"shop/cart-0"}, [silent])
         assert pair.api(0, "/pods/shop/cart-0")[1]["partial"] == [silent]
         status, refused = pair.api(0, "/pods/shop/cart-1")
@@ -162,7 +162,7 @@ def test_a_frozen_replica_is_named_and_the_rest_is_shown(pair: Pair, capsys: pyt
         assert f"at a replica that does not answer, or nowhere: {name}: " in refused["error"]["message"]
         flags = ["--extender", pair.extenders[0].url, "--certs", str(pair.folder)]
         assert main(["explain", "-n", "shop", "cart-0", *flags]) == 0
-        assert f"incomplete: {name}: no answer within 500 ms" in capsys.readouterr().err
+        assert f"incomplete: {name}: no answer within 450 ms" in capsys.readouterr().err
     finally:
         pair.extenders[1].thaw()
 

@@ -9,7 +9,7 @@ agent: true
 extender: true
 etcd: {{ empty .Values.etcd.externalEndpoints }}
 etcdLocked: {{ and .Values.etcd.locked (empty .Values.etcd.externalEndpoints) }}
-controller: {{ or .Values.controller.enabled .Values.controller.placementEvents .Values.controller.deviceHealth.enabled $clusterModel $nodeHealth }}
+controller: {{ or .Values.controller.enabled .Values.controller.sharedPlan .Values.controller.placementEvents .Values.controller.deviceHealth.enabled $clusterModel $nodeHealth }}
 clusterModel: {{ $clusterModel }}
 nodeHealth: {{ $nodeHealth }}
 deviceHealth: {{ .Values.controller.deviceHealth.enabled }}
@@ -22,7 +22,8 @@ selfHealingExtender: {{ $heal.extender }}
 telemetry: {{ .Values.telemetry.enabled }}
 bind: {{ .Values.extender.bind }}
 devices: {{ .Values.extender.devices }}
-sharedJournal: {{ .Values.extender.sharedJournal }}
+sharedJournal: {{ or .Values.extender.sharedJournal .Values.controller.sharedPlan }}
+sharedPlan: {{ .Values.controller.sharedPlan }}
 scheduler: {{ .Values.scheduler.enabled }}
 {{- end }}
 

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.api.contract.common import ListPage
+from extender.api.contract.decisions import SilentReplica
+from leadsman.planning.plan_summary import PlannedAction
 
 
 class RewardCell(Struct, frozen=True):
@@ -50,26 +52,39 @@ class PolicyRow(Struct, frozen=True):
     rules: Sequence[PolicyRule] = ()
 
 
-class PlannedAction(Struct, frozen=True):
-    """What the controller does."""
-
-    kind: str
-    object: str
-    reason: str
-
-
 class WithheldAction(Struct, frozen=True):
-    """What the controller would do, and what it waits for."""
+    """What the controller would do, and does not. reason: why it would. why: why not.
+
+    since: when the leader saw it first.
+    """
 
     kind: str
     object: str
     reason: str
-    since: str | None
+    why: str
+    since: str
 
 
 class Plan(Struct, frozen=True):
-    """leader: the controller that leads; null: not known here."""
+    """What the leading controller does, and holds back.
 
+    unknown: why the plan is not known; "": it is, and all below is of it.
+    leader: its name; null: unknown.
+    at: when it was asked; null: unknown.
+    is_dry_run: whether it writes nothing of this.
+    stopped: why a policy changes nothing.
+    unplanned: what has no plan yet, and why.
+    left_out: how many more actions it does or holds back.
+    partial: the controllers that did not answer.
+    """
+
+    unknown: str
     leader: str | None
+    at: str | None
+    is_dry_run: bool
     actions: Sequence[PlannedAction]
     withheld: Sequence[WithheldAction]
+    stopped: Sequence[str]
+    unplanned: Sequence[str]
+    left_out: int
+    partial: Sequence[SilentReplica]

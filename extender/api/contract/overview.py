@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from extender.api.contract.common import Problem, ReasonCount
+from extender.api.contract.decisions import SilentReplica
 
 
 class NodeCounts(Struct, frozen=True):
@@ -34,15 +35,40 @@ class WorstChange(Struct, frozen=True):
 
 
 class DecisionRates(Struct, frozen=True):
-    """Of the last minute; null: none was made.
+    """Of the last minute, the sum of all replicas that answer; null: none was made.
 
-    refused_by_reason: nodes refused, by the decisions that the journal keeps.
-    neutral: decisions that let every node pass alike, since start.
+    refused_by_reason: nodes refused, by the decisions that the journals keep.
+    neutral: decisions that let every node pass alike, since each replica's start.
+    replicas: how many these are of. partial: the replicas that are missing.
     """
 
     per_minute: float
     p50_ms: float | None
     p99_ms: float | None
+    refused_by_reason: Sequence[ReasonCount]
+    neutral: int
+    replicas: int
+    partial: Sequence[SilentReplica]
+
+
+class LatencyBucket(Struct, frozen=True):
+    """up_to_seconds: upper end; null: infinite. decisions: within the window, up to this end."""
+
+    up_to_seconds: float | None
+    decisions: float
+
+
+class ReplicaRates(Struct, frozen=True):
+    """What one replica decided, from which /overview makes the sum of all.
+
+    newest_decision: its id; "": none is kept.
+    window_seconds: what `buckets` are of; 0: nothing was counted yet.
+    refused_by_reason, neutral: as of DecisionRates.
+    """
+
+    newest_decision: str
+    window_seconds: float
+    buckets: Sequence[LatencyBucket]
     refused_by_reason: Sequence[ReasonCount]
     neutral: int
 

@@ -46,7 +46,7 @@ const ROUTES = [
 const VIEWS = ["Delays", "Within", "Pods", "Nodes", "Rewards", "Policies", "Plan", "Health"];
 const TAB_OF = { decisions: "pods", "what-if": "pods" };
 /** Sections of an event that a view shows, by the first segment of its address. */
-const SECTIONS = { delays: ["delays", "nodes"], within: [], pods: ["decisions"], decisions: [], "what-if": [] };
+const SECTIONS = { delays: ["delays", "nodes"], within: [], plan: ["nodes"], pods: ["decisions"], decisions: [], "what-if": [] };
 
 const view = document.getElementById("view");
 let current = { refresh: async () => {}, stop: new AbortController() };

@@ -78,12 +78,22 @@ function changeCard({ worst_change: worst, history_since: since }) {
 function decisionsCard({ decisions }) {
   const times =
     decisions.p99_ms === null ? "none timed yet" : `p50\u00a0${ms(decisions.p50_ms)}, p99\u00a0${ms(decisions.p99_ms)}`;
+  const replicas = ofReplicas(decisions);
   return card(
     "Decisions / min",
     orUnknown(decisions.per_minute, (value) => count(Math.round(value))),
-    times,
+    replicas ? [`p99\u00a0${decisions.p99_ms === null ? "not timed" : ms(decisions.p99_ms)}, ${replicas}`] : times,
     link(["pods"]),
+    decisions.partial.length ? "warn" : "",
   );
+}
+
+/** Of how many replicas the numbers are the sum; nothing where there is one alone. */
+function ofReplicas({ replicas, partial }) {
+  const all = replicas + partial.length;
+  if (all < 2) return null;
+  const missing = partial.length ? `: ${partial[0].replica} is missing` : "";
+  return `${replicas} of ${all}\u00a0replicas${missing}`;
 }
 
 function refusalsCard({ decisions }) {

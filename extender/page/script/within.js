@@ -1,8 +1,9 @@
 import { get } from "./api.js";
 import { anchor, element, empty, link, panel } from "./dom.js";
-import { count, ms, plural, shortNumber } from "./format.js";
+import { count, ms, orUnknown, plural, shortNumber } from "./format.js";
 import { nodeInput } from "./node_input.js";
 import { table } from "./table.js";
+import { extent } from "./within_extent.js";
 import { withinMap } from "./within_map.js";
 
 const LEAST_MS = 0.1;
@@ -66,7 +67,7 @@ export function within(root, { node, bound }, signal) {
     const answer = await get("/delays/within", { node: state.node, bound_ms: state.bound }, signal);
     map.update({ items: answer.items, node: answer.node, bound: state.bound });
     summary.replaceChildren(...summarise(answer));
-    lists.replaceChildren(...nearLists(answer));
+    lists.replaceChildren(...nearLists(answer), ...outsideList(answer));
   };
   const latest = lastOnly(load);
   const move = (value) => {
@@ -137,6 +138,7 @@ function mapLegend() {
     ["dot-estimate", "passes by an estimate's upper end"],
     ["dot-beyond", "refused"],
     ["dot-unknown", "unknown: refused"],
+    ["dot-outside", "far beyond the map's edge"],
   ];
   return element(
     "div",
@@ -225,6 +227,18 @@ function nearLists({ node, items }) {
       more,
     ),
   ];
+}
+
+/** Those that the map has at its edge. */
+function outsideList({ node, items }) {
+  const { outside } = extent(items, node);
+  if (!outside.length) return [];
+  const columns = [
+    { title: "Node", cell: (item) => anchor(["delays", node, item.name], item.name) },
+    { title: "Round trip", number: true, cell: (item) => orUnknown(item.rtt_ms, ms) },
+  ];
+  const more = outside.length > 8 ? element("p", { class: "quiet" }, `8 of ${count(outside.length)}.`) : null;
+  return [panel("Beyond the map's edge", {}, table("Nodes beyond the map's edge", columns, outside.slice(0, 8)), more)];
 }
 
 function basis({ basis: name, high_ms: high }) {

@@ -1,8 +1,11 @@
 import { element } from "./dom.js";
 import { ms } from "./format.js";
 import { color, onThemeChange } from "./theme.js";
+import { extent } from "./within_extent.js";
 
 const PADDING = 44;
+/** Of what is beyond the map, from its border. */
+const EDGE = 10;
 /** Nodes up to which each has its name beside it. */
 const NAMED = 40;
 
@@ -57,23 +60,22 @@ export function withinMap({ drag, pick }, signal) {
   return { box, update };
 }
 
-/** One scale for both axes, so that a circle is a circle. */
+/** One scale for both axes, so that a circle is a circle. What is beyond the map is at its edge. */
 function fit({ items, node }, width, height) {
-  const placed = items.filter((item) => item.x !== null && item.y !== null);
-  const reach = (axis) => [
-    Math.min(...placed.map((item) => item[axis])),
-    Math.max(...placed.map((item) => item[axis])),
-  ];
-  const [left, right] = placed.length ? reach("x") : [0, 1];
-  const [top, bottom] = placed.length ? reach("y") : [0, 1];
+  const { left, right, top, bottom, outside } = extent(items, node);
   const perMs = Math.min(
     (width - 2 * PADDING) / Math.max(right - left, 1),
     (height - 2 * PADDING) / Math.max(bottom - top, 1),
   );
-  const x = (value) => width / 2 + (value - (left + right) / 2) * perMs;
-  const y = (value) => height / 2 + (value - (top + bottom) / 2) * perMs;
-  const reference = placed.find((item) => item.name === node);
-  return { width, height, perMs, x, y, center: reference ? [x(reference.x), y(reference.y)] : null };
+  const x = (value) => clamp(width / 2 + (value - (left + right) / 2) * perMs, EDGE, width - EDGE);
+  const y = (value) => clamp(height / 2 + (value - (top + bottom) / 2) * perMs, EDGE, height - EDGE);
+  const reference = items.find((item) => item.name === node && item.x !== null && item.y !== null);
+  const center = reference ? [x(reference.x), y(reference.y)] : null;
+  return { width, height, perMs, x, y, center, outside: new Set(outside) };
+}
+
+function clamp(value, least, most) {
+  return Math.min(most, Math.max(least, value));
 }
 
 function paintMap(canvas, view, { items, node, bound }) {
@@ -87,7 +89,9 @@ function paintMap(canvas, view, { items, node, bound }) {
   // What passes is drawn last, above the rest.
   for (const item of [...items].sort((a, b) => a.passes - b.passes)) {
     if (item.x === null || item.y === null || item.name === node) continue;
-    paintNode(context, view.x(item.x), view.y(item.y), radius, item);
+    const at = [view.x(item.x), view.y(item.y)];
+    if (view.outside.has(item)) paintOutside(context, view, at, item);
+    else paintNode(context, ...at, radius, item);
   }
   if (items.length <= NAMED) paintNodeNames(context, view, items, node);
   if (view.center) paintReference(context, view.center, node);
@@ -126,6 +130,22 @@ function paintNode(context, x, y, radius, { passes, basis }) {
   context.lineWidth = radius > 4 ? 1.8 : 1.2;
   if (open) context.stroke();
   else context.fill();
+}
+
+/** An arrowhead at the edge, which points to where the node would be. */
+function paintOutside(context, { width, height, x, y }, [atX, atY], { x: nodeX, y: nodeY, passes }) {
+  const side = (at, size) => (at <= EDGE ? -1 : at >= size - EDGE ? 1 : 0);
+  context.save();
+  context.translate(atX, atY);
+  context.rotate(Math.atan2(side(y(nodeY), height), side(x(nodeX), width)));
+  context.beginPath();
+  context.moveTo(7, 0);
+  context.lineTo(-5, -6);
+  context.lineTo(-5, 6);
+  context.closePath();
+  context.fillStyle = color(passes ? "pass" : "lost");
+  context.fill();
+  context.restore();
 }
 
 function paintNodeNames(context, view, items, node) {

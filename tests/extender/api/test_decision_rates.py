@@ -4,7 +4,7 @@ from math import inf
 
 import pytest
 
-from extender.api.decision_rates import DecisionRates, Rates, quantile_ms
+from extender.api.decision_rates import DecisionRates, Rates, quantile_ms, rates_of
 from extender.api.waiting_pods import FORGET_SECONDS, WaitingPod, waiting_pods
 from extender.journal import JournalEntry
 from leadsman.decision.decide import FilterResult
@@ -13,17 +13,17 @@ from leadsman.decision.model import PodInfo, Refusal
 
 def test_without_a_decision_there_is_no_time() -> None:
     rates = DecisionRates()
-    assert rates.current == Rates(0.0, None, None)
+    assert rates_of([rates.window]) == Rates(0.0, None, None)
     rates.sample(0.0, {0.1: 5.0, inf: 5.0})
     rates.sample(60.0, {0.1: 5.0, inf: 5.0})
-    assert rates.current == Rates(0.0, None, None)
+    assert rates_of([rates.window]) == Rates(0.0, None, None)
 
 
 def test_the_last_minute_counts_alone() -> None:
     rates = DecisionRates()
     for second in range(0, 200, 10):
         rates.sample(float(second), {0.1: 1000.0 + second, inf: 1000.0 + second})
-    assert rates.current.per_minute == pytest.approx(60)
+    assert rates_of([rates.window]).per_minute == pytest.approx(60)
 
 
 def test_a_quantile_is_linear_within_its_bucket() -> None:

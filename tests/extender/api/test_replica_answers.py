@@ -65,8 +65,8 @@ async def test_an_answer_of_no_use_counts_as_silence_with_its_reason(said: PeerA
 
 
 async def test_silent_replicas_are_named() -> None:
-    _, silent = await asked(Peers(silent=[SilentPeer("extender-1", "no answer within 500 ms")]))
-    assert names_of(silent) == "extender-1: no answer within 500 ms"
+    _, silent = await asked(Peers(silent=[SilentPeer("extender-1", "no answer within 450 ms")]))
+    assert names_of(silent) == "extender-1: no answer within 450 ms"
 
 
 async def test_without_other_replicas_nobody_is_asked_and_nobody_is_silent() -> None:

@@ -11,6 +11,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from leadsman.planning.plan_summary import PlanSummary
 from tests.browser import Tab
 from tests.extender.page.walk import LARGEST_BYTES, failed, places, serious_findings
 from tests.page_server import HOSTILE, PageUrl, page_server
@@ -51,6 +52,9 @@ async def test_each_view_of_more_nodes_is_drawn_by_its_deep_link_without_a_compl
 ) -> None:
     async with page_server(nodes, tmp_path) as url:
         await walk(tab, url)
+        await tab.go(f"#/within/{url.nodes[0]}/10")
+        outside = "document.querySelector('section[aria-label^=Beyond]')?.innerText ?? ''"
+        assert nodes < 100 or url.slow_node in await tab.evaluate(outside)
         await tab.command("Page.navigate", url="about:blank")  # A page whose server ended complains in the next test.
 
 
@@ -111,6 +115,28 @@ async def test_no_view_is_wider_than_a_phone(tab: Tab, small: PageUrl) -> None:
     for place in places(small):
         await tab.go(place)
         assert (place, await tab.evaluate("document.documentElement.scrollWidth")) == (place, 390)
+
+
+async def test_a_plan_shows_what_is_held_back_and_an_unknown_one_is_not_shown_as_empty(
+    tab: Tab, small: PageUrl
+) -> None:
+    await tab.size(1400, 900)
+    await tab.navigate(f"{small.page}/#/plan")
+    shown = await tab.evaluate("document.getElementById('view').innerText")
+    for text in ("Done now", f"node {small.slow_node}", "move pod", "pod shop/cart-2", HOSTILE, "3 of 10 nodes report"):
+        assert text in shown
+    small.plans.append(PlanSummary(1.0, is_leader=True, is_dry_run=False))
+    await tab.navigate(f"{small.page}/#/plan")
+    shown = await tab.evaluate("document.getElementById('view').innerText")
+    assert "The plan is empty: there is nothing to do." in shown
+    assert "Nothing is held back." in shown
+    small.plans.append(PlanSummary(2.0, is_leader=False, is_dry_run=False))
+    await tab.navigate(f"{small.page}/#/plan")
+    shown = await tab.evaluate("document.getElementById('view').innerText")
+    del small.plans[1:]
+    assert "The plan is unknown" in shown
+    assert "No controller leads now" in shown
+    assert "nothing to do" not in shown
 
 
 async def test_a_decision_that_is_made_while_the_page_is_open_appears(tab: Tab, small: PageUrl) -> None:

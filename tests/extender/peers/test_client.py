@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from extender.peers import headers
 from extender.peers.client import LOOKUP_VALID_SECONDS, PeerAnswers, PeerClient, SilentPeer, is_own_address
 from leadsman.runtime.http_server import serve, track_request
+from leadsman.runtime.process_name import PROCESS_NAME
 from leadsman.testbed.etcd import free_ports
 
 
 @asynccontextmanager
 async def running(address: str, port: int, name: str) -> AsyncIterator[None]:
     async def answer(request: web.Request) -> web.Response:
-        return web.json_response({"asked": request.path_qs}, headers={headers.NAME: name})
+        return web.json_response({"asked": request.path_qs}, headers={PROCESS_NAME: name})
 
     app = web.Application(middlewares=[track_request])
     app.router.add_get("/{path}", answer)
