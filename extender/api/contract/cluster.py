@@ -49,7 +49,7 @@ class PolicyRow(Struct, frozen=True):
     accepted: bool
     problems: Sequence[str]
     differs_from_replica: str
-    rules: Sequence[PolicyRule] = ()
+    rules: Sequence[PolicyRule] = []
 
 
 class WithheldAction(Struct, frozen=True):
