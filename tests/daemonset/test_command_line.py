@@ -52,7 +52,9 @@ def settings(objects: "Objects", root: Path) -> dict[str, str]:
 
 
 def on_this_machine(argument: str, root: Path) -> str:
-    """Paths inside the container → the same things here; for a certificate any file, for a folder any."""
+    """Paths inside the container → the same things here; for a certificate any file, for a folder any; variables as the
+    kubelet expands them."""
+    argument = argument.replace("$(POD_NAMESPACE)", "leadsman")
     argument = argument.replace("/etc/leadsman/policy.yaml", str(root / "daemonset/base/policy.yaml"))
     argument = argument.replace("/etc/leadsman-shadow/", f"{root}/daemonset/components/shadow-policy/")
     argument = re.sub("/etc/leadsman-(tls|etcd-root)/.*", str(root / "setup.cfg"), argument)
