@@ -5,13 +5,10 @@ import asyncio
 from msgspec import structs
 
 from leadsman.decision.inputs import DecisionInputs
-from leadsman.sources.device_promises import with_promises
+from leadsman.sources.device_promises import READ_TIMEOUT_SECONDS, with_promises
 from leadsman.sources.input_sources import InputSources
 from leadsman.state import codec, keys
 from leadsman.state.store import Store, StoreError
-
-READ_TIMEOUT_SECONDS = 1.0
-"""Of a read of the grants, which takes etcd a few ms."""
 
 
 class PromisedInputs:

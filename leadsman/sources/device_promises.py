@@ -1,6 +1,8 @@
 """What extenders promised pods of devices, as the grants in etcd have it, added to the inputs of a decision."""
 
-from collections.abc import Iterable
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
 
 from msgspec import structs
 
@@ -11,6 +13,23 @@ from leadsman.sources.input_sources import DeviceSource
 from leadsman.state import codec, keys
 from leadsman.state.key_values import StoredItem
 from leadsman.state.records import DeviceGrant
+from leadsman.state.store import Store, StoreError
+
+READ_TIMEOUT_SECONDS = 1.0
+"""Of a read of the grants, which takes etcd a few ms."""
+
+log = logging.getLogger(__name__)
+
+
+async def promised_uids(store: Store) -> Collection[str]:
+    """The pods that something was promised. None of them while etcd does not answer."""
+    try:
+        async with asyncio.timeout(READ_TIMEOUT_SECONDS):
+            items = (await store.read_prefix(keys.GRANTS_PREFIX)).items
+    except (StoreError, TimeoutError) as error:
+        log.info("promises of devices to pods that have ended since count until they expire: %r", error)
+        return ()
+    return [item.key.removeprefix(keys.GRANTS_PREFIX) for item in items]
 
 
 def with_promises(

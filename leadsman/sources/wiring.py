@@ -3,6 +3,7 @@
 import contextlib
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,6 +15,7 @@ from leadsman.kube.access import ApiAccess
 from leadsman.kube.reflector import Reflector
 from leadsman.sources.cluster.cluster_sources import ClusterSources
 from leadsman.sources.delay.delay_sources import DelaySettings, DelaySources
+from leadsman.sources.device_promises import promised_uids
 from leadsman.sources.input_sources import (
     InputSources,
     NoBackups,
@@ -71,6 +73,7 @@ class FollowedSources:
                 lambda: bool(rule_reads(self.policy_file.current).node_labels),
                 settings.devices,
                 settings.claims,
+                partial(promised_uids, store),
             )
             if settings.api
             else None

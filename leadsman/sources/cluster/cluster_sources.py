@@ -1,7 +1,7 @@
 """Builds and runs what is followed on the API server, through one client: workloads, node roles, and what is asked."""
 
 import time
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterator, Mapping
 from typing import Any
 
 from prometheus_client.core import Metric
@@ -27,6 +27,7 @@ class ClusterSources:
     self_healing_namespace: of the published state of self-healing; "": it is not followed.
     reads_node_labels: whether a rule of the policy does now.
     devices: whether to follow the devices of nodes and pods. claims: and those of ResourceSlices and ResourceClaims.
+    promised_uids: the pods that something of devices was promised, as DeviceFollower has it.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class ClusterSources:
         reads_node_labels: Callable[[], bool] = lambda: False,
         devices: bool = False,
         claims: bool = True,
+        promised_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
         self.client = ApiClient(access)
         self.node_addresses = NodeAddressFollower(self.client) if addresses else None
@@ -45,7 +47,9 @@ class ClusterSources:
         self.node_labels = NodeLabelFollower(self.client, reads_node_labels)
         self.self_healing = SelfHealingFollower(self.client, self_healing_namespace) if self_healing_namespace else None
         self.backups = BackupFollower(self.client, self_healing_namespace) if self_healing_namespace else None
-        self.devices = DeviceFollower(self.client, follows_claims=claims) if devices else None
+        self.devices = (
+            DeviceFollower(self.client, follows_claims=claims, promised_uids=promised_uids) if devices else None
+        )
 
     def tasks(self) -> Iterator[tuple[str, Coroutine[Any, Any, None]]]:
         """Name and loop of each task; all run until cancelled."""

@@ -5,7 +5,7 @@ them. RBAC: daemonset/components/devices.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -49,11 +49,18 @@ class DeviceFollower:
 
     clock: monotonic seconds.
     follows_claims: whether ResourceSlices and ResourceClaims are followed too.
+    promised_uids: the pods that something was promised before this process began. It is called once, before pods are
+    listed, so those that the list has not have ended.
     """
 
     def __init__(
-        self, client: ApiClient, clock: Callable[[], float] = time.monotonic, follows_claims: bool = True
+        self,
+        client: ApiClient,
+        clock: Callable[[], float] = time.monotonic,
+        follows_claims: bool = True,
+        promised_uids: Callable[[], Awaitable[Collection[str]]] | None = None,
     ) -> None:
+        self._promised_uids, self._promised_before = promised_uids, frozenset[str]()
         self._client, self._clock, self._follows_claims = client, clock, follows_claims
         self._assembly = ClusterAssembly()
         self._changed: set[str] = set()
@@ -95,7 +102,9 @@ class DeviceFollower:
     def is_settled(self, uid: str) -> bool:
         """Whether the pod is seen bound, or ended: its grant is confirmed, or released."""
         pod = self._assembly.cluster.pods.get(uid)
-        return bool(pod.node) if pod is not None else self._departed.get(uid) is not None
+        if pod is not None:
+            return bool(pod.node)
+        return self._departed.get(uid) is not None or (self.pods.loaded.is_set() and uid in self._promised_before)
 
     def families(self) -> Iterator[Metric]:
         """For metrics."""
@@ -111,6 +120,8 @@ class DeviceFollower:
 
     async def run(self) -> None:
         """Follows until cancelled."""
+        if self._promised_uids:
+            self._promised_before = frozenset(await self._promised_uids())
         async with asyncio.TaskGroup() as group:
             group.create_task(self.nodes.run(), name="watch the devices of nodes")
             group.create_task(self.pods.run(), name="watch the devices of pods")

@@ -30,9 +30,12 @@ async def api() -> AsyncIterator[FakeApiServer]:
 
 
 @asynccontextmanager
-async def following(api: FakeApiServer, until: "Until") -> AsyncIterator[DeviceFollower]:
+async def following(api: FakeApiServer, until: "Until", *promised: str) -> AsyncIterator[DeviceFollower]:
+    async def promised_uids() -> tuple[str, ...]:
+        return promised
+
     async with ApiClient(ApiAccess(api.url), deadline_seconds=2.0) as client:
-        one = DeviceFollower(client)
+        one = DeviceFollower(client, promised_uids=promised_uids)
         task = asyncio.create_task(one.run())
         try:
             await until(lambda: one.nodes.loaded.is_set() and one.pods.loaded.is_set())
@@ -92,6 +95,16 @@ async def test_a_pod_is_settled_when_it_is_bound_or_ended(api: FakeApiServer, un
         api.delete(f"{PODS}/one")
         await until(lambda: not devices.current.nodes["edge-1"].pods)
         assert devices.is_settled("one")
+
+
+async def test_of_pods_promised_before_a_start_those_that_are_gone_have_ended(
+    api: FakeApiServer, until: "Until"
+) -> None:
+    """Their promises stay in etcd for two minutes, and a new process never sees these pods go."""
+    pod(api, "waits", phase="Pending")
+    async with following(api, until, "waits", "gone") as devices:
+        settled = {uid: devices.is_settled(uid) for uid in ("waits", "gone", "promised-later")}
+    assert settled == {"waits": False, "gone": True, "promised-later": False}
 
 
 async def test_a_bound_pod_with_a_value_that_cannot_be_read_keeps_its_resources(
