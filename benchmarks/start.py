@@ -16,8 +16,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -92,11 +92,12 @@ def _measured(ms: float) -> PeerLatency:
 METRICS = [metric_names.CPU_PRESSURE, metric_names.MEMORY_PRESSURE, metric_names.CPU_BUSY, metric_names.LOAD_PER_CPU]
 
 
-def start_once(checkout: Path, etcd_url: str, names: Sequence[str]) -> Start:
+@contextmanager
+def running_extender(checkout: Path, etcd_url: str) -> Iterator[tuple[psutil.Popen, str, str]]:
+    """The extender of a checkout as a process: itself, its URL, and the operators'."""
     listen, ops = free_ports(2)
     addresses = [f"--listen=127.0.0.1:{listen}", f"--ops-listen=127.0.0.1:{ops}"]
     flags = ["--plain-http", "--etcd", etcd_url, "--log-level=error", *addresses]
-    began = time.perf_counter()
     process = psutil.Popen(
         [sys.executable, "-m", "leadsman.cli.main", "extender", *flags],
         cwd=checkout,
@@ -104,17 +105,23 @@ def start_once(checkout: Path, etcd_url: str, names: Sequence[str]) -> Start:
         stdout=subprocess.DEVNULL,
     )
     try:
-        wait_for(lambda: is_ready(f"http://127.0.0.1:{ops}/readyz"), process)
-        ready = time.perf_counter()
-        pod = {"metadata": {"name": "p", "labels": {f"delay_{REFERENCE}": "50"}}, "spec": {}}
-        body = json.dumps({"Pod": pod, "NodeNames": list(names)}).encode()
-        wait_for(lambda: knows_the_state(f"http://127.0.0.1:{listen}", body), process)
-        answered = time.perf_counter()
-        used = process.cpu_times()
-        return Start(ready - began, answered - began, used.user + used.system, process.memory_info().rss / 2**20)
+        yield process, f"http://127.0.0.1:{listen}", f"http://127.0.0.1:{ops}"
     finally:
         process.kill()  # It would drain.
         process.wait()
+
+
+def start_once(checkout: Path, etcd_url: str, names: Sequence[str]) -> Start:
+    began = time.perf_counter()
+    with running_extender(checkout, etcd_url) as (process, url, ops_url):
+        wait_for(lambda: is_ready(f"{ops_url}/readyz"), process)
+        ready = time.perf_counter()
+        pod = {"metadata": {"name": "p", "labels": {f"delay_{REFERENCE}": "50"}}, "spec": {}}
+        body = json.dumps({"Pod": pod, "NodeNames": list(names)}).encode()
+        wait_for(lambda: knows_the_state(url, body), process)
+        answered = time.perf_counter()
+        used = process.cpu_times()
+        return Start(ready - began, answered - began, used.user + used.system, process.memory_info().rss / 2**20)
 
 
 def is_ready(url: str) -> bool:
