@@ -146,3 +146,15 @@ def test_the_second_scheduler_asks_as_the_first_does_but_binds_nothing_unasked(
         "resourceNamespace": "leadsman",
         "resourceName": "leadsman-scheduler",
     }
+
+
+def test_the_lines_for_talos_are_the_file_s_with_paths_of_its_own(root: Path, extender: dict[str, Any]) -> None:
+    page = (root / "docs/second-scheduler.md").read_text().partition("### Talos")[2]
+    patch = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])["cluster"]["scheduler"]
+    (volume,) = patch["extraVolumes"]
+    tls = {
+        key: str(value).replace("/etc/kubernetes/leadsman", volume["mountPath"])
+        for key, value in extender["tlsConfig"].items()
+    }
+    own = {"tlsConfig": tls, "urlPrefix": "https://CLUSTER-IP:9001"}
+    assert patch["config"] == {"percentageOfNodesToScore": 100, "extenders": [{**extender, **own}]}
