@@ -194,7 +194,7 @@ async def _start(
     invent_history(server, cluster)
     url = f"http://127.0.0.1:{scheduler_port}"
     await _ask_for_pods(url, cluster, hostile)
-    page_port = await stack.enter_async_context(server.serving())
+    (page_port,) = await stack.enter_async_context(server.serving())
     return PageUrl(
         f"http://127.0.0.1:{page_port}", url, cluster.slow, cluster.names, server.live.streams.__len__, plans
     )

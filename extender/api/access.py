@@ -1,8 +1,9 @@
 """Who may read the API, and from where a request may come.
 
-A listener on a loopback address asks for no token: only processes of this machine, and what is forwarded to it, reach
-it. Any other one needs a bearer token that a `TokenCheck` accepts. Both refuse a request for another host's name, by
-which a page elsewhere could reach a loopback address (DNS rebinding), and a POST that another page makes.
+The local listener asks for no token: only processes of this machine, and what is forwarded to it, reach it. That of
+the cluster needs a bearer token that a `TokenCheck` accepts, in the header Authorization or in the cookie of `sign_in`.
+Both refuse a request for another host's name, by which a page elsewhere could reach a loopback address (DNS rebinding),
+and a POST that another page makes.
 """
 
 from collections.abc import Awaitable, Callable, Collection
@@ -14,6 +15,9 @@ from extender.api.parameters import RequestError
 from leadsman.runtime.token_bucket import TokenBucket
 
 LOOPBACK_HOSTS = frozenset({"127.0.0.1", "localhost", "::1"})
+
+COOKIE = "__Host-leadsman-page"
+"""With this prefix a browser takes it from us by TLS alone, and sends it to this host alone (RFC 6265bis, 4.1.3.2)."""
 
 POSTS_PER_SECOND, POSTS_AT_ONCE = 1.0, 5
 
@@ -34,10 +38,18 @@ class AccessGuard:
         is_read = request.method in ("GET", "HEAD")
         if not is_read:
             _check_origin(request)
+            _check_json(request)
         if self._check_token is not None:
             await self._check_token(_bearer_token(request), "get" if is_read else "post")
         if not is_read and not self._posts.try_take():
             raise RequestError(429, f"more than {POSTS_PER_SECOND:g} POST a second; try again in some seconds")
+
+    async def check_sign_in(self, request: web.Request, token: str) -> None:
+        """RequestError unless our own form sent the token, and it gives the right to read."""
+        self._check_host(request)
+        _check_origin(request)
+        if self._check_token is not None:
+            await self._check_token(token, "get")
 
     def _check_host(self, request: web.Request) -> None:
         host = request.headers.get(hdrs.HOST, "")
@@ -54,18 +66,23 @@ def _host_name(host: str) -> str:
 
 
 def _check_origin(request: web.Request) -> None:
-    """Browsers name the page that a POST comes from; other clients name none. JSON alone is taken, as a form of another
-    page cannot send it."""
+    """Browsers name the page that a POST comes from; other clients name none."""
     origin, host = request.headers.get(hdrs.ORIGIN), request.headers.get(hdrs.HOST, "")
     if origin is not None and origin != f"{request.scheme}://{host}":
         raise RequestError(403, "the request comes from another page", "Origin", origin, f"{request.scheme}://{host}")
+
+
+def _check_json(request: web.Request) -> None:
+    """A form of another page cannot send JSON."""
     if request.content_type != "application/json":
         raise RequestError(400, "the body must be JSON", "Content-Type", request.content_type, "application/json")
 
 
 def _bearer_token(request: web.Request) -> str:
     scheme, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
-    if scheme.lower() != "bearer" or not token.strip():
-        allowed = "Bearer TOKEN; kubectl leadsman page sends one by itself"
-        raise RequestError(401, "a bearer token is missing", "Authorization", "", allowed)
-    return token.strip()
+    if scheme.lower() == "bearer" and token.strip():
+        return token.strip()
+    if cookie := request.cookies.get(COOKIE):
+        return cookie
+    allowed = "Bearer TOKEN; kubectl create token ACCOUNT --audience=leadsman-page makes one"
+    raise RequestError(401, "a bearer token is missing", "Authorization", "", allowed)

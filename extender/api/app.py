@@ -3,7 +3,7 @@
 import asyncio
 import gzip
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from hashlib import blake2b
 
 import msgspec
@@ -36,16 +36,20 @@ Bundle = Mapping[str, tuple[str, bytes]]
 
 
 def create_api_app(
-    live: LiveState, guard: AccessGuard, bundle: Bundle, page_headers: Mapping[str, str]
+    live: LiveState,
+    guard: AccessGuard,
+    bundle: Bundle,
+    page_headers: Mapping[str, str],
+    before_guard: Sequence[Middleware] = (),
 ) -> web.Application:
     """Builds the application. bundle, page_headers: of the page. Run `live` beside it."""
-    app = web.Application(middlewares=[track_request, errors_as_json, _checked_by(guard)])
+    app = web.Application(middlewares=[track_request, errors_as_json, *before_guard, _checked_by(guard)])
     handlers = ApiHandlers(live)
     for route in ROUTES:
         app.router.add_route(route.method, PREFIX + route.path, api_handler(route, handlers))
     document = msgspec.json.encode(openapi_document())
     app.router.add_get(f"{PREFIX}/openapi.json", _serving("application/json", document, API_HEADERS))
-    app.router.add_get(f"{PREFIX}/events", _events(live))
+    app.router.add_get(f"{PREFIX}/events", _events(live, guard))
     for path, (content_type, body) in bundle.items():
         app.router.add_get(path, _serving(content_type, body, page_headers))
     app.on_shutdown.append(_end_streams(live))
@@ -96,7 +100,7 @@ async def _compressed(body: bytes) -> bytes:
     return await run_in_daemon_thread(compress, "leadsman-api-gzip") if len(body) >= LARGE_BYTES else compress()
 
 
-def _events(live: LiveState) -> _Handler:
+def _events(live: LiveState, guard: AccessGuard) -> _Handler:
     async def stream(request: web.Request) -> web.StreamResponse:
         try:
             events = live.streams.open()
@@ -104,7 +108,7 @@ def _events(live: LiveState) -> _Handler:
             raise RequestError(429, f"{MAX_STREAMS} event streams are open already; ask again later") from error
         headers = {**API_HEADERS, hdrs.CONTENT_TYPE: "text/event-stream"}
         response = web.StreamResponse(headers=headers)
-        return await _write_all(request, response, events)
+        return await _write_all(request, response, events, guard)
 
     return stream
 
@@ -113,16 +117,18 @@ WRITE_TIMEOUT_SECONDS = 10.0
 
 
 async def _write_all(
-    request: web.Request, response: web.StreamResponse, events: AsyncGenerator[bytes]
+    request: web.Request, response: web.StreamResponse, events: AsyncGenerator[bytes], guard: AccessGuard
 ) -> web.StreamResponse:
-    """A reader that takes nothing for WRITE_TIMEOUT_SECONDS is disconnected."""
+    """A reader that takes nothing for WRITE_TIMEOUT_SECONDS is disconnected, and one that may no longer read: a stream
+    lasts for hours."""
     try:
         await response.prepare(request)
         async for event in events:
+            await guard.check(request)
             async with asyncio.timeout(WRITE_TIMEOUT_SECONDS):
                 await response.write(event)
         await response.write_eof()
-    except (TimeoutError, ConnectionResetError):
+    except (TimeoutError, ConnectionResetError, RequestError):
         if request.transport:
             request.transport.abort()
     finally:

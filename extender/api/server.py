@@ -1,7 +1,7 @@
-"""The listener of the API and the page, as a process runs it beside its others."""
+"""The listeners of the API and the page, as a process runs them beside its others."""
 
 import logging
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -11,6 +11,7 @@ from msgspec import Struct
 from extender.api.access import LOOPBACK_HOSTS, AccessGuard
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
+from extender.api.sign_in import sign_in
 from extender.api.sources import ApiSources
 from extender.api.token_access import TokenAccess
 from extender.page.bundle import bundle, content_security_policy
@@ -24,27 +25,31 @@ _log = logging.getLogger(__name__)
 _Loop = Coroutine[Any, Any, None]
 
 
-class PageSettings(Struct, frozen=True):
-    """Where the API and the page are served.
+class PageService(Struct, frozen=True):
+    """The page for browsers and clients of the cluster: TLS, and a bearer token with each request.
 
-    listen: host and port. On a loopback address no token is asked for; any other one needs `certificate`, `key`, `api`.
+    listen: host and port.
     hosts: names, besides those of loopback, that requests may be for.
-    certificate, key: files in PEM; None: plain HTTP.
-    api: the API server that says whose a token is; None: no token is asked for.
+    certificate, key: files in PEM.
+    api: the API server, which says whose a token is.
     """
 
     listen: tuple[str, int]
-    hosts: frozenset[str] = frozenset()
-    certificate: Path | None = None
-    key: Path | None = None
-    api: ApiAccess | None = None
+    hosts: frozenset[str]
+    certificate: Path
+    key: Path
+    api: ApiAccess
 
-    def __post_init__(self) -> None:
-        if self.listen[0] not in LOOPBACK_HOSTS and not (self.certificate and self.key and self.api):
-            raise ValueError(
-                f"--page-listen {self.listen[0]}:{self.listen[1]}: beyond loopback it needs certificates and the API"
-                " server; give --tls-cert and --tls-key and run in a cluster, or listen on 127.0.0.1"
-            )
+
+class PageSettings(Struct, frozen=True):
+    """Where the API and the page are served.
+
+    local: a loopback address and port, where plain HTTP without a token is answered; None: none.
+    service: None: none.
+    """
+
+    local: tuple[str, int] | None = None
+    service: PageService | None = None
 
 
 class PageServer:
@@ -56,18 +61,23 @@ class PageServer:
     def __init__(self, settings: PageSettings, sources: ApiSources) -> None:
         self._settings = settings
         self.live = LiveState(sources)
-        is_open = settings.listen[0] in LOOPBACK_HOSTS
-        self._client = ApiClient(settings.api, deadline_seconds=3.0) if settings.api and not is_open else None
-        self._tls = ServerTls(settings.certificate, settings.key) if settings.certificate and settings.key else None
+        service = settings.service
+        self._tls = ServerTls(service.certificate, service.key) if service else None
 
     @asynccontextmanager
-    async def serving(self) -> AsyncIterator[int]:
-        """Yields the port."""
+    async def serving(self) -> AsyncIterator[Sequence[int]]:
+        """Yields the ports: the local one's, then the service's."""
         async with AsyncExitStack() as stack:
-            check = TokenAccess(await stack.enter_async_context(self._client)).check if self._client else None
-            guard = AccessGuard(LOOPBACK_HOSTS | self._settings.hosts, check)
-            app = create_api_app(self.live, guard, bundle(), _page_headers())
-            yield await stack.enter_async_context(serve(app, *self._settings.listen, tls=self._tls))
+            ports = []
+            if local := self._settings.local:
+                app = create_api_app(self.live, AccessGuard(LOOPBACK_HOSTS, None), bundle(), _page_headers())
+                ports.append(await stack.enter_async_context(serve(app, *local)))
+            if service := self._settings.service:
+                client = await stack.enter_async_context(ApiClient(service.api, deadline_seconds=3.0))
+                guard = AccessGuard(LOOPBACK_HOSTS | service.hosts, TokenAccess(client).check)
+                app = create_api_app(self.live, guard, bundle(), _page_headers(), [sign_in(guard)])
+                ports.append(await stack.enter_async_context(serve(app, *service.listen, tls=self._tls)))
+            yield ports
 
     def tasks(self) -> Iterator[tuple[str, _Loop]]:
         """Name and loop of each; all run until cancelled."""
@@ -88,8 +98,8 @@ async def page_loops(settings: PageSettings | None, sources: ApiSources) -> Asyn
         yield {}
         return
     server = PageServer(settings, sources)
-    async with server.serving() as port:
-        _log.info("serving the page and its API on port %d", port)
+    async with server.serving() as ports:
+        _log.info("serving the page and its API on port %s", " and ".join(map(str, ports)))
         yield dict(server.tasks())
 
 

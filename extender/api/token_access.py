@@ -17,12 +17,16 @@ from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError
 from leadsman.kube.token_review import TokenUser, review_token
 from leadsman.runtime.lru import LruCache
+from leadsman.runtime.token_bucket import TokenBucket
 
 AUDIENCE = "leadsman-page"
 URL = "/leadsman/api"
 
 GRANTED_SECONDS = 30.0
 """For which a token that was let in is not asked about again: a right that is taken away ends within this time."""
+
+ATTEMPTS_PER_SECOND, ATTEMPTS_AT_ONCE = 5.0, 20
+"""Of tokens that are not let in yet: what strangers send must not load the API server through us."""
 
 _REVIEWS_PATH = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 _LONGEST_TOKEN = 16_384
@@ -44,13 +48,16 @@ class TokenAccess:
     def __init__(self, api: ApiClient, clock: Callable[[], float] = time.monotonic) -> None:
         self._api, self._clock = api, clock
         self._granted_until = LruCache[bytes, float](_MAX_TOKENS)
+        self._attempts = TokenBucket(ATTEMPTS_PER_SECOND, ATTEMPTS_AT_ONCE, clock)
 
     async def check(self, token: str, verb: str) -> None:
-        """RequestError 401 for a token that the API server does not know, 403 without the right, 503 when it does not
-        say."""
+        """RequestError 401 for a token that the API server does not know, 403 without the right, 429 when too many are
+        tried, 503 when the API server does not say."""
         key = sha256(f"{verb} {token}".encode()).digest()
         if (self._granted_until.get(key) or 0.0) > self._clock():
             return
+        if not self._attempts.try_take():
+            raise RequestError(429, f"more than {ATTEMPTS_PER_SECOND:g} tokens a second are tried; wait some seconds")
         try:
             user = await self._user(token)
             await self._check_right(user, verb)

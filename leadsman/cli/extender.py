@@ -2,9 +2,10 @@
 
 import argparse
 import gc
+from pathlib import Path
 
 from extender.api.access import LOOPBACK_HOSTS
-from extender.api.server import PageSettings
+from extender.api.server import PageService, PageSettings
 from extender.peers.replicas import ReplicaSettings
 from extender.probe_requests import REQUESTS_PER_SECOND
 from extender.run import ExtenderSettings, run
@@ -54,19 +55,33 @@ def options(add: Options) -> None:
     )
     serving.flag(
         "page-listen",
-        "address of the page and the API for people, docs/api.md (default: none). On 127.0.0.1 plain HTTP for"
-        " `leadsman page`; elsewhere with the certificate of --tls-cert, for tokens of the cluster",
+        "loopback address of the page and the API for people, in plain HTTP, for `leadsman page` (docs/api.md; default:"
+        " none)",
+        None,
+        listen_address,
+        metavar="HOST:PORT",
+    )
+    serving.flag(
+        "page-service-listen",
+        "address of the same for the cluster: TLS, and a token that the API server knows (default: none)",
         None,
         listen_address,
         metavar="HOST:PORT",
     )
     serving.flag(
         "page-hosts",
-        "host names besides 127.0.0.1 and localhost that the page is asked for by"
+        "host names besides 127.0.0.1 and localhost that --page-service-listen is asked for by"
         " (default leadsman-page.leadsman.svc,leadsman-page)",
         "leadsman-page.leadsman.svc,leadsman-page",
         client_names,
         metavar="NAME[,NAME]",
+    )
+    serving.flag(
+        "page-tls",
+        "folder with tls.crt and tls.key of --page-service-listen (default: the certificate of --tls-cert)",
+        None,
+        existing_folder,
+        metavar="DIR",
     )
     serving.flag(
         "drain-seconds",
@@ -245,12 +260,27 @@ def _replicas(args: argparse.Namespace) -> ReplicaSettings | None:
 
 
 def _page(args: argparse.Namespace, api: ApiAccess | None) -> PageSettings | None:
-    if args.page_listen is None:
-        return None
-    listen = split_host_port(args.page_listen)
-    if listen[0] in LOOPBACK_HOSTS:
-        return PageSettings(listen)
-    return PageSettings(listen, args.page_hosts, args.tls_cert, args.tls_key, api)
+    local = split_host_port(args.page_listen) if args.page_listen else None
+    if local and local[0] not in LOOPBACK_HOSTS:
+        raise ValueError(
+            f"--page-listen {args.page_listen}: asks for no token, so it listens on {', '.join(sorted(LOOPBACK_HOSTS))}"
+            " alone; for other addresses use --page-service-listen"
+        )
+    service = _page_service(args, api) if args.page_service_listen else None
+    return PageSettings(local, service) if local or service else None
+
+
+def _page_service(args: argparse.Namespace, api: ApiAccess | None) -> PageService:
+    folder: Path | None = args.page_tls
+    certificate, key = (folder / "tls.crt", folder / "tls.key") if folder else (args.tls_cert, args.tls_key)
+    if certificate is None or key is None:
+        raise ValueError("--page-service-listen needs a certificate; name its folder with --page-tls")
+    if api is None:
+        raise ValueError(
+            "--page-service-listen needs the API server, which says whose a token is; name it with --kube-api or"
+            " --kubeconfig"
+        )
+    return PageService(split_host_port(args.page_service_listen), args.page_hosts, certificate, key, api)
 
 
 def _api(args: argparse.Namespace) -> ApiAccess | None:

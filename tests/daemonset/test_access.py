@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Any
 
 from controller.replacement import CONFIG_MAP as REPLACEMENT_CONFIG_MAP
+from extender.api.token_access import URL
 from leadsman.kube.names import (
     BACKUPS_CONFIG_MAP,
     MOVE_PLAN_CONFIG_MAP,
@@ -59,6 +60,7 @@ ISSUER = "leadsman-etcd-issuer"
 WITH_DEVICES = ("devices", "everything", "files")
 ALWAYS = {"leadsman-agent-pods", "leadsman-extender-places", "leadsman-extender-events"}
 WITH_TELEMETRY = ("telemetry", "everything", "files")
+WITH_PAGE_SERVICE = ("page-service", "everything", "files")
 WITH_CLUSTER_MODEL = ("cluster-model", *WITH_BACKUPS)
 
 
@@ -76,6 +78,7 @@ def test_pods_are_read_by_agents_and_extenders_and_bound_where_the_component_say
         *WITH_HEALING,
         *WITH_SECOND_SCHEDULER,
         *WITH_DEVICES,
+        *WITH_PAGE_SERVICE,
         *LOCKED,
     )
     assert build_name in with_other_roles or rules == wanted
@@ -162,6 +165,32 @@ def test_the_issuer_may_ask_whose_a_token_is_and_nothing_else(objects: "Objects"
     roles = [o for o in objects if o["metadata"]["name"] == ISSUER and "rules" in o]
     tokens = {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]}
     assert [o["rules"] for o in roles] == ([[tokens]] if build_name in LOCKED else [])
+
+
+def test_the_extender_may_ask_whose_a_token_is_and_what_its_user_may_where_it_serves_the_page(
+    objects: "Objects", build_name: str
+) -> None:
+    roles = {o["metadata"]["name"]: o["rules"] for o in objects if o["kind"] == "ClusterRole"}
+    bindings = {o["roleRef"]["name"] for o in objects if o["kind"] == "ClusterRoleBinding"}
+    granted = {name: rules for name, rules in roles.items() if "page" in name}
+    if build_name not in WITH_PAGE_SERVICE:
+        assert granted == {}
+        return
+    viewer, operator = granted.pop("leadsman-page-viewer"), granted.pop("leadsman-page-operator")
+    assert viewer == [{"nonResourceURLs": [URL], "verbs": ["get"]}]
+    assert operator == [{"nonResourceURLs": [URL], "verbs": ["get", "post"]}]
+    assert not {"leadsman-page-viewer", "leadsman-page-operator"} & bindings, "whom they go to, an operator says"
+    assert granted == {
+        "leadsman-extender-page": [
+            {"apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"], "verbs": ["create"]},
+            {"apiGroups": ["authorization.k8s.io"], "resources": ["subjectaccessreviews"], "verbs": ["create"]},
+        ]
+    }
+
+
+def test_the_page_is_open_to_ingress_controllers_where_it_is_served(find: "Find", build_name: str) -> None:
+    is_open = build_name in set(WITH_PAGE_SERVICE) - {"files"}  # files: no patch is applied
+    assert open_to(find("NetworkPolicy", "leadsman-extender"), "page") == ({"anyone"} if is_open else set())
 
 
 def test_only_etcd_s_members_and_the_issuer_have_root_s_password(workloads: "Objects", build_name: str) -> None:

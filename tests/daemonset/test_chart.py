@@ -10,6 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from leadsman.cli.certs import DEFAULT_SERVER_NAMES
 from leadsman.cli.certs.authority import REPLICA_NAME
 from leadsman.cli.certs.certificate_files import REPLICA
 from leadsman.cli.certs.cluster import ETCD_CA_SECRET, SECRET_OF
@@ -53,6 +54,7 @@ SETTINGS_OF = {
     "device-health": "controller.deviceHealth.enabled=true",
     "devices": "extender.devices=true",
     "page": "extender.page=true",
+    "page-service": "extender.pageService.enabled=true",
     "shared-journal": "extender.sharedJournal=true",
     "shared-plan": "controller.sharedPlan=true",
     "recording": "extender.recording=true",
@@ -65,6 +67,8 @@ ALSO_WITHOUT = ["etcd.locked=false"]
 """Settings that take off what the chart has by default and the base does not."""
 
 EVERY_SETTING = [SETTINGS_OF[component] for component in EVERYTHING]
+
+DEPLOYMENT = ("Deployment", "leadsman-extender")
 
 
 def comparable(objects: "Objects") -> dict[tuple[str, ...], dict[str, Any]]:
@@ -193,6 +197,29 @@ def test_the_certificate_of_replicas_is_made_where_they_are_asked_for(template: 
     (spec,) = [each["spec"] for each in issued if each["metadata"]["name"] == "leadsman-replica"]
     assert (spec["secretName"], spec["commonName"]) == (SECRET_OF[REPLICA], REPLICA_NAME)
     assert spec["dnsNames"] == [REPLICA_NAME]
+
+
+def test_the_pages_service_answers_for_an_ingress_with_a_certificate_of_its_own(template: Template) -> None:
+    chosen = ("extender.pageService.enabled=true", "extender.pageService.hosts={leadsman.example.com}")
+    objects = template(*chosen, "extender.pageService.tlsSecret=page-tls")
+    (extender,) = [each for each in objects if (each["kind"], each["metadata"]["name"]) == DEPLOYMENT]
+    spec = extender["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    given = dict(argument.partition("=")[::2] for argument in container["args"])
+    assert given["--page-hosts"].split(",")[-1] == "leadsman.example.com"
+    mounted = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
+    assert mounted["page-tls"] == given["--page-tls"]
+    assert {"secretName": "page-tls", "defaultMode": 0o440} in [volume.get("secret") for volume in spec["volumes"]]
+
+
+def test_the_extenders_certificate_has_the_names_of_its_services_however_it_is_made(template: Template) -> None:
+    issued = template("certificates.mode=cert-manager")
+    (server,) = [
+        each["spec"]
+        for each in issued
+        if each["metadata"]["name"] == "leadsman-extender" and "dnsNames" in each["spec"]
+    ]
+    assert (*server["dnsNames"], "localhost", "127.0.0.1") == DEFAULT_SERVER_NAMES
 
 
 def test_an_open_etcd_has_no_certificates_made_for_it(template: Template) -> None:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 LISTEN = {
     "--listen": {"agent": "metrics", "controller": "metrics", "extender": "https", "issuer": "https"},
     "--ops-listen": {"extender": "ops", "issuer": "ops"},
+    "--page-service-listen": {"extender": "page"},
     "--replica-listen": {"extender": "replicas"},
     "--plan-listen": {"controller": "plan"},
 }

@@ -22,6 +22,7 @@ selfHealingExtender: {{ $heal.extender }}
 telemetry: {{ .Values.telemetry.enabled }}
 bind: {{ .Values.extender.bind }}
 devices: {{ .Values.extender.devices }}
+pageService: {{ .Values.extender.pageService.enabled }}
 sharedJournal: {{ or .Values.extender.sharedJournal .Values.controller.sharedPlan }}
 sharedPlan: {{ .Values.controller.sharedPlan }}
 scheduler: {{ .Values.scheduler.enabled }}

@@ -44,7 +44,9 @@ async function refusal(response) {
   if (response.status === 401) {
     return new RequestFailed(
       401,
-      "This session has ended. Run `kubectl leadsman page` again, and open the address that it prints.",
+      location.protocol === "https:"
+        ? "The token with which you signed in is no longer valid. Reload this page, and sign in with another."
+        : "This session has ended. Run `kubectl leadsman page` again, and open the address that it prints.",
     );
   }
   try {

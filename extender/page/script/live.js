@@ -8,6 +8,7 @@
 export function follow(changed, connected) {
   const pending = new Set();
   let timer = null;
+  let retry = null;
   let stream = null;
   let missed = false;
   const flush = () => {
@@ -31,10 +32,13 @@ export function follow(changed, connected) {
     stream.addEventListener("error", () => {
       missed = true;
       connected(false);
+      // What was refused, as while the API server does not say whose a token is, no browser asks for again by itself.
+      if (stream.readyState === EventSource.CLOSED) retry = setTimeout(open, 30000);
     });
   };
   const close = () => {
     clearTimeout(timer);
+    clearTimeout(retry);
     timer = null;
     stream?.close();
     missed = true;

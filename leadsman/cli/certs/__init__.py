@@ -12,12 +12,14 @@ from pathlib import Path
 
 from leadsman.cli.options import Options, namespace_name, positive_int
 
-DEFAULT_SERVER_NAMES = (
-    "leadsman-extender.leadsman.svc",
-    "leadsman-extender.leadsman.svc.cluster.local",
-    "localhost",
-    "127.0.0.1",
-)
+
+def default_server_names(namespace: str) -> tuple[str, ...]:
+    """What extenders are called by: kube-scheduler's Service, and that of the page."""
+    services = (f"leadsman-extender.{namespace}.svc", f"leadsman-page.{namespace}.svc")
+    return (*services, *(f"{service}.cluster.local" for service in services), "localhost", "127.0.0.1")
+
+
+DEFAULT_SERVER_NAMES = default_server_names("leadsman")
 
 DEFAULT_CLIENT_NAME = "kube-scheduler"
 

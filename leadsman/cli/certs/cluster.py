@@ -13,7 +13,7 @@ from typing import Any
 
 from cryptography.exceptions import InvalidSignature
 
-from leadsman.cli.certs import DEFAULT_CLIENT_NAME, authority, etcd_certificates
+from leadsman.cli.certs import DEFAULT_CLIENT_NAME, authority, default_server_names, etcd_certificates
 from leadsman.cli.certs.authority import CertificatePair
 from leadsman.cli.certs.certificate_files import REPLICA, CertsError
 from leadsman.cli.certs.etcd_certificates import EtcdSecrets
@@ -87,7 +87,7 @@ async def _of_extender(
 ) -> list[tuple[str, CertificatePair]]:
     secret_of = {**SECRET_OF, "server": args.server_secret}
     pairs = {name: await objects.pair(secret_of[name]) for name in SECRET_OF if name != REPLICA or args.replica}
-    names = args.names or default_names(args.namespace)
+    names = args.names or default_server_names(args.namespace)
     due = renewed(pairs, names, args.client_name or DEFAULT_CLIENT_NAME, now, args)
     ca = due.get("ca") or pairs["ca"]
     assert ca
@@ -118,11 +118,6 @@ async def _of_etcd(objects: NamedObjects, args: argparse.Namespace, now: datetim
     for manifest in etcd_certificates.manifests(of_etcd, args.namespace):
         await objects.apply(manifest)
     return [(secret_of[name], pair) for name, pair in due.items()]
-
-
-def default_names(namespace: str) -> tuple[str, ...]:
-    service = f"leadsman-extender.{namespace}.svc"
-    return (service, f"{service}.cluster.local", "localhost", "127.0.0.1")
 
 
 def renewed(

@@ -1,11 +1,13 @@
-"""The API on a real socket, over the invented cluster of the page server with its state in memory."""
+"""The API on real sockets, over the invented cluster of the page server with its state in memory."""
 
 import logging
 import random
+import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -15,6 +17,7 @@ from msgspec import Struct
 from extender.api.access import LOOPBACK_HOSTS, AccessGuard, TokenCheck
 from extender.api.app import create_api_app
 from extender.api.live import LiveState
+from extender.api.server import PageServer, PageService, PageSettings
 from extender.api.sources import ApiSources
 from extender.journal import Journal
 from extender.metrics import ExtenderMetrics
@@ -22,6 +25,7 @@ from extender.worker_pool import WorkerPool
 from leadsman.decision.decide import filter_nodes, score_nodes
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
+from leadsman.kube.access import ApiAccess
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.delay.fitted_estimates import FittedEstimates, fit_estimates
@@ -29,6 +33,8 @@ from leadsman.sources.delay.measurements import gather_measurements
 from leadsman.sources.input_sources import InputSources
 from leadsman.state.records import Heartbeat, Identity
 from leadsman.state.snapshot import NodeState, Snapshot
+from leadsman.testbed.certificates import CertificateAuthority
+from tests.extender.api.reviewing_api import ReviewingApi
 from tests.page_server import PUSH_SECONDS, InventedCluster
 
 NO_PROBLEM = ProblemLog(logging.getLogger(__name__), "", "")
@@ -101,17 +107,17 @@ ApiStarter = Callable[..., AbstractAsyncContextManager[Api]]
 @pytest.fixture
 def starts_api() -> ApiStarter:
     """starts_api(nodes=10, check_token=None): an API that ends with the block."""
-    return _started
+    return started
 
 
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
-    async with _started() as started:
-        yield started
+    async with started() as one:
+        yield one
 
 
 @asynccontextmanager
-async def _started(nodes: int = 10, check_token: TokenCheck | None = None) -> AsyncIterator[Api]:
+async def started(nodes: int = 10, check_token: TokenCheck | None = None) -> AsyncIterator[Api]:
     cluster, snapshot, fitted = _invented(nodes)
     workers, measured = WorkerPool(), list[tuple[str, str]]()
     inputs = InputSources(Fixed(snapshot), Fixed(Policy()), lambda: NOW, estimate_source=Fixed(fitted))
@@ -128,3 +134,60 @@ async def _started(nodes: int = 10, check_token: TokenCheck | None = None) -> As
             yield Api(session, live, cluster, measured)
     finally:
         workers.close()
+
+
+READER = {"Authorization": "Bearer of-a-reader"}
+
+
+class Files(Struct):
+    """A certificate for 127.0.0.1 with its key, the CA's certificate, and what a client trusts."""
+
+    certificate: Path
+    key: Path
+    ca: Path
+    client: ssl.SSLContext
+
+
+def certified(folder: Path) -> Files:
+    authority = CertificateAuthority()
+    ca = folder / "ca.crt"
+    ca.write_text(authority.pem)
+    return Files(*authority.issue("127.0.0.1").write(folder, "server"), ca, ssl.create_default_context(cafile=ca))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return certified(tmp_path)
+
+
+@asynccontextmanager
+async def served(api: Api, files: Files, reviewing: ReviewingApi) -> AsyncIterator[aiohttp.ClientSession]:
+    """As `served_before`, before an API server that is a table."""
+    async with (
+        serve(reviewing.app(), "127.0.0.1", 0) as port,
+        served_before(ApiAccess(f"http://127.0.0.1:{port}"), api, files) as session,
+    ):
+        yield session
+
+
+@asynccontextmanager
+async def served_before(access: ApiAccess, api: Api, files: Files) -> AsyncIterator[aiohttp.ClientSession]:
+    """The cluster's listener, and a client that trusts it and keeps no cookies."""
+    service = PageService(("127.0.0.1", 0), frozenset({"leadsman-page"}), files.certificate, files.key, access)
+    connector, cookies = aiohttp.TCPConnector(ssl=files.client), aiohttp.DummyCookieJar()
+    async with (
+        PageServer(PageSettings(service=service), api.live.sources).serving() as (port,),
+        aiohttp.ClientSession(f"https://127.0.0.1:{port}", connector=connector, cookie_jar=cookies) as session,
+    ):
+        yield session
+
+
+@pytest.fixture
+def reviewing() -> ReviewingApi:
+    return ReviewingApi()
+
+
+@pytest.fixture
+async def service(api: Api, files: Files, reviewing: ReviewingApi) -> AsyncIterator[aiohttp.ClientSession]:
+    async with served(api, files, reviewing) as session:
+        yield session

@@ -1,70 +1,60 @@
 """The listener as a process runs it: TLS and tokens beyond loopback, and nothing of it on kube-scheduler's listener."""
 
-import ssl
-from pathlib import Path
-
 import aiohttp
 import pytest
-from msgspec import Struct, structs
+from msgspec import structs
 
-from extender.api.server import PageServer, PageSettings, page_loops
+from extender.api import token_access
+from extender.api.contract.overview import ChangeEvent
+from extender.api.server import PageServer, PageService, PageSettings, page_loops
 from extender.app import create_app, create_ops_app
 from extender.metrics import ExtenderMetrics
 from leadsman.kube.access import ApiAccess
 from leadsman.runtime.http_server import serve
 from leadsman.runtime.mutual_tls import MutualTls, TlsFiles, tls_metrics
 from leadsman.runtime.ops_server import Health
-from leadsman.testbed.certificates import CertificateAuthority
-from tests.extender.api.conftest import Api
-from tests.extender.api.test_token_access import ReviewingApi
-
-READER = {"Authorization": "Bearer of-a-reader"}
+from tests.extender.api.conftest import READER, Api, Files, served
+from tests.extender.api.reviewing_api import ReviewingApi
 
 
-class Files(Struct):
-    """A certificate for 127.0.0.1 with its key, the CA's certificate, and what a client trusts."""
-
-    certificate: Path
-    key: Path
-    ca: Path
-    client: ssl.SSLContext
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Files:
-    authority = CertificateAuthority()
-    ca = tmp_path / "ca.crt"
-    ca.write_text(authority.pem)
-    return Files(*authority.issue("127.0.0.1").write(tmp_path, "server"), ca, ssl.create_default_context(cafile=ca))
+async def test_the_clusters_listener_serves_by_tls_to_those_whom_the_api_server_knows(
+    service: aiohttp.ClientSession,
+) -> None:
+    for headers, status in (({}, 401), (READER, 200), (READER | {"Host": "leadsman-page"}, 200)):
+        for path in ("/api/v1/health", "/", "/api/v1/openapi.json"):
+            async with service.get(path, headers=headers) as response:
+                assert (path, response.status) == (path, status)
+    async with service.get("/", headers=READER | {"Host": "elsewhere"}) as response:
+        assert response.status == 403
 
 
-async def test_beyond_loopback_it_serves_by_tls_to_those_whom_the_api_server_knows(api: Api, files: Files) -> None:
-    async with serve(ReviewingApi().app(), "127.0.0.1", 0) as api_port:
-        access = ApiAccess(f"http://127.0.0.1:{api_port}")
-        settings = PageSettings(("0.0.0.0", 0), frozenset({"leadsman-page"}), files.certificate, files.key, access)
-        async with PageServer(settings, api.live.sources).serving() as port, aiohttp.ClientSession() as session:
-            url = f"https://127.0.0.1:{port}/api/v1/health"
-            async with session.get(url, ssl=files.client) as response:
-                assert response.status == 401
-            async with session.get(url, ssl=files.client, headers=READER) as response:
-                assert response.status == 200
-            async with session.get(url, ssl=files.client, headers=READER | {"Host": "leadsman-page"}) as response:
-                assert response.status == 200
-            async with session.get(f"https://127.0.0.1:{port}/", ssl=files.client) as response:
-                assert response.status == 401
+async def test_both_listeners_serve_at_once(api: Api, files: Files) -> None:
+    service = PageService(("127.0.0.1", 0), frozenset(), files.certificate, files.key, ApiAccess("http://127.0.0.1:1"))
+    settings = PageSettings(("127.0.0.1", 0), service)
+    async with PageServer(settings, api.live.sources).serving() as (local, port), aiohttp.ClientSession() as session:
+        async with session.get(f"http://127.0.0.1:{local}/api/v1/health") as response:
+            assert response.status == 200
+        async with session.get(f"https://127.0.0.1:{port}/api/v1/health", ssl=files.client) as response:
+            assert response.status == 401
 
 
-def test_beyond_loopback_it_demands_certificates_and_an_api_server(files: Files) -> None:
-    whole = PageSettings(("0.0.0.0", 9003), frozenset(), files.certificate, files.key, ApiAccess("http://127.0.0.1:1"))
-    for missing in ("certificate", "key", "api"):
-        with pytest.raises(ValueError, match="beyond loopback it needs certificates and the API server"):
-            structs.replace(whole, **{missing: None})
+async def test_an_event_stream_ends_when_its_readers_right_does(
+    api: Api, files: Files, monkeypatch: pytest.MonkeyPatch, reviewing: ReviewingApi
+) -> None:
+    monkeypatch.setattr(token_access, "GRANTED_SECONDS", 0.0)
+    async with served(api, files, reviewing) as service, service.get("/api/v1/events", headers=READER) as response:
+        assert response.status == 200
+        await response.content.readuntil(b"\n\n")
+        reviewing.rights.clear()
+        api.live.streams.send(ChangeEvent(["nodes"], 8))
+        with pytest.raises(aiohttp.ClientError):
+            await response.content.readuntil(b"\n\n")
 
 
 async def test_the_page_comes_with_its_policy(api: Api) -> None:
     server = PageServer(PageSettings(("127.0.0.1", 0)), api.live.sources)
     async with (
-        server.serving() as port,
+        server.serving() as (port,),
         aiohttp.ClientSession(f"http://127.0.0.1:{port}") as session,
         session.get("/") as response,
     ):

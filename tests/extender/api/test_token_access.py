@@ -1,57 +1,15 @@
-"""Who an API server says may read. The API server is a table of tokens and rights, behind real HTTP."""
+"""Who an API server says may read."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import pytest
-from aiohttp import web
 
 from extender.api.parameters import RequestError
-from extender.api.token_access import AUDIENCE, GRANTED_SECONDS, URL, TokenAccess
+from extender.api.token_access import ATTEMPTS_AT_ONCE, ATTEMPTS_PER_SECOND, GRANTED_SECONDS, TokenAccess
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.runtime.http_server import serve, track_request
-
-GROUP = "system:serviceaccounts:shop"
-TOKENS = {
-    "of-a-reader": {"username": "reader", "groups": [GROUP], "uid": "u-1", "extra": {"scopes": ["read"]}},
-    "of-a-stranger": {"username": "stranger"},
-}
-
-
-class ReviewingApi:
-    """reviews: the bodies that were posted."""
-
-    def __init__(self) -> None:
-        self.reviews = list[Any]()
-        self.audiences = [AUDIENCE]
-        self.rights = {("reader", "get")}
-
-    def app(self) -> web.Application:
-        app = web.Application(middlewares=[track_request])
-        app.router.add_post("/apis/authentication.k8s.io/v1/tokenreviews", self._token)
-        app.router.add_post("/apis/authorization.k8s.io/v1/subjectaccessreviews", self._right)
-        return app
-
-    async def _token(self, request: web.Request) -> web.Response:
-        user = TOKENS.get((await self._spec(request))["token"])
-        status = {"authenticated": True, "user": user, "audiences": self.audiences} if user else {}
-        return web.json_response({"status": status})
-
-    async def _right(self, request: web.Request) -> web.Response:
-        spec = await self._spec(request)
-        attributes = spec["nonResourceAttributes"]
-        allowed = attributes["path"] == URL and (spec["user"], attributes["verb"]) in self.rights
-        return web.json_response({"status": {"allowed": allowed}})
-
-    async def _spec(self, request: web.Request) -> Any:
-        self.reviews.append((await request.json())["spec"])
-        return self.reviews[-1]
-
-
-@pytest.fixture
-def reviewing() -> ReviewingApi:
-    return ReviewingApi()
+from leadsman.runtime.http_server import serve
+from tests.extender.api.reviewing_api import GROUP, ReviewingApi
 
 
 @pytest.fixture
@@ -106,6 +64,17 @@ async def test_a_granted_token_is_asked_about_again_after_a_time(
     assert await status_of(access, "of-a-reader") == 200
     now[0] += GRANTED_SECONDS
     assert await status_of(access, "of-a-reader") == 403
+
+
+async def test_strangers_tokens_are_asked_about_so_many_a_second_and_a_reader_goes_on(
+    access: TokenAccess, reviewing: ReviewingApi, now: list[float]
+) -> None:
+    assert await status_of(access, "of-a-reader") == 200
+    statuses = [await status_of(access, f"of-stranger-{each}") for each in range(ATTEMPTS_AT_ONCE + 5)]
+    assert statuses == [401] * (ATTEMPTS_AT_ONCE - 1) + [429] * 6
+    assert await status_of(access, "of-a-reader") == 200
+    now[0] += 1 / ATTEMPTS_PER_SECOND
+    assert await status_of(access, "of-nobody") == 401
 
 
 async def test_an_api_server_that_is_away_lets_nobody_in() -> None:
