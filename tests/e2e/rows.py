@@ -7,6 +7,7 @@ from msgspec import Struct
 from tests.e2e import demos, disturbances, last_release
 from tests.e2e.chart import install_chart, is_locked, remove_chart
 from tests.e2e.cluster import Cluster
+from tests.e2e.page import page_is_reached
 from tests.e2e.rollout import Rollout
 
 LOST_EXTENDER = 3
@@ -76,6 +77,7 @@ INSTALLATIONS = (
             Row("certificates", "renewal of the certificates", disturbances.renew_certificates),
             Row("api-server", "API server away for 10 s", disturbances.restart_api_server, 0, 2),
             Row("tokens", "new key of ServiceAccount tokens", disturbances.rotate_tokens),
+            Demo("page", "the page, forwarded and by token", page_is_reached),
             Demo("kuberl", "kubeRL's demo", demos.kuberl),
             Demo("edge", "the edge scheduler's demo", demos.edge_scheduler),
             Demo("telemetry", "Telemetry Aware Scheduling's demo", demos.telemetry),
