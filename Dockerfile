@@ -23,13 +23,13 @@ RUN python -m venv --without-pip /opt/leadsman
 RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --require-hashes -r image/agent.txt
 RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --no-deps /wheels/*.whl
 RUN python image/trim_agent.py /opt/leadsman
-RUN /opt/leadsman/bin/python -OO -X no_debug_ranges -X pycache_prefix=/opt/leadsman/bytecode image/compile_bytecode.py agent
+RUN /opt/leadsman/bin/python -B -OO -X no_debug_ranges -X pycache_prefix=/opt/leadsman/bytecode image/compile_bytecode.py agent
 
 FROM wheel AS packages
 RUN python -m venv --without-pip /opt/leadsman
 RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --require-hashes -r image/leadsman.txt
 RUN pip --python /opt/leadsman/bin/python install --no-cache-dir --no-compile --no-deps /wheels/*.whl
-RUN /opt/leadsman/bin/python -X pycache_prefix=/opt/leadsman/bytecode image/compile_bytecode.py agent extender controller
+RUN /opt/leadsman/bin/python -B -X pycache_prefix=/opt/leadsman/bytecode image/compile_bytecode.py agent extender controller
 
 FROM ${PYTHON_IMAGE} AS runtime
 ARG VERSION=0.1.0

@@ -8,6 +8,7 @@ optimisation level of the Python that runs this. It is checked neither by time n
 import compileall
 import json
 import py_compile
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -27,6 +28,8 @@ print(json.dumps(sorted(file for each in sys.modules.values() if (file := getatt
 
 def main(commands: Sequence[str]) -> int:
     packages = sysconfig.get_path("purelib")
+    for left_by_pip in list(Path(packages).rglob("__pycache__")):  # It names the moment.
+        shutil.rmtree(left_by_pip)
     compiled = compileall.compile_dir(packages, quiet=1, force=True, invalidation_mode=FOREVER_VALID)
     for module in standard_modules(commands):
         py_compile.compile(str(module), doraise=True, invalidation_mode=FOREVER_VALID)
@@ -37,7 +40,7 @@ def standard_modules(commands: Sequence[str]) -> Iterator[Path]:
     """Of the standard library, what these commands import before they run. Asked of another process: what is alive
     where a module is compiled is seen in its bytecode."""
     library, packages = (Path(sysconfig.get_path(name)) for name in ("stdlib", "purelib"))
-    printed = subprocess.run([sys.executable, "-c", _PRINT_IMPORTED, *commands], capture_output=True, check=True)
+    printed = subprocess.run([sys.executable, "-B", "-c", _PRINT_IMPORTED, *commands], capture_output=True, check=True)
     for module in map(Path, json.loads(printed.stdout)):
         if module.suffix == ".py" and module.is_relative_to(library) and not module.is_relative_to(packages):
             yield module
