@@ -1,21 +1,23 @@
 """Measures how well unmeasured pairs are estimated, and how long the fit takes.
 
     python -m benchmarks.estimates --matrix FILE [FILE ...] [--before FILE [FILE ...]] [--unit ms|s]
-        [--peers agents|random] [--k 16] [--seed N [N ...]] [--json]
+        [--sets 8] [--peers agents|random] [--k 16] [--seed N [N ...]] [--json]
     python -m benchmarks.estimates --generate racks [--grouped] ...
     python -m benchmarks.estimates --nodes 5000
 
 Every node measures the k others that its agent chooses over this network, by the agent's own code on a virtual clock
 (5 s of CPU a minute at 490 nodes); or k random ones, and then a measured pair counts in both directions. All other
-pairs are held out. --before: earlier slices of the same network, the newest first, each measured four minutes before
-the next, the time in which agents replace their random peers; pairs that are not measured any more are remembered. A
-matrix is whitespace-separated, one row a node, maybe gzipped; 0 and NaN are holes. The baseline is plain Vivaldi in
-four dimensions with height, on what is measured now, with an interval of its measured pairs' error quantiles. Coverage
-counts every direction by itself, `slower_above` pairs whose slower direction is above the interval. `bands` are by the
-true round trip. `accepted` is what decisions make of the estimates: a bound accepts a pair whose interval's upper end
-is not above it, and the slower direction breaks it. Bounds are 19 quantiles of all true round trips (`any`), as one
-that many pods have, or of those to the pair's first node (`own`): then a bound is wide where the hidden truth is, and
-more are broken. With --json: one object, or a list of them when there are several matrices or seeds.
+pairs are held out. --before: earlier slices of the same network, the newest first; the last one also stands for all
+sets before it. So many sets are measured, each four minutes before the next, the time in which agents replace their
+random peers, and pairs that are not measured any more are remembered, as a reader does (eight sets are 37 minutes, some
+four minutes of CPU a seed at 490 nodes). A matrix is whitespace-separated, one row a node, maybe gzipped; 0 and NaN are
+holes. The baseline is plain Vivaldi in four dimensions with height, on what is measured now, with an interval of its
+measured pairs' error quantiles. Coverage counts every direction by itself, `slower_above` pairs whose slower direction
+is above the interval. `bands` are by the true round trip. `accepted` is what decisions make of the estimates: a bound
+accepts a pair whose interval's upper end is not above it, and the slower direction breaks it. Bounds are 19 quantiles
+of all true round trips (`any`), as one that many pods have, or of those to the pair's first node (`own`): then a bound
+is wide where the hidden truth is, and more are broken. With --json: one object, or a list of them when there are
+several matrices or seeds; without, several seeds of one matrix end with their median and range.
 """
 
 import argparse
@@ -26,10 +28,12 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from benchmarks.plain_vivaldi import vivaldi
 from leadsman.network.estimates import EstimateTable, NetworkEstimates
 from leadsman.network.fitting import fit_network
 from leadsman.network.former_pairs import former_pairs
@@ -37,10 +41,8 @@ from leadsman.network.holdout_evaluation import EstimateAccuracy, held_out_pairs
 from leadsman.network.measured_pairs import Floats, Indices, MeasuredPairs, build_pairs, usable_mask
 from leadsman.network.synthetic_network import rack_network, random_peers
 from leadsman.simulator.agents_peers import agents_peers
+from leadsman.sources.delay.fitted_estimates import MAX_REMEMBERED_SETS
 
-VIVALDI_ROUNDS = 4_000
-VIVALDI_DIMENSIONS = 4
-GAIN = 0.25
 RACKS = (3, 10, 16)
 """Zones, racks a zone, nodes a rack."""
 BANDS_MS = ((0, 10), (0, 30), (30, 100), (100, 200), (200, 60_000))
@@ -76,6 +78,12 @@ def arguments() -> argparse.ArgumentParser:
     source.add_argument("--nodes", type=int, help="only time the fit of so many nodes, cold and warm")
     options.add_argument("--grouped", action="store_true", help="with --generate: the racks and zones are known")
     options.add_argument("--before", type=Path, nargs="+", default=[], help="earlier slices, the newest first")
+    options.add_argument(
+        "--sets",
+        type=int,
+        default=MAX_REMEMBERED_SETS,
+        help="with --before: sets remembered (as a reader does: %(default)s)",
+    )
     options.add_argument("--peers", choices=["agents", "random"], default="agents")
     options.add_argument("--unit", choices=["ms", "s"], default="ms")
     options.add_argument("--k", type=int, default=16, help="peers that each node measures")
@@ -91,7 +99,7 @@ def networks(args: argparse.Namespace, seed: int) -> Iterator[RttNetwork]:
         rtt_ms = matrix(path) * unit
         if any(each.shape != rtt_ms.shape for each in before):
             sys.exit(f"--before: {[len(each) for each in before]} nodes, {path}: {len(rtt_ms)}: want as many")
-        yield RttNetwork(path.name, rtt_ms, before=before)
+        yield RttNetwork(path.name, rtt_ms, before=(before + before[-1:] * args.sets)[: args.sets])
     if args.generate:
         made = rack_network(*RACKS, np.random.default_rng(seed))
         yield RttNetwork("racks", made.rtt_ms, (made.rack, made.zone) if args.grouped else ())
@@ -182,39 +190,6 @@ def score_fields(found: EstimateAccuracy) -> dict[str, float]:
     return {name: round(value, 4) for name, value in found._asdict().items()}
 
 
-def vivaldi(
-    seen: MeasuredPairs, one: Indices, other: Indices, rng: np.random.Generator
-) -> tuple[Floats, Floats, Floats]:
-    """Dabek et al. 2004, figure 5 and section 5.4: in each round every node measures one of its peers."""
-    source = np.concatenate([seen.first, seen.second])
-    order = np.argsort(source, kind="stable")
-    target = np.concatenate([seen.second, seen.first])[order]
-    rtt_ms = np.exp(np.concatenate([seen.log_ms, seen.log_ms])[order])
-    begin, degree = np.searchsorted(source[order], np.arange(seen.node_count)), np.maximum(seen.degree, 1)
-    point = rng.normal(0, 1e-3, (seen.node_count, VIVALDI_DIMENSIONS))
-    height, error = np.full(seen.node_count, 0.01), np.ones(seen.node_count)
-    for _ in range(VIVALDI_ROUNDS):
-        slot = np.minimum(begin + (rng.random(seen.node_count) * degree).astype(int), len(target) - 1)
-        peer, measured_ms = target[slot], rtt_ms[slot]
-        apart = point - point[peer]
-        length = np.maximum(np.linalg.norm(apart, axis=1), 1e-6)
-        predicted = length + height + height[peer]
-        weight = error / (error + error[peer])
-        share = GAIN * weight
-        error = np.clip(np.abs(predicted / measured_ms - 1) * share + error * (1 - share), 0.01, 1.5)
-        force = share * (measured_ms - predicted) / length
-        point, height = point + apart * force[:, None], np.maximum(0.01, height + (height + height[peer]) * force)
-
-    def estimate(first: Indices, second: Indices) -> Floats:
-        distance: Floats = np.linalg.norm(point[first] - point[second], axis=1)
-        return np.asarray(distance + height[first] + height[second])
-
-    ratio: Floats = np.exp(seen.log_ms) / estimate(seen.first, seen.second)
-    low, high = np.quantile(ratio, (0.05, 0.95))
-    middle = estimate(one, other)
-    return middle, middle * low, middle * high
-
-
 def timed(nodes: int, k: int, seed: int) -> dict[str, Any]:
     """A plane with heights and 5 % of noise. The warm fit follows after one node in a hundred has moved."""
     rng = np.random.default_rng(seed)
@@ -260,6 +235,28 @@ def show(found: dict[str, Any] | Sequence[dict[str, Any]], as_json: bool) -> Non
         for band in row["bands"]:
             shown = " ".join(f"{band[name]:7.1%}" for name in EstimateAccuracy._fields)
             print(f"    {band['from_ms']:6,} to {band['to_ms']:6,} ms {band['pairs']:15,}  {shown}")
+    for name in dict.fromkeys(row["matrix"] for row in rows):
+        show_seeds([row for row in rows if row["matrix"] == name])
+
+
+def show_seeds(rows: Sequence[dict[str, Any]]) -> None:
+    """The median and range over the seeds of one matrix."""
+    if len(rows) == 1:
+        return
+    print(f"{rows[0]['matrix']}, {len(rows)} seeds: median (lowest to highest)")
+    print(f"    all pairs              {' '.join(spread(rows, name) for name in EstimateAccuracy._fields)}")
+    for low_ms, high_ms in BANDS_MS:
+        bands = [band for row in rows for band in row["bands"] if (band["from_ms"], band["to_ms"]) == (low_ms, high_ms)]
+        if bands:
+            shown = " ".join(spread(bands, name) for name in EstimateAccuracy._fields)
+            print(f"    {low_ms:6,} to {high_ms:6,} ms    {shown}")
+    for kind in ("any", "own"):
+        print(f"    accepted, {kind} bounds   {spread([row['accepted'][kind] for row in rows], 'broken_ratio')} broken")
+
+
+def spread(scores: Sequence[dict[str, float]], name: str) -> str:
+    values = [each[name] for each in scores]
+    return f"{median(values):6.1%} ({min(values):.1%} to {max(values):.1%})"
 
 
 if __name__ == "__main__":

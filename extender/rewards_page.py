@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.rewards import rewards_score
+from leadsman.decision.rewards.aged_trials import faded_trials
 from leadsman.rewards.posterior import NodePosterior
 from leadsman.runtime.text_table import align_columns, format_counts
 from leadsman.state.records import Reward
@@ -79,7 +80,7 @@ def _reward_row(
 ) -> NodeRewardRow:
     aged = inputs.snapshot.rewards[pod_type][node]
     reward: Reward = aged.reward
-    trials = rewards_score.faded_trials(aged, inputs.now)
+    trials = faded_trials(aged, inputs.now)
     return NodeRewardRow(
         node,
         pod_type,

@@ -42,6 +42,9 @@ MIN_VOTING_TRIALS = 0.5
 
 _MIN_TYPICAL_RATIO, _MAX_TYPICAL_RATIO = 0.02, 0.98
 
+_MIN_SOUND_RATIO = 0.001
+"""However many others failed on a node: odds against nothing are no number."""
+
 
 class Trials(NamedTuple):
     """The trials on one node, faded to now. recent: successes that began after the last failure."""
@@ -113,9 +116,8 @@ def _has_vote(trials: Trials) -> bool:
 
 
 def _rounded_posterior(trials: Trials, typical_ratio: float, sound_ratio: float) -> NodePosterior:
-    return node_posterior(
-        round(trials.recent, 2), round(trials.failed, 2), round(typical_ratio, 2), round(sound_ratio, 3)
-    )
+    sound_ratio = max(_MIN_SOUND_RATIO, round(sound_ratio, 3))
+    return node_posterior(round(trials.recent, 2), round(trials.failed, 2), round(typical_ratio, 2), sound_ratio)
 
 
 @lru_cache(65_536)

@@ -76,8 +76,25 @@ def test_without_json_there_is_a_line_a_matrix_two_of_bounds_and_one_a_band(plan
     assert [band.split()[0] for band in bands] == ["0", "0", "30", "100"]
 
 
+def test_several_seeds_end_with_their_median_and_range(plane: Path) -> None:
+    lines = run("--matrix", plane, "--k", "8", "--peers", "random", "--seed", "1", "2", "3").stdout.splitlines()
+    begin = lines.index("plane.txt, 3 seeds: median (lowest to highest)")
+    coverages = sorted(float(line.split()[5].rstrip("%")) for line in lines[:begin] if line.startswith("plane.txt"))
+    low, middle, high = coverages
+    assert lines[begin + 1].endswith(f"{middle}% ({low}% to {high}%)")
+    assert [line.split()[0] for line in lines[begin + 2 :]] == ["0", "0", "30", "100", "accepted,", "accepted,"]
+
+
+def test_the_last_slice_before_stands_for_those_before_it(plane: Path) -> None:
+    one, two = (
+        answer("--matrix", plane, "--k", "8", "--peers", "random", "--before", plane, "--sets", sets)["remembered"]
+        for sets in ("1", "2")
+    )
+    assert 0 < one < two
+
+
 def test_agents_choose_whom_they_measure_and_former_peers_are_remembered(plane: Path) -> None:
-    found = answer("--matrix", plane, "--k", "8", "--before", plane)
+    found = answer("--matrix", plane, "--k", "8", "--before", plane, "--sets", "1")
     assert (found["peers"], found["median_relative_error"] < 0.1) == ("agents", True)
     assert 0 < found["remembered"] < found["measured"]
     assert found["held_out"] == 40 * 39 - 2 * found["measured"]

@@ -21,7 +21,8 @@ from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo
 from leadsman.decision.pod_type import pod_type_of
 from leadsman.decision.policy import RewardRule
-from leadsman.rewards import kuberl, reward_updates
+from leadsman.decision.rewards.aged_trials import faded_trials, incident_age_seconds, trials_since, trials_until_retry
+from leadsman.rewards import kuberl
 from leadsman.rewards.posterior import (
     DEFAULT_TYPICAL_RATIO,
     MIN_VOTING_TRIALS,
@@ -130,12 +131,16 @@ def assess_type(pod_type: str, inputs: DecisionInputs) -> TypeAssessment | None:
 def _assess_type(
     rewards: Mapping[str, AgedReward], doubts: Mapping[str, SharedDoubt], rule: RewardRule, now: float
 ) -> TypeAssessment:
-    trials = {node: faded_trials(each, now) for node, each in rewards.items()}
     if rule is RewardRule.KUBERL:
+        trials = {node: faded_trials(each, now) for node, each in rewards.items()}
         values = {node: kuberl.score(each.reward.kuberl) / 10 for node, each in rewards.items()}
         return TypeAssessment(NodePosteriors(trials), {node: value for node, value in values.items() if value < 1.0})
+    trials = {
+        node: faded_trials(each, now) if node in doubts else trials_until_retry(each, now)
+        for node, each in rewards.items()
+    }
     for node, doubt in doubts.items():
-        trials[node] = _trials_since(doubt, rewards.get(node), trials.get(node, Trials()), now)
+        trials[node] = trials_since(doubt, rewards.get(node), trials.get(node, Trials()), now)
     posteriors = NodePosteriors(trials, {node: doubt.sound_ratio for node, doubt in doubts.items()})
     slow = quality_factors({node: each.reward.qualities for node, each in rewards.items() if each.reward.qualities})
     failed = {node for node, each in trials.items() if each.failed >= _NO_DOUBT_TRIALS}
@@ -146,24 +151,17 @@ def _assess_type(
     return TypeAssessment(posteriors, doubted, returning, doubts)
 
 
-def _trials_since(doubt: SharedDoubt, aged: AgedReward | None, trials: Trials, now: float) -> Trials:
-    """The trials without the successes from before the failures that put the node in doubt, as the question is whether
-    it changed then. How many these are is not recorded: at a steady rate, it is what fades until now."""
-    if aged is None:
-        return trials
-    own_age = _incident_age_seconds(aged, now)
-    if own_age is not None and own_age <= doubt.age_seconds:
-        return trials
-    before = reward_updates.remaining_share(doubt.age_seconds, aged.reward.half_life_seconds)
-    return trials._replace(recent=trials.recent * (1.0 - before * (1.0 - reward_updates.CARRIED_SHARE)))
-
-
 def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
     """Those of all types that failed on a node lately."""
     rewards, now = inputs.snapshot.rewards, step * FADE_STEP_SECONDS
 
     def of_type(nodes: Mapping[str, AgedReward]) -> Mapping[str, Accusation]:
-        return inputs.cache.per_object(nodes, (NAME, "accusations", step), lambda: _type_accusations(nodes, now))
+        failing = inputs.cache.per_object(nodes, (NAME, "failing"), lambda: _failing_nodes(nodes))
+        if not failing:
+            return {}
+        return inputs.cache.per_object(
+            nodes, (NAME, "accusations", step), lambda: _type_accusations(nodes, failing, now)
+        )
 
     return inputs.cache.per_object(
         rewards,
@@ -172,30 +170,25 @@ def _accusations(inputs: DecisionInputs, step: float) -> AccusationsByType:
     )
 
 
-def _type_accusations(rewards: Mapping[str, AgedReward], now: float) -> Mapping[str, Accusation]:
+def _failing_nodes(rewards: Mapping[str, AgedReward]) -> Sequence[str]:
+    return [node for node, each in rewards.items() if each.reward.failed > _FORGOTTEN_TRIALS]
+
+
+def _type_accusations(
+    rewards: Mapping[str, AgedReward], failing: Sequence[str], now: float
+) -> Mapping[str, Accusation]:
     """Those of one type. What fails elsewhere too, or has hardly run elsewhere, accuses no node."""
-    failing = [node for node, each in rewards.items() if each.reward.failed > _FORGOTTEN_TRIALS]
-    if not failing:
-        return {}
     voters = sum(each.reward.healthy > MIN_VOTING_TRIALS for each in rewards.values())
     sound = voters - sum(rewards[node].reward.healthy > MIN_VOTING_TRIALS for node in failing)
     if sound < MIN_SOUND_NODES or sound <= len(failing):
         return {}
     accusations: dict[str, Accusation] = {}
     for node in failing:
-        age_seconds = _incident_age_seconds(rewards[node], now)
+        age_seconds = incident_age_seconds(rewards[node], now)
         accusation = accuse(faded_trials(rewards[node], now), DEFAULT_TYPICAL_RATIO, age_seconds or 0.0)
         if accusation:
             accusations[node] = accusation
     return accusations
-
-
-def _incident_age_seconds(aged: AgedReward, now: float) -> float | None:
-    """Since the node's last incident of the type, on the reader's clock; None: there was none."""
-    reward = aged.reward
-    if reward.last_incident_seconds is None:
-        return None
-    return max(0.0, reward.at_seconds - reward.last_incident_seconds) + aged.age_seconds(now)
 
 
 def _accused_racks(accusations: AccusationsByType, inputs: DecisionInputs) -> tuple[tuple[str, ...], ...]:
@@ -213,14 +206,6 @@ def _accused_racks(accusations: AccusationsByType, inputs: DecisionInputs) -> tu
 def _rack(state: NodeState) -> tuple[str, str] | None:
     identity = state.identity
     return (identity.zone, identity.rack) if identity and identity.rack else None
-
-
-def faded_trials(aged: AgedReward, now: float) -> Trials:
-    """The node's trials, faded to `now`."""
-    reward = aged.reward
-    left = reward_updates.remaining_share(aged.age_seconds(now), reward.half_life_seconds)
-    recent = min(reward.recent, reward_updates.MAX_RECENT_TRIALS)
-    return Trials(reward.healthy * left, recent * left, reward.failed * left)
 
 
 def _draw(pod: PodInfo, node: str) -> float:

@@ -66,3 +66,17 @@ def test_known_racks_and_zones_bring_the_error_near_the_jitter(region: Synthetic
     assert median < 0.07
     assert high < 0.16
     assert 0.86 <= covered <= 0.94
+
+
+def test_intervals_are_wider_around_a_node_that_is_noisy_by_itself(planetlab: Floats, quick: FitBudget) -> None:
+    """Its round trips are off by a third, each in its own way."""
+    steady, noisy = planetlab[:160, :160], 7
+    shaken = steady.copy()
+    shaken[noisy] = shaken[:, noisy] = steady[noisy] * np.exp(np.random.default_rng(1).normal(0, 0.33, 160))
+    widths = []
+    for rtt_ms in (steady, shaken):
+        estimates = fit_network(seen(rtt_ms), np.random.default_rng(0), budget=quick)
+        one, other = held_out_pairs(rtt_ms, estimates.pairs)
+        table = estimates.between(one[one == noisy], other[one == noisy])
+        widths.append(np.median(table.high_ms / table.low_ms))
+    assert widths[1] > 1.2 * widths[0]

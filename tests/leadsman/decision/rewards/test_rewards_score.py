@@ -98,6 +98,13 @@ class TestScore:
         ranked = scores(DecisionInputs(structs.replace(found.snapshot, nodes=states), found.policy, NOW))
         assert (ranked["node-2"] < 10, {ranked[node] for node in NODES[3:]}) == (True, {10})
 
+    def test_a_node_on_which_twenty_types_failed_still_has_a_score(self, make: "Make") -> None:
+        found = facts(make, others(node_0=BAD))
+        rewards = {f"type-{n}": found.snapshot.rewards["web"] for n in range(20)}
+        snapshot = structs.replace(found.snapshot, rewards=rewards)
+        ranked = scores(DecisionInputs(snapshot, found.policy, NOW), PodInfo("d", "x"))
+        assert (ranked["node-0"] < 5, {ranked[node] for node in NODES[1:]}) == (True, {10})
+
     def test_kuberls_rule_knows_of_no_other_type(self, make: "Make") -> None:
         rule = ScoresPolicy(rewards=RewardsPolicy(rule=RewardRule.KUBERL))
         found = scores(facts(make, others(node_0=BAD), scores=rule), PodInfo("d", "x"))
@@ -130,8 +137,9 @@ class TestScore:
         assert scores(found)["node-0"] < scores(found)["node-1"] < 10
 
     def test_evidence_fades_while_nothing_is_written(self, make: "Make") -> None:
+        doubted = structs.replace(BAD, recent=3.0)
         before, after = (
-            scores(facts(make, others(node_0=BAD), now=NOW + age))["node-0"] for age in (0.0, 3 * HOUR)
+            scores(facts(make, others(node_0=doubted), now=NOW + age))["node-0"] for age in (0.0, 3 * HOUR)
         )  # fmt: skip
         assert before < after
 
@@ -191,6 +199,15 @@ class TestReturn:
     def test_the_same_pod_sees_the_same_each_time(self, make: "Make") -> None:
         found = [scores(facts(make, others(node_0=self.RETURNING))) for _ in range(2)]
         assert found[0] == found[1]
+
+    def test_a_node_that_failed_at_once_is_tried_again_after_four_half_lives_by_few_pods(self, make: "Make") -> None:
+        shown = {}
+        for half_lives in (4.0, 4.5):
+            found = facts(make, others(node_0=BAD), now=NOW + half_lives * HOUR)
+            pods = [PodInfo("d", "web", uid=f"u{n}", labels={"app": "web"}) for n in range(100)]
+            shown[half_lives] = sum(scores(found, pod)["node-0"] == 10 for pod in pods)
+        assert shown[4.0] == 0
+        assert 15 < shown[4.5] < 45
 
     def test_once_it_did_well_all_see_it(self, make: "Make") -> None:
         proved = Reward(at_seconds=0.0, healthy=2.0, recent=1.5, failed=0.04)

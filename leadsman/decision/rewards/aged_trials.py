@@ -1,0 +1,60 @@
+"""A node's trials as they count now: the record says what they were when it was written."""
+
+from leadsman.rewards import reward_updates
+from leadsman.rewards.posterior import Trials
+from leadsman.rewards.shared_faults import SharedDoubt
+from leadsman.state.reward_view import AgedReward
+
+RETRY_HALF_LIVES = 4.25
+"""So long after its last failure a node is tried again, whatever it did before. Sooner costs failures on nodes that
+stay broken; later leaves repaired ones empty."""
+
+UNPROVED_SHARE = 0.1
+"""Recent successes a failure. With fewer, the node failed nearly at once: when it was new, or tried again."""
+
+_RETRIED_TRIALS = 0.03
+"""What is left of the failures then: no doubt, but few pods see the node until one did well."""
+
+
+def faded_trials(aged: AgedReward, now: float) -> Trials:
+    """The node's trials, faded to `now`."""
+    reward = aged.reward
+    left = reward_updates.remaining_share(aged.age_seconds(now), reward.half_life_seconds)
+    recent = min(reward.recent, reward_updates.MAX_RECENT_TRIALS)
+    return Trials(reward.healthy * left, recent * left, reward.failed * left)
+
+
+def trials_until_retry(aged: AgedReward, now: float) -> Trials:
+    """The faded trials, except that a node that failed nearly at once stays as it was at that failure until it is tried
+    again. Else its one failure would have faded when those that failed once after hours of health are still in doubt,
+    and of all nodes the bad ones would come first."""
+    trials, age_seconds = faded_trials(aged, now), incident_age_seconds(aged, now)
+    if age_seconds is None:
+        return trials
+    half_life_seconds = aged.reward.half_life_seconds
+    if age_seconds >= RETRY_HALF_LIVES * half_life_seconds:
+        return trials._replace(failed=min(trials.failed, _RETRIED_TRIALS))
+    if trials.recent >= UNPROVED_SHARE * trials.failed:
+        return trials
+    left = reward_updates.remaining_share(age_seconds, half_life_seconds)
+    return trials._replace(recent=trials.recent / left, failed=trials.failed / left)
+
+
+def trials_since(doubt: SharedDoubt, aged: AgedReward | None, trials: Trials, now: float) -> Trials:
+    """The trials without the successes from before the failures that put the node in doubt, as the question is whether
+    it changed then. How many these are is not recorded: at a steady rate, it is what fades until now."""
+    if aged is None:
+        return trials
+    own_age = incident_age_seconds(aged, now)
+    if own_age is not None and own_age <= doubt.age_seconds:
+        return trials
+    before = reward_updates.remaining_share(doubt.age_seconds, aged.reward.half_life_seconds)
+    return trials._replace(recent=trials.recent * (1.0 - before * (1.0 - reward_updates.CARRIED_SHARE)))
+
+
+def incident_age_seconds(aged: AgedReward, now: float) -> float | None:
+    """Since the node's last incident of the type, on the reader's clock; None: there was none."""
+    reward = aged.reward
+    if reward.last_incident_seconds is None:
+        return None
+    return max(0.0, reward.at_seconds - reward.last_incident_seconds) + aged.age_seconds(now)
