@@ -14,10 +14,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
+from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import DeviceDemand
-from leadsman.cluster.devices.node_devices import DriverDevices, NodeDevices
+from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.devices.fit_score import FitScore
-from leadsman.decision.devices.model import DeviceInputs
+from leadsman.decision.devices.model import AskedDevices, DeviceInputs
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo
 from leadsman.decision.policy import Policy
@@ -28,8 +29,10 @@ SIZES, SHARES = (1, 2, 4, 8), (4, 3, 2, 1)
 """Sizes of claims, and how many of each come."""
 
 POD = PodInfo("bench", "pod", devices=DeviceDemand(claims=("claim",)))
+SELECTION = "class gpu"
 
-Choose = Callable[[Sequence[str], Mapping[str, int], random.Random], str]
+Choose = Callable[[Sequence[str], Mapping[str, int], int, random.Random], str]
+"""The node for a claim of so many devices, of those that fit, by what each node has free."""
 
 
 class Claim(Struct, frozen=True):
@@ -51,19 +54,18 @@ def claims(count: int, nodes: int, load: float, rng: random.Random) -> list[Clai
     return made
 
 
-def first_fit(fitting: Sequence[str], free: Mapping[str, int], rng: random.Random) -> str:
+def first_fit(fitting: Sequence[str], free: Mapping[str, int], size: int, rng: random.Random) -> str:
     return fitting[0]
 
 
-def any_fit(fitting: Sequence[str], free: Mapping[str, int], rng: random.Random) -> str:
+def any_fit(fitting: Sequence[str], free: Mapping[str, int], size: int, rng: random.Random) -> str:
     return rng.choice(fitting)
 
 
-def tightest(fitting: Sequence[str], free: Mapping[str, int], rng: random.Random) -> str:
-    nodes = {
-        node: NodeDevices(drivers={"gpu.example.com": DriverDevices(DEVICES, left)}) for node, left in free.items()
-    }
-    inputs = DecisionInputs(Snapshot(), Policy(), 0.0, devices=DeviceInputs(True, nodes))
+def tightest(fitting: Sequence[str], free: Mapping[str, int], size: int, rng: random.Random) -> str:
+    nodes = {node: NodeDevices(selected={SELECTION: DeviceCount(DEVICES, left)}) for node, left in free.items()}
+    asked = AskedDevices({"bench/claim": ClaimRequests(((RequestedWay("gpus", SELECTION, size),),))})
+    inputs = DecisionInputs(Snapshot(), Policy(), 0.0, devices=DeviceInputs(True, nodes, asked=asked))
     score = FitScore().score(POD, fitting, inputs)
     assert score is not None
     return max(fitting, key=lambda node: score.values[node])
@@ -85,7 +87,7 @@ def refused(strategy: Choose, coming: Sequence[Claim], nodes: int, rng: random.R
         if not fitting:
             lost[claim.size] += 1
             continue
-        node = strategy(fitting, free, rng)
+        node = strategy(fitting, free, claim.size, rng)
         free[node] -= claim.size
         heapq.heappush(running, (claim.ends, node, claim.size))
     return lost

@@ -7,11 +7,12 @@ from typing import Any
 
 from msgspec import Struct, structs
 
+from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import DeviceDemand
-from leadsman.cluster.devices.node_devices import DriverDevices, NodeDevices
+from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.cache import DecisionCache
 from leadsman.decision.delay.views import DelayView, EstimatedRow, LastRoundTrips, SourceRow
-from leadsman.decision.devices.model import DeviceInputs, TentativeGrant
+from leadsman.decision.devices.model import AskedDevices, DeviceInputs, TentativeGrant
 from leadsman.decision.healing.model import RoomHold, SelfHealing
 from leadsman.decision.inputs import DecisionInputs, NodeLabels
 from leadsman.decision.model import PodInfo
@@ -215,12 +216,18 @@ def _devices(rng: random.Random, inputs: DecisionInputs) -> DecisionInputs:
         {"gpu.intel.com/i915": 2, "gpu.intel.com/memory.max": 16},
         {"gpu.intel.com/cards": "card0.card1"},
         pods,
-        {"gpu.example.com": DriverDevices(8, rng.randrange(9))},
+        {"gpu.example.com": DeviceCount(8, rng.randrange(9))},
+        {"class gpu": DeviceCount(8, rng.randrange(9))},
     )
+    ways = (RequestedWay("some", "class gpu", rng.choice([1, 8, None])), RequestedWay("other", "class other"))
+    claims = {f"default/claim-{rng.randrange(3)}": ClaimRequests((ways,))}
+    new = AskedDevices(claims, claims, {"example.com/gpu": "class gpu"}, {"class other": "it does not exist"})
     nodes = {**inputs.devices.nodes, rng.choice(NODES): node}
     nodes.pop(rng.choice(NODES), None)
     grants = (TentativeGrant("uid-9", DeviceDemand(bandwidth_bits=10**9), frozenset(NODES[: rng.randrange(3)])),)
-    return structs.replace(inputs, devices=DeviceInputs(True, nodes, grants, rng.choice(["", "etcd is away"])))
+    problem = rng.choice(["", "etcd is away"])
+    of_claims = rng.choice([new, inputs.devices.asked])
+    return structs.replace(inputs, devices=DeviceInputs(True, nodes, grants, problem, of_claims))
 
 
 CHANGES = (

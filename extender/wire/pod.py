@@ -9,7 +9,7 @@ from extender.wire.arguments import is_null
 from extender.wire.errors import BadRequest, bad_request
 from leadsman.cluster.devices.demand import (
     DeviceDemand,
-    claim_names,
+    PodClaims,
     extended_requests,
     readable_demand,
 )
@@ -53,6 +53,7 @@ class _Container(Struct):
 class _ResourceClaim(Struct, rename="camel"):
     name: str = ""
     resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class _Spec(Struct, rename="camel"):
@@ -141,11 +142,12 @@ def _devices(pod: _Pod, annotations: Mapping[str, str]) -> tuple[DeviceDemand, s
     in_spec = _claims(pod.spec.resource_claims if pod.spec else None, "$.Pod.spec.resourceClaims")
     made = pod.status.resource_claim_statuses if pod.status else None
     in_status = _claims(made, "$.Pod.status.resourceClaimStatuses")
-    claims = claim_names(in_spec, in_status)
+    claims = PodClaims.of(in_spec, in_status)
     try:
         extended = extended_requests((each.resources and each.resources.requests) or {} for each in containers)
     except quantity.BadQuantity as error:
-        return DeviceDemand(claims=claims), f"a container's requests cannot be read: {error}"
+        demand = DeviceDemand(claims=claims.names, templates=claims.templates)
+        return demand, f"a container's requests cannot be read: {error}"
     return readable_demand(extended, annotations, claims)
 
 

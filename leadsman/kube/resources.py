@@ -41,6 +41,8 @@ STORAGE_CLASSES = Resource("storage.k8s.io/v1", "storageclasses")
 CSI_NODES = Resource("storage.k8s.io/v1", "csinodes")
 RESOURCE_SLICES = Resource("resource.k8s.io/v1", "resourceslices")
 RESOURCE_CLAIMS = Resource("resource.k8s.io/v1", "resourceclaims")
+RESOURCE_CLAIM_TEMPLATES = Resource("resource.k8s.io/v1", "resourceclaimtemplates")
+DEVICE_CLASSES = Resource("resource.k8s.io/v1", "deviceclasses")
 DEVICE_TAINT_RULES = (
     Resource("resource.k8s.io/v1beta2", "devicetaintrules"),
     Resource("resource.k8s.io/v1alpha3", "devicetaintrules"),

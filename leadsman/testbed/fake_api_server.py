@@ -49,6 +49,7 @@ class FakeApiServer:
     slow_seconds: delay before each answer.
     page_items: largest page of a list that has a limit; a list without a limit is whole.
     host: address that it listens on.
+    group_versions: paths at which discovery finds a version of an API.
     not_served: plurals of resources that get 404, as those of a CRD that is not installed.
     on_write: called with each request that changed an object, and the object as it is then.
     """
@@ -69,6 +70,7 @@ class FakeApiServer:
         self._streams: list[WatchStream] = []
         self._denied: set[str] = set()
         self.not_served: set[str] = set()
+        self.group_versions = {"/api/v1"}
         self._pages: dict[str, list[Object]] = {}
         self._responding = asyncio.Event()
         self._responding.set()
@@ -185,8 +187,9 @@ class FakeApiServer:
     # Answers.
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        if request.path == "/api/v1":
-            return _json({"kind": "APIResourceList", "groupVersion": "v1", "resources": [{"name": "pods"}]})
+        if request.path in self.group_versions:
+            version = request.path.removeprefix("/api/").removeprefix("/apis/")
+            return _json({"kind": "APIResourceList", "groupVersion": version, "resources": [{"name": "pods"}]})
         try:
             place, watch = parse_path(request.path), request.query.get("watch") in ("1", "true")
             verb = _verb(request.method, place, watch)

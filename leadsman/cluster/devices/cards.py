@@ -9,7 +9,6 @@ The card of a bound pod is that of its annotation `gas-container-cards`. A pod w
 it fits tightest, the oldest pod first: nobody but the device plugin knows better.
 """
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct, structs
@@ -24,8 +23,6 @@ INTEL_TILES = f"{INTEL_PREFIX}tiles"
 NVIDIA_CARD = "nvidia.com/gpu"
 NVIDIA_MEMORY = "nvidia.com/gpu.memory"
 CARD_RESOURCES = (*INTEL_CARDS, NVIDIA_CARD)
-
-_ALL_OF_A_CARD = 2**63
 
 _MOST_TILES = 64
 """Of a card; real ones have up to two."""
@@ -262,13 +259,14 @@ def _taken(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
 
 def fitting_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
     """The cards that the request would have: preferred ones, then those that it fills most; () when too few fit."""
-    usable = _usable_cards(cards, request)
+    usable = usable_cards(cards, request)
     if len(usable) < request.count:
         return ()
     return sorted(usable, key=lambda card: (not card.preferred, _spare(card, request), card.name))[: request.count]
 
 
-def _usable_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
+def usable_cards(cards: Sequence[Card], request: CardRequest) -> Sequence[Card]:
+    """The cards that the request may have and fits on."""
     if not request.steered:
         return [card for card in cards if card.usable and card.has(request.amounts)]
     usable = [card for card in cards if request.may_have(card.name) and card.usable and card.has(request.amounts)]
@@ -295,41 +293,4 @@ def place(cards: Sequence[Card], requests: Sequence[CardRequest]) -> Sequence[Ca
 def fits(cards: Sequence[Card], requests: Sequence[CardRequest]) -> bool:
     """Whether `place` finds cards for all requests; which the last one would have need not be known."""
     left = place(cards, requests[:-1])
-    return left is not None and len(_usable_cards(left, requests[-1])) >= requests[-1].count
-
-
-def largest_request(demands: Iterable[DeviceDemand], resource: str) -> Mapping[str, int]:
-    """The most of each amount that one request of these demands takes of one card."""
-    largest: dict[str, int] = {}
-    for demand in demands:
-        for request in card_requests(demand, resource):
-            for name, amount in request.amounts.items():
-                largest[name] = max(amount, largest.get(name, 0))
-            if resource == NVIDIA_CARD and demand.memory_bytes is None:
-                largest[NVIDIA_MEMORY] = _ALL_OF_A_CARD
-    return largest
-
-
-def fits_beside(
-    cards: Sequence[Card], requests: Sequence[CardRequest], others: int, largest: Mapping[str, int]
-) -> bool:
-    """Whether all requests certainly fit, wherever other pods take so many times at most `largest` of a card.
-
-    False: that depends on where they take it. It spares 5,000 nodes the placing of what pods were promised.
-    """
-    asked = sum(request.count for request in requests)
-    for request in requests:
-        until_full = sorted(_times_until_full(card, request, largest) for card in _usable_cards(cards, request))
-        to_fill = until_full[: max(0, len(until_full) - asked + 1)]  # then too few of the cards are left to it
-        if not to_fill or sum(to_fill) <= others:
-            return False
-    return True
-
-
-def _times_until_full(card: Card, request: CardRequest, largest: Mapping[str, int]) -> float:
-    """How often `largest` is taken of the card before the request no longer fits."""
-    times = math.inf
-    for resource, amount in request.amounts.items():
-        if taken := largest.get(resource):
-            times = min(times, (card.left[resource] - amount) // taken + 1)
-    return times
+    return left is not None and len(usable_cards(left, requests[-1])) >= requests[-1].count

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from typing import Protocol
+from typing import NamedTuple, Protocol, Self
 
 from msgspec import Struct
 
@@ -35,7 +35,8 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
     memory_bytes: asked of each single device (leadsman.dev/device-memory); None: not asked by annotation.
     bandwidth_bits: per second, asked of a link; None: not asked.
     cards: of each container, the cards that it was given (gas-container-cards); (): nobody says.
-    claims: names of its ResourceClaims, in its namespace.
+    claims: names of its ResourceClaims, in its namespace; "" for one that is to be made.
+    templates: names of the ResourceClaimTemplates from which claims are still to be made.
     allowed: the cards that alone it may have (gas-allow); (): any.
     denied: the cards that it may not have (gas-deny).
     single_numa: whether each container's cards must be those of one NUMA node (gas-allocate-single-numa).
@@ -46,6 +47,7 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
     bandwidth_bits: int | None = None
     cards: tuple[tuple[str, ...], ...] = ()
     claims: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
     allowed: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
     single_numa: bool = False
@@ -62,8 +64,37 @@ class DeviceDemand(Struct, frozen=True, weakref=True, omit_defaults=True):
 NO_DEMAND = DeviceDemand()
 
 
+class ClaimReference(Protocol):
+    """A claim of a pod, in its spec or in its status. resource_claim_name: None: not made yet."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def resource_claim_name(self) -> str | None: ...
+    @property
+    def resource_claim_template_name(self) -> str | None: ...
+
+
+class PodClaims(NamedTuple):
+    """The ResourceClaims of a pod, as DeviceDemand has them."""
+
+    names: tuple[str, ...] = ()
+    templates: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, in_spec: Iterable[ClaimReference], in_status: Iterable[ClaimReference]) -> Self:
+        """The status names the claims that were made from templates."""
+        made = {each.name: each.resource_claim_name for each in in_status}
+        named = [(each, each.resource_claim_name or made.get(each.name) or "") for each in in_spec]
+        templates = (each.resource_claim_template_name for each, name in named if not name)
+        return cls(tuple(name for _, name in named), tuple(filter(None, templates)))
+
+
+NO_CLAIMS = PodClaims()
+
+
 def device_demand(
-    containers: tuple[Mapping[str, int], ...], annotations: Mapping[str, str], claims: tuple[str, ...] = ()
+    containers: tuple[Mapping[str, int], ...], annotations: Mapping[str, str], claims: PodClaims = NO_CLAIMS
 ) -> DeviceDemand:
     """The demand of a pod with these containers, annotations and claims. BadDemand."""
     asks = any(containers)
@@ -72,7 +103,8 @@ def device_demand(
         _memory_bytes(annotations.get(DEVICE_MEMORY_ANNOTATION)),
         _bandwidth_bits(annotations),
         _container_cards(annotations.get(GAS_CARDS_KEY, "")) if asks else (),
-        claims,
+        claims.names,
+        claims.templates,
         _names(annotations.get(GAS_ALLOW_KEY, "")) if asks else (),
         _names(annotations.get(GAS_DENY_KEY, "")) if asks else (),
         asks and GAS_SINGLE_NUMA_KEY in annotations,
@@ -80,7 +112,7 @@ def device_demand(
 
 
 def readable_demand(
-    containers: tuple[Mapping[str, int], ...], annotations: Mapping[str, str], claims: tuple[str, ...] = ()
+    containers: tuple[Mapping[str, int], ...], annotations: Mapping[str, str], claims: PodClaims = NO_CLAIMS
 ) -> tuple[DeviceDemand, str]:
     """The demand, and "", or what remains without annotations, and why these cannot be read."""
     try:
@@ -151,18 +183,3 @@ def is_extended(name: str) -> bool:
     """Whether a resource has a domain of its own: it is neither native nor of Kubernetes itself."""
     domain, slash, _ = name.partition("/")
     return bool(slash) and domain != "kubernetes.io" and not domain.endswith(".kubernetes.io")
-
-
-class ClaimReference(Protocol):
-    """A claim of a pod, in its spec or in its status; resource_claim_name: None: not made yet."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def resource_claim_name(self) -> str | None: ...
-
-
-def claim_names(in_spec: Iterable[ClaimReference], in_status: Iterable[ClaimReference]) -> tuple[str, ...]:
-    """The ResourceClaims of a pod; one that is still to be made from a template is ""."""
-    made = {each.name: each.resource_claim_name for each in in_status}
-    return tuple(each.resource_claim_name or made.get(each.name) or "" for each in in_spec)

@@ -12,10 +12,10 @@ from leadsman.cluster.pod import ClusterPod
 from leadsman.kube.names import DEVICE_LABEL_PREFIXES
 
 
-class DriverDevices(Struct, frozen=True, gc=False):
-    """The devices that one DRA driver publishes for a node.
+class DeviceCount(Struct, frozen=True, gc=False):
+    """Devices of a node that DRA drivers publish.
 
-    total: devices in its ResourceSlices.
+    total: devices in ResourceSlices.
     free: of these, those that no claim was given and that no taint keeps pods off.
     """
 
@@ -30,16 +30,23 @@ class NodeDevices(Struct, frozen=True, omit_defaults=True, dict=True):
     labels: those that describe devices.
     pods: UID → what the pod asks of devices, for pods bound to the node that ask something; oldest first.
     drivers: DRA driver → its devices.
+    selected: selection of claims (`claims`) → the devices that it selects; one that selects none is absent.
     """
 
     allocatable: Mapping[str, int] = {}
     labels: Mapping[str, str] = {}
     pods: Mapping[str, DeviceDemand] = {}
-    drivers: Mapping[str, DriverDevices] = {}
+    drivers: Mapping[str, DeviceCount] = {}
+    selected: Mapping[str, DeviceCount] = {}
 
     @cached_property
     def cards(self) -> dict[str, Any]:
         """What `leadsman.cluster.devices.cards` computed of this object, by card resource."""
+        return {}
+
+    @cached_property
+    def rooms(self) -> dict[bytes, Any]:
+        """What `leadsman.cluster.devices.card_room` computed of this object, by question."""
         return {}
 
     def free(self, resource: str) -> int:
@@ -51,7 +58,10 @@ NO_DEVICES = NodeDevices()
 
 
 def node_devices(
-    node: ClusterNode, pods: Iterable[ClusterPod], drivers: Mapping[str, DriverDevices] | None = None
+    node: ClusterNode,
+    pods: Iterable[ClusterPod],
+    drivers: Mapping[str, DeviceCount] | None = None,
+    selected: Mapping[str, DeviceCount] | None = None,
 ) -> NodeDevices:
     """The devices of `node` with these pods bound to it; NO_DEVICES when it has none."""
     allocatable = {name: amount for name, amount in node.allocatable.extended.items() if is_extended(name)}
@@ -63,4 +73,5 @@ def node_devices(
         {name: value for name, value in node.labels.items() if name.startswith(DEVICE_LABEL_PREFIXES)},
         {pod.uid: pod.devices for pod in having if pod.devices is not None},
         drivers or {},
+        selected or {},
     )

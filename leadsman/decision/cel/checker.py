@@ -68,7 +68,7 @@ class Apply(Struct, frozen=True):
 
 Expression = Constant | Read | Apply
 
-_KIND_OF_LITERAL = {bool: Kind.BOOL, int: Kind.INT, float: Kind.DOUBLE, str: Kind.STRING}
+KIND_OF_LITERAL = {bool: Kind.BOOL, int: Kind.INT, float: Kind.DOUBLE, str: Kind.STRING}
 
 
 def check(tree: Tree, text: str, schema: Schema) -> Expression:
@@ -91,7 +91,7 @@ class _Checker:
     def check(self, tree: Tree) -> Expression:
         match tree:
             case Literal():
-                return Constant(_KIND_OF_LITERAL[type(tree.value)], _shown(tree.value), tree.value)
+                return Constant(KIND_OF_LITERAL[type(tree.value)], _shown(tree.value), tree.value)
             case Select():
                 return self._read(tree)
             case Call(name="in"):

@@ -10,17 +10,19 @@ import re
 from collections.abc import Callable, Sequence
 from enum import StrEnum
 from functools import partial
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from leadsman.decision.cel import semver
 from leadsman.decision.cel.syntax import MAX_INT
 from leadsman.kube import quantity
 
 Value = Any
-"""A bool, int, float or str, of a quantity its nanos."""
+"""A bool, int, float or str, of a quantity its nanos, of a version its key."""
 
 Values = NDArray[np.float64] | float
 """An array over nodes, or one number for all of them; NaN is unknown."""
@@ -41,6 +43,7 @@ class Kind(StrEnum):
     DOUBLE = "double"
     STRING = "string"
     QUANTITY = "quantity"
+    SEMVER = "semver"
 
 
 class Function(Struct, frozen=True):
@@ -125,6 +128,10 @@ _INT_TEXT = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
 _DOUBLE_TEXT = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?", re.ASCII)
 
 
+_UPPER = {ord(lower): lower.upper() for lower in ascii_lowercase}
+_LOWER = {ord(lower.upper()): lower for lower in ascii_lowercase}
+
+
 def _int_of_text(text: str) -> int:
     if not _INT_TEXT.fullmatch(text):
         raise Unknown(f"{text!r} is no int")
@@ -158,6 +165,29 @@ def _is_quantity(text: str) -> bool:
     return True
 
 
+def _semver(text: str) -> semver.SemverKey:
+    try:
+        return semver.parse(text)
+    except semver.BadSemver as error:
+        raise Unknown(str(error)) from error
+
+
+def _is_semver(text: str) -> bool:
+    try:
+        semver.parse(text)
+    except semver.BadSemver:
+        return False
+    return True
+
+
+def _lower_ascii(text: str) -> str:
+    return text.translate(_LOWER)
+
+
+def _upper_ascii(text: str) -> str:
+    return text.translate(_UPPER)
+
+
 def _whole(nanos: int) -> int:
     whole, rest = divmod(nanos, quantity.NANO)
     if rest:
@@ -173,7 +203,7 @@ def _sign(value: int) -> int:
     return (value > 0) - (value < 0)
 
 
-_B, _I, _D, _S, _Q = Kind.BOOL, Kind.INT, Kind.DOUBLE, Kind.STRING, Kind.QUANTITY
+_B, _I, _D, _S, _Q, _V = Kind.BOOL, Kind.INT, Kind.DOUBLE, Kind.STRING, Kind.QUANTITY, Kind.SEMVER
 
 _NUMBERS = ((_I, _I), (_D, _D), (_I, _D), (_D, _I))
 
@@ -201,6 +231,7 @@ def _operators() -> Sequence[Function]:
         every += [Function(name, pair, _B, compare, partial(_compared, array)) for pair in _NUMBERS]
     for name, (compare, array) in _EQUALITY.items():
         every += [Function(name, (kind, kind), _B, compare, partial(_compared, array)) for kind in (_B, _S, _Q)]
+    every += [Function(name, (_V, _V), _B, compare) for name, (compare, _) in _EQUALITY.items()]
     every += [Function(name, (_S, _S), _B, compare) for name, (compare, _) in _ORDER.items()]
     for name, (ints, doubles, array) in _ARITHMETIC.items():
         every.append(Function(name, (_I, _I), _I, _checked(_int, ints)))
@@ -228,7 +259,11 @@ _NAMED = (
     Function("double", (_S,), _D, _double_of_text),
     Function("quantity", (_S,), _Q, _quantity),
     Function("isQuantity", (_S,), _B, _is_quantity),
+    Function("semver", (_S,), _V, _semver),
+    Function("isSemver", (_S,), _B, _is_semver),
     Function("size", (_S,), _I, len, is_method=True),
+    Function("lowerAscii", (_S,), _S, _lower_ascii, is_method=True),
+    Function("upperAscii", (_S,), _S, _upper_ascii, is_method=True),
     Function("startsWith", (_S, _S), _B, str.startswith, is_method=True),
     Function("endsWith", (_S, _S), _B, str.endswith, is_method=True),
     Function("contains", (_S, _S), _B, operator.contains, is_method=True),
@@ -241,8 +276,15 @@ _NAMED = (
     Function("sign", (_Q,), _I, _sign, is_method=True),
     Function("add", (_Q, _Q), _Q, operator.add, is_method=True),
     Function("sub", (_Q, _Q), _Q, operator.sub, is_method=True),
+    Function("isGreaterThan", (_V, _V), _B, operator.gt, is_method=True),
+    Function("isLessThan", (_V, _V), _B, operator.lt, is_method=True),
+    Function("compareTo", (_V, _V), _I, lambda a, b: (a > b) - (a < b), is_method=True),
+    Function("major", (_V,), _I, operator.itemgetter(0), is_method=True),
+    Function("minor", (_V,), _I, operator.itemgetter(1), is_method=True),
+    Function("patch", (_V,), _I, operator.itemgetter(2), is_method=True),
 )
-"""Of quantities as Kubernetes has them: kubernetes.io/docs/reference/using-api/cel, "Kubernetes quantity library"."""
+"""Of quantities and versions as Kubernetes has them: kubernetes.io/docs/reference/using-api/cel, "Kubernetes quantity
+library" and "Kubernetes semver library"."""
 
 FUNCTIONS: dict[tuple[str, bool], dict[tuple[Kind, ...], Function]] = {}
 """Name and whether it is a method → the types of what it takes → the function."""

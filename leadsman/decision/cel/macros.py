@@ -94,6 +94,8 @@ class _Expansion:
     def _call(self, tree: Call, variables: Variables) -> Tree:
         if tree.name == INDEX:
             return self._index(tree, variables)
+        if tree.name == "bind" and tree.is_method and tree.arguments[0] == Name(tree.arguments[0].position, "cel"):
+            return self._bounded(tree, self._bind(tree, variables))
         if tree.name in MACROS and tree.is_method:
             return self._bounded(tree, self._macro(tree, variables))
         if tree.name == "size" and len(tree.arguments) == 1 and _is_list(tree.arguments[0]):
@@ -102,6 +104,14 @@ class _Expansion:
             return self._bounded(tree, self._in(tree, self._list(tree.arguments[1], variables), variables))
         arguments = tuple(self.expand(argument, variables) for argument in tree.arguments)
         return _text_of_sum(tree, arguments) or Call(tree.position, tree.name, arguments, tree.is_method)
+
+    def _bind(self, tree: Call, variables: Variables) -> Tree:
+        """`cel.bind(x, node.labels, x.zone)`"""
+        _, *given = tree.arguments
+        if len(given) != 3 or not isinstance(given[0], Name):
+            what = "bind() takes a variable, its value and an expression of it, as in cel.bind(x, node.labels, x.zone)"
+            raise BadExpression(what, self._text, tree.position)
+        return self.expand(given[2], {**variables, given[0].name: self.expand(given[1], variables)})
 
     def _macro(self, tree: Call, variables: Variables) -> Tree:
         if tree.name in ("map", "filter"):

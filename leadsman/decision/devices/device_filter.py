@@ -7,7 +7,7 @@ two replicas must never grant the same.
 
 from collections.abc import Mapping, Sequence
 
-from leadsman.decision.devices.evaluation import NAME, evaluate, needs_grant
+from leadsman.decision.devices.evaluation import NAME, evaluate, largest_left, needs_grant
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PodInfo, Refusal
 
@@ -26,20 +26,18 @@ class DeviceFilter:
             return {}
         if inputs.devices.grants_problem:
             return dict.fromkeys(nodes, Refusal(NAME, inputs.devices.grants_problem))
-        fits = evaluate(pod, nodes, inputs).by_node
+        fits = evaluate(pod, nodes, inputs)
         return {node: fit.refusal for node, fit in fits.items() if fit.refusal is not None}
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """What one device or link has left, where it is known."""
         if not inputs.devices.followed or not needs_grant(pod.devices, inputs):
             return Evidence()
-        fits = evaluate(pod, nodes, inputs).by_node
-        measured = {
-            "link_headroom_bits_per_second": {
-                node: float(fit.headroom_bits) for node, fit in fits.items() if fit.headroom_bits is not None
-            },
-            "largest_left_on_one_device": {
-                node: float(fit.largest_left) for node, fit in fits.items() if fit.largest_left is not None
-            },
+        headroom = {
+            node: float(fit.headroom_bits)
+            for node, fit in evaluate(pod, nodes, inputs).items()
+            if fit.headroom_bits is not None
         }
+        left = largest_left(pod, nodes, inputs)
+        measured = {"link_headroom_bits_per_second": headroom, "largest_left_on_one_device": left}
         return Evidence({quantity: values for quantity, values in measured.items() if values})

@@ -1,13 +1,16 @@
-"""Evaluates what one pod asks of devices against the nodes: once, for refusals, scores and explanations alike."""
+"""Evaluates what one pod asks of cards and links against the nodes, for refusals and explanations alike."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from msgspec import Struct
 
 from leadsman.cluster.devices import cards
 from leadsman.cluster.devices.bandwidth import LinkReading, link_headroom_bits
+from leadsman.cluster.devices.card_room import CardQuestion
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices
+from leadsman.decision.devices.model import TentativeGrant
 from leadsman.decision.freshness import freshness_of
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import PodInfo, Refusal
@@ -31,40 +34,59 @@ class NodeFit(Struct, frozen=True):
     """How the pod fits one node's devices.
 
     refusal: why it does not; None: it does.
-    spare_ratio: of the devices that it asks for, the share that is free after it; None: it asks for none that is known.
-    has_functions: whether the node has SR-IOV virtual functions.
     headroom_bits: left of the link before the pod; None: not asked or not known.
-    largest_left: the most of the asked resource that one card has left; None: not asked or not known. Where the pod
-        fits whichever cards promised pods take, these are not counted.
     """
 
     refusal: Refusal | None = None
-    spare_ratio: float | None = None
-    has_functions: bool = False
     headroom_bits: int | None = None
-    largest_left: int | None = None
 
 
-class DeviceEvaluation(Struct, frozen=True):
-    """The pod against every node that was asked about.
-
-    card: the resource of which it asks more than a number of one card; "": none.
-    asks_link: whether it asks for bandwidth at or above the policy's threshold.
-    """
-
-    card: str
-    asks_link: bool
-    by_node: dict[str, NodeFit]
+_FITS = NodeFit()
 
 
-def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> DeviceEvaluation:
+def evaluate(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, NodeFit]:
     """A node that is not known to have devices has none: it fits a pod that asks for none of them."""
     link = asks_link(pod.devices, inputs)
     card = cards.asks_of_one_card(pod.devices)
+    promises = _Promises([grant for grant in inputs.devices.grants if grant.uid != pod.uid], card)
     requests = list(cards.card_requests(pod.devices, card)) if card else []
-    largest = cards.largest_request((grant.demand for grant in inputs.devices.grants), card)
-    by_node = {node: _fit(node, pod, card, requests, link, largest, inputs) for node in nodes}
-    return DeviceEvaluation(card, link, by_node)
+    question = CardQuestion(card, requests, promises.demands) if requests else None
+    fits = dict[str, NodeFit]()
+    for name in nodes:
+        node = inputs.devices.nodes.get(name, NO_DEVICES)
+        promised = promises.on(name, node)
+        fit = _link_fit(name, node, pod.devices, promised.demands, inputs) if link else _FITS
+        fits[name] = _card_fit(node, question, promised, fit) if question and fit.refusal is None else fit
+    return fits
+
+
+class _Promised(NamedTuple):
+    """cards: how many they ask for together."""
+
+    demands: Sequence[DeviceDemand]
+    cards: int
+
+
+class _Promises:
+    """What other pods were promised, by where they may go. card: the resource that is counted."""
+
+    def __init__(self, grants: Sequence[TentativeGrant], card: str) -> None:
+        self.demands, self._card = [grant.demand for grant in grants], card
+        self._grants, self._uids = grants, {grant.uid for grant in grants}
+        self._named = {node for grant in grants for node in grant.nodes or ()}
+        self._anywhere = self._promised(grant.demand for grant in grants if grant.nodes is None)
+
+    def on(self, name: str, node: NodeDevices) -> _Promised:
+        """The demands that may come to the node, beside those of its bound pods."""
+        if name not in self._named and self._uids.isdisjoint(node.pods):
+            return self._anywhere
+        return self._promised(
+            grant.demand for grant in self._grants if grant.uid not in node.pods and grant.may_be_on(name)
+        )
+
+    def _promised(self, demands: Iterable[DeviceDemand]) -> _Promised:
+        listed = list(demands)
+        return _Promised(listed, sum(each.amount(self._card) for each in listed))
 
 
 def asks_link(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
@@ -79,39 +101,15 @@ def needs_grant(demand: DeviceDemand, inputs: DecisionInputs) -> bool:
     return asks_link(demand, inputs) or bool(cards.asks_of_one_card(demand))
 
 
-def _fit(
-    name: str,
-    pod: PodInfo,
-    card: str,
-    requests: Sequence[cards.CardRequest],
-    link: bool,
-    largest: Mapping[str, int],
-    inputs: DecisionInputs,
-) -> NodeFit:
-    node = inputs.devices.nodes.get(name, NO_DEVICES)
-    promised = [
-        grant.demand
-        for grant in inputs.devices.grants
-        if grant.uid != pod.uid and grant.uid not in node.pods and grant.may_be_on(name)
-    ]
-    has_functions = any(node.allocatable.get(resource) for resource in inputs.policy.devices.virtual_functions)
-    refusal, headroom_bits, largest_left = None, None, None
-    if link:
-        refusal, headroom_bits = _link_fit(name, node, pod.devices, promised, inputs)
-    if requests and refusal is None:
-        refusal, largest_left = _card_fit(node, card, requests, promised, largest)
-    return NodeFit(refusal, _spare_ratio(node, pod.devices), has_functions, headroom_bits, largest_left)
-
-
 def _link_fit(
     name: str, node: NodeDevices, demand: DeviceDemand, promised: Sequence[DeviceDemand], inputs: DecisionInputs
-) -> tuple[Refusal | None, int | None]:
+) -> NodeFit:
     """kube-scheduler counts the functions that a pod requests itself, with those of pods that it has just placed; here
     only a pod that requests none needs one to be free."""
     resources = inputs.policy.devices.virtual_functions
     requests_one = any(map(demand.amount, resources))
     if not any(node.allocatable.get(each) if requests_one else node.free(each) > 0 for each in resources):
-        return NO_VIRTUAL_FUNCTION, None
+        return NodeFit(NO_VIRTUAL_FUNCTION)
     reading = link_reading(name, inputs)
     headroom = None
     if reading is not None:
@@ -119,8 +117,8 @@ def _link_fit(
         sharing = [each for each in (*node.pods.values(), *promised) if _uses_link(each, resources, threshold)]
         headroom = link_headroom_bits(reading, sharing, resources)
     if headroom is None:
-        return UNKNOWN_HEADROOM, None
-    return (None if (demand.bandwidth_bits or 0) <= headroom else NO_HEADROOM), headroom
+        return NodeFit(UNKNOWN_HEADROOM)
+    return NodeFit(None if (demand.bandwidth_bits or 0) <= headroom else NO_HEADROOM, headroom)
 
 
 def _uses_link(demand: DeviceDemand, resources: Sequence[str], threshold_bits: int) -> bool:
@@ -140,36 +138,32 @@ def link_reading(name: str, inputs: DecisionInputs) -> LinkReading | None:
     return LinkReading(int(headroom), int(limited_bits), int(limited))
 
 
-def _card_fit(
-    node: NodeDevices,
-    card: str,
-    requests: Sequence[cards.CardRequest],
-    promised: Sequence[DeviceDemand],
-    largest: Mapping[str, int],
-) -> tuple[Refusal | None, int | None]:
-    others = [(amount, name) for each in requests for name, amount in each.amounts.items() if name != card]
-    asked = max(others)[1] if others else card
-    left = cards.cards_left(node, card)
-    if left is None:
-        return Refusal(NAME, f"the node's labels do not say how much {asked} one of its devices has"), None
-    takes = sum(each.amount(card) for each in promised)
-    if takes and not cards.fits_beside(left, requests, takes, largest):
-        left = cards.cards_left(node, card, promised) or ()
-    most_left = max((each.left.get(asked, 0) for each in left if each.usable), default=0)
-    if not cards.fits(left, requests):
-        allowed = " and that its gas- annotations let it have" if any(each.steered for each in requests) else ""
-        return Refusal(NAME, f"no single device has the {asked} left that the pod asks of one{allowed}"), most_left
-    return None, most_left
+def _card_fit(node: NodeDevices, question: CardQuestion, promised: _Promised, link: NodeFit) -> NodeFit:
+    """link: how the pod fits the node's link, which it does."""
+    room = question.room_on(node)
+    if room is None:
+        reason = f"the node's labels do not say how much {question.scarcest} one of its devices has"
+        return NodeFit(Refusal(NAME, reason), link.headroom_bits)
+    if promised.cards <= room.beside:
+        return link
+    if (room.fits or len(question.requests) > 1) and question.fits_after(node, promised.demands):
+        return link
+    allowed = " and that its gas- annotations let it have" if any(each.steered for each in question.requests) else ""
+    reason = f"no single device has the {question.scarcest} left that the pod asks of one{allowed}"
+    return NodeFit(Refusal(NAME, reason), link.headroom_bits)
 
 
-def _spare_ratio(node: NodeDevices, demand: DeviceDemand) -> float | None:
-    """By the claims' driver or by the first card resource that the pod asks for."""
-    if demand.claims:
-        total = sum(driver.total for driver in node.drivers.values())
-        free = sum(driver.free for driver in node.drivers.values())
-        return free / total if total else None
-    asked = next((each for each in cards.CARD_RESOURCES if demand.amount(each)), "")
-    total = node.allocatable.get(asked, 0)
-    if not total:
-        return None
-    return max(0, node.free(asked) - demand.amount(asked)) / total
+def largest_left(pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> dict[str, float]:
+    """The most of what the pod asks of one card that a card of each node has left, promises not counted; a node that
+    does not say what its cards have is absent."""
+    card = cards.asks_of_one_card(pod.devices)
+    requests = list(cards.card_requests(pod.devices, card)) if card else []
+    if not requests:
+        return {}
+    scarcest = CardQuestion(card, requests, ()).scarcest
+    left = {name: cards.cards_left(inputs.devices.nodes.get(name, NO_DEVICES), card) for name in nodes}
+    return {
+        name: float(max((each.left.get(scarcest, 0) for each in of_node if each.usable), default=0))
+        for name, of_node in left.items()
+        if of_node is not None
+    }

@@ -1,15 +1,18 @@
 """Scores nodes with an accelerator first or last, for a pod that can do without one: by what it gains there.
 
-A pod says so by `leadsman.dev/accelerator: optional`. One that has an accelerator among its resources has no choice,
-and is not scored here. With too few runs on either side the policy's prior decides, except for a share of the pods,
-chosen by their UID, that try the side that lacks runs: that bounds exploration.
+A pod says so by `leadsman.dev/accelerator: optional`, or by a ResourceClaim with `firstAvailable`: nodes with the
+devices that it names first are those with an accelerator then. One that has an accelerator among its resources has no
+choice, and is not scored here. With too few runs on either side the policy's prior decides, except for a share of the
+pods, chosen by their UID, that try the side that lacks runs: that bounds exploration.
 """
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from hashlib import blake2b
 
 from msgspec import Struct
 
+from leadsman.cluster.devices.claims import can_have_first_ways, fit_claims
+from leadsman.decision.devices.claim_requests import pod_requests
 from leadsman.decision.devices.gain import Gain, estimate_gain, gain_text
 from leadsman.decision.inputs import DecisionInputs
 from leadsman.decision.model import Evidence, PluginScore, PodInfo
@@ -20,10 +23,22 @@ NAME = "accelerator"
 OPTIONAL = "optional"
 
 
-class Choice(Struct, frozen=True):
-    """Whether nodes with an accelerator come first, and why."""
+class Option(Struct, frozen=True):
+    """What the pod may have, or do without.
 
-    accelerated_first: bool
+    name: as in "nodes with an accelerator first". having: the nodes that have it. free_on: those that have it free.
+    """
+
+    name: str
+    having: Set[str]
+    free_on: Set[str]
+
+
+class Choice(Struct, frozen=True):
+    """Whether nodes with the option come first, and why."""
+
+    option: Option
+    option_first: bool
     reason: str
     gain: Gain
 
@@ -35,47 +50,56 @@ class GainScore:
 
     def score(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> PluginScore | None:
         weight = inputs.policy.scores.accelerator.weight
-        if not weight or not _has_choice(pod, inputs):
+        choice = choose(pod, inputs) if weight else None
+        if choice is None:
             return None
-        first = choose(pod, inputs).accelerated_first
-        return PluginScore(NAME, weight, {node: float(_is_accelerated(node, inputs) is first) for node in nodes})
+        free_on, first = choice.option.free_on, choice.option_first
+        return PluginScore(NAME, weight, {node: float((node in free_on) is first) for node in nodes})
 
     def evidence(self, pod: PodInfo, nodes: Sequence[str], inputs: DecisionInputs) -> Evidence:
         """Why nodes with an accelerator come first or last."""
-        if not _has_choice(pod, inputs):
-            return Evidence()
-        return Evidence(notes=dict.fromkeys(nodes, choose(pod, inputs).reason))
+        choice = choose(pod, inputs)
+        return Evidence() if choice is None else Evidence(notes=dict.fromkeys(nodes, choice.reason))
 
 
-def choose(pod: PodInfo, inputs: DecisionInputs) -> Choice:
-    """For a pod that has the choice."""
+def choose(pod: PodInfo, inputs: DecisionInputs) -> Choice | None:
+    """None: the pod has no choice."""
+    option = _option(pod, inputs)
+    if option is None:
+        return None
     settings = inputs.policy.devices
-    accelerated = {node for node in inputs.devices.nodes if _is_accelerated(node, inputs)}
-    gain = estimate_gain(inputs.snapshot.rewards.get(pod_type_of(pod), {}), accelerated)
+    gain = estimate_gain(inputs.snapshot.rewards.get(pod_type_of(pod), {}), option.having)
     enough = min(gain.with_samples, gain.without_samples) >= settings.gain_min_samples
     if gain.ratio is not None and enough:
         first = gain.ratio >= settings.gain_threshold
-        comparison = "at or above" if first else "below"
-        return Choice(first, _reason(first, f"{gain_text(gain)} is {comparison} {settings.gain_threshold:g}"), gain)
-    fewer_with = gain.with_samples < gain.without_samples
-    if _draw(pod) < settings.gain_explore_ratio:
-        return Choice(fewer_with, _reason(fewer_with, f"{gain_text(gain)}: this pod tries what has fewer runs"), gain)
-    first, prior = settings.gain_prior >= settings.gain_threshold, settings.gain_prior
-    return Choice(first, _reason(first, f"{gain_text(gain)}: too few runs; the policy's prior is {prior:g}"), gain)
+        why = f"{gain_text(gain)} is {'at or above' if first else 'below'} {settings.gain_threshold:g}"
+    elif _draw(pod) < settings.gain_explore_ratio:
+        first = gain.with_samples < gain.without_samples
+        why = f"{gain_text(gain)}: this pod tries what has fewer runs"
+    else:
+        first = settings.gain_prior >= settings.gain_threshold
+        why = f"{gain_text(gain)}: too few runs; the policy's prior is {settings.gain_prior:g}"
+    return Choice(option, first, f"nodes {'with' if first else 'without'} {option.name} first: {why}", gain)
 
 
-def _reason(accelerated_first: bool, why: str) -> str:
-    return f"nodes {'with' if accelerated_first else 'without'} an accelerator first: {why}"
-
-
-def _has_choice(pod: PodInfo, inputs: DecisionInputs) -> bool:
-    optional = pod.annotations.get(ACCELERATOR_ANNOTATION, "").strip() == OPTIONAL
-    return optional and inputs.devices.followed and not any(map(pod.devices.amount, inputs.policy.devices.accelerators))
-
-
-def _is_accelerated(node: str, inputs: DecisionInputs) -> bool:
-    devices = inputs.devices.nodes.get(node)
-    return devices is not None and any(map(devices.allocatable.get, inputs.policy.devices.accelerators))
+def _option(pod: PodInfo, inputs: DecisionInputs) -> Option | None:
+    devices, accelerators = inputs.devices, inputs.policy.devices.accelerators
+    if not devices.followed or any(map(pod.devices.amount, accelerators)):
+        return None
+    if choices := pod_requests(pod, inputs).choices:
+        having = {name for name, node in devices.nodes.items() if can_have_first_ways(node, choices)}
+        fits = {name: fit_claims(devices.nodes[name], choices) for name in having}
+        free_on = {name for name, fit in fits.items() if fit is not None and fit.has_first_ways}
+        return Option(" and ".join(first.selection for first, *_ in choices), having, free_on)
+    if pod.annotations.get(ACCELERATOR_ANNOTATION, "").strip() == OPTIONAL:
+        selections = [devices.asked.extended[each] for each in accelerators if each in devices.asked.extended]
+        having = {
+            name
+            for name, node in devices.nodes.items()
+            if any(map(node.allocatable.get, accelerators)) or any(map(node.selected.get, selections))
+        }
+        return Option("an accelerator", having, having)
+    return None
 
 
 def _draw(pod: PodInfo) -> float:

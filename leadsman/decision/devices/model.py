@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from msgspec import Struct
 
+from leadsman.cluster.devices.claims import ClaimRequests
 from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.devices.node_devices import NodeDevices
 
@@ -23,6 +24,23 @@ class TentativeGrant(Struct, frozen=True):
         return self.nodes is None or node in self.nodes
 
 
+class AskedDevices(Struct, frozen=True, omit_defaults=True):
+    """What is asked of the devices that DRA drivers publish. Replaced, never altered.
+
+    claims: namespace/name → what a ResourceClaim asks that was given nothing yet. templates: of ResourceClaimTemplates.
+    extended: extended resource → the selection of a DeviceClass that it stands for.
+    problems: selection → why its devices are not counted.
+    """
+
+    claims: Mapping[str, ClaimRequests] = {}
+    templates: Mapping[str, ClaimRequests] = {}
+    extended: Mapping[str, str] = {}
+    problems: Mapping[str, str] = {}
+
+
+NOTHING_ASKED = AskedDevices()
+
+
 class DeviceInputs(Struct, frozen=True):
     """The devices of the cluster, and what is promised of them.
 
@@ -30,9 +48,11 @@ class DeviceInputs(Struct, frozen=True):
     nodes: node → its devices; replaced, never altered. A node that is absent has none.
     grants: of other pods, made before this one was asked about, by any replica.
     grants_problem: why the grants are not known; "" when they are.
+    asked: by claims.
     """
 
     followed: bool = False
     nodes: Mapping[str, NodeDevices] = MappingProxyType({})
     grants: tuple[TentativeGrant, ...] = ()
     grants_problem: str = ""
+    asked: AskedDevices = NOTHING_ASKED

@@ -1,5 +1,5 @@
-"""Follows the devices of all nodes on the API server: nodes, pods, and ResourceSlices with ResourceClaims where it has
-them. RBAC: daemonset/components/devices.
+"""Follows the devices of all nodes on the API server: nodes, pods, and the objects of Dynamic Resource Allocation where
+it has them. RBAC: daemonset/components/devices.
 """
 
 import asyncio
@@ -8,20 +8,36 @@ import time
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import structs
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 from leadsman.cluster.devices.cards import prepare_cards
-from leadsman.cluster.devices.node_devices import NO_DEVICES, DriverDevices, NodeDevices, node_devices
-from leadsman.decision.devices.model import DeviceInputs
+from leadsman.cluster.devices.node_devices import NO_DEVICES, NodeDevices, node_devices
+from leadsman.cluster.node import ClusterNode
+from leadsman.decision.devices.model import AskedDevices, DeviceInputs
 from leadsman.kube.client import ApiClient
 from leadsman.kube.errors import ApiError, NotFound
 from leadsman.kube.listing import ListOptions
 from leadsman.kube.object_changes import ChangeType, ObjectChange
 from leadsman.kube.reflector import Reflector
-from leadsman.kube.resources import NODES, PODS, RESOURCE_CLAIMS, RESOURCE_SLICES
+from leadsman.kube.resources import (
+    DEVICE_CLASSES,
+    NODES,
+    PODS,
+    RESOURCE_CLAIM_TEMPLATES,
+    RESOURCE_CLAIMS,
+    RESOURCE_SLICES,
+    Resource,
+)
 from leadsman.runtime.lru import LruCache
+from leadsman.sources.cluster.claim_devices import ClaimDevices
 from leadsman.sources.cluster.cluster_assembly import ClusterAssembly
-from leadsman.sources.cluster.device_objects import ResourceClaimObject, ResourceSliceObject, drivers_by_node
+from leadsman.sources.cluster.device_objects import (
+    DeviceClassObject,
+    ResourceClaimObject,
+    ResourceClaimTemplateObject,
+    ResourceSliceObject,
+)
 from leadsman.sources.cluster.node_objects import NodeObject
 from leadsman.sources.cluster.pod_object import PodObject
 from leadsman.sources.cluster.workload_follower import UNFINISHED_PODS
@@ -48,7 +64,7 @@ class DeviceFollower:
     """Keeps the devices up to date. `run` it as one task; readers take `current`.
 
     clock: monotonic seconds.
-    follows_claims: whether ResourceSlices and ResourceClaims are followed too.
+    follows_claims: whether ResourceSlices, ResourceClaims, their templates and DeviceClasses are followed too.
     promised_uids: the pods that something was promised before this process began. It is called once, before pods are
     listed, so those that the list has not have ended.
     """
@@ -65,26 +81,30 @@ class DeviceFollower:
         self._assembly = ClusterAssembly()
         self._changed: set[str] = set()
         self._departed: LruCache[str, bool] = LruCache(MAX_DEPARTED)
-        self._drivers: Mapping[str, Mapping[str, DriverDevices]] = {}
-        self._drivers_changed = False
+        self._claim_devices = ClaimDevices()
+        self._claims_changed = False
         self._inputs = DeviceInputs(followed=True)
         self._stale = asyncio.Event()
         settings: dict[str, Any] = {"longest_pause_seconds": MAX_BACKOFF_SECONDS, "clock": clock}
         self.nodes = Reflector(client, ListOptions(NODES), NodeObject, on_changes=self._nodes_changed, **settings)
         pods = ListOptions(PODS, field_selector=UNFINISHED_PODS)
         self.pods = Reflector(client, pods, PodObject, on_changes=self._pods_changed, **settings)
-        self._slices = Reflector(
-            client, ListOptions(RESOURCE_SLICES), ResourceSliceObject, on_changes=self._claims_changed, **settings
+        kinds: Sequence[tuple[Resource, type[Any], Callable[[Sequence[ObjectChange[Any]]], None]]] = (
+            (RESOURCE_SLICES, ResourceSliceObject, self._claim_devices.slices_changed),
+            (DEVICE_CLASSES, DeviceClassObject, self._claim_devices.classes_changed),
+            (RESOURCE_CLAIMS, ResourceClaimObject, self._claim_devices.claims_changed),
+            (RESOURCE_CLAIM_TEMPLATES, ResourceClaimTemplateObject, self._claim_devices.templates_changed),
         )
-        self._claims = Reflector(
-            client, ListOptions(RESOURCE_CLAIMS), ResourceClaimObject, on_changes=self._claims_changed, **settings
-        )
+        self._of_claims = [
+            Reflector(client, ListOptions(resource), kind, on_changes=self._then_count(apply), **settings)
+            for resource, kind, apply in kinds
+        ]
 
     @property
     def current(self) -> DeviceInputs:
         """The devices now, without grants; the same object while nothing changes."""
-        if self._drivers_changed:
-            self._update_drivers()
+        if self._claims_changed:
+            self._update_claims()
         if self._changed:
             self._update_nodes()
         return self._inputs
@@ -147,8 +167,8 @@ class DeviceFollower:
         while not await self._has_claims():  # noqa: ASYNC110  # nobody tells when an API server is upgraded
             await asyncio.sleep(DISCOVERY_SECONDS)
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._slices.run(), name="watch resource slices")
-            group.create_task(self._claims.run(), name="watch resource claims")
+            for reflector in self._of_claims:
+                group.create_task(reflector.run(), name=f"watch {reflector.list_options.resource.plural}")
 
     async def _has_claims(self) -> bool:
         try:
@@ -176,24 +196,38 @@ class DeviceFollower:
         if self._changed:
             self._stale.set()
 
-    def _claims_changed(self, _: Sequence[ObjectChange[Any]]) -> None:
-        self._drivers_changed = True
+    def _then_count(
+        self, apply: Callable[[Sequence[ObjectChange[Any]]], None]
+    ) -> Callable[[Sequence[ObjectChange[Any]]], None]:
+        def on_changes(changes: Sequence[ObjectChange[Any]]) -> None:
+            apply(changes)
+            self._claims_changed = True
+            self._stale.set()
 
-    def _update_drivers(self) -> None:
-        before, self._drivers_changed = self._drivers, False
-        self._drivers = drivers_by_node(self._slices.current.values(), self._claims.current.values())
-        both = before.keys() | self._drivers.keys()
-        self._changed.update(node for node in both if before.get(node) != self._drivers.get(node))
+        return on_changes
+
+    def _update_claims(self) -> None:
+        self._claims_changed = False
+        of_claims = self._claim_devices
+        self._changed |= of_claims.update()
+        asked = AskedDevices(dict(of_claims.claims), dict(of_claims.templates), of_claims.extended, of_claims.problems)
+        if asked != self._inputs.asked:
+            self._inputs = structs.replace(self._inputs, asked=asked)
 
     def _update_nodes(self) -> None:
         table: dict[str, NodeDevices] = dict(self._inputs.nodes)
         cluster = self._assembly.cluster
         for name in self._changed:
             node = cluster.nodes.get(name)
-            devices = NO_DEVICES if node is None else node_devices(node, cluster.pods_on(name), self._drivers.get(name))
+            devices = NO_DEVICES if node is None else self._node_devices(node)
             if devices == NO_DEVICES:
                 table.pop(name, None)
             elif table.get(name) != devices:
                 table[name] = devices
         self._changed.clear()
-        self._inputs = DeviceInputs(followed=True, nodes=table)
+        self._inputs = structs.replace(self._inputs, nodes=table)
+
+    def _node_devices(self, node: ClusterNode) -> NodeDevices:
+        name, of_claims = node.name, self._claim_devices
+        pods = self._assembly.cluster.pods_on(name)
+        return node_devices(node, pods, of_claims.drivers_of(name), of_claims.selected_on(name))

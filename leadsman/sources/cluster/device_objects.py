@@ -1,15 +1,18 @@
-"""ResourceSlices and ResourceClaims of Dynamic Resource Allocation: what drivers publish, and what claims were given.
+"""The objects of Dynamic Resource Allocation: what drivers publish, what claims ask, and what they were given.
 
 resource.k8s.io/v1: k8s.io/api/resource/v1/types.go.
 """
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
-from leadsman.cluster.devices.node_devices import DriverDevices
+from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
+from leadsman.decision.cel import semver
+from leadsman.decision.cel.functions import Kind
+from leadsman.decision.cel.selector import Path, Typed
 from leadsman.kube import quantity
 from leadsman.sources.cluster.object_metadata import MetadataFields
 
@@ -34,12 +37,14 @@ class PublishedDevice(NamedTuple):
     usable: no taint of the driver keeps pods off it.
     shareable: several claims may have it at a time.
     takes: of the pool's counters, in nanos.
+    value_at: what a selector reads of it.
     """
 
     identity: DeviceId
     usable: bool
     shareable: bool
     takes: Mapping[Counted, int]
+    value_at: Callable[[Path], Typed | None]
 
 
 class _Fields(Struct, frozen=True, gc=False, rename="camel"):
@@ -62,6 +67,24 @@ class _CounterSetFields(_Fields, frozen=True):
     counters: Mapping[str, _CounterFields] = {}
 
 
+class _AttributeFields(_Fields, frozen=True):
+    """One of them is set, or a list, which no selector here reads."""
+
+    boolean: bool | None = field(name="bool", default=None)
+    integer: int | None = field(name="int", default=None)
+    string: str | None = None
+    version: str | None = None
+
+    def typed(self) -> Typed | None:
+        if self.version is not None:
+            try:
+                return Kind.SEMVER, semver.parse(self.version)
+            except semver.BadSemver:
+                return None
+        values = ((Kind.BOOL, self.boolean), (Kind.INT, self.integer), (Kind.STRING, self.string))
+        return next((typed for typed in values if typed[1] is not None), None)
+
+
 class _DeviceFields(_Fields, frozen=True):
     """allow_multiple_allocations: several claims share the device (KEP-5075), so none of them takes it."""
 
@@ -69,6 +92,34 @@ class _DeviceFields(_Fields, frozen=True):
     taints: tuple[_TaintFields, ...] = ()
     consumes_counters: tuple[_CounterSetFields, ...] = ()
     allow_multiple_allocations: bool | None = None
+    attributes: Mapping[str, _AttributeFields] = {}
+    capacity: Mapping[str, _CounterFields] = {}
+
+    def value_at(self, driver: str, path: Path) -> Typed | None:
+        """Of a path of DEVICE_FIELDS. A name without a domain is of the driver's own."""
+        _, of_device, *keys = path
+        if of_device == "driver":
+            return Kind.STRING, driver
+        if of_device == "allowMultipleAllocations":
+            return Kind.BOOL, bool(self.allow_multiple_allocations)
+        named: Mapping[str, Any] = self.attributes if of_device == "attributes" else self.capacity
+        domain = keys[0]
+        if len(keys) == 1:
+            is_there = any(name.rpartition("/")[0] in (domain, "" if domain == driver else domain) for name in named)
+            return (Kind.BOOL, True) if is_there else None
+        value = named.get(f"{domain}/{keys[1]}") or (named.get(keys[1]) if domain == driver else None)
+        if value is None:
+            return None
+        return value.typed() if of_device == "attributes" else (Kind.QUANTITY, quantity.parse(str(value.value)))
+
+
+DEVICE_FIELDS: Mapping[Path, int] = {
+    ("device", "driver"): 0,
+    ("device", "allowMultipleAllocations"): 0,
+    ("device", "attributes"): 2,
+    ("device", "capacity"): 2,
+}
+"""What selectors read, with how many keys: k8s.io/dynamic-resource-allocation/cel/compile.go."""
 
 
 class _PoolFields(_Fields, frozen=True):
@@ -98,6 +149,7 @@ class ResourceSliceObject(Struct, frozen=True, gc=False):
                 not any(taint.effect in _REPELLING for taint in device.taints),
                 bool(device.allow_multiple_allocations),
                 _amounts((each.counter_set, each.counters) for each in device.consumes_counters),
+                partial(device.value_at, self.spec.driver),
             )
 
     def counters(self) -> Mapping[Counted, int]:
@@ -133,10 +185,109 @@ class _ClaimStatus(_Fields, frozen=True):
     allocation: _Allocation | None = None
 
 
-class ResourceClaimObject(Struct, frozen=True, gc=False):
-    """A claim, and what it was given."""
+class _CelFields(_Fields, frozen=True):
+    expression: str = ""
+
+
+class _SelectorFields(_Fields, frozen=True):
+    cel: _CelFields | None = None
+
+
+class _DeviceClassSpec(_Fields, frozen=True):
+    selectors: tuple[_SelectorFields, ...] = ()
+    extended_resource_name: str = ""
+
+
+class DeviceClassObject(Struct, frozen=True, gc=False):
+    """A class of devices. Its extended_resource_name stands for one of them in a container's resources (KEP-5004)."""
 
     metadata: MetadataFields
+    spec: _DeviceClassSpec = _DeviceClassSpec()
+
+
+class Selection(NamedTuple):
+    """The devices of a DeviceClass that satisfy a request's own expressions, too."""
+
+    device_class: str
+    expressions: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """As it is called in NodeDevices.selected, and in explanations."""
+        return " && ".join((f"class {self.device_class}", *self.expressions))
+
+
+class _WayFields(_Fields, frozen=True):
+    name: str = ""
+    device_class_name: str = ""
+    selectors: tuple[_SelectorFields, ...] = ()
+    allocation_mode: str = ""
+    count: int | None = None
+    admin_access: bool | None = None
+
+    def selection(self) -> Selection:
+        return Selection(self.device_class_name, expressions(self.selectors))
+
+    def way(self, name: str) -> RequestedWay:
+        return RequestedWay(name, str(self.selection()), None if self.allocation_mode == "All" else self.count or 1)
+
+
+def expressions(selectors: Iterable[_SelectorFields]) -> tuple[str, ...]:
+    """Of CEL selectors; of another kind, "", which cannot be evaluated."""
+    return tuple(each.cel.expression if each.cel else "" for each in selectors)
+
+
+class _RequestFields(_Fields, frozen=True):
+    name: str = ""
+    exactly: _WayFields | None = None
+    first_available: tuple[_WayFields, ...] = ()
+
+    def ways(self) -> tuple[_WayFields, ...]:
+        """() for access for administration, which takes no device."""
+        exactly = () if self.exactly is None or self.exactly.admin_access else (self.exactly,)
+        return self.first_available or exactly
+
+
+class _RequestedDevices(_Fields, frozen=True):
+    requests: tuple[_RequestFields, ...] = ()
+
+
+class ClaimSpec(_Fields, frozen=True):
+    """What a claim, or a template of claims, asks."""
+
+    devices: _RequestedDevices = _RequestedDevices()
+
+    def requests(self) -> ClaimRequests:
+        """For the decision."""
+        made = []
+        for request in self.devices.requests:
+            ways = tuple(way.way(way.name or request.name) for way in request.ways())
+            if ways:
+                made.append(ways)
+        return ClaimRequests(tuple(made))
+
+    def selections(self) -> Iterator[Selection]:
+        """Those of all ways of all requests."""
+        for request in self.devices.requests:
+            for way in request.ways():
+                yield way.selection()
+
+
+class _TemplateSpec(_Fields, frozen=True):
+    spec: ClaimSpec = ClaimSpec()
+
+
+class ResourceClaimTemplateObject(Struct, frozen=True, gc=False):
+    """What the claims that are made from it ask."""
+
+    metadata: MetadataFields
+    spec: _TemplateSpec = _TemplateSpec()
+
+
+class ResourceClaimObject(Struct, frozen=True, gc=False):
+    """A claim: what it asks, and what it was given."""
+
+    metadata: MetadataFields
+    spec: ClaimSpec = ClaimSpec()
     status: _ClaimStatus = _ClaimStatus()
 
     def allocated(self) -> Iterator[DeviceId]:
@@ -145,52 +296,3 @@ class ResourceClaimObject(Struct, frozen=True, gc=False):
             for each in self.status.allocation.devices.results:
                 if not each.admin_access:
                     yield DeviceId(each.driver, each.pool, each.device)
-
-
-def drivers_by_node(
-    slices: Iterable[ResourceSliceObject], claims: Iterable[ResourceClaimObject]
-) -> Mapping[str, Mapping[str, DriverDevices]]:
-    """Node → driver → its devices. Of a pool, the newest generation counts; devices of no single node are left out.
-
-    A part of a divided device is free while the pool's counters have what it takes left, beside those that were given.
-    """
-    listed = [each for each in slices if each.spec.node_name]
-    newest: dict[tuple[str, str], int] = {}
-    for each in listed:
-        pool = (each.spec.driver, each.spec.pool.name)
-        newest[pool] = max(newest.get(pool, 0), each.spec.pool.generation)
-    taken = {device for claim in claims for device in claim.allocated()}
-    pools: dict[tuple[str, str], list[ResourceSliceObject]] = {}
-    for each in listed:
-        pool = (each.spec.driver, each.spec.pool.name)
-        if each.spec.pool.generation == newest[pool]:
-            pools.setdefault(pool, []).append(each)
-    total, free = Counter[tuple[str, str]](), Counter[tuple[str, str]]()
-    for slices_of_pool in pools.values():
-        left = _counters_left(slices_of_pool, taken)
-        for each in slices_of_pool:
-            at = (each.spec.node_name, each.spec.driver)
-            devices = list(each.devices())
-            total[at] += len(devices)
-            free[at] += sum(_is_free(device, taken, left) for device in devices)
-    by_node: dict[str, dict[str, DriverDevices]] = {}
-    for (node, driver), count in total.items():
-        by_node.setdefault(node, {})[driver] = DriverDevices(count, free[node, driver])
-    return by_node
-
-
-def _counters_left(slices: Iterable[ResourceSliceObject], taken: Set[DeviceId]) -> Counter[Counted]:
-    """Of one pool. Its counters and the devices that take of them may be in different slices."""
-    left = Counter[Counted]()
-    for each in slices:
-        left.update(each.counters())
-        for device in each.devices():
-            if device.identity in taken:
-                left.subtract(device.takes)
-    return left
-
-
-def _is_free(device: PublishedDevice, taken: Set[DeviceId], left: Mapping[Counted, int]) -> bool:
-    if not device.usable or (device.identity in taken and not device.shareable):
-        return False
-    return all(amount <= left[counter] for counter, amount in device.takes.items())

@@ -125,6 +125,7 @@ class ResourceClaimFields(_Fields, frozen=True):
 
     name: str = ""
     resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class TemplateFields(_Fields, frozen=True):

@@ -10,7 +10,7 @@ from leadsman.cluster.constraints import PodConstraints
 from leadsman.cluster.devices.demand import (
     NO_DEMAND,
     DeviceDemand,
-    claim_names,
+    PodClaims,
     extended_requests,
     readable_demand,
 )
@@ -150,7 +150,7 @@ def _requests(spec: _SpecFields, status: _StatusFields) -> Resources:
 def _devices(meta: MetadataFields, spec: _SpecFields, status: _StatusFields) -> DeviceDemand | None:
     """Of a pod whose annotations cannot be read, its resources: what else it uses is not known."""
     containers = extended_requests(each.resources.requests for each in spec.containers)
-    claims = claim_names(spec.resource_claims, status.resource_claim_statuses)
+    claims = PodClaims.of(spec.resource_claims, status.resource_claim_statuses)
     demand, _ = readable_demand(containers, meta.annotations, claims)
     if demand == NO_DEMAND:
         return None

@@ -15,6 +15,7 @@ from leadsman.cluster.constraints import (
     Toleration,
     TopologySpread,
 )
+from leadsman.cluster.devices.demand import DeviceDemand
 from leadsman.cluster.model import Cluster, cluster_of
 from leadsman.cluster.node import ClusterNode
 from leadsman.cluster.pod import ClusterPod
@@ -112,8 +113,12 @@ class AnonymousCluster:
             constraints=self._shared_constraints(pod.constraints),
             claims=tuple(map(self._rename, pod.claims)),
             nominated_node=self._rename(pod.nominated_node),
-            devices=pod.devices and replace(pod.devices, claims=tuple(map(self._rename, pod.devices.claims))),
+            devices=pod.devices and self._devices(pod.devices),
         )
+
+    def _devices(self, demand: DeviceDemand) -> DeviceDemand:
+        claims, templates = (tuple(map(self._rename, names)) for names in (demand.claims, demand.templates))
+        return replace(demand, claims=claims, templates=templates)
 
     def _shared_constraints(self, constraints: PodConstraints) -> PodConstraints:
         """One object for the pods of one template, as before."""

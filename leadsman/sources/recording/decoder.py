@@ -122,8 +122,10 @@ class RequestDecoder:
         self._change(self_healing=structs.replace(self._inputs.self_healing, **_set_fields(message.fields)))
 
     def _change_devices(self, message: m.DevicesChanged) -> None:
-        nodes = apply_changes(self._inputs.devices.nodes, message.changed, message.gone, message.order)
-        self._change(devices=DeviceInputs(True, nodes, message.grants, message.grants_problem))
+        before = self._inputs.devices
+        nodes = apply_changes(before.nodes, message.changed, message.gone, message.order)
+        asked = before.asked if message.asked is None else message.asked
+        self._change(devices=DeviceInputs(True, nodes, message.grants, message.grants_problem, asked))
 
     def _change_last_round_trips(self, message: m.LastRoundTripsChanged) -> None:
         self._change(last_round_trips=message.by_node)

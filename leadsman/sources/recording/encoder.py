@@ -115,7 +115,8 @@ class RequestEncoder:
     def _device_changes(self, devices: DeviceInputs) -> Iterator[bytes]:
         """What is not followed at first is not followed later."""
         before, self._devices = self._devices, devices
-        yield m.encode(m.DevicesChanged(devices.grants, devices.grants_problem))
+        asked = None if devices.asked is before.asked else devices.asked
+        yield m.encode(m.DevicesChanged(devices.grants, devices.grants_problem, asked=asked))
         for keys, gone, order in _slices(*table_changes(before.nodes, devices.nodes)):
             changed = {key: devices.nodes[key] for key in keys}
             yield m.encode(m.DevicesChanged(devices.grants, devices.grants_problem, changed, gone, order))

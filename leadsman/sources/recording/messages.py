@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from leadsman.cluster.devices.node_devices import NodeDevices
 from leadsman.decision.delay.views import LastRoundTrips
-from leadsman.decision.devices.model import TentativeGrant
+from leadsman.decision.devices.model import AskedDevices, TentativeGrant
 from leadsman.decision.healing.model import RoomHold
 from leadsman.decision.model import PodInfo, Refusal
 from leadsman.decision.policy import Policy
@@ -211,13 +211,14 @@ class NodeLabelsChanged(Message, frozen=True, tag=20):
 
 
 class DevicesChanged(Message, frozen=True, tag=17):
-    """The devices of these nodes are followed; of the grants, all."""
+    """The devices of these nodes are followed; of the grants, all. asked: None: as before."""
 
     grants: tuple[TentativeGrant, ...]
     grants_problem: str
     changed: dict[str, NodeDevices] = {}
     gone: list[str] = []
     order: list[str] | None = None
+    asked: AskedDevices | None = None
 
 
 AnyMessage = (

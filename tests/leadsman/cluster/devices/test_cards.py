@@ -6,13 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from leadsman.cluster.devices.card_room import largest_request, most_beside
 from leadsman.cluster.devices.cards import (
     Card,
     asks_of_one_card,
     card_requests,
     cards_left,
-    fits_beside,
-    largest_request,
     place,
     whole_cards,
 )
@@ -231,7 +230,7 @@ def test_what_is_kept_of_a_node_is_the_same_with_and_without_promises() -> None:
 def beside(demand: DeviceDemand, bound: Sequence[DeviceDemand], promised: Sequence[DeviceDemand]) -> bool:
     node = NodeDevices(ROOM, TWO_CARDS, {str(each): pod for each, pod in enumerate(bound)})
     left, others = cards_left(node, I915) or (), sum(each.amount(I915) for each in promised)
-    return fits_beside(left, list(card_requests(demand, I915)), others, largest_request(promised, I915))
+    return others <= most_beside(left, list(card_requests(demand, I915)), largest_request(promised, I915))
 
 
 def test_a_pod_fits_beside_promises_that_cannot_fill_the_cards() -> None:
@@ -259,5 +258,4 @@ def test_a_promised_pod_that_says_nothing_may_take_a_whole_nvidia_card() -> None
     left, silent = cards_left(node, "nvidia.com/gpu") or (), DeviceDemand(({"nvidia.com/gpu": 1},))
     [request] = card_requests(DeviceDemand(({"nvidia.com/gpu": 1},), memory_bytes=GB), "nvidia.com/gpu")
     largest = largest_request([silent], "nvidia.com/gpu")
-    assert fits_beside(left, [request], 1, largest)
-    assert not fits_beside(left, [request], 2, largest)
+    assert most_beside(left, [request], largest) == 1

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leadsman.cluster.devices.demand import BadDemand, DeviceDemand, claim_names, device_demand, extended_requests
+from leadsman.cluster.devices.demand import BadDemand, DeviceDemand, PodClaims, device_demand, extended_requests
 from leadsman.sources.cluster.pod_fields import ResourceClaimFields
 
 BANDWIDTH, EGRESS = "leadsman.dev/bandwidth", "kubernetes.io/egress-bandwidth"
@@ -71,8 +71,10 @@ def test_cards_are_read_container_by_container() -> None:
 
 
 def test_a_claim_of_a_template_has_its_name_from_the_status() -> None:
-    in_spec = [ResourceClaimFields("a", "mine"), ResourceClaimFields("b"), ResourceClaimFields("c")]
-    assert claim_names(in_spec, [ResourceClaimFields("b", "pod-b-x7")]) == ("mine", "pod-b-x7", "")
+    in_spec = [ResourceClaimFields("a", "mine"), *(ResourceClaimFields(name, None, f"of-{name}") for name in "bc")]
+    claims = PodClaims.of(in_spec, [ResourceClaimFields("b", "pod-b-x7")])
+    assert claims.names == ("mine", "pod-b-x7", "")
+    assert claims.templates == ("of-c",), "from which a claim is still to be made"
 
 
 def test_a_pod_that_asks_for_nothing_has_no_demand() -> None:

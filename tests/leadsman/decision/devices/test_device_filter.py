@@ -5,13 +5,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 import pytest
 
+from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import DeviceDemand
-from leadsman.cluster.devices.node_devices import DriverDevices, NodeDevices
+from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.decide import decide
 from leadsman.decision.devices.device_filter import DeviceFilter
 from leadsman.decision.devices.evaluation import NO_HEADROOM, NO_VIRTUAL_FUNCTION, UNKNOWN_HEADROOM
 from leadsman.decision.devices.fit_score import FitScore
-from leadsman.decision.devices.model import DeviceInputs, TentativeGrant
+from leadsman.decision.devices.model import AskedDevices, DeviceInputs, TentativeGrant
 from leadsman.decision.explain import explain
 from leadsman.decision.explain_text import format_explanation
 from leadsman.decision.model import PodInfo
@@ -145,10 +146,53 @@ def test_the_tightest_node_is_first(make: "Make") -> None:
     assert dict(score.values) == {"empty": 0.25, "begun": 0.75}
 
 
-def test_a_pod_with_claims_takes_devices_where_fewest_are_free(make: "Make") -> None:
+def test_a_claim_takes_the_devices_that_it_selects_where_fewest_are_free_after_it(make: "Make") -> None:
     nodes = {
-        "empty": NodeDevices(drivers={"gpu.example.com": DriverDevices(8, 8)}),
-        "begun": NodeDevices(drivers={"gpu.example.com": DriverDevices(8, 2)}),
+        "empty": NodeDevices(selected={"class gpu": DeviceCount(8, 8)}),
+        "begun": NodeDevices(selected={"class gpu": DeviceCount(8, 2)}),
+        "other": NodeDevices(drivers={"nic": DeviceCount(8, 8)}),
+        "full": NodeDevices(selected={"class gpu": DeviceCount(8, 1)}),
+    }
+    asked = AskedDevices({"default/c": ClaimRequests(((RequestedWay("gpus", "class gpu", 2),),))})
+    pod = asking(DeviceDemand(claims=("c",)))
+    inputs = make.facts({}, devices=DeviceInputs(True, nodes, asked=asked))
+    score = FitScore().score(pod, list(nodes), inputs)
+    assert score is not None
+    assert dict(score.values) == {"empty": 0.25, "begun": 1.0}
+    assert set(score.unknown) == {"other", "full"}
+    assert "2 of class gpu" in format_explanation(explain(decide(pod, list(nodes), inputs), inputs))
+
+
+def test_a_claim_that_cannot_be_evaluated_says_why_and_counts_all_devices(make: "Make") -> None:
+    nodes = {"begun": NodeDevices(drivers={"gpu.example.com": DeviceCount(8, 2)})}
+    claims = {"default/c": ClaimRequests(((RequestedWay("gpus", "class gpu", 2),),))}
+    asked = AskedDevices(claims, problems={"class gpu": "a selector cannot be evaluated here: line 1"})
+    pod = asking(DeviceDemand(claims=("c",)))
+    inputs = make.facts({}, devices=DeviceInputs(True, nodes, asked=asked))
+    assert FitScore().score(pod, list(nodes), inputs).values == {"begun": 0.75}
+    assert "a selector cannot be evaluated here: line 1" in format_explanation(
+        explain(decide(pod, list(nodes), inputs), inputs)
+    )
+
+
+def test_a_resource_that_stands_for_a_device_class_is_counted_by_its_devices(make: "Make") -> None:
+    nodes = {
+        "plugin": NodeDevices({"example.com/gpu": 4}),
+        "driver": NodeDevices(selected={"class gpu": DeviceCount(4, 2)}),
+        "neither": NodeDevices(),
+    }
+    inputs = make.facts(
+        {}, devices=DeviceInputs(True, nodes, asked=AskedDevices(extended={"example.com/gpu": "class gpu"}))
+    )
+    score = FitScore().score(asking(DeviceDemand(({"example.com/gpu": 1},))), list(nodes), inputs)
+    assert score is not None
+    assert dict(score.values) == {"plugin": 0.25, "driver": 0.75}
+
+
+def test_of_a_claim_that_is_not_seen_all_devices_count(make: "Make") -> None:
+    nodes = {
+        "empty": NodeDevices(drivers={"gpu.example.com": DeviceCount(8, 8)}),
+        "begun": NodeDevices(drivers={"gpu.example.com": DeviceCount(8, 2)}),
         "none": NodeDevices(),
     }
     inputs = make.facts({}, devices=DeviceInputs(True, nodes))

@@ -5,13 +5,15 @@ from math import log
 from typing import TYPE_CHECKING
 
 import pytest
+from msgspec.structs import replace
 
+from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
 from leadsman.cluster.devices.demand import NO_DEMAND, DeviceDemand
-from leadsman.cluster.devices.node_devices import NodeDevices
+from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
 from leadsman.decision.decide import decide
 from leadsman.decision.devices.gain import RUN_SECONDS_QUALITY, estimate_gain
 from leadsman.decision.devices.gain_score import GainScore, choose
-from leadsman.decision.devices.model import DeviceInputs
+from leadsman.decision.devices.model import AskedDevices, DeviceInputs
 from leadsman.decision.explain import explain
 from leadsman.decision.explain_text import format_explanation
 from leadsman.decision.inputs import DecisionInputs
@@ -83,7 +85,9 @@ def test_nobody_is_scored_who_does_not_say_that_it_can_do_without(value: str) ->
 def test_with_too_few_runs_the_prior_decides(prior: float, expected: set[str]) -> None:
     facts = inputs(FASTER, 1.0, gain_prior=prior, gain_explore_ratio=0.0)
     assert first(facts) == expected
-    assert "too few runs; the policy's prior is" in choose(pod(), facts).reason
+    choice = choose(pod(), facts)
+    assert choice is not None
+    assert "too few runs; the policy's prior is" in choice.reason
     assert first(inputs({}, gain_prior=prior, gain_explore_ratio=0.0)) == expected
 
 
@@ -94,6 +98,59 @@ def test_a_bounded_share_of_pods_tries_the_side_with_fewer_runs() -> None:
     again = [number for number in range(1_000) if "gpu-1" in first(facts, pod(number))]
     assert again == trying, "the same pods"
     assert not any("gpu-1" in first(inputs(ALIKE), pod(number)) for number in range(1_000)), "nobody with enough runs"
+
+
+LARGE, SMALL = RequestedWay("large", "class large", 2), RequestedWay("small", "class small")
+BOTH, ONE_LEFT = {"class large": DeviceCount(4, 4)}, {"class large": DeviceCount(4, 1)}
+SMALL_ONLY = {"class small": DeviceCount(4, 4)}
+
+
+def claiming(seconds: Mapping[str, float], *ways: RequestedWay, **policy: float) -> tuple[PodInfo, DecisionInputs]:
+    """gpu-1 has what the claim prefers free, gpu-2 has too little of it left."""
+    nodes = {
+        "gpu-1": NodeDevices(selected=BOTH | SMALL_ONLY),
+        "gpu-2": NodeDevices(selected=ONE_LEFT | SMALL_ONLY),
+        "plain-1": NodeDevices(selected=SMALL_ONLY),
+        "plain-2": NodeDevices(selected=SMALL_ONLY),
+    }
+    asked = AskedDevices({"shop/gpus": ClaimRequests((ways,))})
+    asking = PodInfo("shop", "x", "uid-1", {"app": "train"}, devices=DeviceDemand(claims=("gpus",)))
+    settings = replace(inputs(seconds, **policy), devices=DeviceInputs(True, nodes, asked=asked))
+    return asking, settings
+
+
+PLAIN = {"gpu-2", "plain-1", "plain-2"}
+
+
+@pytest.mark.parametrize(
+    ("seconds", "policy", "expected", "reason"),
+    [
+        (FASTER, {}, {"gpu-1"}, "nodes with class large first: gain 3.00 ("),
+        (ALIKE, {}, PLAIN, "is below 1.5"),
+        (ALIKE, {"gain_threshold": 1.1}, {"gpu-1"}, "is at or above 1.1"),
+        ({}, {"gain_explore_ratio": 0.0}, PLAIN, "too few runs; the policy's prior is 1"),
+        ({}, {"gain_explore_ratio": 0.0, "gain_prior": 2.0}, {"gpu-1"}, "too few runs; the policy's prior is 2"),
+        ({"plain-1": 9.0}, {"gain_explore_ratio": 0.5}, {"gpu-1"}, "this pod tries what has fewer runs"),
+    ],
+    ids=["above", "below", "threshold", "prior plain", "prior accelerated", "explores"],
+)
+def test_first_available_is_a_choice_and_gain_ranks_its_first_way(
+    seconds: Mapping[str, float], policy: dict[str, float], expected: set[str], reason: str
+) -> None:
+    asking, facts = claiming(seconds, LARGE, SMALL, **policy)
+    assert first(facts, asking) == expected
+    assert reason in format_explanation(explain(decide(asking, NODES, facts), facts))
+
+
+def test_a_claim_with_a_single_way_has_no_choice() -> None:
+    asking, facts = claiming(FASTER, LARGE)
+    assert GainScore().score(asking, NODES, facts) is None
+
+
+def test_a_node_whose_driver_publishes_the_accelerators_of_a_class_is_accelerated() -> None:
+    nodes = {"gpu-1": NodeDevices(selected={"class gpu": DeviceCount(4, 4)})}
+    devices = DeviceInputs(True, nodes, asked=AskedDevices(extended={"nvidia.com/gpu": "class gpu"}))
+    assert first(replace(inputs({}, gain_prior=2.0, gain_explore_ratio=0.0), devices=devices)) == {"gpu-1"}
 
 
 def test_the_interval_has_the_gain_in_it_and_narrows_with_runs() -> None:

@@ -1,19 +1,16 @@
-"""The devices of nodes, from a fake API server on a real socket: cards, who has them, and devices of claims."""
+"""The devices of nodes, from a fake API server on a real socket: cards, who has them, and what claims ask."""
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from leadsman.cluster.devices.node_devices import DriverDevices
+from leadsman.cluster.devices.node_devices import DeviceCount
 from leadsman.kube.access import ApiAccess
 from leadsman.kube.client import ApiClient
-from leadsman.kube.decoding import decode_json
 from leadsman.sources.cluster.device_follower import DeviceFollower
-from leadsman.sources.cluster.device_objects import ResourceClaimObject, ResourceSliceObject, drivers_by_node
 from leadsman.testbed.fake_api_server import FakeApiServer
 
 if TYPE_CHECKING:
@@ -122,71 +119,27 @@ async def test_before_the_first_list_nothing_can_be_promised() -> None:
     assert "were not listed yet" in devices.problem()
 
 
-def encoded(body: Any) -> bytes:
-    return json.dumps(body).encode()
-
-
-def resource_slice(node: str, devices: int, generation: int = 1, tainted: int = 0) -> Any:
-    listed: list[dict[str, Any]] = [{"name": f"gpu-{number}"} for number in range(devices)]
-    for number in range(tainted):
-        listed[number]["taints"] = [{"key": "broken", "effect": "NoSchedule"}]
-    pool = {"name": node, "generation": generation}
-    spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": node, "devices": listed}
-    return decode_json(encoded({"metadata": {"name": f"{node}-{generation}"}, "spec": spec}), ResourceSliceObject)
-
-
-def claim(*devices: str, node: str = "edge-1") -> Any:
-    results = [{"driver": "gpu.example.com", "pool": node, "device": device} for device in devices]
-    status = {"allocation": {"devices": {"results": results}}} if devices else {}
-    return decode_json(encoded({"metadata": {"name": "c"}, "status": status}), ResourceClaimObject)
-
-
-def test_a_device_is_free_unless_a_claim_has_it_or_a_taint_keeps_pods_off() -> None:
-    found = drivers_by_node([resource_slice("edge-1", 8, tainted=1)], [claim("gpu-3", "gpu-4"), claim()])
-    assert found == {"edge-1": {"gpu.example.com": DriverDevices(8, 5)}}
-
-
-def test_of_a_pool_the_newest_generation_counts() -> None:
-    found = drivers_by_node([resource_slice("edge-1", 8, 1), resource_slice("edge-1", 4, 2)], [])
-    assert found == {"edge-1": {"gpu.example.com": DriverDevices(4, 4)}}
-
-
-def test_access_for_administration_takes_no_device() -> None:
-    given = {"driver": "gpu.example.com", "pool": "edge-1", "device": "gpu-0"}
-    results = [{**given, "adminAccess": True}, {**given, "device": "gpu-1", "adminAccess": False}]
-    status = {"allocation": {"devices": {"results": results}}}
-    one = decode_json(encoded({"metadata": {"name": "monitor"}, "status": status}), ResourceClaimObject)
-    found = drivers_by_node([resource_slice("edge-1", 8)], [one])
-    assert found == {"edge-1": {"gpu.example.com": DriverDevices(8, 7)}}
-
-
-def divided(node: str = "edge-1") -> list[ResourceSliceObject]:
-    """A card of 40 GiB as a whole, as two halves and as one quarter, of which what fits beside each other is free."""
-
-    def taking(name: str, memory: str) -> dict[str, Any]:
-        counters = {"memory": {"value": memory}}
-        return {"name": name, "consumesCounters": [{"counterSet": "gpu-0", "counters": counters}]}
-
-    pool = {"driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, "generation": 1}}
-    parts = [taking("whole", "40Gi"), taking("half-0", "20Gi"), taking("half-1", "20Gi"), taking("quarter", "10Gi")]
-    shared = [{"name": "gpu-0", "counters": {"memory": {"value": "40Gi"}}}]
-    return [
-        decode_json(encoded({"metadata": {"name": name}, "spec": {**pool, **spec}}), ResourceSliceObject)
-        for name, spec in (("parts", {"devices": parts}), ("counters", {"sharedCounters": shared}))
-    ]
-
-
-@pytest.mark.parametrize(
-    ("given", "free"),
-    [((), 4), (("whole",), 0), (("half-0",), 2), (("half-0", "half-1"), 0), (("quarter",), 2)],
-)
-def test_a_part_of_a_card_is_free_while_the_card_has_left_what_it_takes(given: tuple[str, ...], free: int) -> None:
-    found = drivers_by_node(divided(), [claim(*given)])
-    assert found == {"edge-1": {"gpu.example.com": DriverDevices(4, free)}}
-
-
-def test_a_device_that_claims_share_stays_free() -> None:
-    device = {"name": "gpu-3", "allowMultipleAllocations": True}
-    spec = {"driver": "gpu.example.com", "nodeName": "edge-1", "pool": {"name": "edge-1"}, "devices": [device]}
-    one = decode_json(encoded({"metadata": {"name": "s"}, "spec": spec}), ResourceSliceObject)
-    assert drivers_by_node([one], [claim("gpu-3")]) == {"edge-1": {"gpu.example.com": DriverDevices(1, 1)}}
+async def test_what_claims_ask_is_followed_and_counted_before_a_request(api: FakeApiServer, until: "Until") -> None:
+    dra = "/apis/resource.k8s.io/v1"
+    api.group_versions.add(dra)
+    api.put("/api/v1/nodes/edge-1", {"metadata": {}, "status": {}})
+    api.put(f"{dra}/deviceclasses/gpu", {"metadata": {}, "spec": {"extendedResourceName": "example.com/gpu"}})
+    pool = {"name": "edge-1", "generation": 1}
+    spec = {"driver": "gpu.example.com", "nodeName": "edge-1", "pool": pool, "devices": [{"name": "gpu-0"}]}
+    api.put(f"{dra}/resourceslices/edge-1", {"metadata": {}, "spec": spec})
+    exactly = {"requests": [{"name": "gpus", "exactly": {"deviceClassName": "gpu"}}]}
+    template = {"metadata": {}, "spec": {"spec": {"devices": exactly}}}
+    api.put(f"{dra}/namespaces/shop/resourceclaimtemplates/train", template)
+    api.put(f"{dra}/namespaces/shop/resourceclaims/train-x7", {"metadata": {}, "spec": {"devices": exactly}})
+    async with following(api, until) as devices:
+        await until(lambda: "shop/train-x7" in devices.current.asked.claims and devices.current.nodes)
+        inputs = devices.current
+        await until(lambda: devices.current.nodes["edge-1"].selected == {"class gpu": DeviceCount(1, 1)})
+        assert inputs.asked.extended == {"example.com/gpu": "class gpu"}
+        result = {"driver": "gpu.example.com", "pool": "edge-1", "device": "gpu-0"}
+        given = {"allocation": {"devices": {"results": [result]}}}
+        claim = {"metadata": {}, "spec": {"devices": exactly}, "status": given}
+        api.put(f"{dra}/namespaces/shop/resourceclaims/train-x7", claim)
+        await until(lambda: devices.current.nodes["edge-1"].selected == {"class gpu": DeviceCount(1, 0)})
+        assert set(devices.current.asked.claims) == set(), "it has what it asked for"
+        assert set(devices.current.asked.templates) == {"shop/train"}

@@ -1,0 +1,84 @@
+"""What ResourceClaims ask, as far as ranking nodes needs it, and which way of it a node's free devices allow.
+
+A request has one way to be met, or several (`firstAvailable`): the allocator takes the first that the node has free.
+Which devices a way means is a *selection*: a DeviceClass and the request's own selectors. What it selects on a node is
+counted where the node's ResourceSlices are read (NodeDevices.selected).
+"""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from leadsman.cluster.devices.node_devices import DeviceCount, NodeDevices
+
+NO_DEVICE = DeviceCount(0, 0)
+
+
+class RequestedWay(Struct, frozen=True):
+    """One way to meet a request.
+
+    name: as the claim has it. selection: what its devices are. count: how many; None: all that there are.
+    """
+
+    name: str
+    selection: str
+    count: int | None = 1
+
+    def needs(self, devices: DeviceCount) -> int:
+        """How many of these devices it takes; of none it needs one."""
+        return max(devices.total, 1) if self.count is None else self.count
+
+
+class ClaimRequests(Struct, frozen=True, weakref=True, omit_defaults=True):
+    """A claim that no device was given to yet, or a template of claims.
+
+    requests: of each request that takes devices, its ways, the preferred one first.
+    """
+
+    requests: tuple[tuple[RequestedWay, ...], ...] = ()
+
+
+class ClaimFit(Struct, frozen=True):
+    """How the requests of a pod's claims are met on a node.
+
+    ways: the position of the way of each request. spare_ratio: of the devices that they select, the share that is free
+    afterwards.
+    """
+
+    ways: tuple[int, ...]
+    spare_ratio: float
+
+    @property
+    def has_first_ways(self) -> bool:
+        """Whether each request is met by the way that it prefers."""
+        return not any(self.ways)
+
+
+def fit_claims(node: NodeDevices, requests: Sequence[Sequence[RequestedWay]]) -> ClaimFit | None:
+    """The first way of each request that the node has free devices for; None: one request has none.
+
+    Constraints between the requests of a claim are the allocator's.
+    """
+    left = dict[str, int]()
+    ways = list[int]()
+    for request in requests:
+        for position, way in enumerate(request):
+            devices = node.selected.get(way.selection, NO_DEVICE)
+            free, needed = left.get(way.selection, devices.free), way.needs(devices)
+            if free >= needed:
+                left[way.selection] = free - needed
+                ways.append(position)
+                break
+        else:
+            return None
+    total = sum(node.selected[selection].total for selection in left)
+    return ClaimFit(tuple(ways), sum(left.values()) / total if total else 0.0)
+
+
+def can_have_first_ways(node: NodeDevices, requests: Sequence[Sequence[RequestedWay]]) -> bool:
+    """Whether the node has the devices of the preferred ways at all, free or not."""
+    needed = dict[str, int]()
+    for first, *_ in requests:
+        devices = node.selected.get(first.selection, NO_DEVICE)
+        needed[first.selection] = needed.get(first.selection, 0) + first.needs(devices)
+    return all(node.selected.get(selection, NO_DEVICE).total >= count for selection, count in needed.items())

@@ -1,0 +1,243 @@
+"""Devices of claims: which are free, which are selected, and that counting changes one by one equals counting anew."""
+
+import json
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from leadsman.cluster.devices.claims import ClaimRequests, RequestedWay
+from leadsman.cluster.devices.node_devices import DeviceCount
+from leadsman.kube.decoding import decode_json
+from leadsman.kube.object_changes import ObjectChange, apply_delete, apply_put, object_key
+from leadsman.sources.cluster.claim_devices import MAX_SELECTIONS, ClaimDevices
+from leadsman.sources.cluster.device_objects import (
+    DeviceClassObject,
+    ResourceClaimObject,
+    ResourceClaimTemplateObject,
+    ResourceSliceObject,
+)
+
+Counts = dict[str, dict[str, DeviceCount]]
+
+
+def added(objects: Sequence[Any]) -> list[ObjectChange[Any]]:
+    return [change for each in objects for change in apply_put({}, each)]
+
+
+def counting(
+    slices: Sequence[Any], claims: Sequence[Any] = (), classes: Sequence[Any] = (), templates: Sequence[Any] = ()
+) -> ClaimDevices:
+    devices = ClaimDevices()
+    devices.claims_changed(added(claims))
+    devices.templates_changed(added(templates))
+    devices.classes_changed(added(classes))
+    devices.slices_changed(added(slices))
+    devices.update()
+    return devices
+
+
+def drivers(slices: Sequence[Any], claims: Sequence[Any]) -> Counts:
+    devices = counting(slices, claims)
+    return {node: dict(devices.drivers_of(node)) for node in ("edge-1", "edge-2") if devices.drivers_of(node)}
+
+
+def encoded(body: Any) -> bytes:
+    return json.dumps(body).encode()
+
+
+def resource_slice(node: str, devices: int, generation: int = 1, tainted: int = 0) -> Any:
+    listed: list[dict[str, Any]] = [{"name": f"gpu-{number}"} for number in range(devices)]
+    for number in range(tainted):
+        listed[number]["taints"] = [{"key": "broken", "effect": "NoSchedule"}]
+    pool = {"name": node, "generation": generation}
+    spec = {"driver": "gpu.example.com", "pool": pool, "nodeName": node, "devices": listed}
+    return decode_json(encoded({"metadata": {"name": f"{node}-{generation}"}, "spec": spec}), ResourceSliceObject)
+
+
+def claim(*devices: str, node: str = "edge-1") -> Any:
+    results = [{"driver": "gpu.example.com", "pool": node, "device": device} for device in devices]
+    status = {"allocation": {"devices": {"results": results}}} if devices else {}
+    return decode_json(
+        encoded({"metadata": {"name": "-".join(devices) or "none"}, "status": status}), ResourceClaimObject
+    )
+
+
+def test_a_device_is_free_unless_a_claim_has_it_or_a_taint_keeps_pods_off() -> None:
+    found = drivers([resource_slice("edge-1", 8, tainted=1)], [claim("gpu-3", "gpu-4"), claim()])
+    assert found == {"edge-1": {"gpu.example.com": DeviceCount(8, 5)}}
+
+
+def test_of_a_pool_the_newest_generation_counts() -> None:
+    found = drivers([resource_slice("edge-1", 8, 1), resource_slice("edge-1", 4, 2)], [])
+    assert found == {"edge-1": {"gpu.example.com": DeviceCount(4, 4)}}
+
+
+def test_access_for_administration_takes_no_device() -> None:
+    given = {"driver": "gpu.example.com", "pool": "edge-1", "device": "gpu-0"}
+    results = [{**given, "adminAccess": True}, {**given, "device": "gpu-1", "adminAccess": False}]
+    status = {"allocation": {"devices": {"results": results}}}
+    one = decode_json(encoded({"metadata": {"name": "monitor"}, "status": status}), ResourceClaimObject)
+    found = drivers([resource_slice("edge-1", 8)], [one])
+    assert found == {"edge-1": {"gpu.example.com": DeviceCount(8, 7)}}
+
+
+def divided(node: str = "edge-1") -> list[ResourceSliceObject]:
+    """A card of 40 GiB as a whole, as two halves and as one quarter, of which what fits beside each other is free."""
+
+    def taking(name: str, memory: str) -> dict[str, Any]:
+        counters = {"memory": {"value": memory}}
+        return {"name": name, "consumesCounters": [{"counterSet": "gpu-0", "counters": counters}]}
+
+    pool = {"driver": "gpu.example.com", "nodeName": node, "pool": {"name": node, "generation": 1}}
+    parts = [taking("whole", "40Gi"), taking("half-0", "20Gi"), taking("half-1", "20Gi"), taking("quarter", "10Gi")]
+    shared = [{"name": "gpu-0", "counters": {"memory": {"value": "40Gi"}}}]
+    return [
+        decode_json(encoded({"metadata": {"name": name}, "spec": {**pool, **spec}}), ResourceSliceObject)
+        for name, spec in (("parts", {"devices": parts}), ("counters", {"sharedCounters": shared}))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("given", "free"),
+    [((), 4), (("whole",), 0), (("half-0",), 2), (("half-0", "half-1"), 0), (("quarter",), 2)],
+)
+def test_a_part_of_a_card_is_free_while_the_card_has_left_what_it_takes(given: tuple[str, ...], free: int) -> None:
+    found = drivers(divided(), [claim(*given)])
+    assert found == {"edge-1": {"gpu.example.com": DeviceCount(4, free)}}
+
+
+def test_a_device_that_claims_share_stays_free() -> None:
+    device = {"name": "gpu-3", "allowMultipleAllocations": True}
+    spec = {"driver": "gpu.example.com", "nodeName": "edge-1", "pool": {"name": "edge-1"}, "devices": [device]}
+    one = decode_json(encoded({"metadata": {"name": "s"}, "spec": spec}), ResourceSliceObject)
+    assert drivers([one], [claim("gpu-3")]) == {"edge-1": {"gpu.example.com": DeviceCount(1, 1)}}
+
+
+def gpu(model: str, memory: str) -> dict[str, Any]:
+    return {"attributes": {"model": {"string": model}}, "capacity": {"memory": {"value": memory}}}
+
+
+def models(node: str, *devices: dict[str, Any]) -> Any:
+    listed = [{"name": f"gpu-{number}", **device} for number, device in enumerate(devices)]
+    spec = {"driver": "gpu.example.com", "pool": {"name": node, "generation": 1}, "nodeName": node, "devices": listed}
+    return decode_json(encoded({"metadata": {"name": node}, "spec": spec}), ResourceSliceObject)
+
+
+def device_class(name: str, *expressions: str, extended: str = "") -> Any:
+    selectors = [{"cel": {"expression": each}} for each in expressions]
+    spec = {"selectors": selectors, "extendedResourceName": extended}
+    return decode_json(encoded({"metadata": {"name": name}, "spec": spec}), DeviceClassObject)
+
+
+def asking(*requests: dict[str, Any], name: str = "train") -> Any:
+    spec = {"devices": {"requests": list(requests)}}
+    return decode_json(encoded({"metadata": {"name": name, "namespace": "shop"}, "spec": spec}), ResourceClaimObject)
+
+
+OURS = device_class("gpu", 'device.driver == "gpu.example.com"')
+LARGE = 'device.capacity["gpu.example.com"].memory.isGreaterThan(quantity("40Gi"))'
+MIXED = models("edge-1", gpu("a100", "80Gi"), gpu("a100", "80Gi"), gpu("t4", "16Gi"))
+PREFER_LARGE = {
+    "name": "gpu",
+    "firstAvailable": [
+        {"name": "large", "deviceClassName": "gpu", "selectors": [{"cel": {"expression": LARGE}}], "count": 2},
+        {"name": "any", "deviceClassName": "gpu"},
+    ],
+}
+
+
+def test_the_class_and_the_request_select_the_devices_of_each_way() -> None:
+    devices = counting([MIXED], [asking(PREFER_LARGE)], [OURS])
+    large = f"class gpu && {LARGE}"
+    assert devices.claims["shop/train"] == ClaimRequests(
+        ((RequestedWay("large", large, 2), RequestedWay("any", "class gpu", 1)),)
+    )
+    assert devices.selected_on("edge-1") == {large: DeviceCount(2, 2), "class gpu": DeviceCount(3, 3)}
+    assert not devices.problems
+
+
+@pytest.mark.parametrize(
+    ("way", "expected"),
+    [
+        ({"deviceClassName": "gpu"}, (RequestedWay("gpus", "class gpu", 1),)),
+        ({"deviceClassName": "gpu", "allocationMode": "All"}, (RequestedWay("gpus", "class gpu", None),)),
+        (
+            {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 4},
+            (RequestedWay("gpus", "class gpu", 4),),
+        ),
+        ({"deviceClassName": "gpu", "adminAccess": True}, None),
+    ],
+)
+def test_a_request_is_read_as_the_allocator_reads_it(way: dict[str, Any], expected: Any) -> None:
+    devices = counting([], [asking({"name": "gpus", "exactly": way})])
+    assert devices.claims["shop/train"].requests == ((expected,) if expected else ())
+
+
+def test_a_selector_that_cannot_be_evaluated_is_named_with_its_reason() -> None:
+    unread = {"name": "g", "exactly": {"deviceClassName": "gpu", "selectors": [{"cel": {"expression": "device.x()"}}]}}
+    unclassed = {"name": "g", "exactly": {"deviceClassName": "absent"}}
+    devices = counting([MIXED], [asking(unread), asking(unclassed, name="other")], [OURS])
+    assert devices.problems == {
+        "class gpu && device.x()": "a selector cannot be evaluated here: line 1, column 7: "
+        "got x(), which is not evaluated here",
+        "class absent": "DeviceClass absent does not exist, or is not seen",
+    }
+
+
+def test_a_class_stands_for_an_extended_resource() -> None:
+    devices = counting([MIXED], classes=[device_class("gpu", extended="example.com/gpu"), device_class("plain")])
+    assert devices.extended == {"example.com/gpu": "class gpu"}
+    assert devices.selected_on("edge-1") == {"class gpu": DeviceCount(3, 3)}, "nobody asks for the other one"
+
+
+def test_ways_to_select_are_bounded() -> None:
+    names = [f"class-{number}" for number in range(MAX_SELECTIONS + 3)]
+    classes = list(map(device_class, names))
+    claims = [asking({"name": "g", "exactly": {"deviceClassName": name}}, name=name) for name in names]
+    devices = counting([MIXED], claims, classes)
+    assert len(devices.selected_on("edge-1")) == MAX_SELECTIONS
+    assert len(devices.problems) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_changes_counted_one_by_one_equal_counting_anew(seed: int) -> None:
+    rng, devices = random.Random(seed), ClaimDevices()
+    views: dict[str, dict[Any, Any]] = {"slices": {}, "claims": {}, "classes": {}, "templates": {}}
+    for _ in range(60):
+        kind, one = _any_object(rng)
+        gone = rng.random() < 0.3
+        view = views[kind]
+        changes = apply_delete(view, object_key(one.metadata), None) if gone else apply_put(view, one)
+        getattr(devices, f"{kind}_changed")(changes)
+        if rng.random() < 0.5:
+            devices.update()
+    devices.update()
+    anew = counting(**{kind: list(view.values()) for kind, view in views.items()})
+    for node in ("edge-1", "edge-2"):
+        assert devices.drivers_of(node) == anew.drivers_of(node)
+        assert devices.selected_on(node) == anew.selected_on(node)
+    assert (devices.claims, devices.templates) == (anew.claims, anew.templates)
+    assert (devices.extended, devices.problems) == (anew.extended, anew.problems)
+
+
+def _any_object(rng: random.Random) -> tuple[str, Any]:
+    node = rng.choice(["edge-1", "edge-2"])
+    match rng.randrange(5):
+        case 0:
+            return "slices", rng.choice([MIXED, resource_slice(node, rng.randrange(9), rng.randrange(1, 4))])
+        case 1:
+            return "classes", device_class(
+                "gpu", *rng.sample([LARGE, "true", "broken("], 1), extended=rng.choice(["", "x/y"])
+            )
+        case 2:
+            return "claims", asking(PREFER_LARGE, name=rng.choice("abc"))
+        case 3:
+            return "claims", claim(*rng.sample(["gpu-0", "gpu-1", "gpu-2"], rng.randrange(3)), node=node)
+        case _:
+            body = {
+                "metadata": {"name": "t", "namespace": "shop"},
+                "spec": {"spec": {"devices": {"requests": [PREFER_LARGE]}}},
+            }
+            return "templates", decode_json(encoded(body), ResourceClaimTemplateObject)
