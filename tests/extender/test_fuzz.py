@@ -1,4 +1,4 @@
-"""Any body gets 200 or a clean 4xx, and a 200 keeps the promise: a subset, each once, in order, integers 0..10."""
+"""Any body gets 200 or a clean 4xx, and a 200 keeps the promise: a subset, each once, integers 0..10."""
 
 import asyncio
 import json
@@ -82,16 +82,16 @@ def _drawn(number):
 def _check(verb, body, answer):
     if verb == "/preempt":
         return
-    asked = list(read_args(body).node_names)
+    asked = sorted(read_args(body).node_names)
     answer = json.loads(answer)
     if verb == "/prioritize":
-        assert [score["Host"] for score in answer] == asked
+        assert sorted(score["Host"] for score in answer) == asked
         assert all(type(score["Score"]) is int and 0 <= score["Score"] <= 10 for score in answer)
         return
     kept = answer["NodeNames"]
     if kept is None:
         kept = [node["metadata"]["name"] for node in answer["Nodes"]["items"]]
-    assert kept == [name for name in asked if name in kept]
+    assert len(kept) == len(set(kept))
     assert set(kept) | set(answer["FailedAndUnresolvableNodes"]) == set(asked)
     assert all(answer["FailedAndUnresolvableNodes"].values())
     assert answer["FailedNodes"] == {}
