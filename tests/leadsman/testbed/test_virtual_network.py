@@ -55,10 +55,10 @@ def test_eight_hosts_reach_each_other_in_both_families() -> None:
 
 @marked
 def test_a_delay_is_never_short_and_exact_to_50_microseconds_beside_the_paths_own_time() -> None:
-    """The path's own time is that of 0.5 ms. ping prints three digits, so 12.5 ms may be 50 us more. Three attempts:
-    ping itself may be held up on a busy machine."""
+    """The path's own time is that of 0.5 ms. ping prints three digits, so 12.5 ms may be 50 us more. A busy machine
+    holds ping itself up, so the quickest quarter counts, of ten attempts."""
     with VirtualNetwork(["a", "b"]) as net:
-        for _ in range(3):
+        for _ in range(10):
             excess = {rtt_ms: excess_ms(net, rtt_ms) for rtt_ms in (0.5, 5.0, 12.5)}
             assert min(excess.values()) >= 0
             if max(abs(ms - excess[0.5]) for ms in excess.values()) < 0.05:
@@ -67,9 +67,9 @@ def test_a_delay_is_never_short_and_exact_to_50_microseconds_beside_the_paths_ow
 
 
 def excess_ms(net, rtt_ms):
-    """What a round trip takes beyond its delay, in the median."""
+    """What a round trip takes beyond its delay, in the quickest quarter."""
     net.set_delay("a", "b", rtt_ms)
-    return statistics.median(ping(net, "a", net.address("b"), count=60)) - rtt_ms
+    return statistics.quantiles(ping(net, "a", net.address("b"), count=60), n=4)[0] - rtt_ms
 
 
 @marked
