@@ -1,10 +1,14 @@
-"""Writes a run's report into the docs as a table: python -m tests.e2e.document /tmp/e2e/table.json"""
+"""Writes reports into the docs as a table: python -m tests.e2e.document REPORT…
+
+A row that a later report has too takes the place of the earlier one.
+"""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from tests.e2e.images import ROOT
 from tests.e2e.report import Report, Result
@@ -13,18 +17,23 @@ PAGE = ROOT / "docs/deploying.md"
 BEGIN, END = "<!-- end to end: written by `python -m tests.e2e.document` -->\n", "<!-- /end to end -->\n"
 
 
-def main(report: Path) -> None:
+def main(paths: Sequence[str]) -> None:
     before, _, rest = PAGE.read_text().partition(BEGIN)
     _, _, after = rest.partition(END)
-    table = "".join(markdown(msgspec.json.decode(report.read_bytes(), type=Report)))
+    table = "".join(markdown([msgspec.json.decode(Path(each).read_bytes(), type=Report) for each in paths]))
     PAGE.write_text(f"{before}{BEGIN}{table}{END}{after}")
 
 
-def markdown(report: Report) -> Iterator[str]:
-    yield f"`{report.command}`, {report.date.partition('T')[0]}, Kubernetes {report.kubernetes}, {report.machine}:\n\n"
+def markdown(reports: Sequence[Report]) -> Iterator[str]:
+    """Of one report or more."""
+    last = reports[-1]
+    commands = "; then ".join(f"`{each.command}`" for each in reports)
+    yield f"{commands}, {last.date.partition('T')[0]}, Kubernetes {last.kubernetes}, {last.machine}:\n\n"
     yield "| done | s | sent | misplaced | lost | state whole after s | longest wait s | seen |\n"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
-    for result in [*report.results, report.total]:
+    rows = {result.title: result for report in reports for result in report.results}
+    merged = structs.replace(last, results=list(rows.values()))
+    for result in [*merged.results, merged.total]:
         yield f"| {' | '.join(_cells(result))} |\n"
 
 
@@ -39,4 +48,4 @@ def _cells(result: Result) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(sys.argv[1:])

@@ -40,7 +40,7 @@ def test_the_docs_table_is_replaced_and_the_rest_stays(tmp_path: Path, monkeypat
     page.write_text(f"before\n{document.BEGIN}an older table\n{document.END}after\n")
     monkeypatch.setattr(document, "PAGE", page)
     report(STREAMED, BROKEN).save(tmp_path / "table.json")
-    document.main(tmp_path / "table.json")
+    document.main([str(tmp_path / "table.json")])
     text = page.read_text()
     assert text.startswith(f"before\n{document.BEGIN}`make e2e`, 2026-11-22, Kubernetes v1.36.2")
     assert text.endswith(f"{document.END}after\n")
