@@ -61,6 +61,7 @@ class MemberStart:
         self._others = {name: url for name, url in client_urls.items() if name != flags.name}
         self._access = structs.replace(access, endpoints=tuple(self._others.values()) or access.endpoints)
         self._assembly = Assembly(flags.name, self._others)
+        self._removed = False
         self._tls = _peer_tls(flags)
         self._problem = ProblemLog(log, f"etcd member {flags.name} has no data and waits", "the wait is over")
 
@@ -82,7 +83,8 @@ class MemberStart:
                 if cluster := await self._join():
                     return cluster
                 await asyncio.gather(*(self._ask(session, name) for name in self._others))
-                if self._assembly.is_complete():
+                # The others may have begun while this one asked, and then they listed it, and it was removed.
+                if self._assembly.is_complete() and not self._removed:
                     log.info("no member of etcd has data: %s begins a new cluster with all", self._flags.name)
                     return InitialCluster(self._flags.members, is_new=True)
                 await asyncio.sleep(ROUND_SECONDS)
@@ -109,6 +111,7 @@ class MemberStart:
             listed = await transport.call("/v3/cluster/member/list", {"linearizable": True}, MemberList)
             for former in former_selves(listed.members, self._flags.name, self._flags.peer_url):
                 await transport.call("/v3/cluster/member/remove", {"ID": former.id}, AnyResponse)
+                self._removed = True
                 log.info("removed %s's former self from etcd's members: %s", self._flags.name, former.id)
             added = await transport.call("/v3/cluster/member/add", {"peerURLs": [self._flags.peer_url]}, MemberList)
         finally:
@@ -117,6 +120,8 @@ class MemberStart:
         return joined_cluster(added.members, self._flags.members)
 
     def _who_is_missing(self) -> str:
+        if self._removed:
+            return "it is added as soon as the others have been connected for some seconds"
         silent = sorted(self._others.keys() - self._assembly.heard)
         if not silent:
             return "all members have no data and begin together"

@@ -156,3 +156,23 @@ async def test_a_member_that_began_first_is_seen_to_run_before_a_majority_does(m
     async with asyncio.timeout(WITHIN_SECONDS), start._session() as session:
         while "member0" not in start._assembly.ready:
             await start._ask(session, "member0")
+
+
+async def test_a_member_that_the_others_began_before_is_added_and_does_not_begin_as_the_one_removed(
+    members: Members,
+) -> None:
+    """etcd adds nobody in its first five seconds. The member's former self is removed by then."""
+    *others, late = members.all
+    for each in others:
+        each.start(wait=False)
+    await members.healthy(*others)
+    start = MemberStart(EtcdFlags.parse(late.command_flags()), members.access)
+    for each in others:
+        start._assembly.hear(Statement(each.name, tuple(one.name for one in members.all)))
+    assert start._assembly.is_complete()
+    late.config_file = members.folder / "late.yaml"
+    async with asyncio.timeout(WITHIN_SECONDS):
+        await start.write_config(late.config_file)
+    late.start(wait=False)
+    await members.healthy(late)
+    assert members.voters(late).keys() == {"member0", "member1", "member2"}
