@@ -55,7 +55,7 @@ OTHER_PROGRAMS = {
     "kind": {"--config"},
     "sysctl": {"--system"},
     "make torture": {"--minutes", "--only"},
-    "make e2e": {"--folder", "--rounds", "--rows"},
+    "make e2e": {"--folder", "--rate", "--rounds", "--rows"},
     "the benchmarks": {
         "--beside",
         "--deaths",
