@@ -136,7 +136,7 @@ class Rollout:
         return done.stdout
 
     def configure_scheduler(self, ignorable: bool = True) -> None:
-        """Anew where it was before. ignorable: whether pods are bound unchecked while no extender answers."""
+        """As at the installation. ignorable: whether pods are bound unchecked while no extender answers."""
         service = ("-n", "leadsman", "get", "service", "leadsman-extender", "-o", "jsonpath={.spec.clusterIP}")
         url = f"https://{self.cluster.kubectl(*service)}:9001"
         certificates, backups = f"{self.folder}/leadsman-certs", f"{self.folder}/backups"

@@ -1,4 +1,4 @@
-"""Devices of claims: which are free, which are selected, and that counting changes one by one equals counting anew."""
+"""Devices of claims: which are free, which are selected; counting changes one by one equals counting all at once."""
 
 import json
 import random
@@ -214,12 +214,12 @@ def test_changes_counted_one_by_one_equal_counting_anew(seed: int) -> None:
         if rng.random() < 0.5:
             devices.update()
     devices.update()
-    anew = counting(**{kind: list(view.values()) for kind, view in views.items()})
+    at_once = counting(**{kind: list(view.values()) for kind, view in views.items()})
     for node in ("edge-1", "edge-2"):
-        assert devices.drivers_of(node) == anew.drivers_of(node)
-        assert devices.selected_on(node) == anew.selected_on(node)
-    assert (devices.claims, devices.templates) == (anew.claims, anew.templates)
-    assert (devices.extended, devices.problems) == (anew.extended, anew.problems)
+        assert devices.drivers_of(node) == at_once.drivers_of(node)
+        assert devices.selected_on(node) == at_once.selected_on(node)
+    assert (devices.claims, devices.templates) == (at_once.claims, at_once.templates)
+    assert (devices.extended, devices.problems) == (at_once.extended, at_once.problems)
 
 
 def _any_object(rng: random.Random) -> tuple[str, Any]:
