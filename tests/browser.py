@@ -8,6 +8,7 @@ import base64
 import itertools
 import shutil
 import tempfile
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -81,10 +82,22 @@ class Tab:
         return answer["result"].get("value")
 
     async def wait_for(self, condition: str) -> None:
-        """Until a JavaScript expression is true."""
-        async with asyncio.timeout(_DEADLINE_SECONDS):
-            while not await self.evaluate(f"Boolean({condition})"):  # noqa: ASYNC110 -- the page's state has no event
-                await asyncio.sleep(0.02)
+        """Until a JavaScript expression is true.
+
+        One that throws is not true yet: between two documents there is none to ask. What it threw last is raised if
+        it never becomes true.
+        """
+        deadline = time.monotonic() + _DEADLINE_SECONDS
+        while True:
+            failure = None
+            try:
+                if await self.evaluate(f"Boolean({condition})"):
+                    return
+            except ScriptFailed as failed:
+                failure = failed
+            if time.monotonic() > deadline:
+                raise ScriptFailed(f"not true within {_DEADLINE_SECONDS:g} s: {condition}") from failure
+            await asyncio.sleep(0.02)
 
     async def navigate(self, url: str) -> None:
         """A page loaded from the start, drawn with its data."""

@@ -112,6 +112,6 @@ async def test_axe_finds_nothing_serious_in_the_form_and_a_phone_shows_it_whole(
     await tab.prefer(scheme)
     await see_form(tab, f"{listener.url}/#/delays")
     await sign_in(tab, "of-nobody")
-    await tab.wait_for("document.querySelector('[role=alert]').textContent !== ''")
+    await tab.wait_for("document.readyState === 'complete' && document.querySelector('[role=alert]').textContent")
     assert await serious_findings(tab, axe) == []
     assert await tab.evaluate("document.documentElement.scrollWidth") == 390
