@@ -5,6 +5,7 @@ import json
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from urllib.parse import urlsplit
 
 PORT = 5000
 _MANIFEST = "application/vnd.oci.image.manifest.v1+json"
@@ -20,7 +21,8 @@ def serve_image(layout: Path, address: str, port: int = PORT) -> None:
             self.do_GET()
 
         def do_GET(self) -> None:
-            *_, kind, reference = self.path.rstrip("/").split("/")
+            # containerd adds "?ns=docker.io" to what it asks a mirror.
+            *_, kind, reference = urlsplit(self.path).path.rstrip("/").split("/")
             body = b"{}"
             if kind in ("manifests", "blobs"):
                 path = _blob(layout, reference) if reference.startswith("sha256:") else manifest

@@ -32,7 +32,7 @@ def test_the_registry_has_one_image_under_every_name(tmp_path: Path) -> None:
     (tmp_path / "index.json").write_text(json.dumps({"manifests": [{"digest": f"sha256:{digest}"}]}))
     (port,) = free_ports(1)
     serve_image(tmp_path, "127.0.0.1", port)
-    for reference in ("library/nginx/manifests/latest", f"chenw/rl-demo/blobs/sha256:{digest}"):
+    for reference in ("library/nginx/manifests/latest", f"chenw/rl-demo/blobs/sha256:{digest}?ns=docker.io"):
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/v2/{reference}", timeout=5) as answer:
             assert answer.read() == manifest
             assert answer.headers["Docker-Content-Digest"] == f"sha256:{digest}"
