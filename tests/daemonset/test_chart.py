@@ -303,6 +303,22 @@ def test_another_namespace_and_release_name_reach_every_object(helm: str) -> Non
     assert {each["metadata"]["labels"]["app.kubernetes.io/instance"] for each in objects} == {"edge"}
 
 
+def test_the_prometheus_of_telemetry_policies_is_reached_by_extenders_and_controllers(template: Template) -> None:
+    sources = "agents,prometheus=http://prometheus.monitoring:8080/main"
+    chosen = "telemetry.enabled=true,controller.enabled=true,controller.deviceHealth.enabled=true"
+    escaped = sources.replace(",", r"\,")
+    objects = template(chosen, f"telemetry.source={escaped}")
+    (settings,) = [each for each in objects if each["metadata"]["name"] == "leadsman-settings"]
+    assert settings["data"]["LEADSMAN_TELEMETRY"] == sources
+    for name in ("leadsman-extender", "leadsman-controller"):
+        (policy,) = [o for o in objects if (o["kind"], o["metadata"]["name"]) == ("NetworkPolicy", name)]
+        ports = {each["ports"][0]["port"] for each in policy["spec"]["egress"] if "monitoring" in str(each)}
+        assert ports == {8080}, name
+    (controller,) = [o for o in objects if (o["kind"], o["metadata"]["name"]) == ("Deployment", "leadsman-controller")]
+    (container,) = controller["spec"]["template"]["spec"]["containers"]
+    assert f"--telemetry={sources}" in container["args"]
+
+
 def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:
     manifest = 'extraManifests[0]=apiVersion: v1\nkind: ConfigMap\nmetadata: {name: "{{ .Release.Name }}-own"}'
     assert [each for each in template(manifest) if each["metadata"]["name"] == "leadsman-own"]
@@ -316,6 +332,7 @@ def test_objects_of_the_user_s_are_deployed_too(template: Template) -> None:
         ("logLevel=loud", "/logLevel"),
         ("certificates.mode=none", "/certificates/mode"),
         ("selfHealing.failover=maybe", "/selfHealing/failover"),
+        ("telemetry.source=prometheus", "/telemetry/source"),
     ],
 )
 def test_a_value_that_it_does_not_take_is_named(setting: str, named: str, helm: str) -> None:

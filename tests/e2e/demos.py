@@ -72,8 +72,7 @@ def telemetry(cluster: Cluster, rollout: Rollout) -> str:
     exporter = _serve_metric(metric)
     prometheus = _prometheus(rollout.folder / "prometheus")
     try:
-        settings = {"LEADSMAN_TELEMETRY": f"prometheus=http://{CONTROL_PLANE}:9090"}
-        rollout.apply(COMPONENTS, settings)
+        rollout.apply(COMPONENTS, {"LEADSMAN_TELEMETRY": f"prometheus=http://{CONTROL_PLANE}:9090"})
         for node in cluster.nodes:
             _advertise(cluster, node.name)
         cluster.kubectl("create", "namespace", TAS_NAMESPACE)

@@ -1,5 +1,6 @@
 """Leadsman on the cluster, step by step as docs/deploying.md has it."""
 
+import json
 import shutil
 import subprocess
 import sys
@@ -59,9 +60,8 @@ class Rollout:
         overlay = self._write_overlay(components)
         with (overlay / "kustomization.yaml").open("a") as file:
             file.write(f"patches:\n{patches}" if patches else "")
+            file.write(_settings(settings) if settings else "")
         base = self.folder / "daemonset/base"
-        with (base / "settings.env").open("a") as file:
-            file.writelines(f"{name}={value}\n" for name, value in settings.items())
         for name, path in files.items():
             shutil.copy(path, base / name)
         listed, kustomization = ", ".join(["policy.yaml", *files]), base / "kustomization.yaml"
@@ -153,3 +153,10 @@ def choose_components(overlay: Path, components: Collection[str]) -> None:
     for name in components:
         text = text.replace(f"  # - ../components/{name}\n", f"  - ../components/{name}\n")
     kustomization.write_text(text)
+
+
+def _settings(settings: Mapping[str, str]) -> str:
+    """Lines of the overlay that put these into the ConfigMap of settings, after components did."""
+    literals = [f"{name}={value}" for name, value in settings.items()]
+    generator = {"name": "leadsman-settings", "behavior": "merge", "literals": literals}
+    return f"configMapGenerator: {json.dumps([generator])}\n"

@@ -80,6 +80,12 @@ metadata:
 {{ join "," $urls }}
 {{- end }}
 
+{{/* The sources of metrics: those of telemetry policies, and for devices a Prometheus where these name none. */}}
+{{- define "leadsman.deviceSources" -}}
+{{- $sources := .Values.telemetry.source -}}
+{{ contains "prometheus=" $sources | ternary $sources (printf "%s,prometheus=%s" $sources .Values.controller.deviceHealth.prometheus) }}
+{{- end }}
+
 {{/* What pods read as settings: agents, extenders and controllers restart when it changes. */}}
 {{- define "leadsman.settings" -}}
 LEADSMAN_ETCD: {{ include "leadsman.etcdURLs" . | quote }}
@@ -88,6 +94,9 @@ LEADSMAN_ETCD_CA: /var/run/secrets/leadsman/etcd-issuer/ca.crt
 LEADSMAN_ETCD_ISSUER: https://leadsman-etcd-issuer:9004
 {{- end }}
 LEADSMAN_LOG_LEVEL: {{ .Values.logLevel | quote }}
+{{- if .Values.telemetry.enabled }}
+LEADSMAN_TELEMETRY: {{ .Values.telemetry.source | quote }}
+{{- end }}
 {{- end }}
 
 {{/* (root, component, values): the metadata of our own pods */}}
@@ -177,6 +186,13 @@ capabilities:
     - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ .root.Values.networkPolicy.monitoringNamespace }}}}
   ports:
     - {port: {{ .port }}, protocol: TCP}
+{{- end }}
+
+{{- define "leadsman.toPrometheus" -}}
+- to:
+    - namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: {{ .Values.networkPolicy.monitoringNamespace }}}}
+  ports:
+    - {port: {{ regexFind "prometheus=[^,]+" (include "leadsman.deviceSources" .) | trimPrefix "prometheus=" | urlParse | dig "host" "" | regexFind "[0-9]+$" | default "9090" }}, protocol: TCP}
 {{- end }}
 
 {{- define "leadsman.toNamesAndAPIServer" -}}
