@@ -10,8 +10,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from leadsman.testbed.etcd import die_with_parent
-from tests.e2e.cluster import CONTROL_PLANE, Cluster
+from tests.e2e.cluster import Cluster
 from tests.e2e.images import ROOT
+from tests.e2e.node_config import CONTROL_PLANE
 from tests.e2e.rollout import COMPONENTS, Rollout
 from tests.e2e.state_watch import lowest_reward
 

@@ -29,7 +29,7 @@ def markdown(reports: Sequence[Report]) -> Iterator[str]:
     last = reports[-1]
     commands = "; then ".join(f"`{each.command}`" for each in reports)
     yield f"{commands}, {last.date.partition('T')[0]}, Kubernetes {last.kubernetes}, {last.machine}:\n\n"
-    yield "| done | s | sent | misplaced | lost | state whole after s | longest wait s | seen |\n"
+    yield "| done | s | sent | misplaced | lost | state not whole s | longest wait s | seen |\n"
     yield "| --- | --- | --- | --- | --- | --- | --- | --- |\n"
     rows = {result.title: result for report in reports for result in report.results}
     merged = structs.replace(last, results=list(rows.values()))
@@ -41,7 +41,7 @@ def _cells(result: Result) -> Iterator[str]:
     yield result.title
     yield f"{result.seconds:.0f}"
     counts = (f"{result.sent:,}", f"{result.misplaced}", f"{result.lost}")
-    waits = (f"{result.whole_after_seconds:.1f}", f"{result.longest_wait_seconds:.1f}")
+    waits = (f"{result.not_whole_seconds:.1f}", f"{result.longest_wait_seconds:.1f}")
     yield from (*counts, *waits) if result.sent else [""] * 5
     said = " ".join(result.said.replace("|", "\\|").split())
     yield said if result.kept else f"**broken** {said}".rstrip()

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Struct
 
 COLUMNS = (
-    f"{'row':46}{'seconds':>8}{'sent':>7}{'misplaced':>11}{'lost':>6}{'state whole after s':>21}{'longest wait s':>16}"
+    f"{'row':46}{'seconds':>8}{'sent':>7}{'misplaced':>11}{'lost':>6}{'state not whole s':>19}{'longest wait s':>16}"
 )
 
 
@@ -16,7 +16,7 @@ class Result(Struct, frozen=True):
     kept: whether what is promised about it held.
     said: what was seen, or why it broke.
     sent, misplaced, lost: bounded pods; a row without a stream sends none.
-    whole_after_seconds: until extenders had a fresh report of each living node for good; 0: all the time.
+    not_whole_seconds: the longest time for which an extender had no fresh report of a living node.
     longest_wait_seconds: of a pod, from its creation to its binding.
     """
 
@@ -27,12 +27,12 @@ class Result(Struct, frozen=True):
     sent: int = 0
     misplaced: int = 0
     lost: int = 0
-    whole_after_seconds: float = 0.0
+    not_whole_seconds: float = 0.0
     longest_wait_seconds: float = 0.0
 
     def __str__(self) -> str:
         counts = f"{self.sent:>7}{self.misplaced:>11}{self.lost:>6}" if self.sent else " " * 24
-        waits = f"{self.whole_after_seconds:>21.1f}{self.longest_wait_seconds:>16.1f}" if self.sent else ""
+        waits = f"{self.not_whole_seconds:>19.1f}{self.longest_wait_seconds:>16.1f}" if self.sent else ""
         parts = [f"{self.title:46}{self.seconds:>8.1f}{counts}{waits}", "" if self.kept else "BROKEN", self.said]
         return "  ".join(filter(None, parts)).rstrip()
 
@@ -56,7 +56,7 @@ class Report(Struct):
             sent=sum(each.sent for each in self.results),
             misplaced=sum(each.misplaced for each in self.results),
             lost=sum(each.lost for each in self.results),
-            whole_after_seconds=max((each.whole_after_seconds for each in self.results), default=0.0),
+            not_whole_seconds=max((each.not_whole_seconds for each in self.results), default=0.0),
             longest_wait_seconds=max((each.longest_wait_seconds for each in self.results), default=0.0),
         )
 

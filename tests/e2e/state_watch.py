@@ -28,11 +28,11 @@ class StateWatch:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster, self._stop = cluster, threading.Event()
         self._addresses = list[str]()
-        self._not_whole_at = 0.0
+        self._whole_at = self._longest_seconds = 0.0
 
     def during(self, disturb: Callable[[], None]) -> float:
-        """Seconds from the beginning until the view was whole for good; 0: it was all the time."""
-        began = self._not_whole_at = time.monotonic()
+        """Seconds of the longest stretch in which the view was not whole; 0: it was all the time."""
+        self._whole_at = time.monotonic()
         watcher = threading.Thread(target=self._watch)
         watcher.start()
         try:
@@ -40,7 +40,7 @@ class StateWatch:
         finally:
             self._stop.set()
             watcher.join()
-        return self._not_whole_at - began
+        return self._longest_seconds
 
     def is_whole(self) -> bool:
         with contextlib.suppress(OSError, HTTPException):  # While the API server is away, the last ones are asked.
@@ -51,8 +51,10 @@ class StateWatch:
 
     def _watch(self) -> None:
         while not self._stop.is_set():
-            if not self.is_whole():
-                self._not_whole_at = time.monotonic()
+            if self.is_whole():
+                self._whole_at = time.monotonic()
+            else:
+                self._longest_seconds = max(self._longest_seconds, time.monotonic() - self._whole_at)
             self._stop.wait(INTERVAL_SECONDS)
 
 

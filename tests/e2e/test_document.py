@@ -10,7 +10,7 @@ def report(command: str, *results: Result) -> Report:
 
 def test_a_row_of_a_later_report_takes_the_place_of_the_earlier_one() -> None:
     broken = Result("drain", False, 3.0, "TimeoutError")
-    first = report("first", broken, Result("update", True, 2.0, sent=5, lost=1, whole_after_seconds=1.5))
+    first = report("first", broken, Result("update", True, 2.0, sent=5, lost=1, not_whole_seconds=1.5))
     second = report("second", Result("drain", True, 4.0, sent=7))
     lines = "".join(markdown([first, second])).splitlines()
     assert lines[0] == "`first`; then `second`, 2026-01-02, Kubernetes v1.36.2, 2 cores:"
