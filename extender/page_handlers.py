@@ -1,12 +1,14 @@
 """HTTP handlers of the pages for people: /explain, /decisions, /state and /rewards.
 
-A decision is kept by the replica that made it, so /explain and /decisions ask the others too. A page is made on a
-worker: some 10 ms at 5,000 nodes.
+A decision is kept by the replica that made it, so /explain and /decisions ask the others too, while a worker makes what
+this one has: some 10 ms at 5,000 nodes.
 """
 
+import asyncio
 import logging
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
 import msgspec
 from aiohttp import hdrs, web
@@ -14,16 +16,19 @@ from aiohttp import hdrs, web
 from extender import pages, rewards_page
 from extender.body_limits import BodyReader, RequestRefused
 from extender.decider import DEFAULT_CORE, DecisionCore
-from extender.journal import Journal
+from extender.journal import Journal, JournalEntry
 from extender.pages import KeptDecision
 from extender.peers import headers
 from extender.peers.client import PeerAnswer, PeerAnswers, PeerClient, SilentPeer
 from extender.what_if import decide_what_if
 from extender.worker_pool import DeadlineExceeded, WorkerPool
+from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 from leadsman.sources.input_sources import InputSources
 
 _log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 PAGE_TIMEOUT_SECONDS = 5.0
 
@@ -52,21 +57,31 @@ class PageHandlers:
     async def explain(self, request: web.Request) -> web.Response:
         """/explain?pod=namespace/name, as text; JSON by Accept or format=json."""
         name, is_json = request.query.get("pod", ""), _wants_json(request)
-        said = await self._ask("/explain", {"pod": name}, is_json) if name else PeerAnswers()
         entry, clock = pages.find_entry(self._journal, name), self._sources.clock
+        own, said = await asyncio.gather(
+            self._explanation(entry, request, is_json), self._ask("/explain", {"pod": name}, is_json)
+        )
         newest = min((each for each in said.answers if each.status == 200), key=_seconds_ago, default=None)
         if newest and (entry is None or _seconds_ago(newest) < clock() - entry.decided_at):
             response = _page_response(newest.body, is_json)
             response.headers[headers.SECONDS_AGO] = str(_seconds_ago(newest))
-        elif entry:
-            groups, backup = self._sources.delay_status.groups, self._sources.backups.of_pod(entry.pod.uid)
-            response = await self._page(
-                request, lambda: pages.render_explain(entry, clock(), is_json, groups, backup), is_json
-            )
+        elif own and entry:
+            response = own
             response.headers[headers.SECONDS_AGO] = str(clock() - entry.decided_at)
         else:
             raise RequestRefused(404, pages.no_decision_text(self._journal, name, said.silent))
         return _marked(response, said.silent)
+
+    async def _explanation(
+        self, entry: JournalEntry | None, request: web.Request, is_json: bool
+    ) -> web.Response | None:
+        """This process's own page. entry: None: it keeps no decision."""
+        if entry is None:
+            return None
+        groups, backup = self._sources.delay_status.groups, self._sources.backups.of_pod(entry.pod.uid)
+        return await self._page(
+            request, lambda: pages.render_explain(entry, self._sources.clock(), is_json, groups, backup), is_json
+        )
 
     async def explain_what_if(self, request: web.Request) -> web.Response:
         """POST /explain: YAML of a pod or workload → the page of the decision on it, which nothing keeps."""
@@ -82,21 +97,22 @@ class PageHandlers:
 
     async def decisions(self, request: web.Request) -> web.Response:
         """/decisions: those that all replicas keep, the newest first."""
-        said = await self._ask("/decisions", {}, is_json=True)
-        journal, is_json = self._journal, _wants_json(request)
+        is_json, journal, silent = _wants_json(request), self._journal, list[SilentPeer]()
         entries = journal.newest(len(journal))
-        silent = list(said.silent)
 
-        def page() -> bytes:
-            kept = [pages.kept_decision(each, self._sources.clock(), self._replica) for each in entries]
-            for answer in said.answers:
-                try:
-                    kept += msgspec.json.decode(answer.body, type=list[KeptDecision])
-                except msgspec.DecodeError as error:
-                    silent.append(SilentPeer(answer.name, f"its answer cannot be read: {error}"))
-            return pages.render_decisions(sorted(kept, key=lambda each: each.decided_seconds_ago), is_json)
+        def own_decisions() -> list[KeptDecision]:
+            return [pages.kept_decision(each, self._sources.clock(), self._replica) for each in entries]
 
-        return _marked(await self._page(request, page, is_json), silent)
+        async def page() -> bytes:
+            own, said = await asyncio.gather(
+                self._on_worker(request, own_decisions), self._ask("/decisions", {}, is_json=True)
+            )
+            silent.extend(said.silent)
+            return await run_in_daemon_thread(
+                lambda: pages.render_decisions(_with_answers(own, said, silent), is_json), "leadsman-all-decisions"
+            )
+
+        return _marked(await self._made(request, page(), is_json), silent)
 
     async def state(self, request: web.Request) -> web.Response:
         snapshot, problem, is_json = (
@@ -121,8 +137,14 @@ class PageHandlers:
         return await self._replicas.ask(path, query, accept) if self._replicas else PeerAnswers()
 
     async def _page(self, request: web.Request, make: Callable[[], bytes], is_json: bool) -> web.Response:
+        return await self._made(request, self._on_worker(request, make), is_json)
+
+    async def _on_worker(self, request: web.Request, make: Callable[[], T]) -> T:
+        return await self._workers.run(make, PAGE_TIMEOUT_SECONDS, request.path)
+
+    async def _made(self, request: web.Request, page: Awaitable[bytes], is_json: bool) -> web.Response:
         try:
-            page = await self._workers.run(make, PAGE_TIMEOUT_SECONDS, request.path)
+            return _page_response(await page, is_json)
         except DeadlineExceeded as error:
             return web.Response(status=503, text=f"{error}\n")
         except RequestRefused:
@@ -130,7 +152,17 @@ class PageHandlers:
         except Exception as error:  # Most likely a plugin's: the reader sees it, and the server goes on.
             _log.exception("cannot make the page %s", request.path)
             return web.Response(status=503, text=f"{request.path} failed: {type(error).__name__}: {error}\n")
-        return _page_response(page, is_json)
+
+
+def _with_answers(own: Sequence[KeptDecision], said: PeerAnswers, silent: list[SilentPeer]) -> list[KeptDecision]:
+    """All decisions, the newest first. silent: gets the replicas whose answers cannot be read."""
+    kept = list(own)
+    for answer in said.answers:
+        try:
+            kept += msgspec.json.decode(answer.body, type=list[KeptDecision])
+        except msgspec.DecodeError as error:
+            silent.append(SilentPeer(answer.name, f"its answer cannot be read: {error}"))
+    return sorted(kept, key=lambda each: each.decided_seconds_ago)
 
 
 def _page_response(body: bytes, is_json: bool) -> web.Response:

@@ -26,8 +26,9 @@ from extender.api.live import LiveState
 from extender.api.overview_page import overview
 from extender.api.parameters import ListQuery, RequestError, existing
 from extender.api.plan_page import current_plan
-from extender.api.rates_page import decision_rates, replica_rates
+from extender.api.rates_page import decision_rates
 from extender.api.replica_answers import ask_replicas, names_of
+from extender.api.waiting_pods import waiting_pods
 from extender.body_limits import RequestRefused
 from extender.journal import MAX_PODS, JournalEntry
 from extender.what_if import ALLOWED, MAX_YAML_BYTES, decide_what_if
@@ -57,13 +58,17 @@ class ApiHandlers:
     async def overview(self, _: web.Request) -> Struct:
         view = await self._live.view()
         replicas = [ReplicaStatus(self._sources.replica, True, ""), *self._live.replicas.statuses]
-        shifts, waiting, since = self._live.history.shifts, self._live.waiting, self._live.history.since
-        own, others = replica_rates(self._sources, self._live.rates.window), self._live.replicas
+        own, others, history = self._live.own_rates, self._live.replicas, self._live.history
         decisions = decision_rates(own, others.rates, others.without_rates)
-        return await self._on_worker(lambda: overview(self._sources, view, decisions, shifts, waiting, replicas, since))
+        waiting = waiting_pods([own.bounded_pods, *others.bounded_pods], others.without_rates)
+        return await self._on_worker(
+            lambda: overview(
+                self._sources, view, decisions, waiting, history.shifts, history.since, replicas, others.plan
+            )
+        )
 
     async def rates(self, _: web.Request) -> Struct:
-        return replica_rates(self._sources, self._live.rates.window)
+        return self._live.own_rates
 
     async def nodes(self, request: web.Request) -> Struct:
         query, page = request.query, ListQuery(request.query)
@@ -221,7 +226,8 @@ class ApiHandlers:
 
     async def health(self, _: web.Request) -> Struct:
         view = await self._live.view()
-        return health_checks.health(self._sources, view, self._live.replicas.statuses)
+        replicas = self._live.replicas
+        return health_checks.health(self._sources, view, replicas.statuses, replicas.plan)
 
     async def _on_worker(self, make: Callable[[], T]) -> T:
         try:

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 
 from extender.api.change_streams import ChangeStreams
 from extender.api.cluster_view import ClusterView, make_view
-from extender.api.contract.overview import ChangeEvent
+from extender.api.contract.overview import ChangeEvent, ReplicaRates
 from extender.api.decision_rates import DecisionRates
 from extender.api.history import MINUTE_SECONDS, DelayHistory
+from extender.api.rates_page import replica_rates
 from extender.api.replica_statuses import ReplicaStatuses
 from extender.api.sources import ApiSources
-from extender.api.waiting_pods import WaitingPod, waiting_pods
-from extender.journal import MAX_PODS
+from extender.api.waiting_pods import TriedPod, bounded_pods, tried_pods
+from extender.journal import MAX_PODS, JournalEntry
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.problem_log import ProblemLog
 
@@ -27,15 +28,15 @@ TICK_SECONDS = 2.0
 class LiveState:
     """`run` it as one task.
 
-    history: of delays. waiting: UID → pod, as of the last tick. replicas: run them as a task of their own.
+    history: of delays. tried: UID → pod with bounds, as of the last tick. replicas: run them as a task of their own.
     """
 
     def __init__(self, sources: ApiSources) -> None:
         self.sources = sources
         self.history = DelayHistory(sources.wall_clock())
         self.rates, self.streams = DecisionRates(), ChangeStreams()
-        self.replicas = ReplicaStatuses(sources.replicas)
-        self.waiting: Mapping[str, WaitingPod] = {}
+        self.replicas = ReplicaStatuses(sources.replicas, sources.controllers, sources.inputs.clock)
+        self.tried: Mapping[str, TriedPod] = {}
         self._view: ClusterView | None = None
         self._making: asyncio.Task[ClusterView] | None = None
         self._shown: tuple[int, object, object] = (-1, None, {})
@@ -90,19 +91,23 @@ class LiveState:
     async def count_decisions(self) -> None:
         """Until cancelled. `run` counts them, too; this is for a process without a page, which the others ask."""
         while True:
-            self._sample_rates()
+            self._count()
             await asyncio.sleep(TICK_SECONDS)
 
-    def _sample_rates(self) -> None:
-        self.rates.sample(self.sources.inputs.clock(), self.sources.metrics.request_buckets("filter"))
+    def _count(self) -> JournalEntry | None:
+        """Returns the newest decision."""
+        now, entries = self.sources.inputs.clock(), self.sources.journal.newest(MAX_PODS)
+        self.rates.sample(now, self.sources.metrics.request_buckets("filter"))
+        self.tried = tried_pods(self.tried, reversed(entries), now)
+        return entries[0] if entries else None
+
+    @property
+    def own_rates(self) -> ReplicaRates:
+        return replica_rates(self.sources, self.rates.window, bounded_pods(self.tried, self.sources.inputs.clock()))
 
     def _tick(self) -> None:
-        now = self.sources.inputs.clock()
-        self._sample_rates()
-        entries = self.sources.journal.newest(MAX_PODS)
-        self.waiting = waiting_pods(self.waiting, reversed(entries), now)
+        newest = self._count()
         revision = self.sources.inputs.state.current.revision
-        newest = entries[0] if entries else None
         if sections := self._changed_sections(revision, newest):
             self.streams.send(ChangeEvent(sections, revision))
         self._shown = (revision, newest, self.replicas.newest)

@@ -1,12 +1,13 @@
 """The overview, made of what the other parts know."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.metadata import version
 
 import numpy as np
 
 from extender.api.cluster_view import ClusterView
+from extender.api.contract.cluster import Plan
 from extender.api.contract.common import Problem
 from extender.api.contract.overview import (
     DecisionRates,
@@ -24,19 +25,19 @@ from extender.api.history import NodeShift
 from extender.api.moments import iso
 from extender.api.node_rows import STATUS
 from extender.api.sources import ApiSources
-from extender.api.waiting_pods import WaitingPod
 
 
 def overview(
     sources: ApiSources,
     view: ClusterView,
     decisions: DecisionRates,
+    waiting: WaitingPods,
     shifts: Sequence[NodeShift],
-    waiting: Mapping[str, WaitingPod],
-    replicas: Sequence[ReplicaStatus],
     history_since: float,
+    replicas: Sequence[ReplicaStatus],
+    plan: Plan | None,
 ) -> Overview:
-    """replicas: this one first."""
+    """replicas: this one first. plan: None: no controller was asked yet."""
     return Overview(
         at=iso(view.at),
         replica=sources.replica,
@@ -47,12 +48,12 @@ def overview(
         pairs=_pair_counts(view),
         worst_change=_worst_change(shifts),
         decisions=decisions,
-        waiting=_waiting(waiting, view.made_at),
+        waiting=waiting,
         certificates=sources.certificates,
         replicas=replicas,
         problems=[
             Problem(each.severity, each.text, each.what_to_do)
-            for each in run_checks(sources, view, replicas[1:])
+            for each in run_checks(sources, view, replicas[1:], plan)
             if not each.ok
         ],
         features=Features(
@@ -84,10 +85,3 @@ def _worst_change(shifts: Sequence[NodeShift]) -> WorstChange | None:
         return None
     worst = shifts[0]
     return WorstChange(worst.node, round(worst.shift_ms, 3), iso(worst.since), moved_text(worst))
-
-
-def _waiting(waiting: Mapping[str, WaitingPod], now: float) -> WaitingPods:
-    longest = min(waiting.values(), key=lambda pod: pod.since, default=None)
-    if longest is None:
-        return WaitingPods(0, None, None)
-    return WaitingPods(len(waiting), round(max(0.0, now - longest.since), 1), longest.name)

@@ -6,7 +6,7 @@ from math import inf
 
 from extender.api.contract.common import ReasonCount, reason_counts
 from extender.api.contract.decisions import SilentReplica
-from extender.api.contract.overview import DecisionRates, LatencyBucket, ReplicaRates
+from extender.api.contract.overview import BoundedPod, DecisionRates, LatencyBucket, ReplicaRates
 from extender.api.decision_pages import decision_id
 from extender.api.decision_rates import Window, rates_of
 from extender.api.sources import ApiSources
@@ -15,7 +15,7 @@ from extender.journal import MAX_PODS, JournalEntry
 MAX_REASONS = 10
 
 
-def replica_rates(sources: ApiSources, window: Window) -> ReplicaRates:
+def replica_rates(sources: ApiSources, window: Window, bounded_pods: Sequence[BoundedPod]) -> ReplicaRates:
     """Of this replica alone."""
     entries = sources.journal.newest(MAX_PODS)
     return ReplicaRates(
@@ -24,6 +24,7 @@ def replica_rates(sources: ApiSources, window: Window) -> ReplicaRates:
         [LatencyBucket(None if end == inf else end, count) for end, count in sorted(window.buckets.items())],
         _refused_by_reason(entries),
         sources.metrics.neutral_decisions,
+        bounded_pods,
     )
 
 

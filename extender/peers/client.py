@@ -14,6 +14,7 @@ import aiohttp
 from aiohttp import hdrs
 from msgspec import Struct
 
+from extender.peers.late_calls import LateCalls
 from leadsman.runtime.client_tls import ClientTls
 from leadsman.runtime.daemon_thread import run_in_daemon_thread
 from leadsman.runtime.process_name import PROCESS_NAME
@@ -21,7 +22,7 @@ from leadsman.runtime.process_name import PROCESS_NAME
 ANSWER_SECONDS = 0.5
 """Within which who asks this process for what several know has an answer: a person waits, and so does the page."""
 
-ASK_SECONDS = 0.45
+ASK_SECONDS = 0.4
 """Of these, for looking up, connecting and answering together. The rest is for putting the answers together."""
 
 LOOKUP_VALID_SECONDS = 5.0
@@ -85,6 +86,7 @@ class PeerClient:
         self._hosts, self._tls, self._lookup, self._clock = tuple(hosts), tls, lookup, clock
         self._addresses: dict[HostPort, tuple[float, Sequence[str]]] = {}
         self._names: dict[HostPort, str] = {}
+        self._late_calls = LateCalls()
         self._session: aiohttp.ClientSession | None = None
 
     async def __aenter__(self) -> "PeerClient":
@@ -93,20 +95,22 @@ class PeerClient:
 
     async def __aexit__(self, *_: object) -> None:
         assert self._session
+        await self._late_calls.close()
         await self._session.close()
 
     async def ask(self, path: str, query: Mapping[str, str], accept: str = "application/json") -> PeerAnswers:
-        """What each says to this GET, within ASK_SECONDS."""
-        found = await asyncio.gather(*(self._ask_host(host, path, query, accept) for host in self._hosts))
+        """What each says to this GET, within ASK_SECONDS. One that owes an answer since then is silent at once."""
+        deadline = asyncio.get_running_loop().time() + ASK_SECONDS
+        found = await asyncio.gather(*(self._ask_host(host, deadline, path, query, accept) for host in self._hosts))
         return PeerAnswers(
             [each for one in found for each in one.answers], [each for one in found for each in one.silent]
         )
 
-    async def _ask_host(self, host: HostPort, path: str, query: Mapping[str, str], accept: str) -> PeerAnswers:
-        deadline = asyncio.get_running_loop().time() + ASK_SECONDS
+    async def _ask_host(
+        self, host: HostPort, deadline: float, path: str, query: Mapping[str, str], accept: str
+    ) -> PeerAnswers:
         try:
-            async with asyncio.timeout_at(deadline):
-                addresses = await self._find(host)
+            addresses = await self._late_calls.run(host, lambda: self._find(host), deadline)
         except (OSError, TimeoutError) as error:
             return PeerAnswers((), [SilentPeer(host[0], f"the name cannot be looked up: {_reason(error)}")])
         ask = [self._ask_address(host, address, deadline, path, query, accept) for address in addresses]
@@ -128,13 +132,15 @@ class PeerClient:
     async def _ask_address(
         self, host: HostPort, address: str, deadline: float, path: str, query: Mapping[str, str], accept: str
     ) -> PeerAnswer | SilentPeer:
-        name = self._names.get((address, host[1]), address)
+        place = address, host[1]
+        name = self._names.get(place, address)
         try:
-            async with asyncio.timeout_at(deadline):
-                answer = await self._get(host, address, path, query, accept)
+            answer = await self._late_calls.run(
+                (host, address), lambda: self._get(host, address, path, query, accept), deadline
+            )
         except (aiohttp.ClientError, OSError, TimeoutError) as error:
             return SilentPeer(name, _reason(error))
-        self._names[address, host[1]] = answer.name
+        self._names[place] = answer.name
         return answer
 
     async def _get(self, host: HostPort, address: str, path: str, query: Mapping[str, str], accept: str) -> PeerAnswer:

@@ -58,12 +58,27 @@ class LatencyBucket(Struct, frozen=True):
     decisions: float
 
 
+class BoundedPod(Struct, frozen=True):
+    """A pod with delay bounds, as one replica decided on it last.
+
+    pod: as namespace/name.
+    waiting_seconds: since no node passed, attempt by attempt; null: a node passed the last.
+    tried_seconds_ago: the last attempt.
+    """
+
+    uid: str
+    pod: str
+    waiting_seconds: float | None
+    tried_seconds_ago: float
+
+
 class ReplicaRates(Struct, frozen=True):
     """What one replica decided, from which /overview makes the sum of all.
 
     newest_decision: its id; "": none is kept.
     window_seconds: what `buckets` are of; 0: nothing was counted yet.
     refused_by_reason, neutral: as of DecisionRates.
+    bounded_pods: those that kube-scheduler may try again.
     """
 
     newest_decision: str
@@ -71,14 +86,19 @@ class ReplicaRates(Struct, frozen=True):
     buckets: Sequence[LatencyBucket]
     refused_by_reason: Sequence[ReasonCount]
     neutral: int
+    bounded_pods: Sequence[BoundedPod]
 
 
 class WaitingPods(Struct, frozen=True):
-    """Pods with delay bounds that no node passed at the last attempt. pod: the one that waits longest."""
+    """Pods with delay bounds that no node passed at the last attempt, whichever replica was asked.
+
+    pod: the one that waits longest. partial: replicas whose attempts are missing.
+    """
 
     bounded_pods: int
     longest_seconds: float | None
     pod: str | None
+    partial: Sequence[SilentReplica]
 
 
 class CertificateDays(Struct, frozen=True):

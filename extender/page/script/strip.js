@@ -117,15 +117,14 @@ function neutralCard({ decisions }) {
 }
 
 function waitingCard({ waiting }) {
-  if (waiting.bounded_pods === null)
-    return card("Pods waiting", orUnknown(null), "pods are not followed", link(["pods"]));
-  if (!waiting.bounded_pods) return card("Pods waiting", "0", "no bounded pod waits", link(["pods"]));
+  const missing = waiting.partial.length ? `${waiting.partial[0].replica} is missing` : "";
+  if (!waiting.bounded_pods) return card("Pods waiting", "0", missing || "no bounded pod waits", link(["pods"]));
   const pod = waiting.pod ? `, ${waiting.pod}` : "";
   const href = waiting.pod ? link(["pods", ...waiting.pod.split("/")]) : link(["pods"]);
   return card(
     "Pods waiting",
     count(waiting.bounded_pods),
-    waiting.longest_seconds === null ? `longest unknown${pod}` : `longest ${duration(waiting.longest_seconds)}${pod}`,
+    `longest ${duration(waiting.longest_seconds)}${pod}${missing && `; ${missing}`}`,
     href,
     "warn",
   );

@@ -221,6 +221,21 @@ def _asked(views: Sequence[ExtenderView]) -> Iterator[Finding]:
         )
 
 
+def _controllers(seen: Seen) -> Iterator[Finding]:
+    """Nothing where none runs: many clusters have none."""
+    look = f"kubectl logs -n {seen.namespace} -l {COMPONENT}=controller says why; so may kubectl get lease there"
+    for each in seen.controllers:
+        if isinstance(each.leads, Denied):
+            yield Finding("controller", Status.WARNING, f"{each.pod} does not answer: {each.leads.reason}", look)
+    leaders = [each.pod for each in seen.controllers if each.leads is True]
+    followers = [each for each in seen.controllers if each.leads is False]
+    if leaders:
+        yield Finding("controller", Status.OK, f"{leaders[0]} leads")
+    elif followers:
+        text = f"none of the {len(followers)} that answer leads: nothing is planned or done"
+        yield Finding("controller", Status.ERROR, text, look)
+
+
 def _versions(seen: Seen, our_version: str) -> Iterator[Finding]:
     if isinstance(seen.pods, Denied):
         return
@@ -258,4 +273,12 @@ def _first(names: Sequence[str], limit: int = 5) -> str:
     return ", ".join(names[:limit]) + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
-_CHECKS: Sequence[Callable[[Seen], Iterator[Finding]]] = (_agents, _replicas, _rights, _clocks, _sysctl, _extenders)
+_CHECKS: Sequence[Callable[[Seen], Iterator[Finding]]] = (
+    _agents,
+    _replicas,
+    _rights,
+    _clocks,
+    _sysctl,
+    _extenders,
+    _controllers,
+)

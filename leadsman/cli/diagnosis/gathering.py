@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from prometheus_client.parser import text_string_to_metric_families
 
 from leadsman.cli import extender_replicas, state_page
-from leadsman.cli.diagnosis.model import AnswerCounts, ClockReading, Denied, ExtenderView, Seen
+from leadsman.cli.diagnosis.model import AnswerCounts, ClockReading, ControllerView, Denied, ExtenderView, Seen
 from leadsman.cli.extender_client import ExtenderClient
 from leadsman.cli.kubectl import Kubectl
 from leadsman.cli.options import CommandFailed
@@ -27,6 +27,7 @@ _READ_SYSCTL = ("python", "-c", "print(open('/proc/sys/net/ipv4/ping_group_range
 _LEASES = ("get", "leases", "-n", "kube-node-lease", "--show-managed-fields")
 
 REQUESTS, DECISIONS = "leadsman_extender_request_duration_seconds", "leadsman_extender_decisions_total"
+LEADER = "leadsman_controller_leader"
 
 _HINT = "Look at its pods with kubectl."
 
@@ -56,6 +57,7 @@ def look(kubectl: Kubectl, namespace: str, certs: Path | None) -> Seen:
             for account, verb, resource in NEEDED_RIGHTS
         },
         _asked(lambda: _extender_views(kubectl, namespace, certs)),
+        [] if isinstance(pods, Denied) else [_controller_view(kubectl, pod) for pod in _running_controllers(pods)],
     )
 
 
@@ -145,6 +147,25 @@ def _answer_counts(kubectl: Kubectl, pod: Mapping[str, Any]) -> AnswerCounts:
             decisions += sample.value
             neutral += sample.value if sample.labels["result"] == "neutral" else 0.0
     return AnswerCounts(calls, decisions, neutral)
+
+
+def _running_controllers(pods: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [
+        pod
+        for pod in pods
+        if pod["metadata"].get("labels", {}).get("app.kubernetes.io/component") == "controller"
+        and pod["status"].get("phase") == "Running"
+    ]
+
+
+def _controller_view(kubectl: Kubectl, pod: Mapping[str, Any]) -> ControllerView:
+    def leads() -> bool | None:
+        with extender_replicas.forwarded(kubectl, pod, "metrics") as replica:
+            text = ExtenderClient([replica], _HINT).text("/metrics")
+        families = text_string_to_metric_families(text)
+        return next((sample.value == 1 for each in families for sample in each.samples if sample.name == LEADER), None)
+
+    return ControllerView(pod["metadata"]["name"], _asked(leads))
 
 
 def _certificate_ends(kubectl: Kubectl, pod: Mapping[str, Any], tls: ssl.SSLContext) -> float | None:

@@ -60,6 +60,13 @@ class ExtenderView(Struct, frozen=True):
     counts: AnswerCounts | Denied
 
 
+class ControllerView(Struct, frozen=True):
+    """What one controller pod says of itself. leads: None: it is a dry run, which needs no Lease."""
+
+    pod: str
+    leads: bool | Denied | None
+
+
 class Seen(Struct, frozen=True):
     """Everything that `gathering` found; a Denied where the cluster refused to say.
 
@@ -68,6 +75,7 @@ class Seen(Struct, frozen=True):
     ready_nodes: names of the nodes that are Ready and run Linux.
     sysctl: node → net.ipv4.ping_group_range there, where agents share the node's network.
     rights: what the components need → whether they have it.
+    controllers: (): none runs in the namespace.
     """
 
     now: float
@@ -79,3 +87,4 @@ class Seen(Struct, frozen=True):
     sysctl: Mapping[str, str | Denied]
     rights: Mapping[str, bool | Denied]
     extenders: Sequence[ExtenderView] | Denied
+    controllers: Sequence[ControllerView] = ()

@@ -15,8 +15,8 @@ from extender.peers.client import PeerAnswers, PeerClient, SilentPeer
 from tests.extender.api.conftest import Api
 from tests.extender.api.test_replica_answers import answer
 
-FAST = ReplicaRates("d1", 60.0, [LatencyBucket(0.01, 99.0), LatencyBucket(None, 99.0)], [ReasonCount("far", 2)], 1)
-SLOW = ReplicaRates("d2", 30.0, [LatencyBucket(0.01, 0.0), LatencyBucket(None, 1.0)], [ReasonCount("far", 3)], 2)
+FAST = ReplicaRates("d1", 60.0, [LatencyBucket(0.01, 99.0), LatencyBucket(None, 99.0)], [ReasonCount("far", 2)], 1, [])
+SLOW = ReplicaRates("d2", 30.0, [LatencyBucket(0.01, 0.0), LatencyBucket(None, 1.0)], [ReasonCount("far", 3)], 2, [])
 
 
 def test_decisions_refusals_and_neutral_answers_are_summed() -> None:

@@ -1,13 +1,15 @@
 """Asking every process behind a name, on real sockets; the name is looked up in a table."""
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 from aiohttp import web
 
-from extender.peers.client import LOOKUP_VALID_SECONDS, PeerAnswers, PeerClient, SilentPeer, is_own_address
+from extender.peers.client import ASK_SECONDS, LOOKUP_VALID_SECONDS, PeerAnswers, PeerClient, SilentPeer, is_own_address
 from leadsman.runtime.http_server import serve, track_request
 from leadsman.runtime.process_name import PROCESS_NAME
 from leadsman.testbed.etcd import free_ports
@@ -65,6 +67,54 @@ async def test_all_behind_the_name_answer_and_who_is_away_is_silent(port: int) -
     (silent,) = said.silent
     assert silent.name == "127.0.4.3"
     assert "Connect call failed" in silent.error
+
+
+class Trickles(asyncio.Protocol):
+    """Answers a byte at a time, without an end."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        transport.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n")
+        self._write(transport)
+
+    def _write(self, transport: asyncio.Transport) -> None:
+        if not transport.is_closing():
+            transport.write(b" ")
+            asyncio.get_running_loop().call_later(0.01, self._write, transport)
+
+
+@pytest.mark.parametrize("protocol", [asyncio.Protocol, Trickles], ids=["never answers", "trickles"])
+async def test_who_is_late_is_named_and_the_others_answers_are_there(
+    port: int, protocol: type[asyncio.Protocol]
+) -> None:
+    names = Names({"replicas": ["127.0.4.1", "127.0.4.2", "127.0.4.3"]})
+    late = SilentPeer("127.0.4.2", f"no answer within {1000 * ASK_SECONDS:g} ms")
+    async with (
+        running("127.0.4.1", port, "one"),
+        await asyncio.get_running_loop().create_server(protocol, "127.0.4.2", port),
+        PeerClient([("replicas", port)], lookup=names) as client,
+    ):
+        said = await client.ask("/state", {"a": "b"})
+        while not said.answers:  # On a busy machine it may be late, too.
+            said = await client.ask("/state", {"a": "b"})
+    assert [each.name for each in said.answers] == ["one"]
+    assert late in said.silent
+    assert {each.name for each in said.silent} == {"127.0.4.2", "127.0.4.3"}
+
+
+async def test_a_look_up_that_does_not_end_is_late(port: int) -> None:
+    ends = threading.Event()
+
+    def never(*_: object) -> Sequence[str]:
+        ends.wait()
+        return []
+
+    async with PeerClient([("replicas", port)], lookup=never) as client:
+        said = await client.ask("/state", {})
+    ends.set()
+    assert said.silent == [
+        SilentPeer("replicas", f"the name cannot be looked up: no answer within {1000 * ASK_SECONDS:g} ms")
+    ]
 
 
 async def test_one_that_goes_away_is_called_by_the_name_that_it_gave(port: int) -> None:

@@ -6,7 +6,16 @@ import pytest
 from msgspec.structs import replace
 
 from leadsman.cli.diagnosis.checks import diagnose
-from leadsman.cli.diagnosis.model import AnswerCounts, ClockReading, Denied, ExtenderView, Finding, Seen, Status
+from leadsman.cli.diagnosis.model import (
+    AnswerCounts,
+    ClockReading,
+    ControllerView,
+    Denied,
+    ExtenderView,
+    Finding,
+    Seen,
+    Status,
+)
 from leadsman.cli.state_page import NodePage, StatePage
 
 NOW = 1_800_000_000.0
@@ -38,6 +47,7 @@ SOUND = Seen(
     {"edge-1": "0\t2147483647"},
     {"leadsman-agent may list pods": True},
     [view()],
+    [ControllerView("controller-a", False), ControllerView("controller-b", True)],
 )
 STALE = StatePage("c", 1, 0.1, {"edge-1": NodePage("stale", 40.0)}, policy_problem="policy.yaml: scores: got 3")
 
@@ -74,6 +84,8 @@ def test_a_sound_cluster_has_no_advice() -> None:
         ({"extenders": [view(counts=AnswerCounts())]}, "scheduler", Status.ERROR, "has not asked any replica"),
         ({"extenders": [view(counts=Denied("no forward"))]}, "scheduler", Status.UNKNOWN, "no forward"),
         ({"extenders": [view(counts=AnswerCounts(9, 9, 3))]}, "answers", Status.WARNING, "33% of the answers"),
+        ({"controllers": [ControllerView("controller-a", False)]}, "controller", Status.ERROR, "none of the 1"),
+        ({"controllers": [ControllerView("a", Denied("refused"))]}, "controller", Status.WARNING, "a does not answer"),
     ],
 )
 def test_each_fault_is_named_with_what_to_do(changed: dict, check: str, status: Status, text: str) -> None:
@@ -81,6 +93,12 @@ def test_each_fault_is_named_with_what_to_do(changed: dict, check: str, status: 
     found = [each for each in findings if (each.check, each.status) == (check, status) and text in each.text]
     assert len(found) == 1, findings
     assert found[0].what_to_do
+
+
+@pytest.mark.parametrize("controllers", [[], [ControllerView("dry-run", None)]])
+def test_no_leader_is_looked_for_where_nobody_may_lead(controllers: list[ControllerView]) -> None:
+    findings = diagnose(replace(SOUND, controllers=controllers), "1.0")
+    assert [each for each in findings if each.check == "controller"] == []
 
 
 @pytest.mark.parametrize(

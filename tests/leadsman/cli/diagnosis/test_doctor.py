@@ -6,9 +6,16 @@ from pathlib import Path
 import pytest
 import yaml
 
+from controller.metrics import write_metrics
 from extender.metrics import ExtenderMetrics
 from leadsman.cli.diagnosis import gathering
 from leadsman.cli.diagnosis.model import ClockReading
+from leadsman.kube.access import ApiAccess
+from leadsman.kube.client import ApiClient
+from leadsman.kube.leader_election import LeaderElector
+from leadsman.runtime.http_server import serve
+from leadsman.runtime.ops_server import Health, create_ops_app
+from leadsman.runtime.scrape import create_registry
 from tests.leadsman.cli.conftest import Called, Started, client_secret, extender_pod, server_files
 
 BASE = Path(__file__).parents[4] / "daemonset/base/serviceaccounts.yaml"
@@ -70,6 +77,46 @@ async def test_a_cluster_is_diagnosed_over_mutual_tls(started: Started, called: 
     assert findings["state", "ok"] == "extender-a: all 3 nodes are fresh"
     assert findings["certificate", "ok"].startswith("extender-a: ends in 36")
     assert "has not asked any replica" in findings["scheduler", "error"]
+
+
+def controller_pod(name: str) -> dict:
+    """Its port is one that the stand-in forwards."""
+    pod = extender_pod(name)
+    pod["metadata"]["labels"]["app.kubernetes.io/component"] = "controller"
+    pod["spec"]["containers"][0]["ports"] = [{"name": "metrics", "containerPort": 9002}]
+    return pod
+
+
+@pytest.mark.parametrize(
+    ("leads_until", "finding"),
+    [
+        (0.0, ["error", "none of the 1 that answer leads: nothing is planned or done"]),
+        (10.0, ["ok", "controller-a leads"]),
+    ],
+)
+async def test_a_controller_says_by_its_metrics_whether_it_leads(
+    called: Called, kubectl, leads_until: float, finding: list[str]
+) -> None:
+    elector = LeaderElector(ApiClient(ApiAccess("http://127.0.0.1:1")), "leadsman", "l", "a", clock=lambda: 5.0)
+    elector._leads_until = leads_until
+    registry = create_registry(lambda: write_metrics(None, None, elector))
+    async with serve(create_ops_app(registry, lambda: Health(True), lambda: Health(True)), "127.0.0.1", 0) as port:
+        kubectl({"pods": [controller_pod("controller-a")]}, {"controller-a": {"https": port, "ops": port}})
+        _, out, _ = await called("doctor", "-o", "json")
+    found = [[each["status"], each["text"]] for each in json.loads(out) if each["check"] == "controller"]
+    assert found == [finding]
+
+
+async def test_a_controller_that_cannot_be_reached_is_named(called: Called, kubectl) -> None:
+    pod = controller_pod("controller-a")
+    pod["spec"]["containers"][0]["ports"] = []
+    kubectl({"pods": [pod]})
+    _, out, _ = await called("doctor", "-o", "json")
+    (found,) = [each for each in json.loads(out) if each["check"] == "controller"]
+    assert (found["status"], found["text"]) == (
+        "warning",
+        "controller-a does not answer: the pod leadsman/controller-a names no port metrics, only none",
+    )
 
 
 async def test_the_table_ends_with_what_to_do(started: Started, called: Called, kubectl) -> None:
