@@ -40,7 +40,7 @@ async def followed(api: FakeApiServer, client: ApiClient) -> AsyncIterator[Follo
     one = Followed(api, client)
     one.renew("n1")
     task = asyncio.create_task(one.leases.reflector.run())
-    await asyncio.wait_for(one.leases.reflector.loaded.wait(), 10)
+    await asyncio.wait_for(one.leases.reflector.loaded.wait(), 60)
     yield one
     task.cancel()
     with suppress(asyncio.CancelledError):

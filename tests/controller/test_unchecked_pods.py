@@ -78,7 +78,7 @@ async def sweeping(api: FakeApiServer, client: ApiClient, recorder: EventRecorde
     api.put("/api/v1/namespaces/shop/pods/free", pod("far", {"app": "x"}))
     one = Sweeping(api, client, recorder)
     task = asyncio.create_task(one.reporter.reflector.run())
-    await asyncio.wait_for(one.reporter.reflector.loaded.wait(), 15)
+    await asyncio.wait_for(one.reporter.reflector.loaded.wait(), 60)
     yield one
     task.cancel()
 

@@ -146,7 +146,7 @@ async def nodes(client: ApiClient) -> AsyncIterator[NodeCache]:
     watched = Reflector(client, ListOptions(NODES, metadata_only=True), PartialObjectMetadata)
     task = asyncio.create_task(watched.run())
     try:
-        await asyncio.wait_for(watched.loaded.wait(), 10)
+        await asyncio.wait_for(watched.loaded.wait(), 60)
         yield NodeCache(watched)
     finally:
         task.cancel()

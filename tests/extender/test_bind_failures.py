@@ -84,7 +84,7 @@ async def test_what_could_not_be_written_waits_for_the_store() -> None:
     store.fail(Away("down"))
     failures.report("edge-1", "uid-1", "web", REFUSED)
     task = asyncio.create_task(failures.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not failures.failures:  # noqa: ASYNC110
             await asyncio.sleep(0.005)
         store.heal()

@@ -40,14 +40,14 @@ def request(body):
 
 
 async def answer(reader):
-    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 5)
+    head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 60)
     length = re.search(rb"Content-Length: (\d+)", head)
     assert length is not None
-    return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(int(length[1])), 5)
+    return int(head.split()[1]), await asyncio.wait_for(reader.readexactly(int(length[1])), 60)
 
 
 async def until(condition):
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  it happens inside the server, which tells nobody
             await asyncio.sleep(0.001)
 

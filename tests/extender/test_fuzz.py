@@ -56,7 +56,7 @@ def tally():
 async def test_no_body_gets_a_5xx_or_hangs(starts: "Starter", measured: Snapshot, tally) -> None:
     async with starts(measured) as extender:
         for verb, body in await asyncio.to_thread(_drawn, 1000):
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 status, answer = await extender.post(verb, body)
             tally[f"{status // 100}xx"] += 1
             assert status in (200, 400, 404), body

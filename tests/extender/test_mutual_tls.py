@@ -82,7 +82,7 @@ async def connected(port, context):
 async def asked(reader, writer):
     """The status line. What kept it from coming is raised, or "" when the connection just ended."""
     writer.write(STATE)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         head = await reader.readuntil(b"\r\n\r\n")
         length = re.search(rb"Content-Length: (\d+)", head)
         assert length is not None
@@ -254,7 +254,7 @@ async def test_files_are_followed(starts: "Starter", tls, tmp_path: Path, monkey
     before = tls.current
     following = asyncio.create_task(tls.follow())
     mounted(tmp_path / "tls", version="2")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while tls.current is before:  # noqa: ASYNC110  it happens inside the task, which tells nobody
             await asyncio.sleep(0.001)
     following.cancel()

@@ -89,7 +89,7 @@ async def test_the_loop_writes_at_once_when_asked_and_survives_the_store(world: 
         await asyncio.sleep(0)
     assert world.requests.failures == 1
     world.store.heal()
-    async with asyncio.timeout(10), aclosing(world.store.watch(keys.PROBES_PREFIX, 2)) as batches:
+    async with asyncio.timeout(60), aclosing(world.store.watch(keys.PROBES_PREFIX, 2)) as batches:
         while not (batch := await anext(batches)).changes:
             pass
     running.cancel()

@@ -78,7 +78,7 @@ async def until_reported(store: EtcdStore, node: str, count: int) -> dict[str, P
     key = keys.record_key(node, Latency)
     listing = await store.read_prefix(key)
     found = peers_in(listing.items)
-    async with asyncio.timeout(30), aclosing(store.watch(key, listing.revision + 1)) as batches:
+    async with asyncio.timeout(90), aclosing(store.watch(key, listing.revision + 1)) as batches:
         while len(found) < count:
             found = peers_in((await anext(batches)).changes) or found
     return found

@@ -71,7 +71,7 @@ async def running(world: World) -> AsyncIterator[World]:
 
 
 async def reported(world) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await world.reported.wait()
     world.reported.clear()
 
@@ -156,7 +156,7 @@ async def test_a_history_that_etcd_has_dropped_is_no_problem(
     with monkeypatch.context() as patch:
         patch.setattr(world.ring.store, "watch", watch_what_is_gone)
         task = asyncio.create_task(world.requests.run())
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(90):
             await watched.wait()
     await world.ask("own", "node-00007")
     await reported(world)

@@ -61,7 +61,7 @@ def unhealthy(uid):
 
 
 async def until(true):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 

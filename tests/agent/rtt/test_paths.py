@@ -53,7 +53,7 @@ def measure(
     net: VirtualNetwork,
     peers: Sequence[Peer],
     done: Callable[[Prober], bool],
-    deadline_seconds: float = 30.0,
+    deadline_seconds: float = 90.0,
     **settings: Any,
 ) -> tuple[dict[str, PeerLatency], Prober]:
     """A prober on host a, run until `done` says so. What it knows then, and the prober."""

@@ -35,7 +35,7 @@ async def running(prober):
             await task
 
 
-async def until(true, deadline_seconds=20.0):
+async def until(true, deadline_seconds=60.0):
     """Waits for the thing to become true."""
     async with asyncio.timeout(deadline_seconds):
         while not true():  # noqa: ASYNC110  what it waits for has no event

@@ -197,7 +197,7 @@ async def test_a_watch_from_a_list_misses_nothing_in_between(client, until: "Unt
     await pod(client)
     query = {"watch": "true", "resourceVersion": found.resource_version}
     async with client.stream(ListOptions(PODS).to_request(query, watch=True), 5.0) as batches:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             lines = await anext(batches)
         await batches.aclose()
     assert b'"ADDED"' in lines[0]

@@ -144,7 +144,7 @@ async def test_changes_are_told_before_loaded(api: FakeApiServer, client: ApiCli
         client, ListOptions(PODS), PartialObjectMetadata, on_changes=lambda _: told.append(pods.loaded.is_set())
     )
     task = asyncio.create_task(pods.run())
-    await asyncio.wait_for(pods.loaded.wait(), 5)
+    await asyncio.wait_for(pods.loaded.wait(), 60)
     task.cancel()
     assert told == [False]
 

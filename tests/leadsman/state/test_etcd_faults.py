@@ -81,7 +81,7 @@ async def beat(store: EtcdStore, seq: int, node: str = "a") -> None:
 
 async def persist(store: EtcdStore, put: Put, lease: int = 0) -> None:
     """Writes until it is acknowledged."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             try:
                 await store.write([put], lease)
@@ -174,7 +174,7 @@ class TestSilent:
         self, proxy: TcpProxy, proxied: EtcdStore, store: EtcdStore
     ) -> None:
         start = (await store.read_prefix("/")).revision + 1
-        async with asyncio.timeout(5), aclosing(proxied.watch("/", start)) as batches:
+        async with asyncio.timeout(60), aclosing(proxied.watch("/", start)) as batches:
             await anext(batches)
             proxy.silence_open_connections()
             await store.write([Put("/a", b"unseen")])
@@ -276,7 +276,7 @@ class TestLarge:
         assert [(item.key, item.value) for item in listing.items] == list(expected.items())
         assert (listing.revision, revision - start + 1) == (revision, 40)
         seen: list[Any] = []
-        async with asyncio.timeout(20), aclosing(store.watch("/n/", start)) as batches:
+        async with asyncio.timeout(60), aclosing(store.watch("/n/", start)) as batches:
             while len(seen) < len(puts):
                 seen += (await anext(batches)).changes
         assert {change.key: change.value for change in seen if isinstance(change, Updated)} == expected
@@ -292,7 +292,7 @@ class TestLarge:
         await store.write([Put(f"/n/{i:04}", bytes(3072)) for i in range(5_000)])
         revisions: list[set[int]] = []
         count = 0
-        async with asyncio.timeout(20), aclosing(store.watch("/n/", start)) as batches:
+        async with asyncio.timeout(60), aclosing(store.watch("/n/", start)) as batches:
             while count < 5_000:
                 batch = await anext(batches)
                 count += len(batch.changes)

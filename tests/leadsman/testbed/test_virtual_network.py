@@ -37,7 +37,7 @@ def ours(prefix):
     return [name for name in namespaces.existing() if name.startswith(prefix)]
 
 
-def until(true, deadline_seconds=20.0):
+def until(true, deadline_seconds=60.0):
     end = time.monotonic() + deadline_seconds
     while not true():
         assert time.monotonic() < end, "not within the deadline"

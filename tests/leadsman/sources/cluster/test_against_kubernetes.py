@@ -40,7 +40,7 @@ async def admin(api):
 
 
 async def until(true):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110  what is waited for has no event
             await asyncio.sleep(0.01)
 

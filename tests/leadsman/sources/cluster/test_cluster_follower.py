@@ -163,7 +163,7 @@ async def test_against_kubernetes_the_follower_sees_what_a_list_says(
             cluster.call("DELETE", f"{PODS}/p1?gracePeriodSeconds=0")
             budget = {"metadata": {"name": "b"}, "spec": {"maxUnavailable": 1, "selector": {}}}
             cluster.call("POST", BUDGETS, budget)
-            await until(lambda: follower.current and len(follower.current.pods) == 4 and follower.current.budgets, 30)
+            await until(lambda: follower.current and len(follower.current.pods) == 4 and follower.current.budgets, 90)
             listed = _listed(cluster)
             assert dict(now(follower).pods) == dict(listed.pods)
             assert dict(now(follower).nodes) == dict(listed.nodes)

@@ -56,7 +56,7 @@ def kubectl(cluster: KubeApiServer) -> Kubectl:
     return called
 
 
-async def until(true: Callable[[], Any], within_seconds: float = 20.0) -> None:
+async def until(true: Callable[[], Any], within_seconds: float = 60.0) -> None:
     async with asyncio.timeout(within_seconds):
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0.01)

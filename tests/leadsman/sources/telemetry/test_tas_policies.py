@@ -23,7 +23,7 @@ def spec(operator: str = "GreaterThan", metric: str = "m") -> Any:
     }
 
 
-async def until(true: Callable[[], Any], within_seconds: float = 5.0) -> None:
+async def until(true: Callable[[], Any], within_seconds: float = 60.0) -> None:
     async with asyncio.timeout(within_seconds):
         while not true():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
