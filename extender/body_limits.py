@@ -7,7 +7,7 @@ tighter.
 """
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import hdrs, web
@@ -27,7 +27,7 @@ class BodyLimits(Struct, frozen=True):
 
     max_body_bytes: of one body; 5,000 full nodes are 45 MB.
     max_held_bytes: of all bodies at one moment, with what was decoded of them. The manifest allows 512 MiB, of which
-        the extender needs 270 under load and one decode up to 50 for a moment.
+        the extender needs 270 under load, known nodes 48 and one decode up to 50 for a moment.
     read_timeout_seconds: for one body to arrive whole.
     """
 
@@ -41,12 +41,16 @@ NAMES_FORM_LIMITS = BodyLimits(max_body_bytes=4 << 20)
 
 
 class HeldBody:
-    """A body in memory. data: its bytes; they are not altered once they are all there."""
+    """A body in memory.
+
+    data: its bytes, less what was taken from their front while they came; not altered once they are all there.
+    received_bytes: of the whole body.
+    """
 
     def __init__(self, reader: "BodyReader") -> None:
         self._reader = reader
         self.data = bytearray()
-        self.decoded_bytes = 0
+        self.received_bytes = self.decoded_bytes = 0
 
     def charge(self, decoded_bytes: int) -> None:
         """Counts what is decoded of it, until it is given back. RequestRefused: 413 when no other request could make
@@ -64,15 +68,20 @@ class BodyReader:
         self.held_bytes = 0
 
     @asynccontextmanager
-    async def read(self, request: web.BaseRequest) -> AsyncIterator[HeldBody]:
-        """The body, counted as held until the block ends. RequestRefused: 400, 408, 413, 415, 429."""
+    async def read(
+        self, request: web.BaseRequest, take: Callable[[bytearray], None] = lambda _: None
+    ) -> AsyncIterator[HeldBody]:
+        """The body, counted as held until the block ends. RequestRefused: 400, 408, 413, 415, 429.
+
+        take: called with the data whenever more of it has come; may take some from its front, which still counts.
+        """
         self._check(request)
         body = HeldBody(self)
         try:
-            await self._fill(body, request)
+            await self._fill(body, request, take)
             yield body
         finally:
-            self.held_bytes -= len(body.data) + body.decoded_bytes
+            self.held_bytes -= body.received_bytes + body.decoded_bytes
 
     def _check(self, request: web.BaseRequest) -> None:
         encoding = request.headers.get(hdrs.CONTENT_ENCODING, "identity")
@@ -83,13 +92,15 @@ class BodyReader:
         if (request.content_length or 0) > self._limits.max_body_bytes:
             raise self._too_large()
 
-    async def _fill(self, body: HeldBody, request: web.BaseRequest) -> None:
+    async def _fill(self, body: HeldBody, request: web.BaseRequest, take: Callable[[bytearray], None]) -> None:
         try:
             async with asyncio.timeout(self._limits.read_timeout_seconds):
                 async for chunk in request.content.iter_any():
                     body.data += chunk
+                    body.received_bytes += len(chunk)
                     self.held_bytes += len(chunk)
                     self.check_held(body)
+                    take(body.data)
         except TimeoutError as error:
             raise RequestRefused(
                 408, f"request body did not arrive within {self._limits.read_timeout_seconds:g} s"
@@ -99,13 +110,13 @@ class BodyReader:
 
     def check_held(self, body: HeldBody) -> None:
         """RequestRefused."""
-        if len(body.data) > self._limits.max_body_bytes:
+        if body.received_bytes > self._limits.max_body_bytes:
             raise self._too_large()
-        if len(body.data) + body.decoded_bytes > self._limits.max_held_bytes:
+        if body.received_bytes + body.decoded_bytes > self._limits.max_held_bytes:
             raise RequestRefused(
                 413,
-                f"request body of {len(body.data)} bytes would need {len(body.data) + body.decoded_bytes} bytes "
-                f"decoded, more than the limit of {self._limits.max_held_bytes}; {_SEND_NAMES}",
+                f"request body of {body.received_bytes} bytes would need {body.received_bytes + body.decoded_bytes} "
+                f"bytes decoded, more than the limit of {self._limits.max_held_bytes}; {_SEND_NAMES}",
             )
         if self.held_bytes > self._limits.max_held_bytes:
             raise RequestRefused(

@@ -1,6 +1,7 @@
 """HTTP handlers of kube-scheduler's four verbs. Each reads, decides and answers."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 
 from aiohttp import web
@@ -10,6 +11,7 @@ from extender.binding import bind
 from extender.body_limits import BodyReader, HeldBody
 from extender.decider import Decider
 from extender.request_cache import CachedArgsReader
+from extender.wire.node_stream import KnownNodes, NodeStream
 from extender.wire.verbs import BindingArgs, ExtenderArgs, most_preemption_bytes, read_binding, read_preemption
 from leadsman.decision.decide import FilterResult
 from leadsman.kube.client import ApiClient
@@ -32,11 +34,13 @@ class VerbHandlers:
     def __init__(self, decider: Decider, bodies: BodyReader) -> None:
         self._decider, self._bodies = decider, bodies
         self._reader = CachedArgsReader()
+        self._known_nodes = KnownNodes(time.monotonic)
         self._bodies_by_result: LruCache[IdentityKey, bytes] = LruCache(CACHED_BODIES)
 
     async def filter(self, request: web.Request) -> web.StreamResponse:
-        async with self._bodies.read(request) as body:
-            args = self._read(body)
+        stream = NodeStream(self._known_nodes)
+        async with self._bodies.read(request, stream.take) as body:
+            args = self._read(body, stream)
             filter_result = await self._decider.filter(args.pod, args.node_names)
             if args.raw_nodes is None:
                 return _json(self._encoded(filter_result, lambda: _filter_body(filter_result)))
@@ -45,8 +49,9 @@ class VerbHandlers:
             return await _send_chunks(request, responses.node_filter_result(items, reasons))
 
     async def prioritize(self, request: web.Request) -> web.Response:
-        async with self._bodies.read(request) as body:
-            args = self._read(body)
+        stream = NodeStream(self._known_nodes)
+        async with self._bodies.read(request, stream.take) as body:
+            args = self._read(body, stream)
             scores = await self._decider.prioritize(args.pod, args.node_names)
             return _json(self._encoded((scores,), lambda: responses.host_priorities(scores)))
 
@@ -68,8 +73,12 @@ class VerbHandlers:
             self._bodies_by_result.put(key, body)
         return body
 
-    def _read(self, body: HeldBody) -> ExtenderArgs:
-        args = self._reader.read_args(body.data)
+    def _read(self, body: HeldBody, stream: NodeStream) -> ExtenderArgs:
+        if streamed := stream.finish(body.data):
+            args = self._reader.read_node_args(*streamed)
+        else:
+            body.charge(body.received_bytes - len(body.data))  # What was taken is there twice for a moment.
+            args = self._reader.read_args(stream.whole(body.data))
         body.charge(REQUEST_BYTES_PER_NODE * len(args.node_names))
         return args
 

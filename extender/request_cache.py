@@ -6,6 +6,10 @@ kept by the list, so the same nodes in another order are answered in the order m
 the best at random, whatever their order (docs/decisions/0099).
 """
 
+from collections.abc import Mapping
+
+from msgspec import structs
+
 from extender.wire.candidates import read_node_names
 from extender.wire.pod import read_pod
 from extender.wire.verbs import ExtenderArgs, read_args
@@ -42,6 +46,11 @@ class CachedArgsReader:
         args = read_args(body, self._read_names, self._read_pod)
         self._last = (body, args) if len(body) <= MAX_CACHED_BYTES else None
         return args
+
+    def read_node_args(self, body: bytes, nodes: Mapping[str, bytes]) -> ExtenderArgs:
+        """The arguments of a body whose nodes were read while it came. BadRequest. body: with an empty list of them."""
+        args = read_args(body, self._read_names, self._read_pod)
+        return structs.replace(args, node_names=self._in_order_met_first(CandidateNodes(nodes)), raw_nodes=nodes)
 
     def _read_names(self, listed: bytes) -> CandidateNodes:
         names = self._lists.get(listed)

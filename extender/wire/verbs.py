@@ -18,7 +18,7 @@ class ExtenderArgs(Struct, frozen=True):
 
     pod: PodInfo
     node_names: CandidateNodes
-    raw_nodes: Mapping[str, Raw] | None = None
+    raw_nodes: Mapping[str, Raw | bytes] | None = None
 
 
 class MetaPod(Struct, frozen=True, rename={"uid": "UID"}):

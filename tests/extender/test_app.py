@@ -34,13 +34,17 @@ async def test_a_pod_nobody_has_a_say_in_passes_everywhere(
 
 @pytest.mark.parametrize("nodes", [3, 100, 1000])
 async def test_full_nodes_come_back_byte_for_byte(starts: "Starter", captured: "Captured", nodes: int) -> None:
-    body = captured(f"nodes-{nodes}-filter")
+    """Also those met before, and one of them that has changed since."""
+    first = captured(f"nodes-{nodes}-filter")
+    changed = first.replace(b'"Ready","status":"True"', b'"Ready","status":"False"', 1)
+    assert changed != first
     async with starts() as extender:
-        status, answer = await extender.post("/filter", body)
-    items = body[body.index(b'"items":[', body.index(b'"Nodes"')) : body.rindex(b"},")]
-    assert status == 200
-    assert items in answer
-    assert json.loads(answer)["NodeNames"] is None
+        for body in (first, changed, first):
+            status, answer = await extender.post("/filter", body)
+            items = body[body.index(b'"items":[', body.index(b'"Nodes"')) : body.rindex(b"},")]
+            assert status == 200
+            assert items in answer
+            assert json.loads(answer)["NodeNames"] is None
 
 
 async def test_five_thousand_full_nodes_are_answered(starts: "Starter", captured: "Captured") -> None:

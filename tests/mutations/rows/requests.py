@@ -9,7 +9,7 @@ MUTATIONS = (
     Mutation(
         "a body's size, while it comes",
         BODIES,
-        "if len(body.data) > self._limits.max_body_bytes:",
+        "if body.received_bytes > self._limits.max_body_bytes:",
         "if False:",
         AT_CONNECTIONS + "test_a_chunked_body_is_capped_while_it_comes",
     ),

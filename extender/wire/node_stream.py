@@ -1,0 +1,184 @@
+"""Whole nodes, taken out of a body while it comes.
+
+kube-scheduler sends the same nodes with each request, 9 KB each. One that is byte for byte the node met before under
+its name is recognised by one comparison, and neither decoded nor kept a second time. What is taken is what the decoder
+of whole bodies reads: the text before the list is decoded with an empty one, a node is one JSON value up to the comma
+before the next, and after the list comes what Go writes there. Any other body is put together again and decoded whole
+(docs/decisions/0108).
+"""
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+from msgspec import Raw, Struct
+
+from extender.wire.candidates import NAME_FIRST, check_item
+from extender.wire.errors import BadRequest
+from extender.wire.limits import MAX_NODES, MAX_OBJECT_BYTES
+from leadsman.runtime.decode_errors import UNREADABLE
+
+MAX_KNOWN_BYTES = 48 << 20
+"""Of the nodes that are kept: 5,000 of 9 KB."""
+
+FORGET_SECONDS = 600.0
+"""After which all known nodes are forgotten: those that left the cluster, or all where full nodes come no more. Meeting
+5,000 nodes for the first time takes some 60 ms more."""
+
+KNOWN_NODE_BYTES = 400
+"""What a known node takes beside its own bytes: its name twice, its place in the table."""
+
+_LIST_BEGINS = b',"Nodes":{"metadata":{},"items":['
+_LIST_ENDS = b']},"NodeNames":null}'
+_NEXT_NODE = b',{"metadata":{"name":"'
+
+_VALUE = msgspec.json.Decoder(Raw)
+
+
+class Node(Struct, frozen=True, gc=False):
+    """A node of a request, with its bytes as they came."""
+
+    name: str
+    item: bytes
+
+
+class KnownNodes:
+    """The node met last under each name, MAX_KNOWN_BYTES in all; what comes when there is no room is not kept.
+
+    clock: monotonic seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._by_name: dict[bytes, Node] = {}
+        self._bytes, self._begun_at = 0, clock()
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def get(self, name: bytes) -> Node | None:
+        return self._by_name.get(name)
+
+    def put(self, name: bytes, node: Node) -> None:
+        before = self._by_name.get(name)
+        grows_by = len(node.item) - len(before.item) if before else len(node.item) + KNOWN_NODE_BYTES
+        if self._bytes + grows_by <= MAX_KNOWN_BYTES:
+            self._by_name[name] = node
+            self._bytes += grows_by
+
+    def forget_old(self) -> None:
+        """Forgets all of them FORGET_SECONDS after it did so last."""
+        now = self._clock()
+        if now - self._begun_at >= FORGET_SECONDS:
+            self._by_name.clear()
+            self._bytes, self._begun_at = 0, now
+
+
+class NodeStream:
+    """The nodes of one body."""
+
+    def __init__(self, known: KnownNodes) -> None:
+        known.forget_old()
+        self._known = known
+        self._head = b""
+        self._taken: list[Node] = []
+        self._searched = 0
+        self._goes_on = True
+
+    def take(self, data: bytearray) -> None:
+        """Takes whole nodes from the front of `data`, where the part of the body stands that is not taken yet."""
+        if not self._head:
+            self._take_head(data)
+        if self._head and self._goes_on:
+            self._take_nodes(data)
+
+    def finish(self, rest: bytearray) -> tuple[bytes, Mapping[str, bytes]] | None:
+        """The body with an empty list, and name → node in the order given. None: the body must be decoded whole.
+
+        rest: what was not taken when all had come.
+        """
+        if not (self._head and rest.endswith(_LIST_ENDS)):
+            return None
+        last = self._node(rest, 0, len(rest) - len(_LIST_ENDS))
+        if last is None:
+            return None
+        nodes = [*self._taken, last]
+        named = {node.name: node.item for node in nodes}
+        return (self._head + _LIST_ENDS, named) if len(named) == len(nodes) <= MAX_NODES else None
+
+    def whole(self, rest: bytearray) -> bytearray:
+        """The body as it came, where finish(rest) is None."""
+        if not self._head:
+            return rest
+        body = bytearray(self._head)
+        for node in self._taken:
+            body += node.item
+            body += b","
+        body += rest
+        return body
+
+    def _take_head(self, data: bytearray) -> None:
+        """Everything up to the list's first node."""
+        begins = data.find(_LIST_BEGINS, self._searched)
+        if begins < 0:
+            self._searched = max(0, len(data) - len(_LIST_BEGINS))
+            return
+        self._head, self._searched = bytes(data[: begins + len(_LIST_BEGINS)]), 0
+        del data[: len(self._head)]
+
+    def _take_nodes(self, data: bytearray) -> None:
+        """Each node with a comma after it. The last one stays, and finish wants it to be there."""
+        position = 0
+        while self._goes_on and (node := self._next_node(data, position)):
+            self._taken.append(node)
+            position += len(node.item) + 1
+            self._searched = position
+            self._goes_on = len(self._taken) < MAX_NODES
+        self._searched -= position
+        del data[:position]
+
+    def _next_node(self, data: bytearray, position: int) -> Node | None:
+        """The node at `position` with a comma after it; None while they have not come, or never will."""
+        begins = NAME_FIRST.match(data, position)
+        known = self._known.get(begins[1]) if begins else None
+        if known and data.startswith(known.item, position) and data.startswith(b",", position + len(known.item)):
+            return known
+        end = data.find(_NEXT_NODE, max(position, self._searched))
+        if end < 0:
+            self._searched = max(position, len(data) - len(_NEXT_NODE))
+            self._goes_on = len(data) - position <= MAX_OBJECT_BYTES
+            return None
+        node = self._node(data, position, end)
+        self._goes_on = node is not None
+        return node
+
+    def _node(self, data: bytearray, begin: int, end: int) -> Node | None:
+        """The bytes between as a node that is known from now on; None when they are not exactly one that may be."""
+        begins = NAME_FIRST.match(data, begin)
+        if begins is None:
+            return None
+        name, item = begins[1], bytes(data[begin:end])
+        known = self._known.get(name)
+        if known and known.item == item:
+            return known
+        if not (item.endswith(b"}") and _is_small_text(item) and _is_value(item)):
+            return None
+        node = Node(name.decode(), item)
+        self._known.put(name, node)
+        return node
+
+
+def _is_small_text(item: bytes) -> bool:
+    try:
+        check_item(item, 0)
+    except BadRequest:
+        return False
+    return True
+
+
+def _is_value(text: bytes) -> bool:
+    """Whether it is one JSON value, as the decoder of whole bodies would skip it."""
+    try:
+        _VALUE.decode(text)
+    except UNREADABLE:
+        return False
+    return True
