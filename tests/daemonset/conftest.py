@@ -1,11 +1,13 @@
 """The manifests as objects: as they stand in the files, and as kustomize builds them with each component."""
 
+import json
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -134,17 +136,22 @@ def helm() -> str:
 
 @pytest.fixture(scope="session")
 def template(helm: str) -> Template:
-    """`template("agent.hostNetwork=true")`: the objects of a release leadsman in the namespace leadsman."""
+    """`template("agent.hostNetwork=true")`: the objects of a release leadsman in the namespace leadsman.
 
-    def rendered(*settings: str) -> Objects:
-        done = run_template(helm, *settings)
+    values: as in a file of values.
+    """
+
+    def rendered(*settings: str, values: Mapping[str, object] = MappingProxyType({})) -> Objects:
+        done = run_template(helm, *settings, values=values)
         assert done.returncode == 0, done.stderr
         return [document for document in yaml.safe_load_all(done.stdout) if document]
 
     return rendered
 
 
-def run_template(helm: str, *settings: str) -> subprocess.CompletedProcess[str]:
+def run_template(
+    helm: str, *settings: str, values: Mapping[str, object] = MappingProxyType({})
+) -> subprocess.CompletedProcess[str]:
     given = [part for setting in ("image.registry=", *settings) for part in ("--set", setting)]
-    command = [helm, "template", "leadsman", str(CHART), "--namespace", "leadsman", *given]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [helm, "template", "leadsman", str(CHART), "--namespace", "leadsman", "--values", "-", *given]
+    return subprocess.run(command, input=json.dumps(dict(values)), capture_output=True, text=True, check=False)

@@ -10,7 +10,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
-from leadsman.cli.certs import DEFAULT_SERVER_NAMES
+from leadsman.cli.certs import default_server_names
 from leadsman.cli.certs.authority import REPLICA_NAME
 from leadsman.cli.certs.certificate_files import REPLICA
 from leadsman.cli.certs.cluster import ETCD_CA_SECRET, SECRET_OF
@@ -181,7 +181,7 @@ def test_the_job_of_the_certificates_is_gone_after_its_hook_and_may_only_touch_i
     args = build_parser({}, "certs").parse_args(container["args"])
     assert (args.action, args.namespace, args.server_secret, args.days) == ("cluster", "leadsman", "other-tls", 365)
     assert args.locked_etcd
-    assert "secrets" not in str([each.get("rules") for each in plain])
+    assert "secrets" not in str([each.get("rules") for each in (*plain, *template(*EVERY_SETTING))])
 
 
 def test_the_certificate_of_replicas_is_made_where_they_are_asked_for(template: Template) -> None:
@@ -218,7 +218,8 @@ def test_the_extenders_certificate_has_the_names_of_its_services_however_it_is_m
         for each in template("certificates.mode=cert-manager")
         if each["kind"] == "Certificate"
     }
-    assert (*issued["leadsman-extender"]["dnsNames"], "localhost", "127.0.0.1") == DEFAULT_SERVER_NAMES
+    names = default_server_names("leadsman")
+    assert (*issued["leadsman-extender"]["dnsNames"], "localhost", "127.0.0.1") == names
 
 
 def test_an_open_etcd_has_no_certificates_made_for_it(template: Template) -> None:
@@ -261,6 +262,52 @@ def test_a_locked_etcd_of_any_size_is_called_by_tls_everywhere(replicas: int, te
     assert text.count(f"https://leadsman-etcd-{replicas - 1}.leadsman-etcd-peers:2379") == 3, "settings, issuer, member"
     assert "http://leadsman-etcd" not in text
     assert "http://$(POD_NAME)" not in text
+
+
+PARTS = {
+    "agent": "leadsman-agent",
+    "extender": "leadsman-extender",
+    "controller": "leadsman-controller",
+    "etcd": "leadsman-etcd",
+    "etcdIssuer": "leadsman-etcd-issuer",
+    "scheduler": "leadsman-scheduler",
+}
+"""Key in the values → its workload."""
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_each_part_takes_the_settings_that_users_know_from_other_charts(part: str, template: Template) -> None:
+    toleration, rule = {"key": "edge", "operator": "Exists"}, {"weight": 1, "preference": {"matchExpressions": []}}
+    node_affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [rule]}
+    settings = {
+        "tolerations": [toleration],
+        "nodeSelector": {"disk": "ssd"},
+        "affinity": {"nodeAffinity": node_affinity},
+        "podAnnotations": {"team": "edge"},
+        "podLabels": {"cost": "none"},
+        "resources": {"requests": {"cpu": "7m", "memory": "70Mi"}, "limits": {"memory": "700Mi"}},
+        "extraArgs": ["--own-flag=1"],
+    }
+    enabled = ("controller.enabled=true", "scheduler.enabled=true")
+    objects = template(*enabled, values={part: settings})
+    (workload,) = [
+        each for each in objects if each["metadata"]["name"] == PARTS[part] and "template" in each.get("spec", {})
+    ]
+    metadata, spec = workload["spec"]["template"]["metadata"], workload["spec"]["template"]["spec"]
+    (container,) = spec["containers"]
+    arguments = [argument for each in [*spec.get("initContainers", []), container] for argument in each["args"]]
+    assert spec["tolerations"] == [toleration]
+    assert spec["nodeSelector"]["disk"] == "ssd"
+    assert spec["affinity"]["nodeAffinity"] == node_affinity
+    assert metadata["annotations"]["team"] == "edge"
+    assert metadata["labels"]["cost"] == "none"
+    assert container["resources"] == settings["resources"]
+    assert "--own-flag=1" in arguments
+
+
+def test_an_affinity_of_the_user_s_keeps_etcd_s_members_apart(template: Template) -> None:
+    (member,) = [each for each in template("etcd.affinity.nodeAffinity.own=1") if each["kind"] == "StatefulSet"]
+    assert {*member["spec"]["template"]["spec"]["affinity"]} == {"nodeAffinity", "podAntiAffinity"}
 
 
 def test_monitors_carry_the_labels_that_prometheus_selects_by(template: Template) -> None:
@@ -339,6 +386,35 @@ def test_a_value_that_it_does_not_take_is_named(setting: str, named: str, helm: 
     done = run_template(helm, setting)
     assert done.returncode != 0
     assert named in done.stderr
+
+
+NOTES_SETTINGS = ("", "certificates.mode=job", "certificates.mode=cert-manager", "scheduler.enabled=true")
+
+
+@pytest.mark.parametrize("namespace", ["leadsman", "latency"])
+@pytest.mark.parametrize("setting", NOTES_SETTINGS)
+def test_the_commands_that_its_notes_print_are_for_this_release(setting: str, namespace: str, helm: str) -> None:
+    done = subprocess.run(
+        [helm, "install", "leadsman", str(CHART), "--namespace", namespace, "--dry-run=client", "--set", setting],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    notes = done.stdout.partition("\nNOTES:\n")[2]
+    lines = [line.strip().partition(" | ")[0].split() for line in notes.splitlines() if line.startswith("     ")]
+    ours = {
+        words[1:3][-1]: vars(build_parser({}, words[1]).parse_args(words[1:]))
+        for words in lines
+        if words[0] == "leadsman"
+    }
+    assert f"is in the namespace {namespace}" in notes
+    if setting in ("", "scheduler.enabled=true"):
+        assert ours["create"]["namespace"] == ours["secrets"]["namespace"] == namespace
+        assert (ours["secrets"]["scheduler_namespace"] == namespace) is (setting != "")
+    if setting != "scheduler.enabled=true":
+        (configure,) = [each for each in ours.values() if "extender" in each]
+        assert configure["server_name"] in ("", f"leadsman-extender.{namespace}.svc")
+        assert bool(configure["server_name"]) is (namespace != "leadsman")
 
 
 def test_it_passes_helm_lint(helm: str) -> None:

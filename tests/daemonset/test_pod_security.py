@@ -1,10 +1,13 @@
 """Pods meet the restricted profile: https://kubernetes.io/docs/concepts/security/pod-security-standards/."""
 
+import re
 from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.daemonset.conftest import ROOT
 
 if TYPE_CHECKING:
     from tests.daemonset.conftest import Find, Objects
@@ -103,3 +106,11 @@ def test_the_check_sees_a_broken(rule, find: "Find") -> None:
     pod = deepcopy(find("DaemonSet", "leadsman-agent")["spec"]["template"]["spec"])
     BREAKS[rule](pod)
     assert violations(pod) == [rule]
+
+
+def test_the_line_for_openshift_names_every_account_of_ours(objects: "Objects") -> None:
+    page = (ROOT / "docs/second-scheduler.md").read_text()
+    (listed,) = re.findall(r"^for account in (.+); do$", page, re.MULTILINE)
+    of_the_chart_s_job = {"leadsman-certificates"}
+    accounts = {each["metadata"]["name"] for each in objects if each["kind"] == "ServiceAccount"}
+    assert accounts | of_the_chart_s_job <= {f"leadsman-{name}" for name in listed.split()}

@@ -5,14 +5,17 @@ k8s.io/component-base/config/v1alpha1/types.go, as of Kubernetes 1.37. kube-sche
 field stops it.
 """
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from leadsman.cli.certs import DEFAULT_SERVER_NAMES
+from leadsman.cli.certs import default_server_names
 from leadsman.cli.configure.file_changes import ConfigureSettings, plan_changes
 
 TOP = {
@@ -119,7 +122,7 @@ def test_tls_is_mutual_and_verified(extender: dict[str, Any]) -> None:
 
 
 def test_the_extender_s_certificate_says_the_name_that_is_asked_for(extender: dict[str, Any]) -> None:
-    assert extender["tlsConfig"]["serverName"] in DEFAULT_SERVER_NAMES
+    assert extender["tlsConfig"]["serverName"] in default_server_names("leadsman")
 
 
 def test_it_is_what_configure_scheduler_writes(scheduler: dict[str, Any], extender: dict[str, Any]) -> None:
@@ -148,8 +151,32 @@ def test_the_second_scheduler_asks_as_the_first_does_but_binds_nothing_unasked(
     }
 
 
-def test_the_lines_for_talos_are_the_file_s_with_paths_of_its_own(root: Path, extender: dict[str, Any]) -> None:
-    page = (root / "docs/second-scheduler.md").read_text().partition("### Talos")[2]
+PAGE = Path(__file__).parents[2] / "docs/second-scheduler.md"
+ROWS = re.findall(r"^\| (k3s|RKE2|MicroK8s) \| `(\S+)` \| `(\S+)` \|", PAGE.read_text(), re.MULTILINE)
+
+
+@pytest.mark.parametrize(("distribution", "folder", "kubeconfig"), ROWS)
+def test_the_lines_for_distributions_that_take_a_file_make_it_with_their_paths(
+    distribution: str, folder: str, kubeconfig: str, tmp_path: Path, extender: dict[str, Any]
+) -> None:
+    page = PAGE.read_text().partition("### k3s, RKE2, MicroK8s")[2]
+    on_your_machine, k3s, rke2, microk8s = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)[:4]
+    row = f"folder={folder} kubeconfig={kubeconfig}\n"
+    made = re.sub("^node=NODE .*\n", row, on_your_machine.partition("ssh ")[0])
+    assert row in made
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    cluster_ip = "kubectl() { echo 10.96.0.7; }\n"
+    subprocess.run(["sh", "-ec", cluster_ip + made], cwd=tmp_path, env={**os.environ, "PATH": path}, check=True)
+    written = yaml.safe_load((tmp_path / "scheduler.yaml").read_text())
+    tls = {key: str(value).replace("/etc/kubernetes/leadsman", folder) for key, value in extender["tlsConfig"].items()}
+    assert written["clientConnection"]["kubeconfig"] == kubeconfig
+    assert written["extenders"] == [{**extender, "tlsConfig": tls, "urlPrefix": "https://10.96.0.7:9001"}]
+    on_the_node = {"k3s": k3s, "RKE2": rke2, "MicroK8s": microk8s}[distribution]
+    assert f"config={folder}/scheduler.yaml" in on_the_node
+
+
+def test_the_lines_for_talos_are_the_file_s_with_paths_of_its_own(extender: dict[str, Any]) -> None:
+    page = PAGE.read_text().partition("### Talos")[2]
     patch = yaml.safe_load(re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)[0])["cluster"]["scheduler"]
     (volume,) = patch["extraVolumes"]
     tls = {

@@ -40,7 +40,7 @@ OTHER_PROGRAMS = {
     "etcdctl": {"--endpoints", "--keys-only", "--prefix", "--user", "--write-out"},
     "curl": {"--cacert", "--cert", "--key"},
     "crictl": {"--name", "--quiet"},
-    "docker": {"--build-arg", "--output", "--target"},
+    "docker": {"--build-arg", "--output", "--rm", "--target", "--user", "--volume"},
     "etcd": {"--bcrypt-cost"},
     "git": {"--format"},
     "make release": {"--notes"},

@@ -17,10 +17,12 @@ import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+import yaml
+
 from leadsman.testbed.api_server_thread import ApiServerThread
 from leadsman.testbed.etcd import Etcd, die_with_parent, free_ports
 from tests.dockerfile import environ_of
-from tests.e2e.images import PYTHON_PACKAGES, Images
+from tests.e2e.images import PYTHON_PACKAGES, ROOT, Images
 
 UID = 10001
 READY_WITHIN_SECONDS = 60.0
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str]) -> int:
     with Images(folder, IMAGES, PYTHON_PACKAGES).roots() as (project, agent):
         _say(f"images built in {time.monotonic() - began:.0f} s")
         _refuses_writes(project)
+        _runs_the_hook(project)
         with Etcd(folder / "etcd") as etcd, ApiServerThread() as api:
             api.put(f"/api/v1/nodes/{NODE}", {"metadata": {}})
             for name, (flags, port) in _processes(etcd.client_url, api.url).items():
@@ -109,6 +112,16 @@ def _refuses_writes(root: Path) -> None:
     done = subprocess.run([*private, "touch", "/written"], capture_output=True, text=True, check=False)
     if "Read-only file system" not in done.stderr:
         raise NotAsInAPod(f"touch on the image's root: {done.stderr or 'it was written'}")
+
+
+def _runs_the_hook(root: Path) -> None:
+    """What the extender's pod has kubelets run before SIGTERM: it is the image's program."""
+    workload, *_ = yaml.safe_load_all((ROOT / "daemonset/base/extender.yaml").read_text())
+    (container,) = workload["spec"]["template"]["spec"]["containers"]
+    program, _ = container["lifecycle"]["preStop"]["exec"]["command"]
+    done = subprocess.run(_inside(root, program, "0"), capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise NotAsInAPod(f"preStop: {program}: {done.stderr}")
 
 
 def _check(process: subprocess.Popen[bytes], port: int, log: Path) -> None:

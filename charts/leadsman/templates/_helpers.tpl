@@ -114,7 +114,19 @@ metadata:
     {{- end }}
 {{- end }}
 
-{{/* (root, component, values): the start of any pod's spec */}}
+{{/* (root, component): as the affinity of podSpec, replicas on different nodes where there are any */}}
+{{- define "leadsman.apart" -}}
+podAntiAffinity:
+  preferredDuringSchedulingIgnoredDuringExecution:
+    - weight: 100
+      podAffinityTerm:
+        topologyKey: kubernetes.io/hostname
+        labelSelector:
+          matchLabels:
+            {{- include "leadsman.selector" . | nindent 12 }}
+{{- end }}
+
+{{/* (root, component, values, affinity): the start of any pod's spec. affinity: YAML; what the values say comes first */}}
 {{- define "leadsman.podSpec" -}}
 serviceAccountName: leadsman-{{ .component }}
 automountServiceAccountToken: {{ ne .component "etcd" }}
@@ -135,7 +147,7 @@ tolerations:
 nodeSelector:
   {{- toYaml . | nindent 2 }}
 {{- end }}
-{{- with .values.affinity }}
+{{- with merge (.values.affinity | default dict | deepCopy) (.affinity | default "" | fromYaml) }}
 affinity:
   {{- toYaml . | nindent 2 }}
 {{- end }}

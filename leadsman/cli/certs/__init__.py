@@ -19,8 +19,6 @@ def default_server_names(namespace: str) -> tuple[str, ...]:
     return (*services, *(f"{service}.cluster.local" for service in services), "localhost", "127.0.0.1")
 
 
-DEFAULT_SERVER_NAMES = default_server_names("leadsman")
-
 DEFAULT_CLIENT_NAME = "kube-scheduler"
 
 WARN_DAYS = 30
@@ -43,7 +41,7 @@ def options(add: Options) -> None:
     making.argument(
         "names",
         "DNS names and addresses at which clients reach the extender "
-        f"(default {','.join(DEFAULT_SERVER_NAMES)}; renew: those of the old certificate)",
+        "(default: those of its Services in --namespace, localhost and 127.0.0.1; renew: those of the old certificate)",
         None,
         name_list,
         metavar="NAME[,NAME]",
@@ -56,7 +54,7 @@ def options(add: Options) -> None:
     showing = add.group("secrets and cluster")
     showing.argument(
         "namespace",
-        "namespace of the extender's and etcd's Secrets (default leadsman)",
+        "namespace of the extender's and etcd's Secrets; create: of its Services too (default leadsman)",
         "leadsman",
         namespace_name,
         metavar="NAMESPACE",

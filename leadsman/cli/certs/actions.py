@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from leadsman.cli.certs import DEFAULT_CLIENT_NAME, DEFAULT_SERVER_NAMES, WARN_DAYS, authority, etcd_certificates
+from leadsman.cli.certs import DEFAULT_CLIENT_NAME, WARN_DAYS, authority, default_server_names, etcd_certificates
 from leadsman.cli.certs.authority import CertificatePair
 from leadsman.cli.certs.certificate_files import (
     PAIR_NAMES,
@@ -39,7 +39,8 @@ def run(args: argparse.Namespace, now: datetime) -> int:
 
 def _create(args: argparse.Namespace, now: datetime) -> None:
     ca = authority.create_ca(now, args.ca_days)
-    leaves = _leaves(ca, args.names or DEFAULT_SERVER_NAMES, args.client_name or DEFAULT_CLIENT_NAME, now, args.days)
+    names = args.names or default_server_names(args.namespace)
+    leaves = _leaves(ca, names, args.client_name or DEFAULT_CLIENT_NAME, now, args.days)
     etcd = etcd_certificates.create(now, args.days, args.ca_days)
     write_pairs(args.dir, {"ca": ca, **leaves, **etcd}, args.force)
     write_password(args.dir, etcd_certificates.random_password(), args.force)

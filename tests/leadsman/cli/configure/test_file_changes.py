@@ -37,8 +37,8 @@ def setup(request: pytest.FixtureRequest):
     return Setup(request.param)
 
 
-def test_there_is_a_set_up_for_each_kubeadm_from_1_25_to_1_34() -> None:
-    assert [f"kubeadm-1.{minor}" for minor in range(25, 35)] == KUBEADM
+def test_there_is_a_set_up_for_each_kubeadm_from_1_25_to_1_34_and_one_that_kubeadm_wrote() -> None:
+    assert [f"kubeadm-1.{minor}" for minor in (*range(25, 35), 36)] == KUBEADM
 
 
 def test_it_becomes_what_is_expected(setup) -> None:
